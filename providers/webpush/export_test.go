@@ -3,8 +3,10 @@ package webpush
 import (
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 )
 
 // NewDialing is New with another way to connect.
@@ -16,4 +18,24 @@ func Guarded(port uint16) *net.Dialer { return guarded(port) }
 // Transports are those that a Sender has.
 func (s *Sender) Transports() []*http.Transport {
 	return []*http.Transport{s.transport, s.strangersTransport}
+}
+
+// Sealed returns the body and the header field Authorization of a push.
+func Sealed(key *Key, subject string, t push.Target, payload []byte) (body []byte, authorization, origin string, err error) {
+	at, err := parseEndpoint(t.Token)
+	if err != nil {
+		return nil, "", "", err
+	}
+	to, err := parseKeys(t.Keys)
+	if err != nil {
+		return nil, "", "", err
+	}
+	if body, err = encrypt(payload, to); err != nil {
+		return nil, "", "", err
+	}
+	signed, err := newTokens(key, subject).get(at.origin(), time.Now())
+	if err != nil {
+		return nil, "", "", err
+	}
+	return body, signed.authorization, at.origin(), nil
 }

@@ -1,0 +1,204 @@
+package webpush_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdh"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// An oracle is a folder with foreign implementations of Web Push.
+type oracle string
+
+// newOracle returns one with what testdata/oracle asks for.
+func newOracle(t *testing.T) oracle {
+	t.Helper()
+	if os.Getenv("PUSHPACE_REQUIRE_NODE") != "1" {
+		t.Skip("PUSHPACE_REQUIRE_NODE is not 1: it takes Node, and the registry of npm")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "oracle"))); err != nil {
+		t.Fatal(err)
+	}
+	o := oracle(dir)
+	o.run(t, "npm", "ci", "--no-audit", "--no-fund")
+	return o
+}
+
+func (o oracle) run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = string(o)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s\n%s", name, strings.Join(args, " "), err, out, &stderr)
+	}
+	return string(out)
+}
+
+// write writes a value in JSON a line, and returns the file's name.
+func write[T any](t *testing.T, values []T) string {
+	t.Helper()
+	var text bytes.Buffer
+	for _, v := range values {
+		if err := json.NewEncoder(&text).Encode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "lines")
+	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+var enc = base64.RawURLEncoding.EncodeToString
+
+func newPair(t *testing.T) (private, public string) {
+	t.Helper()
+	pair, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return enc(pair.Bytes()), enc(pair.PublicKey().Bytes())
+}
+
+// sizes are those of payloads: the least, the longest and some in between.
+func sizes(n int) []int {
+	all := []int{1, 2, push.MaxWebPushPayload - 1, push.MaxWebPushPayload}
+	for len(all) < n {
+		all = append(all, 1+mathrand.IntN(push.MaxWebPushPayload))
+	}
+	return all
+}
+
+const contact = "mailto:push@example.com"
+
+// http_ece decrypts what is encrypted here, and jws verifies what is signed here.
+func TestOthersReadOurs(t *testing.T) {
+	o := newOracle(t)
+	t.Parallel()
+	private, public := newPair(t)
+	key, err := webpush.ParseKey([]byte(private))
+	if err != nil || key.Public() != public {
+		t.Fatal(err)
+	}
+	type line struct {
+		Private       string `json:"private"`
+		Auth          string `json:"auth"`
+		Payload       string `json:"payload"`
+		Body          string `json:"body"`
+		Authorization string `json:"authorization"`
+		Origin        string `json:"origin"`
+		Subject       string `json:"subject"`
+	}
+	var lines []line
+	for i, size := range sizes(200) {
+		private, public := newPair(t)
+		payload, auth := make([]byte, size), make([]byte, 16)
+		_, _ = rand.Read(payload)
+		_, _ = rand.Read(auth)
+		to := push.Target{Token: webpushtest.Endpoint(services[i%len(services)], "device"), Keys: &push.Keys{P256DH: public, Auth: enc(auth)}}
+		body, authorization, origin, err := webpush.Sealed(key, contact, to, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line{private, enc(auth), enc(payload), enc(body), authorization, origin, contact})
+	}
+	if out := o.run(t, "node", "open.js", write(t, lines)); strings.TrimSpace(out) != "200" {
+		t.Errorf("it says %s", out)
+	}
+}
+
+// The stand-in takes what web-push makes: header, token and body.
+func TestOursReadsOthers(t *testing.T) {
+	o := newOracle(t)
+	t.Parallel()
+	private, public := newPair(t)
+	seen := make(chan webpushtest.Push, 1)
+	server, err := webpushtest.NewServer(webpushtest.Options{PublicKeys: []string{public}, Seen: func(p webpushtest.Push) { seen <- p }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	type subscription struct {
+		Endpoint string     `json:"endpoint"`
+		Keys     *push.Keys `json:"keys"`
+	}
+	type message struct {
+		Subscription subscription `json:"subscription"`
+		Payload      string       `json:"payload"`
+		Subject      string       `json:"subject"`
+		Public       string       `json:"public"`
+		Private      string       `json:"private"`
+	}
+	var messages []message
+	for i, size := range sizes(200) {
+		to := target(services[i%len(services)], "device")
+		payload := strings.Repeat("1", size) // which is a number in JSON
+		messages = append(messages, message{subscription{to.Token, to.Keys}, payload, contact, public, private})
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(server.CA())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	requests := bufio.NewScanner(strings.NewReader(o.run(t, "node", "make.js", write(t, messages))))
+	requests.Buffer(nil, 1<<20)
+	for i := range messages {
+		if !requests.Scan() {
+			t.Fatalf("%d requests, want %d", i, len(messages))
+		}
+		var made struct {
+			Endpoint, Method, Body string
+			Headers                map[string]string
+		}
+		if err := json.Unmarshal(requests.Bytes(), &made); err != nil {
+			t.Fatal(err)
+		}
+		body, err := base64.RawURLEncoding.DecodeString(made.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(made.Endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), made.Method, server.URL()+u.RequestURI(), bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = u.Host
+		for name, value := range made.Headers {
+			request.Header.Set(name, value)
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusCreated {
+			t.Fatalf("message %d of %d bytes to %s: %s", i, len(messages[i].Payload), u.Host, response.Status)
+		}
+		if p := <-seen; string(p.Payload) != messages[i].Payload || p.Endpoint != made.Endpoint {
+			t.Fatalf("message %d arrives at %s as %d bytes", i, p.Endpoint, len(p.Payload))
+		}
+	}
+}
