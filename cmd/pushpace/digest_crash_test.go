@@ -65,15 +65,16 @@ func tellingDigest(key string) *push.Digest {
 func TestDigestsSurviveKills(t *testing.T) {
 	aboutProcesses(t, "takes many seconds")
 	t.Parallel()
-	const users, each, keys, kills = 10, 60, 5, 8
-	const lasts = 3 * time.Second // the kills, and about as long the notifications come
-	c := newCrashSite(t, throttle.Policy{Rates: []throttle.Rate{{Count: keys, Period: 3 * time.Second}}}, 5*time.Millisecond)
+	const users, each, keys, kills = 20, 60, 4, 8
+	const lasts, gap, sending = 4 * time.Second, 400 * time.Millisecond, 100 * time.Millisecond
+	c := newCrashSite(t, throttle.Policy{MinGap: gap}, sending)
 	workers := []*program{c.serve(t), c.serve(t), c.serve(t)}
 	producer := push.NewProducer(c.client, "", 0)
 	id := func(user, i int) string { return fmt.Sprintf("user-%d-%d", user, i) }
 	var producers sync.WaitGroup
 	for user := range users {
 		producers.Go(func() {
+			<-time.After(time.Duration(user) * gap / users) // so that some are being sent at any time
 			tick := time.NewTicker(lasts / each)
 			defer tick.Stop()
 			for i := range each {
@@ -90,7 +91,7 @@ func TestDigestsSurviveKills(t *testing.T) {
 		})
 	}
 	for kill := range kills {
-		<-time.After(rand.N(2 * lasts / kills))
+		<-time.After(rand.N(lasts * 3 / 2 / kills))
 		victim := &workers[kill%len(workers)]
 		if err := (*victim).cmd.Process.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
