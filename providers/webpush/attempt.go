@@ -96,18 +96,16 @@ func (s *Sender) request(ctx context.Context, to subscription, message push.WebP
 // conclude says what an answer means, and remembers what it tells of the key and the token.
 func (s *Sender) conclude(to subscription, a answer, signed *token) providers.Outcome {
 	if a.Mismatch {
-		delivered, refused := s.services[to.service].proof.refuse(to.url.String())
+		delivered, refused := s.peers[to.service].proof.refuse(to.url.String())
 		return mismatched(a, delivered, refused)
 	}
 	o := classify(a)
 	switch {
 	case o.Reason == Unauthorized:
-		if a.TokenWorked {
-			s.tokens.drop(to.origin(), signed)
-		}
+		s.tokens.refused(to.origin(), signed, time.Now())
 	case o.Kind == providers.Delivered && !a.TokenWorked:
 		signed.worked.Store(true)
-		if at := s.services[to.service]; at != nil {
+		if at := s.peers[to.service]; at != nil {
 			at.proof.works()
 		}
 	}

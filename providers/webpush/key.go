@@ -89,6 +89,9 @@ func newKey(private *ecdsa.PrivateKey) (*Key, error) {
 // characters of base64url.
 func (k *Key) Public() string { return k.public }
 
+// String returns the public key: a key that is printed tells nothing.
+func (k *Key) String() string { return k.public }
+
 // PEM returns the private key as a file holds it: PKCS#8 in PEM.
 func (k *Key) PEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)

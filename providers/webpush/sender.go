@@ -29,7 +29,7 @@ type Sender struct {
 	endpoint    *url.URL
 	fingerprint string
 
-	services           map[Service]*service
+	peers              map[Service]*peer
 	strangers          *strangers
 	transport          *http.Transport
 	strangersTransport *http.Transport
@@ -42,8 +42,8 @@ type Sender struct {
 
 var _ providers.Sender = (*Sender)(nil)
 
-// A service is a known one as the Sender meets it.
-type service struct {
+// A peer is a known service as the Sender meets it.
+type peer struct {
 	line  *providers.Line
 	proof proof
 }
@@ -74,11 +74,11 @@ func newSender(cfg Config, dial providers.DialFunc) (*Sender, error) {
 	s := &Sender{
 		key: key, tokens: newTokens(key, cfg.Subject), hosts: cfg.hosts(), timeout: cmp.Or(cfg.Timeout, DefaultTimeout), dryRun: cfg.DryRun,
 		fingerprint: providers.Fingerprint(key.Public(), cfg.Subject, cfg.Endpoint, cfg.RootCAFile),
-		services:    make(map[Service]*service, len(known)), strangers: newStrangers(),
+		peers:       make(map[Service]*peer, len(known)), strangers: newStrangers(),
 		transport: newTransport(life, roots, dial), strangersTransport: newStrangersTransport(life, roots, dial), end: end,
 	}
 	for _, k := range known {
-		s.services[k.service] = &service{line: providers.NewLine(maxInFlight)}
+		s.peers[k.service] = &peer{line: providers.NewLine(maxInFlight)}
 	}
 	if cfg.Endpoint != "" {
 		s.endpoint, _ = url.Parse(cfg.Endpoint) // Validate has parsed it
@@ -113,7 +113,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 	if to.service == Other {
 		return s.sendToStranger(ctx, to, message)
 	}
-	at := s.services[to.service]
+	at := s.peers[to.service]
 	leave, err := at.line.Enter(ctx)
 	if err != nil {
 		return notSent(err)

@@ -52,8 +52,8 @@ func newStrangers() *strangers {
 func (s *strangers) get(host string) *stranger {
 	s.adding.Lock()
 	defer s.adding.Unlock()
-	if known, ok := s.byHost.Get(host); ok {
-		return known
+	if kept, ok := s.byHost.Get(host); ok {
+		return kept
 	}
 	made := &stranger{slots: make(chan struct{}, strangerInFlight)}
 	s.byHost.Add(host, made)

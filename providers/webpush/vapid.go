@@ -15,6 +15,9 @@ const (
 	tokenLife = 12 * time.Hour
 	// tokenReserve is how long before its end a token is replaced.
 	tokenReserve = time.Hour
+	// tokenAge is how old a token is at least that is replaced because the service has never
+	// taken it: the clock that it was made by may be right by then.
+	tokenAge = time.Minute
 	// maxTokens bounds the tokens that are kept.
 	maxTokens = 1024
 )
@@ -22,7 +25,8 @@ const (
 // A token says to one push service who sends (RFC 8292).
 type token struct {
 	authorization string
-	until         time.Time
+	made          time.Time
+	until         time.Time // by the clock on the wall, which is what the service goes by
 	// worked says that the service has taken it.
 	worked atomic.Bool
 }
@@ -45,21 +49,27 @@ func newTokens(key *Key, subject string) *tokens {
 func (t *tokens) get(origin string, now time.Time) (*token, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
-	if known, ok := t.byOrigin.Get(origin); ok && now.Before(known.until) {
-		return known, nil
+	if kept, ok := t.byOrigin.Get(origin); ok && now.Round(0).Before(kept.until) {
+		return kept, nil
 	}
 	authorization, err := t.key.authorization(origin, t.subject, now.Add(tokenLife))
 	if err != nil {
 		return nil, err
 	}
-	made := &token{authorization: authorization, until: now.Add(tokenLife - tokenReserve)}
+	made := &token{authorization: authorization, made: now, until: now.Add(tokenLife - tokenReserve).Round(0)}
 	t.byOrigin.Add(origin, made)
 	return made, nil
 }
 
-// drop has the next push to the origin make a new token.
-func (t *tokens) drop(origin string, refused *token) {
-	if known, ok := t.byOrigin.Peek(origin); ok && known == refused {
+// refused says that the service has refused a token. The next push to the origin has
+// another, unless this one is new and may be refused for what is wrong with all.
+func (t *tokens) refused(origin string, refused *token, now time.Time) {
+	if !refused.worked.Load() && now.Sub(refused.made) < tokenAge {
+		return
+	}
+	t.making.Lock()
+	defer t.making.Unlock()
+	if kept, ok := t.byOrigin.Peek(origin); ok && kept == refused {
 		t.byOrigin.Remove(origin)
 	}
 }

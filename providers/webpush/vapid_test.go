@@ -76,13 +76,24 @@ func TestATokenForEachOriginAndTwelveHours(t *testing.T) {
 	if second == first {
 		t.Error("a token is used within an hour of its end")
 	}
-	tokens.drop("https://a.example", first)
+	first.worked.Store(true)
+	tokens.refused("https://a.example", first, now)
 	if get("https://a.example", now) != second {
 		t.Error("an older token's refusal drops the newer one")
 	}
-	tokens.drop("https://a.example", second)
-	if get("https://a.example", now) == second {
-		t.Error("a refused token is used again")
+	tokens.refused("https://a.example", second, second.made.Add(tokenAge-1))
+	if get("https://a.example", now) != second {
+		t.Error("a new token that never worked is replaced at once")
+	}
+	tokens.refused("https://a.example", second, second.made.Add(tokenAge))
+	third := get("https://a.example", now)
+	if third == second {
+		t.Error("a token that never worked is never replaced")
+	}
+	third.worked.Store(true)
+	tokens.refused("https://a.example", third, now)
+	if get("https://a.example", now) == third {
+		t.Error("a token that worked, and is refused, is used again")
 	}
 	for i := range 2 * maxTokens {
 		get(fmt.Sprintf("https://%d.example", i), now)
