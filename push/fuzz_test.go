@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(jobV1Golden))
 	f.Add([]byte(`{"notification":null,"v":1}`))
 	f.Add([]byte(`{"v":1,"accepted_at":"9999-12-31T23:59:59-23:00","replay":true,"notification":{"id":"i","app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}],"apns": {"aps": {"badge": 1.0}},"fcm":null,"data":{}}}`))
+	f.Add([]byte(`{"v":2,"accepted_at":"2026-11-20T12:00:00Z","notification":{"id":"i","app":"a","user":"u","targets":[{"platform":"webpush","token":"` + testURL + `","keys":{"p256dh":"` + testP256DH + `","auth":"` + testAuth + `"}}],"title":"t","webpush":{"own":1}}}`))
 	f.Add([]byte(`{"v":1,"accepted_at":"2026-11-20T12:00:00+01:00","notification":{"ID":"i","app":"a","user":"\ud800","targets":[{"platform":"apns","token":"Ab"}],"push_type":"background","apns":{"a":{"b":[null,1e5]}},"not_before":"2026-11-20T12:00:00+01:00"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		j, err := Decode(data)
@@ -45,7 +47,7 @@ func FuzzDecode(f *testing.F) {
 func plain(t *testing.T, j *Job) Job {
 	n := *j.Notification
 	n.NotBefore, n.ExpiresAt = n.NotBefore.UTC(), n.ExpiresAt.UTC()
-	for _, raw := range []*json.RawMessage{&n.APNs, &n.FCM} {
+	for _, raw := range []*json.RawMessage{&n.APNs, &n.FCM, &n.WebPush} {
 		var compact bytes.Buffer
 		if len(*raw) > 0 {
 			if err := json.Compact(&compact, *raw); err != nil {
@@ -63,18 +65,24 @@ func plain(t *testing.T, j *Job) Job {
 // What Validate accepts is encoded, decoded and rendered within the limits, and
 // what is rendered holds the ID.
 func FuzzValidateAndRender(f *testing.F) {
-	f.Add("Shipped", "<b>&\u2028", "k", "v", "", "collapse", uint8(0), `{"aps":{"category":"C"}}`, `{"data":null}`)
-	f.Add("", "", "k", "", PushLiveActivity, "", uint8(2), everyAPS, everyFCM)
-	f.Add("", "", "k", "", PushVoIP, "é", uint8(1), `{"a":[null,{"b":null}]}`, `{"android":{"data":{}}}`)
-	f.Add("\xff", "x", "", "", PushBackground, "\n", uint8(3), `null`, `{"webpush":{"data":{"a":"b"}},"android":null}`)
-	f.Fuzz(func(t *testing.T, title, body, key, value, pushType, collapse string, priority uint8, apns, fcm string) {
+	f.Add("Shipped", "<b>&\u2028", "k", "v", "", "collapse", uint8(0), `{"aps":{"category":"C"}}`, `{"data":null}`, ``, "", "", "")
+	f.Add("", "", "k", "", PushLiveActivity, "", uint8(2), everyAPS, everyFCM, ``, "", "", "")
+	f.Add("", "", "k", "", PushVoIP, "é", uint8(1), `{"a":[null,{"b":null}]}`, `{"android":{"data":{}}}`, `null`, "", "", "")
+	f.Add("\xff", "x", "", "", PushBackground, "\n", uint8(3), `null`, `{"webpush":{"data":{"a":"b"}},"android":null}`, ``, "", "", "")
+	f.Add("Shipped", "b", "k", "v", "", "collapse", uint8(3), ``, ``, `{"notification":{"navigate":"https://a","data":null},"own":null}`, testURL, testP256DH, testAuth)
+	f.Add("", "b", "k", "v", PushAlert, "", uint8(1), ``, ``, `{"notification":{"title":"t","tag":"x"},"web_push":null}`, testURL, testP256DH+"=", "BTBZMqHH6r4Tts7J/aSIgg==")
+	f.Add("t", "", "", "", "", "", uint8(1), ``, ``, `{"web_push":1}`, "https://a@b#", "\n", "==")
+	f.Fuzz(func(t *testing.T, title, body, key, value, pushType, collapse string, priority uint8, apns, fcm, webPush, endpoint, p256dh, auth string) {
 		n := &Notification{
 			ID: "fuzz", App: "a", User: "u", Title: title, Body: body, PushType: pushType, CollapseKey: collapse,
 			Priority:  []Priority{"", Critical, Default, Bulk}[priority%4],
 			Targets:   []Target{{Platform: APNs, Token: "ab"}, {Platform: FCM, Token: `quoted"\`}},
 			Data:      map[string]string{key: value},
 			ExpiresAt: noon.Add(time.Hour),
-			APNs:      json.RawMessage(apns), FCM: json.RawMessage(fcm),
+			APNs:      json.RawMessage(apns), FCM: json.RawMessage(fcm), WebPush: json.RawMessage(webPush),
+		}
+		if endpoint != "" {
+			n.Targets = append(n.Targets, Target{Platform: PlatformWebPush, Token: endpoint, Keys: &Keys{P256DH: p256dh, Auth: auth}})
 		}
 		if err := n.Validate(); err != nil {
 			if len(faultsOf(t, err)) == 0 {
@@ -110,6 +118,27 @@ func FuzzValidateAndRender(f *testing.F) {
 		}
 		if err := json.Unmarshal(b.JSON, &message); err != nil || message.Data[IDKey] != n.ID || message.Token != n.Targets[1].Token {
 			t.Errorf("FCM's message holds the ID %q: %v\n%s", message.Data[IDKey], err, b.JSON)
+		}
+		if endpoint == "" {
+			return
+		}
+		target := decoded.Notification.Targets[2]
+		w, err := decoded.Notification.RenderWebPush(target, noon)
+		if err != nil || len(w.Payload) > MaxWebPushPayload || w.TTL != 3600 || len(w.Topic)%32 != 0 {
+			t.Fatalf("%d bytes for Web Push, %+v: %v", len(w.Payload), w, err)
+		}
+		var pushed map[string]any
+		if err := json.Unmarshal(w.Payload, &pushed); err != nil {
+			t.Fatal(err)
+		}
+		shown, _ := pushed["notification"].(map[string]any)
+		held, _ := shown["data"].(map[string]any)
+		if held[IDKey] != n.ID || isEmpty(shown["title"]) {
+			t.Errorf("Web Push's payload holds the ID %q\n%s", held[IDKey], w.Payload)
+		}
+		_, badKey := target.Keys.PublicKey()
+		if _, badAuth := target.Keys.Secret(); badKey != nil || badAuth != nil || !slices.Contains(Services(PlatformWebPush), target.Service()) {
+			t.Errorf("%s of %v, %v", target.Service(), badKey, badAuth)
 		}
 	})
 }

@@ -28,16 +28,24 @@ type Job struct {
 }
 
 // encodingVersion is the newest version. Decode reads this one and all older ones. Encode
-// writes the oldest that has all that the job has: version 1 knows no digest. A field added
-// to the notification or the envelope is a new version: older builds refuse unknown fields.
+// writes the oldest that has all that the job has: version 1 knows no digest and no Web Push.
+// A field added to the notification or the envelope, and a platform, is a new version: older
+// builds refuse what they do not know.
 const encodingVersion = 2
 
 // version is that of the job's encoding.
 func (j *Job) version() int {
-	if j.Digested == nil && j.Notification.Digest == nil {
-		return 1
+	n := j.Notification
+	version := 1
+	if j.Digested != nil || n.Digest != nil {
+		version = 2
 	}
-	return encodingVersion
+	for _, p := range platforms {
+		if p.since > version && (len(*p.block(n)) > 0 || n.has(p.name)) {
+			version = p.since
+		}
+	}
+	return version
 }
 
 // envelope is that of all versions.
@@ -145,7 +153,7 @@ func decode(data []byte, version int) (*Job, error) {
 	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay, Digested: v.Digested}
 	f := j.faults()
 	if j.Notification != nil && j.version() > version {
-		f.Add("/v", "is %d, which knows no digest", version)
+		f.Add("/v", "is %d, which does not know all that the job has", version)
 	}
 	if j.Notification != nil {
 		for _, fault := range j.Notification.faults() {

@@ -23,6 +23,20 @@ type APNsMessage struct {
 	Payload []byte
 }
 
+// A WebPushMessage is what a browser's push service receives for one target: the headers, and
+// the body before it is encrypted for the target's keys.
+type WebPushMessage struct {
+	// Payload is what the browser hands to the site's service worker, 1 to
+	// MaxWebPushPayload bytes.
+	Payload []byte
+	// TTL is for how many seconds the service keeps it, at least 1.
+	TTL int
+	// Urgency is high or normal.
+	Urgency string
+	// Topic is 32 characters of base64url; empty leaves the header out.
+	Topic string
+}
+
 // An FCMMessage is what FCM receives for one target.
 type FCMMessage struct {
 	// JSON is the value of "message" in the v1 API's send request, as it goes

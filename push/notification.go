@@ -7,6 +7,8 @@
 package push
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -22,7 +24,7 @@ type Notification struct {
 	// ID identifies the notification for 24 hours, whatever its queue and its
 	// fate: enqueueing the same ID again is the same notification. At most 128
 	// bytes of printable ASCII. The Producer generates a UUIDv7 when it is empty.
-	// It travels to the app in the data of both platforms, as "pushpace_id".
+	// It travels to the app in the data of all platforms, as "pushpace_id".
 	ID string `json:"id,omitempty"`
 	// App names an app of the configuration. 1 to 128 bytes.
 	App string `json:"app"`
@@ -35,16 +37,16 @@ type Notification struct {
 	// Targets are the user's devices, 1 to 100.
 	Targets []Target `json:"targets"`
 
-	// What is shown. Push type alert shows all of it, and has to show something;
-	// liveactivity shows Title, Body and Sound, the others nothing. Subtitle is for
-	// Apple devices only.
+	// What is shown. Push type alert shows all of it, and has to show something, in a
+	// browser a Title; liveactivity shows Title, Body and Sound, the others nothing.
+	// Subtitle is for Apple devices only.
 	Title    string `json:"title,omitempty"`
 	Subtitle string `json:"subtitle,omitempty"`
 	Body     string `json:"body,omitempty"`
 	// Badge is the number on the app's icon, at least 0; nil leaves it alone, 0
 	// removes it.
 	Badge *int `json:"badge,omitempty"`
-	// Sound is the name of a sound in the app, or "default".
+	// Sound is the name of a sound in the app, or "default". Browsers have none.
 	Sound string `json:"sound,omitempty"`
 	// Image is an https URL. Apple devices receive it in the data as "image", for
 	// the app's notification service extension to fetch.
@@ -57,13 +59,14 @@ type Notification struct {
 	// begins with "google" or "gcm".
 	Data map[string]string `json:"data,omitempty"`
 
-	// PushType is APNs' push type. Empty means "alert".
+	// PushType is APNs' push type. Empty means "alert", which is the only one that
+	// browsers take.
 	PushType string `json:"push_type,omitempty"`
 	// CollapseKey makes a newer notification replace an older one. At most 64
 	// bytes of UTF-8 without control characters.
 	CollapseKey string `json:"collapse_key,omitempty"`
 	// Digest has those of its key that wait be told of in one push; nil for none. It
-	// excludes CollapseKey, APNs and FCM, and is for push type alert. A critical one, and one
+	// excludes CollapseKey and the raw blocks, and is for push type alert. A critical one, and one
 	// of an exempt category, goes by itself.
 	Digest *Digest `json:"digest,omitempty"`
 
@@ -89,40 +92,37 @@ type Notification struct {
 	// (limits.max_booked). Empty means IfFullWait.
 	IfFull IfFull `json:"if_full,omitempty"`
 
-	// APNs and FCM are raw blocks laid over what is derived: for APNs the payload
-	// with "aps", for FCM the "message" of the v1 API. Objects are merged, null
-	// removes a member, anything else replaces it (RFC 7396). A field that the
-	// platform does not have is a fault.
-	APNs json.RawMessage `json:"apns,omitempty"`
-	FCM  json.RawMessage `json:"fcm,omitempty"`
+	// APNs, FCM and WebPush are raw blocks laid over what is derived: for APNs the
+	// payload with "aps", for FCM the "message" of the v1 API, for Web Push the payload
+	// with "notification". Objects are merged, null removes a member, anything else
+	// replaces it (RFC 7396). A field that the platform does not have is a fault.
+	APNs    json.RawMessage `json:"apns,omitempty"`
+	FCM     json.RawMessage `json:"fcm,omitempty"`
+	WebPush json.RawMessage `json:"webpush,omitempty"`
 }
 
 // A Target is one device of a user.
 type Target struct {
 	Platform Platform `json:"platform"`
-	// Token is what the platform calls the device: hexadecimal for APNs, printable
-	// ASCII without spaces for FCM, the subscription's endpoint for Web Push. At most
-	// 4096 bytes.
+	// Token is what the platform calls the device: hexadecimal for APNs, for Web Push the
+	// subscription's endpoint, an https URL of at most 2048 bytes; for all printable ASCII
+	// without spaces. At most 4096 bytes.
 	Token string `json:"token"`
-	// Keys are those of a Web Push subscription; nil on other platforms.
+	// Keys are the subscription's, for Web Push, which needs them; nil for the others.
 	Keys *Keys `json:"keys,omitempty"`
-}
-
-// Keys are what a Web Push message is encrypted for, each in base64url as the
-// browser hands them over. Source: W3C Push API, PushSubscription.getKey.
-type Keys struct {
-	// P256DH is the browser's public key, an uncompressed point of P-256: 65 bytes.
-	P256DH string `json:"p256dh"`
-	// Auth is the authentication secret: 16 bytes.
-	Auth string `json:"auth"`
 }
 
 // hintLength is how much of a token may be told.
 const hintLength = 6
 
 // Hint answers the end of the target's token, to tell it from others; "" for a
-// token that is hardly longer.
+// token that is hardly longer. Of an endpoint, whose end many have, it is the beginning of
+// the SHA-256, as hexadecimal digits.
 func (t Target) Hint() string {
+	if t.Platform == PlatformWebPush {
+		sum := sha256.Sum256([]byte(t.Token))
+		return hex.EncodeToString(sum[:])[:hintLength]
+	}
 	if len(t.Token) <= hintLength {
 		return ""
 	}
@@ -136,7 +136,7 @@ type Platform = ledger.Platform
 const (
 	APNs            Platform = "apns"
 	FCM             Platform = "fcm"
-	PlatformWebPush Platform = "webpush"
+	PlatformWebPush Platform = "webpush" // browsers
 )
 
 // A Priority selects the queue, and with it how soon a notification is looked at.

@@ -2,6 +2,7 @@ package push
 
 import (
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -12,16 +13,17 @@ type platform struct {
 	name Platform
 	// title is how people call it.
 	title string
-	// services are its push services, and service returns that of a target; none and nil
-	// where there is one alone.
-	services []string
-	service  func(Target) string
+	// since is the oldest version of a job's encoding that knows it.
+	since int
 	// token says what is wrong with a token, "" if nothing is; nil for what is wrong on
 	// none.
 	token func(string) string
+	// keyed says that a target has keys.
+	keyed bool
 	// folds says that letters of either case make the same token.
 	folds bool
-	// data says what is wrong with a name in Data, "" if nothing is.
+	// data says what is wrong with a name in Data, "" if nothing is; nil for what is wrong
+	// on none.
 	data func(n *Notification, name string) string
 	// block is the raw block that is laid over what is derived. Its name is the
 	// platform's.
@@ -31,8 +33,12 @@ type platform struct {
 	// needs adds what the block, decoded, lacks or must not have for the push type; nil
 	// for nothing.
 	needs func(n *Notification, block map[string]any, f *Faults)
-	// shows reports whether the platform takes an alert so that somebody sees it.
-	shows func(*Notification) bool
+	// alertOnly says that it takes no other push type.
+	alertOnly bool
+	// shows reports whether the platform takes an alert so that somebody sees it, and
+	// unseen says what is wrong where it does not.
+	shows  func(*Notification) bool
+	unseen Fault
 	// largest renders the largest of what is bounded in size, under the ID. Its error is
 	// of type Faults where that is too large.
 	largest func(n *Notification, id string) ([]byte, error)
@@ -43,19 +49,27 @@ type platform struct {
 // platforms are all that there are, in the order in which they are listed.
 var platforms = []*platform{
 	{
-		name: APNs, title: "APNs",
+		name: APNs, title: "APNs", since: 1,
 		token: apnsToken, folds: true,
 		data:  apnsData,
 		block: func(n *Notification) *json.RawMessage { return &n.APNs }, shape: apnsShape, needs: (*Notification).checkAPNsBlock,
-		shows:   (*Notification).shownByAPNs,
+		shows: (*Notification).shownByAPNs, unseen: nothingShown,
 		largest: (*Notification).apnsPayload, most: MaxAPNsPayload,
 	},
 	{
-		name: FCM, title: "FCM",
+		name: FCM, title: "FCM", since: 1,
 		data:  func(_ *Notification, name string) string { return reservedByFCM(name) },
 		block: func(n *Notification) *json.RawMessage { return &n.FCM }, shape: fcmShape,
-		shows:   (*Notification).reachesFCM,
+		shows: (*Notification).reachesFCM, unseen: nothingShown,
 		largest: (*Notification).largestFCMMessage, most: MaxFCMMessage,
+	},
+	{
+		name: PlatformWebPush, title: "Web Push", since: 2,
+		token: endpointFault, keyed: true,
+		block: func(n *Notification) *json.RawMessage { return &n.WebPush }, shape: webPushShape,
+		alertOnly: true,
+		shows:     (*Notification).titledForWebPush, unseen: Fault{Field: "/title", Problem: "is missing: a browser shows nothing without one"},
+		largest: (*Notification).webPushPayload, most: MaxWebPushPayload,
 	},
 }
 
@@ -94,14 +108,14 @@ func PlatformTitle(name Platform) string {
 }
 
 // targeted are the platforms that have a target.
-func (n *Notification) targeted() []*platform {
-	var some []*platform
-	for _, p := range platforms {
-		if n.has(p.name) {
-			some = append(some, p)
+func (n *Notification) targeted() iter.Seq[*platform] {
+	return func(yield func(*platform) bool) {
+		for _, p := range platforms {
+			if n.has(p.name) && !yield(p) {
+				return
+			}
 		}
 	}
-	return some
 }
 
 // has reports whether a target is on the platform.

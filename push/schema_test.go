@@ -49,6 +49,7 @@ func TestSchemaHasTheFieldsOfTheCode(t *testing.T) {
 	}{
 		"notification": {s, reflect.TypeFor[Notification]()},
 		"target":       {s.Defs["target"], reflect.TypeFor[Target]()},
+		"keys":         {s.Defs["keys"], reflect.TypeFor[Keys]()},
 		"digest":       {s.Defs["digest"], reflect.TypeFor[Digest]()},
 	} {
 		var names []string

@@ -1,27 +1,92 @@
 package push
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 )
 
 // A platform may have several push services, each with servers of its own. Workers have a
 // route for each, so that one that is down, slow or over quota holds back nobody else's. A
-// service is named PLATFORM:SERVICE, as webpush:mozilla; a platform with one alone is its own.
+// service is named PLATFORM:SERVICE; a platform with one alone is its own.
+
+// The push services of browsers: the known ones, and all others.
+const (
+	WebPushGoogle  Platform = "webpush:google"
+	WebPushMozilla Platform = "webpush:mozilla"
+	WebPushApple   Platform = "webpush:apple"
+	WebPushWindows Platform = "webpush:windows"
+	WebPushOther   Platform = "webpush:other"
+)
+
+// webPushServices are all of them, with their hosts, as HostAmong reads them.
+var webPushServices = []struct {
+	name  Platform
+	hosts []string
+}{
+	{WebPushGoogle, []string{"fcm.googleapis.com", "jmt17.google.com", "android.googleapis.com"}},
+	{WebPushMozilla, []string{"updates.push.services.mozilla.com"}},
+	{WebPushApple, []string{"*.push.apple.com"}},
+	{WebPushWindows, []string{"*.notify.windows.com"}},
+	{WebPushOther, nil},
+}
+
+// WebPushHosts returns the hosts of the known push services of browsers, as HostAmong reads
+// them. The slice is the caller's.
+func WebPushHosts() (all []string) {
+	for _, s := range webPushServices {
+		all = append(all, s.hosts...)
+	}
+	return all
+}
+
+// AnyHost stands for each host in what HostAmong is given.
+const AnyHost = "*"
+
+// HostAmong reports whether the host, in lower case and without a port or a final dot, is
+// one of those: names, "*." and a name for all that is below it, or AnyHost.
+func HostAmong(hosts []string, host string) bool {
+	return slices.ContainsFunc(hosts, func(pattern string) bool {
+		below, star := strings.CutPrefix(pattern, "*")
+		return pattern == AnyHost || pattern == host || star && len(host) > len(below) && strings.HasSuffix(host, below)
+	})
+}
+
+// EndpointHost returns the host of a Web Push endpoint as HostAmong takes it; "" where the
+// endpoint is no URL.
+func EndpointHost(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+}
+
+// Service returns the push service that takes what is for the target.
+func (t Target) Service() Platform {
+	if t.Platform != PlatformWebPush {
+		return t.Platform
+	}
+	host := EndpointHost(t.Token)
+	for _, s := range webPushServices {
+		if HostAmong(s.hosts, host) {
+			return s.name
+		}
+	}
+	return WebPushOther
+}
 
 // Services returns the push services of the platform, in the order in which they are listed;
 // none of one that is none of Platforms.
-func Services(p Platform) []Platform {
-	of := platformOf(p)
+func Services(p Platform) (all []Platform) {
 	switch {
-	case of == nil:
+	case platformOf(p) == nil:
 		return nil
-	case of.service == nil:
+	case p != PlatformWebPush:
 		return []Platform{p}
 	}
-	all := make([]Platform, len(of.services))
-	for i, name := range of.services {
-		all[i] = p + ":" + Platform(name)
+	for _, s := range webPushServices {
+		all = append(all, s.name)
 	}
 	return all
 }
@@ -40,12 +105,4 @@ func PlatformOf(service Platform) Platform {
 // Known reports whether p is one of Platforms, or of their push services.
 func Known(p Platform) bool {
 	return platformOf(p) != nil || slices.Contains(Services(PlatformOf(p)), p)
-}
-
-// Service returns the push service that takes what is for the target.
-func (t Target) Service() Platform {
-	if of := platformOf(t.Platform); of != nil && of.service != nil {
-		return t.Platform + ":" + Platform(of.service(t))
-	}
-	return t.Platform
 }

@@ -7,20 +7,28 @@ import (
 )
 
 // nothingShown is what is wrong with an alert that nobody would see.
-const nothingShown = `alert has nothing to show: give a title or a body, or push_type "background" to wake the app in silence`
+var nothingShown = Fault{
+	Field:   "/push_type",
+	Problem: `alert has nothing to show: give a title or a body, or push_type "background" to wake the app in silence`,
+}
 
 // checkShown refuses an alert that a platform would take, and show nobody.
 func (n *Notification) checkShown(f *Faults) {
-	if n.pushType() != PushAlert || absent(n.APNs) && (n.Title != "" || n.Body != "") {
+	if n.pushType() != PushAlert {
 		return
 	}
-	if slices.ContainsFunc(n.targeted(), func(p *platform) bool { return !p.shows(n) }) {
-		f.Add("/push_type", "%s", nothingShown)
+	for p := range n.targeted() {
+		if !p.shows(n) && !slices.Contains(*f, p.unseen) {
+			*f = append(*f, p.unseen)
+		}
 	}
 }
 
 // shownByAPNs reports whether the payload has an alert, a badge or a sound.
 func (n *Notification) shownByAPNs() bool {
+	if absent(n.APNs) && (n.Title != "" || n.Body != "") {
+		return true
+	}
 	derived, err := strictjson.Encode(apnsBody{Aps: n.aps()})
 	if err != nil {
 		return true // rendering says so

@@ -76,6 +76,9 @@ func (n *Notification) leastSize() int {
 		len(n.Thread) + len(n.Channel) + len(n.PushType) + len(n.CollapseKey) + len(n.NotBeforeLocal) + len(n.TimeZone)
 	for _, t := range n.Targets {
 		size += len(t.Token) + len(`{"platform":"fcm","token":""}`)
+		if t.Keys != nil {
+			size += len(t.Keys.P256DH) + len(t.Keys.Auth) + len(`,"keys":{"p256dh":"","auth":""}`)
+		}
 	}
 	for key, value := range n.Data {
 		size += len(key) + len(value) + len(`"":""`)
@@ -144,9 +147,13 @@ func (n *Notification) checkTargets(f *Faults) {
 		f.Add("/targets", "has %d targets, at most %d are taken", len(n.Targets), MaxTargets)
 		return
 	}
-	var seen map[Target]int
+	type device struct {
+		platform Platform
+		token    string
+	}
+	var seen map[device]int
 	if len(n.Targets) > 1 {
-		seen = make(map[Target]int, len(n.Targets))
+		seen = make(map[device]int, len(n.Targets))
 	}
 	for i, t := range n.Targets {
 		// Pointers are built only where there is a fault: most have none.
@@ -170,16 +177,25 @@ func (n *Notification) checkTargets(f *Faults) {
 		case !isPrintable(t.Token, '!'):
 			f.Add(at("/token"), "must be printable ASCII without spaces")
 		}
+		switch {
+		case p.keyed && t.Keys == nil:
+			f.Add(at("/keys"), "is missing: want p256dh and auth of the subscription")
+		case p.keyed:
+			t.Keys.check(at, f)
+		case t.Keys != nil:
+			f.Add(at("/keys"), "must be left out: only targets of %s have keys", PlatformWebPush)
+		}
 		if seen == nil {
 			continue
 		}
+		d := device{t.Platform, t.Token}
 		if p.folds {
-			t.Token = strings.ToLower(t.Token)
+			d.token = strings.ToLower(d.token)
 		}
-		if first, ok := seen[t]; ok {
+		if first, ok := seen[d]; ok {
 			f.Add(at(""), "is the same as /targets/%d", first)
 		} else {
-			seen[t] = i
+			seen[d] = i
 		}
 	}
 }
@@ -188,6 +204,11 @@ func (n *Notification) checkContent(f *Faults) {
 	_, known := topicSuffixes[n.pushType()]
 	if !known {
 		f.Add("/push_type", "is not one of APNs' push types, such as %s or %s", PushAlert, PushBackground)
+	}
+	for p := range n.targeted() {
+		if known && p.alertOnly && n.pushType() != PushAlert {
+			f.Add("/push_type", "must be %s: targets of %s take no other", PushAlert, p.name)
+		}
 	}
 	type content struct {
 		field string
@@ -228,7 +249,8 @@ func (n *Notification) checkData(f *Faults) {
 	if len(n.Data) == 0 {
 		return
 	}
-	before, targeted := len(*f), n.targeted()
+	targeted := slices.Collect(n.targeted())
+	before := len(*f)
 	for key, value := range n.Data {
 		problem := ""
 		switch {
@@ -238,7 +260,7 @@ func (n *Notification) checkData(f *Faults) {
 			problem = "is reserved for the notification's ID"
 		}
 		for _, p := range targeted {
-			if problem == "" {
+			if problem == "" && p.data != nil {
 				problem = p.data(n, key)
 			}
 		}
@@ -315,7 +337,7 @@ func (n *Notification) surelyFits() bool {
 		return false
 	}
 	const perByte, perEntry, rest = 6, len(`"":"",`), 1024
-	values := max(len(n.ID), 36) + len(n.Category) + len(n.Title) + len(n.Subtitle) + len(n.Body) + len(n.Sound) + len(n.Image) +
+	values := 2*max(len(n.ID), 36) + len(n.Category) + len(n.Title) + len(n.Subtitle) + len(n.Body) + len(n.Sound) + len(n.Image) +
 		len(n.Thread) + len(n.Channel) + 2*len(n.CollapseKey)
 	for key, value := range n.Data {
 		values += len(key) + len(value)
@@ -335,7 +357,7 @@ func (n *Notification) sizeFaults(only bool) Faults {
 	if id == "" {
 		id = "00000000-0000-0000-0000-000000000000" // as long as the one to be generated
 	}
-	for _, p := range n.targeted() {
+	for p := range n.targeted() {
 		_, err := p.largest(n, id)
 		var tooLarge Faults
 		if errors.As(err, &tooLarge) {

@@ -343,6 +343,10 @@ func TestSurelyFits(t *testing.T) {
 			if _, err := n.fcmMessage(id, fcmTTL(MaxFCMTTL)); err != nil {
 				t.Errorf("%d bytes of %q: %v", size, text, err)
 			}
+			n.ID = strings.Repeat("&", MaxIDBytes)
+			if _, err := n.webPushPayload(n.ID); n.surelyFits() && err != nil {
+				t.Errorf("%d bytes of %q: %v", size, text, err)
+			}
 		}
 	}
 	if (&Notification{Body: strings.Repeat("x", 4000)}).surelyFits() || (&Notification{APNs: json.RawMessage("{}")}).surelyFits() {

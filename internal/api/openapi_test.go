@@ -157,8 +157,10 @@ func TestDocumentHasTheNotification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = bytes.ReplaceAll(text, []byte("#/$defs/target"), []byte("#/components/schemas/Target"))
-	text = bytes.ReplaceAll(text, []byte("#/$defs/digest"), []byte("#/components/schemas/Digest"))
+	names := map[string]string{"target": "Target", "keys": "Keys", "digest": "Digest"}
+	for def, name := range names {
+		text = bytes.ReplaceAll(text, []byte("#/$defs/"+def), []byte("#/components/schemas/"+name))
+	}
 	var want map[string]any
 	if err := json.Unmarshal(text, &want); err != nil {
 		t.Fatal(err)
@@ -171,7 +173,11 @@ func TestDocumentHasTheNotification(t *testing.T) {
 	if err := json.Unmarshal(document, &doc); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]any{"Notification": want, "Target": defs["target"], "Digest": defs["digest"]} {
+	wants := map[string]any{"Notification": want}
+	for def, name := range names {
+		wants[name] = defs[def]
+	}
+	for name, want := range wants {
 		got, _ := json.Marshal(doc.Components.Schemas[name])
 		wanted, _ := json.Marshal(want)
 		if !bytes.Equal(got, wanted) {

@@ -16,7 +16,7 @@ import (
 // maxPayload bounds what a page shows of a payload, in bytes.
 const maxPayload = 16 << 10
 
-// A payload is what a notification holds, as it can be shown: without tokens, and with
+// A payload is what a notification holds, as it can be shown: without tokens and keys, and with
 // what cannot be seen written out.
 type payload struct {
 	Text string
@@ -29,7 +29,7 @@ func payloadOf(n *push.Notification) payload {
 	shown := *n
 	shown.Targets = slices.Clone(n.Targets)
 	for i, t := range shown.Targets {
-		shown.Targets[i].Token = "…" + t.Hint()
+		shown.Targets[i].Token, shown.Targets[i].Keys = "…"+t.Hint(), nil
 	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -41,8 +41,8 @@ func payloadOf(n *push.Notification) payload {
 	return shownPayload(b.String())
 }
 
-// tokenTexts finds them in what may be a notification, whole or cut off.
-var tokenTexts = regexp.MustCompile(`(?i)("token"\s*:\s*")(?:[^"\\]|\\.)*`)
+// tokenTexts finds them and their keys in what may be a notification, whole or cut off.
+var tokenTexts = regexp.MustCompile(`(?i)("(?:token|p256dh|auth)"\s*:\s*")(?:[^"\\]|\\.)*`)
 
 // payloadOfJob returns what a job holds, be it a notification or not.
 func payloadOfJob(job []byte) payload {

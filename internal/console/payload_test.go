@@ -3,6 +3,8 @@ package console
 import (
 	"strings"
 	"testing"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 // Numbers stand as they came, tokens do not, and what cannot be seen is written out.
@@ -18,12 +20,18 @@ func TestPayload(t *testing.T) {
 		"cut off":         `{"targets":[{"token":"` + secret[:60],
 		"no JSON":         "\x00\xff\U000e0001 token",
 		"escaped":         `{"token":"a\"` + secret + `"}`,
+		"keys":            `{"v":9,"notification":{"targets":[{"keys":{"p256dh":"` + secret + `","Auth" :"` + secret + `"}}]}}`,
 	} {
 		p := payloadOfJob([]byte(job))
 		lacks(t, p.Text, secret[:20], "\x00", "\xff", "\U000e0001")
 		if p.Text == "" {
 			t.Errorf("%s: nothing is shown", name)
 		}
+	}
+	n.Targets[0] = push.Target{Platform: push.PlatformWebPush, Token: "https://example.com/" + secret, Keys: &push.Keys{P256DH: secret, Auth: secret}}
+	lacks(t, payloadOf(n).Text, secret[:20], "example.com")
+	if n.Targets[0].Keys == nil {
+		t.Error("the notification itself has lost its keys")
 	}
 	long := payloadOfJob([]byte(strings.Repeat("é", maxPayload)))
 	if len(long.Text) > maxPayload || int(long.More)+len(long.Text) != 2*maxPayload || strings.Contains(long.Text, `\u`) {

@@ -9,12 +9,12 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
 )
 
 func TestFaultsByTheAdminEndpoint(t *testing.T) {
-	t.Parallel()
 	server, sender := started(t, webpushtest.Options{Admin: "127.0.0.1:0"})
-	to := target(webpush.Mozilla, "device")
+	to := target(push.WebPushMozilla, "device")
 	ask := func(method, path, body string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, server.AdminURL()+path, strings.NewReader(body))

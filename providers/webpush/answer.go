@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 )
 
 // An answer is what a push service's answer says, as far as it matters.
 type answer struct {
-	service Service
+	service push.Platform
 	host    string
 	// HTTP is the status code.
 	HTTP int
@@ -28,26 +29,31 @@ type answer struct {
 	Page bool
 	// RetryAfter is the delay asked for, or 0.
 	RetryAfter time.Duration
-	// TokenWorked says that the service has taken the token before.
-	TokenWorked bool
+	// KeyWorked says that the service has delivered with the app's key before.
+	KeyWorked bool
 	// ID is the service's name of the accepted message.
 	ID string
 }
 
 // readAnswer reads an answer of a service. Whatever it cannot read it leaves out: of a
 // stranger it reads the status alone.
-func readAnswer(service Service, host string, status int, h http.Header, body []byte, now time.Time) answer {
+func readAnswer(service push.Platform, host string, status int, h http.Header, body []byte, now time.Time) answer {
 	a := answer{service: service, host: host, HTTP: status, RetryAfter: providers.RetryAfter(h, now)}
 	if status >= 200 && status < 300 {
 		return answer{service: service, host: host, HTTP: status, ID: messageID(h)}
 	}
 	switch service {
-	case Google:
+	case push.WebPushGoogle:
 		a.readGoogle(string(body))
-	case Mozilla:
+	case push.WebPushMozilla:
 		a.readMozilla(body)
-	case Apple:
+	case push.WebPushApple:
 		a.readApple(body)
+	case push.WebPushWindows:
+		// The sender "is not authorized to send a notification to this URI even though they
+		// are authenticated". Source: Microsoft, "Troubleshooting push notifications", WNS
+		// HTTP response codes.
+		a.Mismatch = status == http.StatusForbidden
 	}
 	a.Page = a.Word == "" && bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))
 	return a

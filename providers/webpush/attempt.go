@@ -16,14 +16,14 @@ import (
 const maxAnswer = 4 << 10
 
 // attempt makes the one request of a push. It calls connected once there is a connection.
-func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebPush, connected func()) providers.Outcome {
+func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebPushMessage, connected func()) providers.Outcome {
 	sealed, signed, failed := s.prepare(to, message)
 	if failed != nil {
 		return *failed
 	}
 	body := providers.NewBody(ctx, sealed, connected)
 	transport := s.transport
-	if to.service == Other {
+	if to.service == push.WebPushOther {
 		transport = s.strangersTransport
 	}
 	response, err := providers.TraceRequest(body.Sent(s.request(ctx, to, message, signed)), transport.RoundTrip)
@@ -40,12 +40,11 @@ func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebP
 	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	_ = response.Body.Close()
 	a := readAnswer(to.service, to.host, response.StatusCode, response.Header, reply, time.Now())
-	a.TokenWorked = signed.worked.Load()
 	return s.conclude(to, a, signed)
 }
 
 // prepare encrypts the message and gets the token for its service.
-func (s *Sender) prepare(to subscription, message push.WebPush) (sealed []byte, signed *token, failed *providers.Outcome) {
+func (s *Sender) prepare(to subscription, message push.WebPushMessage) (sealed []byte, signed *token, failed *providers.Outcome) {
 	sealed, err := encrypt(message.Payload, to.receiver)
 	if err == nil {
 		signed, err = s.tokens.get(to.origin(), time.Now())
@@ -59,7 +58,7 @@ func (s *Sender) prepare(to subscription, message push.WebPush) (sealed []byte, 
 }
 
 // rehearse makes a message, and sends it to nobody.
-func (s *Sender) rehearse(ctx context.Context, to subscription, message push.WebPush) providers.Outcome {
+func (s *Sender) rehearse(ctx context.Context, to subscription, message push.WebPushMessage) providers.Outcome {
 	if err := ctx.Err(); err != nil {
 		return notSent(err)
 	}
@@ -71,7 +70,7 @@ func (s *Sender) rehearse(ctx context.Context, to subscription, message push.Web
 
 // request returns the request without its body. Source: RFC 8030, section 5; RFC 8291,
 // section 4.
-func (s *Sender) request(ctx context.Context, to subscription, message push.WebPush, signed *token) *http.Request {
+func (s *Sender) request(ctx context.Context, to subscription, message push.WebPushMessage, signed *token) *http.Request {
 	header := http.Header{
 		"Authorization":    {signed.authorization},
 		"Content-Encoding": {"aes128gcm"},
@@ -82,7 +81,7 @@ func (s *Sender) request(ctx context.Context, to subscription, message push.WebP
 	if message.Topic != "" {
 		header["Topic"] = []string{message.Topic}
 	}
-	if to.service == Windows {
+	if to.service == push.WebPushWindows {
 		// Without it Windows drops what it cannot deliver at once.
 		header["X-Wns-Cache-Policy"] = []string{"cache"}
 	}
@@ -95,17 +94,19 @@ func (s *Sender) request(ctx context.Context, to subscription, message push.WebP
 
 // conclude says what an answer means, and remembers what it tells of the key and the token.
 func (s *Sender) conclude(to subscription, a answer, signed *token) providers.Outcome {
+	at := s.peers[to.service] // nil for a stranger
 	if a.Mismatch {
-		delivered, refused := s.peers[to.service].proof.refuse(to.url.String())
+		delivered, refused := at.proof.refuse(to.url.String())
 		return mismatched(a, delivered, refused)
 	}
+	a.KeyWorked = at != nil && at.proof.proven()
 	o := classify(a)
 	switch {
 	case o.Reason == Unauthorized:
 		s.tokens.refused(to.origin(), signed, time.Now())
-	case o.Kind == providers.Delivered && !a.TokenWorked:
+	case o.Kind == providers.Delivered && !signed.worked.Load():
 		signed.worked.Store(true)
-		if at := s.peers[to.service]; at != nil {
+		if at != nil {
 			at.proof.works()
 		}
 	}
@@ -119,7 +120,7 @@ func unanswered(ctx context.Context, to subscription, err error, wrote bool) pro
 			Kind: providers.Rejected, Reason: EndpointRefused, Concerns: providers.ConcernsToken,
 			Err: fmt.Errorf("%s has an address that is not a public one", to.host),
 		}
-		if to.service != Other { // whose addresses are what this machine's DNS says
+		if to.service != push.WebPushOther { // whose addresses are what this machine's DNS says
 			o.Kind, o.Concerns = providers.Retry, providers.ConcernsProvider
 		}
 		return o
@@ -129,7 +130,7 @@ func unanswered(ctx context.Context, to subscription, err error, wrote bool) pro
 	}
 	o := providers.TransportOutcome(err)
 	o.Ambiguous = o.Ambiguous && wrote
-	if to.service == Other {
+	if to.service == push.WebPushOther {
 		return ofStranger(o)
 	}
 	return o

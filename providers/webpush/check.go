@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 )
 
 // Check reaches for each host that Config.Hosts names without a star, or for the endpoint,
@@ -42,5 +43,5 @@ func (s *Sender) reachable() []string {
 	if s.endpoint != nil {
 		return []string{s.endpoint.Host}
 	}
-	return slices.DeleteFunc(slices.Clone(s.hosts), func(host string) bool { return strings.HasPrefix(host, anyHost) })
+	return slices.DeleteFunc(slices.Clone(s.hosts), func(host string) bool { return strings.HasPrefix(host, push.AnyHost) })
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 )
 
 // How long to wait where a service names no time.
@@ -39,7 +40,7 @@ func classify(a answer) providers.Outcome {
 	if !ok {
 		o = byStatus(a)
 	}
-	if a.service == Other {
+	if a.service == push.WebPushOther {
 		if o.Kind == providers.Misconfigured {
 			o.Kind = providers.Rejected
 		}
@@ -74,7 +75,7 @@ func byStatus(a answer) providers.Outcome {
 	case http.StatusRequestEntityTooLarge:
 		return providers.Outcome{Kind: providers.Rejected, Reason: TooLarge, Concerns: providers.ConcernsMessage}
 	case http.StatusTooManyRequests, http.StatusNotAcceptable:
-		if a.service == Windows { // which says 406 too
+		if a.service == push.WebPushWindows { // which says 406 too
 			return retry(a, Throttled, providers.ConcernsApp, appWait)
 		}
 		if a.HTTP == http.StatusTooManyRequests {
@@ -107,11 +108,12 @@ func retry(a answer, reason providers.Reason, concerns providers.Concern, wait t
 	return providers.Outcome{Kind: providers.Retry, Reason: reason, Concerns: concerns, RetryAfter: wait}
 }
 
-// unauthorized is a token that is refused: one that was taken before ran out before its
-// time, and the next one will do.
+// unauthorized is a token that is refused. That of a key that works has run out before its
+// time, and the next one will do, or the trouble is this subscription's: neither pauses
+// all others.
 func unauthorized(a answer) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Misconfigured, Reason: Unauthorized, Concerns: providers.ConcernsCredential}
-	if a.TokenWorked {
+	if a.KeyWorked {
 		o.Kind = providers.Retry
 	}
 	return o
@@ -150,7 +152,7 @@ func describe(a answer, o providers.Outcome) error {
 	if a.Page {
 		b.WriteString(" with a page")
 	}
-	if hint := hints[o.Reason]; hint != "" && (o.Kind != providers.Retry || o.Reason == VapidMismatch) {
+	if hint := hints[o.Reason]; hint != "" {
 		b.WriteString(": " + hint)
 	}
 	return fmt.Errorf("%s", b.String())

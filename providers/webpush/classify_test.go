@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 )
 
 const (
@@ -25,7 +26,7 @@ func TestAnswersOfTheServices(t *testing.T) {
 	}
 	const token, message, credential, app, provider = providers.ConcernsToken, providers.ConcernsMessage, providers.ConcernsCredential, providers.ConcernsApp, providers.ConcernsProvider
 	for _, c := range []struct {
-		service  Service
+		service  push.Platform
 		status   int
 		header   http.Header
 		body     string
@@ -34,56 +35,56 @@ func TestAnswersOfTheServices(t *testing.T) {
 		concerns providers.Concern
 		wait     time.Duration
 	}{
-		{Google, 201, header("Location", "https://fcm.googleapis.com/0:17%31"), "", providers.Delivered, providers.OK, providers.NoConcern, 0},
-		{Mozilla, 200, nil, "", providers.Delivered, providers.OK, providers.NoConcern, 0},
-		{Other, 202, nil, "<html>", providers.Delivered, providers.OK, providers.NoConcern, 0},
+		{push.WebPushGoogle, 201, header("Location", "https://fcm.googleapis.com/0:17%31"), "", providers.Delivered, providers.OK, providers.NoConcern, 0},
+		{push.WebPushMozilla, 200, nil, "", providers.Delivered, providers.OK, providers.NoConcern, 0},
+		{push.WebPushOther, 202, nil, "<html>", providers.Delivered, providers.OK, providers.NoConcern, 0},
 
-		{Google, 410, nil, "push subscription has unsubscribed or expired.\n", providers.DeadToken, Gone, token, 0},
-		{Google, 404, nil, "", providers.DeadToken, NotFound, token, 0},
-		{Mozilla, 404, nil, `{"code":404,"errno":102,"error":"Not Found","message":"x"}`, providers.DeadToken, NotFound, token, 0},
-		{Mozilla, 410, nil, `{"code":410,"errno":103,"error":"Gone"}`, providers.DeadToken, Gone, token, 0},
-		{Mozilla, 410, nil, `{"code":410,"errno":106}`, providers.DeadToken, Gone, token, 0},
-		{Apple, 410, nil, `{"reason":"Unregistered"}`, providers.DeadToken, Gone, token, 0},
-		{Windows, 410, nil, "", providers.DeadToken, Gone, token, 0},
-		{Windows, 404, nil, "", providers.DeadToken, NotFound, token, 0},
-		{Other, 404, nil, "", providers.DeadToken, NotFound, token, 0},
+		{push.WebPushGoogle, 410, nil, "push subscription has unsubscribed or expired.\n", providers.DeadToken, Gone, token, 0},
+		{push.WebPushGoogle, 404, nil, "", providers.DeadToken, NotFound, token, 0},
+		{push.WebPushMozilla, 404, nil, `{"code":404,"errno":102,"error":"Not Found","message":"x"}`, providers.DeadToken, NotFound, token, 0},
+		{push.WebPushMozilla, 410, nil, `{"code":410,"errno":103,"error":"Gone"}`, providers.DeadToken, Gone, token, 0},
+		{push.WebPushMozilla, 410, nil, `{"code":410,"errno":106}`, providers.DeadToken, Gone, token, 0},
+		{push.WebPushApple, 410, nil, `{"reason":"Unregistered"}`, providers.DeadToken, Gone, token, 0},
+		{push.WebPushWindows, 410, nil, "", providers.DeadToken, Gone, token, 0},
+		{push.WebPushWindows, 404, nil, "", providers.DeadToken, NotFound, token, 0},
+		{push.WebPushOther, 404, nil, "", providers.DeadToken, NotFound, token, 0},
 
-		{Google, 400, nil, googlePage, providers.Misconfigured, Unauthorized, credential, 0},
-		{Google, 400, nil, strings.Replace(googlePage, "UnauthorizedRegistration", "InvalidTokenFormat", 1), providers.DeadToken, InvalidToken, token, 0},
-		{Google, 401, nil, "", providers.Misconfigured, Unauthorized, credential, 0},
-		{Google, 403, nil, "invalid JWT provided\n", providers.Misconfigured, Unauthorized, credential, 0},
-		{Google, 403, nil, "invalid push subscription endpoint.", providers.Retry, EndpointDoubted, token, doubtWait},
-		{Mozilla, 401, nil, `{"code":401,"errno":109,"message":"Invalid bearer auth"}`, providers.Misconfigured, Unauthorized, credential, 0},
-		{Mozilla, 400, nil, `{"code":400,"errno":108}`, providers.DeadToken, InvalidToken, token, 0},
-		{Apple, 403, nil, `{"reason":"BadJwtToken"}`, providers.Misconfigured, Unauthorized, credential, 0},
-		{Apple, 400, nil, `{"reason":"BadVapidPublicKey"}`, providers.Misconfigured, Unauthorized, credential, 0},
-		{Windows, 401, nil, "", providers.Misconfigured, Unauthorized, credential, 0},
-		{Other, 401, nil, "", providers.Rejected, Unauthorized, token, 0},
-		{Other, 403, nil, googleMismatch, providers.Rejected, Unauthorized, token, 0},
+		{push.WebPushGoogle, 400, nil, googlePage, providers.Misconfigured, Unauthorized, credential, 0},
+		{push.WebPushGoogle, 400, nil, strings.Replace(googlePage, "UnauthorizedRegistration", "InvalidTokenFormat", 1), providers.DeadToken, InvalidToken, token, 0},
+		{push.WebPushGoogle, 401, nil, "", providers.Misconfigured, Unauthorized, credential, 0},
+		{push.WebPushGoogle, 403, nil, "invalid JWT provided\n", providers.Misconfigured, Unauthorized, credential, 0},
+		{push.WebPushGoogle, 403, nil, "invalid push subscription endpoint.", providers.Retry, EndpointDoubted, token, doubtWait},
+		{push.WebPushMozilla, 401, nil, `{"code":401,"errno":109,"message":"Invalid bearer auth"}`, providers.Misconfigured, Unauthorized, credential, 0},
+		{push.WebPushMozilla, 400, nil, `{"code":400,"errno":108}`, providers.DeadToken, InvalidToken, token, 0},
+		{push.WebPushApple, 403, nil, `{"reason":"BadJwtToken"}`, providers.Misconfigured, Unauthorized, credential, 0},
+		{push.WebPushApple, 400, nil, `{"reason":"BadVapidPublicKey"}`, providers.Misconfigured, Unauthorized, credential, 0},
+		{push.WebPushWindows, 401, nil, "", providers.Misconfigured, Unauthorized, credential, 0},
+		{push.WebPushOther, 401, nil, "", providers.Rejected, Unauthorized, token, 0},
+		{push.WebPushOther, 403, nil, googleMismatch, providers.Rejected, Unauthorized, token, 0},
 
-		{Apple, 400, nil, `{"reason":"BadTtl"}`, providers.Rejected, BadRequest, message, 0},
-		{Apple, 400, nil, `{"reason":"BadUrgency"}`, providers.Rejected, BadRequest, message, 0},
-		{Apple, 400, nil, `{"reason":"BadWebPushTopic"}`, providers.Rejected, BadRequest, message, 0},
-		{Mozilla, 400, nil, `{"code":400,"errno":110}`, providers.Rejected, BadRequest, message, 0},
-		{Mozilla, 400, nil, `{"code":400,"errno":114}`, providers.Rejected, BadRequest, message, 0},
-		{Google, 405, nil, "", providers.Rejected, BadRequest, message, 0},
-		{Other, 400, nil, "", providers.Rejected, BadRequest, token, 0},
-		{Mozilla, 413, nil, `{"code":413,"errno":104}`, providers.Rejected, TooLarge, message, 0},
-		{Other, 413, nil, "", providers.Rejected, TooLarge, token, 0},
+		{push.WebPushApple, 400, nil, `{"reason":"BadTtl"}`, providers.Rejected, BadRequest, message, 0},
+		{push.WebPushApple, 400, nil, `{"reason":"BadUrgency"}`, providers.Rejected, BadRequest, message, 0},
+		{push.WebPushApple, 400, nil, `{"reason":"BadWebPushTopic"}`, providers.Rejected, BadRequest, message, 0},
+		{push.WebPushMozilla, 400, nil, `{"code":400,"errno":110}`, providers.Rejected, BadRequest, message, 0},
+		{push.WebPushMozilla, 400, nil, `{"code":400,"errno":114}`, providers.Rejected, BadRequest, message, 0},
+		{push.WebPushGoogle, 405, nil, "", providers.Rejected, BadRequest, message, 0},
+		{push.WebPushOther, 400, nil, "", providers.Rejected, BadRequest, token, 0},
+		{push.WebPushMozilla, 413, nil, `{"code":413,"errno":104}`, providers.Rejected, TooLarge, message, 0},
+		{push.WebPushOther, 413, nil, "", providers.Rejected, TooLarge, token, 0},
 
-		{Apple, 429, header("Retry-After", "120"), "", providers.Retry, TooManyRequests, token, 120 * time.Second},
-		{Mozilla, 429, nil, "", providers.Retry, TooManyRequests, token, deviceWait},
-		{Windows, 429, nil, "", providers.Retry, Throttled, app, appWait},
-		{Windows, 406, header("Retry-After", "900", "X-WNS-STATUS", "appthrottled"), "", providers.Retry, Throttled, app, 900 * time.Second},
-		{Google, 406, nil, "", providers.Rejected, BadRequest, message, 0},
+		{push.WebPushApple, 429, header("Retry-After", "120"), "", providers.Retry, TooManyRequests, token, 120 * time.Second},
+		{push.WebPushMozilla, 429, nil, "", providers.Retry, TooManyRequests, token, deviceWait},
+		{push.WebPushWindows, 429, nil, "", providers.Retry, Throttled, app, appWait},
+		{push.WebPushWindows, 406, header("Retry-After", "900", "X-WNS-STATUS", "appthrottled"), "", providers.Retry, Throttled, app, 900 * time.Second},
+		{push.WebPushGoogle, 406, nil, "", providers.Rejected, BadRequest, message, 0},
 
-		{Google, 301, nil, "", providers.Rejected, Redirected, token, 0},
-		{Other, 302, header("Location", "https://127.0.0.1/"), "", providers.Rejected, Redirected, token, 0},
-		{Mozilla, 503, header("Retry-After", "120"), `{"code":503,"errno":202}`, providers.Retry, ServerError, provider, 120 * time.Second},
-		{Google, 500, nil, "", providers.Retry, ServerError, provider, failureWait},
-		{Google, 502, nil, "<html>", providers.Retry, providers.Unreadable, provider, failureWait},
-		{Google, 504, nil, "", providers.Retry, ServerError, provider, failureWait},
-		{Other, 503, nil, "", providers.Retry, ServerError, token, failureWait},
+		{push.WebPushGoogle, 301, nil, "", providers.Rejected, Redirected, token, 0},
+		{push.WebPushOther, 302, header("Location", "https://127.0.0.1/"), "", providers.Rejected, Redirected, token, 0},
+		{push.WebPushMozilla, 503, header("Retry-After", "120"), `{"code":503,"errno":202}`, providers.Retry, ServerError, provider, 120 * time.Second},
+		{push.WebPushGoogle, 500, nil, "", providers.Retry, ServerError, provider, failureWait},
+		{push.WebPushGoogle, 502, nil, "<html>", providers.Retry, providers.Unreadable, provider, failureWait},
+		{push.WebPushGoogle, 504, nil, "", providers.Retry, ServerError, provider, failureWait},
+		{push.WebPushOther, 503, nil, "", providers.Retry, ServerError, token, failureWait},
 	} {
 		a := readAnswer(c.service, "push.example.net", c.status, c.header, []byte(c.body), time.Now())
 		o := classify(a)
@@ -96,9 +97,9 @@ func TestAnswersOfTheServices(t *testing.T) {
 		if ambiguous := c.status == 502 || c.status == 504; o.Ambiguous != ambiguous {
 			t.Errorf("%s %d: ambiguous %v", c.service, c.status, o.Ambiguous)
 		}
-		a.TokenWorked = true
-		if o := classify(a); o.Reason == Unauthorized && c.service != Other && (o.Kind != providers.Retry || o.Concerns != credential) {
-			t.Errorf("%s %d with a token that has worked: %v", c.service, c.status, o.Kind)
+		a.KeyWorked = true
+		if o := classify(a); o.Reason == Unauthorized && c.service != push.WebPushOther && (o.Kind != providers.Retry || o.Concerns != credential) {
+			t.Errorf("%s %d with a key that has worked: %v", c.service, c.status, o.Kind)
 		}
 	}
 }
@@ -122,18 +123,18 @@ func TestNamesOfMessages(t *testing.T) {
 func TestMismatchedKeys(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		service Service
+		service push.Platform
 		status  int
 		body    string
 	}{
-		{Google, 403, googleMismatch}, {Apple, 400, `{"reason":"VapidPkHashMismatch"}`}, {Apple, 403, `{"reason":"VapidPkHashMismatch"}`},
-		{Mozilla, 401, `{"code":401,"errno":109,"error":"Unauthorized","message":"VAPID public key mismatch"}`},
+		{push.WebPushGoogle, 403, googleMismatch}, {push.WebPushApple, 400, `{"reason":"VapidPkHashMismatch"}`}, {push.WebPushApple, 403, `{"reason":"VapidPkHashMismatch"}`},
+		{push.WebPushMozilla, 401, `{"code":401,"errno":109,"error":"Unauthorized","message":"VAPID public key mismatch"}`}, {push.WebPushWindows, 403, ""},
 	} {
 		if a := readAnswer(c.service, "h", c.status, nil, []byte(c.body), time.Now()); !a.Mismatch {
 			t.Errorf("%s %d: %+v", c.service, c.status, a)
 		}
 	}
-	a := answer{service: Google, host: "fcm.googleapis.com", HTTP: 403, Mismatch: true}
+	a := answer{service: push.WebPushGoogle, host: "fcm.googleapis.com", HTTP: 403, Mismatch: true}
 	for _, c := range []struct {
 		delivered bool
 		refused   int
@@ -176,7 +177,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(401, `{"errno":109,"message":"secret secret"}`, "")
 	f.Add(403, googleMismatch, "1")
 	f.Fuzz(func(t *testing.T, status int, body, retryAfter string) {
-		for _, service := range []Service{Google, Mozilla, Apple, Windows, Other} {
+		for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows, push.WebPushOther} {
 			h := http.Header{"Retry-After": {retryAfter}}
 			o := classify(readAnswer(service, "h", status, h, []byte(body), time.Now()))
 			if o.Kind == 0 || o.Reason == "" || o.RetryAfter < 0 || o.RetryAfter > providers.MaxRetryAfter {

@@ -1,7 +1,6 @@
 package webpush
 
 import (
-	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/push"
 )
 
 // DefaultTimeout bounds one attempt when Config.Timeout is zero.
@@ -26,7 +26,7 @@ type Config struct {
 	PrivateKeyFile string `yaml:"private_key_file"`
 	// Hosts are those that endpoints may be at: a name such as fcm.googleapis.com, *. and
 	// a name for all that is below it, or * alone for each public host. Empty means
-	// DefaultHosts.
+	// push.WebPushHosts.
 	Hosts []string `yaml:"hosts"`
 	// Timeout bounds one attempt, connecting included. Zero means DefaultTimeout; at most
 	// MaxTimeout.
@@ -51,13 +51,13 @@ func (c Config) Validate() error {
 	if c.PrivateKeyFile == "" {
 		all.Add("private_key_file", "is missing: name the file of the private key whose public key the site subscribes with")
 	}
-	for i, host := range c.Hosts {
+	for _, host := range c.Hosts {
 		name := strings.TrimPrefix(host, "*.")
 		switch {
-		case host == anyHost && len(c.Hosts) > 1:
-			all.Add(fmt.Sprintf("hosts[%d]", i), `"*" stands for each public host: leave the others out`)
-		case host != anyHost && !isHostName(name):
-			all.Add(fmt.Sprintf("hosts[%d]", i), `%q is not a host's name in lower case, "*." and a name, or "*"`, host)
+		case host == push.AnyHost && len(c.Hosts) > 1:
+			all.Add("hosts", `"*" stands for each public host: leave the others out`)
+		case host != push.AnyHost && !isHostName(name):
+			all.Add("hosts", `%q is not a host's name in lower case, "*." and a name, or "*"`, host)
 		}
 	}
 	if c.Endpoint != "" && !isServer(c.Endpoint) {
@@ -114,9 +114,9 @@ func isServer(s string) bool {
 }
 
 // hosts returns those that may be sent to.
-func (c Config) hosts() hosts {
+func (c Config) hosts() []string {
 	if len(c.Hosts) == 0 {
-		return DefaultHosts()
+		return push.WebPushHosts()
 	}
 	return c.Hosts
 }

@@ -34,7 +34,7 @@ func Example() {
 	}
 	defer sender.Close()
 	n := &push.Notification{ID: "order-4711-shipped", App: "shop", User: "u1", Title: "Your order has shipped"}
-	endpoint := webpushtest.Endpoint(webpush.Mozilla, "a-browser")
+	endpoint := webpushtest.Endpoint(push.WebPushMozilla, "a-browser")
 	outcome := sender.Send(context.Background(), n, webpushtest.Subscription(endpoint))
 	fmt.Println(outcome.Kind)
 	fmt.Println("the stand-in has accepted", server.Ledger().Entries()[0].Notification)

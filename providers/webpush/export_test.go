@@ -26,7 +26,7 @@ func Sealed(key *Key, subject string, t push.Target, payload []byte) (body []byt
 	if err != nil {
 		return nil, "", "", err
 	}
-	to, err := parseKeys(t.Keys)
+	to, err := receiverOf(t.Keys)
 	if err != nil {
 		return nil, "", "", err
 	}

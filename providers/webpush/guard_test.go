@@ -134,7 +134,7 @@ func TestStrangersURLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts = "", "", []string{"*"}
-	keys := target(webpush.Google, "device").Keys
+	keys := target(push.WebPushGoogle, "device").Keys
 	for _, c := range strangersURLs {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +164,6 @@ func TestStrangersURLs(t *testing.T) {
 
 // Without the guard the same names do lead inside: the test above would see it.
 func TestTheGuardIsWhatStandsInBetween(t *testing.T) {
-	t.Parallel()
 	server, cfg := start(t, webpushtest.Options{})
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
@@ -192,8 +191,8 @@ func TestNoProxy(t *testing.T) {
 		t.Setenv(name, "http://127.0.0.1:"+strconv.Itoa(in.port))
 	}
 	server, sender := started(t, webpushtest.Options{})
-	delivered(t, sender.Send(t.Context(), note(), target(webpush.Google, "device")))
-	delivered(t, sender.Send(t.Context(), note(), target(webpush.Other, "device")))
+	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device")))
+	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushOther, "device")))
 	if n := in.reached.Load(); n != 0 || server.Count().Received != 2 {
 		t.Errorf("the proxy was reached %d times", n)
 	}
@@ -206,9 +205,8 @@ func TestNoProxy(t *testing.T) {
 
 // A redirect is an answer like another.
 func TestNoRedirect(t *testing.T) {
-	t.Parallel()
 	in := newInside(t)
-	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
+	h := newHostile(t, 0, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:"+strconv.Itoa(in.port)+"/", http.StatusFound)
 	})
 	for _, endpoint := range []string{"https://push.example.com/x", "https://fcm.googleapis.com/x"} {

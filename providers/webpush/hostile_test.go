@@ -22,19 +22,18 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
 )
 
 // A hostile is a server behind each name below example.com, and behind Google's, with a
-// sender that dials nothing else.
+// sender that dials nothing else. Its attempts take at most timeout, or the default when
+// that is 0.
 type hostile struct {
 	sender *webpush.Sender
 	open   atomic.Int64
 }
 
-// hostileTimeout bounds an attempt at one.
-const hostileTimeout = 2 * time.Second
-
-func newHostile(t *testing.T, handler http.HandlerFunc) *hostile {
+func newHostile(t *testing.T, timeout time.Duration, handler http.HandlerFunc) *hostile {
 	t.Helper()
 	certificate, ca, err := standin.NewCertificate("*.example.com", "fcm.googleapis.com")
 	if err != nil {
@@ -67,7 +66,7 @@ func newHostile(t *testing.T, handler http.HandlerFunc) *hostile {
 	if err := own.Close(); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Endpoint, cfg.Hosts, cfg.Timeout, cfg.RootCAFile = "", []string{"*"}, hostileTimeout, filepath.Join(t.TempDir(), "ca.pem")
+	cfg.Endpoint, cfg.Hosts, cfg.Timeout, cfg.RootCAFile = "", []string{"*"}, timeout, filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(cfg.RootCAFile, ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +79,9 @@ func newHostile(t *testing.T, handler http.HandlerFunc) *hostile {
 	t.Cleanup(func() { _ = h.sender.Close() })
 	return h
 }
+
+// hostileTimeout bounds an attempt at a host that is expected to give no answer.
+const hostileTimeout = 2 * time.Second
 
 func TestAnswersWithoutEnd(t *testing.T) {
 	junk := bytes.Repeat([]byte("capability "), 4096)
@@ -152,7 +154,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 		{"a status that is none", "https://a.example.com/x", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(999) }, providers.Retry, webpush.ServerError},
 	} {
 		t.Run(c.name, func(t *testing.T) { // one after the other: memory is measured
-			h := newHostile(t, c.handler)
+			h := newHostile(t, hostileTimeout, c.handler)
 			to := webpushtest.Subscription(c.endpoint)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -181,7 +183,7 @@ func TestManyHostileOrigins(t *testing.T) {
 	if os.Getenv("PUSHPACE_SOAK") != "" {
 		origins = 10_000
 	}
-	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
+	h := newHostile(t, hostileTimeout, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Host == "fcm.googleapis.com":
 			w.WriteHeader(http.StatusCreated)
@@ -218,7 +220,7 @@ func TestManyHostileOrigins(t *testing.T) {
 	}
 	done := make(chan struct{})
 	workers.Go(func() { // a known service beside them
-		to := target(webpush.Google, "device")
+		to := target(push.WebPushGoogle, "device")
 		for {
 			select {
 			case <-done:

@@ -95,7 +95,6 @@ const contact = "mailto:push@example.com"
 // http_ece decrypts what is encrypted here, and jws verifies what is signed here.
 func TestOthersReadOurs(t *testing.T) {
 	o := newOracle(t)
-	t.Parallel()
 	private, public := newPair(t)
 	key, err := webpush.ParseKey([]byte(private))
 	if err != nil || key.Public() != public {
@@ -131,7 +130,6 @@ func TestOthersReadOurs(t *testing.T) {
 // The stand-in takes what web-push makes: header, token and body.
 func TestOursReadsOthers(t *testing.T) {
 	o := newOracle(t)
-	t.Parallel()
 	private, public := newPair(t)
 	seen := make(chan webpushtest.Push, 1)
 	server, err := webpushtest.NewServer(webpushtest.Options{PublicKeys: []string{public}, Seen: func(p webpushtest.Push) { seen <- p }})

@@ -21,6 +21,13 @@ func (p *proof) works() {
 	p.delivered, p.refused = true, nil
 }
 
+// proven reports whether the service has delivered with the key.
+func (p *proof) proven() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.delivered
+}
+
 // refuse notes that the key does not fit the subscription with the endpoint. It returns
 // whether the key is known to work, and else how many it does not fit, up to
 // manyMismatches.

@@ -7,6 +7,6 @@ import (
 )
 
 // render returns the message that a target gets.
-func render(n *push.Notification, t push.Target, now time.Time) (push.WebPush, error) {
+func render(n *push.Notification, t push.Target, now time.Time) (push.WebPushMessage, error) {
 	return n.RenderWebPush(t, now)
 }

@@ -22,14 +22,14 @@ import (
 type Sender struct {
 	key     *Key
 	tokens  *tokens
-	hosts   hosts
+	hosts   []string
 	timeout time.Duration
 	dryRun  bool
 	// endpoint takes the messages in place of the push services; nil for none.
 	endpoint    *url.URL
 	fingerprint string
 
-	peers              map[Service]*peer
+	peers              map[push.Platform]*peer
 	strangers          *strangers
 	transport          *http.Transport
 	strangersTransport *http.Transport
@@ -74,16 +74,19 @@ func newSender(cfg Config, dial providers.DialFunc) (*Sender, error) {
 	s := &Sender{
 		key: key, tokens: newTokens(key, cfg.Subject), hosts: cfg.hosts(), timeout: cmp.Or(cfg.Timeout, DefaultTimeout), dryRun: cfg.DryRun,
 		fingerprint: providers.Fingerprint(key.Public(), cfg.Subject, cfg.Endpoint, cfg.RootCAFile),
-		peers:       make(map[Service]*peer, len(known)), strangers: newStrangers(),
+		peers:       map[push.Platform]*peer{}, strangers: newStrangers(),
 		transport: newTransport(life, roots, dial), strangersTransport: newStrangersTransport(life, roots, dial), end: end,
 	}
-	for _, k := range known {
-		s.peers[k.service] = &peer{line: providers.NewLine(maxInFlight)}
+	services := push.Services(push.PlatformWebPush)
+	for _, service := range services {
+		if service != push.WebPushOther {
+			s.peers[service] = &peer{line: providers.NewLine(maxInFlight)}
+		}
 	}
 	if cfg.Endpoint != "" {
 		s.endpoint, _ = url.Parse(cfg.Endpoint) // Validate has parsed it
 		s.strangersTransport = s.transport
-		s.transport.MaxConnsPerHost *= len(known) + 1 // it is the host of all
+		s.transport.MaxConnsPerHost *= len(services) // it is the host of all
 		s.transport.MaxIdleConnsPerHost = s.transport.MaxConnsPerHost
 	}
 	return s, nil
@@ -110,7 +113,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 	if s.dryRun {
 		return s.rehearse(ctx, to, message)
 	}
-	if to.service == Other {
+	if to.service == push.WebPushOther {
 		return s.sendToStranger(ctx, to, message)
 	}
 	at := s.peers[to.service]
@@ -123,7 +126,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 }
 
 // sendToStranger makes an attempt at a host that is not a known service's.
-func (s *Sender) sendToStranger(ctx context.Context, to subscription, message push.WebPush) providers.Outcome {
+func (s *Sender) sendToStranger(ctx context.Context, to subscription, message push.WebPushMessage) providers.Outcome {
 	at := s.strangers.get(to.host)
 	if left := at.left(time.Now()); left > 0 {
 		return leftAlone(to.host, left)
@@ -137,7 +140,9 @@ func (s *Sender) sendToStranger(ctx context.Context, to subscription, message pu
 		return leftAlone(to.host, left)
 	}
 	o := s.attempt(ctx, to, message, func() {})
-	at.note(isFailure(o), time.Now())
+	if o.Reason != providers.Cancelled && o.Reason != providers.TooLate { // which tell nothing of it
+		at.note(isFailure(o), time.Now())
+	}
 	return o
 }
 
@@ -154,7 +159,7 @@ func isFailure(o providers.Outcome) bool {
 type subscription struct {
 	endpoint
 	receiver
-	service Service
+	service push.Platform
 }
 
 // removedHost is where Edge on Android puts the endpoint of a subscription that has ended.
@@ -171,14 +176,14 @@ func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) 
 		return subscription{}, refused(providers.Rejected, EndpointRefused, err)
 	case at.host == removedHost:
 		return subscription{}, refused(providers.DeadToken, Gone, fmt.Errorf("the endpoint is at %s, where the browser puts those of subscriptions that have ended", removedHost))
-	case !s.hosts.allow(at.host):
+	case !push.HostAmong(s.hosts, at.host):
 		return subscription{}, refused(providers.Rejected, EndpointRefused, fmt.Errorf("the endpoint's host %s is not among hosts", at.host))
 	}
-	to, err := parseKeys(t.Keys)
+	to, err := receiverOf(t.Keys)
 	if err != nil {
 		return subscription{}, refused(providers.Rejected, providers.Invalid, err)
 	}
-	return subscription{endpoint: at, receiver: to, service: ServiceOf(at.host)}, nil
+	return subscription{endpoint: at, receiver: to, service: t.Service()}, nil
 }
 
 // begin counts a push in, unless the sender is closed.

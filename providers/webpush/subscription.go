@@ -1,7 +1,6 @@
 package webpush
 
 import (
-	"crypto/ecdh"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,9 +8,6 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 )
-
-// maxEndpoint bounds an endpoint, in bytes.
-const maxEndpoint = 2048
 
 // An endpoint is where a push service takes the messages for one subscription.
 type endpoint struct {
@@ -27,7 +23,7 @@ func (e endpoint) origin() string { return "https://" + e.host }
 func parseEndpoint(text string) (endpoint, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || len(text) > maxEndpoint || strings.Trim(text, visible) != "":
+	case err != nil || len(text) > push.MaxEndpointBytes || strings.Trim(text, visible) != "":
 		return endpoint{}, errors.New("the endpoint is not a URL")
 	case u.Scheme != "https" || u.Opaque != "":
 		return endpoint{}, errors.New("the endpoint is not an https URL")
@@ -50,23 +46,20 @@ func parseEndpoint(text string) (endpoint, error) {
 // visible are the characters of ASCII that can be seen.
 const visible = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 
-// parseKeys reads what a message is encrypted for. Its errors hold nothing of it.
-func parseKeys(k *push.Keys) (receiver, error) {
+// receiverOf is whom a message is encrypted for. Its error holds nothing of the keys.
+func receiverOf(k *push.Keys) (receiver, error) {
 	if k == nil {
 		return receiver{}, errors.New("the target has no keys")
 	}
-	point, err := decode64(k.P256DH)
+	// A point off the curve, which PublicKey refuses, would tell of the private key. Source:
+	// RFC 8291, section 7.
+	public, err := k.PublicKey()
 	if err != nil {
-		return receiver{}, errors.New("p256dh is not base64url")
+		return receiver{}, fmt.Errorf("p256dh %w", err)
 	}
-	// A point off the curve would tell of the private key. Source: RFC 8291, section 7.
-	public, err := ecdh.P256().NewPublicKey(point)
+	auth, err := k.Secret()
 	if err != nil {
-		return receiver{}, errors.New("p256dh is not an uncompressed point of P-256")
-	}
-	auth, err := decode64(k.Auth)
-	if err != nil || len(auth) != authSize {
-		return receiver{}, fmt.Errorf("auth is not %d bytes in base64url", authSize)
+		return receiver{}, fmt.Errorf("auth %w", err)
 	}
 	return receiver{public: public, auth: auth}, nil
 }

@@ -32,7 +32,7 @@ func TestEndpoints(t *testing.T) {
 		"https://fcm.googleapis.com/x#y", "https://fcm.googleapis.com/x#", "https://127.0.0.1/x", "https://127.1/x", "https://0x7f.1/x", "https://2130706433/x",
 		"https://[::1]/x", "https://[::ffff:127.0.0.1]/x", "https://localhost/x", "https://fcm..com/x", "https://.com/x",
 		"https://fcm.googleapis.com/a b", "https://fcm.googleapis.com/…", "https://fcm.googleapis.com/\x00", "https://fcm.googleapis.com\\@a.example/x",
-		"https://fcm.googleapis.com/" + strings.Repeat("a", maxEndpoint), "https://f%63m.googleapis.com/x", "https://" + strings.Repeat("a", 64) + ".com/x",
+		"https://fcm.googleapis.com/" + strings.Repeat("a", push.MaxEndpointBytes), "https://f%63m.googleapis.com/x", "https://" + strings.Repeat("a", 64) + ".com/x",
 	} {
 		e, err := parseEndpoint(text)
 		if err == nil {
@@ -46,19 +46,19 @@ func TestEndpoints(t *testing.T) {
 // The host is compared by its labels, and never as a text within the URL.
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]Service{
-		"fcm.googleapis.com": Google, "jmt17.google.com": Google, "android.googleapis.com": Google,
-		"updates.push.services.mozilla.com": Mozilla, "web.push.apple.com": Apple, "a.b.push.apple.com": Apple, "db5p.notify.windows.com": Windows,
-		"push.apple.com": Other, "evilpush.apple.com": Other, "notify.windows.com": Other, "fcm.googleapis.com.example": Other, "xfcm.googleapis.com": Other,
-		"web.push.apple.com.example": Other,
+	for name, want := range map[string]push.Platform{
+		"fcm.googleapis.com": push.WebPushGoogle, "jmt17.google.com": push.WebPushGoogle, "android.googleapis.com": push.WebPushGoogle,
+		"updates.push.services.mozilla.com": push.WebPushMozilla, "web.push.apple.com": push.WebPushApple, "a.b.push.apple.com": push.WebPushApple, "db5p.notify.windows.com": push.WebPushWindows,
+		"push.apple.com": push.WebPushOther, "evilpush.apple.com": push.WebPushOther, "notify.windows.com": push.WebPushOther, "fcm.googleapis.com.example": push.WebPushOther, "xfcm.googleapis.com": push.WebPushOther,
+		"web.push.apple.com.example": push.WebPushOther,
 	} {
-		if got := ServiceOf(name); got != want {
+		if got := (push.Target{Platform: push.PlatformWebPush, Token: "https://" + name + "/x"}).Service(); got != want {
 			t.Errorf("%s is %s's, want %s", name, got, want)
 		}
-		if allowed := hosts(DefaultHosts()).allow(name); allowed != (want != Other) {
+		if allowed := push.HostAmong(push.WebPushHosts(), name); allowed != (want != push.WebPushOther) {
 			t.Errorf("%s is allowed: %v", name, allowed)
 		}
-		if !(hosts{anyHost}).allow(name) {
+		if !push.HostAmong([]string{push.AnyHost}, name) {
 			t.Errorf("%s is not any host", name)
 		}
 	}
@@ -74,7 +74,7 @@ func TestKeysOfASubscription(t *testing.T) {
 		"base64url": {P256DH: enc(point), Auth: auth}, "padded": {P256DH: base64.URLEncoding.EncodeToString(point), Auth: auth + "=="},
 		"base64": {P256DH: base64.StdEncoding.EncodeToString(point), Auth: base64.StdEncoding.EncodeToString(r.auth)},
 	} {
-		got, err := parseKeys(keys)
+		got, err := receiverOf(keys)
 		if err != nil || !bytes.Equal(got.public.Bytes(), point) || !bytes.Equal(got.auth, r.auth) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -87,7 +87,7 @@ func TestKeysOfASubscription(t *testing.T) {
 		"auth of 15": {P256DH: enc(point), Auth: enc(r.auth[:15])}, "auth of 17": {P256DH: enc(point), Auth: enc(append(bytes.Clone(r.auth), 1))},
 		"no base64": {P256DH: "…", Auth: auth}, "no base64 in auth": {P256DH: enc(point), Auth: "…"}, "two lines": {P256DH: enc(point), Auth: auth[:4] + "\n" + auth[4:]},
 	} {
-		if _, err := parseKeys(keys); err == nil {
+		if _, err := receiverOf(keys); err == nil {
 			t.Errorf("%s is taken", name)
 		} else if keys != nil && len(keys.P256DH) > 8 && strings.Contains(err.Error(), keys.P256DH) {
 			t.Errorf("%s: the error holds a key", name)

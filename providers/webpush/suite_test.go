@@ -26,9 +26,9 @@ func TestMain(m *testing.M) {
 
 func TestSuite(t *testing.T) {
 	for _, c := range []struct {
-		service webpush.Service
+		service push.Platform
 		http1   bool
-	}{{webpush.Google, false}, {webpush.Google, true}, {webpush.Apple, false}, {webpush.Mozilla, true}} {
+	}{{push.WebPushGoogle, false}, {push.WebPushGoogle, true}, {push.WebPushApple, false}, {push.WebPushMozilla, true}} {
 		t.Run(fmt.Sprintf("%s/HTTP1=%v", c.service, c.http1), func(t *testing.T) {
 			providertest.Test(t, func(t *testing.T) providertest.Harness {
 				return harness(t, c.service, webpushtest.Options{HTTP1: c.http1})
@@ -37,7 +37,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-func harness(t *testing.T, service webpush.Service, options webpushtest.Options) providertest.Harness {
+func harness(t *testing.T, service push.Platform, options webpushtest.Options) providertest.Harness {
 	server, cfg := start(t, options)
 	endpoint := func(i int) string { return webpushtest.Endpoint(service, fmt.Sprint("capability-of-device-", i)) }
 	return providertest.Harness{
@@ -61,7 +61,7 @@ func harness(t *testing.T, service webpush.Service, options webpushtest.Options)
 		Token:         endpoint,
 		Keys:          func(i int) *push.Keys { return webpushtest.Subscription(endpoint(i)).Keys },
 		Reasons:       webpush.Reasons(),
-		Misconfigured: standin.Answer{Status: http.StatusForbidden, Reason: string(webpush.Unauthorized)},
+		Misconfigured: standin.Answer{Status: http.StatusUnauthorized, Reason: string(webpush.Unauthorized)},
 		Rejected:      standin.Answer{Status: http.StatusRequestEntityTooLarge},
 		Secrets:       []string{"capability", "PRIVATE KEY", "eyJ", keyText(t, cfg), webpushtest.Subscription(endpoint(0)).Keys.P256DH, webpushtest.Subscription(endpoint(0)).Keys.Auth},
 	}

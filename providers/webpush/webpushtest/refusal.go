@@ -10,6 +10,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/push"
 )
 
 // A refusal is an answer other than 201, before a service words it.
@@ -25,33 +26,41 @@ func badRequest(errno int, text string) *refusal {
 	return &refusal{status: http.StatusBadRequest, word: text, errno: errno, text: text}
 }
 
-func unauthorized(text string) *refusal {
-	return &refusal{status: http.StatusForbidden, word: "BadJwtToken", errno: 109, text: text}
+func unauthorized(service push.Platform, text string) *refusal {
+	return &refusal{status: unauthorizedStatus(service), word: "BadJwtToken", errno: 109, text: text}
+}
+
+// unauthorizedStatus is the status with which a service refuses a token.
+func unauthorizedStatus(service push.Platform) int {
+	if service == push.WebPushMozilla || service == push.WebPushWindows {
+		return http.StatusUnauthorized
+	}
+	return http.StatusForbidden
 }
 
 // ordered returns the refusal that an answer asks for. Its Reason is one of package
 // webpush's, or Apple's word; without one the status says what is usual.
-func ordered(service webpush.Service, a standin.Answer) *refusal {
+func ordered(service push.Platform, a standin.Answer) *refusal {
 	e := refusal{status: a.Status, text: http.StatusText(a.Status)}
 	switch reason := a.Reason; {
 	case reason == string(webpush.VapidMismatch):
 		e.status, e.word, e.errno, e.text = cmp.Or(a.Status, http.StatusForbidden), "VapidPkHashMismatch", 109, "VAPID public key mismatch"
-		if service == webpush.Mozilla {
+		if service == push.WebPushMozilla {
 			e.status = cmp.Or(a.Status, http.StatusUnauthorized)
 		}
-		if service == webpush.Google {
+		if service == push.WebPushGoogle {
 			e.text = "the VAPID credentials in the authorization header do not correspond to the credentials used to create the subscriptions."
 		}
 	case reason == string(webpush.EndpointDoubted):
 		e.status, e.text = cmp.Or(a.Status, http.StatusForbidden), "invalid push subscription endpoint"
 	case reason == string(webpush.InvalidToken), reason == "" && a.Status == http.StatusBadRequest:
 		e.status, e.word, e.errno, e.text = cmp.Or(a.Status, http.StatusBadRequest), "InvalidTokenFormat", 108, "Router token is invalid"
-		if service == webpush.Apple {
+		if service == push.WebPushApple {
 			e.word = "BadDeviceToken"
 		}
 	case reason == string(webpush.Unauthorized), reason == "" && (a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden):
-		e.status, e.word, e.errno = cmp.Or(a.Status, http.StatusForbidden), "BadJwtToken", 109
-		if service == webpush.Google {
+		e.status, e.word, e.errno = cmp.Or(a.Status, unauthorizedStatus(service)), "BadJwtToken", 109
+		if service == push.WebPushGoogle {
 			e.word = ""
 		}
 	case reason != "":
@@ -75,9 +84,9 @@ var googlesTexts = map[int]string{
 }
 
 // write writes the refusal in the words of the service.
-func (e refusal) write(w http.ResponseWriter, service webpush.Service) {
+func (e refusal) write(w http.ResponseWriter, service push.Platform) {
 	switch service {
-	case webpush.Google:
+	case push.WebPushGoogle:
 		if strings.HasSuffix(e.word, "Format") || strings.HasSuffix(e.word, "Registration") {
 			w.Header().Set("Content-Type", "text/html; charset=UTF-8")
 			w.WriteHeader(e.status)
@@ -85,18 +94,18 @@ func (e refusal) write(w http.ResponseWriter, service webpush.Service) {
 			return
 		}
 		writeText(w, e.status, e.text)
-	case webpush.Mozilla:
+	case push.WebPushMozilla:
 		writeJSON(w, e.status, map[string]any{
 			"code": e.status, "errno": cmp.Or(e.errno, 999), "error": http.StatusText(e.status), "message": e.text,
 			"more_info": "http://autopush.readthedocs.io/en/latest/http.html#error-codes",
 		})
-	case webpush.Apple:
+	case push.WebPushApple:
 		if e.word == "" {
 			w.WriteHeader(e.status)
 			return
 		}
 		writeJSON(w, e.status, map[string]string{"reason": e.word})
-	case webpush.Windows:
+	case push.WebPushWindows:
 		w.Header().Set("X-WNS-STATUS", "dropped")
 		if e.status == http.StatusNotAcceptable || e.status == http.StatusTooManyRequests {
 			w.Header().Set("X-WNS-STATUS", "appthrottled")

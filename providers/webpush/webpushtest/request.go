@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/push"
 )
 
 // A Push is a message that was taken for good, and decrypted.
@@ -25,7 +26,7 @@ type Push struct {
 
 // A request is a push as it came in.
 type request struct {
-	service  webpush.Service
+	service  push.Platform
 	host     string
 	endpoint string
 	name     string
@@ -75,14 +76,14 @@ func (s *Server) check(r *request, now time.Time) *refusal {
 func (s *Server) checkSender(r *request, now time.Time) *refusal {
 	values := r.header.Values("Authorization")
 	if len(values) != 1 {
-		return unauthorized("Authorization is missing")
+		return unauthorized(r.service, "Authorization is missing")
 	}
 	shown, err := s.tokens.read(r.service, values[0])
 	if err == nil {
 		err = shown.check(r.service, r.host, now)
 	}
 	if err != nil {
-		return unauthorized(err.Error())
+		return unauthorized(r.service, err.Error())
 	}
 	if r.key = shown.key; !slices.Contains(s.keys, r.key) {
 		return ordered(r.service, standin.Answer{Reason: string(webpush.VapidMismatch)})
@@ -102,17 +103,17 @@ func (r *request) checkHeader() *refusal {
 	ttl, urgency, topic := only("TTL"), only("Urgency"), only("Topic")
 	seconds, err := strconv.ParseInt(ttl, 10, 64)
 	switch {
-	case !digits.MatchString(ttl), err == nil && seconds == 0 && (r.service == webpush.Apple || r.service == webpush.Windows):
+	case !digits.MatchString(ttl), err == nil && seconds == 0 && (r.service == push.WebPushApple || r.service == push.WebPushWindows):
 		return badRequest(112, "BadTtl")
 	case len(r.header.Values("Urgency")) > 0 && !slices.Contains([]string{"very-low", "low", "normal", "high"}, urgency):
 		return badRequest(111, "BadUrgency")
-	case len(r.header.Values("Topic")) > 0 && (!topics.MatchString(topic) || r.service == webpush.Apple && len(topic)%4 == 1):
+	case len(r.header.Values("Topic")) > 0 && (!topics.MatchString(topic) || r.service == push.WebPushApple && len(topic)%4 == 1):
 		return badRequest(113, "BadWebPushTopic")
 	case only("Content-Encoding") != "aes128gcm":
 		return badRequest(110, "Content-Encoding is not aes128gcm")
 	case strings.Contains(r.header.Get("Crypto-Key"), "dh="), len(r.header.Values("Encryption")) > 0:
 		return badRequest(110, "there are keys outside the body")
-	case r.service == webpush.Windows && only("X-WNS-Cache-Policy") != "cache":
+	case r.service == push.WebPushWindows && only("X-WNS-Cache-Policy") != "cache":
 		return badRequest(0, "the cache policy does not fit TTL")
 	}
 	return nil

@@ -135,8 +135,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.Begin()
 	defer s.End()
+	endpoint := "https://" + host + r.URL.RequestURI()
 	request := &request{
-		service: webpush.ServiceOf(host), host: host, endpoint: "https://" + host + r.URL.RequestURI(), name: nameIn(r.URL),
+		service: push.Target{Platform: push.PlatformWebPush, Token: endpoint}.Service(), host: host, endpoint: endpoint, name: nameIn(r.URL),
 		method: r.Method, header: r.Header, body: body,
 	}
 	if refused := s.check(request, time.Now()); refused != nil {
@@ -155,7 +156,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *request
 		At: time.Now(), Platform: string(push.PlatformWebPush), App: request.key, Token: request.endpoint,
 		Notification: standin.NotificationID(request.payload), PayloadBytes: len(request.payload),
 	}
-	if request.service == webpush.Apple {
+	if request.service == push.WebPushApple {
 		entry.APNsID = strings.ToUpper(uuid.NewString())
 	} else {
 		entry.Name = fmt.Sprintf("0:%016x", s.names.Add(1))
@@ -189,9 +190,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *request
 func accept(w http.ResponseWriter, request *request, entry standin.Entry) {
 	h := w.Header()
 	switch request.service {
-	case webpush.Apple:
+	case push.WebPushApple:
 		h.Set("apns-id", entry.APNsID)
-	case webpush.Windows:
+	case push.WebPushWindows:
 		h.Set("X-WNS-MSG-ID", entry.Name)
 		h.Set("X-WNS-STATUS", "received")
 	default:
@@ -237,7 +238,7 @@ func (s *Server) WriteCredentials(dir string) (webpush.Config, error) {
 func (s *Server) Ledger() *standin.Ledger { return s.ledger }
 
 // TokensShown returns how many different tokens senders have shown to the service.
-func (s *Server) TokensShown(service webpush.Service) int {
+func (s *Server) TokensShown(service push.Platform) int {
 	s.tokens.mu.Lock()
 	defer s.tokens.mu.Unlock()
 	return s.tokens.count[service]

@@ -25,7 +25,7 @@ import (
 	"github.com/golang-jwt/jwt/v4"
 
 	"github.com/pushpace/pushpace/providers/standin"
-	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/push"
 )
 
 // A rig sends requests to a server as they are told.
@@ -154,7 +154,7 @@ func put(r *http.Request, body []byte) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
-var all = []webpush.Service{webpush.Google, webpush.Mozilla, webpush.Apple, webpush.Windows, webpush.Other}
+var all = []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows, push.WebPushOther}
 
 func TestGoodPushesAreTaken(t *testing.T) {
 	t.Parallel()
@@ -208,61 +208,61 @@ func TestWhatIsRefused(t *testing.T) {
 			put(q, change(b))
 		}
 	}
-	again := r.encrypt(Endpoint(webpush.Google, "device"), `{}`, "\x02")
+	again := r.encrypt(Endpoint(push.WebPushGoogle, "device"), `{}`, "\x02")
 	for name, c := range map[string]struct {
-		service webpush.Service
+		service push.Platform
 		change  func(*http.Request)
 		status  int
 	}{
-		"no TTL":               {webpush.Google, without("TTL"), 400},
-		"a TTL with a sign":    {webpush.Google, header("TTL", "+5"), 400},
-		"TTL 0 at Apple":       {webpush.Apple, header("TTL", "0"), 400},
-		"TTL 0 at Windows":     {webpush.Windows, header("TTL", "0"), 400},
-		"TTL 0":                {webpush.Mozilla, header("TTL", "0"), 201},
-		"another urgency":      {webpush.Google, header("Urgency", "critical"), 400},
-		"a long topic":         {webpush.Google, header("Topic", strings.Repeat("a", 33)), 400},
-		"a topic of 13":        {webpush.Apple, header("Topic", strings.Repeat("a", 13)), 400},
-		"a topic of 13 there":  {webpush.Google, header("Topic", strings.Repeat("a", 13)), 201},
-		"a point in the topic": {webpush.Google, header("Topic", "a.b"), 400},
-		"aesgcm":               {webpush.Google, header("Content-Encoding", "aesgcm"), 400},
-		"Crypto-Key":           {webpush.Google, header("Crypto-Key", "dh=x"), 400},
-		"Encryption":           {webpush.Mozilla, header("Encryption", "salt=x"), 400},
-		"no cache policy":      {webpush.Windows, without("X-WNS-Cache-Policy"), 400},
-		"PUT":                  {webpush.Google, func(q *http.Request) { q.Method = http.MethodPut }, 405},
-		"no authorization":     {webpush.Google, without("Authorization"), 403},
-		"Bearer":               {webpush.Google, header("Authorization", "Bearer x"), 403},
-		"another origin":       {webpush.Google, claims(func(c jwt.MapClaims) { c["aud"] = "https://example.com" }), 403},
-		"aud with a path":      {webpush.Google, claims(func(c jwt.MapClaims) { c["aud"] = "https://fcm.googleapis.com/" }), 403},
-		"expired":              {webpush.Apple, claims(func(c jwt.MapClaims) { c["exp"] = time.Now().Add(-time.Minute).Unix() }), 403},
-		"more than a day":      {webpush.Mozilla, claims(func(c jwt.MapClaims) { c["exp"] = time.Now().Add(25 * time.Hour).Unix() }), 403},
-		"no sub":               {webpush.Google, claims(func(c jwt.MapClaims) { delete(c, "sub") }), 403},
-		"localhost at Apple":   {webpush.Apple, claims(func(c jwt.MapClaims) { c["sub"] = "mailto:a@localhost" }), 403},
-		"brackets at Apple":    {webpush.Apple, claims(func(c jwt.MapClaims) { c["sub"] = "mailto:<a@example.com>" }), 403},
-		"localhost elsewhere":  {webpush.Google, claims(func(c jwt.MapClaims) { c["sub"] = "mailto:a@localhost" }), 201},
-		"another's signature": {webpush.Google, func(q *http.Request) {
+		"no TTL":               {push.WebPushGoogle, without("TTL"), 400},
+		"a TTL with a sign":    {push.WebPushGoogle, header("TTL", "+5"), 400},
+		"TTL 0 at Apple":       {push.WebPushApple, header("TTL", "0"), 400},
+		"TTL 0 at Windows":     {push.WebPushWindows, header("TTL", "0"), 400},
+		"TTL 0":                {push.WebPushMozilla, header("TTL", "0"), 201},
+		"another urgency":      {push.WebPushGoogle, header("Urgency", "critical"), 400},
+		"a long topic":         {push.WebPushGoogle, header("Topic", strings.Repeat("a", 33)), 400},
+		"a topic of 13":        {push.WebPushApple, header("Topic", strings.Repeat("a", 13)), 400},
+		"a topic of 13 there":  {push.WebPushGoogle, header("Topic", strings.Repeat("a", 13)), 201},
+		"a point in the topic": {push.WebPushGoogle, header("Topic", "a.b"), 400},
+		"aesgcm":               {push.WebPushGoogle, header("Content-Encoding", "aesgcm"), 400},
+		"Crypto-Key":           {push.WebPushGoogle, header("Crypto-Key", "dh=x"), 400},
+		"Encryption":           {push.WebPushMozilla, header("Encryption", "salt=x"), 400},
+		"no cache policy":      {push.WebPushWindows, without("X-WNS-Cache-Policy"), 400},
+		"PUT":                  {push.WebPushGoogle, func(q *http.Request) { q.Method = http.MethodPut }, 405},
+		"no authorization":     {push.WebPushGoogle, without("Authorization"), 403},
+		"Bearer":               {push.WebPushGoogle, header("Authorization", "Bearer x"), 403},
+		"another origin":       {push.WebPushGoogle, claims(func(c jwt.MapClaims) { c["aud"] = "https://example.com" }), 403},
+		"aud with a path":      {push.WebPushGoogle, claims(func(c jwt.MapClaims) { c["aud"] = "https://fcm.googleapis.com/" }), 403},
+		"expired":              {push.WebPushApple, claims(func(c jwt.MapClaims) { c["exp"] = time.Now().Add(-time.Minute).Unix() }), 403},
+		"more than a day":      {push.WebPushMozilla, claims(func(c jwt.MapClaims) { c["exp"] = time.Now().Add(25 * time.Hour).Unix() }), 401},
+		"no sub":               {push.WebPushGoogle, claims(func(c jwt.MapClaims) { delete(c, "sub") }), 403},
+		"localhost at Apple":   {push.WebPushApple, claims(func(c jwt.MapClaims) { c["sub"] = "mailto:a@localhost" }), 403},
+		"brackets at Apple":    {push.WebPushApple, claims(func(c jwt.MapClaims) { c["sub"] = "mailto:<a@example.com>" }), 403},
+		"localhost elsewhere":  {push.WebPushGoogle, claims(func(c jwt.MapClaims) { c["sub"] = "mailto:a@localhost" }), 201},
+		"another's signature": {push.WebPushGoogle, func(q *http.Request) {
 			q.Header.Set("Authorization", q.Header.Get("Authorization")[:len(q.Header.Get("Authorization"))-87]+r.server.key.Public())
 		}, 403},
-		"too long":       {webpush.Google, body(func(b []byte) []byte { return append(b, make([]byte, maxBody)...) }), 413},
-		"cut off":        {webpush.Google, body(func(b []byte) []byte { return b[:80] }), 400},
-		"changed":        {webpush.Google, body(func(b []byte) []byte { b[len(b)-1] ^= 1; return b }), 400},
-		"a small record": {webpush.Google, body(func(b []byte) []byte { b[18] = 0; b[19] = 20; return b }), 400},
-		"off the curve":  {webpush.Google, body(func(b []byte) []byte { b[80] ^= 1; return b }), 400},
-		"another's":      {webpush.Google, body(func([]byte) []byte { return r.encrypt(Endpoint(webpush.Google, "other"), `{}`, "\x02") }), 400},
-		"no delimiter":   {webpush.Google, body(func([]byte) []byte { return r.encrypt(Endpoint(webpush.Google, "device"), `{}`, "") }), 400},
-		"a record that is not the last": {webpush.Google, body(func([]byte) []byte {
-			return r.encrypt(Endpoint(webpush.Google, "device"), `{}`, "\x01")
+		"too long":       {push.WebPushGoogle, body(func(b []byte) []byte { return append(b, make([]byte, maxBody)...) }), 413},
+		"cut off":        {push.WebPushGoogle, body(func(b []byte) []byte { return b[:80] }), 400},
+		"changed":        {push.WebPushGoogle, body(func(b []byte) []byte { b[len(b)-1] ^= 1; return b }), 400},
+		"a small record": {push.WebPushGoogle, body(func(b []byte) []byte { b[18] = 0; b[19] = 20; return b }), 400},
+		"off the curve":  {push.WebPushGoogle, body(func(b []byte) []byte { b[80] ^= 1; return b }), 400},
+		"another's":      {push.WebPushGoogle, body(func([]byte) []byte { return r.encrypt(Endpoint(push.WebPushGoogle, "other"), `{}`, "\x02") }), 400},
+		"no delimiter":   {push.WebPushGoogle, body(func([]byte) []byte { return r.encrypt(Endpoint(push.WebPushGoogle, "device"), `{}`, "") }), 400},
+		"a record that is not the last": {push.WebPushGoogle, body(func([]byte) []byte {
+			return r.encrypt(Endpoint(push.WebPushGoogle, "device"), `{}`, "\x01")
 		}), 400},
-		"no JSON": {webpush.Google, body(func([]byte) []byte { return r.encrypt(Endpoint(webpush.Google, "device"), `x`, "\x02") }), 400},
+		"no JSON": {push.WebPushGoogle, body(func([]byte) []byte { return r.encrypt(Endpoint(push.WebPushGoogle, "device"), `x`, "\x02") }), 400},
 	} {
 		if response, text := r.send(Endpoint(c.service, "device"), c.change); response.StatusCode != c.status {
 			t.Errorf("%s: %s %s, want %d", name, response.Status, text, c.status)
 		}
 	}
 	once := body(func([]byte) []byte { return again })
-	if response, _ := r.send(Endpoint(webpush.Google, "device"), once); response.StatusCode != http.StatusCreated {
+	if response, _ := r.send(Endpoint(push.WebPushGoogle, "device"), once); response.StatusCode != http.StatusCreated {
 		t.Errorf("%s", response.Status)
 	}
-	if response, _ := r.send(Endpoint(webpush.Google, "device"), once); response.StatusCode != http.StatusBadRequest {
+	if response, _ := r.send(Endpoint(push.WebPushGoogle, "device"), once); response.StatusCode != http.StatusBadRequest {
 		t.Errorf("a body that is sent again: %s", response.Status)
 	}
 }
@@ -272,20 +272,20 @@ func TestTheWordsOfTheServices(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Options{})
 	for _, c := range []struct {
-		service webpush.Service
+		service push.Platform
 		answer  standin.Answer
 		status  int
 		text    string
 	}{
-		{webpush.Google, standin.Answer{Status: 410}, 410, "push subscription has unsubscribed or expired."},
-		{webpush.Google, standin.Answer{Reason: "vapid_mismatch", Status: 403}, 403, "do not correspond to the credentials used to create"},
-		{webpush.Google, standin.Answer{Reason: "UnauthorizedRegistration", Status: 400}, 400, "<TITLE>UnauthorizedRegistration</TITLE>"},
-		{webpush.Google, standin.Answer{Reason: "endpoint_doubted", Status: 403}, 403, "invalid push subscription endpoint"},
-		{webpush.Mozilla, standin.Answer{Status: 410}, 410, `"errno":103`},
-		{webpush.Mozilla, standin.Answer{Reason: "vapid_mismatch", Status: 401}, 401, `"errno":109,"error":"Unauthorized","message":"VAPID public key mismatch"`},
-		{webpush.Apple, standin.Answer{Status: 403}, 403, `{"reason":"BadJwtToken"}`},
-		{webpush.Apple, standin.Answer{Reason: "VapidPkHashMismatch", Status: 400}, 400, `{"reason":"VapidPkHashMismatch"}`},
-		{webpush.Windows, standin.Answer{Status: 406, RetryAfter: 15 * time.Minute}, 406, ""},
+		{push.WebPushGoogle, standin.Answer{Status: 410}, 410, "push subscription has unsubscribed or expired."},
+		{push.WebPushGoogle, standin.Answer{Reason: "vapid_mismatch", Status: 403}, 403, "do not correspond to the credentials used to create"},
+		{push.WebPushGoogle, standin.Answer{Reason: "UnauthorizedRegistration", Status: 400}, 400, "<TITLE>UnauthorizedRegistration</TITLE>"},
+		{push.WebPushGoogle, standin.Answer{Reason: "endpoint_doubted", Status: 403}, 403, "invalid push subscription endpoint"},
+		{push.WebPushMozilla, standin.Answer{Status: 410}, 410, `"errno":103`},
+		{push.WebPushMozilla, standin.Answer{Reason: "vapid_mismatch", Status: 401}, 401, `"errno":109,"error":"Unauthorized","message":"VAPID public key mismatch"`},
+		{push.WebPushApple, standin.Answer{Status: 403}, 403, `{"reason":"BadJwtToken"}`},
+		{push.WebPushApple, standin.Answer{Reason: "VapidPkHashMismatch", Status: 400}, 400, `{"reason":"VapidPkHashMismatch"}`},
+		{push.WebPushWindows, standin.Answer{Status: 406, RetryAfter: 15 * time.Minute}, 406, ""},
 	} {
 		endpoint := Endpoint(c.service, "told")
 		r.server.Respond(endpoint, c.answer)
@@ -293,7 +293,7 @@ func TestTheWordsOfTheServices(t *testing.T) {
 		if response.StatusCode != c.status || !strings.Contains(text, c.text) {
 			t.Errorf("%s %+v: %s %s", c.service, c.answer, response.Status, text)
 		}
-		if c.service == webpush.Windows && (response.Header.Get("X-WNS-STATUS") != "appthrottled" || response.Header.Get("Retry-After") != "900") {
+		if c.service == push.WebPushWindows && (response.Header.Get("X-WNS-STATUS") != "appthrottled" || response.Header.Get("Retry-After") != "900") {
 			t.Errorf("%v", response.Header)
 		}
 	}

@@ -8,22 +8,21 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 )
 
 // Endpoint returns an endpoint as the service hands them out, with the name where a
 // browser's token would be: letters, digits, "-" and "_". What standin.ByToken reads from
 // a token it reads from the name.
-func Endpoint(service webpush.Service, name string) string {
+func Endpoint(service push.Platform, name string) string {
 	switch service {
-	case webpush.Google:
+	case push.WebPushGoogle:
 		return "https://fcm.googleapis.com/wp/" + name
-	case webpush.Mozilla:
+	case push.WebPushMozilla:
 		return "https://updates.push.services.mozilla.com/wpush/v2/" + name
-	case webpush.Apple:
+	case push.WebPushApple:
 		return "https://web.push.apple.com/" + name
-	case webpush.Windows:
+	case push.WebPushWindows:
 		return "https://wns2-par02p.notify.windows.com/w/?token=" + name
 	}
 	return "https://push.example.net/" + name

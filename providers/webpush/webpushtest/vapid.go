@@ -14,7 +14,7 @@ import (
 	"github.com/golang-jwt/jwt/v4"
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/push"
 )
 
 // maxLife is how far ahead a token may end. Source: RFC 8292, section 2.
@@ -27,7 +27,7 @@ const maxShown = 16 << 10
 type tokens struct {
 	mu    sync.Mutex
 	shown *lru.Cache[string, *shown]
-	count map[webpush.Service]int
+	count map[push.Platform]int
 }
 
 // A shown is a token with a signature that is right.
@@ -48,11 +48,11 @@ func (claims) Valid() error { return nil }
 
 func newTokens() *tokens {
 	all, _ := lru.New[string, *shown](maxShown) // fails for no size
-	return &tokens{shown: all, count: make(map[webpush.Service]int)}
+	return &tokens{shown: all, count: make(map[push.Platform]int)}
 }
 
 // read returns the token of a header field Authorization.
-func (t *tokens) read(service webpush.Service, authorization string) (shown, error) {
+func (t *tokens) read(service push.Platform, authorization string) (shown, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s, ok := t.shown.Get(authorization); ok {
@@ -101,7 +101,7 @@ func parseAuthorization(authorization string) (shown, error) {
 }
 
 // check returns what is wrong with a token that is shown for a host.
-func (s shown) check(service webpush.Service, host string, now time.Time) error {
+func (s shown) check(service push.Platform, host string, now time.Time) error {
 	switch left := time.Unix(s.claims.Exp, 0).Sub(now); {
 	case s.expired:
 		return errors.New("the token is expired")
@@ -111,7 +111,7 @@ func (s shown) check(service webpush.Service, host string, now time.Time) error 
 		return errors.New("exp is not within 24 hours")
 	case s.claims.Sub == "":
 		return errors.New("sub is missing")
-	case service == webpush.Apple && !usable(s.claims.Sub):
+	case service == push.WebPushApple && !usable(s.claims.Sub):
 		return errors.New("sub is not usable")
 	}
 	return nil

@@ -1,0 +1,50 @@
+package push
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestService(t *testing.T) {
+	t.Parallel()
+	for endpoint, want := range map[string]Platform{
+		"https://fcm.googleapis.com/fcm/send/a":              "google",
+		"https://FCM.googleapis.com/wp/a":                    "google",
+		"https://fcm.googleapis.com./wp/a":                   "google",
+		"https://fcm.googleapis.com:443/wp/a":                "google",
+		"https://jmt17.google.com/fcm/send/a":                "google",
+		"https://android.googleapis.com/gcm/send/a":          "google",
+		"https://updates.push.services.mozilla.com/wpush/v2": "mozilla",
+		"https://web.push.apple.com/a":                       "apple",
+		"https://a.b.push.apple.com/a":                       "apple",
+		"https://wns2-by3p.notify.windows.com/w/?token=a":    "windows",
+		"https://push.apple.com/a":                           "other",
+		"https://.push.apple.com/a":                          "other",
+		"https://evilpush.apple.com/a":                       "other",
+		"https://web.push.apple.com.example.org/a":           "other",
+		"https://x.fcm.googleapis.com/a":                     "other",
+		"https://fcm.googleapis.com@127.0.0.1/a":             "other",
+		"https://10.0.0.1/fcm.googleapis.com/":               "other",
+		"https://10.0.0.1/x.google.com/":                     "other",
+		"https://up.example.org/a":                           "other",
+		"https://[::1]/a":                                    "other",
+		"https://[::1":                                       "other",
+		"":                                                   "other",
+	} {
+		got := Target{Platform: PlatformWebPush, Token: endpoint}.Service()
+		if got != "webpush:"+want {
+			t.Errorf("%s: %s, want %s", endpoint, got, want)
+		}
+		if !slices.Contains(Services(PlatformWebPush), got) {
+			t.Errorf("%s is none of %q", got, Services(PlatformWebPush))
+		}
+	}
+	for _, p := range []Platform{APNs, FCM} {
+		if got := (Target{Platform: p, Token: "https://web.push.apple.com/a"}).Service(); got != p || !slices.Equal(Services(p), []Platform{p}) {
+			t.Errorf("%s: %s of %q", p, got, Services(p))
+		}
+	}
+	if got := len(Services(PlatformWebPush)); got != 5 {
+		t.Errorf("%d services", got)
+	}
+}

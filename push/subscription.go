@@ -1,0 +1,95 @@
+package push
+
+import (
+	"crypto/ecdh"
+	"encoding/base64"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// MaxEndpointBytes bounds the endpoint of a Web Push subscription.
+const MaxEndpointBytes = 2048
+
+// Keys are those of a browser's Web Push subscription, as its toJSON gives them: base64url or
+// base64, with or without padding. They are secret, as the endpoint is.
+type Keys struct {
+	// P256DH is the browser's public key, by which what it gets is encrypted: an
+	// uncompressed point of the curve P-256, 65 bytes.
+	P256DH string `json:"p256dh"`
+	// Auth is the secret that the browser shares with those who push to it: 16 bytes.
+	Auth string `json:"auth"`
+}
+
+const authBytes = 16
+
+var (
+	errP256DH = errors.New("must be base64url of an uncompressed point of P-256, 65 bytes")
+	errAuth   = errors.New("must be base64url of 16 bytes")
+)
+
+// PublicKey returns P256DH. Its error does not hold it.
+func (k *Keys) PublicKey() (*ecdh.PublicKey, error) {
+	raw, ok := decodeKey(k.P256DH)
+	if !ok {
+		return nil, errP256DH
+	}
+	key, err := ecdh.P256().NewPublicKey(raw)
+	if err != nil {
+		return nil, errP256DH
+	}
+	return key, nil
+}
+
+// Secret returns Auth. Its error does not hold it.
+func (k *Keys) Secret() ([]byte, error) {
+	raw, ok := decodeKey(k.Auth)
+	if !ok || len(raw) != authBytes {
+		return nil, errAuth
+	}
+	return raw, nil
+}
+
+// toURL turns base64 into base64url.
+var toURL = strings.NewReplacer("+", "-", "/", "_")
+
+// decodeKey reads base64url or base64. What is longer than a key with padding is none.
+func decodeKey(s string) ([]byte, bool) {
+	const longest = 88
+	if len(s) > longest || !isPrintable(s, '!') { // the decoder skips the ends of lines
+		return nil, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(toURL.Replace(strings.TrimRight(s, "=")))
+	return raw, err == nil
+}
+
+// check adds what is wrong with the keys of a target; at answers where a field of the
+// target is.
+func (k *Keys) check(at func(string) string, f *Faults) {
+	_, badKey := k.PublicKey()
+	_, badAuth := k.Secret()
+	for _, key := range []struct {
+		field, value string
+		err          error
+	}{{"/keys/p256dh", k.P256DH, badKey}, {"/keys/auth", k.Auth, badAuth}} {
+		switch {
+		case key.value == "":
+			f.Add(at(key.field), "is missing")
+		case key.err != nil:
+			f.Add(at(key.field), "%v", key.err)
+		}
+	}
+}
+
+// endpointFault says what is wrong with a token for Web Push, "" if nothing is.
+func endpointFault(s string) string {
+	if len(s) > MaxEndpointBytes {
+		return "is " + strconv.Itoa(len(s)) + " bytes, at most " + strconv.Itoa(MaxEndpointBytes) + " are taken"
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Contains(s, "#") {
+		return "must be the endpoint of a subscription: an https URL without a user and a fragment"
+	}
+	return ""
+}
