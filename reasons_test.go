@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -43,6 +44,7 @@ func reasonSets() []reasonSet {
 		{"Reasons of pushpace", textsOf(providers.Reasons())},
 		{"Reasons of APNs", textsOf(apns.Reasons())},
 		{"Reasons of FCM", textsOf(fcm.Reasons())},
+		{"Reasons of Web Push", textsOf(webpush.Reasons())},
 		{"Reasons of malformed jobs", textsOf(asynqwire.MalformedReasons)},
 		{"Troubles of Redis", textsOf(redisreply.Troubles)},
 	}
@@ -99,7 +101,7 @@ func TestEachIsListed(t *testing.T) {
 	}
 	types := []string{"Reason", "State", "MalformedReason", "Cause", "Trouble"}
 	seen := 0
-	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm", "worker/control", "internal/base/redisreply"} {
+	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm", "providers/webpush", "worker/control", "internal/base/redisreply"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -349,16 +349,19 @@ func TestRejected(t *testing.T) {
 	noFCM := to("no-fcm", push.Target{Platform: push.FCM, Token: googleToken})
 	noFCM.App = "apple"
 	r.enqueue(noFCM)
+	r.enqueue(to("no-browsers", push.Target{Platform: push.PlatformWebPush, Token: "https://example.com/a", Keys: &push.Keys{
+		P256DH: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4", Auth: "BTBZMqHH6r4Tts7J_aSIgg",
+	}}))
 	half := to("half", push.Target{Platform: push.FCM, Token: googleToken}, push.Target{Platform: push.APNs, Token: appleToken})
 	half.App = "apple"
 	r.enqueue(half)
 	r.apns.Respond(deadToken, standin.Answer{Status: http.StatusBadRequest, Reason: "PayloadEmpty"})
 	r.enqueue(to("refused", push.Target{Platform: push.APNs, Token: deadToken}))
-	counts := r.settled(4)
-	if counts.Ended[push.Rejected] != 3 || counts.Ended[push.Delivered] != 1 {
+	counts := r.settled(5)
+	if counts.Ended[push.Rejected] != 4 || counts.Ended[push.Delivered] != 1 {
 		t.Errorf("counts %+v", counts)
 	}
-	for id, reason := range map[string]string{"unknown-app": "unknown_app", "no-fcm": "no_provider", "refused": "PayloadEmpty"} {
+	for id, reason := range map[string]string{"unknown-app": "unknown_app", "no-fcm": "no_provider", "no-browsers": "no_provider", "refused": "PayloadEmpty"} {
 		if letter := r.letter(id); letter.Reason != reason {
 			t.Errorf("%s: letter %+v, want reason %s", id, letter, reason)
 		}

@@ -209,11 +209,12 @@ func quotaText[Q fmt.Stringer](q *Q) string {
 }
 
 type effectiveApp struct {
-	Simulated bool           `json:"simulated,omitempty"`
-	APNs      *effectiveAPNs `json:"apns,omitempty"`
-	FCM       *effectiveFCM  `json:"fcm,omitempty"`
-	Webhook   bool           `json:"dead_tokens_webhook"` // whether there is one
-	Outcomes  bool           `json:"outcomes_webhook"`    // the same
+	Simulated bool              `json:"simulated,omitempty"`
+	APNs      *effectiveAPNs    `json:"apns,omitempty"`
+	FCM       *effectiveFCM     `json:"fcm,omitempty"`
+	WebPush   *effectiveWebPush `json:"webpush,omitempty"`
+	Webhook   bool              `json:"dead_tokens_webhook"` // whether there is one
+	Outcomes  bool              `json:"outcomes_webhook"`    // the same
 }
 
 // effectiveShared bounds all workers together.

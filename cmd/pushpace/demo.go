@@ -34,7 +34,7 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show notifications being paced and delivered, in some ten seconds",
-		Long: `demo runs workers with the shipped limits against stand-ins for APNs and FCM, and
+		Long: `demo runs workers with the shipped limits against stand-ins for the providers, and
 sends them what 20 users may get in a moment: one of them overwhelmed by a chat,
 some with dead tokens, and one job on the queue that cannot be read. It then adds
 up what became of all of them.
@@ -161,6 +161,9 @@ func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 func (d *demo) warmUp(ctx context.Context) error {
 	for platform, sender := range d.senders[demoApp] {
 		target := push.Target{Platform: platform, Token: "deaddead"}
+		if platform == push.PlatformWebPush {
+			target = laptopOf(push.WebPushGoogle, "deaddead")
+		}
 		n := &push.Notification{ID: "warm-up", App: demoApp, User: "nobody", Targets: []push.Target{target}, Title: "-"}
 		if o := sender.Send(ctx, n, target); o.Kind != providers.DeadToken {
 			return fmt.Errorf("the stand-in for %s answers %s to a dead token: %w", platform, o.Kind, o.Err)

@@ -70,6 +70,7 @@ func devices(user string) []push.Target {
 	var (
 		iPhone  = push.Target{Platform: push.APNs, Token: fmt.Sprintf("%064x", user)}
 		android = push.Target{Platform: push.FCM, Token: user + "-pixel:APA91bExample"}
+		laptop  = laptopOf(push.WebPushGoogle, user+"-laptop")
 	)
 	switch user {
 	case "dan": // has lost his old iPhone
@@ -80,7 +81,11 @@ func devices(user string) []push.Target {
 		return []push.Target{{Platform: push.FCM, Token: "deaddead-noa-pixel:APA91bExample"}}
 	case "quin": // whose first push meets an overloaded provider
 		return []push.Target{{Platform: push.APNs, Token: fmt.Sprintf("fade1503%056x", user)}}
-	case "ada", "eva", "ida", "mia", "rosa":
+	case "leo": // sits at a laptop
+		return []push.Target{laptop}
+	case "rosa": // whose laptop's push service is overloaded at first
+		return []push.Target{iPhone, android, laptopOf(push.WebPushMozilla, "fade1503-rosa-laptop")}
+	case "ada", "eva", "ida", "mia":
 		return []push.Target{iPhone, android}
 	}
 	if int(user[0])%2 == 0 {

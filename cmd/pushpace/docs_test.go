@@ -99,6 +99,7 @@ var runners = map[string]func(t *testing.T, page []block){
 	"python":     runPython,
 	"typescript": runTypeScript,
 	"signature":  runSignature,
+	"browser":    runBrowser,
 	"timeline":   runTimeline,
 	"limiters":   runLimiters,
 	"states":     heldBy("architecture_test.go", "TestThePictureOfTheStates"),
@@ -235,7 +236,7 @@ func runTour(t *testing.T, page []block) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var orders, night []standin.Entry
+	var orders, night, devices []standin.Entry
 	for line := range strings.Lines(string(lines)) {
 		var e standin.Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -247,6 +248,12 @@ func runTour(t *testing.T, page []block) {
 		if strings.HasPrefix(e.Notification, "night-") || strings.HasPrefix(e.Notification, "like-") || e.Notification == "alarm" {
 			night = append(night, e)
 		}
+		if strings.HasPrefix(e.Notification, "to-") {
+			devices = append(devices, e)
+		}
+	}
+	if len(devices) != 2 || devices[1].Platform != string(push.PlatformWebPush) || devices[1].At.Sub(devices[0].At) < 950*time.Millisecond {
+		t.Errorf("the phone's and the laptop's arrived as %+v", devices)
 	}
 	if len(orders) != 5 || orders[4].At.Sub(orders[0].At) < 3900*time.Millisecond {
 		t.Errorf("the orders arrived as %+v", orders)
@@ -293,7 +300,7 @@ func runConfig(t *testing.T, page []block) {
 			}
 		}
 		dir := write(t, "config.yaml", text)
-		for _, name := range []string{"redis-password", "AuthKey.p8", "service-account.json", "webhook-secret"} {
+		for _, name := range []string{"redis-password", "AuthKey.p8", "service-account.json", "webhook-secret", "vapid.pem"} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600); err != nil {
 				t.Fatal(err)
 			}

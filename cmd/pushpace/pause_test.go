@@ -89,7 +89,7 @@ func TestPauseIsRefused(t *testing.T) {
 		{"say what: --app", []string{"resume"}},
 		{"--all excludes", []string{"pause", "--all", "--app", "demo"}},
 		{"the app is not one of the configuration's apps: demo; did you mean demo?", []string{"pause", "--app", "deom"}},
-		{"--platform: must be apns or fcm", []string{"pause", "--platform", "pigeon"}},
+		{"--platform: must be apns, fcm or webpush", []string{"pause", "--platform", "pigeon"}},
 		{"--reason: must be UTF-8", []string{"pause", "--all", "--reason", strings.Repeat("x", 513)}},
 		{"--for and --until", []string{"pause", "--all", "--for", "1h", "--until", "2030-01-01T00:00:00Z"}},
 		{"--for: want a positive", []string{"pause", "--all", "--for", "-1h"}},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
 	"github.com/pushpace/pushpace/push"
@@ -15,7 +16,7 @@ import (
 var apnsPlatform = platform{
 	name:  push.APNs,
 	token: "an APNs `TOKEN`; repeatable",
-	open:  func(_ context.Context, a config.App) (reloader, error) { return apns.New(a.APNs.Config) },
+	open:  func(_ context.Context, a config.App) (providers.Sender, error) { return apns.New(a.APNs.Config) },
 	standIn: func(folder string, o standInOptions, app *config.App) (standInServer, error) {
 		s, err := apnstest.NewServer(apnstest.Options{Address: o.address, Admin: o.admin, Latency: o.latency, Ledger: o.ledger})
 		if err != nil {

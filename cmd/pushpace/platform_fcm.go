@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/push"
@@ -13,7 +14,7 @@ import (
 var fcmPlatform = platform{
 	name:  push.FCM,
 	token: "an FCM `TOKEN`; repeatable",
-	open:  func(ctx context.Context, a config.App) (reloader, error) { return fcm.New(ctx, a.FCM.Config) },
+	open:  func(ctx context.Context, a config.App) (providers.Sender, error) { return fcm.New(ctx, a.FCM.Config) },
 	standIn: func(folder string, o standInOptions, app *config.App) (standInServer, error) {
 		s, err := fcmtest.NewServer(fcmtest.Options{
 			Address: o.address, Admin: o.admin, Latency: o.latency, Ledger: o.ledger, ProjectQuota: o.projectQuota, DeviceQuotas: o.deviceQuotas,

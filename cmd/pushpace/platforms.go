@@ -14,10 +14,12 @@ import (
 // here, one in push and one in internal/config.
 type platform struct {
 	name push.Platform
-	// token is the help of the flag by which send takes a device.
+	// token is the help of the flag by which send takes a device; "" for no flag.
 	token string
+	// target reads what the flag is given; nil for one that is given the token itself.
+	target func(string) (push.Target, error)
 	// open opens the sender of an app that has the provider.
-	open func(context.Context, config.App) (reloader, error)
+	open func(context.Context, config.App) (providers.Sender, error)
 	// standIn starts a server in the provider's place, writes what a sender needs into the
 	// folder, and has the app send to it. Beside an error it may return a server, to be
 	// closed.
@@ -32,12 +34,9 @@ type platform struct {
 }
 
 // A reloader is a sender that tells of credentials that change.
-type reloader interface {
-	providers.Sender
-	OnReload(func(error))
-}
+type reloader interface{ OnReload(func(error)) }
 
-var platforms = []*platform{&apnsPlatform, &fcmPlatform}
+var platforms = []*platform{&apnsPlatform, &fcmPlatform, &webPushPlatform}
 
 // platformOf returns the platform of that name, nil for none.
 func platformOf(name push.Platform) *platform {

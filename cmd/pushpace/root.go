@@ -13,8 +13,8 @@ func run(args []string) int {
 	root := &cobra.Command{
 		Use:   "pushpace",
 		Short: "Dispatches push notifications, each no sooner than its user's limits allow",
-		Long: `pushpace dispatches push notifications through APNs and FCM, each no sooner
-than its user's limits allow. What may not go yet waits for exactly the time left.
+		Long: `pushpace dispatches push notifications through APNs, FCM and Web Push, each no
+sooner than its user's limits allow. What may not go yet waits for exactly the time left.
 
 Exit status: 0 done, 1 failed, 2 wrong use or configuration, 3 accounting or
 limits violated.`,
@@ -23,7 +23,7 @@ limits violated.`,
 		SilenceUsage:     true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
-	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newActions(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newCheck(), newToken(), newMan(), newVersion())
+	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newActions(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newCheck(), newToken(), newVAPID(), newMan(), newVersion())
 	root.SetVersionTemplate("{{.Version}}\n")
 	addCompletion(root)
 	explainArguments(root)

@@ -65,7 +65,7 @@ provider would get.`,
 	f.StringVar(&s.n.Category, "category", "", "the category, which may have limits of its own")
 	f.StringVar(&s.priority, "priority", "", "critical, default or bulk")
 	for _, p := range platforms {
-		f.Var(targetFlag{&s.n.Targets, p.name}, string(p.name), p.token)
+		f.Var(targetFlag{&s.n.Targets, p}, string(p.name), p.token)
 	}
 	f.StringVar(&s.n.Title, "title", "", "the title")
 	f.StringVar(&s.n.Subtitle, "subtitle", "", "the subtitle, for Apple devices")
@@ -111,7 +111,7 @@ provider would get.`,
 // the targets stay in the order in which they are typed.
 type targetFlag struct {
 	targets  *[]push.Target
-	platform push.Platform
+	platform *platform
 }
 
 // String is the flag's default, none. A token is never shown.
@@ -121,9 +121,15 @@ func (targetFlag) String() string { return "" }
 func (targetFlag) Type() string { return "token" }
 
 // Set takes one of the flag's values.
-func (f targetFlag) Set(token string) error {
-	*f.targets = append(*f.targets, push.Target{Platform: f.platform, Token: token})
-	return nil
+func (f targetFlag) Set(value string) error {
+	target, err := push.Target{Platform: f.platform.name, Token: value}, error(nil)
+	if f.platform.target != nil {
+		target, err = f.platform.target(value)
+	}
+	if err == nil {
+		*f.targets = append(*f.targets, target)
+	}
+	return err
 }
 
 // notificationFlags are those given that describe a notification.

@@ -43,15 +43,17 @@ func openSenders(ctx context.Context, apps map[string]config.App, folder string,
 	return all, nil
 }
 
-func (all senders) add(app string, platform push.Platform, s reloader, log *slog.Logger, c *closers) {
-	log = log.With("app", app, "platform", platform)
-	s.OnReload(func(err error) {
-		if err != nil {
-			log.Error("the credentials have changed and are not used: the old ones stay", "error", err)
-			return
-		}
-		log.Info("the credentials are renewed")
-	})
+func (all senders) add(app string, platform push.Platform, s providers.Sender, log *slog.Logger, c *closers) {
+	if reloads, ok := s.(reloader); ok {
+		log = log.With("app", app, "platform", platform)
+		reloads.OnReload(func(err error) {
+			if err != nil {
+				log.Error("the credentials have changed and are not used: the old ones stay", "error", err)
+				return
+			}
+			log.Info("the credentials are renewed")
+		})
+	}
 	c.add(s.Close)
 	all[app][platform] = s
 }

@@ -41,19 +41,20 @@ func newSimulate() *cobra.Command {
 	s := simulation{ports: map[*platform]*uint16{}, faults: map[*platform]*string{}}
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Run stand-ins for APNs and FCM, and print the settings that point serve at them",
-		Long: `simulate runs stand-ins for APNs and FCM on the loopback, until SIGINT or SIGTERM.
-It prints settings for an app as environment variables:
+		Short: "Run stand-ins for the providers, and print the settings that point serve at them",
+		Long: `simulate runs stand-ins for APNs, FCM and the push services of browsers on the
+loopback, until SIGINT or SIGTERM. It prints settings for an app as environment variables:
 
   pushpace simulate > standins.env &
   env $(cat standins.env) pushpace serve
 
 Tokens choose the answer: one that begins with deaddead is dead, with baddbadd
 malformed, with fade0503 unavailable, with fade1503 so once. All others are good.
+A browser's is what "simulate subscription NAME" prints, and its NAME chooses.
 
---apns-fault and --fcm-fault have every push answered with a status, such as 429
+--apns-fault, --fcm-fault and --webpush-fault have every push answered with a status, such as 429
 or 503, or meet trouble with the connection: close, goaway, goaway-unprocessed,
-black-hole, page (a proxy's), drain. With --admin, both can be told so while they
+black-hole, page (a proxy's), drain. With --admin, they can be told so while they
 run, and for one token:
 
   curl -X PUT -d '{"status":503,"retry_after":"30s"}' URL/always
@@ -64,6 +65,7 @@ run, and for one token:
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
+	cmd.AddCommand(newSimulateSubscription())
 	f := cmd.Flags()
 	f.StringVar(&s.app, "app", "demo", "`NAME` of the app in the configuration: small letters, digits and _")
 	for _, p := range providable() {

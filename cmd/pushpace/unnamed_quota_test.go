@@ -14,7 +14,7 @@ func TestQuotaThatNoAppNames(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.configure(t, shippedLimits, "quotas: {europe: {rate: 600/1m, apps: [demo]}}\n  "+shippedLimits)
-	const bounds = ": bounds nothing: no app names it; write apps.demo.fcm.quota: "
+	const bounds = ": bounds nothing: no app names it; write apps.demo.webpush.quota: "
 	if got := ended(t, s.setup, "check"); got.status != exitDone || !regexp.MustCompile(`pushpace: warning: \S*config.yaml:\d+:\d+: limits.quotas.europe`+bounds+"europe\n").MatchString(got.stderr) {
 		t.Errorf("%+v", got)
 	}
@@ -25,7 +25,7 @@ func TestQuotaThatNoAppNames(t *testing.T) {
 	p.says(t, 1, "level=WARN", "limits.quotas.asia"+bounds+"asia")
 	for _, where := range []setup{s.setup, through(url, operatorToken)} {
 		for _, name := range []string{"europe", "asia"} {
-			want := "quota " + name + " is in the configuration, but no app names it: write apps.demo.fcm.quota: " + name
+			want := "quota " + name + " is in the configuration, but no app names it: write apps.demo.webpush.quota: " + name
 			if got := ended(t, where, "limits", "set", "--quota", name, "--rate", "1/1m"); got.status != exitUsage || !strings.Contains(got.stderr, want) {
 				t.Errorf("%s: %+v", name, got)
 			}

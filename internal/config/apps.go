@@ -7,16 +7,18 @@ import (
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 )
 
 // App says how to send on behalf of one app: through at least one provider, or
 // through stand-ins.
 type App struct {
-	APNs *APNs `yaml:"apns"`
-	FCM  *FCM  `yaml:"fcm"`
-	// Simulated sends to stand-ins of both providers inside the process, and so
-	// to no device. It excludes APNs and FCM.
+	APNs    *APNs    `yaml:"apns"`
+	FCM     *FCM     `yaml:"fcm"`
+	WebPush *WebPush `yaml:"webpush"`
+	// Simulated sends to stand-ins of all providers inside the process, and so
+	// to no device. It excludes the providers.
 	Simulated bool `yaml:"simulated"`
 	// DeadTokens says where tokens that no longer work are reported.
 	DeadTokens Reports `yaml:"dead_tokens"`
@@ -33,6 +35,12 @@ type APNs struct {
 // FCM is an app's way to FCM.
 type FCM struct {
 	fcm.Config
+	Shared
+}
+
+// WebPush is an app's way to browsers.
+type WebPush struct {
+	webpush.Config
 	Shared
 }
 

@@ -129,7 +129,7 @@ func TestChangesForgetNoField(t *testing.T) {
 func TestChangesTellNoSecret(t *testing.T) {
 	t.Parallel()
 	told := regexp.MustCompile(`(?:_file|[.](?:username|sentinel_username|server_name|prefix|on_outage|unknown_category|time_zone|` +
-		`topic|environment|algorithm|key_id|team_id|project_id|endpoint|listen|origin|format))$`)
+		`topic|environment|algorithm|key_id|team_id|project_id|subject|endpoint|listen|origin|format))$`)
 	texts := 0
 	const canary = "https://hooks.example.com/canary-7d1e?key=canary-7d1e"
 	for _, l := range leaves(reflect.TypeFor[Config](), "", nil) {

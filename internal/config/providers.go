@@ -5,6 +5,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -38,6 +39,12 @@ var ways = []struct {
 			return nil
 		}
 		return &Provider{Shared: a.FCM.Shared, Timeout: orDefault(a.FCM.Timeout, fcm.DefaultTimeout), Validate: a.FCM.Validate, Project: a.FCM.Project}
+	}},
+	{push.PlatformWebPush, func(a App) *Provider {
+		if a.WebPush == nil {
+			return nil
+		}
+		return &Provider{Shared: a.WebPush.Shared, Timeout: orDefault(a.WebPush.Timeout, webpush.DefaultTimeout), Validate: a.WebPush.Validate}
 	}},
 }
 

@@ -48,7 +48,7 @@ func TestUnnamedQuotas(t *testing.T) {
 		"FCM":        {fcm + "}, " + apns + "}", "apps.shop.fcm.quota: europe"},
 		"APNs alone": {apns + "}", "apps.shop.apns.quota: europe"},
 		"another":    {fcm + ", quota: {rate: 10/1s}}", "apps.shop.fcm.quota: europe"},
-		"simulated":  {"simulated: true", "apps.shop.fcm.quota: europe"},
+		"simulated":  {"simulated: true", "apps.shop.webpush.quota: europe"},
 		"named":      {fcm + ", quota: europe}", ""},
 		"by APNs":    {fcm + "}, " + apns + ", quota: europe}", ""},
 	} {

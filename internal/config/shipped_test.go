@@ -45,7 +45,7 @@ func TestShippedFileUncommented(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
 		"redis", "sentinel", "redis-ca.pem", "redis.crt", "redis.key", "AuthKey_ABCDEFGHIJ.p8", "proxy-ca.pem",
-		"shop-service-account.json", "webhook", "kiosk.p12", "kiosk",
+		"shop-service-account.json", "vapid.pem", "webhook", "kiosk.p12", "kiosk",
 		"api.crt", "api.key",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600); err != nil {
@@ -57,7 +57,7 @@ func TestShippedFileUncommented(t *testing.T) {
 		t.Fatalf("%v\nin\n%s", err, text)
 	}
 	shop, kiosk := c.Apps["shop"], c.Apps["kiosk"]
-	if c.Limits.Redis == nil || shop.APNs == nil || shop.FCM == nil || shop.DeadTokens.Webhook == nil || kiosk.APNs == nil ||
+	if c.Limits.Redis == nil || shop.APNs == nil || shop.FCM == nil || shop.WebPush == nil || shop.DeadTokens.Webhook == nil || kiosk.APNs == nil ||
 		!c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "0123456789abcdef" || c.Redis.SentinelPassword == "" || c.Telemetry.Listen == "" || c.Telemetry.Tracing.Endpoint == "" ||
 		c.HTTP.Listen == "" || c.HTTP.Console.Origin == "" || !c.HTTP.TLS.Enabled() || len(c.HTTP.Tokens) != 3 || len(c.HTTP.Tokens[2].Apps) != 1 {
 		t.Errorf("something stayed commented out: %v", c)

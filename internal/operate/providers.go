@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A Provider is one app's way to one platform, as all workers together see it.
+// A Provider is one app's way to one push service, as all workers together see it.
 type Provider struct {
 	App      string        `json:"app"`
 	Platform push.Platform `json:"platform"`
@@ -37,7 +37,7 @@ type Provider struct {
 }
 
 // providersOf puts the workers' ways to each provider together, sorted by app
-// and platform.
+// and platform. Of a platform with several push services it leaves out those that are idle.
 func providersOf(workers []control.Snapshot) []Provider {
 	all := map[[2]string]*Provider{}
 	for _, w := range workers {
@@ -53,12 +53,19 @@ func providersOf(workers []control.Snapshot) []Provider {
 	}
 	list := make([]Provider, 0, len(all))
 	for _, p := range all {
-		list = append(list, *p)
+		if p.Platform == push.PlatformOf(p.Platform) || !p.idle() {
+			list = append(list, *p)
+		}
 	}
 	slices.SortFunc(list, func(a, b Provider) int {
 		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(string(a.Platform), string(b.Platform)))
 	})
 	return list
+}
+
+// idle reports whether nothing was sent to it lately, nothing waits for it, and it works.
+func (p *Provider) idle() bool {
+	return p.InFlight+p.Queued+p.Troubled+p.Shareless == 0 && len(p.Answers) == 0
 }
 
 func (p *Provider) add(r route.Status) {

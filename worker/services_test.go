@@ -1,0 +1,105 @@
+package worker_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+// withBrowsers has the app send to browsers too, through a stand-in.
+func (r *rig) withBrowsers() *webpushtest.Server {
+	r.t.Helper()
+	server, err := webpushtest.NewServer(webpushtest.Options{})
+	must(r.t, err)
+	r.t.Cleanup(func() { server.Close() })
+	config, err := server.WriteCredentials(r.t.TempDir())
+	must(r.t, err)
+	config.Timeout = time.Minute // what is late is sent once, too
+	sender, err := webpush.New(config)
+	must(r.t, err)
+	r.t.Cleanup(func() { sender.Close() })
+	r.options.Senders["shop"][push.PlatformWebPush] = sender
+	return server
+}
+
+// laptop is a browser at the push service.
+func laptop(service push.Platform, name string) push.Target {
+	return webpushtest.Subscription(webpushtest.Endpoint(service, name))
+}
+
+// A push service that is down, or answers nothing, holds back what is for it alone.
+func TestOnePushServiceDown(t *testing.T) {
+	const n = 20
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		server := r.withBrowsers()
+		r.start()
+		for i := range n {
+			name := fmt.Sprint("silent-", i)
+			server.Respond(laptop(push.WebPushApple, name).Token, standin.Answer{Fault: standin.BlackHole})
+			r.enqueue(to(name, laptop(push.WebPushApple, name)))
+			r.enqueue(to(fmt.Sprint("down-", i), laptop(push.WebPushMozilla, fmt.Sprint("fade0503-", i))))
+		}
+		if w := r.status("down-0", control.ForProvider).Waits; w.Platform != push.WebPushMozilla {
+			t.Errorf("it waits for %+v", w)
+		}
+		for i := range n {
+			r.enqueue(to(fmt.Sprint("fine-", i), laptop(push.WebPushGoogle, fmt.Sprint("fine-", i))))
+		}
+		for i := range n {
+			if state := r.ends(fmt.Sprint("fine-", i)); state != push.Delivered {
+				t.Errorf("a fine one is %s", state)
+			}
+		}
+		for _, name := range []string{"silent-0", "down-1"} {
+			if state := r.record(name).State; state.Ended() {
+				t.Errorf("%s is %s", name, state)
+			}
+		}
+	})
+}
+
+// A pause of a platform keeps what is for all of its push services, and one of a push service
+// that alone. What is resumed is what was paused.
+func TestPausesOfPushServices(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.withBrowsers()
+		all, one := pause.Pause{App: "shop", Platform: push.PlatformWebPush, By: "ada"}, pause.Pause{App: "shop", Platform: push.WebPushGoogle, By: "ada"}
+		must(t, all.Validate())
+		must(t, one.Validate())
+		if err := (&pause.Pause{Platform: "webpush:nobody"}).Validate(); err == nil {
+			t.Error("a push service that there is not can be paused")
+		}
+		must(t, r.control().Pause(t.Context(), one))
+		stop := r.start() // which knows it from the beginning
+		r.enqueue(to("google", laptop(push.WebPushGoogle, "a")))
+		r.status("google", control.ForPause)
+		r.enqueue(to("apple", laptop(push.WebPushApple, "b")))
+		r.ends("apple")
+		stop()
+		must(t, r.control().Pause(t.Context(), all))
+		r.start()
+		r.enqueue(to("apple-2", laptop(push.WebPushApple, "b")))
+		r.status("apple-2", control.ForPause)
+		_, err := r.control().Resume(t.Context(), one)
+		must(t, err)
+		r.status("google", control.ForPause) // by the other one
+		_, err = r.control().Resume(t.Context(), all)
+		must(t, err)
+		for _, id := range []string{"google", "apple-2"} {
+			if state := r.ends(id); state != push.Delivered {
+				t.Errorf("%s is %s", id, state)
+			}
+		}
+	})
+}
