@@ -9,7 +9,7 @@ import (
 )
 
 // A deadTokenRatio watches the share of dead tokens among an app's pushes to one
-// platform. When most tokens are dead, the environment or the sender is wrong
+// push service. When most tokens are dead, the environment or the sender is wrong
 // more often than all of them were uninstalled: from then on none is dropped.
 // The zero value is ready to use.
 type deadTokenRatio struct {

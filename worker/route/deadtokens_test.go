@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 )
 
 func TestTooMany(t *testing.T) {
@@ -67,4 +71,23 @@ func TestDeadTokenRatio(t *testing.T) {
 	if got := judge(works, 1); got != works {
 		t.Errorf("what is delivered in a spike: %+v", got)
 	}
+}
+
+// Many dead tokens tell of the app where one push service says so, and not where each host
+// speaks for its own.
+func TestDeadTokensOfManyHosts(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		rs := routesOf(client, "", "", map[push.Platform]providers.Sender{push.PlatformWebPush: nil}, 0)
+		dead := providers.Outcome{Kind: providers.DeadToken, Reason: "gone", Concerns: providers.ConcernsToken, Err: errors.New("why")}
+		for service, want := range map[push.Platform]providers.Kind{push.WebPushMozilla: providers.Misconfigured, push.WebPushOther: providers.DeadToken} {
+			var last providers.Outcome
+			for range ratioBegins {
+				last = rs.Learn(t.Context(), rs.Of("shop")[service], dead, "")
+			}
+			if last.Kind != want {
+				t.Errorf("%s: the last of %d dead tokens is %+v, want %s", service, ratioBegins, last, want)
+			}
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -66,7 +67,10 @@ func (r *Route) pauseLeft(now time.Time) time.Duration {
 // fingerprint of what it was sent with.
 func (rs *Routes) Learn(ctx context.Context, r *Route, o providers.Outcome, credential string) providers.Outcome {
 	now := time.Now()
-	o, spike := r.dead.judge(now, o)
+	spike := false
+	if r.Platform != push.WebPushOther { // whose dead tokens are many hosts', and tell nothing of the app
+		o, spike = r.dead.judge(now, o)
+	}
 	r.note(now, o)
 	if o.Kind == providers.Delivered {
 		if !spike {
