@@ -158,8 +158,8 @@ func sentenceOfProviders(o *operate.Overview) words.Sentence {
 	return words.Clauses(clauses...)
 }
 
-// asksForLess are APNs' and FCM's reasons by which they ask for less: nothing is wrong.
-var asksForLess = []providers.Reason{"TooManyRequests", "TooManyProviderTokenUpdates", "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED"}
+// asksForLess are the reasons by which push services ask for less: nothing is wrong.
+var asksForLess = []providers.Reason{"TooManyRequests", "TooManyProviderTokenUpdates", "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED", "throttled"}
 
 // classOf is how it looks that a provider is held back for that reason.
 func classOf(reason providers.Reason) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -65,7 +66,7 @@ func TestRowOfProvider(t *testing.T) {
 
 func TestReasonsToAskForLess(t *testing.T) {
 	t.Parallel()
-	known := append(apns.Reasons(), fcm.Reasons()...)
+	known := slices.Concat(apns.Reasons(), fcm.Reasons(), webpush.Reasons())
 	for _, reason := range asksForLess {
 		if !slices.Contains(known, reason) || classOf(reason) != "waits" {
 			t.Errorf("%s is no reason", reason)
