@@ -52,14 +52,9 @@ func HostAmong(hosts []string, host string) bool {
 	})
 }
 
-// EndpointHost returns the host of a Web Push endpoint as HostAmong takes it; "" where the
-// endpoint is no URL.
-func EndpointHost(endpoint string) string {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+// EndpointHost returns the host of a Web Push endpoint as HostAmong takes it.
+func EndpointHost(endpoint *url.URL) string {
+	return strings.TrimSuffix(strings.ToLower(endpoint.Hostname()), ".")
 }
 
 // Service returns the push service that takes what is for the target.
@@ -67,7 +62,11 @@ func (t Target) Service() Platform {
 	if t.Platform != PlatformWebPush {
 		return t.Platform
 	}
-	host := EndpointHost(t.Token)
+	endpoint, err := url.Parse(t.Token)
+	if err != nil {
+		return WebPushOther
+	}
+	host := EndpointHost(endpoint)
 	for _, s := range webPushServices {
 		if HostAmong(s.hosts, host) {
 			return s.name

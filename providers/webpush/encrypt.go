@@ -18,9 +18,6 @@ import (
 const (
 	// saltSize is that of the salt of a body, in bytes. Source: RFC 8188, section 2.1.
 	saltSize = 16
-	// authSize is that of a subscription's authentication secret, in bytes. Source: RFC
-	// 8291, section 3.2.
-	authSize = 16
 	// pointSize is that of an uncompressed point of P-256, in bytes. Source: RFC 8291,
 	// section 3.1.
 	pointSize = 65

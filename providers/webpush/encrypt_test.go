@@ -89,7 +89,7 @@ func newReceiver(t testing.TB) receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return receiver{public: private.PublicKey(), auth: bytes.Repeat([]byte{7}, authSize)}
+	return receiver{public: private.PublicKey(), auth: bytes.Repeat([]byte{7}, 16)}
 }
 
 func TestEachMessageHasItsOwnKeyAndSalt(t *testing.T) {

@@ -45,10 +45,17 @@ func ReadKey(file string) (*Key, error) {
 // errNoKey says what ParseKey takes.
 var errNoKey = errors.New("holds no P-256 private key: want PEM (PKCS#8 or SEC 1), or the 43 characters of base64url that the library web-push calls the private key")
 
+// scalarLength is that of a private key's scalar in base64url, in characters.
+const scalarLength = 43
+
 // ParseKey reads a private key: PEM, of PKCS#8 or SEC 1, or the scalar of 32 bytes as 43
 // characters of base64url. Its errors hold nothing of the text.
 func ParseKey(text []byte) (*Key, error) {
-	if raw, err := decode64(strings.TrimSpace(string(text))); err == nil {
+	if scalar := strings.TrimSpace(string(text)); len(scalar) == scalarLength {
+		raw, err := base64.RawURLEncoding.DecodeString(scalar)
+		if err != nil {
+			return nil, errNoKey
+		}
 		private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), raw)
 		if err != nil {
 			return nil, errNoKey
@@ -99,12 +106,4 @@ func (k *Key) PEM() ([]byte, error) {
 		return nil, err
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
-}
-
-// decode64 reads base64url or base64, padded or not.
-func decode64(s string) ([]byte, error) {
-	if strings.ContainsAny(s, "\r\n") { // which encoding/base64 passes over
-		return nil, base64.CorruptInputError(0)
-	}
-	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(s, "=")))
 }

@@ -25,7 +25,7 @@ func TestKeysAreReadAsTheyAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, form := range map[string]string{
-		"raw": "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw", "padded base64": "yfWPiYE+n46HLnH0KqZOF1fJJU3MYrct3AELtAQ+oRw=",
+		"raw":    "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw",
 		"PKCS#8": string(text), "SEC 1": sec1(t, raw.private), "SEC 1 with parameters": parametersPEM + sec1(t, raw.private),
 	} {
 		key, err := ParseKey([]byte(form))
@@ -35,6 +35,7 @@ func TestKeysAreReadAsTheyAreWritten(t *testing.T) {
 	}
 	for name, form := range map[string]string{
 		"empty": "", "the public key": public, "zero": strings.Repeat("A", 43), "a scalar that is too large": strings.Repeat("_", 42) + "8",
+		"base64 with + and /": "yfWPiYE+n46HLnH0KqZOF1fJJU3MYrct3AELtAQ+oRw", "padded": "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw=",
 		"two lines": "yfWPiYE-n46HLnH0KqZO\nF1fJJU3MYrct3AELtAQ-oRw", "RSA": rsaPEM(t), "P-384": p384PEM(t), "broken PEM": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
 	} {
 		_, err := ParseKey([]byte(form))

@@ -95,7 +95,7 @@ func newSender(cfg Config, dial providers.DialFunc) (*Sender, error) {
 // Send makes one attempt, as providers.Sender says. It ends with the context or after
 // Config.Timeout, whichever comes first.
 func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
-	message, err := render(n, t, time.Now())
+	message, err := n.RenderWebPush(t, time.Now())
 	if err != nil {
 		return providers.Outcome{Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Err: err}
 	}

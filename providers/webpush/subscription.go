@@ -32,7 +32,7 @@ func parseEndpoint(text string) (endpoint, error) {
 	case strings.Contains(text, "#"):
 		return endpoint{}, errors.New("the endpoint has a fragment")
 	}
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	host := push.EndpointHost(u)
 	switch {
 	case !isHostName(host):
 		return endpoint{}, errors.New("the endpoint's host has no name")
