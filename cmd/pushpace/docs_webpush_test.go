@@ -114,7 +114,12 @@ func showsAPush(t *testing.T, site map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := <-registered
+	var id serviceworker.RegistrationID
+	select {
+	case id = <-registered:
+	case <-ctx.Done():
+		t.Fatal("Chromium registers no service worker")
+	}
 	ask := func(script string) string {
 		answer, err := chromedp.Run(ctx, chromedp.Evaluate[string]("(async () => { const registration = await navigator.serviceWorker.ready; "+script+" })()", chromedp.EvalAwaitPromise))
 		if err != nil {
