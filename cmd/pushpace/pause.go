@@ -26,7 +26,7 @@ import (
 // pauseFlags adds the flags that say what is paused, and returns what reads them.
 func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 	app := cmd.Flags().String("app", "", "what is for the `APP`")
-	platform := cmd.Flags().String("platform", "", "what goes to the `PLATFORM`, "+faults.List(push.Platforms(), "or"))
+	platform := cmd.Flags().String("platform", "", "what goes to the `PLATFORM`, "+faults.List(push.Platforms(), "or")+", or to one push service, such as "+string(push.WebPushMozilla))
 	category := cmd.Flags().String("category", "", "what is of the `CATEGORY`")
 	all := cmd.Flags().Bool("all", false, "everything, of all apps")
 	completeApps(cmd)
@@ -34,6 +34,11 @@ func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 	var names []string
 	for _, p := range push.Platforms() {
 		names = append(names, string(p))
+		for _, service := range push.Services(p) {
+			if service != p {
+				names = append(names, string(service))
+			}
+		}
 	}
 	complete(cmd, "platform", names...)
 	return func() (pause.Pause, error) {
