@@ -127,7 +127,7 @@ type demo struct {
 	*system
 	cfg    *config.Config
 	mix    []planned
-	ledger *standin.Ledger // of both stand-ins
+	ledger *standin.Ledger // of all stand-ins
 	watch  stopwatch
 	screen *screen
 	taken  int // notifications that the Producer has accepted

@@ -14,7 +14,7 @@ import (
 // here, one in push and one in internal/config.
 type platform struct {
 	name push.Platform
-	// token is the help of the flag by which send takes a device; "" for no flag.
+	// token is the help of the flag by which send takes a device.
 	token string
 	// target reads what the flag is given; nil for one that is given the token itself.
 	target func(string) (push.Target, error)
@@ -58,13 +58,4 @@ func (p *platform) whose() string {
 		return title + "'"
 	}
 	return title + "'s"
-}
-
-// providable are the platforms that an app can send to.
-func providable() []*platform {
-	var all []*platform
-	for _, name := range config.Providable() {
-		all = append(all, platformOf(name))
-	}
-	return all
 }

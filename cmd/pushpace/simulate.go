@@ -68,7 +68,7 @@ run, and for one token:
 	cmd.AddCommand(newSimulateSubscription())
 	f := cmd.Flags()
 	f.StringVar(&s.app, "app", "demo", "`NAME` of the app in the configuration: small letters, digits and _")
-	for _, p := range providable() {
+	for _, p := range platforms {
 		s.ports[p] = f.Uint16(p.flag("port"), 0, p.whose()+" port; 0 for a free one")
 		s.faults[p] = f.String(p.flag("fault"), "", "the `STATUS or trouble` that every push to "+push.PlatformTitle(p.name)+" meets")
 		complete(cmd, p.flag("fault"), "close", "goaway", "goaway-unprocessed", "black-hole", "page", "drain")
@@ -114,7 +114,7 @@ func (s *simulation) run(ctx context.Context, out io.Writer) error {
 		return misusedf("--retry-after: want a duration of 0 or more")
 	}
 	always := map[push.Platform]*standin.Answer{}
-	for _, p := range providable() {
+	for _, p := range platforms {
 		if always[p.name], err = trouble("--"+p.flag("fault"), *s.faults[p], s.retryAfter); err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (s *simulation) serve(ctx context.Context, out io.Writer, o standInOptions,
 		return err
 	}
 	c.add(all.close)
-	for _, p := range providable() {
+	for _, p := range platforms {
 		server := all.servers[p.name]
 		if answer := always[p.name]; answer != nil {
 			server.RespondAlways(*answer)

@@ -41,7 +41,7 @@ type standIns struct {
 // sender needs into the folder.
 func startStandIns(folder string, options func(*platform) standInOptions) (*standIns, error) {
 	s := &standIns{servers: map[push.Platform]standInServer{}}
-	for _, p := range providable() {
+	for _, p := range platforms {
 		server, err := p.standIn(folder, options(p), &s.app)
 		if server != nil {
 			s.servers[p.name] = server
