@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A Line bounds the pushes in flight to one host, and lets the first go alone until
+// A Line bounds the pushes in flight to one push service, and lets the first go alone until
 // it has a connection: a burst on a cold transport would open one for each push. It is
 // safe for concurrent use.
 type Line struct {

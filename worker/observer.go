@@ -27,8 +27,9 @@ type Observer interface {
 	// slot. What something else has held since it got that slot is not told: a provider,
 	// a quota, a pause, the limits' Redis, another attempt.
 	Paced(lateness time.Duration)
-	// Attempted: one target was sent to, which took so long.
-	Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration)
+	// Attempted: one target was sent to, which took so long. The service is one of
+	// push.Services.
+	Attempted(app string, service push.Platform, o providers.Outcome, took time.Duration)
 	// UnknownCategory: a notification is of a category that the configuration does not
 	// have, and it is not allowed without a word.
 	UnknownCategory()

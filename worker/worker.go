@@ -51,14 +51,15 @@ type Options struct {
 	Horizon time.Duration
 	// Meter counts what all workers do together; nil for one on Queue.
 	Meter meter.Meter
-	// Quotas are those of the providers, by app and platform.
+	// Quotas are those of the providers, by app and platform: of all of its push services
+	// together.
 	Quotas map[string]map[push.Platform]Quota
 	// Throughputs are those of categories over all users of an app, by app and category.
 	Throughputs map[string]map[string]Quota
 	// Device is how many pushes each device gets, of the Meter; nil for any number.
 	Device func() meter.Spec
-	// InFlight is how many pushes may be in flight from all workers together, by app and
-	// platform; 0 for no bound but Concurrency.
+	// InFlight is how many pushes may be in flight from all workers together to each push
+	// service, by app and platform; 0 for no bound but Concurrency.
 	InFlight map[string]map[push.Platform]int
 	// Observer is told what happens; nil for Nobody.
 	Observer Observer

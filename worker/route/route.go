@@ -81,13 +81,13 @@ type Route struct {
 	tale tale
 }
 
-// An Observer is told what happens, for metrics.
+// An Observer is told what happens, for metrics. A service is one of push.Services.
 type Observer interface {
-	// Breaker: an app's provider is in trouble and its notifications wait on the
+	// Breaker: a push service is in trouble and the app's notifications to it wait on the
 	// queue, or no longer.
-	Breaker(app string, platform push.Platform, open bool)
-	// Paused: this worker has had all of them pause an app's provider.
-	Paused(app string, platform push.Platform, reason providers.Reason)
+	Breaker(app string, service push.Platform, open bool)
+	// Paused: this worker has had all of them pause an app's way to a push service.
+	Paused(app string, service push.Platform, reason providers.Reason)
 }
 
 // Config says what Routes work with. All but InFlight, Shares, the Meter and what it

@@ -20,10 +20,11 @@ type DeadToken struct {
 	User     string   `json:"user"`
 	Platform Platform `json:"platform"`
 	Token    string   `json:"token"`
-	// Reason is the provider's own word, such as "Unregistered".
+	// Reason is the provider's own word, such as "Unregistered"; for Web Push, where there is
+	// none, ours.
 	Reason string `json:"reason"`
 	// Since is the instant at which APNs knew the token to be dead; zero if it
-	// did not say, and for FCM.
+	// did not say, and for the others.
 	Since time.Time `json:"since,omitzero"`
 	// Notification is the ID of the one that met the dead token, and At when.
 	Notification string    `json:"notification"`

@@ -18,8 +18,8 @@ type TargetOutcome struct {
 	// Ambiguous says that the provider may have taken it: its answer was lost, or
 	// the worker that sent it crashed.
 	Ambiguous bool `json:"ambiguous,omitempty"`
-	// ProviderID is the provider's own name for what it took: APNs' apns-id, or
-	// FCM's message name.
+	// ProviderID is the provider's own name for what it took: APNs' apns-id, FCM's
+	// message name, or the last part of what a browser's push service calls it.
 	ProviderID string `json:"provider_id,omitempty"`
 }
 
