@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	stdlog "log"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -86,6 +89,24 @@ func newLogger(cfg config.Log, level *slog.LevelVar) *slog.Logger {
 	}
 	log := slog.New(handler)
 	slog.SetDefault(log)
+	stdlog.SetOutput(librariesLog{log})
 	redisconn.LogTo(log)
 	return log
+}
+
+// librariesLog takes the lines that libraries write to the standard logger.
+type librariesLog struct{ log *slog.Logger }
+
+// unsolicited begins net/http's line about what a peer sent after its answer, such as the
+// body of a 204. The rest quotes it: a stranger's text, which may name an endpoint.
+const unsolicited = "Unsolicited response received on idle HTTP channel"
+
+// Write takes one line.
+func (l librariesLog) Write(line []byte) (int, error) {
+	level, text := slog.LevelInfo, strings.TrimSuffix(string(line), "\n")
+	if strings.HasPrefix(text, unsolicited) {
+		level, text = slog.LevelDebug, unsolicited
+	}
+	l.log.Log(context.Background(), level, text)
+	return len(line), nil
 }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	stdlog "log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// It is not parallel: it has net/http write to a log of its own.
+func TestLogTellsNothingThatAPeerSends(t *testing.T) {
+	var told lockedBuffer
+	before := stdlog.Writer()
+	flags := stdlog.Flags()
+	t.Cleanup(func() { stdlog.SetOutput(before); stdlog.SetFlags(flags) })
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(librariesLog{slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+
+	const secret = "https://push.example.net/the-endpoint"
+	peer := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, to, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(to, "HTTP/1.1 204 No Content\r\n\r\n"+secret)
+		_ = to.Flush()
+		_, _ = io.Copy(io.Discard, c)
+	}))
+	t.Cleanup(peer.Close)
+	response, err := peer.Client().Get(peer.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	for until := time.Now().Add(10 * time.Second); !strings.Contains(told.String(), unsolicited); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("net/http's line has not come; the log has %q", told.String())
+		}
+	}
+	if text := told.String(); strings.Contains(text, "endpoint") || !strings.Contains(text, "level=DEBUG") {
+		t.Errorf("the log tells what a peer sent: %s", text)
+	}
+
+	stdlog.Print("something else")
+	if !strings.Contains(told.String(), `level=INFO msg="something else"`) {
+		t.Errorf("another line is lost: %s", told.String())
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
