@@ -6,8 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,14 +26,15 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 )
 
-// sendBench compares the senders with the SDKs that they are built on, against
-// stand-ins in another process. Every contestant composes each of its pushes,
-// and sends one before it is measured.
+// sendBench compares the senders with the SDKs that they are built on, and that of Web
+// Push with what it could be built from, against stand-ins in another process. Every
+// contestant composes each of its pushes, and sends one before it is measured.
 func sendBench(ctx context.Context, r *run) (map[string]any, error) {
-	figures := map[string]any{"apns": map[string]any{}, "fcm": map[string]any{}}
+	figures := map[string]any{"apns": map[string]any{}, "fcm": map[string]any{}, "webpush": map[string]any{}}
 	for _, latency := range []time.Duration{0, 50 * time.Millisecond} {
 		used, err := r.compareSenders(ctx, latency, figures)
 		if err != nil {
@@ -41,12 +44,7 @@ func sendBench(ctx context.Context, r *run) (map[string]any, error) {
 			figures["standin_us_per_push"] = float64(used.CPU.Microseconds()) / float64(used.Pushes)
 		}
 	}
-	beside, err := r.besideStuckAPNs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	figures["fcm_beside_stuck_apns"] = beside
-	return figures, nil
+	return figures, r.compareBeside(ctx, figures)
 }
 
 // compareSenders adds the figures of one latency, and answers what the stand-ins
@@ -67,6 +65,11 @@ func (r *run) compareSenders(ctx context.Context, latency time.Duration, figures
 		return usage{}, err
 	}
 	defer ourFCM.Close()
+	ourWebPush, err := webpush.New(s.WebPush)
+	if err != nil {
+		return usage{}, err
+	}
+	defer ourWebPush.Close()
 	bareAPNs, err := bareAPNs(s.APNs)
 	if err != nil {
 		return usage{}, err
@@ -75,36 +78,64 @@ func (r *run) compareSenders(ctx context.Context, latency time.Duration, figures
 	if err != nil {
 		return usage{}, err
 	}
+	subscribed := subscriptions(push.WebPushGoogle, "device")
+	bareWebPush, err := bareWebPush(s.WebPush, subscribed)
+	if err != nil {
+		return usage{}, err
+	}
+	webPushGo, err := webPushGo(s.WebPush, subscribed)
+	if err != nil {
+		return usage{}, err
+	}
 	before, err := s.usage()
 	if err != nil {
 		return usage{}, err
 	}
 	for _, provider := range []struct {
-		name      string
-		ours      contestant
-		bare      contestant
-		tokenForm string
+		name        string
+		tokens      []string
+		names       []string
+		contestants map[string]contestant
 	}{
-		{"apns", sending(ourAPNs, push.APNs), bareAPNs, "%064x"},
-		{"fcm", sending(ourFCM, push.FCM), bareFCM, "device-%d:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx"},
+		{"apns", tokens("%064x"), []string{"ours", "bare"}, map[string]contestant{
+			"ours": sending(ourAPNs, on(push.APNs)), "bare": bareAPNs,
+		}},
+		{"fcm", tokens("device-%d:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx"), []string{"ours", "bare"}, map[string]contestant{
+			"ours": sending(ourFCM, on(push.FCM)), "bare": bareFCM,
+		}},
+		{"webpush", slices.Collect(maps.Keys(subscribed)), []string{"ours", "bare", "webpush_go"}, map[string]contestant{
+			"ours": sending(ourWebPush, subscribed.target), "bare": bareWebPush, "webpush_go": webPushGo,
+		}},
 	} {
 		rates := map[string]any{}
 		for _, inFlight := range []int{16, 64, 256} {
-			tokens := make([]string, 1024)
-			for i := range tokens {
-				tokens[i] = fmt.Sprintf(provider.tokenForm, i)
-			}
-			medians, err := r.turns(ctx, inFlight, tokens, []string{"ours", "bare"}, map[string]contestant{"ours": provider.ours, "bare": provider.bare})
+			medians, err := r.turns(ctx, inFlight, provider.tokens, provider.names, provider.contestants)
 			if err != nil {
 				return usage{}, fmt.Errorf("%s: %w", provider.name, err)
 			}
-			fmt.Fprintf(os.Stderr, "%s, %v, %d in flight: ours %.0f/s, bare %.0f/s\n", provider.name, latency, inFlight, medians["ours"], medians["bare"])
+			fmt.Fprintf(os.Stderr, "%s, %v, %d in flight:", provider.name, latency, inFlight)
+			for _, name := range provider.names {
+				fmt.Fprintf(os.Stderr, " %s %.0f/s", name, medians[name])
+			}
+			fmt.Fprintln(os.Stderr)
 			rates[strconv.Itoa(inFlight)] = medians
 		}
 		figures[provider.name].(map[string]any)[strconv.FormatInt(latency.Milliseconds(), 10)+"ms"] = rates
 	}
 	after, err := s.usage()
 	return usage{after.CPU - before.CPU, after.Pushes - before.Pushes}, err
+}
+
+// devices is how many each contestant sends to.
+const devices = 1024
+
+// tokens answers those of the devices.
+func tokens(form string) []string {
+	all := make([]string, devices)
+	for i := range all {
+		all[i] = fmt.Sprintf(form, i)
+	}
+	return all
 }
 
 // turns lets the contestants send in turns, and answers the median of each in
@@ -140,12 +171,17 @@ const (
 	benchBody  = "It leaves our warehouse today and arrives on Friday between nine and noon."
 )
 
+// on answers the target of a token, for a platform whose targets are no more.
+func on(platform push.Platform) func(token string) push.Target {
+	return func(token string) push.Target { return push.Target{Platform: platform, Token: token} }
+}
+
 // sending sends through one of our senders.
-func sending(s providers.Sender, platform push.Platform) contestant {
+func sending(s providers.Sender, target func(token string) push.Target) contestant {
 	return func(ctx context.Context, token string, i int64) error {
 		o := s.Send(ctx, &push.Notification{
 			ID: id(i), App: "shop", User: "user", Title: benchTitle, Body: benchBody, Sound: "default",
-		}, push.Target{Platform: platform, Token: token})
+		}, target(token))
 		if o.Kind != providers.Delivered {
 			return fmt.Errorf("%v %s: %w", o.Kind, o.Reason, o.Err)
 		}

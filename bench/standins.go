@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,8 @@ import (
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
 )
 
 // standInCommand is how this program is started to be the stand-ins of another
@@ -33,10 +34,9 @@ const ledgerFile = "ledger.jsonl"
 
 // An introduction is what the stand-ins say of themselves at their start.
 type introduction struct {
-	APNs      apns.Config
-	FCM       fcm.Config
-	APNsAdmin string
-	FCMAdmin  string
+	APNs    apns.Config
+	FCM     fcm.Config
+	WebPush webpush.Config
 }
 
 // A usage is what the stand-ins have used so far.
@@ -55,7 +55,6 @@ func serveStandIns(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	const admin = "127.0.0.1:0"
 	lines, err := os.Create(filepath.Join(*dir, ledgerFile))
 	if err != nil {
 		return err
@@ -69,21 +68,29 @@ func serveStandIns(args []string) error {
 		return write(e)
 	})
 	typical := standin.Latency{Typical: *latency}
-	a, err := apnstest.NewServer(apnstest.Options{Latency: typical, Ledger: ledger, Admin: admin})
+	a, err := apnstest.NewServer(apnstest.Options{Latency: typical, Ledger: ledger})
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	f, err := fcmtest.NewServer(fcmtest.Options{Latency: typical, Ledger: ledger, Admin: admin})
+	f, err := fcmtest.NewServer(fcmtest.Options{Latency: typical, Ledger: ledger})
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	hello := introduction{APNsAdmin: a.AdminURL(), FCMAdmin: f.AdminURL()}
+	w, err := webpushtest.NewServer(webpushtest.Options{Latency: typical, Ledger: ledger})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	var hello introduction
 	if hello.APNs, err = a.WriteCredentials(*dir); err != nil {
 		return err
 	}
 	if hello.FCM, err = f.WriteCredentials(*dir); err != nil {
+		return err
+	}
+	if hello.WebPush, err = w.WriteCredentials(*dir); err != nil {
 		return err
 	}
 	out := json.NewEncoder(os.Stdout)
@@ -96,7 +103,7 @@ func serveStandIns(args []string) error {
 			return err
 		}
 		cpu := time.Duration(used.Utime.Nano() + used.Stime.Nano())
-		if err := out.Encode(usage{cpu, a.Count().Received + f.Count().Received}); err != nil {
+		if err := out.Encode(usage{cpu, a.Count().Received + f.Count().Received + w.Count().Received}); err != nil {
 			return err
 		}
 	}
@@ -174,46 +181,4 @@ func (s *standIns) close() error {
 	_ = s.in.Close()
 	err := s.process.Wait()
 	return errors.Join(err, os.RemoveAll(s.dir))
-}
-
-// always scripts a stand-in's answers from now on; nil ends it.
-func always(ctx context.Context, admin string, answer *standin.Answer) error {
-	method, body := http.MethodDelete, []byte(nil)
-	if answer != nil {
-		var err error
-		if body, err = json.Marshal(answer); err != nil {
-			return err
-		}
-		method = http.MethodPut
-	}
-	_, err := setStandIn(ctx, method, admin+"/always", body)
-	return err
-}
-
-// accepted asks a stand-in how many pushes it has accepted.
-func accepted(ctx context.Context, admin string) (int, error) {
-	text, err := setStandIn(ctx, http.MethodGet, admin+"/counters", nil)
-	if err != nil {
-		return 0, err
-	}
-	var counters struct{ Accepted int }
-	err = json.Unmarshal(text, &counters)
-	return counters.Accepted, err
-}
-
-func setStandIn(ctx context.Context, method, url string, body []byte) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode >= 300 {
-		err = fmt.Errorf("%s %s: %s %s", method, url, response.Status, text)
-	}
-	return text, err
 }
