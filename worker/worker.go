@@ -205,7 +205,9 @@ func (o *Options) handlers() int {
 	const most = 8192
 	routes := 1
 	for _, platforms := range o.Senders {
-		routes += len(platforms)
+		for platform := range platforms {
+			routes += len(push.Services(platform))
+		}
 	}
 	quotas := 0
 	for _, platforms := range o.Quotas {
