@@ -220,9 +220,6 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 	b.Note = label{X: widthOf(name) + letter, Y: y + 15}
 	if y += headHeight; len(s.Limits) == 0 && s.Quiet == nil {
 		b.Note.Words = plain(timeline.Unlimited(s))
-		if s.Muted {
-			b.Note.Words = plain("muted")
-		}
 		return b, y
 	}
 	earlier, later := 0, 0

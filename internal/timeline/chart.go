@@ -38,9 +38,11 @@ func notes(s control.TimelineScope) (all []string) {
 	return append(all, text)
 }
 
-// Unlimited says why a scope has no limits.
+// Unlimited says of a scope without limits that it is muted, or else why it has none.
 func Unlimited(s control.TimelineScope) string {
 	switch {
+	case s.Muted:
+		return "muted"
 	case s.Quiet != nil:
 		return "quiet hours alone"
 	case s.Exempt:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -254,5 +255,16 @@ func TestDrawNeverFails(t *testing.T) {
 				t.Error("nothing")
 			}
 		}
+	}
+}
+
+// A mute shows also where there is no limit to draw it beside.
+func TestMutedCategoryWithoutLimits(t *testing.T) {
+	t.Parallel()
+	u := user{name: "ada", general: shipped, categories: map[string]throttle.Policy{"marketing": {}}}
+	line := u.timeline()
+	line.Scopes[1].Muted = true
+	if text := timeline.Draw(line, timeline.Style{Width: 80}); !regexp.MustCompile(`(?m)^marketing +muted$`).MatchString(text) {
+		t.Errorf("the mute is missing in\n%s", text)
 	}
 }
