@@ -35,9 +35,10 @@ of it, without secrets. It connects to nothing, unless it is asked to.
 
 --redis connects to Redis, tells its version and tries what the limits need.
 --providers gets an access token from Google and connects to each app's APNs and
-FCM, and says which step fails: token, dns, connect, tls or answer. It sends no
-notification; whether APNs takes a key, and FCM the account for the project, the
-first notification shows.`,
+FCM, and to each push service of browsers that hosts names without a star, and
+says which step fails: token, dns, connect, tls or answer. It sends no
+notification; whether APNs and push services take a key, and FCM the account for
+the project, the first notification shows.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)

@@ -69,8 +69,11 @@ func tellProviders(w io.Writer, checked []checkedProvider, printed bool) error {
 			continue // with the configuration
 		}
 		line := "ok: " + strings.Join(c.Passed, ", ")
-		if !c.OK {
+		switch {
+		case !c.OK:
 			line = fmt.Sprintf("failed at %s: %s", c.Failed, c.Error)
+		case len(c.Passed) == 0: // hosts: ["*"]
+			line = "not checked: hosts names none to connect to"
 		}
 		if _, err := fmt.Fprintf(w, "%s %s  %s\n", words.Quoted(c.App), c.Platform, line); err != nil {
 			return err

@@ -97,3 +97,22 @@ func TestCheckProviders(t *testing.T) {
 		})
 	}
 }
+
+// Where hosts names none to connect to, check says so, and not that it connects.
+func TestCheckProvidersWithNoHostToReach(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if got := ended(t, setup{dir: dir}, "vapid", "new", filepath.Join(dir, "vapid.pem")); got.status != exitDone {
+		t.Fatalf("%+v", got)
+	}
+	text := `redis: {address: embedded}
+apps: {shop: {webpush: {subject: "mailto:push@example.com", private_key_file: vapid.pem, hosts: ["*"]}}}
+`
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := ended(t, setup{dir: dir}, "check", "--providers")
+	if got.status != exitDone || !strings.Contains(got.stdout, "\nshop webpush  not checked: ") {
+		t.Errorf("%+v", got)
+	}
+}
