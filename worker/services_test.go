@@ -15,14 +15,16 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// withBrowsers has the app send to browsers too, through a stand-in.
-func (r *rig) withBrowsers() *webpushtest.Server {
+// withBrowsers has the app send to browsers too, through a stand-in; to the hosts alone, if
+// there are any.
+func (r *rig) withBrowsers(hosts ...string) *webpushtest.Server {
 	r.t.Helper()
 	server, err := webpushtest.NewServer(webpushtest.Options{})
 	must(r.t, err)
 	r.t.Cleanup(func() { server.Close() })
 	config, err := server.WriteCredentials(r.t.TempDir())
 	must(r.t, err)
+	config.Hosts = hosts
 	config.Timeout = time.Minute // what is late is sent once, too
 	sender, err := webpush.New(config)
 	must(r.t, err)
@@ -100,6 +102,28 @@ func TestPausesOfPushServices(t *testing.T) {
 			if state := r.ends(id); state != push.Delivered {
 				t.Errorf("%s is %s", id, state)
 			}
+		}
+	})
+}
+
+// Endpoints that anybody may make up hold back no other's, however many of them are dead.
+func TestDeadEndpointsOfStrangers(t *testing.T) {
+	const n = 110 // a hundred would be a spike
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		server := r.withBrowsers(push.AnyHost)
+		r.start()
+		for i := range n {
+			r.enqueue(to(fmt.Sprint("dead-", i), webpushtest.Subscription(fmt.Sprintf("https://permanently-removed.invalid/%d", i))))
+		}
+		for i := range n {
+			if state := r.ends(fmt.Sprint("dead-", i)); state != push.Undeliverable {
+				t.Fatalf("dead-%d is %s", i, state)
+			}
+		}
+		r.enqueue(to("fine", laptop(push.WebPushOther, "fine")))
+		if state := r.ends("fine"); state != push.Delivered || server.Ledger().Len() != 1 {
+			t.Errorf("a fine one is %s, and %d were sent", state, server.Ledger().Len())
 		}
 	})
 }
