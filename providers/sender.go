@@ -38,6 +38,8 @@ type Outcome struct {
 	// Since is the instant at which APNs knew the token to be dead; zero if it
 	// did not say.
 	Since time.Time
+	// NotSent says that certainly nothing was sent: the attempt cost the provider nothing.
+	NotSent bool
 	// Err says more, for a person. It holds no token, key or body. It is nil
 	// when delivered.
 	Err error

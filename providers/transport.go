@@ -49,7 +49,7 @@ func TransportOutcome(err error) Outcome {
 	o := Outcome{Kind: Retry, Concerns: ConcernsProvider}
 	switch {
 	case neverConnected(err):
-		o.Reason = DialFailed
+		o.Reason, o.NotSent = DialFailed, true
 		o.Err = fmt.Errorf("no connection to the provider: %w", harmless(err))
 	case errors.Is(err, context.Canceled):
 		o.Reason, o.Ambiguous, o.Concerns = Cancelled, true, NoConcern

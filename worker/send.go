@@ -112,7 +112,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 		d.outcomes[i].skip = skip{reason: notConnected}
 		return
 	}
-	if o.Reason == providers.DialFailed {
+	if o.NotSent {
 		s.units.giveOneBack(d, i)
 	}
 	o = s.routes.Learn(ctx, r, o, credential)

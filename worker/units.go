@@ -172,7 +172,7 @@ func (v devices) guard(ctx context.Context, d *delivery, i int) {
 
 // unguard gives back what was counted for a push that certainly did not leave.
 func (v devices) unguard(ctx context.Context, d *delivery, i int) {
-	if o := &d.outcomes[i]; o.sent && o.Reason != providers.DialFailed {
+	if o := &d.outcomes[i]; o.sent && !o.NotSent {
 		return
 	}
 	_, err := v.Meter.Take(context.WithoutCancel(ctx), deviceKey(&d.Targets[i]), v.Device(), meter.Ask{Most: -1})

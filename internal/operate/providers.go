@@ -37,7 +37,8 @@ type Provider struct {
 }
 
 // providersOf puts the workers' ways to each provider together, sorted by app
-// and platform. Of a platform with several push services it leaves out those that are idle.
+// and platform. Of a platform with several push services it leaves out those that are
+// idle, where the app has others.
 func providersOf(workers []control.Snapshot) []Provider {
 	all := map[[2]string]*Provider{}
 	for _, w := range workers {
@@ -52,8 +53,12 @@ func providersOf(workers []control.Snapshot) []Provider {
 		}
 	}
 	list := make([]Provider, 0, len(all))
+	used := map[string]bool{} // the apps that have another
 	for _, p := range all {
-		if p.Platform == push.PlatformOf(p.Platform) || !p.idle() {
+		used[p.App] = used[p.App] || !p.spare()
+	}
+	for _, p := range all {
+		if !used[p.App] || !p.spare() {
 			list = append(list, *p)
 		}
 	}
@@ -63,9 +68,10 @@ func providersOf(workers []control.Snapshot) []Provider {
 	return list
 }
 
-// idle reports whether nothing was sent to it lately, nothing waits for it, and it works.
-func (p *Provider) idle() bool {
-	return p.InFlight+p.Queued+p.Troubled+p.Shareless == 0 && len(p.Answers) == 0
+// spare reports whether it is one of several push services of its platform, nothing was sent to
+// it lately, nothing waits for it, and it works.
+func (p *Provider) spare() bool {
+	return p.Platform != push.PlatformOf(p.Platform) && p.InFlight+p.Queued+p.Troubled+p.Shareless == 0 && len(p.Answers) == 0
 }
 
 func (p *Provider) add(r route.Status) {

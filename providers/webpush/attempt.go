@@ -117,7 +117,7 @@ func (s *Sender) conclude(to subscription, a answer, signed *token) providers.Ou
 func unanswered(ctx context.Context, to subscription, err error, wrote bool) providers.Outcome {
 	if isGuarded(err) {
 		o := providers.Outcome{
-			Kind: providers.Rejected, Reason: EndpointRefused, Concerns: providers.ConcernsToken,
+			Kind: providers.Rejected, Reason: EndpointRefused, Concerns: providers.ConcernsToken, NotSent: true,
 			Err: fmt.Errorf("%s has an address that is not a public one", to.host),
 		}
 		if to.service != push.WebPushOther { // whose addresses are what this machine's DNS says

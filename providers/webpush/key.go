@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 )
@@ -29,9 +30,17 @@ func GenerateKey() (*Key, error) {
 	return newKey(private)
 }
 
+// maxKeyFile is how much of a file is read as a key, in bytes.
+const maxKeyFile = 64 << 10
+
 // ReadKey reads the key in a file, as ParseKey does. Its errors name the file.
 func ReadKey(file string) (*Key, error) {
-	text, err := os.ReadFile(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {
 		return nil, err
 	}

@@ -168,7 +168,7 @@ const removedHost = "permanently-removed.invalid"
 // subscription reads a target, and refuses one that is not to be sent to.
 func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) {
 	refused := func(kind providers.Kind, reason providers.Reason, err error) *providers.Outcome {
-		return &providers.Outcome{Kind: kind, Reason: reason, Concerns: providers.ConcernsToken, Err: err}
+		return &providers.Outcome{Kind: kind, Reason: reason, Concerns: providers.ConcernsToken, NotSent: true, Err: err}
 	}
 	at, err := parseEndpoint(t.Token)
 	switch {

@@ -117,7 +117,7 @@ func (p *Pause) Validate() error {
 		}
 	}
 	if p.Platform != "" && !push.Known(p.Platform) {
-		found.Add("/platform", "must be %s", faults.List(push.Platforms(), "or"))
+		found.Add("/platform", "must be %s, or a push service such as %s", faults.List(push.Platforms(), "or"), push.WebPushMozilla)
 	}
 	if year := p.Until.UTC().Year(); !p.Until.IsZero() && (year < 1 || year > 9999) { // which JSON cannot hold
 		found.Add("/until", "must be in the years 1 to 9999")

@@ -80,7 +80,7 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, o providers.Outcome, cred
 	}
 	if p, begins := r.begin(now, o, rs.Paused, credential); begins {
 		first := rs.share(ctx, r, p)
-		if first && r.Quota != nil && o.Kind == providers.Retry && o.Concerns == providers.ConcernsApp {
+		if first && r.slows() && o.Kind == providers.Retry && o.Concerns == providers.ConcernsApp {
 			r.Quota.Slow()
 		}
 	}

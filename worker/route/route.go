@@ -156,10 +156,11 @@ func New(c Config) *Routes {
 // route returns the app's to the push service, through the sender of its platform.
 func (rs *Routes) route(app string, service push.Platform, sender providers.Sender) *Route {
 	quota := rs.pool(rs.Quotas[app][push.PlatformOf(service)])
-	r := &Route{
+	var r *Route
+	r = &Route{
 		App: app, Platform: service, Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: quota,
 		breaker: newBreaker(rs.Open, func(open bool) {
-			if open && quota != nil {
+			if open && r.slows() {
 				quota.Slow()
 			}
 			rs.Observer.Breaker(app, service, open)
@@ -172,6 +173,10 @@ func (rs *Routes) route(app string, service push.Platform, sender providers.Send
 	r.credential = r.fingerprint()
 	return r
 }
+
+// slows reports whether the route's trouble has its quota begin slowly again: not where other
+// push services' routes share the quota, which the trouble is none of.
+func (r *Route) slows() bool { return r.Quota != nil && push.PlatformOf(r.Platform) == r.Platform }
 
 // All are the routes, in no order.
 func (rs *Routes) All() iter.Seq[*Route] {
