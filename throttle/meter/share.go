@@ -132,6 +132,7 @@ type Lease struct {
 	shares Shares
 	key    string
 	claim  Claim
+	within time.Duration // how long an answer is waited for
 }
 
 // leaseLife is how long a part is held for one who does not renew it, and useLife for
@@ -148,14 +149,14 @@ const LeaseEvery = 750 * time.Millisecond
 
 // NewLease returns a lease of nothing yet, of the number under the key.
 func NewLease(shares Shares, key string, limit int) *Lease {
-	return &Lease{shares: shares, key: key, claim: Claim{Holder: rand.Text(), Limit: limit, Life: leaseLife}}
+	return &Lease{shares: shares, key: key, claim: Claim{Holder: rand.Text(), Limit: limit, Life: leaseLife}, within: LeaseEvery}
 }
 
 // Renew asks for as much as is wanted, while the holder uses no more than holds until it
 // returns. Of the part that it returns nothing may be in use any more at that instant,
 // by the monotonic clock: after an error the one before stands until its own.
 func (l *Lease) Renew(ctx context.Context, holds, wants int) (part int, until time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, LeaseEvery)
+	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
 	l.claim.Number++
 	l.claim.Holds, l.claim.Wants = holds, wants

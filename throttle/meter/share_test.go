@@ -335,6 +335,7 @@ func TestRedisShares(t *testing.T) {
 		ctx, shares := t.Context(), NewRedisShares(client, "test")
 		const key = "test:{share/shop%2Fapns}"
 		l := NewLease(shares, "shop/apns", 9)
+		l.within = redistest.Patience // a busy machine may take longer than a renewal
 		if part, _, err := l.Renew(ctx, 0, 4); part != 4 || err != nil {
 			t.Fatal(part, err)
 		}
