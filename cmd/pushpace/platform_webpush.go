@@ -44,11 +44,7 @@ var webPushPlatform = platform{
 	},
 	effective: func(a config.App, e *effectiveApp) {
 		c := a.WebPush
-		hosts := c.Hosts
-		if len(hosts) == 0 {
-			hosts = push.WebPushHosts()
-		}
-		e.WebPush = &effectiveWebPush{c.Subject, publicKeyOf(c.PrivateKeyFile), hosts, c.Endpoint, sharedOf(c.Shared)}
+		e.WebPush = &effectiveWebPush{c.Subject, publicKeyOf(c.PrivateKeyFile), c.AllowedHosts(), c.Endpoint, sharedOf(c.Shared)}
 	},
 }
 

@@ -14,7 +14,8 @@ func run(args []string) int {
 		Use:   "pushpace",
 		Short: "Dispatches push notifications, each no sooner than its user's limits allow",
 		Long: `pushpace dispatches push notifications through APNs, FCM and Web Push, each no
-sooner than its user's limits allow. What may not go yet waits for exactly the time left.
+sooner than its user's limits allow. What may not go yet waits for exactly the
+time left.
 
 Exit status: 0 done, 1 failed, 2 wrong use or configuration, 3 accounting or
 limits violated.`,

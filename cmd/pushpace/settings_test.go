@@ -10,7 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/pushpace/pushpace/internal/base/eventually"
 )
 
 // It is not parallel: it has net/http write to a log of its own.
@@ -40,10 +41,8 @@ func TestLogTellsNothingThatAPeerSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	for until := time.Now().Add(10 * time.Second); !strings.Contains(told.String(), unsolicited); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("net/http's line has not come; the log has %q", told.String())
-		}
+	if !eventually.Within(eventually.Patience, func() bool { return strings.Contains(told.String(), unsolicited) }) {
+		t.Fatalf("net/http's line has not come; the log has %q", told.String())
 	}
 	if text := told.String(); strings.Contains(text, "endpoint") || !strings.Contains(text, "level=DEBUG") {
 		t.Errorf("the log tells what a peer sent: %s", text)

@@ -43,7 +43,8 @@ func newSimulate() *cobra.Command {
 		Use:   "simulate",
 		Short: "Run stand-ins for the providers, and print the settings that point serve at them",
 		Long: `simulate runs stand-ins for APNs, FCM and the push services of browsers on the
-loopback, until SIGINT or SIGTERM. It prints settings for an app as environment variables:
+loopback, until SIGINT or SIGTERM. It prints settings for an app as environment
+variables:
 
   pushpace simulate > standins.env &
   env $(cat standins.env) pushpace serve
@@ -52,10 +53,10 @@ Tokens choose the answer: one that begins with deaddead is dead, with baddbadd
 malformed, with fade0503 unavailable, with fade1503 so once. All others are good.
 A browser's is what "simulate subscription NAME" prints, and its NAME chooses.
 
---apns-fault, --fcm-fault and --webpush-fault have every push answered with a status, such as 429
-or 503, or meet trouble with the connection: close, goaway, goaway-unprocessed,
-black-hole, page (a proxy's), drain. With --admin, they can be told so while they
-run, and for one token:
+--apns-fault, --fcm-fault and --webpush-fault have every push answered with a
+status, such as 429 or 503, or meet trouble with the connection: close, goaway,
+goaway-unprocessed, black-hole, page (a proxy's), drain. With --admin, the
+stand-ins can be told so while they run, and for one token:
 
   curl -X PUT -d '{"status":503,"retry_after":"30s"}' URL/always
   curl -X DELETE URL/always

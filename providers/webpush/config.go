@@ -113,8 +113,8 @@ func isServer(s string) bool {
 		(u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
 }
 
-// hosts returns those that may be sent to.
-func (c Config) hosts() []string {
+// AllowedHosts returns those that may be sent to: Hosts, or what that stands for when empty.
+func (c Config) AllowedHosts() []string {
 	if len(c.Hosts) == 0 {
 		return push.WebPushHosts()
 	}

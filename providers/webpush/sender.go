@@ -72,7 +72,7 @@ func newSender(cfg Config, dial providers.DialFunc) (*Sender, error) {
 	}
 	life, end := context.WithCancel(context.Background())
 	s := &Sender{
-		key: key, tokens: newTokens(key, cfg.Subject), hosts: cfg.hosts(), timeout: cmp.Or(cfg.Timeout, DefaultTimeout), dryRun: cfg.DryRun,
+		key: key, tokens: newTokens(key, cfg.Subject), hosts: cfg.AllowedHosts(), timeout: cmp.Or(cfg.Timeout, DefaultTimeout), dryRun: cfg.DryRun,
 		fingerprint: providers.Fingerprint(key.Public(), cfg.Subject, cfg.Endpoint, cfg.RootCAFile),
 		peers:       map[push.Platform]*peer{}, strangers: newStrangers(),
 		transport: newTransport(life, roots, dial), strangersTransport: newStrangersTransport(life, roots, dial), end: end,

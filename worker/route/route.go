@@ -155,18 +155,16 @@ func New(c Config) *Routes {
 
 // route returns the app's to the push service, through the sender of its platform.
 func (rs *Routes) route(app string, service push.Platform, sender providers.Sender) *Route {
-	quota := rs.pool(rs.Quotas[app][push.PlatformOf(service)])
-	var r *Route
-	r = &Route{
-		App: app, Platform: service, Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: quota,
-		breaker: newBreaker(rs.Open, func(open bool) {
-			if open && r.slows() {
-				quota.Slow()
-			}
-			rs.Observer.Breaker(app, service, open)
-		}),
+	r := &Route{
+		App: app, Platform: service, Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
 		fingerprint: func() string { return "" }, tried: -1,
 	}
+	r.breaker = newBreaker(rs.Open, func(open bool) {
+		if open && r.slows() {
+			r.Quota.Slow()
+		}
+		rs.Observer.Breaker(app, service, open)
+	})
 	if known, ok := sender.(interface{ Fingerprint() string }); ok {
 		r.fingerprint = known.Fingerprint
 	}
@@ -174,8 +172,8 @@ func (rs *Routes) route(app string, service push.Platform, sender providers.Send
 	return r
 }
 
-// slows reports whether the route's trouble has its quota begin slowly again: not where other
-// push services' routes share the quota, which the trouble is none of.
+// slows reports whether the quota begins slowly again after a trouble of the route: not where
+// the routes of other push services share the quota.
 func (r *Route) slows() bool { return r.Quota != nil && push.PlatformOf(r.Platform) == r.Platform }
 
 // All are the routes, in no order.
