@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
@@ -59,7 +60,7 @@ func (i *instants) next() time.Time {
 // longer than its context, and a redis.ClusterClient a ClusterStateReloadInterval of a few
 // seconds: by an Enqueue that fails, and else after that, it learns that a replica has taken
 // a master's place. The first NewProducer with a ClusterClient warns in slog's default log of
-// what that lacks.
+// what that lacks. Where the workers have redis.acknowledged, give the client to Acknowledged.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
 	if cluster, ok := pipeline.OfCluster(client); ok {
 		warn.Do(func() {
@@ -71,6 +72,12 @@ func NewProducer(client redis.UniversalClient, prefix string, retention time.Dur
 	records := ledger.NewRecords(client, prefix, retention)
 	return &Producer{client: client, records: records, acceptor: records.NewAcceptor(), accepted: new(instants)}
 }
+
+// Acknowledged has an Enqueue on the client succeed once so many replicas have what it wrote,
+// as redis.acknowledged has it for the workers and the API: what was accepted no failover of
+// its master loses then. Call it before the client is used. All other writes of the client wait
+// for the replicas too, but for transactions (TxPipelined).
+func Acknowledged(client redis.UniversalClient, replicas int) { acknowledged.Writes(client, replicas) }
 
 // warn is done once in a program, however many producers it makes.
 var warn sync.Once

@@ -158,8 +158,10 @@ type effectiveRedis struct {
 	TLS      bool   `json:"tls"`
 	Username string `json:"username,omitempty"`
 	Password bool   `json:"password"` // whether there is one
-	Strict   bool   `json:"strict"`
-	Version  string `json:"version,omitempty"` // of a server that was connected to
+	// Acknowledged is how many replicas must have a write; 0, none, is not told.
+	Acknowledged int    `json:"acknowledged,omitempty"`
+	Strict       bool   `json:"strict"`
+	Version      string `json:"version,omitempty"` // of a server that was connected to
 }
 
 type effectiveWorker struct {
@@ -282,7 +284,7 @@ func effectiveOf(cfg *config.Config) *effective {
 func redisOf(r config.Redis) effectiveRedis {
 	return effectiveRedis{
 		Address: r.Address.String(), DB: r.DB, Prefix: r.Prefix, TLS: r.TLS.Enabled,
-		Username: r.Username, Password: r.Password != "", Strict: r.Strict,
+		Username: r.Username, Password: r.Password != "", Acknowledged: r.Acknowledged, Strict: r.Strict,
 	}
 }
 

@@ -47,7 +47,7 @@ func TestParseEverything(t *testing.T) {
 			SentinelPasswordFile: "testdata/secret", DB: 3,
 			TLS: TLS{Enabled: true, CAFile: "testdata/secret", ServerName: "redis.example.com",
 				CertFile: "testdata/secret", KeyFile: "testdata/secret"},
-			Prefix: "acme", Strict: true, DialTimeout: time.Second, Timeout: 1500 * time.Millisecond,
+			Prefix: "acme", Acknowledged: 2, Strict: true, DialTimeout: time.Second, Timeout: 1500 * time.Millisecond,
 		},
 		Worker: Worker{Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
 			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000, Outcomes: 5000},

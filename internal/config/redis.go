@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"log/slog"
 	"regexp"
 	"time"
@@ -28,6 +29,9 @@ type Redis struct {
 	// default, takes what is kept, or else 8 on a Cluster and 1 elsewhere. limits.redis has
 	// none.
 	Shards int `yaml:"shards"`
+	// Acknowledged is how many replicas must have a write before it counts as made, 0 to 5. 0,
+	// the default, asks none, and a failover may lose what its replica had not received.
+	Acknowledged int `yaml:"acknowledged"`
 	// Strict refuses the start where a Redis that may lose keys is otherwise a
 	// warning.
 	Strict bool `yaml:"strict"`
@@ -49,7 +53,10 @@ type TLS struct {
 	KeyFile  string `yaml:"key_file"`
 }
 
-const defaultPrefix = "pushpace"
+const (
+	defaultPrefix   = "pushpace"
+	maxAcknowledged = 5
+)
 
 // SetDefaults sets every field to its default but Address, which has none, and
 // Prefix, whose default depends on which Redis this is.
@@ -81,6 +88,12 @@ func (r Redis) check(k *check, key string) {
 		k.fault(join(key, "shards"), "want a power of two up to 256: 1, 2, 4, 8, …")
 	case r.Shards != 0 && key != "redis":
 		k.fault(join(key, "shards"), "only for redis, which has the queues: a user's timelines lie by the user alone")
+	}
+	switch {
+	case r.Acknowledged < 0 || r.Acknowledged > maxAcknowledged:
+		k.fault(join(key, "acknowledged"), fmt.Sprintf("want 0 to %d", maxAcknowledged))
+	case r.Acknowledged != 0 && r.Address.Mode == Embedded:
+		k.fault(join(key, "acknowledged"), "the embedded Redis has no replica: remove it or name a server in address")
 	}
 	for name, d := range map[string]time.Duration{"dial_timeout": r.DialTimeout, "timeout": r.Timeout} {
 		k.duration(join(key, name), d, 10*time.Millisecond, time.Minute)
@@ -136,6 +149,7 @@ func (r Redis) LogValue() slog.Value {
 		slog.String("prefix", r.Prefix),
 		slog.Bool("tls", r.TLS.Enabled),
 		slog.Bool("password", r.Password != ""),
+		slog.Int("acknowledged", r.Acknowledged),
 		slog.Bool("strict", r.Strict),
 	)
 }

@@ -37,7 +37,7 @@ func openEmbedded(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, e
 		_ = e.Close()
 		return nil, err
 	}
-	conn := newConn(opts)
+	conn := newConn(opts, 0)
 	conn.embedded = e
 	if err := conn.Client.Ping(ctx).Err(); err != nil {
 		_ = conn.Close()

@@ -55,7 +55,7 @@ func meaning(err error, cfg config.Redis) string {
 	case redisreply.ReadOnly:
 		return "is a read-only replica: write the master as address, or the Sentinels"
 	case redisreply.NoReplicas:
-		return "has fewer replicas than it wants to write: bring them back, or lower its min-replicas-to-write"
+		return "has fewer replicas than it wants to write: bring them back, or lower its min-replicas-to-write, or acknowledged"
 	case redisreply.NotSaved:
 		return "cannot save to its disk, and takes nothing: look into its log"
 	case redisreply.Starting:

@@ -34,7 +34,7 @@ type findings struct {
 
 // inspect returns what there is to know of the nodes, or why they cannot serve at all. Of a
 // Cluster it is enough that one answers: what lies on the others waits.
-func inspect(ctx context.Context, c redis.UniversalClient, mode config.Mode) (findings, error) {
+func inspect(ctx context.Context, c redis.UniversalClient, cfg config.Redis) (findings, error) {
 	var (
 		mu       sync.Mutex
 		all      findings
@@ -42,7 +42,7 @@ func inspect(ctx context.Context, c redis.UniversalClient, mode config.Mode) (fi
 		answered bool
 	)
 	err := eachNode(ctx, c, func(ctx context.Context, node *redis.Client) error {
-		found, err := inspectNode(ctx, node, mode)
+		found, err := inspectNode(ctx, node, cfg)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
@@ -70,7 +70,7 @@ func of(node *redis.Client, found []string) []string {
 	return found
 }
 
-func inspectNode(ctx context.Context, node *redis.Client, mode config.Mode) (found findings, err error) {
+func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (found findings, err error) {
 	if err := node.Ping(ctx).Err(); err != nil {
 		return found, err
 	}
@@ -83,7 +83,7 @@ func inspectNode(ctx context.Context, node *redis.Client, mode config.Mode) (fou
 		return found, err
 	}
 	info := fields(text)
-	if err := unfit(info, mode); err != nil {
+	if err := unfit(info, cfg.Address.Mode); err != nil {
 		return found, err
 	}
 	// Managed services often refuse CONFIG. INFO has all but whether snapshots
@@ -93,8 +93,9 @@ func inspectNode(ctx context.Context, node *redis.Client, mode config.Mode) (fou
 		return found, err
 	}
 	save, known := settings["save"]
-	found.losses = assess(info, snapshots{known: known, taken: save != ""})
-	if mode != config.Cluster {
+	found = unacknowledged(info, cfg.Acknowledged)
+	found.losses = append(assess(info, snapshots{known: known, taken: save != ""}), found.losses...)
+	if cfg.Address.Mode != config.Cluster {
 		return found, nil
 	}
 	settings, err = node.ConfigGet(ctx, fullCoverage).Result()
@@ -102,7 +103,7 @@ func inspectNode(ctx context.Context, node *redis.Client, mode config.Mode) (fou
 		return found, err
 	}
 	if settings[fullCoverage] == "yes" {
-		found.outages = []string{fullCoverage + " is yes, so that one master's failure stops the whole Cluster until another has taken its place: set no"}
+		found.outages = append(found.outages, fullCoverage+" is yes, so that one master's failure stops the whole Cluster until another has taken its place: set no")
 	}
 	return found, nil
 }

@@ -64,3 +64,26 @@ func TestUnfit(t *testing.T) {
 		}
 	}
 }
+
+func TestUnacknowledged(t *testing.T) {
+	t.Parallel()
+	const replicas = "role:master\r\naof_enabled:1\r\nconnected_slaves:2\r\nslave0:ip=10.0.0.1,port=6379,state=online,offset=14,lag=0\r\nslave1:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0\r\n"
+	for _, tt := range []struct {
+		name         string
+		info         string
+		asked        int
+		outage, loss bool
+	}{
+		{"none asked", "role:master\r\naof_enabled:0\r\n", 0, false, false},
+		{"as many as asked", replicas, 1, false, false},
+		{"one is not there yet", replicas, 2, true, false},
+		{"none", "role:master\r\naof_enabled:1\r\n", 1, true, false},
+		{"nothing is kept", strings.Replace(replicas, "aof_enabled:1", "aof_enabled:0", 1), 1, false, true},
+		{"a replica", "role:slave\r\naof_enabled:0\r\n", 1, false, false},
+	} {
+		got := unacknowledged(fields(tt.info), tt.asked)
+		if (len(got.outages) > 0) != tt.outage || (len(got.losses) > 0) != tt.loss {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}

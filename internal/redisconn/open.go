@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 )
@@ -51,8 +52,8 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, err)
 	}
-	conn := newConn(opts)
-	found, err := inspect(ctx, conn.Client, cfg.Address.Mode)
+	conn := newConn(opts, cfg.Acknowledged)
+	found, err := inspect(ctx, conn.Client, cfg)
 	if err == nil {
 		err = earlier(ctx, conn.Client, cfg.Prefix)
 	}
@@ -75,12 +76,12 @@ func Unchecked(cfg config.Redis, poolSize int) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, err)
 	}
-	return newConn(opts), nil
+	return newConn(opts, cfg.Acknowledged), nil
 }
 
 // newConn returns a connection none of whose commands reads as empty when Redis
-// refuses it.
-func newConn(opts *redis.UniversalOptions) *Conn {
+// refuses it, and whose writes so many replicas have once they are answered.
+func newConn(opts *redis.UniversalOptions, replicas int) *Conn {
 	c := &Conn{heard: new(heard)}
 	if opts.IsClusterMode {
 		c.Client = newCluster(opts, c.heard)
@@ -90,6 +91,7 @@ func newConn(opts *redis.UniversalOptions) *Conn {
 	}
 	c.Client.AddHook(c.heard)
 	c.Client.AddHook(pipeline.Refusals{})
+	acknowledged.Writes(c.Client, replicas) // the last hook, so that the others see its error
 	return c
 }
 

@@ -112,7 +112,7 @@ func TestAPipelineIsAnsweredForLongerThanOneCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := newConn(opts).Client
+	client := newConn(opts, 0).Client
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()

@@ -7,12 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 )
 
 // A gate keeps groups from a server that is known to be away, so that only those wait for
-// it who find out. It closes at a time-out, or where nobody answers a dial, for 250 ms; then
-// one group tries, and it stays closed for twice as long at each that fails, for a second at
-// most. A connection that is lost closes nothing: the next one may be made.
+// it who find out. It closes at a time-out, where nobody answers a dial, or where replicas do
+// not acknowledge a write, for 250 ms; then one group tries, and it stays closed for twice as
+// long at each that fails, for a second at most. A connection that is lost closes nothing: the next one may be made.
 //
 // The zero value is open.
 type gate struct {
@@ -65,9 +67,10 @@ func (g *gate) leave(tries bool, err error) {
 	g.closed.Store(g.cause != nil)
 }
 
-// away reports whether the error of a connection tells of a server that does not answer.
+// away reports whether the error of a connection tells of a server that does not answer, or
+// whose replicas do not.
 func away(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, acknowledged.ErrUnacknowledged) {
 		return true
 	}
 	var network net.Error

@@ -1,0 +1,152 @@
+// Package acknowledged has a client's writes answered once replicas have them, so that the
+// failover of a master loses nothing that was answered.
+package acknowledged
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrUnacknowledged means that a write was made, or may have been, and that fewer replicas
+// than asked for have it: the failover of its master may lose it. It is to be made again, as
+// one whose answer was lost. Its text begins as that of a Redis that refuses a write for want
+// of replicas.
+var ErrUnacknowledged = errors.New("NOREPLICAS too few replicas have acknowledged the write")
+
+// Writes has each command of the client but those that only read, and each pipeline that
+// holds another one, followed by WAIT for so many replicas on the same
+// connection. It is for a client that is not used yet; 0 replicas leave it as it is.
+//
+// A write that they do not have within half of the client's read time-out, or of what is
+// left to the context, has ErrUnacknowledged. What it did stays done on the master.
+//
+// A transaction of go-redis is not followed, since its client reads nothing behind EXEC:
+// a MULTI within a pipeline is.
+//
+// WAIT counts the replicas that have all that the master had written when the commands before
+// it ended, others' writes included (https://redis.io/docs/latest/commands/wait/): what a
+// script read is acknowledged with what it wrote.
+func Writes(client redis.UniversalClient, replicas int) {
+	if replicas <= 0 {
+		return
+	}
+	switch c := client.(type) {
+	case *redis.Client:
+		c.AddHook(writes{c, replicas})
+	case *redis.ClusterClient:
+		c.OnNewNode(func(node *redis.Client) { node.AddHook(writes{node, replicas}) })
+	}
+}
+
+// writes is the hook of one server's client.
+type writes struct {
+	client   *redis.Client
+	replicas int
+}
+
+// DialHook implements redis.Hook.
+func (writes) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook sends a write as a pipeline of one.
+func (w writes) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !writing(cmd) {
+			return next(ctx, cmd)
+		}
+		pipe := w.client.Pipeline()
+		_ = pipe.Process(ctx, cmd) // only queued
+		_, _ = pipe.Exec(ctx)      // the error is the command's
+		return cmd.Err()
+	}
+}
+
+// ProcessPipelineHook sends WAIT behind the commands. Those that have an error of their own
+// keep it: a slot that has moved is looked for elsewhere.
+func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if transaction(cmds) || !slices.ContainsFunc(cmds, writing) {
+			return next(ctx, cmds)
+		}
+		wait := redis.NewIntCmd(ctx, "wait", w.replicas, w.patience(ctx).Milliseconds())
+		err := next(ctx, append(slices.Clone(cmds), wait))
+		if err != nil && !answered(err) {
+			return err
+		}
+		missed := w.missed(wait)
+		if missed == nil {
+			return err
+		}
+		for _, cmd := range cmds {
+			if own := cmd.Err(); own == nil || errors.Is(own, redis.Nil) {
+				cmd.SetErr(missed)
+			}
+		}
+		return missed
+	}
+}
+
+// transaction reports whether go-redis has made a transaction of the commands.
+func transaction(cmds []redis.Cmder) bool {
+	multi, ok := cmds[0].(*redis.StatusCmd)
+	return ok && multi.Name() == "multi"
+}
+
+// patience is for how long a master waits for its replicas, of 1 ms at least: WAIT takes 0 for
+// without end.
+func (w writes) patience(ctx context.Context) time.Duration {
+	limit := w.client.Options().ReadTimeout
+	if deadline, ok := ctx.Deadline(); ok && (limit <= 0 || time.Until(deadline) < limit) {
+		limit = time.Until(deadline)
+	}
+	if limit <= 0 {
+		limit = time.Second
+	}
+	return max(limit/2, time.Millisecond)
+}
+
+// missed is nil where enough replicas answered.
+func (w writes) missed(wait *redis.IntCmd) error {
+	n, err := wait.Result()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrUnacknowledged, err)
+	case n < int64(w.replicas):
+		return fmt.Errorf("%w: %d of %d", ErrUnacknowledged, n, w.replicas)
+	}
+	return nil
+}
+
+// answered reports whether the error is Redis's answer to a command.
+func answered(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// writing reports whether the command may write what is to last. One that is not known may.
+func writing(cmd redis.Cmder) bool { return !passing[cmd.Name()] }
+
+// passing are the commands that only read, ask about the server, publish, or block: what
+// XREADGROUP hands out is handed out again after a failover that has lost it.
+var passing = func() map[string]bool {
+	names := map[string]bool{}
+	for name := range strings.FieldsSeq(`
+		get mget getrange strlen exists ttl pttl type scan randomkey
+		hget hmget hgetall hexists hlen hkeys hvals hscan
+		llen lrange lindex lpos
+		scard smembers sismember smismember srandmember sscan
+		zcard zcount zscore zmscore zrank zrevrank zrange zrangebyscore zrangebylex zrevrange zrevrangebyscore zscan
+		xlen xrange xrevrange xread xinfo xpending xreadgroup
+		publish spublish pubsub
+		time ping echo info config cluster command client memory object dbsize role readonly
+		auth hello select asking wait waitaof
+		blpop brpop blmove brpoplpush blmpop bzpopmin bzpopmax bzmpop`) {
+		names[name] = true
+	}
+	return names
+}()

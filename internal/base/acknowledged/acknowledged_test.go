@@ -1,0 +1,158 @@
+//go:build unix
+
+package acknowledged_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// replicated is a master and its replica, and a client whose writes the replica has.
+func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.Server) {
+	t.Helper()
+	t.Parallel()
+	master = redistest.Start(t)
+	host, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica = redistest.Start(t, redistest.Args("--replicaof", host, port))
+	client = redis.NewClient(master.Options())
+	t.Cleanup(func() { _ = client.Close() })
+	acknowledged.Writes(client, 1)
+	for deadline := time.Now().Add(redistest.Patience); ; time.Sleep(10 * time.Millisecond) {
+		info, err := replica.Client(t).Info(t.Context(), "replication").Result()
+		if err == nil && strings.Contains(info, "master_link_status:up") {
+			return client, master, replica
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the replica has no link to its master: %s, %v", info, err)
+		}
+	}
+}
+
+// waits is how often the server was told to wait for its replicas.
+func waits(t *testing.T, server *redistest.Server) int {
+	t.Helper()
+	stats, err := server.Client(t).InfoMap(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	its := stats["Commandstats"]["cmdstat_wait"]
+	n := 0
+	for _, c := range strings.TrimPrefix(strings.Split(its, ",")[0], "calls=") {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// What was answered the replica has. A pipeline waits for it once, and what reads never.
+func TestAWriteIsAnsweredOnceAReplicaHasIt(t *testing.T) {
+	client, master, replica := replicated(t)
+	ctx := t.Context()
+	if err := client.Set(ctx, "a", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := redis.NewScript(`return redis.call('INCR', KEYS[1])`).Run(ctx, client, []string{"a"}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	before := waits(t, master)
+	pipe := client.Pipeline()
+	pipe.Do(ctx, "multi") // as a claim is made
+	pipe.Do(ctx, "incr", "a")
+	pipe.Do(ctx, "exec")
+	missing := pipe.Get(ctx, "nothing")
+	pipe.Incr(ctx, "a")
+	if _, err := pipe.Exec(ctx); !errors.Is(err, redis.Nil) || !errors.Is(missing.Err(), redis.Nil) {
+		t.Errorf("a pipeline: %v, and of what is not there: %v", err, missing.Err())
+	}
+	if n := waits(t, master) - before; n != 1 {
+		t.Errorf("a pipeline waits %d times", n)
+	}
+	if n, err := client.Get(ctx, "a").Int(); n != 4 || err != nil {
+		t.Errorf("it is %d, %v", n, err)
+	}
+	if n := waits(t, master) - before; n != 1 {
+		t.Errorf("a read waits %d times", n-1)
+	}
+	if n, err := replica.Client(t).Get(ctx, "a").Int(); n != 4 || err != nil {
+		t.Errorf("on the replica it is %d, %v", n, err)
+	}
+	if _, err := client.TxPipelined(ctx, func(tx redis.Pipeliner) error { return tx.Incr(ctx, "a").Err() }); err != nil {
+		t.Errorf("a transaction: %v", err)
+	}
+}
+
+// A write that the replica does not have is no success, and reads go on.
+func TestAWriteThatNoReplicaHas(t *testing.T) {
+	client, _, replica := replicated(t)
+	if err := client.Set(t.Context(), "a", "text", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	replica.Pause(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	err := client.Set(ctx, "b", 1, 0).Err()
+	if !errors.Is(err, acknowledged.ErrUnacknowledged) || redisreply.Of(err) != redisreply.NoReplicas {
+		t.Fatalf("a write that no replica has: %v", err)
+	}
+	if redisreply.RefusesWrites(err) {
+		t.Error("it counts as refused, and was made")
+	}
+	if n, err := client.Get(t.Context(), "b").Int(); n != 1 || err != nil {
+		t.Errorf("read: %d, %v", n, err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	pipe := client.Pipeline()
+	wrong, counted, missing := pipe.Incr(ctx, "a"), pipe.Incr(ctx, "b"), pipe.Get(ctx, "nothing")
+	if _, err := pipe.Exec(ctx); !errors.Is(err, acknowledged.ErrUnacknowledged) {
+		t.Errorf("of a pipeline: %v", err)
+	}
+	for name, err := range map[string]error{"made": counted.Err(), "read": missing.Err()} {
+		if !errors.Is(err, acknowledged.ErrUnacknowledged) {
+			t.Errorf("what was %s in it: %v", name, err)
+		}
+	}
+	if err := wrong.Err(); err == nil || errors.Is(err, acknowledged.ErrUnacknowledged) {
+		t.Errorf("one with an error of its own: %v", err)
+	}
+	replica.Resume(t)
+	if err := client.Set(t.Context(), "b", 2, 0).Err(); err != nil {
+		t.Errorf("once the replica is back: %v", err)
+	}
+}
+
+// On a Cluster each master waits for its own replicas.
+func TestAClustersWritesAreAcknowledged(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	redistest.Replica(t, nodes[0], nodes)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true, MaxRetries: -1})
+	defer client.Close()
+	acknowledged.Writes(client, 1)
+	for i := range 50 {
+		key := strings.Repeat("k", i+1)
+		ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
+		replicated := redistest.NodeOf(t, nodes, key) == nodes[0]
+		if !replicated {
+			cancel()
+			ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+		}
+		err := client.Set(ctx, key, 1, 0).Err()
+		cancel()
+		if replicated && err != nil || !replicated && !errors.Is(err, acknowledged.ErrUnacknowledged) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s, with a replica %v: %v", key, replicated, err)
+		}
+	}
+}
