@@ -90,7 +90,7 @@ func opening(ctx context.Context, s stage, users int) (map[string]any, error) {
 	ctx, cancel := context.WithTimeout(ctx, openingLimit)
 	defer cancel()
 	now := time.Now().UTC()
-	ends := now.Add(openingAhead + time.Duration(users)*2*time.Millisecond).Truncate(time.Minute).Add(time.Minute)
+	ends := now.Add(openingAhead + time.Duration(users)*time.Millisecond).Truncate(time.Minute).Add(time.Minute)
 	limited := config.Limits{TimeZone: "UTC", QuietHoursSpread: openingSpread}
 	limited.Default.Quiet = quietWindow(now.Add(-time.Hour), ends)
 	sent, count := new(instants), newTally(users)

@@ -86,7 +86,7 @@ type Options struct {
 	// MaxWaiting notifications at most; what has longer to wait goes back to the
 	// queue, whose times are whole seconds and which is looked at every half a
 	// second, so that with less than 2.1 s it would come back too late. 0 means
-	// 2.2 s and 1024.
+	// 2.2 s and 4096.
 	MaxWait    time.Duration
 	MaxWaiting int
 	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
@@ -125,7 +125,7 @@ func (o *Options) setDefaults() {
 	o.Attempts = cmp.Or(o.Attempts, 10)
 	o.RetryTime = cmp.Or(o.RetryTime, 6*time.Hour)
 	o.MaxWait = cmp.Or(o.MaxWait, 2200*time.Millisecond)
-	o.MaxWaiting = cmp.Or(o.MaxWaiting, 1024)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, 4096)
 	o.MaxBooked = cmp.Or(o.MaxBooked, throttle.MaxBooked)
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 20*time.Second)
 	host, _ := os.Hostname()

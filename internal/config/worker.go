@@ -26,7 +26,7 @@ type Worker struct {
 	// process; one with more goes back to the queue, whose times are whole
 	// seconds. 2.2 s by default, 2.1 s to 10 s.
 	MaxWait time.Duration `yaml:"max_wait"`
-	// MaxWaiting is how many may wait so at once. 1,024 by default, 1 to 100,000.
+	// MaxWaiting is how many may wait so at once. 4,096 by default, 1 to 100,000.
 	MaxWaiting int `yaml:"max_waiting"`
 	// IDRetention is how long an ID is known. 24 h by default, 1 min to 30 days.
 	IDRetention time.Duration `yaml:"id_retention"`
@@ -49,7 +49,7 @@ func (w *Worker) SetDefaults() {
 		Attempts:        10,
 		RetryTime:       6 * time.Hour,
 		MaxWait:         2200 * time.Millisecond,
-		MaxWaiting:      1024,
+		MaxWaiting:      4096,
 		IDRetention:     24 * time.Hour,
 		DeadTokens:      ledger.DefaultDeadTokens,
 	}
