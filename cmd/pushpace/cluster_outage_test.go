@@ -57,15 +57,8 @@ func withoutAMaster(t *testing.T, o outage) {
 	}
 	r.work(t, 2)
 	h := newHanding(t, r)
-	ctx, stop := context.WithCancel(t.Context())
-	var producers sync.WaitGroup
-	defer producers.Wait()
+	stop := h.begin(t)
 	defer stop()
-	for node := range r.nodes {
-		for range 2 {
-			producers.Go(func() { h.produce(ctx, t, node) })
-		}
-	}
 	// rate is how many of the others' are sent in a second, of 100 or more
 	rate := func(what string, least time.Duration) float64 {
 		t.Helper()
@@ -98,7 +91,6 @@ func withoutAMaster(t *testing.T, o outage) {
 	o.back(h.victim, t)
 	r.workers[0].until(t, "those on the master are accepted again", func() bool { return h.accepts(h.back) })
 	stop()
-	producers.Wait()
 	r.rest(t, len(h.accepted))
 	for _, w := range ending {
 		if status := w.wait(t, time.Minute); status != exitDone {
@@ -168,6 +160,19 @@ func (r *clusterRig) usersOf(t *testing.T) (all [3][]string) {
 		}
 	}
 	return all
+}
+
+// begin hands notifications over to the users of each master until it is stopped.
+func (h *handing) begin(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var producers sync.WaitGroup
+	for node := range h.nodes {
+		for range 2 {
+			producers.Go(func() { h.produce(ctx, t, node) })
+		}
+	}
+	return func() { cancel(); producers.Wait() }
 }
 
 // produce hands over three to one user and then to the next until ctx ends, each until it is

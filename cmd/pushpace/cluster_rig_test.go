@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,24 +24,38 @@ import (
 // and stand-ins for the providers. With PUSHPACE_SOAK its tests take larger numbers.
 type clusterRig struct {
 	*crashSite
-	nodes    []*redistest.Server
+	nodes    []*redistest.Server // the masters at first
+	replicas []*redistest.Server // each one's, at its master's place; none unless replicated
+	options  []redistest.Option  // of each
 	policy   throttle.Policy
 	producer *push.Producer
 	records  *ledger.Records
 	workers  []*program
 }
 
-func newClusterRig(t *testing.T, policy throttle.Policy) *clusterRig {
+// newClusterRig takes further options of each server.
+func newClusterRig(t *testing.T, policy throttle.Policy, opts ...redistest.Option) *clusterRig {
 	t.Helper()
 	aboutProcesses(t, "runs several of Redis's and several of the program")
-	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(),
-		redistest.Args("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "5000"))
-	r := &clusterRig{crashSite: standInsBeside(t, addressOf(nodes), policy, 2*time.Millisecond), nodes: nodes, policy: policy}
+	opts = append([]redistest.Option{redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "5000")}, opts...)
+	nodes := redistest.StartCluster(t, 3, opts...)
+	r := &clusterRig{crashSite: standInsBeside(t, addressOf(nodes), policy, 2*time.Millisecond), nodes: nodes, options: opts, policy: policy}
 	shared, end := pipeline.Share(connect(t, addressOf(nodes)), pipeline.Options{Timeout: redisTimeout}) // as the program does
 	t.Cleanup(end)
 	r.client = shared
 	r.env = append(r.env, "PUSHPACE_WORKER__SHUTDOWN_TIMEOUT=11s")
 	r.producer, r.records = push.NewProducer(r.client, "", 0), ledger.NewRecords(r.client, "", 0)
+	return r
+}
+
+// newReplicatedRig is a rig each of whose masters has a replica, which takes its place soon
+// after it is away for two seconds, or once it is told to (redistest.TakeOver).
+func newReplicatedRig(t *testing.T, policy throttle.Policy, opts ...redistest.Option) *clusterRig {
+	t.Helper()
+	r := newClusterRig(t, policy, append(opts, redistest.Args("--cluster-node-timeout", "2000"))...)
+	for _, master := range r.nodes {
+		r.replicas = append(r.replicas, redistest.Replica(t, master, slices.Concat(r.nodes, r.replicas), r.options...))
+	}
 	return r
 }
 

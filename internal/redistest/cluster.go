@@ -202,7 +202,17 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 	return s
 }
 
-// NodeOf returns the node of a Cluster that has the key.
+// TakeOver tells a replica in a Cluster to take its master's place, which loses nothing, and
+// returns once it has.
+func TakeOver(t testing.TB, replica *Server) {
+	t.Helper()
+	if err := replica.Client(t).ClusterFailover(t.Context()).Err(); err != nil {
+		t.Fatalf("redistest: replica %s: %v", replica.Addr(), err)
+	}
+	Promoted(t, replica)
+}
+
+// NodeOf returns the node of a Cluster that has the key, as StartCluster has divided them.
 func NodeOf(t testing.TB, nodes []*Server, key string) *Server {
 	t.Helper()
 	slot, err := nodes[0].Client(t).ClusterKeySlot(t.Context(), key).Result()

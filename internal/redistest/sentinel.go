@@ -78,6 +78,12 @@ func SentinelReplica(t testing.TB, master, sentinel *Server, opts ...Option) *Se
 func FailOver(t testing.TB, master, replica *Server) {
 	t.Helper()
 	master.Pause(t)
+	Promoted(t, replica)
+}
+
+// Promoted returns once the replica is the master.
+func Promoted(t testing.TB, replica *Server) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*startLimit)
 	defer cancel()
 	c := replica.Client(t)
