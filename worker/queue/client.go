@@ -50,8 +50,9 @@ type client struct {
 	ending    context.Context // ends with the server
 	end       context.CancelFunc
 
-	idle *idle
-	life *life
+	idle   *idle
+	life   *life
+	strays strays
 
 	mu    sync.Mutex
 	ready map[string][]pulled // by queue: jobs that were pulled ahead
@@ -63,7 +64,7 @@ func newClient(c Config) *client {
 	return &client{
 		ending: ending, end: end,
 		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, shard: c.Records.Shard, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
-		idle: newIdle(c.Records.Shard, c.Hands, c.Role), life: newLife(), ready: make(map[string][]pulled), stuck: make(map[string]int),
+		idle: newIdle(c.Records.Shard, c.Hands, c.Role), life: newLife(), strays: strays{inHand: make(map[string]int)}, ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}
 }
 
@@ -73,16 +74,12 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	switch sha {
 	case dequeueHash:
 		return c.dequeue(ctx, keys, args)
-	case doneHash:
-		return c.done(ctx, keys, args)
-	case retryHash:
-		return c.returnJob(ctx, keys, args)
+	case doneHash, retryHash, requeueHash:
+		return c.release(ctx, sha, keys, args)
 	case forwardHash:
 		return c.forward(ctx, keys, args)
 	case leasesHash:
 		return c.crashed(keys[0], args)
-	case requeueHash:
-		return c.cutOff(ctx, keys, args)
 	}
 	switch name := scripts[sha]; {
 	case name == "":
@@ -91,6 +88,24 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 		return redis.NewCmdResult("OK", nil)
 	}
 	return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
+}
+
+// release takes a job out of hand.
+func (c *client) release(ctx context.Context, sha string, keys []string, args []any) (cmd *redis.Cmd) {
+	switch sha {
+	case doneHash:
+		cmd = c.done(ctx, keys, args)
+	case retryHash:
+		cmd = c.returnJob(ctx, keys, args)
+	default:
+		cmd = c.cutOff(ctx, keys, args)
+	}
+	id, _ := args[0].(string)
+	c.strays.drop(id)
+	if !outOfHand(cmd) {
+		c.strays.suspect(cmd.Err())
+	}
+	return cmd
 }
 
 // toldServers are the scripts by which asynq's server tells of itself, every few seconds, and

@@ -192,8 +192,12 @@ func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.
 // after another, so that they are taken in hand in their order.
 func (c *client) handOut(ctx context.Context, queue string, keys []string, args []any) (job *pulled, err error) {
 	if job = c.next(ctx, queue); job == nil && c.idle.claim(queue) {
+		if c.strays.due() && !c.failed.Load() {
+			c.reclaim()
+		}
 		job, err = c.pull(ctx, queue, keys, args)
 		c.failed.Store(err != nil)
+		c.strays.suspect(err)
 		c.refusals.pulled(queue, err)
 	}
 	if job != nil {
@@ -296,6 +300,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	}
 	n, _ := reply[0].(int64)
 	jobs, _ = c.read(ctx, queue, reply[3:]) // what is not set aside yet is found again
+	c.strays.hold(jobs)
 	for _, s := range stalled {
 		s.Skipped(n)
 	}
@@ -357,7 +362,9 @@ func (c *client) putBack(ctx context.Context, queue string) error {
 	var errs []error
 	for _, job := range slices.Backward(jobs) {
 		keys := []string{c.shard.QueueKey(queue, "active"), c.shard.QueueKey(queue, "lease"), c.shard.QueueKey(queue, "pending"), c.shard.QueueKey(queue, "t:"+job.ID), c.shard.IdleKey(queue)}
-		if err := putBackScript.Run(ctx, c.alone, keys, job.ID, job.lease, job.Term.id).Err(); err != nil && !redisreply.NotFound(err) {
+		err := putBackScript.Run(ctx, c.alone, keys, job.ID, job.lease, job.Term.id).Err()
+		if c.strays.drop(job.ID); err != nil && !redisreply.NotFound(err) {
+			c.strays.suspect(err)
 			errs = append(errs, err)
 		}
 	}

@@ -179,6 +179,7 @@ func (c *client) keep(ctx context.Context, l *life, begun func()) {
 	}
 	clock.Every(ctx, l.every, func() {
 		dead, err := c.sign(ctx, l)
+		c.strays.suspect(err)
 		begun()
 		var why []slog.Attr
 		if err != nil {
