@@ -34,7 +34,13 @@ type contender struct {
 }
 
 var contenders = map[string]func(ctx context.Context, t turn) (*contender, error){
-	"ours": oursContender, "quota": quotaContender, "quiet": quietContender, "stock": stockContender, "asynq_empty": emptyContender,
+	"ours": oursContender, "quota": quotaContender, "quiet": quietContender, "stock": stockContender, "asynq_empty": emptyContender, "acknowledged": acknowledgedContender,
+}
+
+// acknowledgedContender is pushpace whose writes a replica has once they are answered.
+func acknowledgedContender(ctx context.Context, t turn) (*contender, error) {
+	t.Acknowledged = 1
+	return oursContender(ctx, t)
 }
 
 // contestantCommand is how this program is started to take one turn.

@@ -69,6 +69,13 @@ func dispatchBench(ctx context.Context, r *run) (map[string]any, error) {
 		return s.play(ctx, turn{stage: s, Contestant: name, N: n, APNs: standIn.APNs, Profile: profile})
 	}
 	names := []string{"ours", "quota", "stock", "asynq_empty"}
+	info, err := r.admin.InfoMap(ctx, "replication").Result()
+	if err != nil {
+		return nil, err
+	}
+	if info["Replication"]["connected_slaves"] != "0" {
+		names = append(names, "acknowledged")
+	}
 	samples := samples{}
 	for i := range max(r.rounds, dispatchRounds) {
 		for j := range names {

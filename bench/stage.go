@@ -20,6 +20,8 @@ type stage struct {
 	DB     int
 	Prefix string
 	Hosts  []string // of a Cluster; nil for the one Redis
+	// Acknowledged is how many replicas must have what is written.
+	Acknowledged int
 }
 
 // databases is how many a Redis has when nothing else is configured.

@@ -38,7 +38,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	if s.Hosts != nil {
 		cfg.Redis.Address = config.Address{Mode: config.Cluster, Hosts: s.Hosts}
 	}
-	cfg.Redis.DB, cfg.Redis.Prefix = s.DB, s.Prefix
+	cfg.Redis.DB, cfg.Redis.Prefix, cfg.Redis.Acknowledged = s.DB, s.Prefix, s.Acknowledged
 	cfg.Limits.Default, cfg.Limits.Categories = limited.Default, limited.Categories
 	cfg.Limits.TimeZone, cfg.Limits.QuietHoursSpread = limited.TimeZone, limited.QuietHoursSpread
 	if err := cfg.Validate(); err != nil {
