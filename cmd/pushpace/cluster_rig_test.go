@@ -40,12 +40,24 @@ func newClusterRig(t *testing.T, policy throttle.Policy, opts ...redistest.Optio
 	opts = append([]redistest.Option{redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "5000")}, opts...)
 	nodes := redistest.StartCluster(t, 3, opts...)
 	r := &clusterRig{crashSite: standInsBeside(t, addressOf(nodes), policy, 2*time.Millisecond), nodes: nodes, options: opts, policy: policy}
-	shared, end := pipeline.Share(connect(t, addressOf(nodes)), pipeline.Options{Timeout: redisTimeout}) // as the program does
-	t.Cleanup(end)
-	r.client = shared
 	r.env = append(r.env, "PUSHPACE_WORKER__SHUTDOWN_TIMEOUT=11s")
-	r.producer, r.records = push.NewProducer(r.client, "", 0), ledger.NewRecords(r.client, "", 0)
+	r.connect(t, addressOf(nodes))
 	return r
+}
+
+// connect has the rig's own client go by that address, and what else is set.
+func (r *clusterRig) connect(t *testing.T, address string) {
+	t.Helper()
+	shared, end := pipeline.Share(connect(t, address), pipeline.Options{Timeout: redisTimeout}) // as the program does
+	t.Cleanup(end)
+	r.client, r.producer, r.records = shared, push.NewProducer(shared, "", 0), ledger.NewRecords(shared, "", 0)
+}
+
+// acknowledge has the writes of all wait for a replica.
+func (r *clusterRig) acknowledge(t *testing.T) {
+	t.Helper()
+	r.env = append(r.env, "PUSHPACE_REDIS__ACKNOWLEDGED=1")
+	r.connect(t, addressOf(r.nodes)+", acknowledged: 1")
 }
 
 // newReplicatedRig is a rig each of whose masters has a replica, which takes its place soon
@@ -97,7 +109,9 @@ func (r *clusterRig) rest(t *testing.T, accepted int) ledger.Counts {
 		counts, err = r.records.Counts(t.Context())
 		return err == nil && counts.Accepted == int64(accepted) && counts.Waiting() == 0
 	}) {
-		t.Fatalf("of %d not all have ended: %+v, %v", accepted, counts, err)
+		p := start(t, r.setup, "waiting", "--json")
+		p.wait(t, time.Minute)
+		t.Fatalf("of %d not all have ended: %+v, %v; those that wait: %s%s", accepted, counts, err, &p.stdout, &p.stderr)
 	}
 	(&site{}).stop(t, r.workers...)
 	var audit control.Audit

@@ -1,0 +1,186 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A master is killed, and a replica takes its place that has heard nothing for a while. What
+// was accepted in this while is gone, as a whole: the sums are exact, and who hands it over
+// again has it delivered once.
+func TestAClusterLosesWhatNoReplicaHas(t *testing.T) {
+	t.Parallel()
+	h, since := losingAMaster(t, false)
+	again := 0
+	for id, to := range h.accepted {
+		if to.node != h.at || to.at.Before(since) {
+			continue
+		}
+		receipt, err := h.producer.Enqueue(t.Context(), notificationTo(to.user, id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !receipt.Known {
+			again++
+		}
+	}
+	h.rest(t, len(h.accepted))
+	sent := h.sent(true)
+	lost, twice := 0, 0
+	for id, to := range h.accepted {
+		if to.node != h.at {
+			continue
+		}
+		switch n := len(sent[id]); {
+		case n == 0:
+			lost++
+		case n > 1:
+			twice++
+		}
+	}
+	t.Logf("%d were accepted while no replica listened, and lost; handed over again, all were sent, %d of all twice", again, twice)
+	if again == 0 {
+		t.Error("nothing is lost, and no replica had it")
+	}
+	if lost > 0 {
+		t.Errorf("%d are lost that a replica had, or that were handed over again", lost)
+	}
+}
+
+// With acknowledged writes nothing is accepted while no replica listens, and the loss of the
+// master loses nothing that was, and lets nothing through that exceeds a limit.
+func TestAClusterLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
+	h, since := losingAMaster(t, true)
+	meanwhile := 0
+	for _, to := range h.accepted {
+		if to.node == h.at && to.at.After(since.Add(redisTimeout)) && to.at.Before(h.left) {
+			meanwhile++
+		}
+	}
+	if meanwhile > 0 {
+		t.Errorf("%d are accepted though no replica listens", meanwhile)
+	}
+	h.rest(t, len(h.accepted))
+	h.judgeSent(t, len(h.sent(true)), false) // how many were in hand is not known
+}
+
+// losingAMaster has a master killed whose replica has heard nothing for a while, since an
+// instant, and returns once the replica has taken its place, and nothing more is handed over.
+func losingAMaster(t *testing.T, acknowledged bool) (h *handing, since time.Time) {
+	t.Helper()
+	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}},
+		redistest.Args("--cluster-replica-validity-factor", "0")) // one that has restarted may take its place
+	if acknowledged {
+		r.acknowledge(t)
+	}
+	r.work(t, 2)
+	h = newHanding(t, r)
+	stop := h.begin(t)
+	defer stop()
+	r.workers[0].until(t, "those on the master are sent", func() bool { return len(h.sent(true)) >= 100 })
+	replica := r.replicas[h.at]
+	replica.Kill(t) // what a paused one had not read it would read later
+	since = time.Now()
+	r.workers[0].until(t, "the replica hears nothing for a while", func() bool {
+		if acknowledged { // it is known by then that it hears nothing
+			return time.Since(since) > redisTimeout+time.Second
+		}
+		return h.acceptedSince(since) > 10
+	})
+	h.left = time.Now()
+	h.victim.Kill(t)
+	replica.Restart(t)
+	redistest.Promoted(t, replica)
+	if acknowledged { // it needs a replica of its own
+		h.victim.Restart(t)
+	}
+	h.back = time.Now()
+	r.workers[0].until(t, "those on the master are accepted again", func() bool { return h.accepts(h.back) })
+	stop()
+	t.Logf("the replica was the master after %s; at most %s without an accept, %s without a push",
+		h.back.Sub(h.left).Round(time.Millisecond), h.unaccepted(), h.unsent())
+	return h, since
+}
+
+// acceptedSince is how many were accepted since then on the master that leaves.
+func (h *handing) acceptedSince(since time.Time) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, to := range h.accepted {
+		if to.node == h.at && to.at.After(since) {
+			n++
+		}
+	}
+	return n
+}
+
+// Whatever process is killed, at whatever time, worker, master or replica: with acknowledged
+// writes nothing that was accepted is lost, and no limit is exceeded. PUSHPACE_SOAK says for
+// how long, and PUSHPACE_SOAK_SEED repeats the order.
+func TestAClusterSurvivesKills(t *testing.T) {
+	t.Parallel()
+	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
+	r.acknowledge(t)
+	r.work(t, 3)
+	h := newHanding(t, r)
+	stop := h.begin(t)
+	defer stop()
+	lasts, seed := 10*time.Second, rand.Uint64()
+	if d, err := time.ParseDuration(os.Getenv("PUSHPACE_SOAK")); err == nil {
+		lasts = d
+	}
+	if n, err := strconv.ParseUint(os.Getenv("PUSHPACE_SOAK_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	within := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(random.Int64N(int64(most-least)))
+	}
+	servers := append(append([]*redistest.Server{}, r.nodes...), r.replicas...)
+	r.workers[0].until(t, "they are sent", func() bool { return len(h.sent(true)) >= 50 })
+	began, kills := time.Now(), [2]int{}
+	h.left = began
+	for time.Since(began) < lasts {
+		if random.IntN(3) == 0 {
+			at := random.IntN(len(r.workers))
+			r.kill(t, r.workers[at])
+			r.workers[at] = r.serve(t)
+			kills[0]++
+		} else {
+			server := servers[random.IntN(len(servers))]
+			server.Kill(t)
+			if random.IntN(2) == 0 { // else it is back before anybody takes its place
+				time.Sleep(within(2*time.Second, 8*time.Second))
+			}
+			server.Restart(t)
+			kills[1]++
+		}
+		time.Sleep(within(0, 3*time.Second))
+	}
+	h.back = time.Now()
+	for node := range r.nodes {
+		h.at = node
+		r.workers[0].until(t, fmt.Sprintf("those on master %d are accepted again", node), func() bool { return h.accepts(h.back) })
+	}
+	stop()
+	h.rest(t, len(h.accepted))
+	t.Logf("seed %d: %d workers and %d servers killed in %s", seed, kills[0], kills[1], lasts)
+	all, twice := h.sent(true), 0
+	maps.Copy(all, h.sent(false))
+	for _, at := range all {
+		twice += len(at) - 1
+	}
+	t.Logf("%d sent twice", twice)
+	h.judgeAdmitted(t, all, false)
+}
