@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -167,7 +168,13 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 	outcomes, ours := c.delivered.of(id)
 	if !ours {
 		owned := append(slices.Clip(args), c.life.term.Load().id)
-		return c.insist(ctx, func(ctx context.Context) *redis.Cmd { return endScript.Run(ctx, c.UniversalClient, keys, owned...) })
+		keys = append(slices.Clip(keys), c.config.Records.Key("id:"+id))
+		cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd { return endScript.Run(ctx, c.UniversalClient, keys, owned...) })
+		if cmd.Val() == int64(0) {
+			c.strays.suspect(errUndone)
+			cmd.SetVal("OK") // asynq knows no job that stays
+		}
+		return cmd
 	}
 	cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		cmd := redis.NewCmd(ctx)
@@ -186,6 +193,9 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 	}
 	return cmd
 }
+
+// errUndone is why a job is not ended that is done.
+var errUndone = errors.New("its notification's end is not recorded")
 
 // mostStuck reports whether most of what is in hand is stuck, and was pulled earlier than
 // what is done.

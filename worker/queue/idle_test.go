@@ -37,6 +37,7 @@ func (s *idler) Take(job Job) Work {
 		s.handled <- job.ID
 		s.held.RLock()
 		defer s.held.RUnlock()
+		s.Settle(job.ID, nil)
 		return nil
 	}
 }

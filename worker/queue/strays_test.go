@@ -97,3 +97,37 @@ func TestALostPull(t *testing.T) {
 		t.Errorf("handled are %v", got)
 	}
 }
+
+// The end of a job whose notification still waits by its record ends nothing: a failover has
+// undone what the record said. The job comes back.
+func TestAnUndoneEnd(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		n.enqueue("recorded", "undone")
+		n.pull()
+		if err := client.HSet(t.Context(), n.client.shard.Key("id:recorded"), "state", "delivered").Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"recorded", "undone"} {
+			keys := []string{n.key("active"), n.key("lease"), n.key("t:" + id), n.key("day"), n.key("all")}
+			if err := n.client.EvalSha(t.Context(), doneHash, keys, id, time.Now().Unix(), 1<<62).Err(); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		if !n.strays.suspected() {
+			t.Error("nothing is suspected")
+		}
+		n.reclaim()
+		pending, err := client.LRange(t.Context(), n.key("pending"), 0, -1).Result()
+		if want := []string{"undone"}; err != nil || !slices.Equal(pending, want) {
+			t.Errorf("on the queue are %q, want %q: %v", pending, want, err)
+		}
+	})
+}
+
+func (s *strays) suspected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.doubt.IsZero()
+}

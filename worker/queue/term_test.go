@@ -386,7 +386,11 @@ type refuser struct {
 func (s *refuser) Take(job Job) Work {
 	return func(context.Context) error {
 		s.handled <- job
-		return <-s.goOn
+		err := <-s.goOn
+		if err == nil {
+			s.Settle(job.ID, nil)
+		}
+		return err
 	}
 }
 
