@@ -154,7 +154,10 @@ func TestAClusterSurvivesKills(t *testing.T) {
 	for time.Since(began) < lasts {
 		if random.IntN(3) == 0 {
 			at := random.IntN(len(r.workers))
-			r.kill(t, r.workers[at])
+			if err := r.workers[at].cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-r.workers[at].done
 			r.workers[at] = r.serve(t)
 			kills[0]++
 		} else {
