@@ -22,6 +22,9 @@ const (
 	// TooLate: its instant had passed before there was a connection for it;
 	// nothing was sent.
 	TooLate Reason = "too_late"
+	// OriginBackoff: its server has failed several times in a row, or has yet to show that
+	// it answers; nothing was sent, and nothing tried. RetryAfter is for how long.
+	OriginBackoff Reason = "origin_backoff"
 	// TLSRefused: one side does not accept the other's certificate.
 	TLSRefused Reason = "tls_refused"
 	// Unreadable: the answer is not one of the provider's, such as a proxy's page.
@@ -49,7 +52,7 @@ const (
 // Reasons lists those above.
 func Reasons() []Reason {
 	return []Reason{
-		OK, DryRun, DialFailed, TimedOut, ConnectionLost, Cancelled, TooLate, TLSRefused, Unreadable, Unknown, Invalid,
+		OK, DryRun, DialFailed, TimedOut, ConnectionLost, Cancelled, TooLate, OriginBackoff, TLSRefused, Unreadable, Unknown, Invalid,
 		UnknownApp, UnknownCategory, LineFull, DeadTokenSpike, NoProvider, Unrecorded,
 	}
 }

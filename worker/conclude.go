@@ -112,15 +112,21 @@ func (d *delivery) unsent() disposition {
 
 // settle ends the notification after an attempt, or brings the job back for another.
 func (d *delivery) settle(b budget, now time.Time, jitter float64) disposition {
-	if !d.attempted() {
-		return d.unsent()
+	attempted, unsent := d.attempted(), d.unsent()
+	if !attempted && unsent.kept.reason != leftAlone {
+		return unsent
 	}
-	d.attempts++
 	if d.first.IsZero() {
 		d.first = now
 	}
+	if !attempted && now.Sub(d.first) <= b.time { // which what is left alone may spend, too
+		return unsent
+	}
+	if attempted {
+		d.attempts++
+	}
 	to := d.conclude(b, now, jitter)
-	to.attempt = true
+	to.attempt = attempted
 	return to
 }
 
@@ -194,6 +200,9 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 		if o.Err != nil {
 			c.problem = o.Err.Error()
 		}
+	}
+	if c.kept.reason == leftAlone && c.reason == "" {
+		c.reason, c.problem = string(providers.OriginBackoff), c.kept.cause
 	}
 	again, kept := retry || misconfigured, c.kept.some()
 	spent := since > b.time || retry && !kept && attempts >= b.attempts

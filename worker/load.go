@@ -37,7 +37,9 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 		to.unfreed = h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))
 		return to, true
 	default:
-		d.attempts, d.first = record.Attempts, record.FirstAttempt
+		if d.attempts = record.Attempts; d.first.IsZero() {
+			d.first = record.FirstAttempt
+		}
 		for i, o := range record.Outcomes {
 			if i < len(d.outcomes) {
 				d.outcomes[i] = recorded(o)

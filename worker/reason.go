@@ -21,6 +21,7 @@ const (
 	overDevice                     // its device has had as many pushes as it may
 	deviceUnmetered                // nobody can tell how many pushes its device has had
 	notConnected                   // there was no connection to its provider in time
+	leftAlone                      // its provider leaves its server alone, which is out of order
 )
 
 // A skip is a reason and the values that belong to it. The zero value is that the target
@@ -30,8 +31,8 @@ type skip struct {
 	pause  *pause.Pause  // of pausedByOperator
 	pool   *meter.Pool   // of noUnits: it has none
 	rule   string        // of overDevice: the device's limit
-	left   time.Duration // of a device: until it may get another push, or the meter is asked again
-	cause  string        // of deviceUnmetered
+	left   time.Duration // of a device or leftAlone: until it may get a push, or is asked about again
+	cause  string        // of deviceUnmetered and leftAlone
 }
 
 // some reports whether there is a reason.
@@ -62,6 +63,8 @@ func (s skip) back(look time.Duration, quota route.QuotaStatus) (back queue.Retu
 		back = queue.Return{Why: queue.OverDevice, Key: s.rule, After: s.left}
 	case deviceUnmetered:
 		back = queue.Return{Why: queue.DeviceUnmetered, Detail: s.cause, After: s.left}
+	case leftAlone:
+		back = queue.Return{Why: queue.LeftAlone, Detail: s.cause, After: s.left}
 	default:
 		back = queue.Return{Why: queue.ProviderPaused, After: look}
 	}
@@ -85,12 +88,12 @@ func keptBy(outcomes []outcome) (kept skip) {
 	return kept
 }
 
-// rank has units go first, then the device that may get another push first.
+// rank has units go first, then the device or server that may get a push first.
 func (s skip) rank() int {
 	switch s.reason {
 	case noUnits:
 		return 1
-	case overDevice, deviceUnmetered:
+	case overDevice, deviceUnmetered, leftAlone:
 		return 2
 	default:
 		return 3

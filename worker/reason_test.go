@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
@@ -28,6 +30,7 @@ func TestEachReasonSaysHowTheJobReturns(t *testing.T) {
 		"unmetered":        {skip{reason: noUnits}, unknown, false, queue.Return{Why: queue.Unmetered, Key: "fcm/x", Detail: "away", After: look}},
 		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, route.QuotaStatus{}, false, queue.Return{Why: queue.OverDevice, Key: "3/1h", After: 7 * time.Second}},
 		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: queue.Again}, route.QuotaStatus{}, false, queue.Return{Why: queue.DeviceUnmetered, Detail: "away", After: queue.Again}},
+		"left alone":       {skip{reason: leftAlone, cause: "down", left: time.Second}, route.QuotaStatus{}, false, queue.Return{Why: queue.LeftAlone, Detail: "down", After: time.Second}},
 	} {
 		if got := c.skip.back(look, c.quota); got != c.want || c.skip.woken() != c.woken {
 			t.Errorf("%s: %+v, woken %t, want %+v", name, got, c.skip.woken(), c.want)
@@ -73,6 +76,36 @@ func TestUnsentCostsNothing(t *testing.T) {
 		to := d.settle(budget{1, time.Hour}, time.Unix(1, 0), 0.5)
 		if to.release != want || to.attempt || to.kept.reason != reason || d.attempts != 0 || !d.first.IsZero() {
 			t.Errorf("%d: %+v after %d attempts", reason, to, d.attempts)
+		}
+	}
+}
+
+// What is left alone costs no attempt, and ends when it has been tried for as long as it may.
+func TestLeftAloneCostsTime(t *testing.T) {
+	t.Parallel()
+	alone := outcome{skip: skip{reason: leftAlone, cause: "down", left: time.Minute}}
+	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
+	now := time.Unix(10_000, 0)
+	for name, c := range map[string]struct {
+		outcomes []outcome
+		first    time.Time
+		state    push.State
+	}{
+		"at first":                 {[]outcome{alone}, time.Time{}, push.Waiting},
+		"for long":                 {[]outcome{alone}, now.Add(-time.Hour), push.Waiting},
+		"for too long":             {[]outcome{alone}, now.Add(-time.Hour - 1), push.Exhausted},
+		"for too long, one is not": {[]outcome{alone, delivered}, now.Add(-time.Hour - 1), push.Delivered},
+	} {
+		d := &delivery{outcomes: c.outcomes, first: c.first}
+		to := d.settle(budget{1, time.Hour}, now, 0.5)
+		if to.state != c.state || to.attempt || d.attempts != 0 || d.first.IsZero() {
+			t.Errorf("%s: %+v after %d attempts, the first at %v", name, to, d.attempts, d.first)
+		}
+		if to.state == push.Waiting && to.kept != alone.skip {
+			t.Errorf("%s: kept by %+v", name, to.kept)
+		}
+		if to.state == push.Exhausted && (to.reason != string(providers.OriginBackoff) || to.problem != "down") {
+			t.Errorf("%s: ended for %q, %q", name, to.reason, to.problem)
 		}
 	}
 }

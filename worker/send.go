@@ -108,8 +108,12 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 	o = s.leave(sending, d, i)
 	took := time.Since(began)
 	traceOutcome(span, r, o)
-	if o.Reason == providers.TooLate { // nothing has left: that is no attempt
+	switch o.Reason { // nothing has left: that is no attempt
+	case providers.TooLate:
 		d.outcomes[i].skip = skip{reason: notConnected}
+		return
+	case providers.OriginBackoff:
+		d.outcomes[i].skip = skip{reason: leftAlone, left: o.RetryAfter, cause: o.Err.Error()}
 		return
 	}
 	if o.NotSent {

@@ -29,9 +29,6 @@ const (
 	Redirected providers.Reason = "redirected"
 	// ServerError: the service is in trouble.
 	ServerError providers.Reason = "server_error"
-	// OriginBackoff: a host that is not a known service's failed several times in a row, and
-	// is left alone for a while.
-	OriginBackoff providers.Reason = "origin_backoff"
 )
 
 // Reasons lists every reason that an outcome of this package can have besides those of
@@ -39,6 +36,6 @@ const (
 func Reasons() []providers.Reason {
 	return []providers.Reason{
 		NotFound, Gone, InvalidToken, EndpointDoubted, EndpointRefused, VapidMismatch, Unauthorized, BadRequest,
-		TooLarge, TooManyRequests, Throttled, Redirected, ServerError, OriginBackoff,
+		TooLarge, TooManyRequests, Throttled, Redirected, ServerError,
 	}
 }

@@ -276,7 +276,7 @@ func TestAStrangerThatFails(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	failing, fine := target(push.WebPushOther, "device"), webpushtest.Subscription("https://push.example.org/device")
 	server.Respond(failing.Token, standin.Answer{Fault: standin.Close}, standin.Answer{Status: http.StatusServiceUnavailable}, standin.Answer{Status: http.StatusBadGateway, Fault: standin.Page})
-	for _, reason := range []providers.Reason{providers.ConnectionLost, webpush.ServerError, providers.Unreadable, webpush.OriginBackoff} {
+	for _, reason := range []providers.Reason{providers.ConnectionLost, webpush.ServerError, providers.Unreadable, providers.OriginBackoff} {
 		want(t, sender.Send(t.Context(), note(), failing), providers.Retry, reason, providers.ConcernsToken)
 		delivered(t, sender.Send(t.Context(), note(), fine))
 	}

@@ -111,7 +111,7 @@ func backoff(failures int) time.Duration {
 // leftAlone is the outcome of a push that is not made because its host is left alone.
 func leftAlone(host string, left time.Duration) providers.Outcome {
 	return providers.Outcome{
-		Kind: providers.Retry, Reason: OriginBackoff, NotSent: true, Concerns: providers.ConcernsToken, RetryAfter: max(left, providers.MinRetryAfter),
-		Err: fmt.Errorf("not sent: %s failed several times in a row, and is left alone for %v more", host, left.Round(time.Second)),
+		Kind: providers.Retry, Reason: providers.OriginBackoff, NotSent: true, Concerns: providers.ConcernsToken, RetryAfter: max(left, providers.MinRetryAfter),
+		Err: fmt.Errorf("%s has failed several times in a row, and is left alone for a while", host),
 	}
 }

@@ -256,6 +256,7 @@ var returns = map[queue.Why]struct {
 	queue.Unmetered:       {ForQuota, "nobody can tell what is left of the quota KEY: DETAIL"},
 	queue.OverDevice:      {ForQuota, "over the device's limit KEY"},
 	queue.DeviceUnmetered: {ForQuota, "nobody can tell what is left of the quota of the device: DETAIL"},
+	queue.LeftAlone:       {ForProvider, "DETAIL"},
 	queue.LimiterAway:     {ForLimiter, "DETAIL"},
 	queue.Unchecked:       {ForTimeline, "the user's limits cannot be checked: DETAIL"},
 	queue.RedisRefuses:    {ForRedis, "Redis refuses to write"},

@@ -24,6 +24,9 @@ type Return struct {
 	// Quiet is when quiet hours end, by the user's clock, that its user is in or will be by
 	// its slot; zero for none. It is of what is Deferred.
 	Quiet time.Time `json:"quiet,omitzero"`
+	// First is when the first attempt was, or would have been of what was LeftAlone; zero
+	// before.
+	First time.Time `json:"first,omitzero"`
 	// After is when it comes back.
 	After time.Duration `json:"-"`
 	// Failed counts on asynq's side, which tells the next visit to look at the
@@ -44,6 +47,7 @@ const (
 	Unmetered       Why = "unmetered"        // nobody knows what is left of the quota Key
 	OverDevice      Why = "over_device"      // the limit Key of its device
 	DeviceUnmetered Why = "device_unmetered" // nobody knows what its device may get
+	LeftAlone       Why = "left_alone"       // its server is out of order, and is left alone
 	LimiterAway     Why = "limiter_away"     // the limits' Redis does not answer
 	Unchecked       Why = "unchecked"        // its user's limits cannot be checked
 	RedisRefuses    Why = "redis_refuses"    // Redis refuses to write
@@ -58,7 +62,7 @@ const (
 
 // Whys are all of them.
 var Whys = []Why{
-	Deferred, Retried, ProviderBusy, ProviderPaused, OverQuota, Unmetered, OverDevice, DeviceUnmetered, LimiterAway,
+	Deferred, Retried, ProviderBusy, ProviderPaused, OverQuota, Unmetered, OverDevice, DeviceUnmetered, LeftAlone, LimiterAway,
 	Unchecked, RedisRefuses, TooLate, Unrecorded, Failed, Panicked, Crashed, Lost, Unreadable,
 }
 

@@ -31,7 +31,7 @@ func TestReturn(t *testing.T) {
 func TestReadReturn(t *testing.T) {
 	t.Parallel()
 	for _, why := range Whys {
-		want := Return{Why: why, Key: "apns/shop", Detail: "wrong \"type\": <&>\n", Wanted: time.Date(2026, 11, 20, 20, 0, 9, 123456000, time.UTC)}
+		want := Return{Why: why, Key: "apns/shop", Detail: "wrong \"type\": <&>\n", Wanted: time.Date(2026, 11, 20, 20, 0, 9, 123456000, time.UTC), First: time.Date(2026, 11, 20, 19, 0, 0, 0, time.UTC)}
 		sent := want
 		sent.After, sent.Failed = time.Second, true
 		if got := readReturn(sent.Error()); got != want {

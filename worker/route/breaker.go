@@ -78,7 +78,7 @@ var (
 // this one notification or token does not.
 func symptom(o providers.Outcome) error {
 	switch {
-	case o.Kind == 0, o.Reason == providers.Cancelled, o.Reason == providers.TooLate:
+	case o.Kind == 0, o.Reason == providers.Cancelled, o.Reason == providers.TooLate, o.Reason == providers.OriginBackoff:
 		return errSaysNothing
 	case o.Kind == providers.Misconfigured, o.Kind == providers.Retry && concernsAll(o):
 		return errTrouble

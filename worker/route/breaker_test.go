@@ -24,6 +24,7 @@ func TestSymptom(t *testing.T) {
 		"stale credential": {providers.Outcome{Kind: providers.Retry, Concerns: providers.ConcernsCredential}, errTrouble},
 		"misconfigured":    {providers.Outcome{Kind: providers.Misconfigured, Concerns: providers.ConcernsApp}, errTrouble},
 		"cancelled":        {providers.Outcome{Kind: providers.Retry, Reason: providers.Cancelled}, errSaysNothing},
+		"not tried":        {providers.Outcome{Kind: providers.Retry, Reason: providers.OriginBackoff, Concerns: providers.ConcernsToken}, errSaysNothing},
 		"panic":            {providers.Outcome{}, errSaysNothing},
 	} {
 		if got := symptom(c.o); !errors.Is(got, c.want) {
