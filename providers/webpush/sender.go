@@ -128,17 +128,14 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 // sendToStranger makes an attempt at a host that is not a known service's.
 func (s *Sender) sendToStranger(ctx context.Context, to subscription, message push.WebPushMessage) providers.Outcome {
 	at := s.strangers.get(to.host)
-	if left := at.left(time.Now()); left > 0 {
-		return leftAlone(to.host, left)
-	}
-	leave, err := s.strangers.enter(ctx, at)
-	if err != nil {
+	leave, left, err := s.strangers.enter(ctx, at)
+	switch {
+	case err != nil:
 		return ofStranger(notSent(err))
+	case left > 0:
+		return leftAlone(to.host, left)
 	}
 	defer leave()
-	if left := at.left(time.Now()); left > 0 { // it failed meanwhile
-		return leftAlone(to.host, left)
-	}
 	o := s.attempt(ctx, to, message, func() {})
 	if o.Reason != providers.Cancelled && o.Reason != providers.TooLate { // which tell nothing of it
 		at.note(isFailure(o), time.Now())

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/pushpace/pushpace/providers"
 )
 
 func TestAHostThatFailsIsLeftAlone(t *testing.T) {
@@ -34,26 +36,33 @@ func TestAHostThatFailsIsLeftAlone(t *testing.T) {
 	}
 }
 
+// known returns a host that is known to answer.
+func (s *strangers) known(host string) *stranger {
+	at := s.get(host)
+	at.note(false, time.Now())
+	return at
+}
+
 func TestStrangersAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newStrangers()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	at := s.get("a.example")
+	at := s.known("a.example")
 	leaves := make([]func(), 0, strangerInFlight)
 	for range strangerInFlight {
-		leave, err := s.enter(t.Context(), at)
-		if err != nil {
-			t.Fatal(err)
+		leave, left, err := s.enter(t.Context(), at)
+		if err != nil || left != 0 {
+			t.Fatal(left, err)
 		}
 		leaves = append(leaves, leave)
 	}
 	brief, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := s.enter(brief, at); err == nil {
+	if _, _, err := s.enter(brief, at); err == nil {
 		t.Error("one more is let in")
 	}
-	if _, err := s.enter(ended, s.get("b.example")); err == nil {
+	if _, _, err := s.enter(ended, s.get("b.example")); err == nil {
 		t.Error("what has ended is let in")
 	}
 	for _, leave := range leaves {
@@ -62,8 +71,8 @@ func TestStrangersAreBounded(t *testing.T) {
 	if len(s.slots) != 0 || len(at.slots) != 0 {
 		t.Errorf("%d and %d are in flight", len(s.slots), len(at.slots))
 	}
-	for i := range maxInFlight {
-		leave, err := s.enter(t.Context(), s.get(fmt.Sprintf("%d.example", i)))
+	for i := range cap(s.slots) {
+		leave, _, err := s.enter(t.Context(), s.known(fmt.Sprintf("%d.example", i)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,8 +80,8 @@ func TestStrangersAreBounded(t *testing.T) {
 	}
 	brief, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	last := s.get("last.example")
-	if _, err := s.enter(brief, last); err == nil || len(last.slots) != 0 {
+	last := s.known("last.example")
+	if _, _, err := s.enter(brief, last); err == nil || len(last.slots) != 0 {
 		t.Errorf("one more host is let in, or its slot is kept: %v", err)
 	}
 	for i := range 2 * maxStrangers {
@@ -80,5 +89,63 @@ func TestStrangersAreBounded(t *testing.T) {
 	}
 	if n := s.byHost.Len(); n != maxStrangers {
 		t.Errorf("%d hosts are remembered, want %d", n, maxStrangers)
+	}
+}
+
+// A host that is not known to answer gets one push at a time, and all such hosts few: the
+// others come back, and do not wait.
+func TestStrangersAreProbed(t *testing.T) {
+	t.Parallel()
+	s := newStrangers()
+	at := s.get("a.example")
+	enters := func(at *stranger) (leave func(), ok bool) {
+		t.Helper()
+		leave, left, err := s.enter(t.Context(), at)
+		if err != nil || left != 0 && left != providers.MinRetryAfter {
+			t.Fatalf("it is left alone for %v (%v)", left, err)
+		}
+		return leave, left == 0
+	}
+	probing := func(what string) (leave func()) {
+		t.Helper()
+		leave, ok := enters(at)
+		if !ok {
+			t.Fatalf("%s: none is let in", what)
+		}
+		if _, ok := enters(at); ok {
+			t.Fatalf("%s: two are let in", what)
+		}
+		return leave
+	}
+	probing("a new one")()
+	probing("one that has told nothing")()
+	now := time.Now()
+	at.note(false, now)
+	for range strangerInFlight {
+		leave, ok := enters(at)
+		if !ok {
+			t.Fatal("one that answers is not let in")
+		}
+		defer leave()
+	}
+	for range strangerFailures {
+		at.note(true, now.Add(-time.Hour))
+	}
+	probing("after it has failed")()
+
+	for i := range maxProbes {
+		leave, ok := enters(s.get(fmt.Sprintf("new-%d.example", i)))
+		if !ok {
+			t.Fatalf("%d are probed, want %d", i, maxProbes)
+		}
+		defer leave()
+	}
+	if _, ok := enters(s.get("newer.example")); ok {
+		t.Error("one more is probed")
+	}
+	if leave, ok := enters(s.known("b.example")); !ok {
+		t.Error("one that answers is not let in beside those that are probed")
+	} else {
+		leave()
 	}
 }
