@@ -96,8 +96,8 @@ func (s *Sender) request(ctx context.Context, to subscription, message push.WebP
 func (s *Sender) conclude(to subscription, a answer, signed *token) providers.Outcome {
 	at := s.peers[to.service] // nil for a stranger
 	if a.Mismatch {
-		delivered, refused := at.proof.refuse(to.url.String())
-		return mismatched(a, delivered, refused)
+		delivered, wrong := at.proof.refuse(to.url.String(), time.Now())
+		return mismatched(a, delivered, wrong)
 	}
 	a.KeyWorked = at != nil && at.proof.proven()
 	o := classify(a)

@@ -119,19 +119,15 @@ func unauthorized(a answer) providers.Outcome {
 	return o
 }
 
-// manyMismatches is how many different subscriptions have to be refused, with none taken,
-// before the key is what is wrong.
-const manyMismatches = 5
-
 // mismatched says what it means that a subscription was made with another key: the
-// subscription's trouble once the key is known to work at the service, the key's once so
-// many subscriptions were refused and none taken, and open before.
-func mismatched(a answer, delivered bool, refused int) providers.Outcome {
+// subscription's trouble once the key is known to work at the service, the key's once that
+// is known to be wrong, and open before.
+func mismatched(a answer, delivered, wrong bool) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Retry, Reason: VapidMismatch, Concerns: providers.ConcernsToken, RetryAfter: mismatchWait}
 	switch {
 	case delivered:
 		o.Kind, o.RetryAfter = providers.DeadToken, 0
-	case refused >= manyMismatches:
+	case wrong:
 		o.Kind, o.RetryAfter, o.Concerns = providers.Misconfigured, 0, providers.ConcernsCredential
 	}
 	o.Err = describe(a, o)

@@ -136,38 +136,44 @@ func TestMismatchedKeys(t *testing.T) {
 	}
 	a := answer{service: push.WebPushGoogle, host: "fcm.googleapis.com", HTTP: 403, Mismatch: true}
 	for _, c := range []struct {
-		delivered bool
-		refused   int
-		kind      providers.Kind
-		concerns  providers.Concern
-		wait      time.Duration
+		delivered, wrong bool
+		kind             providers.Kind
+		concerns         providers.Concern
+		wait             time.Duration
 	}{
-		{false, 1, providers.Retry, providers.ConcernsToken, time.Minute}, {false, 4, providers.Retry, providers.ConcernsToken, time.Minute},
-		{false, 5, providers.Misconfigured, providers.ConcernsCredential, 0}, {true, 0, providers.DeadToken, providers.ConcernsToken, 0},
+		{false, false, providers.Retry, providers.ConcernsToken, time.Minute}, {true, false, providers.DeadToken, providers.ConcernsToken, 0},
+		{false, true, providers.Misconfigured, providers.ConcernsCredential, 0},
 	} {
-		o := mismatched(a, c.delivered, c.refused)
+		o := mismatched(a, c.delivered, c.wrong)
 		if o.Kind != c.kind || o.Concerns != c.concerns || o.RetryAfter != c.wait || o.Reason != VapidMismatch || o.Err == nil {
-			t.Errorf("delivered %v, refused %d: %+v", c.delivered, c.refused, o)
+			t.Errorf("delivered %v, wrong %v: %+v", c.delivered, c.wrong, o)
 		}
 	}
 }
 
 func TestWhatIsKnownOfAKey(t *testing.T) {
 	t.Parallel()
+	now := time.Now()
+	later := now.Add(mismatchWait)
 	var p proof
-	for range 3 { // one subscription counts once
-		if delivered, n := p.refuse("a"); delivered || n != 1 {
-			t.Errorf("%v %d", delivered, n)
-		}
-	}
-	for i, endpoint := range []string{"b", "c", "d", "e", "f", "g"} {
-		if delivered, n := p.refuse(endpoint); delivered || n != min(i+2, manyMismatches) {
-			t.Errorf("%s: %v %d", endpoint, delivered, n)
+	for _, c := range []struct {
+		endpoint string
+		at       time.Time
+		wrong    bool
+	}{
+		{"a", now, false},
+		{"a", later, false}, {"a", later, false}, {"a", later, false}, {"a", later, false}, // one subscription counts once
+		{"b", later, false}, {"c", later, false}, {"d", later, false},
+		{"e", later.Add(-1), false}, // many, and a good one may come still
+		{"e", later, true}, {"f", later, true}, {"a", later, true},
+	} {
+		if delivered, wrong := p.refuse(c.endpoint, c.at); delivered || wrong != c.wrong {
+			t.Errorf("%s after %v: delivered %v, wrong %v", c.endpoint, c.at.Sub(now), delivered, wrong)
 		}
 	}
 	p.works()
-	if delivered, n := p.refuse("h"); !delivered || n != 0 {
-		t.Errorf("%v %d", delivered, n)
+	if delivered, wrong := p.refuse("g", later); !delivered || wrong {
+		t.Errorf("delivered %v, wrong %v", delivered, wrong)
 	}
 }
 

@@ -161,10 +161,11 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 		for range 10 { // one subscription proves nothing
 			want(t, sender.Send(t.Context(), note(), target(service, "a")), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
 		}
-		for _, name := range []string{"b", "c", "d"} {
+		for _, name := range []string{"b", "c", "d", "e", "f"} { // and many at once only that they were come upon first
 			want(t, sender.Send(t.Context(), note(), target(service, name)), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
 		}
-		for _, name := range []string{"e", "a"} {
+		sender.AgeProofs(time.Minute)
+		for _, name := range []string{"g", "a"} {
 			want(t, sender.Send(t.Context(), note(), target(service, name)), providers.Misconfigured, webpush.VapidMismatch, providers.ConcernsCredential)
 		}
 		_ = sender.Close()
