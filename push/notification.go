@@ -115,6 +115,15 @@ type Target struct {
 // hintLength is how much of a token may be told.
 const hintLength = 6
 
+// Device returns the device alone, without keys, its token written in one way: targets with
+// equal ones are the same to the platform.
+func (t Target) Device() Target {
+	if p := platformOf(t.Platform); p != nil && p.same != nil {
+		t.Token = p.same(t.Token)
+	}
+	return Target{Platform: t.Platform, Token: t.Token}
+}
+
 // Hint answers the end of the target's token, to tell it from others; "" for a
 // token that is hardly longer. Of an endpoint, whose end many have, it is the beginning of
 // the SHA-256, as hexadecimal digits.

@@ -20,8 +20,9 @@ type platform struct {
 	token func(string) string
 	// keyed says that a target has keys.
 	keyed bool
-	// folds says that letters of either case make the same token.
-	folds bool
+	// same is the one way to write a token that may be written in several; nil where there is
+	// no other.
+	same func(string) string
 	// data says what is wrong with a name in Data, "" if nothing is; nil for what is wrong
 	// on none.
 	data func(n *Notification, name string) string
@@ -50,7 +51,7 @@ type platform struct {
 var platforms = []*platform{
 	{
 		name: APNs, title: "APNs", since: 1,
-		token: apnsToken, folds: true,
+		token: apnsToken, same: strings.ToLower,
 		data:  apnsData,
 		block: func(n *Notification) *json.RawMessage { return &n.APNs }, shape: apnsShape, needs: (*Notification).checkAPNsBlock,
 		shows: (*Notification).shownByAPNs, unseen: nothingShown,
@@ -65,7 +66,7 @@ var platforms = []*platform{
 	},
 	{
 		name: PlatformWebPush, title: "Web Push", since: 2,
-		token: endpointFault, keyed: true,
+		token: endpointFault, same: sameEndpoint, keyed: true,
 		block: func(n *Notification) *json.RawMessage { return &n.WebPush }, shape: webPushShape,
 		alertOnly: true,
 		shows:     (*Notification).titledForWebPush, unseen: Fault{Field: "/title", Problem: "is missing: a browser shows nothing without one"},

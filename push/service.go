@@ -1,7 +1,6 @@
 package push
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -52,23 +51,17 @@ func HostAmong(hosts []string, host string) bool {
 	})
 }
 
-// EndpointHost returns the host of a Web Push endpoint as HostAmong takes it.
-func EndpointHost(endpoint *url.URL) string {
-	return strings.TrimSuffix(strings.ToLower(endpoint.Hostname()), ".")
-}
-
 // Service returns the push service that takes what is for the target.
 func (t Target) Service() Platform {
 	if t.Platform != PlatformWebPush {
 		return t.Platform
 	}
-	endpoint, err := url.Parse(t.Token)
+	endpoint, err := Endpoint(t.Token)
 	if err != nil {
 		return WebPushOther
 	}
-	host := EndpointHost(endpoint)
 	for _, s := range webPushServices {
-		if HostAmong(s.hosts, host) {
+		if HostAmong(s.hosts, endpoint.Host) {
 			return s.name
 		}
 	}

@@ -27,6 +27,7 @@ func TestService(t *testing.T) {
 		"https://10.0.0.1/fcm.googleapis.com/":               "other",
 		"https://10.0.0.1/x.google.com/":                     "other",
 		"https://up.example.org/a":                           "other",
+		"https://fcm.googleapis.com:8443/wp/a":               "other",
 		"https://[::1]/a":                                    "other",
 		"https://[::1":                                       "other",
 		"":                                                   "other",

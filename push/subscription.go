@@ -4,8 +4,8 @@ import (
 	"crypto/ecdh"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 )
 
@@ -82,14 +82,40 @@ func (k *Keys) check(at func(string) string, f *Faults) {
 	}
 }
 
-// endpointFault says what is wrong with a token for Web Push, "" if nothing is.
-func endpointFault(s string) string {
-	if len(s) > MaxEndpointBytes {
-		return "is " + strconv.Itoa(len(s)) + " bytes, at most " + strconv.Itoa(MaxEndpointBytes) + " are taken"
+// Endpoint reads the endpoint of a Web Push subscription: https, at port 443, a host by its
+// name, and nothing that hides another. The host of the URL is in lower case, without a port
+// and a final dot, and so as HostAmong takes it. The error holds nothing of the endpoint.
+func Endpoint(text string) (*url.URL, error) {
+	if len(text) > MaxEndpointBytes {
+		return nil, fmt.Errorf("is %d bytes, at most %d are taken", len(text), MaxEndpointBytes)
 	}
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Contains(s, "#") {
-		return "must be the endpoint of a subscription: an https URL without a user and a fragment"
+	u, err := url.Parse(text)
+	if err != nil || !isPrintable(text, '!') || u.Scheme != "https" || u.Opaque != "" || u.User != nil || strings.Contains(text, "#") {
+		return nil, errEndpoint
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if !IsHostName(host) || u.Port() != "443" && strings.Contains(u.Host, ":") {
+		return nil, errEndpoint
+	}
+	u.Host = host
+	return u, nil
+}
+
+var errEndpoint = errors.New("must be the endpoint of a subscription: an https URL at port 443 of a host by its name, without a user and a fragment")
+
+// endpointFault says what is wrong with a token for Web Push, "" if nothing is.
+func endpointFault(text string) string {
+	if _, err := Endpoint(text); err != nil {
+		return err.Error()
 	}
 	return ""
+}
+
+// sameEndpoint is an endpoint as all that differ from it in how its host is written.
+func sameEndpoint(text string) string {
+	u, err := Endpoint(text)
+	if err != nil {
+		return text
+	}
+	return u.String()
 }

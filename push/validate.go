@@ -147,13 +147,9 @@ func (n *Notification) checkTargets(f *Faults) {
 		f.Add("/targets", "has %d targets, at most %d are taken", len(n.Targets), MaxTargets)
 		return
 	}
-	type device struct {
-		platform Platform
-		token    string
-	}
-	var seen map[device]int
+	var seen map[Target]int
 	if len(n.Targets) > 1 {
-		seen = make(map[device]int, len(n.Targets))
+		seen = make(map[Target]int, len(n.Targets))
 	}
 	for i, t := range n.Targets {
 		// Pointers are built only where there is a fault: most have none.
@@ -188,10 +184,7 @@ func (n *Notification) checkTargets(f *Faults) {
 		if seen == nil {
 			continue
 		}
-		d := device{t.Platform, t.Token}
-		if p.folds {
-			d.token = strings.ToLower(d.token)
-		}
+		d := t.Device()
 		if first, ok := seen[d]; ok {
 			f.Add(at(""), "is the same as /targets/%d", first)
 		} else {

@@ -165,7 +165,7 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 		"base64 with padding":   {key(base64.StdEncoding.EncodeToString(point)), ""},
 		"base64url with it":     {auth(testAuth + "=="), ""},
 		"the longest endpoint":  {token(testURL + strings.Repeat("a", MaxEndpointBytes-len(testURL))), ""},
-		"an unknown host":       {token("https://up.example.org:8443/a?b=c"), ""},
+		"an unknown host":       {token("https://up.example.org/a?b=c"), ""},
 		"keys missing":          {func(n *Notification) { n.Targets[0].Keys = nil }, "/targets/0/keys"},
 		"no p256dh":             {key(""), "/targets/0/keys/p256dh"},
 		"no auth":               {auth(""), "/targets/0/keys/auth"},
@@ -188,11 +188,18 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 		"endpoint with a user":  {token("https://fcm.googleapis.com@127.0.0.1/a"), "/targets/0/token"},
 		"endpoint's fragment":   {token("https://fcm.googleapis.com/wp/a#"), "/targets/0/token"},
 		"endpoint without host": {token("https:///wp/a"), "/targets/0/token"},
+		"endpoint's port":       {token("https://up.example.org:8443/a"), "/targets/0/token"},
+		"endpoint's address":    {token("https://10.0.0.1/a"), "/targets/0/token"},
 		"endpoint opaque":       {token("https:fcm.googleapis.com"), "/targets/0/token"},
 		"the same twice": {func(n *Notification) {
 			other := browser()
 			other.Keys.Auth = text(make([]byte, 16))
 			n.Targets = append(n.Targets, other)
+		}, "/targets/1"},
+		"the same in capitals": {func(n *Notification) {
+			other := browser()
+			other.Token = strings.Replace(testURL, "fcm.googleapis.com", "FCM.GoogleAPIs.com:443", 1)
+			n.Targets[0].Token, n.Targets = testURL, append(n.Targets, other)
 		}, "/targets/1"},
 		"the background":       {func(n *Notification) { silent(PushBackground)(n); n.CollapseKey = "" }, "/push_type"},
 		"a badge below 0":      {func(n *Notification) { *n.Badge = -1 }, "/badge"},

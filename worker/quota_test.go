@@ -391,3 +391,22 @@ func TestAGuardCountsWhatLeaves(t *testing.T) {
 		}
 	})
 }
+
+// A device has one count, however its token is written.
+func TestADeviceHasOneCount(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	r.guardDevices(meter.NewMemory(nil), time.Hour)
+	r.withBrowsers()
+	r.start()
+	key := func(token string) string { return fmt.Sprintf("device/webpush/%.16x", sha256.Sum256([]byte(token))) }
+	browser := laptop(push.WebPushMozilla, "a")
+	at := browser.Token
+	browser.Token = strings.Replace(at, "updates.push.services.mozilla.com", "Updates.push.services.mozilla.com:443", 1)
+	r.enqueue(to("capitals", browser))
+	r.settled(1)
+	answer, err := r.options.Meter.Take(t.Context(), key(at), r.options.Device(), meter.Ask{Least: 2})
+	must(t, err)
+	if at == browser.Token || answer.Left == 0 {
+		t.Errorf("it is not counted with the same in lower case: %+v", answer)
+	}
+}

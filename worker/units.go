@@ -183,5 +183,5 @@ func (v devices) unguard(ctx context.Context, d *delivery, i int) {
 
 // deviceKey is the meter's key of a device, which does not tell its token.
 func deviceKey(t *push.Target) string {
-	return fmt.Sprintf("device/%s/%.16x", t.Platform, sha256.Sum256([]byte(t.Token)))
+	return fmt.Sprintf("device/%s/%.16x", t.Platform, sha256.Sum256([]byte(t.Device().Token)))
 }

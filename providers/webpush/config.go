@@ -56,7 +56,7 @@ func (c Config) Validate() error {
 		switch {
 		case host == push.AnyHost && len(c.Hosts) > 1:
 			all.Add("hosts", `"*" stands for each public host: leave the others out`)
-		case host != push.AnyHost && !isHostName(name):
+		case host != push.AnyHost && !push.IsHostName(name):
 			all.Add("hosts", `%q is not a host's name in lower case, "*." and a name, or "*"`, host)
 		}
 	}
@@ -93,7 +93,7 @@ func checkSubject(subject string) string {
 		return "is neither mailto: nor https: " + example
 	}
 	host = strings.ToLower(host)
-	if _, err := netip.ParseAddr(host); err == nil || !isHostName(host) || isReserved(host) {
+	if _, err := netip.ParseAddr(host); err == nil || !push.IsHostName(host) || isReserved(host) {
 		return "names no domain that the Internet knows, and Apple refuses it: " + example
 	}
 	return ""

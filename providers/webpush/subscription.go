@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/pushpace/pushpace/push"
 )
@@ -18,29 +17,13 @@ type endpoint struct {
 // origin is the endpoint's, as a token names it. Source: RFC 8292, section 2.
 func (e endpoint) origin() string { return "https://" + e.host }
 
-// parseEndpoint reads an endpoint: https, at port 443, a host by its name, and nothing
-// that hides another. Its errors name the host at most.
+// parseEndpoint reads an endpoint as push.Endpoint does.
 func parseEndpoint(text string) (endpoint, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || len(text) > push.MaxEndpointBytes || strings.Trim(text, visible) != "":
-		return endpoint{}, errors.New("the endpoint is not a URL")
-	case u.Scheme != "https" || u.Opaque != "":
-		return endpoint{}, errors.New("the endpoint is not an https URL")
-	case u.User != nil:
-		return endpoint{}, errors.New("the endpoint names a user")
-	case strings.Contains(text, "#"):
-		return endpoint{}, errors.New("the endpoint has a fragment")
+	u, err := push.Endpoint(text)
+	if err != nil {
+		return endpoint{}, fmt.Errorf("the token %w", err)
 	}
-	host := push.EndpointHost(u)
-	switch {
-	case !isHostName(host):
-		return endpoint{}, errors.New("the endpoint's host has no name")
-	case u.Port() != "443" && strings.Contains(u.Host, ":"):
-		return endpoint{}, fmt.Errorf("the endpoint is at another port of %s than 443", host)
-	}
-	u.Host = host
-	return endpoint{host: host, url: u}, nil
+	return endpoint{host: u.Host, url: u}, nil
 }
 
 // visible are the characters of ASCII that can be seen.

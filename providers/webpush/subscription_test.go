@@ -9,40 +9,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestEndpoints(t *testing.T) {
-	t.Parallel()
-	for text, host := range map[string]string{
-		"https://fcm.googleapis.com/wp/abc:APA91b":               "fcm.googleapis.com",
-		"https://FCM.GoogleAPIs.com./wp/abc":                     "fcm.googleapis.com",
-		"https://web.push.apple.com:443/QGuQyavXutnMH":           "web.push.apple.com",
-		"https://wns2-par02p.notify.windows.com/w/?token=BQY%3d": "wns2-par02p.notify.windows.com",
-		"https://push.example.net?x=1":                           "push.example.net",
-	} {
-		e, err := parseEndpoint(text)
-		if err != nil || e.host != host || e.origin() != "https://"+host || e.url.Host != host {
-			t.Errorf("%s: %+v, %v", text, e, err)
-		}
-		if _, after, _ := strings.Cut(text[len("https://"):], "/"); after != "" && e.url.RequestURI() != "/"+after {
-			t.Errorf("%s becomes %s", text, e.url.RequestURI())
-		}
-	}
-	for _, text := range []string{
-		"", "x", "http://fcm.googleapis.com/x", "https:fcm.googleapis.com", "https:///x", "//fcm.googleapis.com/x",
-		"https://fcm.googleapis.com:8443/x", "https://fcm.googleapis.com:/x", "https://fcm.googleapis.com@127.0.0.1/x", "https://u:p@fcm.googleapis.com/x",
-		"https://fcm.googleapis.com/x#y", "https://fcm.googleapis.com/x#", "https://127.0.0.1/x", "https://127.1/x", "https://0x7f.1/x", "https://2130706433/x",
-		"https://[::1]/x", "https://[::ffff:127.0.0.1]/x", "https://localhost/x", "https://fcm..com/x", "https://.com/x",
-		"https://fcm.googleapis.com/a b", "https://fcm.googleapis.com/…", "https://fcm.googleapis.com/\x00", "https://fcm.googleapis.com\\@a.example/x",
-		"https://fcm.googleapis.com/" + strings.Repeat("a", push.MaxEndpointBytes), "https://f%63m.googleapis.com/x", "https://" + strings.Repeat("a", 64) + ".com/x",
-	} {
-		e, err := parseEndpoint(text)
-		if err == nil {
-			t.Errorf("%q is taken as %s", text, e.url)
-		} else if len(text) > 10 && strings.Contains(err.Error(), text) {
-			t.Errorf("the error holds the endpoint: %v", err)
-		}
-	}
-}
-
 // The host is compared by its labels, and never as a text within the URL.
 func TestHosts(t *testing.T) {
 	t.Parallel()
@@ -93,16 +59,4 @@ func TestKeysOfASubscription(t *testing.T) {
 			t.Errorf("%s: the error holds a key", name)
 		}
 	}
-}
-
-func FuzzEndpoint(f *testing.F) {
-	for _, text := range []string{"https://fcm.googleapis.com/wp/a", "https://a@b", "https://[::1]", "https://a.b:443/%2e?x#y"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		e, err := parseEndpoint(text)
-		if err == nil && (e.url.Scheme != "https" || e.url.Host != e.host || !isHostName(e.host) || e.url.User != nil || e.url.Fragment != "") {
-			t.Errorf("%q becomes %#v", text, e.url)
-		}
-	})
 }

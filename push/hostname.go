@@ -1,10 +1,10 @@
-package webpush
+package push
 
 import "strings"
 
-// isHostName reports whether name is one of a host in lower case: two labels or more, the
+// IsHostName reports whether name is one of a host in lower case: two labels or more, the
 // last of which begins with a letter, as no address's does.
-func isHostName(name string) bool {
+func IsHostName(name string) bool {
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
 		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
