@@ -20,13 +20,13 @@ func TestWithApps(t *testing.T) {
 	anyApp := newProducer(t)
 	p := anyApp.WithApps("shop", "kiosk")
 	to := []push.Target{{Platform: push.FCM, Token: "t"}}
-	platforms := []push.Platform{push.FCM}
+	app := operate.App{Platforms: []push.Platform{push.FCM}}
 	policies := limits.New(throttle.Policy{}, nil)
 	for _, n := range []*push.Notification{
 		{App: "shpo", User: "u", Targets: to, Title: "t"},
 		{App: "mail", Targets: to, Title: "t"},
 	} {
-		want := operate.Refusal(n, operate.Apps{"kiosk": platforms, "shop": platforms}, policies)
+		want := operate.Refusal(n, operate.Apps{"kiosk": app, "shop": app}, policies)
 		_, alone := p.Enqueue(t.Context(), n)
 		for _, err := range []error{alone, p.EnqueueAll(t.Context(), []*push.Notification{n})[0].Err} {
 			if !reflect.DeepEqual(err, want) {

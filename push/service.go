@@ -39,6 +39,9 @@ func WebPushHosts() (all []string) {
 	return all
 }
 
+// RemovedHost is where Edge on Android puts the endpoint of a subscription that has ended.
+const RemovedHost = "permanently-removed.invalid"
+
 // AnyHost stands for each host in what HostAmong is given.
 const AnyHost = "*"
 

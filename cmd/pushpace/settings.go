@@ -73,7 +73,7 @@ func appsOf(cfg *config.Config) operate.Apps {
 	}
 	apps := operate.Apps{}
 	for name, app := range cfg.Apps {
-		apps[name] = app.Platforms()
+		apps[name] = operate.App{Platforms: app.Platforms(), Hosts: app.Hosts()}
 	}
 	return apps
 }

@@ -7,11 +7,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/push"
 )
 
 // It is not parallel: it has net/http write to a log of its own.
@@ -51,6 +55,20 @@ func TestLogTellsNothingThatAPeerSends(t *testing.T) {
 	stdlog.Print("something else")
 	if !strings.Contains(told.String(), `level=INFO msg="something else"`) {
 		t.Errorf("another line is lost: %s", told.String())
+	}
+}
+
+// The API knows the hosts by which the senders go.
+func TestHostsOfApps(t *testing.T) {
+	t.Parallel()
+	browsers := func(hosts ...string) config.App {
+		return config.App{WebPush: &config.WebPush{Config: webpush.Config{Hosts: hosts}}}
+	}
+	apps := appsOf(&config.Config{Apps: map[string]config.App{"default": browsers(), "own": browsers("push.example.org"), "simulated": {Simulated: true}}})
+	for name, want := range map[string][]string{"default": push.WebPushHosts(), "own": {"push.example.org"}, "simulated": {push.AnyHost}} {
+		if got := apps[name].Hosts; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -66,8 +66,8 @@ func testTokens() []config.Token {
 	}
 }
 
-// both are the platforms.
-var both = []push.Platform{push.APNs, push.FCM}
+// both is an app that sends to both platforms.
+var both = operate.App{Platforms: []push.Platform{push.APNs, push.FCM}}
 
 // newRig makes one on a database of its own; change may adapt the options.
 func newRig(t *testing.T, change ...func(*rigOptions)) *rig {

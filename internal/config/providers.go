@@ -78,6 +78,14 @@ func Providable() []push.Platform {
 	return all
 }
 
+// Hosts are those that endpoints of Web Push may be at, as push.HostAmong reads them.
+func (a App) Hosts() []string {
+	if a.WebPush == nil { // stand-ins take any, where there are some
+		return []string{push.AnyHost}
+	}
+	return a.WebPush.AllowedHosts()
+}
+
 // Platforms are those that the app sends to.
 func (a App) Platforms() []push.Platform {
 	if a.Simulated {

@@ -118,7 +118,7 @@ func hostileOptions(o *setting, text string) {
 	}
 	tokens[0].Name, tokens[1].Name = text, text+"!"
 	o.Tokens.Set(tokens)
-	o.Work.Apps = operate.Apps{"shop": {push.APNs, push.FCM}, text: {push.FCM}}
+	o.Work.Apps = operate.Apps{"shop": {Platforms: []push.Platform{push.APNs, push.FCM}}, text: {Platforms: []push.Platform{push.FCM}}}
 	hour := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
 	o.Work.Limits.SetBase(hour, map[string]throttle.Policy{text: hour})
 	o.Work.Quotas = func() (quotas.Quotas, error) {

@@ -56,7 +56,7 @@ func scopedRig(t *testing.T) *rig {
 		o.Tokens.Set([]config.Token{of(shopViewer, config.Viewer), of(shopOperator, config.Operator), testToken("secret-ada", config.Operator, operatorToken)})
 		shown.HTTP.Tokens = []config.Token{of(shopViewer, config.Viewer), of(shopOperator, config.Operator), testToken("secret-ada", config.Operator, operatorToken)}
 		o.Config = &shown
-		o.Work.Apps = operate.Apps{"shop": {push.APNs, push.FCM}, "secret-app": {push.APNs, push.FCM}}
+		o.Work.Apps = operate.Apps{"shop": {Platforms: []push.Platform{push.APNs, push.FCM}}, "secret-app": {Platforms: []push.Platform{push.APNs, push.FCM}}}
 		o.Work.Quotas = func() (quotas.Quotas, error) {
 			return quotas.Quotas{
 				{Key: "apns/shop", Apps: []string{"shop"}, Quota: quota("10/1s")}, {Key: "apns/secret-app", Apps: []string{"secret-app"}, Quota: quota("10/1s")},

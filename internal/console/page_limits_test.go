@@ -271,7 +271,7 @@ func TestLimitsOfSomeApps(t *testing.T) {
 		token := testToken("kim", config.Operator, "kiosk-token")
 		token.Apps = []string{"kiosk"}
 		o.Tokens.Set([]config.Token{token})
-		o.Work.Apps = operate.Apps{"shop": nil, "kiosk": nil}
+		o.Work.Apps = operate.Apps{"shop": {}, "kiosk": {}}
 	})
 	kim := r.as("kiosk-token")
 	r.set(limits.Override{Level: limits.Level{App: "kiosk", User: "bob"}, Policy: hourly(1)})

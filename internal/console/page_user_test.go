@@ -139,7 +139,7 @@ func TestUserUnknown(t *testing.T) {
 func TestUserOfSeveralApps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) {
-		o.Work.Apps = operate.Apps{"shop": nil, "mail": nil, "kiosk": nil}
+		o.Work.Apps = operate.Apps{"shop": {}, "mail": {}, "kiosk": {}}
 	})
 	r.acquire("mail", "ada", "one", "")
 	r.sent("mail", "ada", 1)

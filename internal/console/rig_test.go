@@ -90,7 +90,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 			Follows:  true,
 			Producer: producer, Records: records, Control: control, Limits: policies, Overrides: limits.NewOverrides(shared, "", 0),
 			Preview: &operate.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: counter,
-			Apps: operate.Apps{"shop": {push.APNs, push.FCM}}, Queue: client, Watcher: watcher, Fresh: Fresh, Within: usual,
+			Apps: operate.Apps{"shop": {Platforms: []push.Platform{push.APNs, push.FCM}}}, Queue: client, Watcher: watcher, Fresh: Fresh, Within: usual,
 		},
 	}}
 	for _, f := range change {

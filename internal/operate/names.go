@@ -11,9 +11,35 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Apps are those that the configuration has, with the platforms that each sends
-// to. Where they are nil, none is looked for.
-type Apps map[string][]push.Platform
+// Apps are those that the configuration has. Where they are nil, none is looked for.
+type Apps map[string]App
+
+// An App is what it says of one. The zero value sends to any platform and host.
+type App struct {
+	// Platforms are those that it sends to.
+	Platforms []push.Platform
+	// Hosts are those that endpoints of Web Push may be at, as push.HostAmong reads them.
+	Hosts []string
+}
+
+// fault returns what is wrong with a target: it is on a platform, or at a host, that the app
+// does not send to. An endpoint of a subscription that has ended is for the worker to report.
+func (a App) fault(t push.Target) (f push.Fault, some bool) {
+	if !slices.Contains(push.Platforms(), t.Platform) { // Validate says so
+		return f, false
+	}
+	if a.Platforms != nil && !slices.Contains(a.Platforms, t.Platform) {
+		return push.Fault{Field: "/platform", Problem: "is not one that the configuration gives the app"}, true
+	}
+	if t.Platform != push.PlatformWebPush || a.Hosts == nil {
+		return f, false
+	}
+	endpoint, err := push.Endpoint(t.Token)
+	if err != nil || endpoint.Host == push.RemovedHost || push.HostAmong(a.Hosts, endpoint.Host) {
+		return f, false
+	}
+	return push.Fault{Field: "/token", Problem: "is at " + endpoint.Host + ", which is not among the hosts of the app's " + string(t.Platform)}, true
+}
 
 // Names returns the apps' names, sorted.
 func (a Apps) Names() []string { return slices.Sorted(maps.Keys(a)) }
@@ -48,17 +74,17 @@ func Warnings(n *push.Notification, policies *limits.Policies) []string {
 }
 
 // UnknownNames returns what the notification names and the configuration does not have:
-// its app, a target's platform, or, where unknown ones are refused, its category.
+// its app, a target's platform or host, or, where unknown ones are refused, its category.
 // What else is wrong with it, Validate says.
 func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) push.Faults {
 	var f push.Faults
 	if fault := apps.Fault(n.App); fault != "" && n.App != "" {
 		f = append(f, push.Fault{Field: "/app", Problem: fault})
-	} else if sends := apps[n.App]; sends != nil {
-		for i, t := range n.Targets {
-			if !slices.Contains(sends, t.Platform) && slices.Contains(push.Platforms(), t.Platform) {
-				f = append(f, push.Fault{Field: "/targets/" + strconv.Itoa(i) + "/platform", Problem: "is not one that the configuration gives the app"})
-			}
+	}
+	for i, t := range n.Targets {
+		if fault, some := apps[n.App].fault(t); some {
+			fault.Field = "/targets/" + strconv.Itoa(i) + fault.Field
+			f = append(f, fault)
 		}
 	}
 	if policies.Unknown(n.Category) == limits.RefuseUnknown {

@@ -14,7 +14,7 @@ import (
 
 func TestUnknownNames(t *testing.T) {
 	t.Parallel()
-	apps := Apps{"shop": {push.APNs, push.FCM}, "kiosk": {push.APNs}}
+	apps := Apps{"shop": {Platforms: []push.Platform{push.APNs, push.FCM}}, "kiosk": {Platforms: []push.Platform{push.APNs}}}
 	apns, fcm := push.Target{Platform: push.APNs, Token: "ab"}, push.Target{Platform: push.FCM, Token: "t"}
 	for name, c := range map[string]struct {
 		app, category string
@@ -54,12 +54,38 @@ func TestUnknownNames(t *testing.T) {
 	}
 }
 
+// An endpoint at a host that the app does not send to is refused, and no other.
+func TestUnknownHosts(t *testing.T) {
+	t.Parallel()
+	hosts := []string{"fcm.googleapis.com", "*.push.apple.com"}
+	apps := Apps{"shop": {Platforms: push.Platforms(), Hosts: hosts}, "open": {Platforms: push.Platforms(), Hosts: []string{push.AnyHost}}}
+	for _, c := range []struct {
+		app, endpoint string
+		want          string
+	}{
+		{"shop", "https://fcm.googleapis.com/a", ""}, {"shop", "https://FCM.googleapis.com:443/a", ""}, {"shop", "https://web.push.apple.com/a", ""},
+		{"shop", "https://up.example.org/secret", "/targets/0/token is at up.example.org, which is not among the hosts of the app's webpush"},
+		{"shop", "https://permanently-removed.invalid/a", ""}, // a worker tells that it is gone
+		{"shop", "http://up.example.org/a", ""},               // Validate says so
+		{"open", "https://up.example.org/a", ""},
+	} {
+		n := &push.Notification{App: c.app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.PlatformWebPush, Token: c.endpoint}}}
+		got := ""
+		for _, f := range UnknownNames(n, apps, limits.New(throttle.Policy{}, nil)) {
+			got += f.Field + " " + f.Problem
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.endpoint, got, c.want)
+		}
+	}
+}
+
 // What else is wrong is told in the same answer; without apps, any is taken.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	policies := limits.New(throttle.Policy{}, nil)
 	n := &push.Notification{App: "shpo", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-	f, ok := Refusal(n, Apps{"shop": {push.FCM}}, policies).(push.Faults)
+	f, ok := Refusal(n, Apps{"shop": {Platforms: []push.Platform{push.FCM}}}, policies).(push.Faults)
 	if !ok || len(f) != 2 || f[0].Field != "/app" || f[1].Field != "/user" {
 		t.Errorf("%v", f)
 	}
@@ -72,7 +98,7 @@ func TestFaultNamesTenApps(t *testing.T) {
 	t.Parallel()
 	apps := Apps{}
 	for i := range 12 {
-		apps[fmt.Sprintf("app-%02d", i)] = nil
+		apps[fmt.Sprintf("app-%02d", i)] = App{}
 	}
 	if got := apps.Fault("nothing like it"); !strings.HasSuffix(got, "app-09 and 2 more") {
 		t.Error(got)

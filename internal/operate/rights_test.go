@@ -39,7 +39,7 @@ func newService(t *testing.T, client redis.UniversalClient) *Service {
 	t.Cleanup(func() { _ = limiter.Close() })
 	watcher := watch.NewWatcher(client, "")
 	t.Cleanup(watcher.Close)
-	both := []push.Platform{push.APNs, push.FCM}
+	both := App{Platforms: []push.Platform{push.APNs, push.FCM}}
 	quota := config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}
 	s := New(Options{
 		Producer: push.NewProducer(client, "", 0), Records: records, Control: control.New(client, records, limiter, policies),

@@ -159,9 +159,6 @@ type subscription struct {
 	service push.Platform
 }
 
-// removedHost is where Edge on Android puts the endpoint of a subscription that has ended.
-const removedHost = "permanently-removed.invalid"
-
 // subscription reads a target, and refuses one that is not to be sent to.
 func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) {
 	refused := func(kind providers.Kind, reason providers.Reason, err error) *providers.Outcome {
@@ -171,8 +168,8 @@ func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) 
 	switch {
 	case err != nil:
 		return subscription{}, refused(providers.Rejected, EndpointRefused, err)
-	case at.host == removedHost:
-		return subscription{}, refused(providers.DeadToken, Gone, fmt.Errorf("the endpoint is at %s, where the browser puts those of subscriptions that have ended", removedHost))
+	case at.host == push.RemovedHost:
+		return subscription{}, refused(providers.DeadToken, Gone, fmt.Errorf("the endpoint is at %s, where the browser puts those of subscriptions that have ended", push.RemovedHost))
 	case !push.HostAmong(s.hosts, at.host):
 		return subscription{}, refused(providers.Rejected, EndpointRefused, fmt.Errorf("the endpoint's host %s is not among hosts", at.host))
 	}
