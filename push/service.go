@@ -97,7 +97,16 @@ func PlatformOf(service Platform) Platform {
 	return Platform(name)
 }
 
-// Known reports whether p is one of Platforms, or of their push services.
-func Known(p Platform) bool {
-	return platformOf(p) != nil || slices.Contains(Services(PlatformOf(p)), p)
+// Known reports whether p is one of PlatformsAndServices.
+func Known(p Platform) bool { return slices.Contains(PlatformsAndServices(), p) }
+
+// PlatformsAndServices returns Platforms, each followed by its push services where it has
+// several. The slice is the caller's.
+func PlatformsAndServices() (all []Platform) {
+	for _, p := range Platforms() {
+		if all = append(all, p); len(Services(p)) > 1 {
+			all = append(all, Services(p)...)
+		}
+	}
+	return all
 }

@@ -48,4 +48,13 @@ func TestService(t *testing.T) {
 	if got := len(Services(PlatformWebPush)); got != 5 {
 		t.Errorf("%d services", got)
 	}
+	all := PlatformsAndServices()
+	if want := append(Platforms(), Services(PlatformWebPush)...); !slices.Equal(all, want) {
+		t.Errorf("%q, want %q", all, want)
+	}
+	for _, p := range append(all, "webpush:nobody", "apns:apns", "pigeon", "") {
+		if Known(p) != slices.Contains(all, p) {
+			t.Errorf("%q is known: %v", p, Known(p))
+		}
+	}
 }

@@ -32,13 +32,8 @@ func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 	completeApps(cmd)
 	completeCategories(cmd)
 	var names []string
-	for _, p := range push.Platforms() {
+	for _, p := range push.PlatformsAndServices() {
 		names = append(names, string(p))
-		for _, service := range push.Services(p) {
-			if service != p {
-				names = append(names, string(service))
-			}
-		}
 	}
 	complete(cmd, "platform", names...)
 	return func() (pause.Pause, error) {

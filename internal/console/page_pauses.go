@@ -58,7 +58,7 @@ func (c *Console) pausesPage(ctx context.Context, v *visit) (page, error) {
 
 // viewOfPauses makes the page of those in force; owns says which the visitor may end.
 func viewOfPauses(all []pause.Pause, owns func(pause.Pause) bool) pausesView {
-	v := pausesView{Answer: "Nothing is paused.", Platforms: push.Platforms(), Lengths: lengths}
+	v := pausesView{Answer: "Nothing is paused.", Platforms: push.PlatformsAndServices(), Lengths: lengths}
 	count := map[pause.Kind]int{}
 	for _, p := range all {
 		count[p.Kind]++
@@ -88,7 +88,7 @@ var (
 	errPauseUntil   = &fault{http.StatusBadRequest, "Say when it ends", "Give a length or an instant such as 2026-12-24T20:00:00Z, not both; or neither. Nothing was changed."}
 	errPauseOver    = &fault{http.StatusConflict, "It would be over already", "The instant has passed. Nothing was changed."}
 	errPauseTooMany = &fault{http.StatusConflict, "Too many pauses", "End some of them first. Nothing was changed."}
-	errPauseFields  = &fault{http.StatusBadRequest, "The form is not well formed", "An app, a category and a reason are UTF-8 without control characters, a reason has at most 512 bytes; the platform is one of ours, and the app of the configuration. Nothing was changed."}
+	errPauseFields  = &fault{http.StatusBadRequest, "The form is not well formed", "An app, a category and a reason are UTF-8 without control characters, a reason has at most 512 bytes; the platform is one of ours, or a push service of one, and the app of the configuration. Nothing was changed."}
 	errNoPause      = &fault{http.StatusNotFound, "There is no such pause", "It has ended, and no provider of that is in trouble. Nothing was changed."}
 )
 

@@ -91,6 +91,20 @@ func TestEndProviders(t *testing.T) {
 	}
 }
 
+// The form offers the push services of browsers, each and all of them.
+func TestPauseAPushService(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	text := r.get(http.StatusOK, "/console/pauses")
+	for _, p := range push.PlatformsAndServices() {
+		contains(t, text, "<option>"+string(p)+"</option>")
+	}
+	r.post(http.StatusSeeOther, "/console/pauses", hidden(t, r.post(http.StatusOK, "/console/pauses", url.Values{"platform": {string(push.WebPushMozilla)}})))
+	if all := r.inForce(); len(all) != 1 || all[0].Platform != push.WebPushMozilla {
+		t.Errorf("%+v", all)
+	}
+}
+
 // What is wrong with a form is said, and nothing begins.
 func TestBadPauses(t *testing.T) {
 	t.Parallel()
