@@ -54,6 +54,22 @@ func TestCheckFindsMissingRights(t *testing.T) {
 	}
 }
 
+// What bounds all workers is told among the other keys of each provider.
+func TestCheckTellsWhatAllWorkersShare(t *testing.T) {
+	t.Parallel()
+	shared := effectiveShared{Concurrency: 7}
+	e := &effective{Apps: map[string]effectiveApp{"shop": {
+		APNs: &effectiveAPNs{effectiveShared: shared}, FCM: &effectiveFCM{effectiveShared: shared}, WebPush: &effectiveWebPush{effectiveShared: shared},
+	}}}
+	var text strings.Builder
+	if err := e.print(&text, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := text.String(); strings.Count(got, "\n      concurrency: 7\n") != 3 || strings.Contains(got, "shared") {
+		t.Errorf("%s", got)
+	}
+}
+
 // A variable that is nearly a key is refused with the right name by every command
 // that reads the configuration; one that means nothing is warned of.
 func TestMistypedVariables(t *testing.T) {

@@ -41,10 +41,10 @@ var apnsPlatform = platform{
 }
 
 type effectiveAPNs struct {
-	Topic       string `json:"topic"`
-	Environment string `json:"environment"`
-	Endpoint    string `json:"endpoint,omitempty"`
-	effectiveShared
+	Topic           string `json:"topic"`
+	Environment     string `json:"environment"`
+	Endpoint        string `json:"endpoint,omitempty"`
+	effectiveShared `yaml:",inline"`
 }
 
 func renderAPNs(app config.App, n *push.Notification, t push.Target, _ time.Time) (renderedTarget, error) {

@@ -41,7 +41,7 @@ var fcmPlatform = platform{
 }
 
 type effectiveFCM struct {
-	ProjectID string `json:"project_id,omitempty"`
-	Endpoint  string `json:"endpoint,omitempty"`
-	effectiveShared
+	ProjectID       string `json:"project_id,omitempty"`
+	Endpoint        string `json:"endpoint,omitempty"`
+	effectiveShared `yaml:",inline"`
 }

@@ -51,10 +51,10 @@ var webPushPlatform = platform{
 type effectiveWebPush struct {
 	Subject string `json:"subject"`
 	// PublicKey is what the site subscribes with; empty where the file cannot be read.
-	PublicKey string   `json:"public_key,omitempty"`
-	Hosts     []string `json:"hosts"`
-	Endpoint  string   `json:"endpoint,omitempty"`
-	effectiveShared
+	PublicKey       string   `json:"public_key,omitempty"`
+	Hosts           []string `json:"hosts"`
+	Endpoint        string   `json:"endpoint,omitempty"`
+	effectiveShared `yaml:",inline"`
 }
 
 func publicKeyOf(file string) string {

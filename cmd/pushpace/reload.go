@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/filewatch"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/push"
 )
 
 // A configured is the configuration that serve runs with, and goes on reading.
@@ -107,7 +108,7 @@ type livePart struct {
 // quotaKeys are the keys of what counts all workers' pushes.
 func quotaKeys() []string {
 	keys := []string{"limits.quotas", "limits.categories.*.throughput.*"}
-	for _, p := range config.Providable() {
+	for _, p := range push.Platforms() {
 		keys = append(keys, "apps.*."+string(p)+".quota.*")
 	}
 	return keys

@@ -58,6 +58,22 @@ func TestLogTellsNothingThatAPeerSends(t *testing.T) {
 	}
 }
 
+// What push, the configuration and the program have of platforms are the same ones.
+func TestPlatforms(t *testing.T) {
+	t.Parallel()
+	var names []push.Platform
+	for _, p := range platforms {
+		names = append(names, p.name)
+	}
+	if !slices.Equal(names, push.Platforms()) {
+		t.Errorf("%q, want %q", names, push.Platforms())
+	}
+	all := config.App{APNs: &config.APNs{}, FCM: &config.FCM{}, WebPush: &config.WebPush{}}
+	if got := all.Platforms(); !slices.Equal(got, push.Platforms()) {
+		t.Errorf("an app with all providers sends to %q", got)
+	}
+}
+
 // The API knows the hosts by which the senders go.
 func TestHostsOfApps(t *testing.T) {
 	t.Parallel()

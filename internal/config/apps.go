@@ -47,9 +47,9 @@ type WebPush struct {
 func (a App) check(k *check, key string, w Worker) {
 	switch some := len(a.Providers()) > 0; {
 	case a.Simulated && some:
-		k.fault(join(key, "simulated"), "excludes "+faults.List(Providable(), "and")+": remove one or the other")
+		k.fault(join(key, "simulated"), "excludes "+faults.List(push.Platforms(), "and")+": remove one or the other")
 	case !a.Simulated && !some:
-		k.fault(key, "has no provider: want "+listed(Providable())+", or simulated: true")
+		k.fault(key, "has no provider: want "+listed(push.Platforms())+", or simulated: true")
 	}
 	if a.DeadTokens.Webhook != nil {
 		a.DeadTokens.Webhook.check(k, join(join(key, "dead_tokens"), "webhook"))

@@ -22,30 +22,26 @@ type Provider struct {
 	Project func() (string, error)
 }
 
-// ways are one for each platform that an app can send to, in the order in which they are
-// listed: the provider of an app, nil where it has none.
-var ways = []struct {
-	platform push.Platform
-	of       func(App) *Provider
-}{
-	{push.APNs, func(a App) *Provider {
+// ways are one for each of push.Platforms: the provider of an app, nil where it has none.
+var ways = map[push.Platform]func(App) *Provider{
+	push.APNs: func(a App) *Provider {
 		if a.APNs == nil {
 			return nil
 		}
 		return &Provider{Shared: a.APNs.Shared, Timeout: orDefault(a.APNs.Timeout, apns.DefaultTimeout), Validate: a.APNs.Validate}
-	}},
-	{push.FCM, func(a App) *Provider {
+	},
+	push.FCM: func(a App) *Provider {
 		if a.FCM == nil {
 			return nil
 		}
 		return &Provider{Shared: a.FCM.Shared, Timeout: orDefault(a.FCM.Timeout, fcm.DefaultTimeout), Validate: a.FCM.Validate, Project: a.FCM.Project}
-	}},
-	{push.PlatformWebPush, func(a App) *Provider {
+	},
+	push.PlatformWebPush: func(a App) *Provider {
 		if a.WebPush == nil {
 			return nil
 		}
 		return &Provider{Shared: a.WebPush.Shared, Timeout: orDefault(a.WebPush.Timeout, webpush.DefaultTimeout), Validate: a.WebPush.Validate}
-	}},
+	},
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
@@ -59,21 +55,11 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 // one that is simulated.
 func (a App) Providers() []Provider {
 	var all []Provider
-	for _, way := range ways {
-		if p := way.of(a); p != nil {
-			p.Platform = way.platform
+	for _, platform := range push.Platforms() {
+		if p := ways[platform](a); p != nil {
+			p.Platform = platform
 			all = append(all, *p)
 		}
-	}
-	return all
-}
-
-// Providable are the platforms that an app can send to, in the order in which they are
-// listed. The slice is the caller's.
-func Providable() []push.Platform {
-	all := make([]push.Platform, len(ways))
-	for i, way := range ways {
-		all[i] = way.platform
 	}
 	return all
 }
@@ -89,7 +75,7 @@ func (a App) Hosts() []string {
 // Platforms are those that the app sends to.
 func (a App) Platforms() []push.Platform {
 	if a.Simulated {
-		return Providable()
+		return push.Platforms()
 	}
 	var platforms []push.Platform
 	for _, p := range a.Providers() {

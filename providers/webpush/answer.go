@@ -2,6 +2,7 @@ package webpush
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -102,16 +103,10 @@ func (a *answer) readApple(body []byte) {
 }
 
 // messageID is what the service calls an accepted message: apns-id, X-WNS-MSG-ID, or the
-// last part of Location, the whole of which would permit whoever has it to delete the
-// message. It is "" when there is none that can be seen.
+// last part of Location; "" for none. Of that the rest is left out, as who has all of it may
+// delete the message: with Mozilla's and others', whose rest is known, until the browser has
+// fetched it. The record bounds it, and keeps what can be seen.
 func messageID(h http.Header) string {
 	location := h.Get("Location")
-	for _, id := range []string{h.Get("apns-id"), h.Get("X-WNS-MSG-ID"), location[strings.LastIndexByte(location, '/')+1:]} {
-		if id != "" && len(id) <= maxMessageID && strings.Trim(id, visible) == "" {
-			return id
-		}
-	}
-	return ""
+	return cmp.Or(h.Get("apns-id"), h.Get("X-WNS-MSG-ID"), location[strings.LastIndexByte(location, '/')+1:])
 }
-
-const maxMessageID = 512

@@ -110,7 +110,8 @@ func retry(a answer, reason providers.Reason, concerns providers.Concern, wait t
 
 // unauthorized is a token that is refused. That of a key that works has run out before its
 // time, and the next one will do, or the trouble is this subscription's: neither pauses
-// all others.
+// all others. It is still the credential that is refused: where nearly all pushes are, as
+// they are when this machine's clock is off, they wait, and few are tried at their cost.
 func unauthorized(a answer) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Misconfigured, Reason: Unauthorized, Concerns: providers.ConcernsCredential}
 	if a.KeyWorked {

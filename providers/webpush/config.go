@@ -99,6 +99,9 @@ func checkSubject(subject string) string {
 	return ""
 }
 
+// visible are the characters of ASCII that can be seen.
+const visible = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
+
 // isReserved reports whether a name is below a domain that is nobody's. Source: RFC 6761,
 // RFC 6762.
 func isReserved(host string) bool {

@@ -26,9 +26,6 @@ func parseEndpoint(text string) (endpoint, error) {
 	return endpoint{host: u.Host, url: u}, nil
 }
 
-// visible are the characters of ASCII that can be seen.
-const visible = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
-
 // receiverOf is whom a message is encrypted for. Its error holds nothing of the keys.
 func receiverOf(k *push.Keys) (receiver, error) {
 	if k == nil {
