@@ -30,6 +30,8 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
 )
 
 const (
@@ -76,7 +78,7 @@ func TestTry(t *testing.T) {
 		t.Error("it has a secret")
 	}
 
-	cfg := load(t, read(t, "try/config.yaml"), "/run/standins/ca.pem", "/run/standins/AuthKey_STANDINKEY.p8", "/run/standins/fcm-credentials.json", "/run/standins/fcm-root-ca.pem")
+	cfg := load(t, read(t, "try/config.yaml"), "/run/standins/ca.pem", "/run/standins/AuthKey_STANDINKEY.p8", "/run/standins/fcm-credentials.json", "/run/standins/fcm-root-ca.pem", "/run/standins/vapid.pem", "/run/standins/webpush-root-ca.pem")
 	hash := sha256.Sum256([]byte(trialToken))
 	if h := cfg.HTTP; h.Listen != "0.0.0.0:8080" || len(h.Tokens) != 1 || h.Tokens[0].Name != "trial" || !strings.Contains(read(t, "try/config.yaml"), hex.EncodeToString(hash[:])) {
 		t.Errorf("it listens on %s, for %+v", h.Listen, h.Tokens)
@@ -109,11 +111,11 @@ func newStage(t *testing.T) *stage {
 		t.Fatalf("Redis is started by %q", command)
 	}
 	redis := redistest.Start(t, redistest.Args(command[1:len(command)-2]...)).Addr()
-	apns, fcm := redistest.FreeAddress(t), redistest.FreeAddress(t)
+	apns, fcm, webpush := redistest.FreeAddress(t), redistest.FreeAddress(t), redistest.FreeAddress(t)
 	volume := t.TempDir()
 	s.here = strings.NewReplacer(
 		"redis:6379", redis, "redis-cli", "redis-cli -p "+portOf(t, redis),
-		"127.0.0.1:8443", apns, "8443", portOf(t, apns), "127.0.0.1:8444", fcm, "8444", portOf(t, fcm),
+		"127.0.0.1:8443", apns, "8443", portOf(t, apns), "127.0.0.1:8444", fcm, "8444", portOf(t, fcm), "127.0.0.1:8445", webpush, "8445", portOf(t, webpush),
 		"0.0.0.0:8080", s.api, "127.0.0.1:8080", s.api,
 		"/run/standins", volume, "/usr/local/bin/pushpace", program(t),
 	)
@@ -270,7 +272,11 @@ func TestTriedOut(t *testing.T) {
 		}
 		return answer.StatusCode, answer.Request.URL.Path, string(text)
 	}
-	const second = `{"id": "second", "app": "demo", "user": "bob", "title": "Hello", "targets": [{"platform": "apns", "token": "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"}]}`
+	laptop, err := json.Marshal(webpushtest.Subscription(webpushtest.Endpoint(push.WebPushMozilla, "laptop")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := `{"id": "second", "app": "demo", "user": "bob", "title": "Hello", "targets": [{"platform": "apns", "token": "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"}, ` + string(laptop) + `]}`
 	for token, want := range map[string]int{"": http.StatusUnauthorized, "a-guess": http.StatusUnauthorized, trialToken: http.StatusAccepted} {
 		if status, _, text := do(http.MethodPost, "/v1/notifications", "application/json", token, second); status != want {
 			t.Errorf("with the token %q: %d %s", token, status, text)
@@ -283,8 +289,10 @@ func TestTriedOut(t *testing.T) {
 	if out, err := s.command(t.Context(), "sh", "-c", curl[1]).CombinedOutput(); err != nil || !strings.Contains(string(out), `"first"`) {
 		t.Errorf("%s: %v\n%s", curl[1], err, out)
 	}
-	if !eventually.Within(eventually.Patience, func() bool { return slices.Equal(ledger.pushes(), []string{"apns second", "fcm first"}) }) {
-		t.Fatalf("not both pushes have come: %s", ledger)
+	if !eventually.Within(eventually.Patience, func() bool {
+		return slices.Equal(ledger.pushes(), []string{"apns second", "fcm first", "webpush second"})
+	}) {
+		t.Fatalf("not all pushes have come: %s", ledger)
 	}
 
 	if status, where, text := do(http.MethodGet, "/console/", "", "", ""); status != http.StatusOK || where != "/console/signin" || !strings.Contains(text, "Sign in") {
