@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,18 +32,16 @@ func (s *sending) send(ctx context.Context, d *delivery) {
 	d.each(func(i int) { s.sendTo(ctx, d, i) })
 }
 
-// targetsAtOnce bounds how many targets of one notification are sent to at once. Where
-// all workers are bounded together it is one: what has one place is one push.
-const targetsAtOnce = 8
-
-func (d *delivery) atOnce() int {
-	if slices.ContainsFunc(d.routes, func(r *route.Route) bool { return r != nil && r.Shared() }) {
+// targetsAtOnce bounds how many targets of one notification are sent to at once by each
+// route. Where all workers are bounded together it is one: what has one place is one push.
+func targetsAtOnce(r *route.Route) int {
+	if r.Shared() {
 		return 1
 	}
-	return targetsAtOnce
+	return 8
 }
 
-// each does that to every target that is due, to some of them at once.
+// each does that to every target that is due, to some of each route at once.
 func (d *delivery) each(do func(i int)) {
 	if len(d.Targets) == 1 {
 		if d.outcomes[0].due() {
@@ -53,14 +50,18 @@ func (d *delivery) each(do func(i int)) {
 		return
 	}
 	var wg sync.WaitGroup
-	places := make(chan struct{}, d.atOnce())
-	for i := range d.Targets {
+	places := map[*route.Route]chan struct{}{}
+	for i, r := range d.routes {
 		if !d.outcomes[i].due() {
 			continue
 		}
-		places <- struct{}{}
+		if places[r] == nil {
+			places[r] = make(chan struct{}, targetsAtOnce(r))
+		}
+		at := places[r]
 		wg.Go(func() {
-			defer func() { <-places }()
+			at <- struct{}{}
+			defer func() { <-at }()
 			do(i)
 		})
 	}
