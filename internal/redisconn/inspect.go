@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -93,22 +94,42 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 		return found, err
 	}
 	save, known := settings["save"]
-	found = unacknowledged(info, cfg.Acknowledged)
-	found.losses = append(assess(info, snapshots{known: known, taken: save != ""}), found.losses...)
+	found.losses = append(assess(info, snapshots{known: known, taken: save != ""}), forgotten(info, cfg.Acknowledged)...)
 	if cfg.Address.Mode != config.Cluster {
+		found.outages = following(info, cfg.Acknowledged)
 		return found, nil
 	}
-	settings, err = node.ConfigGet(ctx, fullCoverage).Result()
+	settings, err = node.ConfigGet(ctx, "cluster-*").Result() // one pattern, as before Redis 7
 	if err != nil && !refused(err) {
 		return found, err
 	}
-	if settings[fullCoverage] == "yes" {
-		found.outages = append(found.outages, fullCoverage+" is yes, so that one master's failure stops the whole Cluster until another has taken its place: set no")
-	}
+	found.outages = standing(info, settings, cfg.Acknowledged)
 	return found, nil
 }
 
-const fullCoverage = "cluster-require-full-coverage"
+const (
+	fullCoverage = "cluster-require-full-coverage"
+	nodeTimeout  = "cluster-node-timeout"
+	// slowest is how long a master of a Cluster may be away before its replica stands for
+	// election.
+	slowest = 5 * time.Second
+)
+
+// standing says for how long, and for whom, a Cluster stops when this master of it fails, by
+// its fields of INFO, and the settings that are known; so many replicas are asked to
+// acknowledge writes.
+func standing(info, settings map[string]string, asked int) (outages []string) {
+	if settings[fullCoverage] == "yes" {
+		outages = append(outages, fullCoverage+" is yes, so that one master's failure stops the whole Cluster until another has taken its place: set no")
+	}
+	if ms, err := strconv.ParseInt(settings[nodeTimeout], 10, 64); err == nil && ms > slowest.Milliseconds() {
+		outages = append(outages, fmt.Sprintf("%s is %d ms, for which all that lies there waits before a replica takes its place: set %d or less", nodeTimeout, ms, slowest.Milliseconds()))
+	}
+	if info["role"] == "master" && replicas(info) == 0 && asked == 0 {
+		outages = append(outages, "has no replica, so that what lies there waits until it is back, and is lost with its disk: give it one")
+	}
+	return append(outages, following(info, asked)...)
+}
 
 // refused reports whether Redis answered with an error of its own.
 func refused(err error) bool {

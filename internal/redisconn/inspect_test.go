@@ -79,11 +79,45 @@ func TestUnacknowledged(t *testing.T) {
 		{"one is not there yet", replicas, 2, true, false},
 		{"none", "role:master\r\naof_enabled:1\r\n", 1, true, false},
 		{"nothing is kept", strings.Replace(replicas, "aof_enabled:1", "aof_enabled:0", 1), 1, false, true},
-		{"a replica", "role:slave\r\naof_enabled:0\r\n", 1, false, false},
+		{"a replica", "role:slave\r\naof_enabled:1\r\n", 1, false, false},
 	} {
-		got := unacknowledged(fields(tt.info), tt.asked)
-		if (len(got.outages) > 0) != tt.outage || (len(got.losses) > 0) != tt.loss {
-			t.Errorf("%s: %q", tt.name, got)
+		info := fields(tt.info)
+		if outages, losses := following(info, tt.asked), forgotten(info, tt.asked); len(outages) > 0 != tt.outage || len(losses) > 0 != tt.loss {
+			t.Errorf("%s: %q, %q", tt.name, outages, losses)
 		}
+	}
+}
+
+// What is not known is not warned of, nor what only a replica would have.
+func TestStanding(t *testing.T) {
+	t.Parallel()
+	const master = "role:master\r\nconnected_slaves:1\r\n"
+	const follower = "slave0:ip=10.0.0.2,port=6379,state=online,offset=14,lag=0\r\n"
+	well := map[string]string{fullCoverage: "no", nodeTimeout: "5000"}
+	for _, tt := range []struct {
+		name, info string
+		settings   map[string]string
+		want       []string
+	}{
+		{"well", master + follower, well, nil},
+		{"CONFIG refused", master + follower, nil, nil},
+		{"no replica", "role:master\r\nconnected_slaves:0\r\n", well, []string{"has no replica"}},
+		{"a replica that has not all yet", master + strings.Replace(follower, "online", "wait_bgsave", 1), well, []string{"has no replica"}},
+		{"a replica", "role:slave\r\nslave_repl_offset:3\r\n", well, nil},
+		{"slow", master + follower, map[string]string{fullCoverage: "no", nodeTimeout: "5001"}, []string{"cluster-node-timeout is 5001 ms, for which all that lies there waits before a replica takes its place: set 5000 or less"}},
+		{"all", "role:master\r\n", map[string]string{fullCoverage: "yes", nodeTimeout: "15000"}, []string{fullCoverage, nodeTimeout, "has no replica"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := standing(fields(tt.info), tt.settings, 0)
+			if len(got) != len(tt.want) {
+				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+			for i, want := range tt.want {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("got %q, want %q", got[i], want)
+				}
+			}
+		})
 	}
 }

@@ -90,14 +90,22 @@ func TestSingle(t *testing.T) {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
+	args := redistest.Args("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "5000")
+	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), args)
+	redistest.Replica(t, nodes[0], nodes, redistest.AppendOnly(), args)
 	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
 	for i := range 20 {
 		if err := conn.Client.Set(t.Context(), fmt.Sprint(i), i, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(conn.Warnings) > 0 {
+	alone := 0 // without a replica
+	for _, warning := range conn.Warnings {
+		if strings.Contains(warning, ": has no replica, so that ") && !strings.HasPrefix(warning, "redis "+nodes[0].Addr()) {
+			alone++
+		}
+	}
+	if alone != 2 || len(conn.Warnings) != 2 {
 		t.Errorf("warnings: %q", conn.Warnings)
 	}
 	_, err := Open(t.Context(), patient(settings(config.Single, nodes[0].Addr())), 1)
@@ -118,6 +126,19 @@ func TestClusterWarnsOfEachNode(t *testing.T) {
 		if !strings.Contains(all, "redis "+node.Addr()+": cluster-require-full-coverage is yes") {
 			t.Errorf("no warning of %s that it stops with the others in %q", node.Addr(), conn.Warnings)
 		}
+		if !strings.Contains(all, "redis "+node.Addr()+": cluster-node-timeout is 15000 ms, ") || !strings.Contains(all, "redis "+node.Addr()+": has no replica, ") {
+			t.Errorf("no warning of %s that it is away for long in %q", node.Addr(), conn.Warnings)
+		}
+	}
+}
+
+// Where CONFIG is refused nothing is said of what it would tell.
+func TestClusterThatRefusesConfig(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 1, redistest.AppendOnly(), redistest.Args("--rename-command", "CONFIG", ""))
+	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
+	if len(conn.Warnings) != 1 || !strings.Contains(conn.Warnings[0], "has no replica") {
+		t.Errorf("warnings: %q", conn.Warnings)
 	}
 }
 
@@ -127,9 +148,14 @@ func TestClusterWithoutAMaster(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
 	cfg := settings(config.Cluster, nodes[0].Addr())
 	nodes[1].Kill(t)
-	all := strings.Join(open(t, cfg).Warnings, "\n")
-	if !strings.HasPrefix(all, "redis "+nodes[1].Addr()+": does not serve, and what lies there waits: ") || strings.Contains(all, "\n") {
-		t.Errorf("warnings: %q", all)
+	var its []string
+	for _, warning := range open(t, cfg).Warnings {
+		if strings.HasPrefix(warning, "redis "+nodes[1].Addr()+": ") {
+			its = append(its, warning)
+		}
+	}
+	if len(its) != 1 || !strings.Contains(its[0], ": does not serve, and what lies there waits: ") {
+		t.Errorf("warnings: %q", its)
 	}
 	for _, node := range []*redistest.Server{nodes[0], nodes[2]} {
 		node.Kill(t)
@@ -145,7 +171,7 @@ func TestClusterStrict(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly())
 	cfg := settings(config.Cluster, nodes[0].Addr())
 	cfg.Strict = true
-	if conn := open(t, cfg); len(conn.Warnings) != len(nodes) {
+	if conn := open(t, cfg); len(conn.Warnings) != 3*len(nodes) { // full coverage, the time-out, no replica
 		t.Errorf("warnings: %q", conn.Warnings)
 	}
 }

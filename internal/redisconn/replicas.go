@@ -2,30 +2,35 @@ package redisconn
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
-// online is how many replicas of a master have what it had until lately, by its INFO.
-func online(info map[string]string) (n int) {
-	for name, value := range info {
-		if strings.HasPrefix(name, "slave") && strings.Contains(value, "state=online") {
+// replicas is how many replicas follow a master that has these fields of INFO, and have all
+// of its keys.
+func replicas(info map[string]string) (n int) {
+	for name, value := range info { // slave0:ip=…,port=…,state=online,offset=…,lag=…
+		_, err := strconv.Atoi(strings.TrimPrefix(name, "slave"))
+		if strings.HasPrefix(name, "slave") && err == nil && strings.Contains(value, ",state=online,") {
 			n++
 		}
 	}
 	return n
 }
 
-// unacknowledged says what keeps a master, by its INFO, from having its writes acknowledged by
-// so many replicas, or from keeping them.
-func unacknowledged(info map[string]string, replicas int) (found findings) {
-	if replicas == 0 || info["role"] == "slave" {
-		return found
+// following says that a master, by its INFO, has fewer replicas than are asked to acknowledge
+// its writes.
+func following(info map[string]string, asked int) (outages []string) {
+	if n := replicas(info); n < asked && info["role"] == "master" {
+		outages = []string{fmt.Sprintf("has %d replicas, and acknowledged asks for %d, so that nothing can be written there: bring them back, or lower acknowledged", n, asked)}
 	}
-	if n := online(info); n < replicas {
-		found.outages = []string{fmt.Sprintf("has %d replicas, and acknowledged asks for %d, so that nothing can be written there: bring them back, or lower acknowledged", n, replicas)}
+	return outages
+}
+
+// forgotten says that a master, by its INFO, does not keep what replicas have acknowledged.
+func forgotten(info map[string]string, asked int) (losses []string) {
+	if asked > 0 && info["aof_enabled"] == "0" {
+		losses = []string{"appendonly is no, so that a master that restarts sooner than a replica takes its place comes back without what was acknowledged: set appendonly yes"}
 	}
-	if info["aof_enabled"] == "0" {
-		found.losses = []string{"appendonly is no, so that a master that restarts sooner than a replica takes its place comes back without what was acknowledged: set appendonly yes"}
-	}
-	return found
+	return losses
 }
