@@ -34,14 +34,14 @@ func newOverview() *cobra.Command {
 		Short: "Show how everything is: workers, what waits and what for, providers, Redis",
 		Long: `overview shows the workers that run and what they did in the last 15 minutes, what
 waits by what it waits for (see waiting --help), the providers and how long they
-took in the last two, the pauses, the dead letters by reason, and Redis. On a
-terminal it keeps itself up to date until Ctrl-C; --once, --json and a pipe have
-it print once. Where fewer than 5,000 wait, all of them are looked at. Of more, a
-count with a ~ is an estimate from jobs drawn at random, and the oldest is that
-of those that were looked at. Through the API, with a token for some apps alone,
-all of it is of those apps, and what is counted for no app by itself is left out.
-A part that Redis did not answer in time is "not read"; the rest is true, and the
-exit status is 0.`,
+took in the last two, the pauses, the dead letters by reason, and Redis; of a
+Cluster what waits on each master. On a terminal it keeps itself up to date until
+Ctrl-C; --once, --json and a pipe have it print once. Where fewer than 5,000 wait,
+all of them are looked at. Of more, a count with a ~ is an estimate from jobs
+drawn at random, and the oldest is that of those that were looked at. Through the
+API, with a token for some apps alone, all of it is of those apps, and what is
+counted for no app by itself is left out. A part that Redis did not answer in time
+is "not read"; the rest is true, and the exit status is 0.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -164,8 +164,15 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 			section("\t%d%s: %s", l.Reasons[reason], some, orAny(reason))
 		}
 	}
+	if len(o.Redis) > 0 && o.Redis[0].Shards != nil {
+		section("REDIS\tSHARDS\tWAIT THERE\tREPLICAS\tSTATE")
+	}
 	for _, n := range o.Redis {
-		section("redis\t%s", nodeState(n))
+		if n.Shards == nil {
+			section("redis\t%s", nodeState(n))
+			continue
+		}
+		section("%s\t%s\t%s\t%s\t%s", words.Quoted(n.Address), orAny(words.Shards(n.Shards)), waitThere(n), replicasOf(n), orAny(serverState(n)))
 	}
 	for _, n := range o.LimitsRedis {
 		section("limits' redis\t%s", nodeState(n))
@@ -291,32 +298,58 @@ func providerState(p operate.Provider, now time.Time) string {
 	return text
 }
 
+// waitThere is how many wait in the shards of a master, and as of when where that is not now.
+func waitThere(n redisconn.Node) string {
+	switch {
+	case n.Waiting == nil:
+		return "not known"
+	case n.WaitingAt.IsZero():
+		return fmt.Sprint(*n.Waiting)
+	}
+	return fmt.Sprintf("%d at %s", *n.Waiting, words.Stamp(n.WaitingAt))
+}
+
+func replicasOf(n redisconn.Node) string {
+	if n.Replicas == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n.Replicas)
+}
+
 func nodeState(n redisconn.Node) string {
 	if n.Error != "" {
-		return n.Address + " does not answer: " + n.Error
+		return n.Address + " " + serverState(n)
 	}
-	text := n.Address
+	return strings.TrimSuffix(n.Address+", "+serverState(n), ", ")
+}
+
+// serverState tells how a server is; "" where it answers and no more is known.
+func serverState(n redisconn.Node) string {
+	if n.Error != "" {
+		return "does not answer: " + n.Error
+	}
+	var parts []string
 	if n.Version != "" {
-		text += ", version " + n.Version + ", " + mebibytes(n.UsedMemory)
+		memory := mebibytes(n.UsedMemory)
 		if n.MaxMemory > 0 {
-			text += fmt.Sprintf(" of %s (%d %%)", mebibytes(n.MaxMemory), n.UsedMemory*100/n.MaxMemory)
+			memory += fmt.Sprintf(" of %s (%d %%)", mebibytes(n.MaxMemory), n.UsedMemory*100/n.MaxMemory)
 		}
+		saved := "nothing saved since its start"
 		switch {
 		case n.AppendOnly:
-			text += ", append-only log"
+			saved = "append-only log"
 		case !n.LastSave.IsZero():
-			text += ", last snapshot " + words.Stamp(n.LastSave)
-		default:
-			text += ", nothing saved since its start"
+			saved = "last snapshot " + words.Stamp(n.LastSave)
 		}
+		parts = append(parts, "version "+n.Version, memory, saved)
 	}
 	if n.Failing != "" {
-		text += ", " + n.Failing
+		parts = append(parts, n.Failing)
 	}
 	if off := n.AheadBy.Round(time.Millisecond); off.Abs() >= 10*time.Millisecond {
-		text += fmt.Sprintf(", its clock is %s off this machine's", off)
+		parts = append(parts, fmt.Sprintf("its clock is %s off this machine's", off))
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

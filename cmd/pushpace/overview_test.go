@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
@@ -82,6 +83,42 @@ func TestOverviewOfTrouble(t *testing.T) {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%q is missing:\n%s", want, &out)
 			}
+		}
+	}
+}
+
+// Of a Cluster it is told what lies on which master, and of one server what it was.
+func TestOverviewOfServers(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		nodes []redisconn.Node
+		want  string
+	}{
+		{[]redisconn.Node{{Address: "redis:6379"}}, "redis  redis:6379\n"},
+		{
+			[]redisconn.Node{{Address: "redis:6379", Version: "7.4.0", UsedMemory: 1 << 20, MaxMemory: 4 << 20, LastSave: at, Failing: "its last snapshot failed", AheadBy: time.Second}},
+			"redis  redis:6379, version 7.4.0, 1.0 MiB of 4.0 MiB (25 %), last snapshot 2026-11-27T03:00:00.000Z, its last snapshot failed, its clock is 1s off this machine's\n",
+		},
+		{
+			[]redisconn.Node{
+				{Address: "a:6379", Error: "time-out", Shards: []int{0, 1, 2}, Waiting: new(int64(1204)), WaitingAt: at},
+				{Address: "b:6379", Version: "7.4.0", AppendOnly: true, Shards: []int{3, 4, 7}, Waiting: new(int64(12)), Replicas: new(1)},
+				{Address: "c:6379", Error: "time-out", Shards: []int{5, 6}}, {Address: "d:6379", Shards: []int{}, Waiting: new(int64(0))},
+			},
+			"REDIS   SHARDS  WAIT THERE                        REPLICAS  STATE\n" +
+				"a:6379  0-2     1204 at 2026-11-27T03:00:00.000Z  -         does not answer: time-out\n" +
+				"b:6379  3-4, 7  12                                1         version 7.4.0, 0.0 MiB, append-only log\n" +
+				"c:6379  5-6     not known                         -         does not answer: time-out\n" +
+				"d:6379  -       0                                 -         -\n",
+		},
+	} {
+		var out strings.Builder
+		if err := printOverview(&out, &operate.Overview{At: at, Redis: c.nodes}); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, _ := strings.Cut(out.String(), "\n\n"); got != c.want {
+			t.Errorf("got\n%swant\n%s", got, c.want)
 		}
 	}
 }

@@ -11,8 +11,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/metrics"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/webhook"
@@ -23,12 +26,21 @@ import (
 // once.
 func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
 	var uncounted, unlisted []int
+	var counts map[int]ledger.Counts
+	var unseen error // why the servers are not known
 	var reads errgroup.Group
 	reads.Go(func() (err error) {
-		b.Counts, err = s.records.Counts(ctx)
+		counts, err = s.records.CountsOfEach(ctx)
+		b.Counts = ledger.Sum(counts)
 		uncounted, err = ledger.Unread(err)
 		return err
 	})
+	if _, several := pipeline.OfCluster(s.queue); several {
+		reads.Go(func() error {
+			b.Nodes, unseen = redisconn.Look(ctx, s.queue)
+			return nil
+		})
+	}
 	reads.Go(func() error {
 		jobs, err := queue.ReadJobs(ctx, s.queue, s.records)
 		b.Jobs = queue.Sum(jobs)
@@ -39,6 +51,10 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 		return b, err
 	}
 	b.Unread = slices.Compact(slices.Sorted(slices.Values(slices.Concat(uncounted, unlisted))))
+	if err := operate.Place(ctx, s.queue, s.records, b.Nodes, counts); unseen == nil {
+		unseen = err
+	}
+	s.unread.note(s.redisLog, "the Cluster's masters", unseen)
 	s.readRest(ctx, &b)
 	return b, nil
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -14,8 +15,52 @@ import (
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
+
+// While a master of a Cluster is away, it is told which, and what waited there.
+func TestBacklogOfACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, ContextTimeoutEnabled: true, DialerRetries: 1, MaxRedirects: 1,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	cfg := &config.Config{Redis: config.Redis{Prefix: "pushpace"}}
+	s := &system{
+		queue: client, config: cfg, records: ledger.NewRecords(client, "", 0), redisLog: slog.New(slog.DiscardHandler),
+		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(throttle.NewMemory(throttle.MemoryOptions{}), throttle.Closed, throttle.OutageOptions{}),
+	}
+	const users = 30
+	producer := push.NewProducer(client, "", 0)
+	for i := range users {
+		n := &push.Notification{ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("u-", i), Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+		if _, err := producer.Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, away := range []string{"", nodes[1].Addr()} {
+		if away != "" {
+			nodes[1].Kill(t)
+		}
+		b, err := s.readBacklog(t.Context())
+		if err != nil || len(b.Nodes) != len(nodes) {
+			t.Fatalf("%+v, %v", b.Nodes, err)
+		}
+		var waiting int64
+		shards := 0
+		for _, n := range b.Nodes {
+			if n.Waiting == nil || (n.Error != "") != (n.Address == away) {
+				t.Fatalf("%q away: %+v", away, n)
+			}
+			waiting, shards = waiting+*n.Waiting, shards+len(n.Shards)
+		}
+		if waiting != users || shards != 8 {
+			t.Errorf("%q away: %d wait in %d shards", away, waiting, shards)
+		}
+	}
+}
 
 // Whether Redis serves is for the sums and the queues to say. What else cannot be
 // read, for want of a right or for a key of another type, is left out, and told

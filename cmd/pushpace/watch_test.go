@@ -17,11 +17,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // writeCertificate writes a certificate that ends then, with its key.
@@ -64,7 +68,9 @@ func fetch(t *testing.T, client *http.Client, url string) (int, string) {
 // them.
 func everyMetric(t *testing.T) map[string]series {
 	t.Helper()
-	s := newSite(t)
+	node := redistest.StartCluster(t, 1)[0] // which has metrics of its own
+	s := &site{}
+	s.dir = write(t, "config.yaml", strings.Replace(string(pushpace.ConfigYAML), "address: embedded ", "address: ["+strconv.Quote(node.Addr())+"] ", 1))
 	s.simulate(t, "--fcm-fault", "429", "--retry-after", "1m")
 	config, err := os.ReadFile(filepath.Join(s.dir, "config.yaml"))
 	if err != nil {

@@ -42,8 +42,10 @@ type overviewView struct {
 	// NotRead says why a part could not be read, by its name.
 	NotRead map[string]string
 	// More is how many workers are not shown.
-	More  int64
-	Redis []redisRow
+	More int64
+	// Redis are its servers, which have shards each where Cluster says so.
+	Redis   []redisRow
+	Cluster bool
 }
 
 // A tile is a number that is looked at first.
@@ -92,7 +94,14 @@ type workerRow struct {
 	Sent, Delivered int64
 }
 
-type redisRow struct{ Name, Address, Version, State, Class string }
+type redisRow struct {
+	Name, Address, Version, State, Class string
+	// Shards are those that lie there, and Waiting how many wait in them; Replicas is how
+	// many others have its keys. "–" for what is not known.
+	Shards, Waiting, Replicas string
+	// At is when they were counted, where that is not now.
+	At time.Time
+}
 
 const (
 	// mostWorkers are shown, of what is wrong mostHeld, and as many of what is held back.
@@ -163,6 +172,7 @@ func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 		view.Workers, view.More = view.Workers[:mostWorkers], int64(n)
 	}
 	for _, n := range o.Redis {
+		view.Cluster = view.Cluster || n.Shards != nil
 		view.Redis = append(view.Redis, rowOfRedis("Redis", n))
 	}
 	for _, n := range o.LimitsRedis {
@@ -219,7 +229,7 @@ func incidentsOf(o *operate.Overview, audit *control.Audit) (all []words.Sentenc
 	for _, n := range slices.Concat(o.Redis, o.LimitsRedis) {
 		switch {
 		case n.Error != "":
-			add("Redis at ", words.Printable(n.Address), " does not answer: ", words.Printable(n.Error))
+			add(append(append([]any{"Redis at ", words.Printable(n.Address), " does not answer"}, lyingThere(n)...), ": ", words.Printable(n.Error))...)
 		case n.Failing != "":
 			add("Redis at ", words.Printable(n.Address), ": ", words.Printable(n.Failing))
 		}
@@ -254,6 +264,21 @@ func incidentsOf(o *operate.Overview, audit *control.Audit) (all []words.Sentenc
 		add("Not read: ", u.Part.Words(), " (", words.Printable(u.Problem), ")")
 	}
 	return all
+}
+
+// lyingThere says of a master of a Cluster which shards lie there, and what waits in them.
+func lyingThere(n redisconn.Node) []any {
+	if len(n.Shards) == 0 {
+		return nil
+	}
+	there := []any{", where shards " + words.Shards(n.Shards) + " lie"}
+	if len(n.Shards) == 1 {
+		there = []any{", where shard " + words.Shards(n.Shards) + " lies"}
+	}
+	if n.Waiting != nil && !n.WaitingAt.IsZero() {
+		there = append(there, ", and "+words.Grouped(*n.Waiting)+" waited at ", n.WaitingAt)
+	}
+	return there
 }
 
 // tilesOf returns the numbers that are looked at first. Those of what workers do for all
@@ -342,7 +367,13 @@ func rowOfWorker(s *control.Snapshot, now time.Time) workerRow {
 }
 
 func rowOfRedis(name string, n redisconn.Node) redisRow {
-	row := redisRow{Name: name, Address: n.Address, Version: n.Version, State: words.Grouped(n.UsedMemory>>20) + " MiB"}
+	row := redisRow{Name: name, Address: n.Address, Version: n.Version, State: words.Grouped(n.UsedMemory>>20) + " MiB", Shards: cmp.Or(words.Shards(n.Shards), "–"), Waiting: "–", Replicas: "–", At: n.WaitingAt}
+	if n.Waiting != nil {
+		row.Waiting = words.Grouped(*n.Waiting)
+	}
+	if n.Replicas != nil {
+		row.Replicas = words.Grouped(*n.Replicas)
+	}
 	switch {
 	case n.Error != "":
 		row.State, row.Class = "does not answer: "+n.Error, "fault"

@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/net/html"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -63,6 +65,15 @@ func TestSentenceOfOverview(t *testing.T) {
 		"the limits' Redis": {
 			o:    operate.Overview{Workers: []control.Snapshot{{Pulls: true, Limits: control.LimitsAway{Since: noon}}}, LimitsRedis: []redisconn.Node{{Address: "limits:6379", Error: "EOF"}}},
 			want: "Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes.", incidents: "Redis at limits:6379 does not answer: EOF. The limits' Redis does not answer the workers.",
+		},
+		"a master of a Cluster": {
+			o: operate.Overview{Workers: worker, Redis: []redisconn.Node{
+				{Address: "a:6379", Error: "EOF", Shards: []int{0, 1, 2}, Waiting: new(int64(1204)), WaitingAt: noon}, {Address: "b:6379", Error: "EOF", Shards: []int{3}},
+				{Address: "c:6379", Shards: []int{4}, Waiting: new(int64(1)), Replicas: new(0)}, {Address: "d:6379", Error: "EOF", Shards: []int{}, Waiting: new(int64(0))},
+			}},
+			want: "Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes.",
+			incidents: "Redis at a:6379 does not answer, where shards 0-2 lie, and 1,204 waited at 12:00: EOF. Redis at b:6379 does not answer, where shard 3 lies: EOF. " +
+				"Redis at d:6379 does not answer: EOF.",
 		},
 		"of some apps": {
 			o:    operate.Overview{At: noon, Apps: []string{"shop"}, Sampled: true, Waiting: 3410, Waits: due[1:], Workers: worker, Pauses: []pause.Pause{trouble, provider, operators}},
@@ -273,6 +284,20 @@ func TestManyWorkers(t *testing.T) {
 	view := viewOfOverview(o, nil)
 	if len(view.Workers) != mostWorkers || view.More != 1000-mostWorkers || view.Workers[0].ID != "w999" || view.Workers[0].Class != "fault" {
 		t.Errorf("%d, and %d more; the first is %+v", len(view.Workers), view.More, view.Workers[0])
+	}
+}
+
+// Of a Cluster the page tells what lies on each master.
+func TestOverviewOfACluster(t *testing.T) {
+	t.Parallel()
+	node := redistest.StartCluster(t, 1)[0]
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr()}, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	text := newRigOn(t, client).get(http.StatusOK, Path)
+	for _, want := range []string{`<th scope="col" class="num">Replicas</th>`, `<td>0-7</td><td class="num">0</td><td class="num">0</td>`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing:\n%s", want, text)
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ type Backlog struct {
 	Jobs   queue.Jobs
 	// Unread are the shards that did not answer: the rest is without theirs.
 	Unread []int
+	// Nodes are the servers of the queue's Redis; those of a Cluster have Shards.
+	Nodes []redisconn.Node
 	// Webhooks are when the first of the reports was made that an app's webhook has
 	// not acknowledged, zero for none, by app and kind. One that is not known is not
 	// there.
@@ -85,12 +87,15 @@ var (
 	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues.", []string{"queue", "state"}, nil)
 	alive      = prometheus.NewDesc("pushpace_workers", "Workers that are alive.", nil, nil)
 	unread     = prometheus.NewDesc("pushpace_unread_shards", "Shards of a Cluster that did not answer: what waits, and is on the queues, is told without theirs.", nil, nil)
+	nodeUp     = prometheus.NewDesc("pushpace_redis_node_up", "1 while this master of a Cluster answers in time.", []string{"node"}, nil)
+	nodeWaits  = prometheus.NewDesc("pushpace_redis_node_waiting", "Notifications that wait in the shards of this master of a Cluster; while it does not answer, as they were counted last.", []string{"node"}, nil)
+	nodeCopies = prometheus.NewDesc("pushpace_redis_node_replicas", "Replicas that follow this master of a Cluster, and have all of its keys.", []string{"node"}, nil)
 	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "Since when the oldest of those looked at that wait for it was accepted.", []string{"for"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (b *backlog) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, oldest, jobs, alive, unread, waitsSince} {
+	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, oldest, jobs, alive, unread, nodeUp, nodeWaits, nodeCopies, waitsSince} {
 		all <- d
 	}
 }
@@ -128,6 +133,18 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 	for _, share := range last.Waits {
 		if !share.Oldest.IsZero() {
 			gauge(waitsSince, max(0, time.Since(share.Oldest).Seconds()), string(share.For))
+		}
+	}
+	for _, n := range last.Nodes {
+		if n.Shards == nil { // no master of a Cluster
+			continue
+		}
+		gauge(nodeUp, oneIf(n.Error == ""), n.Address)
+		if n.Waiting != nil {
+			gauge(nodeWaits, float64(*n.Waiting), n.Address)
+		}
+		if n.Replicas != nil {
+			gauge(nodeCopies, float64(*n.Replicas), n.Address)
 		}
 	}
 	for queue, states := range last.Jobs {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -44,6 +45,33 @@ func TestBacklog(t *testing.T) {
 	}
 	if !strings.Contains(text, `pushpace_oldest_waiting_seconds{for="limit"} 720`) { // and a bit
 		t.Errorf("no age in\n%s", text)
+	}
+}
+
+// Of a Cluster each master is told, and what is not known of it is left out.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	of := func(nodes ...redisconn.Node) string {
+		t.Helper()
+		m := New(Sources{Backlog: func(context.Context) (Backlog, error) { return Backlog{Nodes: nodes}, nil }})
+		defer m.Close()
+		var lines []string
+		for line := range strings.Lines(scrape(t, m)) {
+			if strings.HasPrefix(line, "pushpace_redis_node_") {
+				lines = append(lines, strings.TrimPrefix(line, "pushpace_redis_node_"))
+			}
+		}
+		return strings.Join(lines, "")
+	}
+	if got := of(redisconn.Node{Address: "redis:6379", Replicas: new(1)}); got != "" {
+		t.Errorf("of one server:\n%s", got)
+	}
+	got := of(
+		redisconn.Node{Address: "a:6379", Shards: []int{0, 1}, Waiting: new(int64(7)), Replicas: new(1)},
+		redisconn.Node{Address: "b:6379", Shards: []int{2}, Error: "EOF", Waiting: new(int64(9))}, redisconn.Node{Address: "c:6379", Shards: []int{}, Error: "EOF"},
+	)
+	if want := "replicas{node=\"a:6379\"} 1\nup{node=\"a:6379\"} 1\nup{node=\"b:6379\"} 0\nup{node=\"c:6379\"} 0\nwaiting{node=\"a:6379\"} 7\nwaiting{node=\"b:6379\"} 9\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 

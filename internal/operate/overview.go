@@ -137,7 +137,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.overview.partsWithin())
 	defer cancel()
 	workers := begin(ctx, s.workers)
-	counts := begin(ctx, s.with.Records.Counts)
+	counts := begin(ctx, s.with.Records.CountsOfEach)
 	pauses := begin(ctx, func(ctx context.Context) ([]pause.Pause, error) {
 		alive, err := workers.get(ctx)
 		if err != nil {
@@ -181,7 +181,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	}
 	counted, err := counts.get(ctx)
 	failed[PartWaiting] = err
-	o.Waiting = counted.Waiting()
+	o.Waiting = ledger.Sum(counted).Waiting()
 	o.OldestDue, failed[PartOldestDue] = oldest.get(ctx)
 	queued, err := jobs.get(ctx)
 	failed[PartQueues] = err
@@ -198,6 +198,9 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return nil, failed[PartWorkers]
 	}
 	o.Redis, failed[PartRedis] = nodes.get(ctx)
+	if err := Place(ctx, s.with.Queue, s.with.Records, o.Redis, counted); err != nil {
+		failed[PartRedis] = cmp.Or(failed[PartRedis], err)
+	}
 	o.LimitsRedis, failed[PartLimitsRedis] = limitsNodes.get(ctx)
 	s.tellUnread(ctx, o, failed)
 	return o, nil
@@ -237,7 +240,7 @@ func queuesOf(jobs queue.Jobs) (all []Queue) {
 
 // sampleLetters looks at some dead letters while they are counted: both take their time where a
 // shard does not answer.
-func (s *Service) sampleLetters(ctx context.Context, counts *reading[ledger.Counts]) (Letters, error) {
+func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]ledger.Counts]) (Letters, error) {
 	all := Letters{Reasons: map[string]int{}, by: map[string]map[string]int{}}
 	some, _, err := s.letters(ctx, "", letters)
 	if _, err := ledger.Unread(err); err != nil {
@@ -247,7 +250,7 @@ func (s *Service) sampleLetters(ctx context.Context, counts *reading[ledger.Coun
 	if _, failed := ledger.Unread(uncounted); failed != nil {
 		return all, failed
 	}
-	all.Count = counted.Letters
+	all.Count = ledger.Sum(counted).Letters
 	for _, l := range some {
 		all.LookedAt++
 		all.Reasons[l.Reason]++

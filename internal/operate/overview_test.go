@@ -122,6 +122,9 @@ func TestReadOverview(t *testing.T) {
 		if ago := time.Since(o.OldestDue); ago < 0 || ago > time.Minute || len(o.Unread) > 0 {
 			t.Errorf("the oldest is due since %s; not read: %+v", o.OldestDue, o.Unread)
 		}
+		if len(o.Redis) == 1 && (o.Redis[0].Shards != nil || o.Redis[0].Waiting != nil || o.Redis[0].Replicas != nil) {
+			t.Errorf("one server has %+v", o.Redis[0])
+		}
 		if len(o.Redis) == 0 || o.Redis[0].Error != "" || o.Redis[0].AheadBy.Abs() > time.Minute || len(o.LimitsRedis) != 0 {
 			t.Errorf("%+v", o.Redis)
 		}

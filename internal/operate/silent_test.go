@@ -101,6 +101,18 @@ func TestAMasterAway(t *testing.T) {
 				t.Errorf("%v away: overview %+v, %v", away, seen, err)
 				return
 			}
+			if len(seen.Redis) != len(nodes) || seen.NotRead(PartRedis) != "" {
+				t.Errorf("%v away: the nodes are %+v, %+v", away, seen.Redis, seen.Unread)
+			}
+			for _, n := range seen.Redis {
+				gone, there := slices.Equal(n.Shards, away), int64(0)
+				for _, number := range n.Shards {
+					there += per[number]
+				}
+				if (n.Error != "") != gone || len(n.Shards) == 0 || n.Waiting == nil || *n.Waiting != there || n.WaitingAt.IsZero() == gone || (n.Replicas == nil) != gone || !gone && *n.Replicas != 0 {
+					t.Errorf("%v away: node %+v, and %d wait there", away, n, there)
+				}
+			}
 			for _, part := range []Part{PartWaiting, PartLetters, PartQueues, PartOldestDue} {
 				i := slices.IndexFunc(seen.Unread, func(u Unread) bool { return u.Part == part })
 				if (i >= 0) != (away != nil) || i >= 0 && (!slices.Equal(seen.Unread[i].Shards, away) || !strings.Contains(seen.Unread[i].Problem, ledger.Silent(away))) {

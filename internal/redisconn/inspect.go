@@ -27,6 +27,15 @@ func eachNode(ctx context.Context, c redis.UniversalClient, f func(context.Conte
 	return fmt.Errorf("a client of type %T is not known", c)
 }
 
+// within is a context for that part of the time that there is.
+func within(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
+	deadline, some := ctx.Deadline()
+	if !some {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Duration(float64(time.Until(deadline))*part))
+}
+
 // findings are what an operator should know of a Redis.
 type findings struct {
 	losses  []string // how it may lose keys

@@ -31,22 +31,45 @@ type Node struct {
 	// AheadBy is how far its clock is ahead of this machine's, within half a round
 	// trip.
 	AheadBy time.Duration `json:"ahead_by_ns"`
+
+	// The rest is of a master of a Cluster. Replicas is how many follow it, and have all of
+	// its keys; nil where it is no such master, or that is not known.
+	Replicas *int `json:"replicas,omitempty"`
+	// Shards are those that lie there, by their numbers; nil where it is no such master.
+	Shards []int `json:"shards,omitzero"`
+	// Waiting is how many notifications wait in them; nil where it is no such master, or
+	// that is not known. WaitingAt is when it was counted of those that do not answer; zero
+	// where all do.
+	Waiting   *int64    `json:"waiting,omitempty"`
+	WaitingAt time.Time `json:"waiting_at,omitzero"`
 }
 
-// Look answers how each node that holds keys is, by address. Its error is about
-// the Cluster as a whole.
+// Look answers how each node that holds keys is, by address, without its shards. Its error
+// is about the Cluster as a whole: a node that hangs leaves the caller the time to say how
+// the others are.
 func Look(ctx context.Context, c redis.UniversalClient) ([]Node, error) {
 	var (
-		mu    sync.Mutex
-		nodes []Node
+		mu      sync.Mutex
+		servers []*redis.Client
 	)
-	err := eachNode(ctx, c, func(ctx context.Context, node *redis.Client) error {
-		n := look(ctx, node)
+	known, cancel := within(ctx, .25) // who is asked for the Cluster's map may hang: then it is the last one
+	err := eachNode(known, c, func(_ context.Context, node *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
-		nodes = append(nodes, n)
+		servers = append(servers, node)
 		return nil
 	})
+	cancel()
+	if len(servers) > 1 {
+		ctx, cancel = within(ctx, .75)
+		defer cancel()
+	}
+	nodes := make([]Node, len(servers))
+	var all sync.WaitGroup
+	for i, node := range servers {
+		all.Go(func() { nodes[i] = look(ctx, node) })
+	}
+	all.Wait()
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Address, b.Address) })
 	return nodes, err
 }
@@ -81,6 +104,9 @@ func (n *Node) tell(info map[string]string, now time.Time) {
 	uptime, _ := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
 	if started := now.Unix() - uptime; err == nil && saved > started+1 { // without a snapshot it is the start, to the second
 		n.LastSave = time.Unix(saved, 0).UTC()
+	}
+	if info["cluster_enabled"] == "1" {
+		n.Replicas = new(replicas(info))
 	}
 	switch {
 	case n.AppendOnly && info["aof_last_write_status"] == "err":

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,11 +52,8 @@ func write(ctx context.Context, c redis.UniversalClient, prefix string) map[stri
 // execEach executes the pipelines at once. A node that hangs leaves the caller the
 // time to say that the others do not.
 func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]error {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
-		defer cancel()
-	}
+	ctx, cancel := within(ctx, .75)
+	defer cancel()
 	var (
 		mu      sync.Mutex
 		all     sync.WaitGroup

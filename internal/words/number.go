@@ -1,6 +1,9 @@
 package words
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Grouped writes a number with its thousands apart.
 func Grouped[N int | int64 | uint64](n N) string {
@@ -9,4 +12,21 @@ func Grouped[N int | int64 | uint64](n N) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
+}
+
+// Shards writes the numbers of shards, which are sorted: 0-2, 7.
+func Shards(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		first := i
+		for i++; i < len(numbers) && numbers[i] == numbers[i-1]+1; {
+			i++
+		}
+		part := strconv.Itoa(numbers[first])
+		if i-first > 1 {
+			part += "-" + strconv.Itoa(numbers[i-1])
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
 }

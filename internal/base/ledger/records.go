@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,13 @@ type Records struct {
 	kept      int // outcomes that are told of
 	layout    *shard.Layout
 	shards    *atomic.Pointer[[]*Shard] // nil until they are known
+	waited    *sync.Map                 // of waited, by the shard's number
+}
+
+// waited is how many waited in a shard at that time.
+type waited struct {
+	n  int64
+	at time.Time
 }
 
 // DefaultRetention is how long an ID is known where no retention is given.
@@ -40,7 +48,7 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 	if retention <= 0 {
 		retention = DefaultRetention
 	}
-	return &Records{client: client, prefix: prefix, retention: retention, layout: shard.NewLayout(client, prefix, 0), shards: new(atomic.Pointer[[]*Shard])}
+	return &Records{client: client, prefix: prefix, retention: retention, layout: shard.NewLayout(client, prefix, 0), shards: new(atomic.Pointer[[]*Shard]), waited: new(sync.Map)}
 }
 
 // WithOutcomes answers records that tell of each end in the stream of the Outcomes,
@@ -142,12 +150,30 @@ func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (le
 }
 
 // Counts answers the sums of all shards. They are exact while nothing moves.
-func (r *Records) Counts(ctx context.Context) (sum Counts, err error) {
-	all, err := r.countsOf(ctx, func(redis.Pipeliner, *Shard) {})
+func (r *Records) Counts(ctx context.Context) (Counts, error) {
+	all, err := r.CountsOfEach(ctx)
+	return Sum(all), err
+}
+
+// CountsOfEach answers the sums of each shard, by its number.
+func (r *Records) CountsOfEach(ctx context.Context) (map[int]Counts, error) {
+	return r.countsOf(ctx, func(redis.Pipeliner, *Shard) {})
+}
+
+// Sum adds the sums of shards.
+func Sum(all map[int]Counts) (sum Counts) {
 	for _, one := range all {
 		sum = sum.Plus(one)
 	}
-	return sum, err
+	return sum
+}
+
+// Waited answers how many waited in a shard, and when, as far as these records have read
+// its sums: while its master is away nobody can ask. The time is zero where they have not.
+func (r *Records) Waited(shard int) (n int64, at time.Time) {
+	last, _ := r.waited.Load(shard)
+	w, _ := last.(waited)
+	return w.n, w.at
 }
 
 // PrimaryCounts answers the sums of each shard, by its number. It fails on a replica, whose
@@ -164,7 +190,11 @@ func (r *Records) countsOf(ctx context.Context, before func(redis.Pipeliner, *Sh
 		if _, err := pipe.Exec(ctx); err != nil {
 			return Counts{}, fmt.Errorf("counts of notifications: %w", err)
 		}
-		return counts()
+		sums, err := counts()
+		if err == nil {
+			r.waited.Store(s.Number, waited{sums.Waiting(), time.Now()})
+		}
+		return sums, err
 	})
 }
 
