@@ -23,10 +23,18 @@ import (
 // A composition is what a compose.yaml says. What it does not know is an error.
 type composition struct {
 	Name     string             `yaml:"name"`
+	XRedis   service            `yaml:"x-redis"` // what services have in common
 	Services map[string]service `yaml:"services"`
 	Configs  map[string]source  `yaml:"configs"`
 	Secrets  map[string]source  `yaml:"secrets"`
-	Volumes  map[string]struct {
+	Networks map[string]struct {
+		IPAM struct {
+			Config []struct {
+				Subnet string `yaml:"subnet"`
+			} `yaml:"config"`
+		} `yaml:"ipam"`
+	} `yaml:"networks"`
+	Volumes map[string]struct {
 		DriverOpts map[string]string `yaml:"driver_opts"`
 	} `yaml:"volumes"`
 }
@@ -51,6 +59,9 @@ type service struct {
 		Source string `yaml:"source"`
 		Target string `yaml:"target"`
 	} `yaml:"configs"`
+	Networks map[string]struct {
+		IPv4Address string `yaml:"ipv4_address"`
+	} `yaml:"networks"`
 	Secrets         []string      `yaml:"secrets"`
 	Ports           []string      `yaml:"ports"`
 	Volumes         []string      `yaml:"volumes"`
