@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/lately"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -85,6 +86,10 @@ func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) error
 	return err
 }
 
+// silentAfter is for how long a shard has not answered of which the worker tells what waited
+// there: several times as long as lies between two looks at the sums (control.TellLosses).
+const silentAfter = 8 * time.Second
+
 // lastWord is how long it takes at most to tell that the worker has stopped.
 const lastWord = 3 * time.Second
 
@@ -104,6 +109,9 @@ func (w *Worker) Snapshot() control.Snapshot {
 		if stats := store.Stats(); !stats.Since.IsZero() {
 			s.Limits = control.LimitsAway{Since: stats.Since.UTC(), Cause: route.CauseOf(stats.Cause)}
 		}
+	}
+	if _, cluster := pipeline.OfCluster(w.h.Queue); cluster {
+		s.Silent = w.h.records.WaitedBefore(s.At.Add(-silentAfter))
 	}
 	if w.h.ClockOffset != nil {
 		s.RedisAheadBy = w.h.ClockOffset()

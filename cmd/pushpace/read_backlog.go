@@ -51,7 +51,7 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 		return b, err
 	}
 	b.Unread = slices.Compact(slices.Sorted(slices.Values(slices.Concat(uncounted, unlisted))))
-	if err := operate.Place(ctx, s.queue, s.records, b.Nodes, counts); unseen == nil {
+	if err := operate.Place(ctx, s.queue, s.records, b.Nodes, counts, nil); unseen == nil {
 		unseen = err
 	}
 	s.unread.note(s.redisLog, "the Cluster's masters", unseen)

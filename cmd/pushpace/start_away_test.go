@@ -3,12 +3,16 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -92,4 +96,49 @@ func TestStartWithoutAMaster(t *testing.T) {
 			t.Errorf("%s is sent %d times", id, n)
 		}
 	}
+}
+
+// A command that has never seen a master is told by the workers what waited there.
+func TestOverviewWithoutAMaster(t *testing.T) {
+	aboutProcesses(t, "kills a master")
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
+	s := &site{}
+	s.dir = write(t, "config.yaml", string(pushpace.ConfigYAML))
+	s.env = []string{"PUSHPACE_REDIS__ADDRESS=" + nodes[0].Addr() + "," + nodes[1].Addr() + "," + nodes[2].Addr()}
+	const users = 30
+	var input strings.Builder
+	for i := range users {
+		input.WriteString(strings.Replace(notification(fmt.Sprint("n-", i), fmt.Sprint("u-", i), "", "fcm", "t"), "{", `{"not_before":"2100-01-01T00:00:00Z","expires_at":"2100-01-02T00:00:00Z",`, 1))
+	}
+	s.send(t, exitDone, input.String())
+	worker := s.serve(t)
+	seen := func() (all operate.Overview) {
+		got := ended(t, s.setup, "overview", "--json")
+		if err := json.Unmarshal([]byte(got.stdout), &all); err != nil {
+			t.Fatalf("%+v: %v", got, err)
+		}
+		return all
+	}
+	away := slices.DeleteFunc(slices.Clone(nodes), func(n *redistest.Server) bool {
+		return n == redistest.NodeOf(t, nodes, "pushpace:{workers}:alive")
+	})[0]
+	of := func(o operate.Overview) redisconn.Node {
+		i := slices.IndexFunc(o.Redis, func(n redisconn.Node) bool { return n.Address == away.Addr() })
+		if i < 0 {
+			t.Fatalf("%+v", o.Redis)
+		}
+		return o.Redis[i]
+	}
+	before := of(seen())
+	if before.Waiting == nil || *before.Waiting == 0 || !before.WaitingAt.IsZero() {
+		t.Fatalf("%+v", before)
+	}
+	away.Kill(t)
+	worker.until(t, "what waited there", func() bool {
+		n := of(seen())
+		return n.Error != "" && slices.Equal(n.Shards, before.Shards) && n.Waiting != nil && *n.Waiting == *before.Waiting && !n.WaitingAt.IsZero()
+	})
+	away.Restart(t)
+	s.stop(t, worker)
 }

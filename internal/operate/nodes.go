@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,13 +9,14 @@ import (
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Place adds to the masters of a Cluster which shards lie on each, and how many notifications
 // wait there: by the sums that were just read, and in a shard that did not answer by the last
-// ones that the records know. It asks none of them. Servers that are no Cluster it leaves as
-// they are.
-func Place(ctx context.Context, client redis.UniversalClient, records *ledger.Records, nodes []redisconn.Node, counts map[int]ledger.Counts) error {
+// ones that the records know, or else these workers. It asks none of them. Servers that are no
+// Cluster it leaves as they are.
+func Place(ctx context.Context, client redis.UniversalClient, records *ledger.Records, nodes []redisconn.Node, counts map[int]ledger.Counts, workers []control.Snapshot) error {
 	cluster, several := pipeline.OfCluster(client)
 	if !several {
 		return nil
@@ -34,32 +34,41 @@ func Place(ctx context.Context, client redis.UniversalClient, records *ledger.Re
 		address := master.Options().Addr
 		on[address] = append(on[address], s.Number)
 	}
+	last := map[int]ledger.Waited{}
+	told := records.WaitedBefore(time.Now())
+	for i := range workers {
+		told = append(told, workers[i].Silent...)
+	}
+	for _, w := range told {
+		if w.At.After(last[w.Shard].At) {
+			last[w.Shard] = w
+		}
+	}
 	for i := range nodes {
 		n := &nodes[i]
 		n.Shards = orEmpty(on[n.Address])
-		n.Waiting, n.WaitingAt = waitingIn(n.Shards, records, counts)
+		n.Waiting, n.WaitingAt = waitingIn(n.Shards, counts, last)
 	}
 	return nil
 }
 
 // waitingIn returns how many wait in the shards, nil where that is not known of one, and when
 // that was counted first of those that have no sums; zero where all have.
-func waitingIn(shards []int, records *ledger.Records, counts map[int]ledger.Counts) (*int64, time.Time) {
+func waitingIn(shards []int, now map[int]ledger.Counts, last map[int]ledger.Waited) (*int64, time.Time) {
 	var sum int64
-	var asked []time.Time
+	var first time.Time
 	for _, shard := range shards {
-		if now, read := counts[shard]; read {
-			sum += now.Waiting()
+		if counts, read := now[shard]; read {
+			sum += counts.Waiting()
 			continue
 		}
-		n, at := records.Waited(shard)
-		if at.IsZero() {
-			return nil, at
+		w, known := last[shard]
+		if !known {
+			return nil, time.Time{}
 		}
-		sum, asked = sum+n, append(asked, at.UTC())
+		if sum += w.Waiting; first.IsZero() || w.At.Before(first) {
+			first = w.At
+		}
 	}
-	if asked == nil {
-		return &sum, time.Time{}
-	}
-	return &sum, slices.MinFunc(asked, time.Time.Compare)
+	return &sum, first
 }

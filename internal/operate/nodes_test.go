@@ -21,22 +21,27 @@ func TestWaitingInShards(t *testing.T) {
 		if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		if _, at := records.Waited(0); !at.IsZero() {
-			t.Errorf("it was asked at %s", at)
+		if told := records.WaitedBefore(time.Now()); told != nil {
+			t.Errorf("it was not asked, and told %+v", told)
 		}
 		if _, err := records.WithOutcomes(10).Counts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, at := records.Waited(0)
+		told := records.WaitedBefore(time.Now())
+		if len(told) != 1 || told[0].Shard != 0 || told[0].Waiting != 1 || records.WaitedBefore(told[0].At) != nil {
+			t.Fatalf("%+v", told)
+		}
+		early := told[0].At.Add(-time.Minute)
+		last := map[int]ledger.Waited{0: told[0], 3: {Shard: 3, Waiting: 9, At: early}}
 		now := map[int]ledger.Counts{1: {Accepted: 7, Ended: map[push.State]int64{push.Delivered: 3}}}
 		for _, c := range []struct {
 			shards []int
 			want   int64 // negative for not known
 			at     time.Time
 		}{
-			{[]int{}, 0, time.Time{}}, {[]int{1}, 4, time.Time{}}, {[]int{0, 1}, 5, at.UTC()}, {[]int{0, 1, 2}, -1, time.Time{}},
+			{[]int{}, 0, time.Time{}}, {[]int{1}, 4, time.Time{}}, {[]int{0, 1}, 5, told[0].At}, {[]int{0, 1, 3}, 14, early}, {[]int{0, 1, 2}, -1, time.Time{}},
 		} {
-			n, since := waitingIn(c.shards, records, now)
+			n, since := waitingIn(c.shards, now, last)
 			if (n == nil) != (c.want < 0) || n != nil && *n != c.want || !since.Equal(c.at) {
 				t.Errorf("%v: %v wait as of %s, want %d as of %s", c.shards, n, since, c.want, c.at)
 			}

@@ -198,7 +198,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return nil, failed[PartWorkers]
 	}
 	o.Redis, failed[PartRedis] = nodes.get(ctx)
-	if err := Place(ctx, s.with.Queue, s.with.Records, o.Redis, counted); err != nil {
+	if err := Place(ctx, s.with.Queue, s.with.Records, o.Redis, counted, o.Workers); err != nil {
 		failed[PartRedis] = cmp.Or(failed[PartRedis], err)
 	}
 	o.LimitsRedis, failed[PartLimitsRedis] = limitsNodes.get(ctx)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -48,6 +49,9 @@ type Snapshot struct {
 	LateP99 time.Duration `json:"late_p99_ns,omitempty"`
 	// Limits tells that the limits' store is away; zero when it is not.
 	Limits LimitsAway `json:"limits_away,omitzero"`
+	// Silent are the shards of a Cluster that have not answered it for some seconds, with
+	// what waited there before.
+	Silent []ledger.Waited `json:"silent_shards,omitempty"`
 	// RedisAheadBy is how far Redis's clock is ahead of the worker's.
 	RedisAheadBy time.Duration `json:"redis_ahead_by_ns"`
 }

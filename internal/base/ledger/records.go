@@ -26,13 +26,14 @@ type Records struct {
 	kept      int // outcomes that are told of
 	layout    *shard.Layout
 	shards    *atomic.Pointer[[]*Shard] // nil until they are known
-	waited    *sync.Map                 // of waited, by the shard's number
+	waited    *sync.Map                 // of Waited, by the shard's number
 }
 
-// waited is how many waited in a shard at that time.
-type waited struct {
-	n  int64
-	at time.Time
+// Waited is how many waited in a shard when its sums were read.
+type Waited struct {
+	Shard   int       `json:"shard"`
+	Waiting int64     `json:"waiting"`
+	At      time.Time `json:"at"`
 }
 
 // DefaultRetention is how long an ID is known where no retention is given.
@@ -168,12 +169,17 @@ func Sum(all map[int]Counts) (sum Counts) {
 	return sum
 }
 
-// Waited answers how many waited in a shard, and when, as far as these records have read
-// its sums: while its master is away nobody can ask. The time is zero where they have not.
-func (r *Records) Waited(shard int) (n int64, at time.Time) {
-	last, _ := r.waited.Load(shard)
-	w, _ := last.(waited)
-	return w.n, w.at
+// WaitedBefore answers how many waited in the shards whose sums these records have read, and
+// not since then, sorted: while a shard's master is away nobody can ask.
+func (r *Records) WaitedBefore(then time.Time) (all []Waited) {
+	r.waited.Range(func(_, last any) bool {
+		if w := last.(Waited); w.At.Before(then) {
+			all = append(all, w)
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b Waited) int { return a.Shard - b.Shard })
+	return all
 }
 
 // PrimaryCounts answers the sums of each shard, by its number. It fails on a replica, whose
@@ -192,7 +198,7 @@ func (r *Records) countsOf(ctx context.Context, before func(redis.Pipeliner, *Sh
 		}
 		sums, err := counts()
 		if err == nil {
-			r.waited.Store(s.Number, waited{sums.Waiting(), time.Now()})
+			r.waited.Store(s.Number, Waited{s.Number, sums.Waiting(), time.Now().UTC()})
 		}
 		return sums, err
 	})
