@@ -116,6 +116,34 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// What a slot has moves with it, and is read by whoever asks its first master.
+func TestReshard(t *testing.T) {
+	t.Parallel()
+	nodes := StartCluster(t, 3)
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
+	defer c.Close()
+	slot := int(c.ClusterKeySlot(t.Context(), "{a}").Val())
+	for i := range 10 {
+		if err := c.Set(t.Context(), "{a}"+strconv.Itoa(i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := NodeOf(t, nodes, "{a}")
+	to := nodes[0]
+	if from == to {
+		to = nodes[1]
+	}
+	Reshard(t, from, to, nodes, Moving{Keys: 3}, slot)
+	if n := to.Client(t).ClusterCountKeysInSlot(t.Context(), slot).Val(); n != 10 {
+		t.Errorf("%d keys have moved", n)
+	}
+	for i := range 10 {
+		if n, err := c.Get(t.Context(), "{a}"+strconv.Itoa(i)).Int(); n != i || err != nil {
+			t.Errorf("%d is %d, %v", i, n, err)
+		}
+	}
+}
+
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	master := Start(t, Password("secret"))

@@ -1,0 +1,77 @@
+//go:build unix
+
+package redistest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Moving is how Reshard moves the keys of a slot.
+type Moving struct {
+	Keys  int           // at a time
+	Pause time.Duration // before the first, after each time, and after the last
+}
+
+// Reshard moves slots of a Cluster from one of its masters to another, one after another, as
+// redis-cli --cluster reshard does: while a slot is open its keys are partly on one of
+// them, and partly on the other. The masters are all of the Cluster's.
+func Reshard(t testing.TB, from, to *Server, masters []*Server, how Moving, slots ...int) {
+	t.Helper()
+	ctx := t.Context()
+	source, target := from.Client(t), to.Client(t)
+	do := func(c *redis.Client, args ...any) any {
+		reply, err := c.Do(ctx, args...).Result()
+		if err != nil {
+			t.Fatalf("redistest: %v: %v", args, err)
+		}
+		return reply
+	}
+	sourceID, targetID := do(source, "CLUSTER", "MYID"), do(target, "CLUSTER", "MYID")
+	clients := []*redis.Client{target, source} // in that order, so that the slot always is somebody's
+	for _, master := range masters {
+		if master != from && master != to {
+			clients = append(clients, master.Client(t))
+		}
+	}
+	pause := time.NewTimer(how.Pause)
+	defer pause.Stop()
+	for _, slot := range slots {
+		do(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID)
+		do(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetID)
+		for {
+			pause.Reset(how.Pause)
+			<-pause.C
+			keys, err := source.ClusterGetKeysInSlot(ctx, slot, how.Keys).Result()
+			if err != nil {
+				t.Fatalf("redistest: keys of slot %d: %v", slot, err)
+			}
+			if len(keys) == 0 {
+				break
+			}
+			if err := migrate(ctx, source, to, keys); err != nil {
+				t.Fatalf("redistest: slot %d: %v", slot, err)
+			}
+		}
+		for _, c := range clients {
+			do(c, "CLUSTER", "SETSLOT", slot, "NODE", targetID)
+		}
+	}
+}
+
+// migrate moves keys, also where it takes the servers several attempts.
+func migrate(ctx context.Context, source *redis.Client, to *Server, keys []string) error {
+	address := to.Options().Addr
+	host, port, _ := strings.Cut(address, ":")
+	args := []any{"MIGRATE", host, port, "", 0, startLimit.Milliseconds(), "KEYS"}
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	return poll(ctx, func() error { return source.Do(ctx, args...).Err() })
+}
