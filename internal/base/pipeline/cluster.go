@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
 // A Cluster is a client of a Redis Cluster of which each master has a Pipeline, for what
@@ -86,15 +88,31 @@ func scriptKey(cmd redis.Cmder) (string, bool) {
 	return key, ok
 }
 
-// redirect has the client try again what a master has refused as not its own. It returns
-// the command's error.
+// redirect has the client try again what a master has refused as not its own. While the slot
+// is on its way to another master, and a script's keys on either, it does so for the
+// pipelines' time-out, and says at its end that it is. It returns the command's error.
 func (c *Cluster) redirect(ctx context.Context, cmd redis.Cmder) error {
-	err := cmd.Err()
-	if !notRun(err) {
-		return err
+	const shortest, longest = 10 * time.Millisecond, 100 * time.Millisecond
+	const within = 100 * time.Millisecond // is what the client waits by itself
+	err, until := cmd.Err(), time.Now().Add(c.options.bound())
+	if ends, ok := ctx.Deadline(); ok && ends.Before(until) {
+		until = ends
 	}
-	cmd.SetErr(nil)
-	return c.ClusterClient.Process(ctx, cmd)
+	for pause := shortest; notRun(err); pause = min(2*pause, longest) {
+		cmd.SetErr(nil)
+		err = c.ClusterClient.Process(ctx, cmd)
+		if !redisreply.Moving(err) || time.Until(until) < pause+within {
+			break
+		}
+		next := time.NewTimer(pause)
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			next.Stop()
+			return err
+		}
+	}
+	return err
 }
 
 // notRun reports whether the error is a master's answer that has not run the command.
@@ -102,9 +120,7 @@ func notRun(err error) bool {
 	if err == nil {
 		return false
 	}
-	_, moved := redis.IsMovedError(err)
-	_, ask := redis.IsAskError(err)
-	return moved || ask || redis.IsTryAgainError(err) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)
+	return redisreply.Moving(err) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)
 }
 
 // master returns the pipeline of the master that has the key.

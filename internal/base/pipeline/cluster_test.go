@@ -105,6 +105,44 @@ func TestAMovedSlotsScriptsFollow(t *testing.T) {
 	}
 }
 
+// While the keys of a script are partly on one master and partly on another it is run once
+// all are on one, and once alone.
+func TestAMovingSlotsScriptsWait(t *testing.T) {
+	client, nodes, keys, _ := openCluster(t, pipeline.Options{Timeout: time.Minute})
+	ctx := t.Context()
+	both := redis.NewScript(`
+for i = 1, 2 do redis.call('INCR', KEYS[i]) end
+return redis.call('EXISTS', KEYS[3])`)
+	three := []string{keys[0], keys[0] + "2", keys[0] + " is never there"}
+	run := func() error { return both.Run(ctx, client, three).Err() }
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	slot, times, over := int(nodes[0].Client(t).ClusterKeySlot(ctx, keys[0]).Val()), 1, make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		for moving := true; moving; times++ {
+			select {
+			case <-over:
+				moving = false
+			default:
+			}
+			if err := run(); err != nil {
+				t.Errorf("while its slot moves: %v", err)
+				return
+			}
+		}
+	})
+	redistest.Reshard(t, nodes[0], nodes[1], nodes, redistest.Moving{Keys: 1, Pause: 200 * time.Millisecond}, slot)
+	close(over)
+	running.Wait()
+	for _, key := range three[:2] {
+		if n, err := nodes[1].Client(t).Get(ctx, key).Int(); n != times || err != nil {
+			t.Errorf("%s was counted up %d times of %d: %v", key, n, times, err)
+		}
+	}
+}
+
 // added is a batch of those that count a key up.
 type added struct {
 	key string

@@ -38,6 +38,14 @@ type Options struct {
 	Timeout time.Duration
 }
 
+// bound is the time-out.
+func (o Options) bound() time.Duration {
+	if o.Timeout <= 0 {
+		return time.Second
+	}
+	return o.Timeout
+}
+
 // A Pipeline sends groups of commands. Groups that are handed over while every
 // lane is under way share the next pipeline.
 type Pipeline struct {
@@ -90,10 +98,7 @@ func New(client *redis.Client, o Options) *Pipeline {
 	if o.Lanes <= 0 {
 		o.Lanes = 1
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = time.Second
-	}
-	p := &Pipeline{client: client, timeout: o.Timeout, queue: make(chan *Group, waiting)}
+	p := &Pipeline{client: client, timeout: o.bound(), queue: make(chan *Group, waiting)}
 	for range o.Lanes {
 		p.lanes.Go(p.run)
 	}

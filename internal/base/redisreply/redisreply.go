@@ -130,6 +130,17 @@ func RefusesWrites(err error) bool {
 	return !redis.HasErrorPrefix(reply, "WRONGTYPE") && !redis.HasErrorPrefix(reply, "NOSCRIPT")
 }
 
+// Moving reports whether the error is a Cluster's reply that a command was not run because
+// its keys' slot is on its way from one master to another, or has gone there.
+func Moving(err error) bool {
+	if err == nil {
+		return false
+	}
+	_, ask := redis.IsAskError(err)
+	_, moved := redis.IsMovedError(err)
+	return ask || moved || redis.IsTryAgainError(err)
+}
+
 // OfItsKeys reports whether the error is a reply about the keys of its command alone, which
 // are one user's or one notification's: a key is of another type than ours, or holds what
 // is no number, at which a script or a command fails. What is not known to be that is not.
