@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -87,6 +88,60 @@ func TestATroubleOfOneNode(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// While a user's slot moves for longer than a call waits, that user's calls end as in an
+// outage, and others on the same node are checked.
+func TestAMovingSlotIsNoOutage(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	limiter := throttle.NewRedis(clusterOf(t, nodes).Client, throttle.Options{Timeout: 400 * time.Millisecond})
+	defer limiter.Close()
+	open := throttle.WithOutage(limiter, throttle.Open, throttle.OutageOptions{})
+	closed := throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{})
+	of := map[string][]string{}
+	for i := range 30 {
+		user := fmt.Sprint("u", i)
+		node := limiter.Node(t.Context(), roomyRequest(user, ""))
+		of[node] = append(of[node], user)
+		if d, err := closed.Acquire(t.Context(), roomyRequest(user, "before")); err != nil || d.Status != throttle.Granted {
+			t.Fatalf("before: %+v, %v", d, err)
+		}
+	}
+	users := of[nodes[0].Addr()]
+	client, target := nodes[0].Client(t), nodes[1].Client(t)
+	slot := client.ClusterKeySlot(t.Context(), "{"+shard.UserTag("", users[0])+"}").Val()
+	id := func(c *redis.Client) any { return c.Do(t.Context(), "CLUSTER", "MYID").Val() }
+	for _, err := range []error{
+		target.Do(t.Context(), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(client)).Err(),
+		client.Do(t.Context(), "CLUSTER", "SETSLOT", slot, "MIGRATING", id(target)).Err(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 {
+		if d, err := open.Acquire(t.Context(), roomyRequest(users[0], fmt.Sprint("open-", round))); err != nil || !d.Unchecked {
+			t.Errorf("the user whose slot moves, open: %+v, %v", d, err)
+		}
+		if d, err := closed.Acquire(t.Context(), roomyRequest(users[0], fmt.Sprint("closed-", round))); !errors.Is(err, throttle.ErrUnavailable) {
+			t.Errorf("the user whose slot moves, closed: %+v, %v", d, err)
+		}
+		for _, user := range users[1:] {
+			if d, err := open.Acquire(t.Context(), roomyRequest(user, fmt.Sprint("open-", round))); err != nil || d.Unchecked {
+				t.Errorf("another user of the node, open: %+v, %v", d, err)
+			}
+			if d, err := closed.Acquire(t.Context(), roomyRequest(user, fmt.Sprint("closed-", round))); err != nil || d.Status != throttle.Granted {
+				t.Errorf("another user of the node, closed: %+v, %v", d, err)
+			}
+		}
+	}
+	if stats := open.Stats(); stats.Outages != 0 || stats.Unchecked != 3 {
+		t.Errorf("open: %+v", stats)
+	}
+	if stats := closed.Stats(); stats.Outages != 0 || stats.Failed != 3 {
+		t.Errorf("closed: %+v", stats)
 	}
 }
 

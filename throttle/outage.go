@@ -42,7 +42,8 @@ type OutageOptions struct {
 //
 // Where the limiter keeps users on several nodes and says on which (Redis.Node), each
 // has outages of its own. One of a node that nobody has asked for half a minute is
-// over: another serves its users.
+// over: another serves its users. A call that is not served because a user's timeline is
+// just moved from one node to another ends as in an outage, and begins none.
 //
 // A call whose own context ends says nothing of the store, and gets its error.
 type Outage struct {
@@ -204,6 +205,9 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 		switch {
 		case err == nil:
 			o.answered(node)
+		case redisreply.Moving(err) && isAway(ctx, err): // the user's slot, and no other's
+			o.answered(node)
+			o.unserved(mode)
 		case isAway(ctx, err):
 			if timedOut(err) && !probe && !again {
 				continue
@@ -247,6 +251,13 @@ func (o *Outage) enter(node string, mode OnOutage) (probe bool, err error) {
 	}
 	s.probing = true
 	return true, nil
+}
+
+// unserved counts a call that the store did not serve, though there is no outage.
+func (o *Outage) unserved(mode OnOutage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count(new(outageState), mode)
 }
 
 // count counts a call that the store did not serve.
