@@ -26,7 +26,7 @@ func TestAClusterFailsOverByCommand(t *testing.T) {
 		r.workers[0].until(t, "those on the master are sent", func() bool { return len(h.sent(true)) >= from+more })
 	}
 	sent(100)
-	inHand := 0
+	inHand, began := 0, time.Now()
 	for range soaking(5, 1) {
 		for _, next := range []*redistest.Server{r.replicas[h.at], h.victim} {
 			recorded := h.recorded(t)
@@ -40,27 +40,34 @@ func TestAClusterFailsOverByCommand(t *testing.T) {
 	}
 	stop()
 	r.rest(t, len(h.accepted))
-	t.Logf("the last took %s; at most %s without an accept, %s without a push", h.back.Sub(h.left), h.unaccepted(), h.unsent())
+	its := func(to handed) bool { return to.node == h.at }
+	t.Logf("the last took %s; at most %s without an accept, %s without a push", h.back.Sub(h.left), h.unaccepted(began, its), h.unsent(began, its))
 	h.judgeAccepts(t)
 	h.judgeSent(t, inHand, false)
 }
 
-// unaccepted is the longest time in which none on the master that leaves was accepted.
-func (h *handing) unaccepted() time.Duration {
-	var at []time.Time
+// unaccepted is the longest time from then on in which none to some was accepted.
+func (h *handing) unaccepted(since time.Time, some func(handed) bool) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := []time.Time{since}
 	for _, a := range h.tries {
-		if a.node == h.at && a.err == nil {
-			at = append(at, a.began.Add(a.took))
+		if accepted := a.began.Add(a.took); a.err == nil && accepted.After(since) && some(a.to) {
+			at = append(at, accepted)
 		}
 	}
 	return longest(at)
 }
 
-// unsent is the longest time in which none on the master that leaves was sent.
-func (h *handing) unsent() time.Duration {
-	var at []time.Time
-	for _, some := range h.sent(true) {
-		at = append(at, some...)
+// unsent is the longest time from then on in which none to some was sent.
+func (h *handing) unsent(since time.Time, some func(handed) bool) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := []time.Time{since}
+	for _, e := range h.fcm.Ledger().Entries() {
+		if to, known := h.accepted[e.Notification]; known && e.At.After(since) && some(to) {
+			at = append(at, e.At)
+		}
 	}
 	return longest(at)
 }

@@ -111,6 +111,7 @@ type handing struct {
 	users      [3][]string
 	victim     *redistest.Server // is away from left to back
 	at         int               // its place
+	all        bool              // all others leave too
 	left, back time.Time
 
 	mu       sync.Mutex
@@ -127,7 +128,8 @@ type handed struct {
 
 // A try is one to hand a notification over.
 type try struct {
-	node  int
+	id    string
+	to    handed
 	began time.Time
 	took  time.Duration
 	err   error
@@ -191,7 +193,7 @@ func (h *handing) produce(ctx context.Context, t *testing.T, node int) {
 			to := handed{user: h.users[node][i%len(h.users[node])], node: node}
 			id := rand.Text()
 			n := notificationTo(to.user, id)
-			if !eventually.Within(eventually.Patience, func() bool { return h.try(t, n, node) }) {
+			if !eventually.Within(eventually.Patience, func() bool { return h.try(t, n, to) }) {
 				t.Errorf("a notification on master %d is not accepted", node)
 				return
 			}
@@ -208,37 +210,45 @@ func notificationTo(user, id string) *push.Notification {
 	return &push.Notification{ID: id, App: "shop", User: user, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}}}
 }
 
-func (h *handing) try(t *testing.T, n *push.Notification, node int) bool {
+func (h *handing) try(t *testing.T, n *push.Notification, to handed) bool {
 	began := time.Now()
 	_, err := h.producer.Enqueue(t.Context(), n)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tries = append(h.tries, try{node, began, time.Since(began), err})
+	h.tries = append(h.tries, try{n.ID, to, began, time.Since(began), err})
 	return err == nil
 }
 
-// accepts reports whether the master that was away has accepted one that was handed over
+// accepts reports whether each master that was away has accepted one that was handed over
 // since then.
 func (h *handing) accepts(since time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.ContainsFunc(h.tries, func(a try) bool { return a.node == h.at && a.err == nil && a.began.After(since) })
+	for node := range h.nodes {
+		if h.leaves(node) && !slices.ContainsFunc(h.tries, func(a try) bool { return a.to.node == node && a.err == nil && a.began.After(since) }) {
+			return false
+		}
+	}
+	return true
 }
 
-// sent answers the instants at which those on the master that leaves were sent, or the others'.
+// leaves reports whether the master of that place does.
+func (h *handing) leaves(node int) bool { return h.all || node == h.at }
+
+// sent answers the instants at which those on a master that leaves were sent, or the others'.
 func (h *handing) sent(victims bool) map[string][]time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sent := map[string][]time.Time{}
 	for _, e := range h.fcm.Ledger().Entries() {
-		if to, known := h.accepted[e.Notification]; known && (to.node == h.at) == victims {
+		if to, known := h.accepted[e.Notification]; known && h.leaves(to.node) == victims {
 			sent[e.Notification] = append(sent[e.Notification], e.At)
 		}
 	}
 	return sent
 }
 
-// recorded is how many are recorded as delivered on the master that is to leave.
+// recorded is how many are recorded as delivered on what is to leave.
 func (h *handing) recorded(t *testing.T) (n int) {
 	t.Helper()
 	shards, err := h.records.All(t.Context())
@@ -250,7 +260,7 @@ func (h *handing) recorded(t *testing.T) (n int) {
 		t.Fatal(err)
 	}
 	for i, at := range shards {
-		if redistest.NodeOf(t, h.nodes, at.Key("counts")) == h.victim {
+		if h.leaves(slices.Index(h.nodes, redistest.NodeOf(t, h.nodes, at.Key("counts")))) {
 			n += int(counts[i].Ended[push.Delivered])
 		}
 	}
@@ -265,15 +275,15 @@ func (h *handing) judgeAccepts(t *testing.T) {
 	var first time.Duration // until one is accepted again
 	for _, a := range h.tries {
 		switch during := a.began.After(h.left) && a.began.Before(h.back); {
-		case a.node != h.at && a.err != nil:
-			t.Errorf("one on master %d is not accepted: %v", a.node, a.err)
-		case a.node != h.at && during:
+		case a.to.node != h.at && a.err != nil:
+			t.Errorf("one on master %d is not accepted: %v", a.to.node, a.err)
+		case a.to.node != h.at && during:
 			others = append(others, a.took)
-		case a.node != h.at && a.began.Before(h.left):
+		case a.to.node != h.at && a.began.Before(h.left):
 			before = append(before, a.took)
-		case a.node == h.at && a.err != nil && during && a.began.After(h.left.Add(redisTimeout)):
+		case a.to.node == h.at && a.err != nil && during && a.began.After(h.left.Add(redisTimeout)):
 			refused = append(refused, a.took)
-		case a.node == h.at && a.err == nil && a.began.After(h.back) && first == 0:
+		case a.to.node == h.at && a.err == nil && a.began.After(h.back) && first == 0:
 			first = a.began.Add(a.took).Sub(h.left)
 		}
 	}
