@@ -157,7 +157,7 @@ func (r *clusterRig) usersOf(t *testing.T) (all [3][]string) {
 	for i := range 60 {
 		user := fmt.Sprint("user-", i)
 		its := redistest.NodeOf(t, r.nodes, shards[shard.Of(len(shards), "shop", user)].Key("counts"))
-		if redistest.NodeOf(t, r.nodes, "{"+shard.UserTag("shop", user)+"}") == its {
+		if r.masterOf(t, user) == its {
 			at := slices.Index(r.nodes, its)
 			all[at] = append(all[at], user)
 		}
@@ -176,6 +176,12 @@ func (h *handing) begin(t *testing.T) (stop func()) {
 		}
 	}
 	return func() { cancel(); producers.Wait() }
+}
+
+// masterOf is the master that has the user's timeline at first.
+func (r *clusterRig) masterOf(t *testing.T, user string) *redistest.Server {
+	t.Helper()
+	return redistest.NodeOf(t, r.nodes, "{"+shard.UserTag("shop", user)+"}")
 }
 
 // produce hands over three to one user and then to the next until ctx ends, each until it is
