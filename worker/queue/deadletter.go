@@ -14,11 +14,16 @@ import (
 )
 
 // readMessage has read return a task's message, or false for none. Of one that is not
-// read it is the length, and of a key of another type -1.
+// read it is the length, and of a key of another type -1. While a Cluster's slot moves, a task
+// may be on another master than what names it: then the script breaks off. pullScript, which
+// would have changed something by then, is not run meanwhile.
 const readMessage = `
 local function read(key, longest)
   local length = redis.pcall('HSTRLEN', key, 'msg')
-  if type(length) == 'table' then return -1 end
+  if type(length) == 'table' then
+    if string.find(length.err, 'WRONGTYPE', 1, true) then return -1 end
+    length = redis.call('HSTRLEN', key, 'msg')
+  end
   if length > longest then return length end
   return redis.call('HGET', key, 'msg')
 end

@@ -52,7 +52,8 @@ const handOut = 5 * time.Second
 // something stalled it leaves on the queue, as asynq leaves what is to be retried. It begins
 // with a write that changes nothing, and that a Redis without memory refuses: what
 // were taken could not be finished. From the first job on nothing of one job's can
-// make it break off, so that none is lost.
+// make it break off, so that none is lost; as one of its keys is never there, a Cluster does
+// not run it while the slot moves, when a task may be elsewhere.
 //
 // KEYS  pending, paused, active, lease, retry, a string that is never there, the idle
 // ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a

@@ -252,6 +252,7 @@ for i = 1, #page[2], 2 do
   local id = page[2][i]
   local key = ARGV[3] .. id
   local worker = redis.pcall('HGET', key, 'worker')
+  if type(worker) == 'table' then read(key, 0) end -- breaks off where the key is on its way to another master
   if dead[worker] then
     local message = read(key, tonumber(ARGV[4]))
     answer[#answer + 1] = id
