@@ -19,6 +19,7 @@ import (
 // was accepted in this while is gone, as a whole: the sums are exact, and who hands it over
 // again has it delivered once.
 func TestAClusterLosesWhatNoReplicaHas(t *testing.T) {
+	onlyOnClusters(t)
 	t.Parallel()
 	h, since := losingAMaster(t, false)
 	again := 0
@@ -60,6 +61,7 @@ func TestAClusterLosesWhatNoReplicaHas(t *testing.T) {
 // With acknowledged writes nothing is accepted while no replica listens, and the loss of the
 // master loses nothing that was, and lets nothing through that exceeds a limit.
 func TestAClusterLosesNothingAcknowledged(t *testing.T) {
+	onlyOnClusters(t)
 	t.Parallel()
 	h, since := losingAMaster(t, true)
 	meanwhile := 0
@@ -130,6 +132,7 @@ func (h *handing) acceptedSince(since time.Time) (n int) {
 // writes nothing that was accepted is lost, and no limit is exceeded. PUSHPACE_SOAK says for
 // how long, and PUSHPACE_SOAK_SEED repeats the order.
 func TestAClusterSurvivesKills(t *testing.T) {
+	onlyOnClusters(t)
 	t.Parallel()
 	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
 	r.acknowledge(t)

@@ -17,6 +17,7 @@ import (
 // The clocks of the masters are half a minute apart. A user's limits go by one of them, also
 // where the user's queue is on another master, and what is put off is sent when it is due.
 func TestAClustersClocksDiffer(t *testing.T) {
+	onlyOnClusters(t)
 	t.Parallel()
 	const users, each = 60, 4
 	const apart = 30 * time.Second

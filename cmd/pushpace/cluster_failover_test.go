@@ -14,6 +14,7 @@ import (
 // A replica is told to take its master's place, and the other way round, while notifications
 // are handed over and sent: nothing is lost, and no limit is exceeded.
 func TestAClusterFailsOverByCommand(t *testing.T) {
+	onlyOnClusters(t)
 	t.Parallel()
 	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
 	r.work(t, 2)

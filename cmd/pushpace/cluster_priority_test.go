@@ -15,6 +15,7 @@ import (
 
 // Critical notifications leave long before the bulk that waits in 16 shards.
 func TestAClustersCriticalPassBulk(t *testing.T) {
+	onlyOnClusters(t)
 	t.Parallel()
 	r := newClusterRig(t, throttle.Policy{MinGap: time.Second})
 	redistest.Divide(t, r.client, "pushpace", "16")

@@ -19,6 +19,7 @@ import (
 // that is left of the shard's block, while notifications are handed over and sent. Nothing is
 // lost, no limit is exceeded, and what is not on its way meanwhile leaves in order.
 func TestAClusterIsResharded(t *testing.T) {
+	onlyOnClusters(t)
 	t.Parallel()
 	r := newClusterRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
 	r.work(t, 2)

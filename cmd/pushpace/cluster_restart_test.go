@@ -14,6 +14,7 @@ import (
 // with what they have written. Nothing that was accepted is lost, no limit is exceeded, and
 // what is sent twice was in hand.
 func TestAClusterIsKilled(t *testing.T) {
+	onlyOnClusters(t)
 	t.Parallel()
 	r := newClusterRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
 	r.work(t, 2)

@@ -33,6 +33,15 @@ type clusterRig struct {
 	workers  []*program
 }
 
+// onlyOnClusters skips a test unless PUSHPACE_CLUSTER is 1, or PUSHPACE_SOAK is set: together
+// these take minutes.
+func onlyOnClusters(t *testing.T) {
+	t.Helper()
+	if os.Getenv("PUSHPACE_CLUSTER") != "1" && os.Getenv("PUSHPACE_SOAK") == "" {
+		t.Skip("PUSHPACE_CLUSTER is not 1: it takes half a minute, and a Cluster of its own")
+	}
+}
+
 // newClusterRig takes further options of each server.
 func newClusterRig(t *testing.T, policy throttle.Policy, opts ...redistest.Option) *clusterRig {
 	t.Helper()

@@ -18,6 +18,7 @@ import (
 // One of three workers is killed while all are idle: who stands by sends what comes to its
 // shards. Of a backlog in one shard each of three takes a part.
 func TestAClustersWorkersStandIn(t *testing.T) {
+	onlyOnClusters(t)
 	t.Parallel()
 	r := newClusterRig(t, throttle.Policy{MinGap: time.Second})
 	r.env = append(r.env, "PUSHPACE_TELEMETRY__LISTEN=:0")
