@@ -18,7 +18,8 @@ func newVAPID() *cobra.Command {
 		Short: "Make the key by which push services know an app, or print its public half",
 		Long: `vapid makes and reads the key pair of an app that sends to browsers (RFC 8292). The
 private key stays with the workers. The public one is what the site subscribes
-with, as applicationServerKey: each subscription is bound to it for life.`,
+with, as applicationServerKey: each subscription is bound to it for life. public also
+reads the private key that the library web-push makes.`,
 	}
 	cmd.AddCommand(newVAPIDNew(), newVAPIDPublic())
 	return cmd
@@ -47,7 +48,7 @@ which only its owner may read, and prints the public one.`,
 			} else if err != nil {
 				return err
 			}
-			fmt.Fprintf(os.Stderr, "%s has the private key. In the configuration:\n\n  webpush:\n    subject: mailto:you@example.com\n    private_key_file: %s\n\nThe site subscribes with:\n", args[0], args[0])
+			fmt.Fprintf(os.Stderr, "%s has the private key. In the configuration, with the app's name for NAME:\n\napps:\n  NAME:\n    webpush:\n      subject: mailto:you@example.com\n      private_key_file: %s\n\nThe site subscribes with:\n", args[0], args[0])
 			return printKey(cmd.OutOrStdout(), key, *asJSON)
 		},
 	}
