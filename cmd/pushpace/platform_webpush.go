@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
@@ -75,8 +77,11 @@ type subscription struct {
 const mostSubscription = 64 << 10
 
 // readSubscription reads the target from a file with what PushSubscription.toJSON returns.
-// Its errors hold nothing of the file.
+// Its errors hold nothing of the file, nor of a subscription that is given in its place.
 func readSubscription(file string) (push.Target, error) {
+	if strings.ContainsAny(file, "{}") || strings.Contains(file, "://") {
+		return push.Target{}, errors.New("want a FILE with the subscription, not the subscription itself")
+	}
 	f, err := os.Open(file)
 	if err != nil {
 		return push.Target{}, err
