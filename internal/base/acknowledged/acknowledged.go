@@ -15,9 +15,10 @@ import (
 
 // ErrUnacknowledged means that a write was made, or may have been, and that fewer replicas
 // than asked for have it: the failover of its master may lose it. It is to be made again, as
-// one whose answer was lost. Its text begins as that of a Redis that refuses a write for want
-// of replicas.
-var ErrUnacknowledged = errors.New("NOREPLICAS too few replicas have acknowledged the write")
+// one whose answer was lost. Its text holds what Redis says that refuses a write for want of
+// replicas, and does not begin with it: a client of a Cluster would make by itself again, at
+// once, what was made.
+var ErrUnacknowledged = errors.New("unacknowledged: NOREPLICAS too few replicas have the write")
 
 // Writes has each command of the client but those that only read, and each pipeline that
 // holds another one, followed by WAIT for so many replicas on the same

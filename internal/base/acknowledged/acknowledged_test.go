@@ -31,12 +31,12 @@ func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.
 	t.Cleanup(func() { _ = client.Close() })
 	acknowledged.Writes(client, 1)
 	for deadline := time.Now().Add(redistest.Patience); ; time.Sleep(10 * time.Millisecond) {
-		info, err := replica.Client(t).Info(t.Context(), "replication").Result()
-		if err == nil && strings.Contains(info, "master_link_status:up") {
+		n, err := client.Wait(t.Context(), 1, 10*time.Millisecond).Result() // a master learns of a replica's link after it
+		if n == 1 {
 			return client, master, replica
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the replica has no link to its master: %s, %v", info, err)
+			t.Fatalf("the master has no replica: %v", err)
 		}
 	}
 }
@@ -154,5 +154,21 @@ func TestAClustersWritesAreAcknowledged(t *testing.T) {
 		if replicated && err != nil || !replicated && !errors.Is(err, acknowledged.ErrUnacknowledged) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s, with a replica %v: %v", key, replicated, err)
 		}
+	}
+}
+
+// A write that no replica has was made, and is not made again by the client of a Cluster.
+func TestAnUnacknowledgedWriteIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 1)
+	redistest.Replica(t, nodes[0], nodes).Pause(t)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: 200 * time.Millisecond})
+	defer client.Close()
+	acknowledged.Writes(client, 1)
+	if err := client.Incr(t.Context(), "a").Err(); !errors.Is(err, acknowledged.ErrUnacknowledged) {
+		t.Errorf("a write that no replica has: %v", err)
+	}
+	if n, err := client.Get(t.Context(), "a").Int(); n != 1 || err != nil {
+		t.Errorf("it is %d, %v", n, err)
 	}
 }
