@@ -132,8 +132,9 @@ func answered(err error) bool {
 // writing reports whether the command may write what is to last. One that is not known may.
 func writing(cmd redis.Cmder) bool { return !passing[cmd.Name()] }
 
-// passing are the commands that only read, ask about the server, publish, or block: what
-// XREADGROUP hands out is handed out again after a failover that has lost it.
+// passing are the commands that only read, ask about the server, publish, are about a
+// transaction of their connection, or block: what XREADGROUP hands out is handed out again
+// after a failover that has lost it.
 var passing = func() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`
@@ -146,6 +147,7 @@ var passing = func() map[string]bool {
 		publish spublish pubsub
 		time ping echo info config cluster command client memory object dbsize role readonly
 		auth hello select asking wait waitaof
+		watch unwatch multi exec discard
 		blpop brpop blmove brpoplpush blmpop bzpopmin bzpopmax bzmpop`) {
 		names[name] = true
 	}

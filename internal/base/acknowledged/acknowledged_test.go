@@ -133,6 +133,22 @@ func TestAWriteThatNoReplicaHas(t *testing.T) {
 	}
 }
 
+// What is watched is watched on the connection of the transaction.
+func TestWhatIsWatched(t *testing.T) {
+	client, master, _ := replicated(t)
+	ctx := t.Context()
+	err := client.Watch(ctx, func(tx *redis.Tx) error {
+		if err := master.Client(t).Incr(ctx, "a").Err(); err != nil {
+			return err
+		}
+		_, err := tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Incr(ctx, "a").Err() })
+		return err
+	}, "a")
+	if !errors.Is(err, redis.TxFailedErr) {
+		t.Errorf("a transaction on a key that has changed: %v", err)
+	}
+}
+
 // On a Cluster each master waits for its own replicas.
 func TestAClustersWritesAreAcknowledged(t *testing.T) {
 	t.Parallel()
