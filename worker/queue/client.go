@@ -167,7 +167,7 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 	id, _ := args[0].(string)
 	outcomes, ours := c.delivered.of(id)
 	if !ours {
-		owned := append(slices.Clip(args), c.life.term.Load().id)
+		owned := append(slices.Clip(args), c.life.term.Load().id, c.shard.QueueOf(keys[0]))
 		keys = append(slices.Clip(keys), c.config.Records.Key("id:"+id))
 		cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd { return endScript.Run(ctx, c.UniversalClient, keys, owned...) })
 		if cmd.Val() == int64(0) {

@@ -76,13 +76,15 @@ return redis.status_reply('OK')
 `)
 
 // endScript is doneCmd, which ends a job: one that another worker does not have by now. It
-// answers 0 and ends nothing where the notification still waits by its record: a failover has
-// undone its end.
+// answers 0 and ends nothing where the notification still waits by its record, on this queue or
+// none that is known: a failover has undone its end.
 //
 // KEYS  active, lease, task, asynq's counts of the day and in all, the record
-// ARGV  ID, end of the day's counts, the most that is counted; the worker that has the job
+// ARGV  ID, end of the day's counts, the most that is counted; the worker that has the job, the
+// queue
 var endScript = redis.NewScript(ownedBy("KEYS[3]", "ARGV[4]") + `
-if redis.pcall('HGET', KEYS[6], 'state') == 'waiting' then return 0 end
+local record = redis.pcall('HMGET', KEYS[6], 'state', 'queue')
+if record[1] == 'waiting' and (record[2] or ARGV[5]) == ARGV[5] then return 0 end
 if redis.call('LREM', KEYS[1], 0, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('DEL', KEYS[3]) == 0 then return redis.error_reply('NOT FOUND') end

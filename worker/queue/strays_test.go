@@ -99,17 +99,21 @@ func TestALostPull(t *testing.T) {
 }
 
 // The end of a job whose notification still waits by its record ends nothing: a failover has
-// undone what the record said. The job comes back.
+// undone what the record said. The job comes back, unless the notification waits on another
+// queue: then it is no job of that one.
 func TestAnUndoneEnd(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		n := newNewcomer(t, client)
-		n.enqueue("recorded", "undone")
+		n.enqueue("recorded", "undone", "elsewhere")
 		n.pull()
 		if err := client.HSet(t.Context(), n.client.shard.Key("id:recorded"), "state", "delivered").Err(); err != nil {
 			t.Fatal(err)
 		}
-		for _, id := range []string{"recorded", "undone"} {
+		if err := client.HSet(t.Context(), n.client.shard.Key("id:elsewhere"), "queue", push.Bulk.Queue()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"recorded", "undone", "elsewhere"} {
 			keys := []string{n.key("active"), n.key("lease"), n.key("t:" + id), n.key("day"), n.key("all")}
 			if err := n.client.EvalSha(t.Context(), doneHash, keys, id, time.Now().Unix(), 1<<62).Err(); err != nil {
 				t.Errorf("%s: %v", id, err)
