@@ -30,9 +30,10 @@ var ErrUnacknowledged = errors.New("unacknowledged: NOREPLICAS too few replicas 
 // A transaction of go-redis is not followed, since its client reads nothing behind EXEC:
 // a MULTI within a pipeline is.
 //
-// WAIT counts the replicas that have all that the master had written when the commands before
-// it ended, others' writes included (https://redis.io/docs/latest/commands/wait/): what a
-// script read is acknowledged with what it wrote.
+// WAIT counts the replicas that have what its own connection wrote last; up to Redis 7.0 all
+// that the master had written when the commands before it ended, others' writes included. So a
+// script that only finds what another connection wrote tells, from 7.2 on, nothing of whether
+// replicas have that.
 func Writes(client redis.UniversalClient, replicas int) {
 	if replicas <= 0 {
 		return
