@@ -76,8 +76,11 @@ func NewProducer(client redis.UniversalClient, prefix string, retention time.Dur
 // Acknowledged has an Enqueue on the client succeed once so many replicas have what it wrote,
 // as redis.acknowledged has it for the workers and the API: what was accepted no failover of
 // its master loses then. Call it before the client is used. All other writes of the client wait
-// for the replicas too, but for transactions (TxPipelined).
-func Acknowledged(client redis.UniversalClient, replicas int) { acknowledged.Writes(client, replicas) }
+// for the replicas too, but for transactions (TxPipelined). A client that is neither a
+// *redis.Client nor a *redis.ClusterClient is an error.
+func Acknowledged(client redis.UniversalClient, replicas int) error {
+	return acknowledged.Writes(client, replicas)
+}
 
 // warn is done once in a program, however many producers it makes.
 var warn sync.Once

@@ -91,7 +91,7 @@ func newConn(opts *redis.UniversalOptions, replicas int) *Conn {
 	}
 	c.Client.AddHook(c.heard)
 	c.Client.AddHook(pipeline.Refusals{})
-	acknowledged.Writes(c.Client, replicas) // the last hook, so that the others see its error
+	_ = acknowledged.Writes(c.Client, replicas) // which knows both; the last hook, so that the others see its error
 	return c
 }
 

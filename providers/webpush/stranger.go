@@ -84,6 +84,7 @@ func (s *strangers) enter(ctx context.Context, to *stranger) (leave func(), left
 	}
 	if left = to.left(time.Now()); left > 0 { // it failed meanwhile
 		leave()
+		left = max(left, providers.MinRetryAfter)
 	}
 	return leave, left, nil
 }

@@ -65,7 +65,7 @@ func newClient(c Config) *client {
 	return &client{
 		ending: ending, end: end,
 		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, shard: c.Records.Shard, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
-		idle: newIdle(c.Records.Shard, c.Hands, c.Role), life: newLife(), strays: strays{inHand: make(map[string]int)}, ready: make(map[string][]pulled), stuck: make(map[string]int),
+		idle: newIdle(c.Records.Shard, c.Hands, c.Role), life: newLife(), strays: strays{inHand: make(map[string]inHand)}, ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}
 }
 
@@ -101,9 +101,9 @@ func (c *client) release(ctx context.Context, sha string, keys []string, args []
 	default:
 		cmd = c.cutOff(ctx, keys, args)
 	}
-	id, _ := args[0].(string)
-	c.strays.drop(id)
-	if !outOfHand(cmd) {
+	if id, _ := args[0].(string); outOfHand(cmd) {
+		c.strays.drop(id)
+	} else { // asynq may ask again
 		c.strays.suspect(cmd.Err())
 	}
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -16,8 +17,16 @@ import (
 // two pulls, and puts the strays back on the queue.
 type strays struct {
 	mu     sync.Mutex
-	inHand map[string]int // how often a job is, by ID: from its pull until it ended, or is put back
-	doubt  time.Time      // of the last trouble; zero when the strays since then are put back
+	inHand map[string]inHand // by ID: from its pull until it ended, or is put back
+	pruned time.Time
+	doubt  time.Time // of the last trouble; zero when the strays since then are put back
+}
+
+// inHand is how often a job is in hand, and when it was pulled last. asynq never says of one
+// whose lease was over that it is done: it is forgotten after forgetAfter.
+type inHand struct {
+	n  int
+	at time.Time
 }
 
 // calm is for how long there has been no trouble before strays are looked for: a pull that was
@@ -26,10 +35,15 @@ const calm = time.Second
 
 // hold has the jobs in hand.
 func (s *strays) hold(jobs []pulled) {
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now.Sub(s.pruned) > forgetAfter {
+		s.pruned = now
+		maps.DeleteFunc(s.inHand, func(_ string, h inHand) bool { return now.Sub(h.at) > forgetAfter })
+	}
 	for _, job := range jobs {
-		s.inHand[job.ID]++
+		s.inHand[job.ID] = inHand{s.inHand[job.ID].n + 1, now}
 	}
 }
 
@@ -37,7 +51,9 @@ func (s *strays) hold(jobs []pulled) {
 func (s *strays) drop(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inHand[id]--; s.inHand[id] <= 0 {
+	if h := s.inHand[id]; h.n > 1 {
+		s.inHand[id] = inHand{h.n - 1, h.at}
+	} else {
 		delete(s.inHand, id)
 	}
 }
@@ -46,7 +62,8 @@ func (s *strays) drop(id string) {
 func (s *strays) holds(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.inHand[id] > 0
+	h, held := s.inHand[id]
+	return held && time.Since(h.at) <= forgetAfter
 }
 
 // suspect has strays be looked for, unless there is no error.

@@ -21,8 +21,9 @@ import (
 var ErrUnacknowledged = errors.New("unacknowledged: NOREPLICAS too few replicas have the write")
 
 // Writes has each command of the client but those that only read, and each pipeline that
-// holds another one, followed by WAIT for so many replicas on the same
-// connection. It is for a client that is not used yet; 0 replicas leave it as it is.
+// holds another one, followed by WAIT for so many replicas on the same connection. It is for a
+// client that is not used yet; 0 replicas leave it as it is. A client that is neither a
+// *redis.Client nor a *redis.ClusterClient is an error.
 //
 // A write that they do not have within half of the client's read time-out, or of what is
 // left to the context, has ErrUnacknowledged. What it did stays done on the master.
@@ -30,20 +31,22 @@ var ErrUnacknowledged = errors.New("unacknowledged: NOREPLICAS too few replicas 
 // A transaction of go-redis is not followed, since its client reads nothing behind EXEC:
 // a MULTI within a pipeline is.
 //
-// WAIT counts the replicas that have what its own connection wrote last; up to Redis 7.0 all
-// that the master had written when the commands before it ended, others' writes included. So a
-// script that only finds what another connection wrote tells, from 7.2 on, nothing of whether
-// replicas have that.
-func Writes(client redis.UniversalClient, replicas int) {
+// From Redis 7.2 on WAIT counts the replicas that have what its own connection wrote last; a
+// script that only finds what another connection wrote would tell nothing of whether they have
+// that. So a key is set before it, for a second: NAME:ack, beside the first key of the commands.
+func Writes(client redis.UniversalClient, replicas int) error {
 	if replicas <= 0 {
-		return
+		return nil
 	}
 	switch c := client.(type) {
 	case *redis.Client:
 		c.AddHook(writes{c, replicas})
 	case *redis.ClusterClient:
 		c.OnNewNode(func(node *redis.Client) { node.AddHook(writes{node, replicas}) })
+	default:
+		return fmt.Errorf("acknowledged writes: want a *redis.Client or a *redis.ClusterClient, not a %T", client)
 	}
+	return nil
 }
 
 // writes is the hook of one server's client.
@@ -76,7 +79,7 @@ func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 			return next(ctx, cmds)
 		}
 		wait := redis.NewIntCmd(ctx, "wait", w.replicas, w.patience(ctx).Milliseconds())
-		err := next(ctx, append(slices.Clone(cmds), wait))
+		err := next(ctx, append(append(slices.Clone(cmds), touches(ctx, cmds)...), wait))
 		if err != nil && !answered(err) {
 			return err
 		}
@@ -91,6 +94,50 @@ func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 		}
 		return missed
 	}
+}
+
+// touchFor is for how many milliseconds a key lasts that is set for WAIT's sake.
+const touchFor = 1000
+
+// touches is the command that sets a key beside the first one of the commands, in its slot; none
+// where they have no key. What becomes of it is not looked at: the commands tell of the same.
+func touches(ctx context.Context, cmds []redis.Cmder) []redis.Cmder {
+	for _, cmd := range cmds {
+		key := firstKey(cmd)
+		if key == "" {
+			continue
+		}
+		if open := strings.IndexByte(key, '{'); open >= 0 {
+			if end := strings.IndexByte(key[open:], '}'); end > 1 {
+				key = key[:open+end+1]
+			}
+		}
+		return []redis.Cmder{redis.NewStatusCmd(ctx, "set", key+":ack", "", "px", touchFor)}
+	}
+	return nil
+}
+
+// firstKey is the first key of a command; "" for none.
+func firstKey(cmd redis.Cmder) string {
+	args, at := cmd.Args(), 1
+	switch cmd.Name() {
+	case "eval", "evalsha":
+		if at = 3; len(args) > 2 && fmt.Sprint(args[2]) == "0" {
+			return ""
+		}
+	case "multi", "exec", "time", "asking", "script":
+		return ""
+	}
+	if len(args) <= at {
+		return ""
+	}
+	switch key := args[at].(type) {
+	case string:
+		return key
+	case *string:
+		return *key
+	}
+	return ""
 }
 
 // transaction reports whether go-redis has made a transaction of the commands.

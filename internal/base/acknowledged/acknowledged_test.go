@@ -29,7 +29,9 @@ func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.
 	replica = redistest.Start(t, redistest.Args("--replicaof", host, port))
 	client = redis.NewClient(master.Options())
 	t.Cleanup(func() { _ = client.Close() })
-	acknowledged.Writes(client, 1)
+	if err := acknowledged.Writes(client, 1); err != nil {
+		t.Fatal(err)
+	}
 	for deadline := time.Now().Add(redistest.Patience); ; time.Sleep(10 * time.Millisecond) {
 		n, err := client.Wait(t.Context(), 1, 10*time.Millisecond).Result() // a master learns of a replica's link after it
 		if n == 1 {
@@ -156,7 +158,9 @@ func TestAClustersWritesAreAcknowledged(t *testing.T) {
 	redistest.Replica(t, nodes[0], nodes)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true, MaxRetries: -1})
 	defer client.Close()
-	acknowledged.Writes(client, 1)
+	if err := acknowledged.Writes(client, 1); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 50 {
 		key := strings.Repeat("k", i+1)
 		ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
@@ -180,7 +184,9 @@ func TestAnUnacknowledgedWriteIsMadeOnce(t *testing.T) {
 	redistest.Replica(t, nodes[0], nodes).Pause(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: 200 * time.Millisecond})
 	defer client.Close()
-	acknowledged.Writes(client, 1)
+	if err := acknowledged.Writes(client, 1); err != nil {
+		t.Fatal(err)
+	}
 	if err := client.Incr(t.Context(), "a").Err(); !errors.Is(err, acknowledged.ErrUnacknowledged) {
 		t.Errorf("a write that no replica has: %v", err)
 	}

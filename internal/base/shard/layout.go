@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
@@ -88,8 +89,8 @@ func (l *Layout) settled(ctx context.Context) (int, error) {
 	} else if n > 0 { // what is there is undivided
 		wish = 1
 	}
-	if err := l.client.HSetNX(ctx, Key(l.prefix), "shards", wish).Err(); err != nil {
-		return 0, err
+	if err := l.client.HSetNX(ctx, Key(l.prefix), "shards", wish).Err(); err != nil && !errors.Is(err, acknowledged.ErrUnacknowledged) {
+		return 0, err // the workers write it again
 	}
 	if n, err = l.read(ctx, Key(l.prefix)); err != nil {
 		return 0, err
