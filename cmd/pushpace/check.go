@@ -133,7 +133,7 @@ func (e *effectiveRedis) connect(ctx context.Context, cfg config.Redis, timeline
 	}
 	defer func() { _ = limiter.Close() }()
 	if err := limiter.Try(ctx); err != nil {
-		return fmt.Errorf("redis %s: does not do what the limits need: give its user the rights: %w", cfg.Address, err)
+		return fmt.Errorf("redis %s: does not do what the limits need: %w", cfg.Address, redisconn.Explain(err, cfg))
 	}
 	return nil
 }

@@ -54,6 +54,24 @@ func TestCheckFindsMissingRights(t *testing.T) {
 	}
 }
 
+// check --redis says of acknowledged writes whether it is replicas that lack, or the right to
+// wait for them.
+func TestCheckFindsWhyNothingIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	dir := write(t, "config.yaml", string(pushpace.ConfigYAML))
+	env := []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__USERNAME=lim", "PUSHPACE_REDIS__PASSWORD=secret",
+		"PUSHPACE_REDIS__ACKNOWLEDGED=1", "PUSHPACE_REDIS__TIMEOUT=200ms"}
+	for lacks, want := range map[string]string{"+wait": "has fewer replicas", "-wait": "refuses WAIT"} {
+		if err := server.Client(t).Do(t.Context(), "ACL", "SETUSER", "lim", "reset", "on", ">secret", "~pushpace:*", "+@all", lacks).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := ended(t, setup{dir: dir, env: env}, "check", "--redis"); got.status != exitFailed || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "the rights") {
+			t.Errorf("with %q: %+v", lacks, got)
+		}
+	}
+}
+
 // What bounds all workers is told among the other keys of each provider.
 func TestCheckTellsWhatAllWorkersShare(t *testing.T) {
 	t.Parallel()

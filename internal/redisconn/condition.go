@@ -71,6 +71,6 @@ func (c change) log(log *slog.Logger, cfg config.Redis, now time.Time) {
 		}
 		log.Info(c.name+says, append(args, "was", string(c.before.trouble), "lasted", now.Sub(c.before.since).Round(time.Millisecond))...)
 	default:
-		log.Error(c.name+" "+c.after.trouble.Says()+": "+c.effect, append(args, "trouble", string(c.after.trouble), "error", explain(c.err, cfg))...)
+		log.Error(c.name+" "+c.after.trouble.Says()+": "+c.effect, append(args, "trouble", string(c.after.trouble), "error", Explain(c.err, cfg))...)
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// explain says what an error of Redis, or on the way there, means for whoever
-// runs the program.
-func explain(err error, cfg config.Redis) error {
+// Explain says what an error of Redis, or on the way there, means for whoever
+// runs the program. An error whose meaning is not known, and none, it returns as it is.
+func Explain(err error, cfg config.Redis) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -42,6 +43,12 @@ func meaning(err error, cfg config.Redis) string {
 		return "does not answer: check that the server is well, and whether tls is on or off at both ends"
 	case cfg.Address.Mode == config.Sentinel && redisreply.NoMaster(err):
 		return "no Sentinel knows the master: check address.sentinels and address.master"
+	}
+	if redisreply.Forbidden(err) {
+		if errors.Is(err, acknowledged.ErrUnacknowledged) {
+			return "refuses WAIT, which acknowledged needs: give its user the right, or remove acknowledged"
+		}
+		return "refuses a command: give its user the rights"
 	}
 	switch redisreply.Of(err) {
 	case redisreply.Away:

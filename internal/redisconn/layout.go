@@ -16,7 +16,7 @@ import (
 func (c *Conn) Divide(ctx context.Context, cfg config.Redis) error {
 	shards, err := shard.NewLayout(c.Client, cfg.Prefix, cfg.Shards).Shards(ctx)
 	if err != nil {
-		return fmt.Errorf("redis %s: %w", cfg.Address, explain(err, cfg))
+		return fmt.Errorf("redis %s: %w", cfg.Address, Explain(err, cfg))
 	}
 	if cfg.Shards != 0 && cfg.Shards != len(shards) {
 		return fmt.Errorf("redis.shards is %d, and redis %s is divided into %d: leave redis.shards out, or take an empty Redis or another redis.prefix", cfg.Shards, cfg.Address, len(shards))

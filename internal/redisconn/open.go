@@ -59,7 +59,7 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	}
 	if err != nil {
 		discard(conn.Client)
-		return nil, fmt.Errorf("redis %s: %w", cfg.Address, explain(err, cfg))
+		return nil, fmt.Errorf("redis %s: %w", cfg.Address, Explain(err, cfg))
 	}
 	if cfg.Strict && len(found.losses) > 0 {
 		discard(conn.Client)

@@ -137,7 +137,7 @@ func (w *Watch) found(answers map[string]error, now time.Time) {
 		c.log(w.o.Log, w.cfg, now)
 	}
 	if passing != nil {
-		w.o.Log.Warn(w.o.Name+" did not do what it was told, and is well when looked at", "address", w.cfg.Address.String(), "error", explain(passing, w.cfg))
+		w.o.Log.Warn(w.o.Name+" did not do what it was told, and is well when looked at", "address", w.cfg.Address.String(), "error", Explain(passing, w.cfg))
 	}
 }
 

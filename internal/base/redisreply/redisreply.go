@@ -172,6 +172,11 @@ func OfRedis(err error) bool {
 	return holds(err, "redis: ", "redis eval error: ", "redis command error: ", "asynq: ")
 }
 
+// Forbidden reports whether Redis does not let the user run a command, or does not have it.
+func Forbidden(err error) bool {
+	return holds(err, "NOPERM ", "can't run this command", "ERR unknown command")
+}
+
 // NoMaster reports whether no Sentinel knows the master.
 func NoMaster(err error) bool { return holds(err, "all sentinels") }
 

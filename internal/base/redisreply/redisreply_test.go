@@ -108,3 +108,19 @@ func TestRefusesWrites(t *testing.T) {
 		}
 	}
 }
+
+// What a user may not run, and what a server does not have, are told apart from trouble.
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"NOREPLICAS too few replicas have acknowledged the write: NOPERM this user has no permissions to run the 'wait' command": true,
+		"ERR The user executing the script can't run this command or subcommand script: f_1":                                     true,
+		"ERR unknown command 'WAIT', with args beginning with: '1' '1000'":                                                       true,
+		"NOREPLICAS too few replicas have acknowledged the write: 0 of 1":                                                        false,
+		"ERR no such key, with args beginning with: 'NOPERM '":                                                                   false,
+	} {
+		if got := Forbidden(fmt.Errorf("settle: %w", redisError(text))); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
