@@ -97,8 +97,8 @@ func (l *Redis) Node(ctx context.Context, r Request) string {
 	return master.Options().Addr
 }
 
-// ClockOffset answers how far Redis's clock is ahead of this machine's, as
-// learned on the way, of a Cluster's nodes that of the one which is furthest
+// ClockOffset answers how far Redis's clock is ahead of this machine's, by no more than the
+// last answer shows for sure, of a Cluster's nodes that of the one which is furthest
 // off; 0 before the first admission.
 func (l *Redis) ClockOffset() time.Duration {
 	l.mu.RLock()
@@ -192,6 +192,12 @@ func (c *clock) answered(sent, received, now int64) ahead {
 	return c.recent.and(c.older)
 }
 
+// surelyOff is by how much the server's clock is ahead at least, or behind, in µs: least as of
+// the answer, which was on its way or waited for replicas for so long.
+func surelyOff(least, way int64) int64 {
+	return max(least, min(0, least+way))
+}
+
 // observe takes in that a command sent at that elapsed time was executed at the server's
 // instant now, and returns the elapsed time. One that was later than most counts for eight
 // that were not.
@@ -199,7 +205,7 @@ func (c *clock) observe(sent, now int64) (received int64) {
 	const up, down = 1.0 / 8, 1.0 / 64
 	at := c.now()
 	received = at.Sub(c.start).Microseconds()
-	c.wall.Store(now - at.UnixMicro())
+	c.wall.Store(surelyOff(now-at.UnixMicro(), received-sent))
 	c.seen.Store(now)
 	c.mu.Lock()
 	defer c.mu.Unlock()
