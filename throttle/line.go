@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 )
 
 // A Line is those who wait of a user and what they wait behind, as it was read: what a
@@ -64,7 +66,7 @@ for i = 2, #ARGV do
 end
 return reply`
 
-var lineScript = redis.NewScript(lineSource)
+var lineScript = acknowledged.Reader(redis.NewScript(lineSource))
 
 // Line reads what a Reschedule of the request would work with.
 func (l *Redis) Line(ctx context.Context, r Request) (*Line, error) {

@@ -168,7 +168,7 @@ func whole(ctx context.Context, c *redis.Client, n int) error {
 }
 
 // Replica runs a replica of a Cluster's node until the test ends, and returns
-// once it could take the node's place. The nodes are all of the Cluster's.
+// once it could take the node's place, and both say so. The nodes are all of the Cluster's.
 func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server {
 	t.Helper()
 	s := start(t, &Server{dir: t.TempDir(), bus: true}, append([]Option{Args("--cluster-enabled", "yes")}, opts...)...)
@@ -194,6 +194,16 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 			info, err := c.Info(ctx, "replication").Result()
 			if err == nil && !strings.Contains(info, "master_link_status:up\r\n") {
 				err = fmt.Errorf("it has no link to its master")
+			}
+			return err
+		})
+	}
+	if err == nil {
+		master := of.Client(t)
+		err = poll(ctx, func() error {
+			info, err := master.Info(ctx, "replication").Result()
+			if err == nil && !strings.Contains(info, fmt.Sprintf("port=%d,state=online", s.port)) {
+				err = fmt.Errorf("its master does not count on it")
 			}
 			return err
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -61,7 +62,7 @@ var (
 //go:embed overrides.lua
 var overridesSource string
 
-var overridesScript = redis.NewScript(overridesSource)
+var overridesScript = acknowledged.Reader(redis.NewScript(overridesSource), "changes")
 
 // commandTimeout bounds each command of the overrides.
 const commandTimeout = 2 * time.Second

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/worker/route"
@@ -104,7 +105,7 @@ func snapshotKeys(prefix, id string) (alive, serving, own string) {
 // ARGV  snapshot, its life (ms), ID, for how long an ID is kept (s), 1 where it serves
 //
 // It returns the IDs of those that serve the queue.
-var leaveScript = redis.NewScript(`
+var leaveScript = acknowledged.Reader(redis.NewScript(`
 local now = tonumber(redis.call('TIME')[1])
 local lately = now - math.ceil(ARGV[2] / 1000)
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
@@ -115,7 +116,7 @@ if ARGV[5] == '1' then redis.call('ZADD', KEYS[3], now, ARGV[3]) else redis.call
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', lately - 1)
 redis.call('EXPIRE', KEYS[3], ARGV[4])
 return redis.call('ZRANGEBYSCORE', KEYS[3], lately, '+inf')
-`)
+`))
 
 // ReadSnapshots returns what the workers that are alive have left under the
 // prefix, "pushpace" when it is empty: by ID, of 1,000 workers at most. One that

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/push"
@@ -100,7 +101,7 @@ end
 // none.
 //
 // KEYS  holding, held: as all such keys begin, which are of the same slot
-var heldScript = redis.NewScript(countHeld + `
+var heldScript = acknowledged.Reader(redis.NewScript(countHeld + `
 local all, names = {}, redis.pcall('SMEMBERS', KEYS[1])
 for _, name in ipairs(names.err and {} or names) do
   if redis.call('EXISTS', KEYS[2] .. name) == 1 then
@@ -110,7 +111,7 @@ for _, name in ipairs(names.err and {} or names) do
   end
 end
 return all
-`)
+`))
 
 // Held returns what holds jobs of the shard, by name, and how many.
 func (j *Jobs) Held(ctx context.Context) (map[string]Held, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -38,7 +39,7 @@ func NewStore(client redis.UniversalClient, prefix string) *Store {
 //go:embed store.lua
 var source string
 
-var script = redis.NewScript(source)
+var script = acknowledged.Reader(redis.NewScript(source), "read", "watch")
 
 // run runs an operation.
 func (s *Store) run(ctx context.Context, op string, args ...any) *redis.Cmd {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/shard"
@@ -43,14 +44,14 @@ type Place struct {
 //
 // KEYS  task, scheduled, retry, lease
 // ARGV  ID
-var findScript = redis.NewScript(`
+var findScript = acknowledged.Reader(redis.NewScript(`
 local job = redis.call('HMGET', KEYS[1], 'state', 'msg')
 if not job[1] then return {} end
 local sets, at = {scheduled = KEYS[2], retry = KEYS[3], active = KEYS[4]}, false
 if sets[job[1]] then at = redis.call('ZSCORE', sets[job[1]], ARGV[1]) end
 local over = job[1] == 'active' and tonumber(at or 0) < tonumber(redis.call('TIME')[1])
 return {job[1], job[2] or '', at or '0', over and '1' or ''}
-`)
+`))
 
 // Find returns where a job is; nil when it is on no queue.
 func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) {

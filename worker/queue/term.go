@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/push"
@@ -244,7 +245,7 @@ func (c *client) bury(ctx context.Context, dead []string) {
 // KEYS  lease
 // ARGV  where to begin, how many, prefix of the tasks' keys, how long a message may be,
 // the dead
-var orphansScript = redis.NewScript(readMessage + `
+var orphansScript = acknowledged.Reader(redis.NewScript(readMessage + `
 local page = redis.call('ZSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
 local dead, answer = {}, {page[1]}
 for i = 5, #ARGV do dead[ARGV[i]] = true end
@@ -261,7 +262,7 @@ for i = 1, #page[2], 2 do
   end
 end
 return answer
-`)
+`))
 
 // orphans returns what dead workers have in hand, those that were accepted last first.
 func (c *client) orphans(ctx context.Context, queue string, dead []string) (all []orphan, err error) {

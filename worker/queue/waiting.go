@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
@@ -177,14 +178,14 @@ func found(ids []string) []Waiting {
 //
 // KEYS  the tasks
 // ARGV  how long a message may be
-var messagesScript = redis.NewScript(readMessage + `
+var messagesScript = acknowledged.Reader(redis.NewScript(readMessage + `
 local messages = {}
 for i, key in ipairs(KEYS) do
   local message = read(key, tonumber(ARGV[1]))
   messages[i] = type(message) == 'number' and '' or message
 end
 return messages
-`)
+`))
 
 // readAtOnce is how many jobs a command looks into: others are not to wait long for it.
 const readAtOnce = 500

@@ -75,7 +75,7 @@ func (w writes) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // keep it: a slot that has moved is looked for elsewhere.
 func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if transaction(cmds) || !slices.ContainsFunc(cmds, writing) {
+		if transaction(cmds) || Reads(cmds) {
 			return next(ctx, cmds)
 		}
 		wait := redis.NewIntCmd(ctx, "wait", w.replicas, w.patience(ctx).Milliseconds())
@@ -177,8 +177,41 @@ func answered(err error) bool {
 	return errors.As(err, &reply)
 }
 
+// Reads reports whether none of the commands writes what is to last.
+func Reads(cmds []redis.Cmder) bool { return !slices.ContainsFunc(cmds, writing) }
+
 // writing reports whether the command may write what is to last. One that is not known may.
-func writing(cmd redis.Cmder) bool { return !passing[cmd.Name()] }
+func writing(cmd redis.Cmder) bool {
+	if cmd.Name() != "evalsha" {
+		return !passing[cmd.Name()]
+	}
+	args := cmd.Args()
+	if len(args) < 3 {
+		return true
+	}
+	sha, _ := args[1].(string)
+	ops, reads := readers[sha]
+	if !reads || len(ops) == 0 {
+		return !reads
+	}
+	keys, _ := args[2].(int)
+	if len(args) <= 3+keys {
+		return true
+	}
+	op, _ := args[3+keys].(string)
+	return !slices.Contains(ops, op)
+}
+
+// readers are the scripts that only read, by their hashes, with the first arguments by which
+// they do; none for any.
+var readers = map[string][]string{}
+
+// Reader has replicas not be waited for after a script that only reads, or does so by those
+// first arguments, or writes what need not last. It is called while the program begins.
+func Reader(script *redis.Script, ops ...string) *redis.Script {
+	readers[script.Hash()] = ops
+	return script
+}
 
 // passing are the commands that only read, ask about the server, publish, are about a
 // transaction of their connection, or block: what XREADGROUP hands out is handed out again

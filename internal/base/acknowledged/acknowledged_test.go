@@ -151,6 +151,52 @@ func TestWhatIsWatched(t *testing.T) {
 	}
 }
 
+var (
+	look   = acknowledged.Reader(redis.NewScript(`return redis.call('EXISTS', KEYS[1])`))
+	either = acknowledged.Reader(redis.NewScript(`return ARGV[1] == 'look' and 1 or redis.call('INCR', KEYS[1])`), "look")
+)
+
+// After what only reads no replica is waited for: of a script, where it says so.
+func TestWhatOnlyReads(t *testing.T) {
+	client, master, replica := replicated(t)
+	ctx := t.Context()
+	for _, script := range []*redis.Script{look, either} {
+		if err := script.Load(ctx, master.Client(t)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replica.Pause(t)
+	short := func() context.Context {
+		ctx, cancel := context.WithTimeout(ctx, 400*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	if err := look.Run(ctx, client, []string{"a"}).Err(); err != nil {
+		t.Errorf("a script that reads: %v", err)
+	}
+	if err := either.Run(ctx, client, []string{"a"}, "look").Err(); err != nil {
+		t.Errorf("one that reads by its argument: %v", err)
+	}
+	if err := either.Run(short(), client, []string{"a"}, "count").Err(); !errors.Is(err, acknowledged.ErrUnacknowledged) {
+		t.Errorf("the same one when it writes: %v", err)
+	}
+}
+
+// A script that writes nothing tells of what others wrote: the master writes something itself,
+// since from 7.2 on it waits for what the connection wrote alone.
+func TestWhatAScriptFindsIsAcknowledged(t *testing.T) {
+	client, master, _ := replicated(t)
+	ctx := t.Context()
+	for key, beside := range map[string]string{"p:{tag}:a": "p:{tag}:ack", "plain": "plain:ack", "{}": "{}:ack"} {
+		if err := redis.NewScript(`return 1`).Run(ctx, client, []string{key}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := master.Client(t).PTTL(ctx, beside).Result(); err != nil || left <= 0 || left > time.Second {
+			t.Errorf("%s lasts %v: %v", beside, left, err)
+		}
+	}
+}
+
 // On a Cluster each master waits for its own replicas.
 func TestAClustersWritesAreAcknowledged(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
@@ -87,14 +88,14 @@ func (j *queuedJob) active() bool { return j.state == "active" }
 //
 // KEYS  the task
 // ARGV  how long a message may be
-var lookScript = redis.NewScript(`
+var lookScript = acknowledged.Reader(redis.NewScript(`
 local length = redis.pcall('HSTRLEN', KEYS[1], 'msg')
 if type(length) == 'table' then return {'', ''} end
 local state = redis.call('HGET', KEYS[1], 'state')
 if not state then return {} end
 if length > tonumber(ARGV[1]) then return {state, ''} end
 return {state, redis.call('HGET', KEYS[1], 'msg') or ''}
-`)
+`))
 
 // JobState answers where asynq has the notification's job: pending, active, scheduled or
 // retry; empty when it has none.

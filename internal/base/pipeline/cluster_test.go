@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
@@ -250,6 +251,32 @@ func TestAHungMasterIsKnown(t *testing.T) {
 	for deadline := time.Now().Add(redistest.Patience); run(0) != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a master that answers again is not asked")
+		}
+	}
+}
+
+var exists = acknowledged.Reader(redis.NewScript(`return redis.call('EXISTS', KEYS[1])`))
+
+// While no replica acknowledges a master's writes, and they are refused at once, scripts that
+// only read go on.
+func TestReadsNeedNoReplica(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
+	base := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})
+	defer base.Close()
+	if err := acknowledged.Writes(base, 1); err != nil {
+		t.Fatal(err)
+	}
+	shared, stop := pipeline.Share(base, pipeline.Options{Timeout: 400 * time.Millisecond})
+	defer stop()
+	ctx, key := t.Context(), []string{"{a}:k"}
+	_ = exists.Run(ctx, shared, key).Err() // loads it
+	for range 3 {
+		if err := incr.Run(ctx, shared, key, 1).Err(); !errors.Is(err, acknowledged.ErrUnacknowledged) {
+			t.Errorf("a write: %v", err)
+		}
+		if err := exists.Run(ctx, shared, key).Err(); err != nil {
+			t.Errorf("a read: %v", err)
 		}
 	}
 }

@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
 )
 
 // Options configure a Pipeline. The zero value is ready for use.
@@ -134,11 +136,14 @@ func (p *Pipeline) Do(g *Group) error {
 		return p.do(g)
 	}
 	tries, err := p.gate.enter()
-	if err != nil {
+	switch {
+	case err == nil:
+		err = p.do(g)
+		p.gate.leave(tries, err)
 		return err
+	case errors.Is(err, acknowledged.ErrUnacknowledged) && g.Prepare == nil && acknowledged.Reads(g.Commands):
+		return p.do(g) // which no replica is needed for
 	}
-	err = p.do(g)
-	p.gate.leave(tries, err)
 	return err
 }
 
