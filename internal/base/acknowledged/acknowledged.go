@@ -84,15 +84,16 @@ func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 			return err
 		}
 		missed := w.missed(wait)
-		if missed == nil {
-			return err
-		}
+		first := missed
 		for _, cmd := range cmds {
-			if own := cmd.Err(); own == nil || errors.Is(own, redis.Nil) {
+			switch own := cmd.Err(); {
+			case missed != nil && (own == nil || errors.Is(own, redis.Nil)):
 				cmd.SetErr(missed)
+			case first == nil:
+				first = own
 			}
 		}
-		return missed
+		return first
 	}
 }
 

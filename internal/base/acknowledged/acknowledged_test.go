@@ -197,6 +197,31 @@ func TestWhatAScriptFindsIsAcknowledged(t *testing.T) {
 	}
 }
 
+// A write counts whose replica has it, whether or not the key beside could be set.
+func TestTheKeyBesideIsRefused(t *testing.T) {
+	_, master, _ := replicated(t)
+	ctx := t.Context()
+	if err := master.Client(t).Do(ctx, "ACL", "SETUSER", "narrow", "on", ">secret", "~a", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := master.Options()
+	o.Username, o.Password = "narrow", "secret"
+	client := redis.NewClient(o)
+	defer client.Close()
+	if err := acknowledged.Writes(client, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Set(ctx, "a", 1, 0).Err(); err != nil {
+		t.Errorf("alone: %v", err)
+	}
+	pipe := client.Pipeline()
+	pipe.Incr(ctx, "a")
+	pipe.Incr(ctx, "a")
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Errorf("in a pipeline: %v", err)
+	}
+}
+
 // On a Cluster each master waits for its own replicas.
 func TestAClustersWritesAreAcknowledged(t *testing.T) {
 	t.Parallel()
