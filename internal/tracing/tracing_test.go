@@ -154,6 +154,11 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	googleSender, err := fcm.New(t.Context(), googleConfig)
 	must(t, err)
 	defer googleSender.Close()
+	for i, sender := range []providers.Sender{appleSender, googleSender} { // so that a connection is there in time
+		if o := sender.Send(t.Context(), n, n.Targets[i]); o.Kind != providers.Delivered {
+			t.Fatalf("before the worker begins: %+v", o)
+		}
+	}
 	limiter, err := throttle.New(client, throttle.Options{})
 	must(t, err)
 	defer limiter.Close()
