@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
@@ -85,7 +86,7 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 		return found, err
 	}
 	text, err := node.Info(ctx).Result()
-	if refused(err) {
+	if redisreply.Answered(err) {
 		found.losses = []string{"its version, eviction and persistence are unknown: the user may not call INFO"}
 		return found, nil
 	}
@@ -99,7 +100,7 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 	// Managed services often refuse CONFIG. INFO has all but whether snapshots
 	// are taken, and what of a Cluster stops with one of its nodes.
 	settings, err := node.ConfigGet(ctx, "save").Result()
-	if err != nil && !refused(err) {
+	if err != nil && !redisreply.Answered(err) {
 		return found, err
 	}
 	save, known := settings["save"]
@@ -109,7 +110,7 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 		return found, nil
 	}
 	settings, err = node.ConfigGet(ctx, "cluster-*").Result() // one pattern, as before Redis 7
-	if err != nil && !refused(err) {
+	if err != nil && !redisreply.Answered(err) {
 		return found, err
 	}
 	found.outages = standing(info, settings, cfg.Acknowledged)
@@ -138,12 +139,6 @@ func standing(info, settings map[string]string, asked int) (outages []string) {
 		outages = append(outages, "has no replica, so that what lies there waits until it is back, and is lost with its disk: give it one")
 	}
 	return append(outages, following(info, asked)...)
-}
-
-// refused reports whether Redis answered with an error of its own.
-func refused(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
 }
 
 // unfit says why a Redis that has these fields of INFO cannot serve.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
 // A Node is how one server of a Redis is right now.
@@ -85,7 +87,7 @@ func look(ctx context.Context, c *redis.Client) Node {
 	n.AheadBy = clock.Sub(asked.Add(time.Since(asked) / 2))
 	text, err := c.Info(ctx).Result()
 	if err != nil {
-		if !refused(err) {
+		if !redisreply.Answered(err) {
 			n.Error = err.Error()
 		}
 		return n // what it is is unknown where the user may not ask

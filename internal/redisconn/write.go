@@ -81,7 +81,7 @@ func troubleFound(err error) redisreply.Trouble {
 	if trouble := redisreply.Of(err); trouble != redisreply.None {
 		return trouble
 	}
-	if err != nil && !refused(err) {
+	if err != nil && !redisreply.Answered(err) {
 		return redisreply.Away
 	}
 	return redisreply.None

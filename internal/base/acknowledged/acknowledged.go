@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
 // ErrUnacknowledged means that a write was made, or may have been, and that fewer replicas
@@ -80,7 +82,7 @@ func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 		}
 		wait := redis.NewIntCmd(ctx, "wait", w.replicas, w.patience(ctx).Milliseconds())
 		err := next(ctx, append(append(slices.Clone(cmds), touches(ctx, cmds)...), wait))
-		if err != nil && !answered(err) {
+		if err != nil && !redisreply.Answered(err) {
 			return err
 		}
 		missed := w.missed(wait)
@@ -108,9 +110,9 @@ func touches(ctx context.Context, cmds []redis.Cmder) []redis.Cmder {
 		if key == "" {
 			continue
 		}
-		if open := strings.IndexByte(key, '{'); open >= 0 {
-			if end := strings.IndexByte(key[open:], '}'); end > 1 {
-				key = key[:open+end+1]
+		if name, rest, ok := strings.Cut(key, "{"); ok {
+			if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+				key = name + "{" + tag + "}"
 			}
 		}
 		return []redis.Cmder{redis.NewStatusCmd(ctx, "set", key+":ack", "", "px", touchFor)}
@@ -170,12 +172,6 @@ func (w writes) missed(wait *redis.IntCmd) error {
 		return fmt.Errorf("%w: %d of %d", ErrUnacknowledged, n, w.replicas)
 	}
 	return nil
-}
-
-// answered reports whether the error is Redis's answer to a command.
-func answered(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
 }
 
 // Reads reports whether none of the commands writes what is to last.

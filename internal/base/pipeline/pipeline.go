@@ -27,6 +27,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
 // Options configure a Pipeline. The zero value is ready for use.
@@ -225,23 +226,17 @@ func (p *Pipeline) send(batch []*Group, cmds *[]redis.Cmder) error {
 	_ = pipe.BatchProcess(ctx, *cmds...) // which copies them
 	defer clear(*cmds)
 	_, err := Exec(ctx, pipe)
-	if err == nil || answered(err) {
+	if err == nil || redisreply.Answered(err) {
 		return nil // a reply, of whichever command or to the connection
 	}
 	for _, g := range batch {
 		for _, cmd := range g.Commands {
-			if cause := cmd.Err(); cause != nil && !answered(cause) {
+			if cause := cmd.Err(); cause != nil && !redisreply.Answered(cause) {
 				g.err = cause
 			}
 		}
 	}
 	return err
-}
-
-// answered reports whether the error is Redis's answer to a command.
-func answered(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
 }
 
 // refuse fails the groups that wait now.

@@ -130,6 +130,12 @@ func RefusesWrites(err error) bool {
 	return !redis.HasErrorPrefix(reply, "WRONGTYPE") && !redis.HasErrorPrefix(reply, "NOSCRIPT")
 }
 
+// Answered reports whether the error is Redis's answer to a command.
+func Answered(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
 // Moving reports whether the error is a Cluster's reply that a command was not run because
 // its keys' slot is on its way from one master to another, or has gone there.
 func Moving(err error) bool {
