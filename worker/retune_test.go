@@ -358,22 +358,26 @@ func TestStartWithoutOverrides(t *testing.T) {
 	r.settled(1)
 }
 
-// told is a limiter that says when it has answered requests.
+// told is a limiter that says whom it has granted, before it answers.
 type told struct {
 	throttle.Planner
-	after func(throttle.Decision)
+	granted func(id string)
 }
 
 func (l *told) Acquire(ctx context.Context, r throttle.Request) (throttle.Decision, error) {
 	decision, err := l.Planner.Acquire(ctx, r)
-	l.after(decision)
+	if decision.Status == throttle.Granted {
+		l.granted(r.ID)
+	}
 	return decision, err
 }
 
 func (l *told) AcquireAll(ctx context.Context, all []throttle.Request) ([]throttle.Decision, error) {
 	decisions, err := l.Planner.AcquireAll(ctx, all)
-	for _, d := range decisions {
-		l.after(d)
+	for i, d := range decisions {
+		if d.Status == throttle.Granted {
+			l.granted(all[i].ID)
+		}
 	}
 	return decisions, err
 }
@@ -385,16 +389,16 @@ func TestLimitsThatChangeAndChangeBack(t *testing.T) {
 		mild, strict := throttle.Policy{MinGap: 100 * time.Millisecond}, throttle.Policy{MinGap: 2 * time.Second}
 		policies := limits.New(strict, nil)
 		r := newRig(t, client, policies)
-		var granted atomic.Int64
-		r.options.Limiter = &told{r.limiter, func(d throttle.Decision) {
-			if d.Status != throttle.Granted {
+		granted := map[string]bool{} // one user's are asked about in turn
+		r.options.Limiter = &told{r.limiter, func(id string) {
+			if granted[id] {
 				return
 			}
-			switch granted.Add(1) {
-			case 1:
+			granted[id] = true
+			if len(granted) == 1 {
 				time.Sleep(50 * time.Millisecond) // the other one waits to ask meanwhile
 				policies.SetBase(mild, nil)
-			case 3: // for the one it is the second time, as it has come late
+			} else {
 				policies.SetBase(strict, nil)
 			}
 		}}
