@@ -6,28 +6,36 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 )
 
 // Check reaches for each host that Config.Hosts names without a star, or for the endpoint,
-// and sends no message. It says how far it gets with all of them: what it passed each of
-// them passed, and where it failed one did, which the error names.
-func (s *Sender) Check(ctx context.Context) providers.Reached {
+// all at once, and sends no message. What it passed each of them passed, and where it failed
+// the first of those failed that the error names.
+func (s *Sender) Check(ctx context.Context) (all providers.Reached) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	all := providers.Reached{}
-	for i, host := range s.reachable() {
-		transport := s.transport.Clone() // the steps are those of a new connection
-		r := reach(ctx, transport, host)
+	hosts := s.reachable()
+	reached := make([]providers.Reached, len(hosts))
+	var under sync.WaitGroup
+	for i, host := range hosts {
+		under.Go(func() { reached[i] = reach(ctx, s.transport.Clone(), host) }) // the steps are those of a new connection
+	}
+	under.Wait()
+	for i, r := range reached {
 		if i == 0 {
 			all.Passed = r.Passed
 		}
 		all.Passed = slices.DeleteFunc(all.Passed, func(step string) bool { return !slices.Contains(r.Passed, step) })
-		if !r.OK() {
-			all.Failed, all.Err = r.Failed, fmt.Errorf("%s: %w", host, r.Err)
-			break
+		switch {
+		case r.OK():
+		case all.OK():
+			all.Failed, all.Err = r.Failed, fmt.Errorf("%s: %w", hosts[i], r.Err)
+		default:
+			all.Err = fmt.Errorf("%w; %s: %w", all.Err, hosts[i], r.Err)
 		}
 	}
 	return all

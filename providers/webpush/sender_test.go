@@ -355,6 +355,12 @@ func TestCheckAndFingerprint(t *testing.T) {
 	if r := nobody.Check(t.Context()); r.Failed != providers.StepConnect || r.Err == nil {
 		t.Errorf("%+v", r)
 	}
+	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts, cfg.Timeout = "", "", []string{"one.invalid", "*.push.apple.com", "other.invalid"}, 5*time.Second
+	strangers := newSender(t, cfg)
+	defer func() { _ = strangers.Close() }()
+	if r := strangers.Check(t.Context()); r.OK() || !strings.Contains(r.Err.Error(), "one.invalid: ") || !strings.Contains(r.Err.Error(), "; other.invalid: ") {
+		t.Errorf("%+v", r)
+	}
 }
 
 func TestFilesThatAreRefused(t *testing.T) {
