@@ -62,6 +62,9 @@ func meaning(err error, cfg config.Redis) string {
 	case redisreply.ReadOnly:
 		return "is a read-only replica: write the master as address, or the Sentinels"
 	case redisreply.NoReplicas:
+		if errors.Is(err, acknowledged.ErrUnacknowledged) {
+			return "has the write, and too few replicas do: bring them back, or lower acknowledged, and do it again"
+		}
 		return "has fewer replicas than it wants to write: bring them back, or lower its min-replicas-to-write, or acknowledged"
 	case redisreply.NotSaved:
 		return "cannot save to its disk, and takes nothing: look into its log"
