@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -389,8 +390,11 @@ func TestLimitsThatChangeAndChangeBack(t *testing.T) {
 		mild, strict := throttle.Policy{MinGap: 100 * time.Millisecond}, throttle.Policy{MinGap: 2 * time.Second}
 		policies := limits.New(strict, nil)
 		r := newRig(t, client, policies)
-		granted := map[string]bool{} // one user's are asked about in turn
+		var mu sync.Mutex // one user's are asked about in turn, but on a machine that stands still
+		granted := map[string]bool{}
 		r.options.Limiter = &told{r.limiter, func(id string) {
+			mu.Lock()
+			defer mu.Unlock()
 			if granted[id] {
 				return
 			}

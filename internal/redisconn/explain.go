@@ -63,7 +63,7 @@ func meaning(err error, cfg config.Redis) string {
 		return "is a read-only replica: write the master as address, or the Sentinels"
 	case redisreply.NoReplicas:
 		if errors.Is(err, acknowledged.ErrUnacknowledged) {
-			return "has the write, and too few replicas do: bring them back, or lower acknowledged, and do it again"
+			return "may have the write, and too few replicas have it: bring them back, or lower acknowledged, and do it again"
 		}
 		return "has fewer replicas than it wants to write: bring them back, or lower its min-replicas-to-write, or acknowledged"
 	case redisreply.NotSaved:

@@ -13,18 +13,18 @@ import (
 )
 
 // Check reaches for each host that Config.Hosts names without a star, or for the endpoint,
-// all at once, and sends no message. What it passed each of them passed, and where it failed
-// the first of those failed that the error names.
+// all at once, and sends no message. Passed are the steps that all hosts passed, Failed is
+// the step of the first host that failed, and Err names each that did.
 func (s *Sender) Check(ctx context.Context) (all providers.Reached) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	hosts := s.reachable()
 	reached := make([]providers.Reached, len(hosts))
-	var under sync.WaitGroup
+	var reaching sync.WaitGroup
 	for i, host := range hosts {
-		under.Go(func() { reached[i] = reach(ctx, s.transport.Clone(), host) }) // the steps are those of a new connection
+		reaching.Go(func() { reached[i] = reach(ctx, s.transport.Clone(), host) }) // the steps are those of a new connection
 	}
-	under.Wait()
+	reaching.Wait()
 	for i, r := range reached {
 		if i == 0 {
 			all.Passed = r.Passed
