@@ -9,6 +9,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // TestADeniedClaimLeavesNoHole has those who are booked while another process's
@@ -27,7 +29,7 @@ func TestADeniedClaimLeavesNoHole(t *testing.T) {
 	}
 	// slots are those of 15 who come at once, the fifth behind a claim or not
 	slots := func(prefix string, claims bool) ([]Booking, []Booking) {
-		l := NewRedis(client, Options{Prefix: prefix, Now: clock.now})
+		l := NewRedis(client, Options{Prefix: prefix, Now: clock.now, Timeout: redistest.Patience})
 		t.Cleanup(func() { _ = l.Close() })
 		var moved []Booking
 		visit := func(id string, claim denial) {

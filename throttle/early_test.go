@@ -69,7 +69,7 @@ func TestAnEarlyStampIsMoved(t *testing.T) {
 			server, clock := redistest.Miniredis(t), newFakeClock()
 			server.SetTime(clock.now())
 			client, other := redistest.Connect(t, &redis.Options{Addr: server.Addr()}), redistest.Connect(t, &redis.Options{Addr: server.Addr()})
-			l := NewRedis(client, Options{Now: clock.now})
+			l := NewRedis(client, Options{Now: clock.now, Timeout: redistest.Patience})
 			t.Cleanup(func() { _ = l.Close() })
 			r := Request{User: "known", ID: "n", Scopes: []Scope{{General, Policy{MinGap: time.Minute}}}}
 			if _, err := l.Acquire(t.Context(), r); err != nil { // from now on the clock is known

@@ -20,7 +20,7 @@ func TestALongLineTakesTimeByItsLength(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()
-	l := NewRedis(client, Options{})
+	l := NewRedis(client, Options{Timeout: redistest.Patience})
 	t.Cleanup(func() { _ = l.Close() })
 	general := Scope{General, Policy{MinGap: time.Second, Rates: []Rate{{10, 15 * time.Second}, {100, 160 * time.Second}}}}
 	category := Scope{"news", Policy{Rates: []Rate{{1, 3 * time.Second}}}}
@@ -77,7 +77,7 @@ func commands(t *testing.T, client *redis.Client) int {
 func TestALineWithAForeignSlot(t *testing.T) {
 	t.Parallel()
 	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
-	l := NewRedis(client, Options{Prefix: prefix})
+	l := NewRedis(client, Options{Prefix: prefix, Timeout: redistest.Patience})
 	t.Cleanup(func() { _ = l.Close() })
 	r := Request{User: "u", Horizon: 24 * time.Hour, Scopes: []Scope{{General, Policy{MinGap: time.Hour}}}}
 	for _, id := range []string{"goes", "waits"} {
@@ -103,7 +103,7 @@ func TestWhatACallCosts(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	ctx := t.Context()
-	l := NewRedis(client, Options{})
+	l := NewRedis(client, Options{Timeout: redistest.Patience})
 	t.Cleanup(func() { _ = l.Close() })
 	general, day := Scope{General, Policy{MinGap: time.Second, Rates: []Rate{{5, time.Minute}}}}, 24*time.Hour
 	request := func(user, id, category string) *Request {

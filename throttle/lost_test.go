@@ -99,7 +99,7 @@ func TestADeniedClaimFarFromAllSlots(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	ctx := t.Context()
-	l := NewRedis(client, Options{})
+	l := NewRedis(client, Options{Timeout: redistest.Patience})
 	t.Cleanup(func() { _ = l.Close() })
 	general := Scope{General, Policy{MinGap: time.Second}}
 	daily := Scope{"a", Policy{Rates: []Rate{{1, 24 * time.Hour}}}}
