@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,6 +129,22 @@ func (h *handing) acceptedSince(since time.Time) (n int) {
 	return n
 }
 
+// supervise starts a worker, and starts it again where it ends: nobody says how many shards
+// there are while most of the masters are away.
+func (r *clusterRig) supervise(t *testing.T) *program {
+	t.Helper()
+	p := start(t, r.setup, "serve")
+	p.until(t, "serving", func() bool {
+		select {
+		case <-p.done:
+			p = start(t, r.setup, "serve")
+		default:
+		}
+		return strings.Contains(p.stderr.String(), "serving")
+	})
+	return p
+}
+
 // Whatever process is killed, at whatever time, worker, master or replica: with acknowledged
 // writes nothing that was accepted is lost, and no limit is exceeded. PUSHPACE_SOAK says for
 // how long, and PUSHPACE_SOAK_SEED repeats the order.
@@ -162,7 +179,7 @@ func TestAClusterSurvivesKills(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-r.workers[at].done
-			r.workers[at] = r.serve(t)
+			r.workers[at] = r.supervise(t)
 			kills[0]++
 		} else {
 			server := servers[random.IntN(len(servers))]
