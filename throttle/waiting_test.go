@@ -27,7 +27,7 @@ func ok(t *testing.T, err error) {
 func TestWaiting(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		prefix += "[a*]"
-		l := throttle.NewRedis(client, throttle.Options{Prefix: prefix})
+		l := throttle.NewRedis(client, throttle.Options{Prefix: prefix, Timeout: redistest.Patience})
 		t.Cleanup(func() { l.Close() })
 		hour := rate(1, time.Hour)
 		acquire := func(app, user, id, category string) {

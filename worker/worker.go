@@ -84,9 +84,8 @@ type Options struct {
 	RetryTime time.Duration
 	// MaxWait is the longest time left that is waited for in the process, by
 	// MaxWaiting notifications at most; what has longer to wait goes back to the
-	// queue, whose times are whole seconds and which is looked at every half a
-	// second, so that with less than 2.1 s it would come back too late. 0 means
-	// 2.2 s and 4096.
+	// queue, whose times are whole seconds and which is looked at every second, so
+	// that with less than 2.1 s it would come back too late. 0 means 2.2 s and 4096.
 	MaxWait    time.Duration
 	MaxWaiting int
 	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
