@@ -253,7 +253,7 @@ func TestAnUnacknowledgedWriteIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 1)
 	redistest.Replica(t, nodes[0], nodes).Pause(t)
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: 200 * time.Millisecond})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: 3 * time.Second})
 	defer client.Close()
 	if err := acknowledged.Writes(client, 1); err != nil {
 		t.Fatal(err)
