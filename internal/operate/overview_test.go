@@ -109,6 +109,9 @@ func TestReadOverview(t *testing.T) {
 		}
 		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
 		o, err := s.readOverview(t.Context())
+		for tries := 0; err == nil && len(o.Unread) > 0 && tries < 20; tries++ { // a slow machine may read parts too late
+			o, err = s.readOverview(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
