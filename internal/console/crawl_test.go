@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 )
@@ -139,6 +140,7 @@ func (c *crawl) answer(request func() *http.Request) {
 	browser := *c.rig // whose cookie stays
 	answer := browser.send(req)
 	for tries := 0; answer.StatusCode == http.StatusServiceUnavailable && tries < 20; tries++ {
+		time.Sleep(250 * time.Millisecond) // what has not answered is left alone for a while
 		req, told = request(), c.lines()
 		answer = browser.send(req)
 	}
