@@ -129,14 +129,17 @@ func (h *handing) acceptedSince(since time.Time) (n int) {
 	return n
 }
 
-// supervise starts a worker, and starts it again where it ends: nobody says how many shards
-// there are while most of the masters are away.
+// supervise starts a worker, and starts it again where it ends: it does while most of the
+// masters are away, since no node tells it then how many shards there are.
 func (r *clusterRig) supervise(t *testing.T) *program {
 	t.Helper()
 	p := start(t, r.setup, "serve")
 	p.until(t, "serving", func() bool {
 		select {
 		case <-p.done:
+			if strings.Contains(p.stderr.String(), "panic") {
+				t.Fatal(&p.stderr)
+			}
 			p = start(t, r.setup, "serve")
 		default:
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -65,17 +64,7 @@ func TestCountsAgree(t *testing.T) {
 		o := New(Options{Control: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)}).As(root, "")
 		want := map[control.Cause]int64{control.ForProvider: 315, control.ForWorker: 27, control.ForPause: 11, control.ForSchedule: 3}
 
-		var seen *Overview
-		complete := eventually.Within(eventually.Patience, func() bool { // on a slow machine parts of it come too late
-			var err error
-			if seen, err = o.Overview(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return len(seen.Unread) == 0
-		})
-		if !complete {
-			t.Fatalf("%+v are not read", seen.Unread)
-		}
+		seen := complete(t, o.Overview)
 		got := map[control.Cause]int64{}
 		for _, s := range seen.Waits {
 			if got[s.For] = s.Count; s.Sampled {
