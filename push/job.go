@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
@@ -77,8 +78,22 @@ func OnlyMark(app string, service Platform) string {
 	if err != nil {
 		return "" // strings have an encoding
 	}
-	return `,"only":` + string(text) + `,"notification":{`
+	return onlyBegins + strings.Trim(string(text), `"`) + onlyEnds
 }
+
+// OnlyRoute is what an OnlyMark in the payload names, in its encoding; "" where there is none.
+func OnlyRoute(payload []byte) string {
+	const within = 512 // it comes before the notification
+	_, rest, _ := bytes.Cut(payload[:min(len(payload), within)], []byte(onlyBegins))
+	route, _, marked := bytes.Cut(rest, []byte(onlyEnds))
+	if !marked || bytes.IndexByte(route, '"') >= 0 {
+		return ""
+	}
+	return string(route)
+}
+
+// What stands around the route in an OnlyMark.
+const onlyBegins, onlyEnds = `,"only":"`, `","notification":{`
 
 // Encode writes a job as a payload of the queue. It expects a notification that
 // Validate accepts; what Decode would refuse about the rest of the job, or about

@@ -93,6 +93,7 @@ func (a *admission) ask(ctx context.Context, d *delivery, how step) (throttle.De
 	d.ahead = how.ahead
 	d.asks++
 	if how.after > 0 {
+		d.arrive()
 		a.waiting.Add(1)
 		defer a.waiting.Add(-1)
 	}
@@ -183,6 +184,7 @@ func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error 
 // enter waits for the delivery's instant and for a place before each provider, and returns
 // how long after the instant it has them.
 func (a *admission) enter(ctx context.Context, d *delivery, left time.Duration) (late time.Duration, err error) {
+	d.arrive()
 	due := time.Now().Add(left)
 	if err := a.wait(ctx, left); err != nil {
 		return 0, err
@@ -218,10 +220,10 @@ func (a *admission) paced(d *delivery, decision *throttle.Decision, late time.Du
 	} else if decision.Left == 0 {
 		return
 	}
-	// it may have been left on the queue at its slot
+	// it may have been parked at its slot
 	due := d.slot.Add(-a.MaxWait)
-	skipped := func(r *route.Route) bool { return r != nil && !d.slot.IsZero() && r.SkippedSince(due) }
-	if !d.held && !slices.ContainsFunc(d.routes, skipped) {
+	parked := func(r *route.Route) bool { return r != nil && !d.slot.IsZero() && r.ParkedSince(due) }
+	if !d.held && !slices.ContainsFunc(d.routes, parked) {
 		a.Observer.Paced(late)
 	}
 }
@@ -232,6 +234,9 @@ func (a *admission) tooEarly(ctx context.Context, d *delivery) (to disposition, 
 	left := time.Until(d.NotBefore)
 	if left > a.MaxWait || left > 0 && a.full() {
 		return until(left), true
+	}
+	if left > 0 {
+		d.arrive()
 	}
 	if err := a.wait(ctx, left); err != nil {
 		return later(err), true

@@ -30,7 +30,7 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 		route.Acquire(t.Context(), []*route.Bulkhead{full}, push.Default)
 		waiting, leave := context.WithCancel(t.Context())
 		defer leave()
-		for range route.InHand(1) {
+		for range 2 * route.InHand(1) {
 			go route.Acquire(waiting, []*route.Bulkhead{full}, push.Default)
 		}
 		synctest.Wait() // as many wait as may

@@ -39,14 +39,15 @@ type delivery struct {
 	throughput *meter.Pool    // of its category; nil for none
 	metered    bool           // a push to one of its targets costs a unit of something
 
-	needs   []*route.Bulkhead // of the routes that are to be taken
-	inside  []*route.Bulkhead // those where it has a place
-	scopes  []throttle.Scope  // by which its admission was asked for last
-	turn    *turn             // in its line; nil while it waits for no decision
-	asks    int               // how often the throttle was asked in this visit
-	ahead   time.Duration     // how far ahead of its instant it may be let through
-	slotted bool              // it has waited here for its first slot
-	held    bool              // since it got its slot something else than a limit has kept it
+	needs    []*route.Bulkhead // of the routes that are to be taken
+	expected bool              // the bulkheads that it needs know that it comes
+	inside   []*route.Bulkhead // those where it has a place
+	scopes   []throttle.Scope  // by which its admission was asked for last
+	turn     *turn             // in its line; nil while it waits for no decision
+	asks     int               // how often the throttle was asked in this visit
+	ahead    time.Duration     // how far ahead of its instant it may be let through
+	slotted  bool              // it has waited here for its first slot
+	held     bool              // since it got its slot something else than a limit has kept it
 }
 
 // A term says whether the worker still has the jobs that it has pulled.
@@ -70,6 +71,21 @@ func (o *outcome) open() bool {
 
 // due reports whether the target is to be sent to in this visit.
 func (o *outcome) due() bool { return o.open() && !o.skip.some() }
+
+// expect has the bulkheads that it needs know that it comes.
+func (d *delivery) expect() {
+	d.expected = true
+	route.Expect(d.needs, d.Priority, 1)
+}
+
+// arrive takes that back: it is there, waits for something else, or does not come in this
+// visit.
+func (d *delivery) arrive() {
+	if d.expected {
+		d.expected = false
+		route.Expect(d.needs, d.Priority, -1)
+	}
+}
 
 // due is when the notification could be sent at first.
 func (d *delivery) due() time.Time {

@@ -100,7 +100,7 @@ func (s *settling) keptBack(d *delivery, kept skip, now time.Time) queue.Return 
 	var look time.Duration
 	switch {
 	case kept.reason == noUnits:
-		look = kept.pool.Back(1)
+		look = kept.pool.Back()
 	case kept.woken():
 		look = s.holds.look(d.queue, now)
 	}

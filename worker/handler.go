@@ -38,7 +38,7 @@ func (h *handler) Handle(ctx context.Context, d *delivery) error {
 	}
 	// what a provider is sent keeps its places until that is recorded: while it cannot
 	// be, nothing more is sent
-	defer func() { h.units.giveBack(d); route.Release(d.inside) }()
+	defer func() { h.units.giveBack(d); d.arrive(); route.Release(d.inside) }()
 	to := h.keepDigest(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
 	err := h.settling.dispose(ctx, d, to)
 	if err == nil {
@@ -79,6 +79,7 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 		return d.unsent()
 	}
 	d.needs = d.bulkheads()
+	d.expect()
 	if to, busy := h.admission.busy(d); busy {
 		return to
 	}

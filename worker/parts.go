@@ -81,7 +81,7 @@ func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 	for i, at := range shards {
 		servers[i] = queue.NewServer(queue.Config{
 			Client: h.Queue, Records: at, Role: func() roles.Role { return h.roles.Of(at.Number) }, Hands: hands, ShutdownTimeout: h.ShutdownTimeout,
-			Stalled: h.routes.Stalled, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
+			Bounds: h.routes.Bounds, Parked: h.routes.Parked, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
 		})
 	}
 	h.servers.Store(&servers)

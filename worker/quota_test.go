@@ -117,13 +117,20 @@ func TestWhatIsOverQuotaSaysSo(t *testing.T) {
 				sent++
 				continue
 			}
-			if w := status.Waits; w.For != control.ForQuota || !strings.HasSuffix(w.Reason, "fcm/demo: 6/1m") || w.Until.IsZero() {
+			if w := status.Waits; w.For != control.ForQuota || !strings.HasSuffix(w.Reason, "fcm/demo: 6/1m") {
 				t.Errorf("%s waits for %+v", status.ID, w)
 			}
 		}
 		if sent > 10 {
 			t.Errorf("%d do not wait", sent)
 		}
+		wait(t, func() bool { // or there is a unit just now
+			list, err := operator.Queued(t.Context(), control.Selection{For: control.ForQuota}, "")
+			must(t, err)
+			status, err := operator.Status(t.Context(), list.Waiting[0].Ref())
+			must(t, err)
+			return !list.Waiting[0].Until.IsZero() && status.Waits != nil && !status.Waits.Until.IsZero()
+		})
 	})
 }
 

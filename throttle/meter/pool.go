@@ -282,9 +282,8 @@ func (p *Pool) free(rank Rank) time.Time {
 	return time.Time{}
 }
 
-// Back returns after how long the next one that is turned away is to come back, of so
-// many that are.
-func (p *Pool) Back(n int) time.Duration {
+// Back returns after how long the next one that is turned away is to come back.
+func (p *Pool) Back() time.Duration {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	now := time.Now()
@@ -298,7 +297,7 @@ func (p *Pool) Back(n int) time.Duration {
 	if at.Before(soonest) || at.Sub(soonest) > mostBack {
 		at = soonest
 	}
-	p.back = at.Add(time.Duration(n) * gap)
+	p.back = at.Add(gap)
 	return at.Sub(now)
 }
 

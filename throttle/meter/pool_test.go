@@ -327,12 +327,12 @@ func TestWhatIsTurnedAwayIsSpaced(t *testing.T) {
 		if rare.Room(2*time.Second) > 0 {
 			t.Error("nothing comes for 10 s, and one is to wait for it")
 		}
-		first, second := rare.Back(1), rare.Back(1)
+		first, second := rare.Back(), rare.Back()
 		if first < 9*time.Second || first > 13*time.Second || second-first < 5*time.Second {
 			t.Errorf("they come back after %v and %v", first, second)
 		}
 		for range 1000 {
-			if at := rare.Back(1); at > 6*time.Minute {
+			if at := rare.Back(); at > 6*time.Minute {
 				t.Fatalf("one comes back after %v", at)
 			}
 		}
@@ -348,7 +348,7 @@ func TestARateIsRaised(t *testing.T) {
 		take(t, pools, meter.Ordinary, time.Second, news)
 		take(t, pools, meter.Ordinary, time.Millisecond, news)
 		synctest.Wait()
-		if at := news.Back(1); news.Room(2*time.Second) > 0 || at > 6*time.Minute {
+		if at := news.Back(); news.Room(2*time.Second) > 0 || at > 6*time.Minute {
 			t.Errorf("one that is turned away comes back after %v", at)
 		}
 		now = spec(86400, 24*time.Hour, 1)

@@ -74,8 +74,10 @@ func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.
 			return ForSchedule
 		case c.HasSlot():
 			return c
-		case last.Why == "" && overQuota(n, in.workers).Why != "":
-			c = ForQuota
+		case last.Why == "":
+			if quota, _ := overQuota(n, in.workers); quota.Why != "" {
+				c = ForQuota
+			}
 		}
 	}
 	if kept := in.keeps(n, outcomes); kept != nil {
@@ -216,21 +218,22 @@ func ReturnedFor(now time.Time, why queue.Return, n *push.Notification, pauses [
 	return in.causeOf(now, queue.JobPutOff, why, n, nil)
 }
 
-// overQuota returns which quota it is that something is parked for, which was never in a
-// worker's hands; the zero value when its provider is busy. A quota may have a unit to
-// spare for a moment: what is parked then was for it too, unless others wait for a place.
-func overQuota(n *push.Notification, workers []Snapshot) (r queue.Return) {
+// overQuota returns which quota it is that something is parked for, and until when there is
+// nothing left of it, where that is known; the zero value when its provider is busy. A quota may
+// have a unit to spare for a moment: what is parked then was for it too, unless others wait for
+// a place.
+func overQuota(n *push.Notification, workers []Snapshot) (r queue.Return, until time.Time) {
 	if n == nil {
-		return r
+		return r, until
 	}
 	for _, w := range workers {
 		for _, r := range w.Routes {
 			if r.App == n.App && r.Platform == n.Targets[0].Service() && (r.Quota.Binds() || r.Quota.Key != "" && r.Queued == 0) {
-				return OverQuota(r.Quota)
+				return OverQuota(r.Quota), r.Quota.Until
 			}
 		}
 	}
-	return r
+	return r, until
 }
 
 // OverQuota returns the return of a job whose quota has nothing left, or cannot be read.

@@ -184,8 +184,11 @@ func (c *Control) classify(ctx context.Context, shard *ledger.Shard, at queue.Sp
 			continue
 		}
 		q.For = in.causeOf(now, at.State, job.Last, n, nil)
-		if job.Last.Why == queue.ProviderPaused {
+		switch {
+		case job.Last.Why == queue.ProviderPaused:
 			q.Until = time.Time{} // it is woken
+		case q.For == ForQuota && job.Last.Why == "":
+			_, q.Until = overQuota(n, in.workers)
 		}
 		returned := job.Last.Why != "" && n != nil && len(servicesLeft(n, nil)) > 1 && (len(in.keep(n, nil)) > 0 || in.openFor(n))
 		if returned || q.For == ForProvider {

@@ -244,7 +244,10 @@ func (c *circumstances) returned() *Waits {
 	case ForAttempt:
 		w.Reason = c.record.Error
 	case ForQuota:
-		w.Reason = sentence(cmp.Or(c.job.Last, overQuota(c.n, c.workers)))
+		quota, until := overQuota(c.n, c.workers)
+		if w.Reason = sentence(cmp.Or(c.job.Last, quota)); c.job.Last.Why == "" {
+			w.Until = until
+		}
 	case ForProvider:
 		w.Reason = sentence(c.job.Last)
 		w.Since = time.Time{}                       // since when is not known

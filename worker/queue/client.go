@@ -44,8 +44,8 @@ type client struct {
 	left     atomic.Bool  // a job that was cut off is not put back
 	refusals refusals
 	handler  Handler
-	works    recent[Work] // of the jobs on their way through asynq
-	repeats  repeats.Log  // what jobs and asynq can have it say again and again
+	works    recent[handed] // what the jobs on their way through asynq come to
+	repeats  repeats.Log    // what jobs and asynq can have it say again and again
 	// delivered are handled, and settled when asynq is done with them.
 	delivered recent[[]ledger.TargetOutcome]
 	ending    context.Context // ends with the server
@@ -55,9 +55,10 @@ type client struct {
 	life   *life
 	strays strays
 
-	mu    sync.Mutex
-	ready map[string][]pulled // by queue: jobs that were pulled ahead
-	stuck map[string]int      // by queue: how many were in hand for what was stalled at the last pull
+	mu     sync.Mutex
+	ready  map[string][]pulled // by queue: jobs that were pulled ahead
+	stuck  map[string]int      // by queue: how many were in hand for what had no room at the last pull
+	parked map[string][]string // by queue: the routes of which jobs were parked then
 }
 
 func newClient(c Config) *client {
@@ -65,7 +66,7 @@ func newClient(c Config) *client {
 	return &client{
 		ending: ending, end: end,
 		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, shard: c.Records.Shard, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
-		idle: newIdle(c.Records.Shard, c.Hands, c.Role), life: newLife(), strays: strays{inHand: make(map[string]inHand)}, ready: make(map[string][]pulled), stuck: make(map[string]int),
+		idle: newIdle(c.Records.Shard, c.Hands, c.Role), life: newLife(), strays: strays{inHand: make(map[string]inHand)}, ready: make(map[string][]pulled), stuck: make(map[string]int), parked: make(map[string][]string),
 	}
 }
 
@@ -93,6 +94,11 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 
 // release takes a job out of hand.
 func (c *client) release(ctx context.Context, sha string, keys []string, args []any) (cmd *redis.Cmd) {
+	id, _ := args[0].(string)
+	if unbegun, ok := c.works.of(id); ok && ctx.Err() == nil { // asynq has not had it worked off
+		c.works.take(id)
+		unbegun.begin()
+	}
 	switch sha {
 	case doneHash:
 		cmd = c.done(ctx, keys, args)
@@ -101,7 +107,7 @@ func (c *client) release(ctx context.Context, sha string, keys []string, args []
 	default:
 		cmd = c.cutOff(ctx, keys, args)
 	}
-	if id, _ := args[0].(string); outOfHand(cmd) {
+	if outOfHand(cmd) {
 		c.strays.drop(id)
 	} else { // asynq may ask again
 		c.strays.suspect(cmd.Err())

@@ -18,11 +18,20 @@ type Hands struct {
 	mu     sync.Mutex
 	inHand int
 	of     map[string]int // by queue
+	ahead  map[way]int    // jobs that are pulled for a route and not begun, or may be right now
 }
+
+// A way is where jobs for a route alone come from: critical ones have room of their own there.
+type way struct {
+	route    string
+	critical bool
+}
+
+func wayOf(queue, route string) way { return way{route, queue == push.Critical.Queue()} }
 
 // NewHands returns so many at most.
 func NewHands(most int) *Hands {
-	return &Hands{most: most, freed: make(chan struct{}, 1), of: map[string]int{}}
+	return &Hands{most: most, freed: make(chan struct{}, 1), of: map[string]int{}, ahead: map[way]int{}}
 }
 
 // take has one more of the queue in hand.
@@ -65,6 +74,59 @@ func (h *Hands) full(queue string) bool {
 		return bulk+others >= h.most-h.most/20
 	}
 	return false
+}
+
+// room takes off the bounds what is pulled and not begun.
+func (h *Hands) room(queue string, bounds []Bound) []Bound {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.left(queue, bounds)
+}
+
+func (h *Hands) left(queue string, bounds []Bound) []Bound {
+	for i, b := range bounds {
+		bounds[i].Room = max(0, b.Room-h.ahead[wayOf(queue, b.Route)])
+	}
+	return bounds
+}
+
+// reserve is room, and keeps what is left for a pull, so that others beside it do not take the
+// same.
+func (h *Hands) reserve(queue string, bounds []Bound) []Bound {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range h.left(queue, bounds) {
+		h.come(wayOf(queue, b.Route), b.Room)
+	}
+	return bounds
+}
+
+// pulled notes what a pull has taken of what was reserved.
+func (h *Hands) pulled(queue string, reserved []Bound, jobs []pulled) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range reserved {
+		h.come(wayOf(queue, b.Route), -b.Room)
+	}
+	for i := range jobs {
+		h.come(wayOf(queue, jobs[i].route), 1)
+	}
+}
+
+// begun notes that work on a job that was pulled begins, or that it does not.
+func (h *Hands) begun(queue, route string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.come(wayOf(queue, route), -1)
+}
+
+func (h *Hands) come(w way, n int) {
+	if w.route == "" {
+		return
+	}
+	if h.ahead[w] += n; h.ahead[w] == 0 {
+		delete(h.ahead, w)
+	}
 }
 
 // handsFull is for how long a queue is not asked at most whose hands were found full.

@@ -118,9 +118,13 @@ func (i *idle) wake() {
 	}
 }
 
-// wait returns when there may be a job on one of the queues, or ctx ends.
-func (i *idle) wait(ctx context.Context) {
+// wait returns when there may be a job on one of the queues, or ctx ends. Where jobs are parked
+// there may be room for one soon.
+func (i *idle) wait(ctx context.Context, parked bool) {
 	left := time.Until(i.next())
+	if parked {
+		left = min(left, parkedLook)
+	}
 	if left <= 0 {
 		return
 	}
@@ -209,13 +213,13 @@ func (i *idle) heard(queues []string) {
 	i.wake()
 }
 
-// due reports whether there are jobs that are, on any of the queues.
+// due reports whether there are jobs that are, or are parked, on any of the queues.
 func (i *idle) due(ctx context.Context, client redis.UniversalClient) bool {
 	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
 	var pending []string
 	for _, queue := range i.queues {
-		pending = append(pending, i.shard.QueueKey(queue, "pending"))
+		pending = append(pending, i.shard.QueueKey(queue, "pending"), i.shard.QueueKey(queue, "parked"))
 	}
 	some, err := client.Exists(ctx, pending...).Result()
 	return err == nil && some > 0

@@ -53,7 +53,7 @@ func idlingAs(t *testing.T, client redis.UniversalClient, poll time.Duration, ro
 	t.Helper()
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(Config{
 		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: role, Hands: NewHands(6), ShutdownTimeout: time.Second,
-		Stalled: func(string, time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
+		Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})}
 	s.client.idle.poll, s.client.idle.echo, s.client.idle.limit = poll, 200*time.Millisecond, redistest.Patience

@@ -32,25 +32,27 @@ type Place struct {
 	Payload []byte
 	// Orphaned says that the lease is over of the worker that had the job in hand.
 	Orphaned bool
-	// Last is the job's last Return, and Back when that was; zero when it has not returned.
+	// Last is the job's last Return, zero for one that is parked, and Back when that was; zero
+	// when it has not returned.
 	Last Return
 	Back time.Time
-	// Due is when it comes back; zero for one that is due.
+	// Due is when it comes back; zero for one that is due or parked.
 	Due time.Time
 }
 
-// findScript returns a job's state and message, when it comes back, or its lease ends, and
-// whether its lease is over; nothing where there is no job.
+// findScript returns a job's state and message, when it comes back, or its lease ends,
+// whether its lease is over, and whether it is parked; nothing where there is no job.
 //
 // KEYS  task, scheduled, retry, lease
 // ARGV  ID
 var findScript = acknowledged.Reader(redis.NewScript(`
-local job = redis.call('HMGET', KEYS[1], 'state', 'msg')
+local job = redis.call('HMGET', KEYS[1], 'state', 'msg', 'parked')
 if not job[1] then return {} end
 local sets, at = {scheduled = KEYS[2], retry = KEYS[3], active = KEYS[4]}, false
 if sets[job[1]] then at = redis.call('ZSCORE', sets[job[1]], ARGV[1]) end
 local over = job[1] == 'active' and tonumber(at or 0) < tonumber(redis.call('TIME')[1])
-return {job[1], job[2] or '', at or '0', over and '1' or ''}
+local parked = job[1] == 'retry' and job[3]
+return {job[1], job[2] or '', at or '0', over and '1' or '', parked or ''}
 `))
 
 // Find returns where a job is; nil when it is on no queue.
@@ -69,6 +71,10 @@ func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) 
 	envelope, _ := asynqwire.ReadEnvelope(found[1]) // what cannot be read is set aside when it is pulled
 	p := &Place{State: jobState(found[0]), Payload: []byte(envelope.Payload), Last: readReturn(envelope.Error), Back: envelope.Back}
 	p.Orphaned = found[3] != ""
+	if found[4] != "" {
+		p.Last = Return{}
+		return p, nil
+	}
 	if seconds, _ := strconv.ParseFloat(found[2], 64); seconds > 0 && p.State != JobActive {
 		p.Due = time.Unix(int64(seconds), 0)
 	}

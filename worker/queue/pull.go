@@ -14,22 +14,34 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// While a provider is stuck, most of what is pulled may be for it. Each such job
-// would go through asynq and back for nothing, at the cost of those for the
-// other providers: the pull leaves it on the queue for a while.
+// Where a route has no room, most of what is pulled may be for it. Each such job would go
+// through asynq and back for nothing, at the cost of those for other routes, and others of
+// its user would pass it meanwhile: the pull parks it. Parked jobs lie on their queue like
+// all that return, and beside it, in the order of acceptance:
+//
+//	parked        set of the routes of which jobs are parked
+//	parked:ROUTE  sorted set of those, each with when it was accepted
+//
+// As long as one of a route is parked, whatever comes for the route is, and the next ones
+// that are pulled for it are the first of these. So parked jobs are a queue of their route,
+// which all workers share.
 
-// Stalled is what jobs are for that stay on the queue until then.
-type Stalled struct {
-	Mark  string // that such a job's message has: see push.OnlyMark
-	Until time.Time
+// A Bound says how many more jobs may be pulled for a route.
+type Bound struct {
+	Route string // as push.OnlyRoute tells it
+	Room  int
 	// InHand is about how many such jobs the process has in hand.
 	InHand int
-	// Skipped is called with how many a pull has left.
-	Skipped func(n int64)
 }
 
-// skipRounds is how many scripts one pull runs that find nothing but what stays.
-const skipRounds = 8
+// parkedFor is after how long a parked job is due by itself: it is parked again, in its place.
+const parkedFor = time.Hour
+
+// parkedLook is how often is looked whether there is room again for what is parked.
+const parkedLook = 20 * time.Millisecond
+
+// parkRounds is how many scripts one pull runs that find nothing but what is parked.
+const parkRounds = 8
 
 // prefetched is how many jobs one pull takes from a queue at most: what is done at once
 // shares commands. Where the last one is of a user's burst, the pull goes on up to
@@ -48,62 +60,69 @@ const headStart = 20 * time.Millisecond
 // looks after the leases of what it has in hand.
 const handOut = 5 * time.Second
 
-// pullScript is asynq's dequeueCmd for several jobs. What is only for
-// something stalled it leaves on the queue, as asynq leaves what is to be retried. It begins
-// with a write that changes nothing, and that a Redis without memory refuses: what
-// were taken could not be finished. From the first job on nothing of one job's can
-// make it break off, so that none is lost; as one of its keys is never there, a Cluster does
-// not run it while the slot moves, when a task may be elsewhere.
+// pullScript is asynq's dequeueCmd for several jobs. What is for a route alone that has no
+// room it parks. It begins with a write that changes nothing, and that a Redis without memory
+// refuses: what were taken could not be finished. From the first job on nothing of one job's
+// can make it break off, so that none is lost; as one of its keys is never there, a Cluster
+// does not run it while the slot moves, when a task may be elsewhere.
 //
-// KEYS  pending, paused, active, lease, retry, a string that is never there, the idle
+// KEYS  pending, paused, active, lease, retry, a string that is never there, the idle, the
+// routes of which jobs are parked, and parked: as the sets of these begin
 // ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a
 // message may be; the channel of an idle worker or none, and for how long (s); how many of a
-// burst; the worker's ID by its sign of life; then of each that is stalled its mark and
-// until when its jobs stay (Unix s)
+// burst; the worker's ID by its sign of life; until when parked jobs stay by themselves (Unix
+// s); then of each route that has a bound its name and how many more may be taken
 //
-// It returns how many stay, whether the queue is empty then, whether another worker
-// has the job before the first one, of the same burst, and those in hand as client.read
-// has them.
+// It returns how many it has parked, whether the queue is empty then, whether another worker
+// has the job before the first one, of the same burst, of which routes jobs are parked, and
+// those in hand as client.read has them.
 var pullScript = redis.NewScript(readMessage + `
-if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1, 0} end
+if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1, 0, {}} end
 redis.call('SETRANGE', KEYS[6], 0, '')
 redis.call('LLEN', KEYS[3])
 redis.call('ZCARD', KEYS[4])
 redis.call('ZCARD', KEYS[5])
-local longest, head = tonumber(ARGV[4]), 0
-for i = 9, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
-local function stays(message)
-  if type(message) ~= 'string' or head == 0 then return nil end
-  message = string.sub(message, 1, head) -- the mark comes before the notification
-  for i = 9, #ARGV, 2 do
-    if string.find(message, ARGV[i], 1, true) then return ARGV[i + 1] end
-  end
-end
-local most, ids, leases, later, answer = tonumber(ARGV[3]), {}, {}, {}, {0, 0, 0}
+local longest, most = tonumber(ARGV[4]), tonumber(ARGV[3])
+local room, parked, bounded = {}, {}, #ARGV > 9
+for i = 10, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for _, route in ipairs(redis.call('SMEMBERS', KEYS[8])) do parked[route], bounded = 0, true end
+local ids, leases, back, answer = {}, {}, {}, {0, 0, 0, {}}
 local function whose(message) -- the app, user and category as they are encoded
   local from = type(message) == 'string' and string.find(message, '"app":', 1, true)
   local to = from and string.find(message, ',"targets":', from, true)
   return to and string.sub(message, from, to)
 end
+local function routeOf(message) -- the only one that it is for, and when it was accepted
+  if not bounded or type(message) ~= 'string' then return nil end
+  local head = string.sub(message, 1, 512) -- both come before the notification
+  return string.match(head, ',"only":"([^"]*)","notification":{'), string.match(head, '"accepted_at":"([^"]*)Z"') or ''
+end
+local function park(id, key, route, accepted)
+  local put = redis.pcall('ZADD', KEYS[9] .. route, 0, accepted .. ' ' .. id)
+  if type(put) == 'table' then return false end -- a key of another type parks nothing
+  if not parked[route] then redis.call('SADD', KEYS[8], route) end
+  parked[route] = 0
+  redis.call('HSET', key, 'state', 'retry', 'parked', 1)
+  back[#back + 1] = ARGV[9]
+  back[#back + 1] = id
+  answer[1] = answer[1] + 1
+  return true
+end
 local before = redis.call('LINDEX', KEYS[3], 0) -- the job that any worker took last, until it is done
-local last, looked = nil, 0 -- the message taken last, and how many jobs were looked at
-local function take(id)
-  looked = looked + 1
+local last, looked = nil, 0 -- the message taken last from the queue, and how many jobs were looked at
+local function take(id, wasParked)
   local key = ARGV[2] .. id
   local message = read(key, longest)
   if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
-  last = message
-  local at = stays(message)
-  if at then
-    redis.call('HSET', key, 'state', 'retry')
-    later[#later + 1] = at
-    later[#later + 1] = id
-    answer[1] = answer[1] + 1
-    return
+  local route, accepted = routeOf(message)
+  if route and not wasParked then
+    if (parked[route] or (room[route] or 1) < 1) and park(id, key, route, accepted) then return end
   end
+  if route and room[route] then room[route] = room[route] - 1 end
+  if not wasParked then last = message end
   if message ~= -1 then
     redis.call('HSET', key, 'state', 'active', 'worker', ARGV[8])
-    redis.call('HDEL', key, 'pending_since')
+    redis.call('HDEL', key, 'pending_since', 'parked')
   end
   ids[#ids + 1] = id
   leases[#leases + 1] = ARGV[1]
@@ -113,6 +132,22 @@ local function take(id)
     answer[#answer + 1] = message
   end
 end
+local function unpark(n) -- takes up to so many of the parked ones of each route
+  for route in pairs(parked) do
+    local some = math.min(n, most - #ids, room[route] or n)
+    local entries = some > 0 and redis.pcall('ZPOPMIN', KEYS[9] .. route, some) or {}
+    for i = 1, #entries, 2 do
+      local id = string.sub(entries[i], string.find(entries[i], ' ', 1, true) + 1)
+      if redis.call('ZREM', KEYS[5], id) == 1 then take(id, true) end -- else it is no longer
+    end
+    if entries.err or redis.call('EXISTS', KEYS[9] .. route) == 0 then
+      redis.call('SREM', KEYS[8], route)
+      parked[route] = nil
+    end
+  end
+end
+local routes = #redis.call('SMEMBERS', KEYS[8])
+if routes > 0 then unpark(math.ceil(most / 2 / routes)) end -- others are not to stand behind all of them
 while #ids < most and looked < 256 do
   local popped = redis.call('RPOP', KEYS[1], most - #ids)
   if not popped then
@@ -123,24 +158,30 @@ while #ids < most and looked < 256 do
     end
     break
   end
+  looked = looked + #popped
   for _, id in ipairs(popped) do take(id) end
 end
 local burst = #ids == most and whose(last)
-while burst and #ids < tonumber(ARGV[7]) do
+while burst and #ids < tonumber(ARGV[7]) and looked < 512 do
   local id = redis.call('LINDEX', KEYS[1], -1)
   if not id or whose(read(ARGV[2] .. id, longest)) ~= burst then break end
   redis.call('RPOP', KEYS[1])
+  looked = looked + 1
   take(id)
 end
+if bounded then
+  if #back > 0 then redis.call('ZADD', KEYS[5], unpack(back)) end
+  unpark(most)
+  for route in pairs(parked) do table.insert(answer[4], route) end
+end
 if before and redis.pcall('HGET', ARGV[2] .. before, 'worker') ~= ARGV[8] then
-  local first = whose(answer[5]) -- the first one's message
+  local first = whose(answer[6]) -- the first one's message
   if first and whose(read(ARGV[2] .. before, longest)) == first then answer[3] = 1 end
 end
 if #ids > 0 then
   redis.call('LPUSH', KEYS[3], unpack(ids))
   redis.call('ZADD', KEYS[4], unpack(leases))
 end
-if #later > 0 then redis.call('ZADD', KEYS[5], unpack(later)) end
 return answer
 `)
 
@@ -149,8 +190,9 @@ type pulled struct {
 	Job
 	message string
 	at      time.Time
-	lease   any  // its end, in s
-	follows bool // another worker has the one before it of the same burst
+	lease   any    // its end, in s
+	follows bool   // another worker has the one before it of the same burst
+	route   string // the only one that it is for; "" for none
 }
 
 // dequeue takes the place of dequeueCmd: it hands out one job of several that are
@@ -180,7 +222,7 @@ func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.
 		cmd.SetErr(err)
 	case job == nil:
 		if !c.more() {
-			c.idle.wait(c.ending)
+			c.idle.wait(c.ending, c.parks())
 		}
 		cmd.SetErr(redis.Nil)
 	default:
@@ -192,7 +234,7 @@ func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.
 // handOut takes the next job of the queue in hand, nil for none. asynq asks for one job
 // after another, so that they are taken in hand in their order.
 func (c *client) handOut(ctx context.Context, queue string, keys []string, args []any) (job *pulled, err error) {
-	if job = c.next(ctx, queue); job == nil && c.idle.claim(queue) {
+	if job = c.next(ctx, queue); job == nil && (c.unparks(queue) || c.idle.claim(queue)) {
 		if c.strays.due() && !c.failed.Load() {
 			c.reclaim()
 		}
@@ -202,9 +244,15 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 		c.refusals.pulled(queue, err)
 	}
 	if job != nil {
-		c.works.note(job.ID, job.worked(c.workOf(job.Job)))
+		c.works.note(job.ID, handed{job.worked(c.workOf(job.Job)), func() { c.config.Hands.begun(queue, job.route) }})
 	}
 	return job, err
+}
+
+// A handed job is handed out, and nothing is done about it yet.
+type handed struct {
+	work  Work
+	begin func() // to be called when that begins, or is not to be
 }
 
 // worked returns the work on the job. It is lost when another worker may have the job.
@@ -249,13 +297,13 @@ func (c *client) more() bool {
 // failedPause is how long nothing is pulled after a pull that failed.
 const failedPause = 100 * time.Millisecond
 
-// skipPause is for how long a queue is not asked of which much was left that stays.
-const skipPause = 20 * time.Millisecond
+// parkPause is for how long a queue is not asked of which much was parked.
+const parkPause = 20 * time.Millisecond
 
 // pull takes jobs from the queue, hands out the first and keeps the others. It
-// returns nil when there is none, or many that cannot be handed out come before it.
+// returns nil when there is none, or many that are parked come before it.
 func (c *client) pull(ctx context.Context, queue string, keys []string, args []any) (*pulled, error) {
-	for range skipRounds {
+	for range parkRounds {
 		jobs, empty, err := c.take(ctx, queue, keys, args)
 		if err != nil {
 			return nil, err
@@ -271,13 +319,13 @@ func (c *client) pull(ctx context.Context, queue string, keys []string, args []a
 			return nil, nil
 		}
 	}
-	c.idle.ask(queue, skipPause)
+	c.idle.ask(queue, parkPause)
 	return nil, nil
 }
 
 // take takes jobs from the queue, and reports whether it is empty then.
 func (c *client) take(ctx context.Context, queue string, keys []string, args []any) (jobs []pulled, empty bool, err error) {
-	most, burst, stalled := prefetched, prefetchedBurst, c.config.Stalled(queue, time.Now())
+	most, burst := prefetched, prefetchedBurst
 	if c.config.Hands.count() > prefetched {
 		burst = most // to take one of many in hand out of the active list is dear
 	}
@@ -285,34 +333,80 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 		most, burst = 1, 1 // what a lost answer holds is nobody's until its lease is over
 	}
 	lease, term := args[0], c.life.term.Load()
-	args = []any{lease, args[1], most, asynqwire.MaxEnvelopeSize, c.idle.entered(), int(max(1, idlePolls*c.idle.poll/time.Second)), burst, term.id}
+	bounds := c.config.Hands.reserve(queue, c.config.Bounds(queue, time.Now()))
+	defer func() { c.config.Hands.pulled(queue, bounds, jobs) }()
+	args = []any{lease, args[1], most, asynqwire.MaxEnvelopeSize, c.idle.entered(), int(max(1, idlePolls*c.idle.poll/time.Second)), burst, term.id, time.Now().Add(parkedFor).Unix()}
 	stuck := 0
-	for _, s := range stalled {
-		args = append(args, s.Mark, s.Until.Unix())
-		stuck += s.InHand
+	for _, b := range bounds {
+		args = append(args, b.Route, b.Room)
+		if b.Room == 0 {
+			stuck += b.InHand
+		}
 	}
-	c.mu.Lock()
-	c.stuck[queue] = stuck
-	c.mu.Unlock()
-	keys = slices.Concat(keys, []string{c.shard.QueueKey(queue, "retry"), c.shard.QueueKey(queue, "room"), c.shard.IdleKey(queue)})
+	keys = slices.Concat(keys, []string{
+		c.shard.QueueKey(queue, "retry"), c.shard.QueueKey(queue, "room"), c.shard.IdleKey(queue), c.shard.QueueKey(queue, "parked"), c.shard.QueueKey(queue, "parked:"),
+	})
 	reply, err := pullScript.Run(ctx, c.UniversalClient, keys, args...).Slice()
 	if err != nil {
 		return nil, false, err
 	}
-	n, _ := reply[0].(int64)
-	jobs, _ = c.read(ctx, queue, reply[3:]) // what is not set aside yet is found again
+	jobs, _ = c.read(ctx, queue, reply[4:]) // what is not set aside yet is found again
 	c.strays.hold(jobs)
-	for _, s := range stalled {
-		s.Skipped(n)
+	c.mu.Lock()
+	c.stuck[queue], c.parked[queue] = stuck, texts(reply[3])
+	parked := c.parked[queue]
+	c.mu.Unlock()
+	if len(parked) > 0 {
+		c.config.Parked(parked)
 	}
 	now := time.Now()
 	for i := range jobs {
 		jobs[i].at, jobs[i].lease, jobs[i].Term = now, lease, term
+		jobs[i].route = push.OnlyRoute(jobs[i].Payload)
 	}
 	if len(jobs) > 0 {
 		jobs[0].follows = reply[2] == int64(1)
 	}
 	return jobs, reply[1] == int64(1), nil
+}
+
+// texts are those of a list that Redis has answered.
+func texts(list any) (all []string) {
+	some, _ := list.([]any)
+	for _, one := range some {
+		if text, ok := one.(string); ok {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// parks reports whether jobs of any queue are parked, as far as the last pulls tell.
+func (c *client) parks() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, routes := range c.parked {
+		if len(routes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// unparks reports whether jobs of that queue are parked, as the last pull tells, for which
+// there is room.
+func (c *client) unparks(queue string) bool {
+	c.mu.Lock()
+	parked := c.parked[queue]
+	c.mu.Unlock()
+	if len(parked) == 0 {
+		return false
+	}
+	none := map[string]bool{}
+	for _, b := range c.config.Hands.room(queue, c.config.Bounds(queue, time.Now())) {
+		none[b.Route] = b.Room == 0
+	}
+	return slices.ContainsFunc(parked, func(route string) bool { return !none[route] })
 }
 
 // next hands out a job that was pulled before, or nil.
@@ -362,6 +456,7 @@ func (c *client) putBack(ctx context.Context, queue string) error {
 	c.mu.Unlock()
 	var errs []error
 	for _, job := range slices.Backward(jobs) {
+		c.config.Hands.begun(queue, job.route)
 		keys := []string{c.shard.QueueKey(queue, "active"), c.shard.QueueKey(queue, "lease"), c.shard.QueueKey(queue, "pending"), c.shard.QueueKey(queue, "t:"+job.ID), c.shard.IdleKey(queue)}
 		err := putBackScript.Run(ctx, c.alone, keys, job.ID, job.lease, job.Term.id).Err()
 		if c.strays.drop(job.ID); err != nil && !redisreply.NotFound(err) {

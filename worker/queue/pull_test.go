@@ -27,9 +27,9 @@ import (
 func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		var stalled []Stalled
+		var stalled []Bound
 		c := newClient(Config{
-			Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), Stalled: func(string, time.Time) []Stalled { return stalled },
+			Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), Bounds: func(string, time.Time) []Bound { return stalled }, Parked: func([]string) {},
 			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 		})
 		queue := push.Bulk.Queue()
@@ -47,9 +47,9 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 			}
 		}
 		take()
-		stalled = []Stalled{
-			{Mark: "this", Until: time.Now().Add(time.Second), InHand: 8, Skipped: func(int64) {}},
-			{Mark: "that", Until: time.Now().Add(time.Second), InHand: 12, Skipped: func(int64) {}},
+		stalled = []Bound{
+			{Route: "this", InHand: 8},
+			{Route: "that", InHand: 12},
 		}
 		take()
 		for inHand, want := range map[int64]bool{39: true, 40: false} {
@@ -73,10 +73,10 @@ func TestAPanicOverAJob(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	c := &client{handler: panics{}, idle: newIdle(shard.Shard{}, NewHands(6), leads), config: Config{Hands: NewHands(6), Log: slog.New(slog.NewTextHandler(&log, nil))}}
-	c.works.note("", func(context.Context) error {
+	c.works.note("", handed{func(context.Context) error {
 		var none []string
 		return errors.New(none[3])
-	})
+	}, func() {}})
 	for name, work := range map[string]Work{
 		"a panic: *queue.panics": c.workOf(Job{ID: "worse"}),
 		"a panic: runtime error: index out of range [3] with length 0": func(ctx context.Context) error {
@@ -234,4 +234,142 @@ func TestManyIDsWithoutAJob(t *testing.T) {
 			t.Errorf("pulled %v", ids)
 		}
 	})
+}
+
+// What is for a route that has no room is parked, in the order of acceptance, and whatever
+// comes for that route is, until the parked ones have been pulled: by any worker. What is for
+// others passes.
+func TestParkedJobsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		full, other := newNewcomer(t, client), newNewcomer(t, client)
+		bound := func(n *newcomer, room ...int) {
+			n.client.config.Bounds = func(string, time.Time) (all []Bound) {
+				for _, r := range room {
+					all = append(all, Bound{Route: "shop/apns", Room: r})
+				}
+				return all
+			}
+		}
+		pull := func(n *newcomer, want ...string) {
+			t.Helper()
+			jobs, _, err := n.once()
+			var ids []string
+			for _, job := range jobs {
+				ids = append(ids, job.ID)
+			}
+			if err != nil || !slices.Equal(ids, want) {
+				t.Errorf("pulled %v, %v, want %v", ids, err, want)
+			}
+		}
+		parked := func(n *newcomer, want ...string) {
+			t.Helper()
+			if is := n.client.parked[n.queue]; !slices.Equal(is, want) {
+				t.Errorf("it knows of jobs parked of %v, want %v", is, want)
+			}
+		}
+		elsewhere := func(id string) {
+			t.Helper()
+			if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), &push.Notification{
+				ID: id, App: "shop", User: "bob", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "f"}},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		full.enqueue("1", "2", "3")
+		elsewhere("passes")
+		bound(full, 0)
+		pull(full, "passes")
+		parked(full, "shop/apns")
+		full.enqueue("4", "5")
+		bound(full, 2)
+		pull(full, "1", "2")
+		parked(full, "shop/apns")
+		elsewhere("passes, too")
+		pull(other, "3", "4", "5", "passes, too")
+		parked(other)
+		pull(full)
+		parked(full)
+		if left := client.Exists(t.Context(), full.key("parked"), full.key("parked:shop/apns"), full.key("retry")).Val(); left > 0 {
+			t.Errorf("%d keys are left of what was parked", left)
+		}
+
+		// What a worker puts back goes before those that were accepted later.
+		full.enqueue("6", "7")
+		bound(full, 3) // with the two that are in hand
+		pull(full, "6")
+		if err := putBackScript.Run(t.Context(), client, []string{full.key("active"), full.key("lease"), full.key("pending"), full.key("t:6"), full.key("idle")}, "6",
+			client.ZScore(t.Context(), full.key("lease"), "6").Val(), full.id()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		pull(other, "7", "6")
+	})
+}
+
+// A parked job that ends or is woken meanwhile is not pulled twice, and the place that it had
+// holds nobody up. A key of another type parks nothing, and loses nothing.
+func TestWhatWasParkedAndIsNoLonger(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		room := 0
+		n.client.config.Bounds = func(string, time.Time) []Bound { return []Bound{{Route: "shop/apns", Room: room}} }
+		inspector := NewInspector(client, n.client.shard)
+		n.enqueue("ends", "woken", "stays")
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		if _, err := client.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			pipe.ZRem(t.Context(), n.key("retry"), "ends")
+			pipe.Del(t.Context(), n.key("t:ends"))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := inspector.WakeAll(t.Context(), n.queue, []string{"woken"}); err != nil {
+			t.Fatal(err)
+		}
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		room = 9
+		if ids := n.pull(); !slices.Equal(ids, []string{"woken", "stays"}) {
+			t.Errorf("pulled %v", ids)
+		}
+
+		room = 0
+		if err := client.Set(t.Context(), n.key("parked:shop/apns"), "text", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		n.enqueue("one", "two")
+		if ids := n.pull(); !slices.Equal(ids, []string{"one", "two"}) {
+			t.Errorf("pulled %v", ids)
+		}
+	})
+}
+
+// Of several pulls beside each other each has its part of the room there is, and who has more
+// pulled than begun counts that.
+func TestPullsShareTheRoom(t *testing.T) {
+	t.Parallel()
+	h, queue := NewHands(8), push.Default.Queue()
+	bounds := func() []Bound { return []Bound{{Route: "shop/apns", Room: 5}} }
+	room := func(queue string, want int) {
+		t.Helper()
+		if is := h.room(queue, bounds())[0].Room; is != want {
+			t.Errorf("there is room for %d, want %d", is, want)
+		}
+	}
+	one := h.reserve(queue, bounds())
+	room(queue, 0)
+	room(push.Critical.Queue(), 5)
+	h.pulled(queue, one, []pulled{{route: "shop/apns"}, {route: "shop/apns"}, {}})
+	room(queue, 3)
+	h.begun(queue, "shop/apns")
+	h.begun(queue, "")
+	room(push.Bulk.Queue(), 4)
+	h.begun(queue, "shop/apns")
+	if room(queue, 5); len(h.ahead) > 0 {
+		t.Error(h.ahead)
+	}
 }

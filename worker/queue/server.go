@@ -59,8 +59,11 @@ type Config struct {
 	Hands *Hands
 	// ShutdownTimeout bounds the end of what is under way.
 	ShutdownTimeout time.Duration
-	// Stalled returns what nothing is to be pulled for from a queue.
-	Stalled func(queue string, now time.Time) []Stalled
+	// Bounds returns for which routes how many more may be pulled from a queue; of those that
+	// it leaves out any number may.
+	Bounds func(queue string, now time.Time) []Bound
+	// Parked is told of which routes jobs are parked.
+	Parked func(routes []string)
 	// SetAside is told how a job ends that asynq never sees.
 	SetAside func(push.State)
 	Log      *slog.Logger
@@ -217,11 +220,12 @@ func (p processor) ProcessTask(ctx context.Context, _ *asynq.Task) (err error) {
 			err = p.client.panicked(ctx, id, cause)
 		}
 	}()
-	work, ok := p.client.works.take(id)
+	job, ok := p.client.works.take(id)
 	if !ok {
 		return ErrLost
 	}
-	return work(ctx)
+	job.begin()
+	return job.work(ctx)
 }
 
 // panicked returns a job over which there was a panic. What that says may be of the

@@ -34,7 +34,7 @@ type newcomer struct {
 func newNewcomer(t *testing.T, client redis.UniversalClient) *newcomer {
 	t.Helper()
 	c := newClient(Config{
-		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), Stalled: func(string, time.Time) []Stalled { return nil },
+		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {},
 		SetAside: func(push.State) {}, Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})
 	n := &newcomer{client: c, life: c.life, queue: push.Default.Queue(), t: t}
@@ -338,7 +338,7 @@ func TestAServerDropsWhatIsLost(t *testing.T) {
 		s := &refuser{handled: make(chan Job, 10), goOn: make(chan error)}
 		s.Server = NewServer(Config{
 			Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(4), ShutdownTimeout: time.Second,
-			Stalled: func(string, time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
+			Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
 			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 		})
 		if err := s.Start(t.Context(), s); err != nil {

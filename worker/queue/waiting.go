@@ -40,8 +40,8 @@ func (i *Inspector) key(s Spot) string { return i.shard.QueueKey(s.Queue, s.Stat
 // A Waiting job is one that a spot holds.
 type Waiting struct {
 	ID      string
-	Due     time.Time // when it comes back; zero when it is due
-	Last    Return
+	Due     time.Time // when it comes back; zero when it is due or parked
+	Last    Return    // zero when it is parked
 	Payload string
 }
 
@@ -173,8 +173,8 @@ func found(ids []string) []Waiting {
 	return jobs
 }
 
-// messagesScript returns the messages of jobs: nothing of one that has gone, and an
-// empty one where it is too long, or the key of another type.
+// messagesScript returns the messages of jobs, and of each whether it is parked: nothing of
+// one that has gone, and an empty one where it is too long, or the key of another type.
 //
 // KEYS  the tasks
 // ARGV  how long a message may be
@@ -182,7 +182,8 @@ var messagesScript = acknowledged.Reader(redis.NewScript(readMessage + `
 local messages = {}
 for i, key in ipairs(KEYS) do
   local message = read(key, tonumber(ARGV[1]))
-  messages[i] = type(message) == 'number' and '' or message
+  messages[2 * i - 1] = type(message) == 'number' and '' or message
+  messages[2 * i] = type(message) == 'string' and redis.call('HEXISTS', key, 'parked')
 end
 return messages
 `))
@@ -211,13 +212,16 @@ func (i *Inspector) readSome(ctx context.Context, s Spot, jobs, there []Waiting)
 	if err != nil {
 		return nil, fmt.Errorf("look into what waits: %w", err)
 	}
-	if len(messages) != len(jobs) {
+	if len(messages) != 2*len(jobs) {
 		return nil, errors.New("look into what waits: the answer is cut off")
 	}
 	for i, job := range jobs {
-		if message, ok := messages[i].(string); ok {
+		if message, ok := messages[2*i].(string); ok {
 			envelope, _ := asynqwire.ReadEnvelope(message)
 			job.Last, job.Payload = readReturn(envelope.Error), envelope.Payload
+			if s.State == JobPutOff && messages[2*i+1] == int64(1) {
+				job.Last, job.Due = Return{}, time.Time{}
+			}
 			there = append(there, job)
 		}
 	}

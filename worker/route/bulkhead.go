@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/push"
@@ -15,8 +14,7 @@ import (
 // place get it by their priority, and by when they came; a few places are kept for
 // critical ones, who then wait for nobody.
 type Bulkhead struct {
-	most    int          // places at most
-	skipped atomic.Int64 // until when the last of the jobs for it stays on the queue, in ns
+	most int // places at most
 
 	mu       sync.Mutex
 	places   int                   // as many as there are now
@@ -26,7 +24,8 @@ type Bulkhead struct {
 	passed   int                   // places given since to others than who has waited longest
 	changed  int64                 // when a place was taken or left last, in ns
 	meanHold int64                 // how long a place is taken, about, in ns
-	stalled  time.Time             // when jobs for it were to stay on the queue last
+	coming   [2]int                // critical ones, and others, that are in hand and not yet here
+	full     [2]bool               // by the same: nothing more is to be pulled for it
 }
 
 // A place is one that is waited for.
@@ -128,11 +127,13 @@ func (b *Bulkhead) queued() int {
 }
 
 const (
-	// maxWaiting is how many notifications wait for a place in a bulkhead, besides
-	// maxCritical critical ones, and maxWait for how long. What is more goes back to the
-	// queue, and comes again after BusyDelay: the queue's times are whole seconds, and
-	// until then the provider is to have enough to do.
-	maxWaiting  = 512
+	// pulledLine is up to how many wait for a place in a bulkhead jobs are pulled for it, and
+	// maxWaiting how many may, as several pulls may be under way, besides maxCritical critical
+	// ones, and maxWait for how long. What is more goes back to the queue, and comes again
+	// after BusyDelay: the queue's times are whole seconds, and until then the provider is to
+	// have enough to do.
+	pulledLine  = 512
+	maxWaiting  = 2 * pulledLine
 	maxCritical = 256
 	maxWait     = 2 * time.Second
 	BusyDelay   = time.Second
@@ -143,7 +144,7 @@ const (
 
 // InHand is how many notifications a process has in hand at most for a bulkhead with
 // so many places.
-func InHand(places int) int { return places + maxWaiting + maxCritical }
+func InHand(places int) int { return places + pulledLine + maxCritical }
 
 // Busy reports whether a place in one of the bulkheads is not to be waited for now, since
 // as many wait as may.
@@ -154,16 +155,21 @@ func Busy(bulkheads []*Bulkhead, p push.Priority) bool {
 func (b *Bulkhead) busy(rank int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.full(rank)
-}
-
-// full reports whether nobody else of the rank may wait.
-func (b *Bulkhead) full(rank int) bool {
 	critical := len(b.waiting[0])
 	if rank > 0 {
 		return b.queued()-critical >= maxWaiting
 	}
 	return critical >= maxCritical
+}
+
+// Expect has each of the bulkheads know of so many more of the priority that are on their way
+// there, or fewer.
+func Expect(bulkheads []*Bulkhead, p push.Priority, n int) {
+	for _, b := range bulkheads {
+		b.mu.Lock()
+		b.coming[min(rankOf(p), 1)] += n
+		b.mu.Unlock()
+	}
 }
 
 // Room reports whether there is a place in each of the bulkheads at once.

@@ -9,105 +9,80 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestSkipUntil(t *testing.T) {
+// How many more are pulled for a bulkhead, and whether the pulls have to share them.
+func TestMoreIsPulled(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		taken, waiting int
-		still, usual   time.Duration
-		want           time.Duration
+		taken, waiting, coming int
+		still, usual           time.Duration
+		want                   int
+		told                   bool
 	}{
-		"a place is free":           {3, 0, time.Minute, 0, 0},
-		"it moves":                  {4, 9, leastIdle - 1, 0, 0},
-		"none was ever left":        {4, 2, 100 * time.Millisecond, 0, leastSkip},
-		"few stand before it":       {4, 1, 400 * time.Millisecond, 0, 0},
-		"slow, and as usual":        {4, 9, 200 * time.Millisecond, 100 * time.Millisecond, 0},
-		"slow, and longer":          {4, 9, 300 * time.Millisecond, 100 * time.Millisecond, leastSkip},
-		"slower than any should be": {4, 0, 500 * time.Millisecond, time.Minute, leastSkip},
-		"for long":                  {4, 0, 5 * time.Second, 0, 5 * time.Second},
-		"for ever":                  {4, 0, time.Hour, 0, longestSkip},
+		"a place is free":            {3, 0, 0, time.Minute, 0, pulledLine, false},
+		"it moves":                   {4, 9, 0, leastIdle - 1, 0, pulledLine - 9, false},
+		"none was ever left":         {4, 2, 0, 100 * time.Millisecond, 0, 0, true},
+		"few stand before it":        {4, 1, 0, 400 * time.Millisecond, 0, pulledLine - 1, false},
+		"a little slow":              {4, 9, 0, 25 * time.Millisecond, 10 * time.Millisecond, 400 - 9, true},
+		"slow, and as usual":         {4, 9, 0, 200 * time.Millisecond, 100 * time.Millisecond, 40 - 9, true},
+		"slow, and longer":           {4, 9, 0, 300 * time.Millisecond, 100 * time.Millisecond, 0, true},
+		"slower than any should be":  {4, 0, 0, 500 * time.Millisecond, time.Minute, 0, true},
+		"very slow, and not for now": {4, 0, 0, 400 * time.Millisecond, time.Minute, leastLine, true},
+		"for ever":                   {4, 0, 0, time.Hour, 0, 0, true},
+		"many wait":                  {4, 300, 0, 0, 0, pulledLine - 300, true},
+		"many wait or come":          {4, 200, 100, 0, 0, pulledLine - 300, true},
+		"as many as may":             {4, 412, 100, 0, 0, 0, true},
+		"more than may":              {4, maxWaiting, 100, 0, 0, 0, true},
 	} {
 		b, now := newBulkhead(4), time.Now()
 		for range tt.taken {
 			b.enter(1)
 		}
-		b.waiting[2] = make([]*place, tt.waiting)
+		b.waiting[2], b.coming[1] = make([]*place, tt.waiting), tt.coming
 		b.changed, b.meanHold = now.Add(-tt.still).UnixNano(), int64(tt.usual)
-		want := time.Time{}
-		if tt.want > 0 {
-			want = now.Add(tt.want)
+		if room, told := b.more(1, now); room != tt.want || told != tt.told {
+			t.Errorf("%s: %d, %t, want %d, %t", name, room, told, tt.want, tt.told)
 		}
-		if got := b.skipUntil(1, now); !got.Equal(want) {
-			t.Errorf("%s: %s, want %s", name, got.Sub(now), tt.want)
+		if room, _ := b.more(0, now.Add(-tt.still)); room != maxCritical {
+			t.Errorf("%s: %d critical ones", name, room)
 		}
 	}
 }
 
-// What is critical is pulled as long as a place that is kept for it is free.
-func TestCriticalOnesAreNotSkipped(t *testing.T) {
+// Where a line was full nothing is pulled for it until half of it has gone.
+func TestAFullLineIsPulledForAgain(t *testing.T) {
+	t.Parallel()
+	b, now := newBulkhead(4), time.Now()
+	for _, tt := range []struct{ waiting, want int }{
+		{pulledLine - 1, 1}, {pulledLine, 0}, {pulledLine - 1, 0}, {pulledLine/2 + 1, 0}, {pulledLine / 2, pulledLine / 2}, {pulledLine - 1, 1},
+	} {
+		b.waiting[1] = make([]*place, tt.waiting)
+		if room, _ := b.more(2, now); room != tt.want {
+			t.Errorf("%d wait, and there is room for %d, want %d", tt.waiting, room, tt.want)
+		}
+	}
+}
+
+// What is critical is pulled as long as a place that is kept for it is free, or as many may
+// wait.
+func TestCriticalOnesArePulled(t *testing.T) {
 	t.Parallel()
 	b, now := newBulkhead(2*keptShare), time.Now()
 	for range 2 * keptShare {
 		b.enter(1)
 	}
-	b.changed = now.Add(-time.Second).UnixNano()
-	if b.skipUntil(1, now).IsZero() || !b.skipUntil(0, now).IsZero() {
-		t.Error("want others skipped, and none that is critical")
+	room := func(rank, want int) {
+		t.Helper()
+		b.changed = now.Add(-time.Second).UnixNano()
+		if got, _ := b.more(rank, now); got != want {
+			t.Errorf("of rank %d there is room for %d, want %d", rank, got, want)
+		}
 	}
+	room(1, 0)
+	room(0, maxCritical)
 	b.enter(0)
 	b.enter(0)
 	b.waiting[0] = make([]*place, keptShare)
-	b.changed = now.Add(-time.Second).UnixNano()
-	b.skippedUntil(now, 100_000)
-	if got := b.skipUntil(0, now).Sub(now); got != leastSkip {
-		t.Errorf("the kept places are taken, and critical ones stay for %s", got)
-	}
-}
-
-// The more there is for a stuck provider, the less often it comes back.
-func TestSkippingSpreads(t *testing.T) {
-	t.Parallel()
-	b, now := newBulkhead(1), time.Now()
-	b.enter(1)
-	b.changed = now.Add(-leastIdle).UnixNano()
-	if !b.skipUntil(1, now).IsZero() {
-		t.Error("nobody waits for the only place, and it is skipped")
-	}
-	b.changed = now.Add(-time.Hour).UnixNano()
-	first := b.skipUntil(1, now)
-	b.skippedUntil(first, 100_000)
-	if got := b.skipUntil(1, now).Sub(first); got != 10*time.Second {
-		t.Errorf("after 100,000 the next stays for %s longer", got)
-	}
-	if got := b.skipUntil(1, now.Add(time.Minute)).Sub(now); got != time.Minute+longestSkip {
-		t.Errorf("a minute later it is %s", got)
-	}
-}
-
-// Of a provider that a time-out frees of all its pushes at once nothing more is pulled for
-// as long as enough wait for it already.
-func TestATimeoutIsNoAnswer(t *testing.T) {
-	t.Parallel()
-	b, now := newBulkhead(1), time.Now()
-	line := func(n int) { b.waiting[1] = make([]*place, n) }
-	b.enter(1)
-	b.changed = now.Add(-time.Second).UnixNano()
-	line(maxWaiting)
-	if b.skipUntil(1, now).IsZero() {
-		t.Error("it moves")
-	}
-	b.changed = now.UnixNano() // its place is another's
-	if got := b.skipUntil(1, now).Sub(now); got != leastSkip {
-		t.Errorf("with a full line what comes stays for %s", got)
-	}
-	line(maxWaiting - 1)
-	if !b.skipUntil(1, now).IsZero() {
-		t.Error("there is room in the line, and nothing is pulled")
-	}
-	line(maxWaiting)
-	b.changed = now.Add(stallKept + time.Millisecond).UnixNano()
-	if !b.skipUntil(1, now.Add(stallKept+time.Millisecond)).IsZero() {
-		t.Error("it has moved since, and nothing is pulled")
-	}
+	room(0, 0)
 }
 
 func TestABulkheadLearnsHowLongItsPlacesAreTaken(t *testing.T) {

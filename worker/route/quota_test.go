@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// While a quota has nothing left, what was held does not return, and what comes stays on
-// the queue, but for critical ones.
+// While a quota has nothing left, what was held does not return, and what comes is
+// parked, but for critical ones.
 func TestAUsedUpQuotaHoldsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,18 +31,18 @@ func TestAUsedUpQuotaHoldsBack(t *testing.T) {
 			return n
 		}
 		bulk, critical := push.Bulk.Queue(), push.Critical.Queue()
-		if n, stalled := returning(), rs.Stalled(bulk, time.Now()); n == 0 || len(stalled) > 0 {
-			t.Errorf("with a quota that nothing is known of %d return, %+v stays", n, stalled)
+		if n, bounds := returning(), rs.Bounds(bulk, time.Now()); n == 0 || len(bounds) > 0 {
+			t.Errorf("with a quota that nothing is known of %d return, and the pulls have the bounds %+v", n, bounds)
 		}
 		for range 2 { // the second one finds nothing
 			pools.Take(t.Context(), []meter.Need{{Pool: r.Quota, Units: 1}}, meter.Ordinary, time.Millisecond)
 			synctest.Wait()
 		}
-		if n, stalled := returning(), rs.Stalled(bulk, time.Now()); n > 0 || len(stalled) != 1 || time.Until(stalled[0].Until) < 5*time.Second {
-			t.Errorf("with one used up %d return, %+v stays", n, stalled)
+		if n, bounds := returning(), rs.Bounds(bulk, time.Now()); n > 0 || len(bounds) != 1 || bounds[0].Room > 0 {
+			t.Errorf("with one used up %d return, and the pulls have the bounds %+v", n, bounds)
 		}
-		if stalled := rs.Stalled(critical, time.Now()); len(stalled) > 0 {
-			t.Errorf("of critical ones %+v stays", stalled)
+		if bounds := rs.Bounds(critical, time.Now()); len(bounds) > 0 {
+			t.Errorf("those of critical ones have the bounds %+v", bounds)
 		}
 	})
 }

@@ -14,12 +14,13 @@
 // Back-pressure leads from a provider to the queue. Each part is for one thing:
 //
 //   - A bulkhead's places bound what is in flight to a provider.
-//   - Its line has a bound (Busy), so that what waits for one provider leaves handlers
-//     free for the others.
+//   - Its line has a bound (Bounds): what there is no room for is parked on the queue, in the
+//     order of acceptance, so that what waits for one provider leaves handlers free for the
+//     others, and does not go through the process and back for nothing. So is what a quota
+//     has nothing left for.
+//   - What goes to several providers is not parked, and goes back (Busy).
 //   - From a line where nothing moves all but critical ones go back (Bulkhead.stuck), so
 //     that a provider that answers nothing has no handlers for long.
-//   - What is for such a provider, or a quota that is used up, stays on the queue
-//     (Stalled), so that it does not go through the process and back for nothing.
 //
 // The invariants:
 //
@@ -51,6 +52,7 @@ type Route struct {
 	Platform push.Platform
 	Sender   providers.Sender
 	Bulkhead *Bulkhead
+	only     string // see push.OnlyRoute
 	// Quota is what a push costs a unit of; nil for nothing.
 	Quota *meter.Pool
 
@@ -75,8 +77,8 @@ type Route struct {
 	tried int64
 	// held is how many all workers together have held, as it was read last.
 	held atomic.Int64
-	// skipped is when jobs were left on the queue that may have been its, in Unix ns.
-	skipped atomic.Int64
+	// parked is when jobs of it were found parked last, in Unix ns.
+	parked atomic.Int64
 	// Of the one that calls LogTroubles.
 	tale tale
 }
@@ -156,7 +158,7 @@ func New(c Config) *Routes {
 // route returns the app's to the push service, through the sender of its platform.
 func (rs *Routes) route(app string, service push.Platform, sender providers.Sender) *Route {
 	r := &Route{
-		App: app, Platform: service, Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
+		App: app, Platform: service, only: push.OnlyRoute([]byte(push.OnlyMark(app, service))), Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
 		fingerprint: func() string { return "" }, tried: -1,
 	}
 	r.breaker = newBreaker(rs.Open, func(open bool) {
