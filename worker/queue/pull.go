@@ -44,17 +44,12 @@ const parkedLook = 20 * time.Millisecond
 const parkRounds = 8
 
 // prefetched is how many jobs one pull takes from a queue at most: what is done at once
-// shares commands. Where the last one is of a user's burst, the pull goes on up to
-// prefetchedBurst, so that one process decides of the burst, in its order. They are active
-// on the queue from then on, and are handed out one by one.
-const (
-	prefetched      = 64
-	prefetchedBurst = 256
-)
+// shares commands. They are active on the queue from then on, and are handed out one by one.
+const prefetched = 64
 
-// headStart is how long the rest of a burst waits where another worker has its beginning,
-// which is to ask the limiter first.
-const headStart = 20 * time.Millisecond
+// remembered is how many jobs at least that were pulled last are known by their users and
+// categories: more than all workers have in hand that are undecided.
+const remembered = 4096
 
 // handOut is how long a job may lie before its lease is looked after. asynq
 // looks after the leases of what it has in hand.
@@ -66,31 +61,63 @@ const handOut = 5 * time.Second
 // can make it break off, so that none is lost; as one of its keys is never there, a Cluster
 // does not run it while the slot moves, when a task may be elsewhere.
 //
-// KEYS  pending, paused, active, lease, retry, a string that is never there, the idle, the
-// routes of which jobs are parked, and parked: as the sets of these begin
-// ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a
-// message may be; the channel of an idle worker or none, and for how long (s); how many of a
-// burst; the worker's ID by its sign of life; until when parked jobs stay by themselves (Unix
-// s); then of each route that has a bound its name and how many more may be taken
+// While there are several workers it keeps which job of each user and category was pulled
+// last, in two hashes, of which the older one goes when the newer one is full.
 //
-// It returns how many it has parked, whether the queue is empty then, whether another worker
-// has the job before the first one, of the same burst, of which routes jobs are parked, and
-// those in hand as client.read has them.
+// KEYS  pending, paused, active, lease, retry, a string that is never there, the idle, the
+// routes of which jobs are parked, and parked: as the sets of these begin; the workers, the
+// newer and the older hash
+// ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a
+// message may be; the channel of an idle worker or none, and for how long (s); how many a
+// hash is full with; the worker's ID by its sign of life; until when parked jobs stay by
+// themselves (Unix s); then of each route that has a bound its name and how many more may be
+// taken
+//
+// It returns how many it has parked, whether the queue is empty then, by pairs the jobs that
+// follow one of their user and category in another worker's hands and that one, of which
+// routes jobs are parked, and those in hand as client.read has them.
 var pullScript = redis.NewScript(readMessage + `
-if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1, 0, {}} end
+if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1, {}, {}} end
 redis.call('SETRANGE', KEYS[6], 0, '')
 redis.call('LLEN', KEYS[3])
 redis.call('ZCARD', KEYS[4])
 redis.call('ZCARD', KEYS[5])
+local several = redis.call('ZCARD', KEYS[10]) > 1
+redis.call('HLEN', KEYS[12])
+if redis.call('HLEN', KEYS[11]) >= tonumber(ARGV[7]) then redis.call('RENAME', KEYS[11], KEYS[12]) end
 local longest, most = tonumber(ARGV[4]), tonumber(ARGV[3])
 local room, parked, bounded = {}, {}, #ARGV > 9
 for i = 10, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
 for _, route in ipairs(redis.call('SMEMBERS', KEYS[8])) do parked[route], bounded = 0, true end
-local ids, leases, back, answer = {}, {}, {}, {0, 0, 0, {}}
+local ids, leases, back, answer = {}, {}, {}, {0, 0, {}, {}}
 local function whose(message) -- the app, user and category as they are encoded
   local from = type(message) == 'string' and string.find(message, '"app":', 1, true)
   local to = from and string.find(message, ',"targets":', from, true)
-  return to and string.sub(message, from, to)
+  return to and to - from < 2048 and string.sub(message, from, to)
+end
+local function elsewhere(id) -- in another worker's hands
+  local task = redis.pcall('HMGET', ARGV[2] .. id, 'state', 'worker')
+  return task[1] == 'active' and task[2] ~= ARGV[8]
+end
+local function follow() -- which of the jobs taken follow one in another's hands
+  local users, first, last, found, pulled = {}, {}, {}, {}, {}
+  for i = 5, #answer, 2 do
+    local user = whose(answer[i + 1])
+    if user and not first[user] then users[#users + 1], first[user] = user, answer[i] end
+    if user then last[user] = answer[i] end
+  end
+  if #users == 0 then return found end
+  local newer, older = redis.call('HMGET', KEYS[11], unpack(users)), redis.call('HMGET', KEYS[12], unpack(users))
+  for i, user in ipairs(users) do
+    local before = newer[i] or older[i]
+    if before and before ~= first[user] and elsewhere(before) then
+      found[#found + 1], found[#found + 2] = first[user], before
+    end
+    pulled[#pulled + 1], pulled[#pulled + 2] = user, last[user]
+  end
+  redis.call('HSET', KEYS[11], unpack(pulled))
+  redis.call('EXPIRE', KEYS[11], 60)
+  return found
 end
 local function routeOf(message) -- the only one that it is for, and when it was accepted
   if not bounded or type(message) ~= 'string' then return nil end
@@ -108,8 +135,6 @@ local function park(id, key, route, accepted)
   answer[1] = answer[1] + 1
   return true
 end
-local before = redis.call('LINDEX', KEYS[3], 0) -- the job that any worker took last, until it is done
-local last, looked = nil, 0 -- the message taken last from the queue, and how many jobs were looked at
 local function take(id, wasParked)
   local key = ARGV[2] .. id
   local message = read(key, longest)
@@ -119,7 +144,6 @@ local function take(id, wasParked)
     if (parked[route] or (room[route] or 1) < 1) and park(id, key, route, accepted) then return end
   end
   if route and room[route] then room[route] = room[route] - 1 end
-  if not wasParked then last = message end
   if message ~= -1 then
     redis.call('HSET', key, 'state', 'active', 'worker', ARGV[8])
     redis.call('HDEL', key, 'pending_since', 'parked')
@@ -148,6 +172,7 @@ local function unpark(n) -- takes up to so many of the parked ones of each route
 end
 local routes = #redis.call('SMEMBERS', KEYS[8])
 if routes > 0 then unpark(math.ceil(most / 2 / routes)) end -- others are not to stand behind all of them
+local looked = 0
 while #ids < most and looked < 256 do
   local popped = redis.call('RPOP', KEYS[1], most - #ids)
   if not popped then
@@ -161,27 +186,16 @@ while #ids < most and looked < 256 do
   looked = looked + #popped
   for _, id in ipairs(popped) do take(id) end
 end
-local burst = #ids == most and whose(last)
-while burst and #ids < tonumber(ARGV[7]) and looked < 512 do
-  local id = redis.call('LINDEX', KEYS[1], -1)
-  if not id or whose(read(ARGV[2] .. id, longest)) ~= burst then break end
-  redis.call('RPOP', KEYS[1])
-  looked = looked + 1
-  take(id)
-end
 if bounded then
   if #back > 0 then redis.call('ZADD', KEYS[5], unpack(back)) end
   unpark(most)
   for route in pairs(parked) do table.insert(answer[4], route) end
 end
-if before and redis.pcall('HGET', ARGV[2] .. before, 'worker') ~= ARGV[8] then
-  local first = whose(answer[6]) -- the first one's message
-  if first and whose(read(ARGV[2] .. before, longest)) == first then answer[3] = 1 end
-end
 if #ids > 0 then
   redis.call('LPUSH', KEYS[3], unpack(ids))
   redis.call('ZADD', KEYS[4], unpack(leases))
 end
+if several then answer[3] = follow() end
 return answer
 `)
 
@@ -191,7 +205,7 @@ type pulled struct {
 	message string
 	at      time.Time
 	lease   any    // its end, in s
-	follows bool   // another worker has the one before it of the same burst
+	follows string // the job before it of the same user and category, that another worker has; "" for none
 	route   string // the only one that it is for; "" for none
 }
 
@@ -244,7 +258,7 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 		c.refusals.pulled(queue, err)
 	}
 	if job != nil {
-		c.works.note(job.ID, handed{job.worked(c.workOf(job.Job)), func() { c.config.Hands.begun(queue, job.route) }})
+		c.works.note(job.ID, handed{c.worked(job, c.workOf(job.Job)), func() { c.config.Hands.begun(queue, job.route) }})
 	}
 	return job, err
 }
@@ -255,18 +269,35 @@ type handed struct {
 	begin func() // to be called when that begins, or is not to be
 }
 
-// worked returns the work on the job. It is lost when another worker may have the job.
-func (p *pulled) worked(work Work) Work {
-	term, follows := p.Term, p.follows
+// worked returns the work on the job, which begins in its turn. It is lost when another
+// worker may have the job.
+func (c *client) worked(p *pulled, work Work) Work {
+	term, queue, follows := p.Term, p.Queue, p.follows
 	return func(ctx context.Context) error {
-		if follows {
-			_ = clock.Sleep(ctx, headStart)
+		if follows != "" {
+			c.follow(ctx, queue, follows, term.id)
 		}
 		err := work(ctx)
 		if err != nil && term.Lost(ctx) {
 			return ErrLost
 		}
 		return err
+	}
+}
+
+// patience is how long a job waits at most for the one before it: a provider may take long
+// over that, or its worker may have crashed.
+const patience = time.Second
+
+// follow waits until no other worker than that has the job in hand, for patience at most.
+func (c *client) follow(ctx context.Context, queue, id, worker string) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for after := 2 * time.Millisecond; clock.Sleep(ctx, after) == nil; after = min(2*after, 50*time.Millisecond) {
+		of, err := c.HMGet(ctx, c.shard.QueueKey(queue, "t:"+id), "state", "worker").Result()
+		if err != nil || of[0] != "active" || of[1] == worker {
+			return
+		}
 	}
 }
 
@@ -325,17 +356,14 @@ func (c *client) pull(ctx context.Context, queue string, keys []string, args []a
 
 // take takes jobs from the queue, and reports whether it is empty then.
 func (c *client) take(ctx context.Context, queue string, keys []string, args []any) (jobs []pulled, empty bool, err error) {
-	most, burst := prefetched, prefetchedBurst
-	if c.config.Hands.count() > prefetched {
-		burst = most // to take one of many in hand out of the active list is dear
-	}
+	most := prefetched
 	if c.failed.Load() {
-		most, burst = 1, 1 // what a lost answer holds is nobody's until its lease is over
+		most = 1 // what a lost answer holds is nobody's until its lease is over
 	}
 	lease, term := args[0], c.life.term.Load()
 	bounds := c.config.Hands.reserve(queue, c.config.Bounds(queue, time.Now()))
 	defer func() { c.config.Hands.pulled(queue, bounds, jobs) }()
-	args = []any{lease, args[1], most, asynqwire.MaxEnvelopeSize, c.idle.entered(), int(max(1, idlePolls*c.idle.poll/time.Second)), burst, term.id, time.Now().Add(parkedFor).Unix()}
+	args = []any{lease, args[1], most, asynqwire.MaxEnvelopeSize, c.idle.entered(), int(max(1, idlePolls*c.idle.poll/time.Second)), remembered, term.id, time.Now().Add(parkedFor).Unix()}
 	stuck := 0
 	for _, b := range bounds {
 		args = append(args, b.Route, b.Room)
@@ -345,6 +373,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	}
 	keys = slices.Concat(keys, []string{
 		c.shard.QueueKey(queue, "retry"), c.shard.QueueKey(queue, "room"), c.shard.IdleKey(queue), c.shard.QueueKey(queue, "parked"), c.shard.QueueKey(queue, "parked:"),
+		c.workersKey(), c.shard.QueueKey(queue, "latest"), c.shard.QueueKey(queue, "latest:older"),
 	})
 	reply, err := pullScript.Run(ctx, c.UniversalClient, keys, args...).Slice()
 	if err != nil {
@@ -359,13 +388,13 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	if len(parked) > 0 {
 		c.config.Parked(parked)
 	}
-	now := time.Now()
+	before, now := texts(reply[2]), time.Now()
 	for i := range jobs {
 		jobs[i].at, jobs[i].lease, jobs[i].Term = now, lease, term
 		jobs[i].route = push.OnlyRoute(jobs[i].Payload)
-	}
-	if len(jobs) > 0 {
-		jobs[0].follows = reply[2] == int64(1)
+		if at := slices.Index(before, jobs[i].ID); at >= 0 && at%2 == 0 && jobs[i].Back.IsZero() { // else it has had its turn
+			jobs[i].follows = before[at+1]
+		}
 	}
 	return jobs, reply[1] == int64(1), nil
 }

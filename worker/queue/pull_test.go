@@ -7,14 +7,15 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/shard"
@@ -97,61 +98,124 @@ type panics struct{}
 
 func (panics) Take(Job) Work { panic(new(panics)) }
 
-// The rest of a burst whose beginning another worker has waits before it is worked off,
-// and nothing else does.
-func TestTheRestOfABurstWaits(t *testing.T) {
+// A job follows the one before it of the same user and category where another worker has that
+// in hand, whatever was pulled in between.
+func TestWhatAJobFollows(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		enqueue := func(user string, n int) {
+		enqueue := func(user string, ids ...string) {
 			t.Helper()
-			for range n {
+			for _, id := range ids {
 				if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), &push.Notification{
-					App: "demo", User: user, Title: "hi", Targets: []push.Target{{Platform: push.APNs, Token: "00"}},
+					ID: id, App: "demo", User: user, Title: "hi", Targets: []push.Target{{Platform: push.APNs, Token: "00"}},
 				}); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		one, other := newNewcomer(t, client), newNewcomer(t, client)
-		take := func(n *newcomer, want ...bool) {
+		take := func(n *newcomer, want ...string) {
 			t.Helper()
 			jobs, _, err := n.once()
 			if err != nil {
 				t.Fatal(err)
 			}
-			var follow []bool
+			var follow []string
 			for _, job := range jobs {
 				follow = append(follow, job.follows)
 			}
 			if !slices.Equal(follow, want) {
-				t.Errorf("of the jobs taken follow another worker's: %v, want %v", follow, want)
+				t.Errorf("the jobs taken follow %q, want %q", follow, want)
 			}
 		}
-		enqueue("ada", 1)
-		take(one, false)
-		enqueue("ada", 2)
-		take(other, true, false)
-		enqueue("ada", 1)
-		take(other, false) // its own are in order as it is
-		enqueue("bob", 1)
-		take(one, false)
-		enqueue("ada", 1)
-		take(other, false)
+		enqueue("ada", "a1")
+		enqueue("bob", "b1")
+		take(one, "", "")
+		enqueue("ada", "a2", "a3")
+		enqueue("eve", "e1")
+		enqueue("bob", "b2")
+		take(other, "a1", "", "", "b1")
+		enqueue("ada", "a4")
+		take(other, "") // its own are in order as it is
+		enqueue("ada", "a5")
+		take(one, "a4")
+		if err := client.Del(t.Context(), one.client.shard.QueueKey(one.queue, "t:a5")).Err(); err != nil { // it has ended
+			t.Fatal(err)
+		}
+		enqueue("ada", "a6")
+		take(other, "")
+		newer, older := one.client.shard.QueueKey(one.queue, "latest"), one.client.shard.QueueKey(one.queue, "latest:older")
+		for i := range remembered {
+			client.HSet(t.Context(), newer, i, "")
+		}
+		enqueue("ada", "a7")
+		take(one, "a6") // which is in the older hash now
+		if newer, older := client.HLen(t.Context(), newer).Val(), client.HLen(t.Context(), older).Val(); newer != 1 || older < remembered {
+			t.Errorf("%d and %d are remembered", newer, older)
+		}
 	})
 }
 
-// The head start is kept.
-func TestTheHeadStartIsKept(t *testing.T) {
+// A job that follows another one begins when that is in the other worker's hands no more, and
+// after a second at most.
+func TestAJobFollowsAnother(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		for follows, want := range map[bool]time.Duration{true: headStart, false: 0} {
-			began := time.Now()
-			work := (&pulled{follows: follows}).worked(func(context.Context) error { return nil })
-			if err := work(t.Context()); err != nil || time.Since(began) != want {
-				t.Errorf("a job that follows another worker's (%t) ends with %v after %v", follows, err, time.Since(began))
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		c := newNewcomer(t, client).client
+		queue, looks := push.Default.Queue(), &looking{}
+		redistest.Hook(client, looks)
+		task := c.shard.QueueKey(queue, "t:first")
+		begins := func(of pulled) chan time.Time {
+			of.Queue, of.Term = queue, c.life.term.Load()
+			begun := make(chan time.Time, 1)
+			work := c.worked(&of, func(context.Context) error {
+				begun <- time.Now()
+				return nil
+			})
+			go func() { _ = work(context.Background()) }()
+			return begun
+		}
+		hold := func(worker string) {
+			t.Helper()
+			if err := client.HSet(t.Context(), task, "state", "active", "worker", worker).Err(); err != nil {
+				t.Fatal(err)
 			}
 		}
+		hold("another")
+		<-begins(pulled{})
+		begun := begins(pulled{follows: "first"})
+		eventually.Holds(t, "it has looked twice", func() bool { return looks.Load() >= 2 })
+		ended := time.Now()
+		if err := client.HSet(t.Context(), task, "state", "pending").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if at := <-begun; at.Before(ended) {
+			t.Error("it begins while another worker has the one before it")
+		}
+		hold(c.life.term.Load().id)
+		<-begins(pulled{follows: "first"})
+		hold("another")
+		asked := time.Now()
+		if at := <-begins(pulled{follows: "first"}); at.Sub(asked) < patience {
+			t.Errorf("it waits %s, want %s", at.Sub(asked), patience)
+		}
 	})
+}
+
+// looking counts the looks at tasks.
+type looking struct{ atomic.Int64 }
+
+func (l *looking) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (l *looking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "hmget" {
+			defer l.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+func (l *looking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // A queue that asynq's own tool has paused gives nothing, and harms nothing.
