@@ -92,8 +92,10 @@ func (a *admission) visit(d *delivery) visit {
 func (a *admission) ask(ctx context.Context, d *delivery, how step) (throttle.Decision, error) {
 	d.ahead = how.ahead
 	d.asks++
-	if how.after > 0 {
+	if how.after > 0 || d.metered { // else nothing but the limiter's answer is waited for
 		d.arrive()
+	}
+	if how.after > 0 {
 		a.waiting.Add(1)
 		defer a.waiting.Add(-1)
 	}

@@ -29,6 +29,7 @@ type delivery struct {
 	replay bool
 	term   term          // in which the job was pulled: *queue.Term
 	at     *queue.Server // that has pulled it
+	begin  func()        // tells that the bulkheads know of it
 	digest *digest.Part  // nil for none
 	// attempts and first are what the record tells of earlier attempts.
 	attempts int

@@ -80,6 +80,7 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 	}
 	d.needs = d.bulkheads()
 	d.expect()
+	d.begin()
 	if to, busy := h.admission.busy(d); busy {
 		return to
 	}

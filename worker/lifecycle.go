@@ -194,7 +194,7 @@ func (w *Worker) begin(servers []*queue.Server) error {
 	if h.Overrides != nil {
 		h.side.run(func(ctx context.Context) {
 			reschedule.Follow(ctx, reschedule.Config{
-				Limits: h.Limits, Overrides: h.Overrides, Limiter: h.Limiter, Control: h.control, Waiting: h.Options.Waiting, Rates: h.routes.Rates, Marks: h.routes.Marks,
+				Limits: h.Limits, Overrides: h.Overrides, Limiter: h.Limiter, Control: h.control, Waiting: h.Options.Waiting, Rates: h.routes.Rates,
 				Apps: slices.Collect(maps.Keys(h.Senders)), MaxWait: h.MaxWait, Redis: h.Queue, Prefix: h.Prefix, RedisLog: h.RedisLog,
 			})
 		})

@@ -110,10 +110,10 @@ const (
 	longestAhead = 20 * time.Millisecond
 	// keptShare is what share of a burst is kept for urgent ones.
 	keptShare = 10
-	// Of a key that is short wait at once as many as are served in crowdTime, within these
-	// bounds.
-	crowdTime             = 2 * time.Second
-	leastCrowd, mostCrowd = 64, 2048
+	// Of a key that is short wait at once as many as are served in crowdTime, lately or by its
+	// rates, mostCrowd at most.
+	crowdTime = 2 * time.Second
+	mostCrowd = 2048
 	// What is turned away comes back one after the other, twice as fast as all is
 	// served, but not faster than backGap unless this process alone serves so many. It
 	// stays away for leastBack, and for not much longer than mostBack.
@@ -268,7 +268,8 @@ func (p *Pool) room(rank Rank, now time.Time, most time.Duration) int {
 	}
 	crowd := mostCrowd
 	if p.asks[rank.turn()].short { // else they get theirs with the next answer
-		crowd = min(crowd, max(leastCrowd, p.used.over(now, crowdTime)))
+		served := max(p.used.over(now, crowdTime), 1+int(crowdTime/max(1, p.leased().each())))
+		crowd = min(crowd, served)
 	}
 	return max(0, crowd-len(p.waiting[rank]))
 }

@@ -226,14 +226,23 @@ func overQuota(n *push.Notification, workers []Snapshot) (r queue.Return, until 
 	if n == nil {
 		return r, until
 	}
+	var quota route.QuotaStatus
+	queued := 0
 	for _, w := range workers {
 		for _, r := range w.Routes {
-			if r.App == n.App && r.Platform == n.Targets[0].Service() && (r.Quota.Binds() || r.Quota.Key != "" && r.Queued == 0) {
+			switch {
+			case r.App != n.App || r.Platform != n.Targets[0].Service() || r.Quota.Key == "":
+			case r.Quota.Binds():
 				return OverQuota(r.Quota), r.Quota.Until
+			default:
+				quota, queued = r.Quota, queued+r.Queued
 			}
 		}
 	}
-	return r, until
+	if quota.Key == "" || queued > 0 {
+		return r, until
+	}
+	return OverQuota(quota), until
 }
 
 // OverQuota returns the return of a job whose quota has nothing left, or cannot be read.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
@@ -148,26 +147,21 @@ func (c *Control) Gained(ctx context.Context, moved Moved) (ids []string, err er
 	return ids, nil
 }
 
-// momentary are the reasons for which a parked job may have returned before: none of them
-// makes a job wait for long.
-var momentary = []queue.Why{"", queue.ProviderBusy, queue.RedisRefuses, queue.TooLate, queue.Unchecked}
-
-// WakeOver wakes the jobs that wait for the quota. A parked job does not say what for: it
-// is woken where its message has one of the marks, and parked again if it waited for
-// something else of its route.
-func (c *Control) WakeOver(ctx context.Context, key string, marks []string) error {
+// WakeOver wakes the jobs that have returned for want of the quota. What is parked for it is
+// pulled as soon as there is room.
+func (c *Control) WakeOver(ctx context.Context, key string) error {
 	shards, err := c.records.All(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, at := range shards {
-		errs = append(errs, c.wakeOver(ctx, c.jobs(at), key, marks))
+		errs = append(errs, c.wakeOver(ctx, c.jobs(at), key))
 	}
 	return errors.Join(errs...)
 }
 
-func (c *Control) wakeOver(ctx context.Context, jobsOf *queue.Inspector, key string, marks []string) error {
+func (c *Control) wakeOver(ctx context.Context, jobsOf *queue.Inspector, key string) error {
 	for _, spot := range queue.Spots {
 		var position uint64
 		for more := spot.State == queue.JobPutOff; more; more = position > 0 {
@@ -178,8 +172,7 @@ func (c *Control) wakeOver(ctx context.Context, jobsOf *queue.Inspector, key str
 			position = next
 			var ids []string
 			for _, job := range jobs {
-				marked := func(mark string) bool { return strings.Contains(job.Payload, mark) }
-				if slices.Contains(momentary, job.Last.Why) && slices.ContainsFunc(marks, marked) || job.Last.Why == queue.OverQuota && job.Last.Key == key {
+				if job.Last.Why == queue.OverQuota && job.Last.Key == key {
 					ids = append(ids, job.ID)
 				}
 			}

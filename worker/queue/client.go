@@ -65,7 +65,7 @@ func newClient(c Config) *client {
 	ending, end := context.WithCancel(context.Background())
 	return &client{
 		ending: ending, end: end,
-		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, shard: c.Records.Shard, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
+		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, shard: c.Records.Shard, refusals: refusals{log: c.RedisLog}, works: recent[handed]{drop: func(h handed) { h.begin() }}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
 		idle: newIdle(c.Records.Shard, c.Hands, c.Role), life: newLife(), strays: strays{inHand: make(map[string]inHand)}, ready: make(map[string][]pulled), stuck: make(map[string]int), parked: make(map[string][]string),
 	}
 }
@@ -95,10 +95,6 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 // release takes a job out of hand.
 func (c *client) release(ctx context.Context, sha string, keys []string, args []any) (cmd *redis.Cmd) {
 	id, _ := args[0].(string)
-	if unbegun, ok := c.works.of(id); ok && ctx.Err() == nil { // asynq has not had it worked off
-		c.works.take(id)
-		unbegun.begin()
-	}
 	switch sha {
 	case doneHash:
 		cmd = c.done(ctx, keys, args)

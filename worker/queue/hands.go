@@ -95,8 +95,9 @@ func (h *Hands) left(queue string, bounds []Bound) []Bound {
 func (h *Hands) reserve(queue string, bounds []Bound) []Bound {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, b := range h.left(queue, bounds) {
-		h.come(wayOf(queue, b.Route), b.Room)
+	for i, b := range h.left(queue, bounds) {
+		bounds[i].Room = min(b.Room, prefetched)
+		h.come(wayOf(queue, b.Route), bounds[i].Room)
 	}
 	return bounds
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,15 +31,20 @@ import (
 type Bound struct {
 	Route string // as push.OnlyRoute tells it
 	Room  int
-	// InHand is about how many such jobs the process has in hand.
+	// InHand is about how many jobs the process has in hand that are stuck there.
 	InHand int
 }
 
 // parkedFor is after how long a parked job is due by itself: it is parked again, in its place.
 const parkedFor = time.Hour
 
+// parkedAs is Lua: a parked task's field tells its route, and its place among those of the route.
+const parkedAs = `
+local function parkedAs(route, place) return route .. '\n' .. place end
+`
+
 // parkedLook is how often is looked whether there is room again for what is parked.
-const parkedLook = 20 * time.Millisecond
+const parkedLook = 7 * time.Millisecond // between two of the three queues
 
 // parkRounds is how many scripts one pull runs that find nothing but what is parked.
 const parkRounds = 8
@@ -48,7 +54,7 @@ const parkRounds = 8
 const prefetched = 64
 
 // remembered is how many jobs at least that were pulled last are known by their users and
-// categories: more than all workers have in hand that are undecided.
+// categories: more than are undecided as a rule.
 const remembered = 4096
 
 // handOut is how long a job may lie before its lease is looked after. asynq
@@ -73,11 +79,11 @@ const handOut = 5 * time.Second
 // themselves (Unix s); then of each route that has a bound its name and how many more may be
 // taken
 //
-// It returns how many it has parked, whether the queue is empty then, by pairs the jobs that
-// follow one of their user and category in another worker's hands and that one, of which
-// routes jobs are parked, and those in hand as client.read has them.
-var pullScript = redis.NewScript(readMessage + `
-if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1, {}, {}} end
+// It returns whether the queue is empty then, by pairs the jobs that follow one of their user
+// and category in another worker's hands and that one, of which routes jobs are parked, and
+// those in hand as client.read has them.
+var pullScript = redis.NewScript(readMessage + parkedAs + `
+if redis.call('EXISTS', KEYS[2]) == 1 then return {1, {}, {}} end
 redis.call('SETRANGE', KEYS[6], 0, '')
 redis.call('LLEN', KEYS[3])
 redis.call('ZCARD', KEYS[4])
@@ -89,59 +95,66 @@ local longest, most = tonumber(ARGV[4]), tonumber(ARGV[3])
 local room, parked, bounded = {}, {}, #ARGV > 9
 for i = 10, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
 for _, route in ipairs(redis.call('SMEMBERS', KEYS[8])) do parked[route], bounded = 0, true end
-local ids, leases, back, answer = {}, {}, {}, {0, 0, {}, {}}
+local ids, leases, back, answer = {}, {}, {}, {0, {}, {}}
 local function whose(message) -- the app, user and category as they are encoded
   local from = type(message) == 'string' and string.find(message, '"app":', 1, true)
   local to = from and string.find(message, ',"targets":', from, true)
   return to and to - from < 2048 and string.sub(message, from, to)
+end
+local function acceptedAt(message) -- texts of the order of the instants
+  return string.match(string.sub(message, 1, 512), '"accepted_at":"([^"]*)Z"') or ''
+end
+local function idOf(place) -- where it stands behind the instant
+  return string.sub(place, (string.find(place, ' ', 1, true) or 0) + 1)
 end
 local function elsewhere(id) -- in another worker's hands
   local task = redis.pcall('HMGET', ARGV[2] .. id, 'state', 'worker')
   return task[1] == 'active' and task[2] ~= ARGV[8]
 end
 local function follow() -- which of the jobs taken follow one in another's hands
-  local users, first, last, found, pulled = {}, {}, {}, {}, {}
-  for i = 5, #answer, 2 do
+  local users, first, last, found, pulled = {}, {}, {}, {}, {} -- the first and the last accepted one of each
+  for i = 4, #answer, 2 do
     local user = whose(answer[i + 1])
-    if user and not first[user] then users[#users + 1], first[user] = user, answer[i] end
-    if user then last[user] = answer[i] end
+    local place = user and acceptedAt(answer[i + 1]) .. ' ' .. answer[i]
+    if user and not first[user] then users[#users + 1] = user end
+    if user and not (first[user] and first[user] < place) then first[user] = place end
+    if user and not (last[user] and last[user] > place) then last[user] = place end
   end
   if #users == 0 then return found end
   local newer, older = redis.call('HMGET', KEYS[11], unpack(users)), redis.call('HMGET', KEYS[12], unpack(users))
   for i, user in ipairs(users) do
     local before = newer[i] or older[i]
-    if before and before ~= first[user] and elsewhere(before) then
-      found[#found + 1], found[#found + 2] = first[user], before
+    if before and before < first[user] and elsewhere(idOf(before)) then
+      found[#found + 1], found[#found + 2] = idOf(first[user]), idOf(before)
     end
-    pulled[#pulled + 1], pulled[#pulled + 2] = user, last[user]
+    pulled[#pulled + 1], pulled[#pulled + 2] = user, before and before > last[user] and before or last[user]
   end
   redis.call('HSET', KEYS[11], unpack(pulled))
   redis.call('EXPIRE', KEYS[11], 60)
   return found
 end
-local function routeOf(message) -- the only one that it is for, and when it was accepted
+local function routeOf(message) -- the only one that it is for, where any has a bound
   if not bounded or type(message) ~= 'string' then return nil end
-  local head = string.sub(message, 1, 512) -- both come before the notification
-  return string.match(head, ',"only":"([^"]*)","notification":{'), string.match(head, '"accepted_at":"([^"]*)Z"') or ''
+  return string.match(string.sub(message, 1, 512), ',"only":"([^"]*)","notification":{') -- it comes before that
 end
 local function park(id, key, route, accepted)
-  local put = redis.pcall('ZADD', KEYS[9] .. route, 0, accepted .. ' ' .. id)
+  local place = accepted .. ' ' .. id
+  local put = redis.pcall('ZADD', KEYS[9] .. route, 0, place)
   if type(put) == 'table' then return false end -- a key of another type parks nothing
   if not parked[route] then redis.call('SADD', KEYS[8], route) end
   parked[route] = 0
-  redis.call('HSET', key, 'state', 'retry', 'parked', 1)
+  redis.call('HSET', key, 'state', 'retry', 'parked', parkedAs(route, place))
   back[#back + 1] = ARGV[9]
   back[#back + 1] = id
-  answer[1] = answer[1] + 1
   return true
 end
 local function take(id, wasParked)
   local key = ARGV[2] .. id
   local message = read(key, longest)
   if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
-  local route, accepted = routeOf(message)
+  local route = routeOf(message)
   if route and not wasParked then
-    if (parked[route] or (room[route] or 1) < 1) and park(id, key, route, accepted) then return end
+    if (parked[route] or (room[route] or 1) < 1) and park(id, key, route, acceptedAt(message)) then return end
   end
   if route and room[route] then room[route] = room[route] - 1 end
   if message ~= -1 then
@@ -156,27 +169,36 @@ local function take(id, wasParked)
     answer[#answer + 1] = message
   end
 end
-local function unpark(n) -- takes up to so many of the parked ones of each route
-  for route in pairs(parked) do
-    local some = math.min(n, most - #ids, room[route] or n)
-    local entries = some > 0 and redis.pcall('ZPOPMIN', KEYS[9] .. route, some) or {}
+local function unpark(route, n) -- takes the first n parked ones of the route, as far as there is room
+  local gone, broken = 0, false -- how many were parked and are no longer
+  n = math.min(#ids + n, most, #ids + (room[route] or n))
+  while #ids < n and gone < 256 do
+    local entries = redis.pcall('ZPOPMIN', KEYS[9] .. route, n - #ids)
+    broken = entries.err or #entries == 0
+    if broken then break end
     for i = 1, #entries, 2 do
-      local id = string.sub(entries[i], string.find(entries[i], ' ', 1, true) + 1)
-      if redis.call('ZREM', KEYS[5], id) == 1 then take(id, true) end -- else it is no longer
-    end
-    if entries.err or redis.call('EXISTS', KEYS[9] .. route) == 0 then
-      redis.call('SREM', KEYS[8], route)
-      parked[route] = nil
+      local id = idOf(entries[i])
+      if redis.pcall('HGET', ARGV[2] .. id, 'parked') == parkedAs(route, entries[i]) and redis.call('ZREM', KEYS[5], id) == 1 then
+        take(id, true)
+      else
+        gone = gone + 1
+      end
     end
   end
+  if broken or redis.call('EXISTS', KEYS[9] .. route) == 0 then
+    redis.call('SREM', KEYS[8], route)
+    parked[route] = nil
+  end
 end
-local routes = #redis.call('SMEMBERS', KEYS[8])
-if routes > 0 then unpark(math.ceil(most / 2 / routes)) end -- others are not to stand behind all of them
+if bounded then -- half of what is taken may be parked ones, of whichever routes, and what is left of the rest
+  local some = redis.call('SRANDMEMBER', KEYS[8], math.ceil(most / 2))
+  for _, route in ipairs(some) do unpark(route, math.ceil(most / 2 / #some)) end
+end
 local looked = 0
 while #ids < most and looked < 256 do
   local popped = redis.call('RPOP', KEYS[1], most - #ids)
   if not popped then
-    answer[2] = 1
+    answer[1] = 1
     if ARGV[5] ~= '' then
       redis.pcall('SADD', KEYS[7], ARGV[5])
       redis.pcall('EXPIRE', KEYS[7], ARGV[6])
@@ -188,14 +210,14 @@ while #ids < most and looked < 256 do
 end
 if bounded then
   if #back > 0 then redis.call('ZADD', KEYS[5], unpack(back)) end
-  unpark(most)
-  for route in pairs(parked) do table.insert(answer[4], route) end
+  for route in pairs(parked) do unpark(route, most) end
+  for route in pairs(parked) do table.insert(answer[3], route) end
 end
 if #ids > 0 then
   redis.call('LPUSH', KEYS[3], unpack(ids))
   redis.call('ZADD', KEYS[4], unpack(leases))
 end
-if several then answer[3] = follow() end
+if several then answer[2] = follow() end
 return answer
 `)
 
@@ -258,7 +280,8 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 		c.refusals.pulled(queue, err)
 	}
 	if job != nil {
-		c.works.note(job.ID, handed{c.worked(job, c.workOf(job.Job)), func() { c.config.Hands.begun(queue, job.route) }})
+		job.Begin = sync.OnceFunc(func() { c.config.Hands.begun(queue, job.route) })
+		c.works.note(job.ID, handed{c.worked(job, c.workOf(job.Job)), job.Begin})
 	}
 	return job, err
 }
@@ -266,7 +289,7 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 // A handed job is handed out, and nothing is done about it yet.
 type handed struct {
 	work  Work
-	begin func() // to be called when that begins, or is not to be
+	begin func() // the job's, to be called also where it is not to be worked off
 }
 
 // worked returns the work on the job, which begins in its turn. It is lost when another
@@ -285,13 +308,14 @@ func (c *client) worked(p *pulled, work Work) Work {
 	}
 }
 
-// patience is how long a job waits at most for the one before it: a provider may take long
-// over that, or its worker may have crashed.
-const patience = time.Second
+// followFor is how long a job waits at most for the one before it: a provider may take long
+// over that, or its worker may have crashed. It is less than those behind the job in its own
+// process wait for their turns.
+const followFor = 900 * time.Millisecond
 
-// follow waits until no other worker than that has the job in hand, for patience at most.
+// follow waits until no other worker than that has the job in hand, for followFor at most.
 func (c *client) follow(ctx context.Context, queue, id, worker string) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, followFor)
 	defer cancel()
 	for after := 2 * time.Millisecond; clock.Sleep(ctx, after) == nil; after = min(2*after, 50*time.Millisecond) {
 		of, err := c.HMGet(ctx, c.shard.QueueKey(queue, "t:"+id), "state", "worker").Result()
@@ -367,9 +391,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	stuck := 0
 	for _, b := range bounds {
 		args = append(args, b.Route, b.Room)
-		if b.Room == 0 {
-			stuck += b.InHand
-		}
+		stuck += b.InHand
 	}
 	keys = slices.Concat(keys, []string{
 		c.shard.QueueKey(queue, "retry"), c.shard.QueueKey(queue, "room"), c.shard.IdleKey(queue), c.shard.QueueKey(queue, "parked"), c.shard.QueueKey(queue, "parked:"),
@@ -379,16 +401,16 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	if err != nil {
 		return nil, false, err
 	}
-	jobs, _ = c.read(ctx, queue, reply[4:]) // what is not set aside yet is found again
+	jobs, _ = c.read(ctx, queue, reply[3:]) // what is not set aside yet is found again
 	c.strays.hold(jobs)
 	c.mu.Lock()
-	c.stuck[queue], c.parked[queue] = stuck, texts(reply[3])
+	c.stuck[queue], c.parked[queue] = stuck, texts(reply[2])
 	parked := c.parked[queue]
 	c.mu.Unlock()
 	if len(parked) > 0 {
 		c.config.Parked(parked)
 	}
-	before, now := texts(reply[2]), time.Now()
+	before, now := texts(reply[1]), time.Now()
 	for i := range jobs {
 		jobs[i].at, jobs[i].lease, jobs[i].Term = now, lease, term
 		jobs[i].route = push.OnlyRoute(jobs[i].Payload)
@@ -396,7 +418,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 			jobs[i].follows = before[at+1]
 		}
 	}
-	return jobs, reply[1] == int64(1), nil
+	return jobs, reply[0] == int64(1), nil
 }
 
 // texts are those of a list that Redis has answered.

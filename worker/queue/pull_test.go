@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -157,7 +158,7 @@ func TestWhatAJobFollows(t *testing.T) {
 }
 
 // A job that follows another one begins when that is in the other worker's hands no more, and
-// after a second at most.
+// after followFor at most.
 func TestAJobFollowsAnother(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -196,8 +197,8 @@ func TestAJobFollowsAnother(t *testing.T) {
 		<-begins(pulled{follows: "first"})
 		hold("another")
 		asked := time.Now()
-		if at := <-begins(pulled{follows: "first"}); at.Sub(asked) < patience {
-			t.Errorf("it waits %s, want %s", at.Sub(asked), patience)
+		if at := <-begins(pulled{follows: "first"}); at.Sub(asked) < followFor {
+			t.Errorf("it waits %s, want %s", at.Sub(asked), followFor)
 		}
 	})
 }
@@ -408,6 +409,112 @@ func TestWhatWasParkedAndIsNoLonger(t *testing.T) {
 		n.enqueue("one", "two")
 		if ids := n.pull(); !slices.Equal(ids, []string{"one", "two"}) {
 			t.Errorf("pulled %v", ids)
+		}
+	})
+}
+
+// A parked job says so, and for nothing else that it has returned for, and when it was due.
+func TestWhatIsToldOfParkedJobs(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		n.client.config.Bounds = func(string, time.Time) []Bound { return []Bound{{Route: "shop/apns"}} }
+		inspector, before := NewInspector(client, n.client.shard), time.Now().Truncate(time.Microsecond)
+		n.enqueue("parked")
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		place, err := inspector.Find(t.Context(), n.queue, "parked")
+		if err != nil || place.State != JobPutOff || place.Last != (Return{}) || !place.Due.IsZero() {
+			t.Errorf("it is found as %+v, %v", place, err)
+		}
+		jobs, _, err := inspector.Page(t.Context(), Spot{n.queue, JobPutOff}, 0)
+		if err != nil || len(jobs) != 1 || jobs[0].Last != (Return{}) || !jobs[0].Due.IsZero() || push.OnlyRoute([]byte(jobs[0].Payload)) != "shop/apns" {
+			t.Errorf("it is listed as %+v, %v", jobs, err)
+		}
+		if at, err := inspector.OldestDue(t.Context(), time.Now()); err != nil || at.Before(before) || at.After(time.Now()) {
+			t.Errorf("the oldest is due since %s, %v, and it was accepted after %s", at, err, before)
+		}
+	})
+}
+
+// A job that is parked for an hour stays in its place, and holds nobody up that is due.
+func TestParkedJobsStay(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		room := 0
+		n.client.config.Bounds = func(string, time.Time) []Bound { return []Bound{{Route: "shop/apns", Room: room}} }
+		n.enqueue("one", "two", "returned")
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		hourLater := func() {
+			t.Helper()
+			for _, id := range client.ZRange(t.Context(), n.key("retry"), 0, -1).Val() {
+				client.ZAdd(t.Context(), n.key("retry"), redis.Z{Score: float64(time.Now().Add(-time.Second).Unix()), Member: id})
+			}
+			args := []any{time.Now().Unix(), 100, time.Now().UnixNano()}
+			if err := n.client.forward(t.Context(), []string{n.client.shard.QueueKey(push.Critical.Queue(), "scheduled")}, args).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hourLater()
+		if pending, later := client.LLen(t.Context(), n.key("pending")).Val(), client.ZCount(t.Context(), n.key("retry"), fmt.Sprint(time.Now().Add(parkedFor/2).Unix()), "inf").Val(); pending != 0 || later != 3 {
+			t.Errorf("%d are pending, and %d parked for another hour", pending, later)
+		}
+		if err := client.ZRem(t.Context(), n.key("parked:shop/apns"), client.ZRange(t.Context(), n.key("parked:shop/apns"), 2, 2).Val()[0]).Err(); err != nil {
+			t.Fatal(err)
+		}
+		hourLater() // one has lost its place
+		if pending := client.LRange(t.Context(), n.key("pending"), 0, -1).Val(); !slices.Equal(pending, []string{"returned"}) {
+			t.Errorf("pending are %v", pending)
+		}
+		room = 9
+		if ids := n.pull(); !slices.Equal(ids, []string{"one", "two", "returned"}) {
+			t.Errorf("pulled %v", ids)
+		}
+	})
+}
+
+// Of parked jobs that have ended any number takes no room from the others.
+func TestParkedJobsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		room := 0
+		n.client.config.Bounds = func(string, time.Time) []Bound { return []Bound{{Route: "shop/apns", Room: room}} }
+		n.enqueue("stays")
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		for i := range 100 {
+			client.ZAdd(t.Context(), n.key("parked:shop/apns"), redis.Z{Member: fmt.Sprintf("2020-01-01T00:00:00 gone-%d", i)})
+		}
+		client.ZAdd(t.Context(), n.key("parked:shop/apns"), redis.Z{Member: "2020"}) // nobody of ours has put it there
+		room = 1
+		if ids := n.pull(); !slices.Equal(ids, []string{"stays"}) {
+			t.Errorf("pulled %v", ids)
+		}
+	})
+}
+
+// What is known of a job that is never worked off takes no room for ever.
+func TestWhatIsNeverBegunIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := 0
+		works := recent[handed]{drop: func(h handed) { h.begin() }}
+		note := func(id string) { works.note(id, handed{nil, func() { begun++ }}) }
+		note("one")
+		note("one") // it is handed out again
+		if begun != 1 {
+			t.Errorf("%d are begun", begun)
+		}
+		time.Sleep(forgetAfter + time.Second)
+		note("other")
+		if begun != 2 {
+			t.Errorf("%d are begun", begun)
 		}
 	})
 }

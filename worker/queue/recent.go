@@ -9,6 +9,9 @@ import (
 // recent is what this process knows of jobs that it has in hand, by their IDs. The
 // zero value is ready to use, by any goroutine.
 type recent[V any] struct {
+	// drop is told what is forgotten, or known no longer since other things are; may be nil.
+	drop func(V)
+
 	mu     sync.Mutex
 	known  map[string]entry[V]
 	pruned time.Time
@@ -31,9 +34,23 @@ func (r *recent[V]) note(id string, value V) {
 	if r.known == nil {
 		r.known = make(map[string]entry[V])
 	}
+	dropped := func(e entry[V]) {
+		if r.drop != nil {
+			r.drop(e.value)
+		}
+	}
 	if now.Sub(r.pruned) > forgetAfter {
 		r.pruned = now
-		maps.DeleteFunc(r.known, func(_ string, e entry[V]) bool { return now.Sub(e.at) > forgetAfter })
+		maps.DeleteFunc(r.known, func(_ string, e entry[V]) bool {
+			old := now.Sub(e.at) > forgetAfter
+			if old {
+				dropped(e)
+			}
+			return old
+		})
+	}
+	if before, ok := r.known[id]; ok {
+		dropped(before)
 	}
 	r.known[id] = entry[V]{value, now}
 }

@@ -152,9 +152,9 @@ func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.
 		return redis.NewCmdResult(int64(0), nil)
 	}
 	var all []string
-	of := []any{args[0], args[2]}
+	of := []any{args[0], args[2], time.Now().Add(parkedFor).Unix()}
 	for _, p := range []push.Priority{push.Critical, push.Default, push.Bulk} {
-		for _, name := range []string{"scheduled", "retry", "pending", "idle"} {
+		for _, name := range []string{"scheduled", "retry", "pending", "idle", "parked:"} {
 			all = append(all, c.shard.QueueKey(p.Queue(), name))
 		}
 		of = append(of, c.shard.QueueKey(p.Queue(), "t:"))
@@ -165,14 +165,30 @@ func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.
 // forwardScript is forwardCmd for several queues, which stops for ever at a task whose key is
 // of another type, and knows no groups.
 //
-// KEYS  of each queue scheduled, retry, pending, the idle
-// ARGV  now (s), now (ns); of each queue the prefix of the tasks' keys
-var forwardScript = redis.NewScript(asynqwire.WakeIdle + `
+// KEYS  of each queue scheduled, retry, pending, the idle, parked: as the sets of parked jobs
+// begin
+// ARGV  now (s), now (ns), until when parked jobs stay from now on (s); of each queue the
+// prefix of the tasks' keys
+var forwardScript = redis.NewScript(asynqwire.WakeIdle + parkedAs + `
 local moved = 0
-for q = 1, #KEYS / 4 do
-  local pending, idle, task = KEYS[4 * q - 1], KEYS[4 * q], ARGV[2 + q]
-  for delayed = 4 * q - 3, 4 * q - 2 do
-    local ids = redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', ARGV[1], 'LIMIT', 0, 100)
+local function stays(task, parked, retry, id) -- whether it is parked, which it is for longer then
+  local as = redis.pcall('HGET', task .. id, 'parked')
+  local at = type(as) == 'string' and string.find(as, '\n', 1, true)
+  if not at or type(redis.pcall('ZSCORE', parked .. string.sub(as, 1, at - 1), string.sub(as, at + 1))) ~= 'string' then return false end
+  redis.call('ZADD', retry, ARGV[3], id)
+  return true
+end
+for q = 1, #KEYS / 5 do
+  local retry, pending, idle, parked, task = KEYS[5 * q - 3], KEYS[5 * q - 2], KEYS[5 * q - 1], KEYS[5 * q], ARGV[3 + q]
+  for delayed = 5 * q - 4, 5 * q - 3 do
+    local ids, due = {}, redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', ARGV[1], 'LIMIT', 0, 100)
+    for _, id in ipairs(due) do
+      if KEYS[delayed] == retry and stays(task, parked, retry, id) then
+        moved = moved + 1
+      else
+        ids[#ids + 1] = id
+      end
+    end
     if #ids > 0 then
       redis.call('LPUSH', pending, unpack(ids))
       redis.call('ZREM', KEYS[delayed], unpack(ids))

@@ -36,6 +36,9 @@ type Job struct {
 	// Term is the one in which it was pulled, and At the server that has pulled it.
 	Term *Term
 	At   *Server
+	// Begin takes it off what is on its way to its route. It is called, once at least, when the
+	// route knows that it comes, or it does not come.
+	Begin func()
 }
 
 // A Handler works off jobs.
@@ -224,7 +227,7 @@ func (p processor) ProcessTask(ctx context.Context, _ *asynq.Task) (err error) {
 	if !ok {
 		return ErrLost
 	}
-	job.begin()
+	defer job.begin()
 	return job.work(ctx)
 }
 

@@ -104,8 +104,24 @@ func (i *Inspector) Sample(ctx context.Context, s Spot, size int64, n int) ([]Wa
 	return i.read(ctx, s, found(ids))
 }
 
+// parkedScript returns when the first of the parked jobs of each route was accepted, as a text.
+//
+// KEYS  of each queue the routes of which jobs are parked, and parked: as their sets begin
+var parkedScript = acknowledged.Reader(redis.NewScript(`
+local all = {}
+for q = 1, #KEYS, 2 do
+  local routes = redis.pcall('SMEMBERS', KEYS[q])
+  for _, route in ipairs(routes.err and {} or routes) do
+    local first = redis.pcall('ZRANGE', KEYS[q + 1] .. route, 0, 0)
+    if first[1] then all[#all + 1] = string.match(first[1], '^[^ ]*') .. 'Z' end
+  end
+end
+return all
+`))
+
 // OldestDue returns since when the job is due that is due the longest; zero when none is. Of
-// each queue it looks at the job that comes next, whatever keeps it.
+// each queue, and of each route's parked jobs, it looks at the job that comes next, whatever
+// keeps it.
 func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.Time, err error) {
 	pipe := i.client.Pipeline()
 	var scores []*redis.ZSliceCmd
@@ -129,6 +145,19 @@ func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.T
 	for _, score := range scores {
 		for _, z := range score.Val() {
 			due(time.Unix(int64(z.Score), 0))
+		}
+	}
+	var keys []string
+	for _, p := range []push.Priority{push.Critical, push.Default, push.Bulk} {
+		keys = append(keys, i.shard.QueueKey(p.Queue(), "parked"), i.shard.QueueKey(p.Queue(), "parked:"))
+	}
+	accepted, err := parkedScript.Run(ctx, i.client, keys).StringSlice()
+	if err != nil {
+		return oldest, fmt.Errorf("look for the oldest job that is parked: %w", err)
+	}
+	for _, text := range accepted {
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			due(at)
 		}
 	}
 	for s, ids := range next {

@@ -62,8 +62,6 @@ type Config struct {
 	// nil for nobody.
 	Waiting func(ctx context.Context, scope string, f func(app, user string) error) error
 	Rates   func() map[string]string // of each quota, as they are written, by its key
-	// Marks returns what the jobs have in them that may be parked for the quota.
-	Marks   func(key string) []string
 	Apps    []string
 	MaxWait time.Duration // the longest that a worker waits with a job in its hands
 	// Redis is where the workers agree on who scans, under the prefix.
@@ -286,7 +284,7 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 		return r.Control.EndMuted(ctx)
 	}
 	if of.Quota != "" {
-		return r.Control.WakeOver(ctx, of.Quota, r.Marks(of.Quota))
+		return r.Control.WakeOver(ctx, of.Quota)
 	}
 	if r.Waiting == nil {
 		return nil

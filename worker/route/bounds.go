@@ -14,23 +14,31 @@ const (
 	// for a place as there are.
 	leastIdle  = 100 * time.Millisecond
 	idleFactor = 3
-	// lineTime is for how long one waits for a place on average, behind as many as are to.
+	// lineTime is for how long one waits for a place at most, on average: what waits for
+	// longer than maxWait goes back.
 	lineTime = time.Second
-	// leastLine is how many may wait however slow the provider is.
-	leastLine = 16
 )
 
-// more is how many more of the rank are to be pulled, and whether it is to be told: there are
-// so few that the pulls must share them. Once there is none, there is none until half of
-// those that may wait have gone, so that they are pulled together.
-func (b *Bulkhead) more(rank int, now time.Time) (room int, told bool) {
+// A bound is how many more are to be pulled for a bulkhead.
+type bound struct {
+	room int
+	// told says that there are so few that the pulls must know.
+	told bool
+	// stalled says that there are none since nothing moves.
+	stalled bool
+}
+
+// more is how many more of the rank are to be pulled. Once there is room for none, there is
+// none until half of those that may wait have gone, so that they are pulled together.
+func (b *Bulkhead) more(rank int, now time.Time) bound {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	group := min(rank, 1) // critical ones, or others
-	most, ahead := b.line(), b.coming[group]
-	slow := most < pulledLine
+	most, ahead, slow := b.line(), b.coming[group], false
 	if rank == 0 {
-		most, slow = maxCritical, false
+		most = maxCritical
+	} else {
+		slow = most < pulledLine
 	}
 	for r, of := range b.waiting {
 		if min(r, 1) == group {
@@ -38,18 +46,18 @@ func (b *Bulkhead) more(rank int, now time.Time) (room int, told bool) {
 		}
 	}
 	idle, many := b.stalledFor(rank, now, leastIdle), 2*b.queued() >= b.places
-	full := &b.full[group]
-	room = max(0, most-ahead)
-	switch stalled := idle >= maxIdle || many && idle >= max(leastIdle, idleFactor*time.Duration(b.meanHold)); {
+	stalled := idle >= maxIdle || many && idle >= max(leastIdle, idleFactor*time.Duration(b.meanHold))
+	room := max(0, most+max(0, b.places-len(b.taken))-ahead)
+	switch full := &b.full[group]; {
 	case room == 0, stalled:
 		*full = true
 	case room >= most/2:
 		*full = false
 	}
-	if *full {
-		return 0, true
+	if b.full[group] {
+		return bound{0, true, stalled}
 	}
-	return room, slow || room < most/2
+	return bound{room, slow || room < most/2, false}
 }
 
 // line is how many but critical ones are to wait for a place.
@@ -57,7 +65,7 @@ func (b *Bulkhead) line() int {
 	if b.meanHold <= 0 {
 		return pulledLine
 	}
-	return min(pulledLine, max(leastLine, b.places*int(lineTime/time.Duration(b.meanHold))))
+	return int(min(pulledLine, int64(b.places)*int64(lineTime)/b.meanHold))
 }
 
 // Bounds returns for which routes how many more may be pulled from that queue: see
@@ -68,15 +76,18 @@ func (rs *Routes) Bounds(name string, now time.Time) (all []queue.Bound) {
 		rank = rankOf(push.Critical)
 	}
 	for r := range rs.All() {
-		room, told := r.Bulkhead.more(rank, now)
-		taken, waiting := r.Bulkhead.load()
+		more, inHand := r.Bulkhead.more(rank, now), 0
+		if taken, waiting := r.Bulkhead.load(); more.stalled {
+			inHand = taken + waiting
+		}
 		if r.Quota != nil && rank > 0 {
-			if units := r.Quota.Room(QuotaWait); units < min(room, pulledLine/2) {
-				room, told, waiting = units, true, max(waiting, r.Quota.Stats().Waiting)
+			if units := r.Quota.Room(QuotaWait); units < min(more.room, pulledLine/2) {
+				more.room, more.told = units, true
+				inHand = max(inHand, r.Quota.Stats().Waiting)
 			}
 		}
-		if told {
-			all = append(all, queue.Bound{Route: r.only, Room: room, InHand: taken + waiting})
+		if more.told {
+			all = append(all, queue.Bound{Route: r.only, Room: more.room, InHand: inHand})
 		}
 	}
 	return all

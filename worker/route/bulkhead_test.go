@@ -9,29 +9,32 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// How many more are pulled for a bulkhead, and whether the pulls have to share them.
+// How many more are pulled for a bulkhead, and whether the pulls have to know.
 func TestMoreIsPulled(t *testing.T) {
 	t.Parallel()
+	stalled := bound{0, true, true}
 	for name, tt := range map[string]struct {
 		taken, waiting, coming int
 		still, usual           time.Duration
-		want                   int
-		told                   bool
+		want                   bound
 	}{
-		"a place is free":            {3, 0, 0, time.Minute, 0, pulledLine, false},
-		"it moves":                   {4, 9, 0, leastIdle - 1, 0, pulledLine - 9, false},
-		"none was ever left":         {4, 2, 0, 100 * time.Millisecond, 0, 0, true},
-		"few stand before it":        {4, 1, 0, 400 * time.Millisecond, 0, pulledLine - 1, false},
-		"a little slow":              {4, 9, 0, 25 * time.Millisecond, 10 * time.Millisecond, 400 - 9, true},
-		"slow, and as usual":         {4, 9, 0, 200 * time.Millisecond, 100 * time.Millisecond, 40 - 9, true},
-		"slow, and longer":           {4, 9, 0, 300 * time.Millisecond, 100 * time.Millisecond, 0, true},
-		"slower than any should be":  {4, 0, 0, 500 * time.Millisecond, time.Minute, 0, true},
-		"very slow, and not for now": {4, 0, 0, 400 * time.Millisecond, time.Minute, leastLine, true},
-		"for ever":                   {4, 0, 0, time.Hour, 0, 0, true},
-		"many wait":                  {4, 300, 0, 0, 0, pulledLine - 300, true},
-		"many wait or come":          {4, 200, 100, 0, 0, pulledLine - 300, true},
-		"as many as may":             {4, 412, 100, 0, 0, 0, true},
-		"more than may":              {4, maxWaiting, 100, 0, 0, 0, true},
+		"a place is free":            {3, 0, 0, time.Minute, 0, bound{pulledLine + 1, false, false}},
+		"it moves":                   {4, 9, 0, leastIdle - 1, 0, bound{pulledLine - 9, false, false}},
+		"none was ever left":         {4, 2, 0, 100 * time.Millisecond, 0, stalled},
+		"few stand before it":        {4, 1, 0, 400 * time.Millisecond, 0, bound{pulledLine - 1, false, false}},
+		"a little slow":              {4, 9, 0, 25 * time.Millisecond, 10 * time.Millisecond, bound{400 - 9, true, false}},
+		"slow, and as usual":         {4, 2, 0, 2 * time.Second, 1100 * time.Millisecond, stalled},
+		"slow, and moves":            {4, 2, 0, 200 * time.Millisecond, 1100 * time.Millisecond, bound{3 - 2, true, false}},
+		"slow, and longer":           {4, 9, 0, 300 * time.Millisecond, 100 * time.Millisecond, stalled},
+		"slower than any should be":  {4, 0, 0, 500 * time.Millisecond, time.Minute, stalled},
+		"very slow, and not for now": {4, 0, 0, 400 * time.Millisecond, time.Minute, bound{0, true, false}},
+		"very slow, and a place":     {3, 0, 0, 400 * time.Millisecond, time.Minute, bound{1, true, false}},
+		"a place, and one comes":     {3, 0, 1, 400 * time.Millisecond, time.Minute, bound{0, true, false}},
+		"for ever":                   {4, 0, 0, time.Hour, 0, stalled},
+		"many wait":                  {4, 300, 0, 0, 0, bound{pulledLine - 300, true, false}},
+		"many wait or come":          {4, 200, 100, 0, 0, bound{pulledLine - 300, true, false}},
+		"as many as may":             {4, 412, 100, 0, 0, bound{0, true, false}},
+		"more than may":              {4, maxWaiting, 100, 0, 0, bound{0, true, false}},
 	} {
 		b, now := newBulkhead(4), time.Now()
 		for range tt.taken {
@@ -39,11 +42,11 @@ func TestMoreIsPulled(t *testing.T) {
 		}
 		b.waiting[2], b.coming[1] = make([]*place, tt.waiting), tt.coming
 		b.changed, b.meanHold = now.Add(-tt.still).UnixNano(), int64(tt.usual)
-		if room, told := b.more(1, now); room != tt.want || told != tt.told {
-			t.Errorf("%s: %d, %t, want %d, %t", name, room, told, tt.want, tt.told)
+		if got := b.more(1, now); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
-		if room, _ := b.more(0, now.Add(-tt.still)); room != maxCritical {
-			t.Errorf("%s: %d critical ones", name, room)
+		if got := b.more(0, now.Add(-tt.still)).room; got != maxCritical+4-tt.taken {
+			t.Errorf("%s: %d critical ones", name, got)
 		}
 	}
 }
@@ -51,13 +54,14 @@ func TestMoreIsPulled(t *testing.T) {
 // Where a line was full nothing is pulled for it until half of it has gone.
 func TestAFullLineIsPulledForAgain(t *testing.T) {
 	t.Parallel()
-	b, now := newBulkhead(4), time.Now()
+	b, now := newBulkhead(1), time.Now()
+	b.enter(1)
 	for _, tt := range []struct{ waiting, want int }{
 		{pulledLine - 1, 1}, {pulledLine, 0}, {pulledLine - 1, 0}, {pulledLine/2 + 1, 0}, {pulledLine / 2, pulledLine / 2}, {pulledLine - 1, 1},
 	} {
 		b.waiting[1] = make([]*place, tt.waiting)
-		if room, _ := b.more(2, now); room != tt.want {
-			t.Errorf("%d wait, and there is room for %d, want %d", tt.waiting, room, tt.want)
+		if got := b.more(2, now).room; got != tt.want {
+			t.Errorf("%d wait, and there is room for %d, want %d", tt.waiting, got, tt.want)
 		}
 	}
 }
@@ -73,12 +77,12 @@ func TestCriticalOnesArePulled(t *testing.T) {
 	room := func(rank, want int) {
 		t.Helper()
 		b.changed = now.Add(-time.Second).UnixNano()
-		if got, _ := b.more(rank, now); got != want {
+		if got := b.more(rank, now).room; got != want {
 			t.Errorf("of rank %d there is room for %d, want %d", rank, got, want)
 		}
 	}
 	room(1, 0)
-	room(0, maxCritical)
+	room(0, maxCritical+2)
 	b.enter(0)
 	b.enter(0)
 	b.waiting[0] = make([]*place, keptShare)

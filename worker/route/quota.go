@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -52,17 +51,6 @@ func (rs *Routes) Rates() map[string]string {
 		all[s.Key] = s.Rate
 	}
 	return all
-}
-
-// Marks are what the jobs have in them that are for routes of that quota only: see
-// push.OnlyMark.
-func (rs *Routes) Marks(key string) (marks []string) {
-	for r := range rs.All() {
-		if r.Quota != nil && r.Quota.Key == key {
-			marks = append(marks, push.OnlyMark(r.App, r.Platform))
-		}
-	}
-	return marks
 }
 
 // logQuotas has the log tell of what nobody knows how much is left.

@@ -211,7 +211,7 @@ func TestAShareThatIsNotRenewed(t *testing.T) {
 		if s := a.route.status(time.Now()); s.Share == nil || *s.Share != 0 {
 			t.Errorf("the status tells of a share of %v", s.Share)
 		}
-		if room, _ := a.route.Bulkhead.more(1, time.Now()); room > 0 {
+		if a.route.Bulkhead.more(1, time.Now()).room > 0 {
 			t.Error("jobs are still pulled")
 		}
 		away.Store(false)
