@@ -39,21 +39,22 @@ type Pool struct {
 	spec func() Spec
 
 	// under all.mu
-	batches []batch // by when they lapse
-	waiting [Ordinary + 1][]*waiter
-	asking  bool
-	asks    [2]turn   // of who keeps nothing for others, and of who does
-	short   time.Time // when there were fewer than were asked for
-	timer   *time.Timer
-	wakes   time.Time // when the timer has the meter asked
-	life    time.Duration
-	slow    bool  // the next ask says so
-	err     error // of the last ask
-	failed  int   // how many have, one after another
-	used    flow
-	taken   int64     // units, on the whole
-	delayed int64     // how many had to wait, or to come back
-	back    time.Time // when the last of those that were turned away comes back
+	batches   []batch // by when they lapse
+	waiting   [Ordinary + 1][]*waiter
+	asking    bool
+	asks      [2]turn   // of who keeps nothing for others, and of who does
+	short     time.Time // when there were fewer than were asked for
+	timer     *time.Timer
+	wakes     time.Time // when the timer has the meter asked
+	life      time.Duration
+	slow      bool  // the next ask says so
+	err       error // of the last ask
+	failed    int   // how many have, one after another
+	used      flow
+	taken     int64     // units, on the whole
+	delayed   int64     // how many had to wait, or to come back
+	back      time.Time // when the last of those that were turned away comes back
+	backRates string    // by which it does
 }
 
 // A turn is when the meter may be asked, and when it has units again, by those rates.
@@ -294,11 +295,11 @@ func (p *Pool) Back() time.Duration {
 	}
 	gap = max(gap, p.leased().each()/2)
 	soonest := now.Add(max(leastBack, min(mostBack, p.free(Ordinary).Sub(now)))) // the spec may change
-	at := p.back
-	if at.Before(soonest) || at.Sub(soonest) > mostBack {
+	at, rates := p.back, p.leased().text()
+	if at.Before(soonest) || at.Sub(soonest) > mostBack || rates != p.backRates {
 		at = soonest
 	}
-	p.back = at.Add(gap)
+	p.back, p.backRates = at.Add(gap), rates
 	return at.Sub(now)
 }
 

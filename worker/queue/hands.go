@@ -21,13 +21,9 @@ type Hands struct {
 	ahead  map[way]int    // jobs that are pulled for a route and not begun, or may be right now
 }
 
-// A way is where jobs for a route alone come from: critical ones have room of their own there.
-type way struct {
-	route    string
-	critical bool
-}
-
-func wayOf(queue, route string) way { return way{route, queue == push.Critical.Queue()} }
+// A way is where jobs for a route alone come from: those of each queue have room of their own
+// there.
+type way struct{ queue, route string }
 
 // NewHands returns so many at most.
 func NewHands(most int) *Hands {
@@ -85,7 +81,7 @@ func (h *Hands) room(queue string, bounds []Bound) []Bound {
 
 func (h *Hands) left(queue string, bounds []Bound) []Bound {
 	for i, b := range bounds {
-		bounds[i].Room = max(0, b.Room-h.ahead[wayOf(queue, b.Route)])
+		bounds[i].Room = max(0, b.Room-h.ahead[way{queue, b.Route}])
 	}
 	return bounds
 }
@@ -97,7 +93,7 @@ func (h *Hands) reserve(queue string, bounds []Bound) []Bound {
 	defer h.mu.Unlock()
 	for i, b := range h.left(queue, bounds) {
 		bounds[i].Room = min(b.Room, prefetched)
-		h.come(wayOf(queue, b.Route), bounds[i].Room)
+		h.come(way{queue, b.Route}, bounds[i].Room)
 	}
 	return bounds
 }
@@ -107,10 +103,10 @@ func (h *Hands) pulled(queue string, reserved []Bound, jobs []pulled) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, b := range reserved {
-		h.come(wayOf(queue, b.Route), -b.Room)
+		h.come(way{queue, b.Route}, -b.Room)
 	}
 	for i := range jobs {
-		h.come(wayOf(queue, jobs[i].route), 1)
+		h.come(way{queue, jobs[i].route}, 1)
 	}
 }
 
@@ -118,7 +114,7 @@ func (h *Hands) pulled(queue string, reserved []Bound, jobs []pulled) {
 func (h *Hands) begun(queue, route string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.come(wayOf(queue, route), -1)
+	h.come(way{queue, route}, -1)
 }
 
 func (h *Hands) come(w way, n int) {

@@ -105,15 +105,23 @@ func (i *Inspector) Sample(ctx context.Context, s Spot, size int64, n int) ([]Wa
 }
 
 // parkedScript returns when the first of the parked jobs of each route was accepted, as a text.
+// It goes past a hundred that have ended.
 //
 // KEYS  of each queue the routes of which jobs are parked, and parked: as their sets begin
-var parkedScript = acknowledged.Reader(redis.NewScript(`
+// ARGV  of each queue the prefix of the tasks' keys
+var parkedScript = acknowledged.Reader(redis.NewScript(parkedAs + `
 local all = {}
-for q = 1, #KEYS, 2 do
-  local routes = redis.pcall('SMEMBERS', KEYS[q])
+for q = 1, #ARGV do
+  local routes = redis.pcall('SMEMBERS', KEYS[2 * q - 1])
   for _, route in ipairs(routes.err and {} or routes) do
-    local first = redis.pcall('ZRANGE', KEYS[q + 1] .. route, 0, 0)
-    if first[1] then all[#all + 1] = string.match(first[1], '^[^ ]*') .. 'Z' end
+    local first = redis.pcall('ZRANGE', KEYS[2 * q] .. route, 0, 99)
+    for _, place in ipairs(first.err and {} or first) do
+      local accepted, id = string.match(place, '^([^ ]*) (.*)$')
+      if id and redis.pcall('HGET', ARGV[q] .. id, 'parked') == parkedAs(route, place) then
+        all[#all + 1] = accepted .. 'Z'
+        break
+      end
+    end
   end
 end
 return all
@@ -148,10 +156,12 @@ func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.T
 		}
 	}
 	var keys []string
+	var tasks []any
 	for _, p := range []push.Priority{push.Critical, push.Default, push.Bulk} {
 		keys = append(keys, i.shard.QueueKey(p.Queue(), "parked"), i.shard.QueueKey(p.Queue(), "parked:"))
+		tasks = append(tasks, i.shard.QueueKey(p.Queue(), "t:"))
 	}
-	accepted, err := parkedScript.Run(ctx, i.client, keys).StringSlice()
+	accepted, err := parkedScript.Run(ctx, i.client, keys, tasks...).StringSlice()
 	if err != nil {
 		return oldest, fmt.Errorf("look for the oldest job that is parked: %w", err)
 	}

@@ -33,28 +33,26 @@ type bound struct {
 func (b *Bulkhead) more(rank int, now time.Time) bound {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	group := min(rank, 1) // critical ones, or others
-	most, ahead, slow := b.line(), b.coming[group], false
+	most := b.line()
+	slow := rank > 0 && most < pulledLine
 	if rank == 0 {
 		most = maxCritical
-	} else {
-		slow = most < pulledLine
 	}
-	for r, of := range b.waiting {
-		if min(r, 1) == group {
-			ahead += len(of)
-		}
+	ahead := func(rank int) int { return len(b.waiting[rank]) + b.coming[rank] }
+	left := most + max(0, b.places-len(b.taken)) - ahead(rank)
+	if bulk := rankOf(push.Bulk); rank == bulk { // default ones go first, but for each fairShare's place
+		left = max(left-ahead(bulk-1), min(most, max(1, most/fairShare))-ahead(bulk))
 	}
+	room := max(0, left)
 	idle, many := b.stalledFor(rank, now, leastIdle), 2*b.queued() >= b.places
 	stalled := idle >= maxIdle || many && idle >= max(leastIdle, idleFactor*time.Duration(b.meanHold))
-	room := max(0, most+max(0, b.places-len(b.taken))-ahead)
-	switch full := &b.full[group]; {
+	switch full := &b.full[rank]; {
 	case room == 0, stalled:
 		*full = true
-	case room >= most/2:
+	case room >= most/2, rank > 1 && room >= most/fairShare:
 		*full = false
 	}
-	if b.full[group] {
+	if b.full[rank] {
 		return bound{0, true, stalled}
 	}
 	return bound{room, slow || room < most/2, false}
@@ -71,10 +69,7 @@ func (b *Bulkhead) line() int {
 // Bounds returns for which routes how many more may be pulled from that queue: see
 // queue.Config. Critical ones find what a quota and a bulkhead keep for them.
 func (rs *Routes) Bounds(name string, now time.Time) (all []queue.Bound) {
-	rank := rankOf(push.Default)
-	if name == push.Critical.Queue() {
-		rank = rankOf(push.Critical)
-	}
+	rank := slices.IndexFunc(ranked[:], func(p push.Priority) bool { return p.Queue() == name })
 	for r := range rs.All() {
 		more, inHand := r.Bulkhead.more(rank, now), 0
 		if taken, waiting := r.Bulkhead.load(); more.stalled {

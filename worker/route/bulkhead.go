@@ -19,13 +19,13 @@ type Bulkhead struct {
 	mu       sync.Mutex
 	places   int                   // as many as there are now
 	wanted   int                   // as many as were lately
-	taken    []int64               // since when places were wanted that are taken, in ns, the first first
+	taken    []int64               // since when places are taken, in ns, the first first
 	waiting  [len(ranked)][]*place // by rank, the first first
 	passed   int                   // places given since to others than who has waited longest
 	changed  int64                 // when a place was taken or left last, in ns
 	meanHold int64                 // how long a place is taken, about, in ns
-	coming   [2]int                // critical ones, and others, that are in hand and not yet here
-	full     [2]bool               // by the same: nothing more is to be pulled for it
+	coming   [len(ranked)]int      // by rank, those that are in hand and not yet here
+	full     [len(ranked)]bool     // nothing more of the rank is to be pulled for it
 }
 
 // A place is one that is waited for.
@@ -167,7 +167,7 @@ func (b *Bulkhead) busy(rank int) bool {
 func Expect(bulkheads []*Bulkhead, p push.Priority, n int) {
 	for _, b := range bulkheads {
 		b.mu.Lock()
-		b.coming[min(rankOf(p), 1)] += n
+		b.coming[rankOf(p)] += n
 		b.mu.Unlock()
 	}
 }
@@ -273,7 +273,7 @@ func (b *Bulkhead) give() {
 	for rank := b.next(); rank >= 0; rank = b.next() {
 		p := b.waiting[rank][0]
 		b.waiting[rank] = b.waiting[rank][1:]
-		b.taken = append(b.taken, p.since)
+		b.taken = append(b.taken, b.changed)
 		close(p.given)
 	}
 }

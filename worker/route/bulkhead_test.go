@@ -40,7 +40,7 @@ func TestMoreIsPulled(t *testing.T) {
 		for range tt.taken {
 			b.enter(1)
 		}
-		b.waiting[2], b.coming[1] = make([]*place, tt.waiting), tt.coming
+		b.waiting[1], b.coming[1] = make([]*place, tt.waiting), tt.coming
 		b.changed, b.meanHold = now.Add(-tt.still).UnixNano(), int64(tt.usual)
 		if got := b.more(1, now); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
@@ -60,8 +60,28 @@ func TestAFullLineIsPulledForAgain(t *testing.T) {
 		{pulledLine - 1, 1}, {pulledLine, 0}, {pulledLine - 1, 0}, {pulledLine/2 + 1, 0}, {pulledLine / 2, pulledLine / 2}, {pulledLine - 1, 1},
 	} {
 		b.waiting[1] = make([]*place, tt.waiting)
-		if got := b.more(2, now).room; got != tt.want {
+		if got := b.more(1, now).room; got != tt.want {
 			t.Errorf("%d wait, and there is room for %d, want %d", tt.waiting, got, tt.want)
+		}
+	}
+}
+
+// Bulk ones are pulled as far as default ones leave room, and an eighth of the line at least;
+// default ones as if there were no bulk ones.
+func TestBulkOnesLeaveRoom(t *testing.T) {
+	t.Parallel()
+	b, now := newBulkhead(1), time.Now()
+	b.enter(1)
+	for _, tt := range []struct{ others, bulk, room, left int }{
+		{0, 100, pulledLine, pulledLine - 100},
+		{100, 100, pulledLine - 100, pulledLine - 200},
+		{pulledLine, 0, 0, pulledLine / fairShare},
+		{pulledLine, pulledLine/fairShare - 1, 0, 1},
+		{0, pulledLine, pulledLine, 0},
+	} {
+		b.waiting[1], b.coming[2] = make([]*place, tt.others), tt.bulk
+		if room, left := b.more(1, now).room, b.more(2, now).room; room != tt.room || left != tt.left {
+			t.Errorf("before %d and %d bulk ones there is room for %d and %d, want %d and %d", tt.others, tt.bulk, room, left, tt.room, tt.left)
 		}
 	}
 }
@@ -91,6 +111,15 @@ func TestCriticalOnesArePulled(t *testing.T) {
 
 func TestABulkheadLearnsHowLongItsPlacesAreTaken(t *testing.T) {
 	t.Parallel()
+	waited := newBulkhead(1)
+	waited.enter(1)
+	waited.enter(1)
+	now := time.Now().UnixNano() + int64(time.Hour)
+	waited.release(now)
+	before := waited.meanHold
+	if waited.release(now + int64(time.Second)); waited.meanHold > before {
+		t.Errorf("who has waited for a place counts as if it had been taken for %s", time.Duration(waited.meanHold))
+	}
 	b := newBulkhead(4)
 	for i := range int64(100) {
 		b.taken = append(b.taken, i)
