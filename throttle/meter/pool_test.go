@@ -351,7 +351,11 @@ func TestARateIsRaised(t *testing.T) {
 		if at := news.Back(); news.Room(2*time.Second) > 0 || at > 6*time.Minute {
 			t.Errorf("one that is turned away comes back after %v", at)
 		}
+		news.Back()
 		now = spec(86400, 24*time.Hour, 1)
+		if at := news.Back(); at > 2*time.Second {
+			t.Errorf("one that is turned away then comes back after %v, by the rate that was", at)
+		}
 		if news.Room(2*time.Second) == 0 || !news.Stats().Free.IsZero() {
 			t.Error("nobody is to come, by the rate that was")
 		}
