@@ -67,7 +67,9 @@ func TestAClusterKeepsTheOrder(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d pairs are swapped; all %d have ended after %s", swapped, pairs, accepted, took.Round(time.Millisecond))
-	if pairs != users*rounds || swapped > pairs/10 { // one that is late on a busy machine may be passed
+	// One that is late on a busy machine may be passed: the short form hardly lets the workers
+	// come to rest. The tests of worker/queue hold each step to its order.
+	if pairs != users*rounds || swapped > soaking(pairs/50, pairs/4) {
 		t.Errorf("%d of %d pairs are swapped, want %d, and none but of late ones", swapped, pairs, users*rounds)
 	}
 }
