@@ -57,7 +57,7 @@ type client struct {
 
 	mu     sync.Mutex
 	ready  map[string][]pulled // by queue: jobs that were pulled ahead
-	stuck  map[string]int      // by queue: how many were in hand for what had no room at the last pull
+	stuck  map[string]int      // by queue: how many were in hand and stuck at the last pull
 	parked map[string][]string // by queue: the routes of which jobs were parked then
 }
 

@@ -101,10 +101,10 @@ local function whose(message) -- the app, user and category as they are encoded
   local to = from and string.find(message, ',"targets":', from, true)
   return to and to - from < 2048 and string.sub(message, from, to)
 end
-local function acceptedAt(message) -- texts of the order of the instants
+local function acceptedAt(message) -- a text: these are in the order of the instants
   return string.match(string.sub(message, 1, 512), '"accepted_at":"([^"]*)Z"') or ''
 end
-local function idOf(place) -- where it stands behind the instant
+local function idOf(place) -- which has the instant before it
   return string.sub(place, (string.find(place, ' ', 1, true) or 0) + 1)
 end
 local function elsewhere(id) -- in another worker's hands
@@ -190,7 +190,7 @@ local function unpark(route, n) -- takes the first n parked ones of the route, a
     parked[route] = nil
   end
 end
-if bounded then -- half of what is taken may be parked ones, of whichever routes, and what is left of the rest
+if bounded then -- half of what is taken, so that others do not stand behind all that is parked
   local some = redis.call('SRANDMEMBER', KEYS[8], math.ceil(most / 2))
   for _, route in ipairs(some) do unpark(route, math.ceil(most / 2 / #some)) end
 end
