@@ -72,6 +72,14 @@ func (h *Hands) full(queue string) bool {
 	return false
 }
 
+// A Bound says how many more jobs may be pulled for a route.
+type Bound struct {
+	Route string // as push.OnlyRoute tells it
+	Room  int
+	// InHand is about how many jobs the process has in hand that are stuck there.
+	InHand int
+}
+
 // room takes off the bounds what is pulled and not begun.
 func (h *Hands) room(queue string, bounds []Bound) []Bound {
 	h.mu.Lock()

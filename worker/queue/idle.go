@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,6 +136,37 @@ func (i *idle) wait(ctx context.Context, parked bool) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+}
+
+// parkedLook is how often is looked whether there is room again for what is parked.
+const parkedLook = 7 * time.Millisecond // between two of the three queues
+
+// parks reports whether jobs of any queue are parked, as far as the last pulls tell.
+func (c *client) parks() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, routes := range c.parked {
+		if len(routes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// unparks reports whether jobs of that queue are parked, as the last pull tells, for which
+// there is room.
+func (c *client) unparks(queue string) bool {
+	c.mu.Lock()
+	parked := c.parked[queue]
+	c.mu.Unlock()
+	if len(parked) == 0 {
+		return false
+	}
+	none := map[string]bool{}
+	for _, b := range c.config.Hands.room(queue, c.config.Bounds(queue, time.Now())) {
+		none[b.Route] = b.Room == 0
+	}
+	return slices.ContainsFunc(parked, func(route string) bool { return !none[route] })
 }
 
 // listen takes words until ctx ends.

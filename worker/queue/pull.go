@@ -27,14 +27,6 @@ import (
 // that are pulled for it are the first of these. So parked jobs are a queue of their route,
 // which all workers share.
 
-// A Bound says how many more jobs may be pulled for a route.
-type Bound struct {
-	Route string // as push.OnlyRoute tells it
-	Room  int
-	// InHand is about how many jobs the process has in hand that are stuck there.
-	InHand int
-}
-
 // parkedFor is after how long a parked job is due by itself: it is parked again, in its place.
 const parkedFor = time.Hour
 
@@ -42,9 +34,6 @@ const parkedFor = time.Hour
 const parkedAs = `
 local function parkedAs(route, place) return route .. '\n' .. place end
 `
-
-// parkedLook is how often is looked whether there is room again for what is parked.
-const parkedLook = 7 * time.Millisecond // between two of the three queues
 
 // parkRounds is how many scripts one pull runs that find nothing but what is parked.
 const parkRounds = 8
@@ -94,7 +83,7 @@ if redis.call('HLEN', KEYS[11]) >= tonumber(ARGV[7]) then redis.call('RENAME', K
 local longest, most = tonumber(ARGV[4]), tonumber(ARGV[3])
 local room, parked, bounded = {}, {}, #ARGV > 9
 for i = 10, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
-for _, route in ipairs(redis.call('SMEMBERS', KEYS[8])) do parked[route], bounded = 0, true end
+for _, route in ipairs(redis.call('SMEMBERS', KEYS[8])) do parked[route], bounded = true, true end
 local ids, leases, back, answer = {}, {}, {}, {0, {}, {}}
 local function whose(message) -- the app, user and category as they are encoded
   local from = type(message) == 'string' and string.find(message, '"app":', 1, true)
@@ -142,7 +131,7 @@ local function park(id, key, route, accepted)
   local put = redis.pcall('ZADD', KEYS[9] .. route, 0, place)
   if type(put) == 'table' then return false end -- a key of another type parks nothing
   if not parked[route] then redis.call('SADD', KEYS[8], route) end
-  parked[route] = 0
+  parked[route] = true
   redis.call('HSET', key, 'state', 'retry', 'parked', parkedAs(route, place))
   back[#back + 1] = ARGV[9]
   back[#back + 1] = id
@@ -430,34 +419,6 @@ func texts(list any) (all []string) {
 		}
 	}
 	return all
-}
-
-// parks reports whether jobs of any queue are parked, as far as the last pulls tell.
-func (c *client) parks() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, routes := range c.parked {
-		if len(routes) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// unparks reports whether jobs of that queue are parked, as the last pull tells, for which
-// there is room.
-func (c *client) unparks(queue string) bool {
-	c.mu.Lock()
-	parked := c.parked[queue]
-	c.mu.Unlock()
-	if len(parked) == 0 {
-		return false
-	}
-	none := map[string]bool{}
-	for _, b := range c.config.Hands.room(queue, c.config.Bounds(queue, time.Now())) {
-		none[b.Route] = b.Room == 0
-	}
-	return slices.ContainsFunc(parked, func(route string) bool { return !none[route] })
 }
 
 // next hands out a job that was pulled before, or nil.

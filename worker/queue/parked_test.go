@@ -1,0 +1,212 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// newBounded returns a newcomer whose jobs for APNs have no room, and the room.
+func newBounded(t *testing.T, client redis.UniversalClient) (*newcomer, *int) {
+	n, room := newNewcomer(t, client), new(int)
+	n.client.config.Bounds = func(string, time.Time) []Bound { return []Bound{{Route: "shop/apns", Room: *room}} }
+	return n, room
+}
+
+// What is for a route that has no room is parked, in the order of acceptance, and whatever
+// comes for that route is, until the parked ones have been pulled: by any worker. What is for
+// others passes.
+func TestParkedJobsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		full, other := newNewcomer(t, client), newNewcomer(t, client)
+		bound := func(n *newcomer, room ...int) {
+			n.client.config.Bounds = func(string, time.Time) (all []Bound) {
+				for _, r := range room {
+					all = append(all, Bound{Route: "shop/apns", Room: r})
+				}
+				return all
+			}
+		}
+		pull := func(n *newcomer, want ...string) {
+			t.Helper()
+			jobs, _, err := n.once()
+			var ids []string
+			for _, job := range jobs {
+				ids = append(ids, job.ID)
+			}
+			if err != nil || !slices.Equal(ids, want) {
+				t.Errorf("pulled %v, %v, want %v", ids, err, want)
+			}
+		}
+		parked := func(n *newcomer, want ...string) {
+			t.Helper()
+			if is := n.client.parked[n.queue]; !slices.Equal(is, want) {
+				t.Errorf("it knows of jobs parked of %v, want %v", is, want)
+			}
+		}
+		elsewhere := func(id string) {
+			t.Helper()
+			if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), &push.Notification{
+				ID: id, App: "shop", User: "bob", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "f"}},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		full.enqueue("1", "2", "3")
+		elsewhere("passes")
+		bound(full, 0)
+		pull(full, "passes")
+		parked(full, "shop/apns")
+		full.enqueue("4", "5")
+		bound(full, 2)
+		pull(full, "1", "2")
+		parked(full, "shop/apns")
+		elsewhere("passes, too")
+		pull(other, "3", "4", "5", "passes, too")
+		parked(other)
+		pull(full)
+		parked(full)
+		if left := client.Exists(t.Context(), full.key("parked"), full.key("parked:shop/apns"), full.key("retry")).Val(); left > 0 {
+			t.Errorf("%d keys are left of what was parked", left)
+		}
+
+		// What a worker puts back goes before those that were accepted later.
+		full.enqueue("6", "7")
+		bound(full, 3) // with the two that are in hand
+		pull(full, "6")
+		if err := putBackScript.Run(t.Context(), client, []string{full.key("active"), full.key("lease"), full.key("pending"), full.key("t:6"), full.key("idle")}, "6",
+			client.ZScore(t.Context(), full.key("lease"), "6").Val(), full.id()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		pull(other, "7", "6")
+	})
+}
+
+// A parked job that ends or is woken meanwhile is not pulled twice, and the place that it had
+// holds nobody up. A key of another type parks nothing, and loses nothing.
+func TestWhatWasParkedAndIsNoLonger(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n, room := newBounded(t, client)
+		inspector := NewInspector(client, n.client.shard)
+		n.enqueue("ends", "woken", "stays")
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		if _, err := client.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			pipe.ZRem(t.Context(), n.key("retry"), "ends")
+			pipe.Del(t.Context(), n.key("t:ends"))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := inspector.WakeAll(t.Context(), n.queue, []string{"woken"}); err != nil {
+			t.Fatal(err)
+		}
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		*room = 9
+		if ids := n.pull(); !slices.Equal(ids, []string{"woken", "stays"}) {
+			t.Errorf("pulled %v", ids)
+		}
+
+		*room = 0
+		if err := client.Set(t.Context(), n.key("parked:shop/apns"), "text", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		n.enqueue("one", "two")
+		if ids := n.pull(); !slices.Equal(ids, []string{"one", "two"}) {
+			t.Errorf("pulled %v", ids)
+		}
+	})
+}
+
+// A parked job says so, and for nothing else that it has returned for, and when it was due.
+func TestWhatIsToldOfParkedJobs(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n, _ := newBounded(t, client)
+		inspector, before := NewInspector(client, n.client.shard), time.Now().Truncate(time.Microsecond)
+		n.enqueue("parked")
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		place, err := inspector.Find(t.Context(), n.queue, "parked")
+		if err != nil || place.State != JobPutOff || place.Last != (Return{}) || !place.Due.IsZero() {
+			t.Errorf("it is found as %+v, %v", place, err)
+		}
+		jobs, _, err := inspector.Page(t.Context(), Spot{n.queue, JobPutOff}, 0)
+		if err != nil || len(jobs) != 1 || jobs[0].Last != (Return{}) || !jobs[0].Due.IsZero() || push.OnlyRoute([]byte(jobs[0].Payload)) != "shop/apns" {
+			t.Errorf("it is listed as %+v, %v", jobs, err)
+		}
+		client.ZAdd(t.Context(), n.key("parked:shop/apns"), redis.Z{Member: "2020-01-01T00:00:00 gone"})
+		if at, err := inspector.OldestDue(t.Context(), time.Now()); err != nil || at.Before(before) || at.After(time.Now()) {
+			t.Errorf("the oldest is due since %s, %v, and it was accepted after %s", at, err, before)
+		}
+	})
+}
+
+// A job that is parked for an hour stays in its place, and holds nobody up that is due.
+func TestParkedJobsStay(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n, room := newBounded(t, client)
+		n.enqueue("one", "two", "returned")
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		hourLater := func() {
+			t.Helper()
+			for _, id := range client.ZRange(t.Context(), n.key("retry"), 0, -1).Val() {
+				client.ZAdd(t.Context(), n.key("retry"), redis.Z{Score: float64(time.Now().Add(-time.Second).Unix()), Member: id})
+			}
+			args := []any{time.Now().Unix(), 100, time.Now().UnixNano()}
+			if err := n.client.forward(t.Context(), []string{n.client.shard.QueueKey(push.Critical.Queue(), "scheduled")}, args).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hourLater()
+		if pending, later := client.LLen(t.Context(), n.key("pending")).Val(), client.ZCount(t.Context(), n.key("retry"), fmt.Sprint(time.Now().Add(parkedFor/2).Unix()), "inf").Val(); pending != 0 || later != 3 {
+			t.Errorf("%d are pending, and %d parked for another hour", pending, later)
+		}
+		if err := client.ZRem(t.Context(), n.key("parked:shop/apns"), client.ZRange(t.Context(), n.key("parked:shop/apns"), 2, 2).Val()[0]).Err(); err != nil {
+			t.Fatal(err)
+		}
+		hourLater() // one has lost its place
+		if pending := client.LRange(t.Context(), n.key("pending"), 0, -1).Val(); !slices.Equal(pending, []string{"returned"}) {
+			t.Errorf("pending are %v", pending)
+		}
+		*room = 9
+		if ids := n.pull(); !slices.Equal(ids, []string{"one", "two", "returned"}) {
+			t.Errorf("pulled %v", ids)
+		}
+	})
+}
+
+// Of parked jobs that have ended any number takes no room from the others.
+func TestParkedJobsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n, room := newBounded(t, client)
+		n.enqueue("stays")
+		if ids := n.pull(); len(ids) > 0 {
+			t.Fatalf("pulled %v", ids)
+		}
+		for i := range 100 {
+			client.ZAdd(t.Context(), n.key("parked:shop/apns"), redis.Z{Member: fmt.Sprintf("2020-01-01T00:00:00 gone-%d", i)})
+		}
+		client.ZAdd(t.Context(), n.key("parked:shop/apns"), redis.Z{Member: "2020"}) // nobody of ours has put it there
+		*room = 1
+		if ids := n.pull(); !slices.Equal(ids, []string{"stays"}) {
+			t.Errorf("pulled %v", ids)
+		}
+	})
+}
