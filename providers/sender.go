@@ -32,6 +32,9 @@ type Outcome struct {
 	Ambiguous bool
 	// Concerns says what the trouble is with; Delivered concerns nothing.
 	Concerns Concern
+	// Topic is the topic that an answer is about, where only some of the app's pushes have
+	// it; else "".
+	Topic string
 	// ProviderID is the provider's name for the accepted notification: the
 	// apns-id, FCM's message name, or what a Web Push service calls it.
 	ProviderID string

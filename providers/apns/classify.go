@@ -127,6 +127,15 @@ func classify(a answer) providers.Outcome {
 	return o
 }
 
+// concernsTopic reports whether the reason is one of pushes to a topic.
+func concernsTopic(reason providers.Reason) bool {
+	switch reason {
+	case BadTopic, MissingTopic, TopicDisallowed, DeviceTokenNotForTopic:
+		return true
+	}
+	return false
+}
+
 // stillExpired is the outcome when APNs takes a token for expired that is new.
 // Refreshing it would be no help, and APNs would not take another one yet.
 func stillExpired() providers.Outcome {

@@ -42,24 +42,6 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-func TestHold(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1_700_000_000, 0)
-	k := &key{}
-	if left := k.heldFor(now); left != 0 {
-		t.Errorf("held for %v from the start", left)
-	}
-	k.hold(now.Add(20 * time.Minute))
-	k.hold(now.Add(10 * time.Minute)) // no shorter
-	for after, want := range map[time.Duration]time.Duration{
-		0: 20 * time.Minute, 19 * time.Minute: time.Minute, 20 * time.Minute: 0, time.Hour: 0,
-	} {
-		if left := k.heldFor(now.Add(after)); left != want {
-			t.Errorf("after %v: held for %v, want %v", after, left, want)
-		}
-	}
-}
-
 func writeKey(t *testing.T, curve elliptic.Curve) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(curve, rand.Reader)

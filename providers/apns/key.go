@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/sideshow/apns2/token"
-
-	"github.com/pushpace/pushpace/providers"
 )
 
 // A key is a .p8 key with its provider token. All Senders with the same key
@@ -16,10 +14,6 @@ import (
 type key struct {
 	id    keyIdentity
 	token *token.Token
-
-	mu sync.Mutex
-	// held is until when nothing is sent with the key.
-	held time.Time
 }
 
 var keys = struct {
@@ -67,32 +61,4 @@ func (k *key) refresh(bearer string, now time.Time) bool {
 	}
 	k.token.IssuedAt = 0
 	return true
-}
-
-// hold keeps the key from use until then, with the token that it has.
-func (k *key) hold(until time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if until.After(k.held) {
-		k.held = until
-	}
-}
-
-// heldFor returns how long the key is still kept from use; 0 if it is not.
-func (k *key) heldFor(now time.Time) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return max(0, k.held.Sub(now))
-}
-
-// holding is the outcome of a push that is not made because its key is held.
-func holding(left time.Duration) providers.Outcome {
-	return providers.Outcome{
-		Kind:       providers.Retry,
-		Reason:     TooManyProviderTokenUpdates,
-		RetryAfter: max(left, providers.MinRetryAfter),
-		Concerns:   providers.ConcernsCredential,
-		Err: fmt.Errorf("not sent: APNs has refused the key's provider token, and is left alone for %v more: %s",
-			left.Round(time.Second), verdicts[TooManyProviderTokenUpdates].what),
-	}
 }

@@ -93,11 +93,6 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 		return classify(answer{status: http.StatusBadRequest, readable: true, reason: string(BadDeviceToken)})
 	}
 	c := s.credential.Load()
-	if c.key != nil {
-		if left := c.key.heldFor(time.Now()); left > 0 {
-			return holding(left)
-		}
-	}
 	if s.config.DryRun {
 		return s.rehearse(ctx, c)
 	}
@@ -121,7 +116,11 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 	if err == nil {
 		a.readable, a.reason, a.since = true, response.Reason, response.Timestamp.Time
 	}
-	return s.react(classify(a), c, x)
+	o := s.react(classify(a), c, x)
+	if m.TopicSuffix != "" && concernsTopic(o.Reason) {
+		o.Topic = s.config.Topic + m.TopicSuffix
+	}
+	return o
 }
 
 // rehearse is what is left of a push without the connection: the credential.
@@ -168,10 +167,6 @@ func (s *Sender) react(o providers.Outcome, c *credential, x *exchange) provider
 			return o
 		}
 		return stillExpired()
-	case TooManyProviderTokenUpdates:
-		if c.key != nil {
-			c.key.hold(time.Now().Add(o.RetryAfter))
-		}
 	case UnrelatedKeyIDInToken, IdleTimeout, Shutdown:
 		s.connections.retire(x.conn)
 	}
