@@ -124,6 +124,9 @@ func (d *delivery) settle(b budget, now time.Time, jitter float64) disposition {
 	}
 	if attempted {
 		d.attempts++
+		if d.excusedNow() {
+			d.excused++
+		}
 	}
 	to := d.conclude(b, now, jitter)
 	to.attempt = attempted
@@ -136,6 +139,21 @@ func (d *delivery) attempted() bool {
 	return d.sent() || !keptBy(d.outcomes).some()
 }
 
+// excusedNow reports whether the attempt of this visit spends nothing: nothing but the
+// trouble of a route has failed.
+func (d *delivery) excusedNow() bool {
+	excused := false
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.sent && o.open() {
+			if !o.excused {
+				return false
+			}
+			excused = true
+		}
+	}
+	return excused
+}
+
 // conclude is how the notification ends, or how its job comes back, as far as its targets'
 // outcomes say. jitter is from [0, 1).
 func (d *delivery) conclude(b budget, now time.Time, jitter float64) disposition {
@@ -143,7 +161,8 @@ func (d *delivery) conclude(b budget, now time.Time, jitter float64) disposition
 	if !d.first.IsZero() {
 		since = now.Sub(d.first)
 	}
-	to := conclude(d.outcomes, d.attempts, since, b, backoffAfter(d.attempts, jitter))
+	spent := d.attempts - d.excused
+	to := conclude(d.outcomes, spent, since, b, backoffAfter(max(spent, min(d.attempts, 1)), jitter))
 	if to.state != push.Waiting {
 		return to
 	}
@@ -171,8 +190,8 @@ func (o *Options) budget(d *delivery, now time.Time) budget {
 	return b
 }
 
-// conclude decides what follows from the outcomes of all targets, after the
-// given number of attempts, the first of them that long ago.
+// conclude decides how a notification goes on, by the outcomes of all its targets, the
+// attempts that it has spent, and the time since the first of them.
 func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) disposition {
 	c := disposition{kept: keptBy(outcomes)}
 	var delivered, retry, misconfigured, rejected bool

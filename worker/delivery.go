@@ -31,8 +31,10 @@ type delivery struct {
 	at     *queue.Server // that has pulled it
 	begin  func()        // tells that the bulkheads know of it
 	digest *digest.Part  // nil for none
-	// attempts and first are what the record tells of earlier attempts.
+	// attempts counts the attempts, and first is the time of the first; excused of them
+	// failed because a route was in trouble, and are not counted against Options.Attempts.
 	attempts int
+	excused  int
 	first    time.Time
 
 	routes     []*route.Route // of each target; nil where there is none
@@ -60,9 +62,10 @@ type term interface {
 // An outcome is what is known of one target.
 type outcome struct {
 	providers.Outcome
-	sent  bool      // in this visit
-	skip  skip      // why it is not sent to, in this visit
-	until time.Time // by when to use the units that it has; zero for none
+	sent    bool      // in this visit
+	excused bool      // it was sent in this visit, and its route was in trouble
+	skip    skip      // why it is not sent to, in this visit
+	until   time.Time // by when to use the units that it has; zero for none
 }
 
 // open reports whether the target is still to be sent to.

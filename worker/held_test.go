@@ -26,7 +26,7 @@ func (r *rig) enqueueRanked(n int) {
 	for p := range producers {
 		all.Go(func() {
 			for i := p; i < n; i += producers {
-				note := to(fmt.Sprintf("%s-%d", ranks[i%len(ranks)], i), apple)
+				note := to(fmt.Sprintf("%s-%d", ranks[i%len(ranks)], i), devices(i, apple)...)
 				note.User, note.Priority = note.ID, ranks[i%len(ranks)]
 				if _, err := r.producer.Enqueue(r.t.Context(), note); err != nil {
 					r.t.Error(err)

@@ -98,7 +98,7 @@ func TestAWorkerWithAWrongKeyStopsNobody(t *testing.T) {
 		wrong := r.run()
 		first := 0
 		wait(t, func() bool { // until the wrong one gets one of them
-			r.enqueue(to(fmt.Sprint("first-", first), apple))
+			r.enqueue(to(fmt.Sprint("first-", first), devices(first, apple)...))
 			first++
 			return statusOf(t, wrong, "shop", push.APNs).Pause == "InvalidProviderToken"
 		})

@@ -62,7 +62,7 @@ func newHandler(o *Options) *handler {
 	h.slots = newSlots(o, h.control)
 	h.holds = &holds{Options: o, routes: routes, pauses: pauses, control: h.control, feed: feed, side: h.side}
 	h.admission = newAdmission(o, h.units, h.slots, h.tracing, h.repeats)
-	h.sending = &sending{o, routes, h.units, devices{o, h.repeats}, h.holds, h.tracing}
+	h.sending = &sending{o, routes, h.units, devices{o, h.repeats}, h.holds, h.tracing, h.repeats}
 	told := &events{o, feed, h.holds}
 	h.taken = &taken{Options: o, control: h.control, roles: h.roles, slots: h.slots, events: told, repeats: h.repeats}
 	h.collapsing = newCollapsing(o, h.slots, h.taken)

@@ -105,11 +105,14 @@ func TestARefusalSlowsTheRamp(t *testing.T) {
 	if n := a.slowed(); n > 0 {
 		t.Errorf("slowed %d times by what was taken", n)
 	}
-	r.fcm.Respond("bad-0", standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Second})
-	r.android("bad", 1, push.Default)
-	wait(t, func() bool { return r.fcm.Count().Received > 10 })
+	const bad = 20 // in a row
+	for i := range bad {
+		r.fcm.Respond(fmt.Sprint("bad-", i), standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Second})
+	}
+	r.android("bad", bad, push.Default)
+	wait(t, func() bool { return r.fcm.Count().Received >= 10+bad })
 	r.android("more", 10, push.Default)
-	if counts := r.settled(21); counts.Ended[push.Delivered] != 21 {
+	if counts := r.settled(20 + bad); counts.Ended[push.Delivered] != 20+bad {
 		t.Errorf("%+v", counts)
 	}
 	if n := a.slowed(); n == 0 {

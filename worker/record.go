@@ -127,6 +127,7 @@ func newUnrecorded() unrecorded {
 type attempt struct {
 	outcomes []outcome
 	attempts int
+	excused  int
 	first    time.Time
 	visits   int
 	replay   bool
@@ -134,7 +135,7 @@ type attempt struct {
 
 // keep keeps the delivery's attempt.
 func (u unrecorded) keep(d *delivery) {
-	u.kept.Add(sent{d.at, d.ID}, attempt{d.outcomes, d.attempts, d.first, d.visits, d.replay})
+	u.kept.Add(sent{d.at, d.ID}, attempt{d.outcomes, d.attempts, d.excused, d.first, d.visits, d.replay})
 }
 
 // take gives the delivery the attempt of the visit of its job before this one, if
@@ -147,6 +148,6 @@ func (u unrecorded) take(d *delivery) bool {
 	if !ok || a.visits+1 != d.visits || a.replay != d.replay {
 		return false
 	}
-	d.outcomes, d.attempts, d.first = a.outcomes, a.attempts, a.first
+	d.outcomes, d.attempts, d.excused, d.first = a.outcomes, a.attempts, a.excused, a.first
 	return true
 }

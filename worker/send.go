@@ -3,9 +3,11 @@ package worker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -18,6 +20,7 @@ type sending struct {
 	devices devices
 	holds   *holds
 	tracing tracing
+	repeats *repeats.Log
 }
 
 // send makes one attempt for every target that is due.
@@ -83,9 +86,9 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 	}
 	inTime, over, ok := r.Within(ctx)
 	defer over()
-	var done func(providers.Outcome)
+	var done func(route.Lesson)
 	if ok {
-		done, ok = r.Allow()
+		done, ok = r.Allow(d.Targets[i])
 	}
 	if !ok {
 		d.outcomes[i].skip = skip{reason: routeClosed}
@@ -93,6 +96,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 	}
 	sending, span := s.tracing.start(inTime, "send")
 	var o providers.Outcome
+	var lesson route.Lesson
 	defer func() {
 		if cause := recover(); cause != nil { // it is this notification's alone
 			o = providers.Outcome{
@@ -102,7 +106,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 			d.outcomes[i] = outcome{Outcome: o, sent: true}
 			traceOutcome(span, r, o)
 		}
-		done(o)
+		done(lesson)
 	}()
 	credential := r.Credential()
 	began := time.Now()
@@ -120,11 +124,16 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 	if o.NotSent {
 		s.units.giveOneBack(d, i)
 	}
-	o = s.routes.Learn(ctx, r, o, credential)
+	o, lesson = s.routes.Learn(ctx, r, d.Targets[i], o, credential)
+	if o.Kind == providers.Misconfigured && !lesson.Trouble {
+		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "the provider refuses a push for the app's configuration, and not those of others: it alone waits",
+			[]slog.Attr{slog.String("app", d.App), slog.String("platform", string(r.Platform)), slog.String("reason", string(o.Reason))},
+			slog.String("id", d.ID), slog.String("error", route.CauseOf(o.Err)))
+	}
 	r.Answered(o.Reason, took)
 	s.Observer.Attempted(d.App, d.routes[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
-	d.outcomes[i] = outcome{Outcome: o, sent: true}
+	d.outcomes[i] = outcome{Outcome: o, sent: true, excused: lesson.Trouble}
 }
 
 // leaveTries is how often a push looks for a connection, each time within the life of other

@@ -52,7 +52,7 @@ func TestRoutesTellOfPausesAndBreakers(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	r.apns.RespondAlways(standin.Answer{Status: 403, Reason: "InvalidProviderToken"})
-	r.enqueue(to("refused"))
+	r.enqueueMany("refused", 3, apple)
 	wait(t, func() bool { // the breaker opens a moment after the pause has begun
 		got := statusOf(t, w, "shop", push.APNs)
 		return got.Pause == "InvalidProviderToken" && got.Breaker == route.BreakerOpen

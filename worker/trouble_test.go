@@ -47,11 +47,22 @@ func (r *rig) pauses() []pause.Pause {
 	return slices.DeleteFunc(in.Providers, func(p pause.Pause) bool { return p.Claim != "" })
 }
 
+// enqueueMany enqueues n notifications, each to devices of its own.
 func (r *rig) enqueueMany(name string, n int, targets ...push.Target) {
 	r.t.Helper()
 	for i := range n {
-		r.enqueue(to(fmt.Sprintf("%s-%d", name, i), targets...))
+		r.enqueue(to(fmt.Sprintf("%s-%d", name, i), devices(i, targets...)...))
 	}
+}
+
+// devices are targets like these, on other devices for each i.
+func devices(i int, targets ...push.Target) []push.Target {
+	all := slices.Clone(targets)
+	for j := range all {
+		token := all[j].Token
+		all[j].Token = fmt.Sprintf("%s%04x", token[:len(token)-4], i)
+	}
+	return all
 }
 
 func TestAProviderThatIsDown(t *testing.T) {
@@ -103,9 +114,11 @@ func TestADelayIsSharedByAllWorkers(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, hourly)
 		r.hasten(100*time.Millisecond, 0)
-		r.fcm.Respond(googleToken, standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: asked})
+		for i := range 3 {
+			r.fcm.Respond(devices(i, google)[0].Token, standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: asked})
+		}
 		stop := r.start()
-		r.enqueue(to("first", google))
+		r.enqueueMany("first", 3, google)
 		wait(t, func() bool { return len(r.pauses()) == 1 })
 		pause := r.pauses()[0]
 		if left := time.Until(pause.Until); pause.App != "shop" || pause.Platform != push.FCM || left > asked {
@@ -116,17 +129,17 @@ func TestADelayIsSharedByAllWorkers(t *testing.T) {
 		r.enqueueMany("held", 10, google)
 		r.enqueueMany("flows", 10, apple)
 		wait(t, func() bool { return r.apns.Ledger().Len() == 10 }) // the other platform's
-		r.settled(21)
+		r.settled(23)
 		for _, e := range r.fcm.Ledger().Entries() {
 			if e.At.Before(pause.Until.Add(-50 * time.Millisecond)) {
 				t.Errorf("%s was sent %s before the pause was over", e.Notification, pause.Until.Sub(e.At))
 			}
 		}
-		if got := r.slots(); got != 21 {
-			t.Errorf("%d slots are spent on 21 notifications", got)
+		if got := r.slots(); got != 23 {
+			t.Errorf("%d slots are spent on 23 notifications", got)
 		}
-		if failed := int(r.fcm.Count().Received) - len(r.fcm.Ledger().Entries()); failed != 1 {
-			t.Errorf("%d requests have failed, want the first alone", failed)
+		if failed := int(r.fcm.Count().Received) - len(r.fcm.Ledger().Entries()); failed != 3 {
+			t.Errorf("%d requests have failed, want the first three alone", failed)
 		}
 	})
 }
@@ -198,7 +211,7 @@ func TestHalfOfItIsPaused(t *testing.T) {
 		r.hasten(100*time.Millisecond, 15*time.Second)
 		r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
 		r.start()
-		r.enqueue(to("trigger", apple))
+		r.enqueueMany("trigger", 3, apple)
 		wait(t, func() bool { return len(r.seen.pausesSeen()) == 1 })
 		expires := to("expires", apple, google)
 		expires.ExpiresAt = time.Now().Add(8 * time.Second)
@@ -220,12 +233,12 @@ func TestHalfOfItIsPaused(t *testing.T) {
 			t.Errorf("record %+v", record)
 		}
 		r.apns.Recover()
-		r.settled(4)
+		r.settled(6)
 		if record := r.record("both"); record.State != push.Delivered || len(r.pushed("both")) != 2 {
 			t.Errorf("record %+v, pushed %+v", record, r.pushed("both"))
 		}
-		if got := r.slots(); got != 3 {
-			t.Errorf("%d slots are spent on 3 notifications that were sent", got)
+		if got := r.slots(); got != 5 {
+			t.Errorf("%d slots are spent on 5 notifications that were sent", got)
 		}
 	})
 }
@@ -288,9 +301,11 @@ func TestWhatIsHeldHoldsNoSlot(t *testing.T) {
 	r.enqueue(to("second", apple))
 	r.deferred("second")
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
-	trigger := to("trigger", apple)
-	trigger.User = "u2"
-	r.enqueue(trigger)
+	for i := range 20 { // just after a delivery
+		trigger := to(fmt.Sprint("trigger-", i), devices(i, apple)...)
+		trigger.User = fmt.Sprint("trigger-", i)
+		r.enqueue(trigger)
+	}
 	wait(t, func() bool { return len(r.pauses()) == 1 })
 	wait(t, func() bool { return r.slots() <= 1 })
 	r.enqueue(to("other", google))

@@ -101,7 +101,7 @@ func ofProviders(in *pause.InForce, workers []Snapshot) []pause.Pause {
 	for _, w := range workers {
 		for _, r := range w.Routes {
 			s := pause.Pause{Kind: pause.Trouble, App: r.App, Platform: r.Platform, Reason: string(r.Trouble.Reason), Error: r.Trouble.Error,
-				At: r.Trouble.Since, Until: r.Trouble.Next}
+				At: r.Trouble.Since, Until: r.Trouble.Next, Failures: r.Trouble.Failures, Answers: r.Trouble.Answers}
 			if used[s.Route()] == nil {
 				used[s.Route()] = map[string]bool{}
 			}
@@ -151,6 +151,7 @@ func join(s, o *pause.Pause) {
 		s.Until, s.Reason, s.Error = o.Until, o.Reason, cmp.Or(o.Error, s.Error)
 	}
 	s.Error = cmp.Or(s.Error, o.Error)
+	s.Failures, s.Answers = s.Failures+o.Failures, s.Answers+o.Answers
 	if s.Workers > 0 && o.Workers > 0 {
 		s.Workers += o.Workers
 	} else {

@@ -52,6 +52,11 @@ type Pause struct {
 	// Workers is how many say so, when each of them does alone.
 	Workers int `json:"workers,omitempty"`
 
+	// Failures of Answers failed, in the minute before the trouble and since; 0 where no
+	// worker that is alive has seen that.
+	Failures int `json:"failures,omitempty"`
+	Answers  int `json:"answers,omitempty"`
+
 	// Level counts the provider's pauses for misconfiguration in a row, this one
 	// included.
 	Level int `json:"-"`
@@ -61,6 +66,9 @@ type Pause struct {
 	// Claim is the host whose workers alone say so, which nobody else believes; ""
 	// when it is borne out.
 	Claim string `json:"-"`
+	// Subjects are the tokens and topics that a provider's comes from, 16 hexadecimal digits
+	// of a hash each: they are no probes of it.
+	Subjects string `json:"-"`
 
 	ends    time.Time // Until on the local clock, where it was read
 	endedBy string    // the operator who has ended it
@@ -136,12 +144,13 @@ type entry struct {
 	Level      int    `json:"level,omitempty"`
 	Credential string `json:"credential,omitempty"`
 	Claim      string `json:"claim,omitempty"`
+	Subjects   string `json:"subjects,omitempty"`
 }
 
 // entry is the pause as it is handed to Redis, which says when it begins. Only an
 // operator's knows when it ends.
 func (p Pause) entry(kind Kind) []byte {
-	e := entry{Pause: p, Level: p.Level, Credential: p.Credential, Claim: p.Claim}
+	e := entry{Pause: p, Level: p.Level, Credential: p.Credential, Claim: p.Claim, Subjects: p.Subjects}
 	if e.Kind = kind; kind == Operator && !p.Until.IsZero() {
 		e.Ends = max(1, p.Until.UnixMilli())
 	}
@@ -154,7 +163,7 @@ func (p Pause) entry(kind Kind) []byte {
 // showed now at about the local instant asked.
 func (e *entry) pause(now, asked time.Time) (p Pause, lasts bool) {
 	p = e.Pause
-	p.Level, p.Credential, p.Claim, p.endedBy = e.Level, e.Credential, e.Claim, e.EndedBy
+	p.Level, p.Credential, p.Claim, p.Subjects, p.endedBy = e.Level, e.Credential, e.Claim, e.Subjects, e.EndedBy
 	if e.Begun != 0 {
 		p.At = time.UnixMilli(e.Begun).UTC()
 	}

@@ -64,7 +64,7 @@ func TestReturning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const open = 10 * paceStep
-		r := &Route{Bulkhead: newBulkhead(1), breaker: newBreaker(open, func(bool) {})}
+		r := &Route{Bulkhead: newBulkhead(1), breaker: &breaker{openFor: open, closed: func() {}, changed: func(bool) {}}}
 		returning := func(what string, least, most int, toSee bool) {
 			t.Helper()
 			time.Sleep(paceStep)
@@ -73,16 +73,16 @@ func TestReturning(t *testing.T) {
 				t.Errorf("%s: %d may leave, to see: %t; want %d to %d, %t", what, n, see, least, most, toSee)
 			}
 		}
-		r.breaker.trip()
+		r.breaker.trip(true)
 		returning("closed", 0, 0, true)
 		time.Sleep(open)
 		returning("half open", 1, 1, true)
-		done, ok := r.breaker.allow()
+		done, ok := r.breaker.allow(time.Now())
 		if !ok {
 			t.Fatal("none is let through")
 		}
 		returning("while one is under way", 0, 0, true)
-		done(works)
+		done(Lesson{shows: works})
 		returning("open", 1, paceLeast, false)
 		r.Bulkhead.enter(1)
 		for range maxWaiting / 2 {

@@ -22,15 +22,13 @@ const (
 	failureWait = 10 * time.Second
 )
 
-// pauseFor decides how long an outcome keeps the app from sending to the
-// platform at all; 0 for not. level is how many pauses for misconfiguration came
-// just before, and first how long the first of them is.
+// pauseFor is how long an outcome that is the route's trouble keeps the app from sending to
+// the platform at all; 0 for not. level counts the pauses for misconfiguration just before,
+// and first is the length of the first of them.
 func pauseFor(o providers.Outcome, level int, first time.Duration) time.Duration {
 	switch {
 	case o.Kind == providers.Misconfigured:
 		return min(first<<min(level, 20), longestPause)
-	case o.Kind != providers.Retry || !concernsAll(o):
-		return 0
 	case o.Concerns == providers.ConcernsProvider && o.RetryAfter <= failureWait, o.RetryAfter <= leastPause:
 		return 0
 	}
@@ -62,27 +60,51 @@ func (r *Route) pauseLeft(now time.Time) time.Duration {
 	return r.pause.left(now)
 }
 
-// Learn draws from an outcome what it means for everything that takes the route,
-// and returns the outcome as it is to be understood. credential is the
-// fingerprint of what it was sent with.
-func (rs *Routes) Learn(ctx context.Context, r *Route, o providers.Outcome, credential string) providers.Outcome {
-	now := time.Now()
-	spike := false
-	if r.Platform != push.WebPushOther { // whose dead tokens are many hosts', and tell nothing of the app
-		o, spike = r.dead.judge(now, o)
+// Learn adds the outcome of a push to the target, sent with the credentials of that
+// fingerprint. It returns the outcome to act on, and its meaning for the route.
+func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o providers.Outcome, credential string) (providers.Outcome, Lesson) {
+	ofCredential := o.Kind == providers.Misconfigured || o.Kind == providers.Retry && o.Concerns == providers.ConcernsCredential
+	if ofCredential && credential != r.inUse() {
+		return alone(o), Lesson{} // it was sent with those before
 	}
-	r.note(now, o)
-	if o.Kind == providers.Delivered {
-		if !spike {
-			r.worked(now)
-		}
-		return o
+	now, c := time.Now(), classOf(&o)
+	if r.Platform == push.WebPushOther && (c == lost || c == throttled) {
+		c = message // of many hosts, of which none says anything of the others
 	}
-	if p, begins := r.begin(now, o, rs.Paused, credential); begins {
-		first := rs.share(ctx, r, p)
-		if first && r.slows() && o.Kind == providers.Retry && o.Concerns == providers.ConcernsApp {
-			r.Quota.Slow()
+	lesson := r.evidence.take(now, &o, c, subjectOf(t, o.Topic), !r.breaker.isOpen())
+	r.pace.note(lesson.shows != fails)
+	switch {
+	case c == delivered:
+		r.worked(now)
+	case !lesson.Trouble && c == refused:
+		o = alone(o)
+	case lesson.Trouble:
+		if c == lost {
+			o = spikeOf(o)
 		}
+		rs.close(ctx, r, now, o, credential)
+	}
+	return o, lesson
+}
+
+// close closes the route for its trouble: for as long as the outcome asks for, or until a
+// probe is taken.
+func (rs *Routes) close(ctx context.Context, r *Route, now time.Time, o providers.Outcome, credential string) {
+	p, begins := r.begin(now, o, rs.Paused, credential)
+	if !begins {
+		r.breaker.trip(true)
+		return
+	}
+	if first := rs.share(ctx, r, p); first && r.slows() && o.Kind == providers.Retry && o.Concerns == providers.ConcernsApp {
+		r.Quota.Slow()
+	}
+}
+
+// alone is the outcome of a push that waits alone. A delay that the provider asks for
+// because of a key does not apply to one token.
+func alone(o providers.Outcome) providers.Outcome {
+	if o.Concerns == providers.ConcernsCredential {
+		o.RetryAfter = 0
 	}
 	return o
 }
@@ -102,13 +124,12 @@ func (r *Route) begin(now time.Time, o providers.Outcome, first time.Duration, c
 	case length == 0, left > 0 && (misconfigured || length < left+leastGain):
 		return pause.Pause{}, false
 	case !misconfigured && o.Concerns != providers.ConcernsCredential:
-		credential = "" // who has others is over quota as well
-	case credential != r.credential:
-		return pause.Pause{}, false // it was sent with those before
+		credential = "" // a worker with others is over quota as well
 	}
+	_, about := r.evidence.trouble()
 	p := pause.Pause{
 		Kind: pause.Provider, App: r.App, Platform: r.Platform, Reason: string(o.Reason), Error: CauseOf(o.Err), Until: now.Add(length),
-		Level: r.pause.Level, Credential: credential,
+		Level: r.pause.Level, Credential: credential, Subjects: subjectsText(about),
 	}
 	if misconfigured {
 		p.Level++
@@ -133,7 +154,7 @@ func (r *Route) worked(now time.Time) {
 // on another host says the same, and not at all when its clock is off. It reports
 // whether this worker is the first to say so.
 func (rs *Routes) share(ctx context.Context, r *Route, p pause.Pause) (first bool) {
-	r.breaker.trip()
+	r.breaker.trip(false)
 	if rs.outOfStep() {
 		rs.Observer.Paused(r.App, r.Platform, providers.Reason(p.Reason))
 		return true
@@ -152,6 +173,13 @@ func (rs *Routes) share(ctx context.Context, r *Route, p pause.Pause) (first boo
 		rs.Observer.Paused(r.App, r.Platform, providers.Reason(p.Reason))
 	}
 	return first
+}
+
+// inUse is the fingerprint of the credentials that are known to be in use.
+func (r *Route) inUse() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.credential
 }
 
 func (r *Route) isProven() bool {
@@ -177,8 +205,8 @@ func (r *Route) lift(which func(pause.Pause) bool) {
 		r.pause = pauseState{}
 	}
 	r.mu.Unlock()
-	r.dead.reset()
-	r.failures.end()
+	r.evidence.forget()
+	r.evidence.calm()
 	r.breaker.probe()
 }
 
@@ -227,10 +255,8 @@ func (rs *Routes) Apply(ctx context.Context, in *pause.InForce, asked time.Time)
 	for r := range rs.All() {
 		p, on := listed[r]
 		if r.apply(p, on, asked) {
-			r.breaker.trip()
-			if p.Reason == string(providers.DeadTokenSpike) {
-				r.dead.begin()
-			}
+			r.breaker.trip(false)
+			r.evidence.believe(time.Now(), &p)
 		}
 		rs.tryAgain(ctx, r, in.Tried[r.Name()])
 	}

@@ -1,6 +1,8 @@
 package route
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -15,7 +17,6 @@ import (
 
 func TestPauseFor(t *testing.T) {
 	t.Parallel()
-	misconfigured := providers.Outcome{Kind: providers.Misconfigured, Concerns: providers.ConcernsApp}
 	retry := func(concerns providers.Concern, after time.Duration) providers.Outcome {
 		return providers.Outcome{Kind: providers.Retry, Concerns: concerns, RetryAfter: after}
 	}
@@ -24,19 +25,17 @@ func TestPauseFor(t *testing.T) {
 		level int
 		want  time.Duration
 	}{
-		"misconfigured":             {misconfigured, 0, 30 * time.Second},
-		"misconfigured again":       {misconfigured, 1, time.Minute},
-		"misconfigured for long":    {misconfigured, 1000, 5 * time.Minute},
+		"misconfigured":             {badKey, 0, 30 * time.Second},
+		"misconfigured again":       {badKey, 1, time.Minute},
+		"misconfigured for long":    {badKey, 1000, 5 * time.Minute},
 		"quota":                     {retry(providers.ConcernsApp, time.Minute), 0, time.Minute},
 		"quota after misconfigured": {retry(providers.ConcernsApp, time.Minute), 5, time.Minute},
 		"token updates":             {retry(providers.ConcernsCredential, 20*time.Minute), 0, 20 * time.Minute},
 		"a new connection":          {retry(providers.ConcernsCredential, time.Second), 0, 0},
-		"one device":                {retry(providers.ConcernsToken, time.Minute), 0, 0},
+		"every device":              {retry(providers.ConcernsToken, time.Minute), 0, time.Minute},
 		"a failure":                 {retry(providers.ConcernsProvider, 0), 0, 0},
 		"a failure, FCM's least":    {retry(providers.ConcernsProvider, 10*time.Second), 0, 0},
 		"a failure with a delay":    {retry(providers.ConcernsProvider, 30*time.Second), 0, 30 * time.Second},
-		"delivered":                 {works, 0, 0},
-		"dead token":                {providers.Outcome{Kind: providers.DeadToken}, 0, 0},
 	} {
 		if got := pauseFor(c.o, c.level, 30*time.Second); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -134,6 +133,20 @@ func (rs *Routes) read(t *testing.T) {
 	rs.Apply(t.Context(), in, asked)
 }
 
+// learn takes in so many outcomes of different tokens, and returns the last as it is to be
+// acted on.
+func (rs *Routes) learn(t *testing.T, r *Route, o providers.Outcome, n int) (last providers.Outcome) {
+	t.Helper()
+	for i := range n {
+		last, _ = rs.Learn(t.Context(), r, tokenOf(i), o, r.Credential())
+	}
+	return last
+}
+
+func tokenOf(i int) push.Target {
+	return push.Target{Platform: push.FCM, Token: fmt.Sprint("token-", i)}
+}
+
 // What one worker learns, another one knows when it reads.
 func TestEveryWorkerLearnsOfAPause(t *testing.T) {
 	t.Parallel()
@@ -146,7 +159,7 @@ func TestEveryWorkerLearnsOfAPause(t *testing.T) {
 		other, others := worker()
 		began := time.Now()
 		its.proven = true
-		one.Learn(t.Context(), its, providers.Outcome{Kind: providers.Misconfigured, Reason: providers.DeadTokenSpike, Concerns: providers.ConcernsApp}, "")
+		one.learn(t, its, deadToken, lostLeast)
 		if its.Left(time.Now()) == 0 {
 			t.Error("the worker that learns of a pause does not keep it at once")
 		}
@@ -158,8 +171,11 @@ func TestEveryWorkerLearnsOfAPause(t *testing.T) {
 		if other.Of("shop")[push.FCM].Left(time.Now()) != 0 {
 			t.Error("the other platform is paused too")
 		}
-		if o, spike := others.dead.judge(time.Now(), providers.Outcome{Kind: providers.DeadToken}); !spike || o.Kind != providers.Misconfigured {
-			t.Error("the other worker goes on dropping tokens")
+		if o := other.learn(t, others, deadToken, 1); o.Kind != providers.Misconfigured || o.Reason != providers.DeadTokenSpike || !errors.Is(o.Err, deadToken.Err) {
+			t.Errorf("the other worker goes on dropping tokens: %+v", o)
+		}
+		if !others.evidence.suspects(subjectOf(tokenOf(lostLeast-1), "")) {
+			t.Error("the other worker may probe with a token that the spike comes from")
 		}
 		if d := others.breaker.left(time.Now()); d == 0 {
 			t.Error("the other worker does not probe when the pause is over")

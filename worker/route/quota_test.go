@@ -19,7 +19,7 @@ func TestAUsedUpQuotaHoldsBack(t *testing.T) {
 		defer pools.Close()
 		spec := meter.Spec{Rates: []throttle.Rate{{Count: 6, Period: time.Minute}}, Burst: 1}.Promise()
 		r := &Route{
-			App: "shop", Platform: push.FCM, Bulkhead: newBulkhead(1), breaker: newBreaker(time.Second, func(bool) {}),
+			App: "shop", Platform: push.FCM, Bulkhead: newBulkhead(1), breaker: &breaker{openFor: time.Second, closed: func() {}, changed: func(bool) {}},
 			Quota: pools.Of("fcm/demo", func() meter.Spec { return spec }),
 		}
 		rs := &Routes{all: map[string]map[push.Platform]*Route{"shop": {push.FCM: r}}}

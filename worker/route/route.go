@@ -1,9 +1,8 @@
 // Package route is an app's way to a push service, and what stands on it so
 // that one trouble stays one trouble: a bulkhead, which bounds what is in flight, and a
 // share, where all workers are bounded together; a
-// circuit breaker, for a provider that fails; the ratio of dead tokens, for a
-// configuration that is wrong; the provider's pause, for what its answers ask for; the
-// pace at which what was held meanwhile comes back; and its quota, which all workers
+// circuit breaker, for answers that show trouble; the provider's pause, for a delay that
+// its answers ask for; the pace at which held jobs return; and its quota, which all workers
 // share.
 //
 // The pipeline asks a Route whether it is closed, takes a place in its bulkhead, asks
@@ -29,6 +28,8 @@
 //     believed: see worker/pause.
 //   - Every pause opens the breaker, so that one push shows whether the provider takes
 //     it before the others go.
+//   - One function, closes, decides whether an answer is the route's trouble or that of
+//     its own token. One answer never closes a route.
 package route
 
 import (
@@ -59,8 +60,7 @@ type Route struct {
 	share    *Share // nil where the workers are not bounded together
 	pace     pace   // of what was held
 	breaker  *breaker
-	failures failures
-	dead     deadTokenRatio
+	evidence evidence
 	answers  answers
 	// fingerprint returns that of the credentials in use.
 	fingerprint func() string
@@ -161,12 +161,12 @@ func (rs *Routes) route(app string, service push.Platform, sender providers.Send
 		App: app, Platform: service, only: push.OnlyRoute([]byte(push.OnlyMark(app, service))), Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
 		fingerprint: func() string { return "" }, tried: -1,
 	}
-	r.breaker = newBreaker(rs.Open, func(open bool) {
+	r.breaker = &breaker{openFor: rs.Open, closed: r.evidence.forget, changed: func(open bool) {
 		if open && r.slows() {
 			r.Quota.Slow()
 		}
 		rs.Observer.Breaker(app, service, open)
-	})
+	}}
 	if known, ok := sender.(interface{ Fingerprint() string }); ok {
 		r.fingerprint = known.Fingerprint
 	}
@@ -211,10 +211,27 @@ func (r *Route) Left(now time.Time) time.Duration {
 	return r.breaker.left(now)
 }
 
-// Allow asks for one push. When it may go, done has to be called with its outcome.
-func (r *Route) Allow() (done func(providers.Outcome), ok bool) {
-	if r.pauseLeft(time.Now()) > 0 {
+// Allow asks for one push to the target. If it may go, the caller calls done with the Lesson
+// of its answer. A token that has closed the route is no probe, unless no other token has
+// asked for as long as a breaker stays open.
+func (r *Route) Allow(t push.Target) (done func(Lesson), ok bool) {
+	now := time.Now()
+	if r.pauseLeft(now) > 0 {
 		return nil, false
 	}
-	return r.breaker.allow()
+	if r.breaker.isOpen() && now.Before(r.probeDue().Add(r.breaker.openFor)) && r.evidence.suspects(subjectOf(t, "")) {
+		return nil, false
+	}
+	return r.breaker.allow(now)
+}
+
+// probeDue is when a probe may go, or might have gone.
+func (r *Route) probeDue() time.Time {
+	due := r.breaker.since()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pause.on && r.pause.Until.After(due) {
+		due = r.pause.Until
+	}
+	return due
 }

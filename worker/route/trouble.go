@@ -4,26 +4,10 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 
 	"github.com/pushpace/pushpace/providers"
 )
-
-// A Trouble is what a worker knows of a provider that fails it.
-type Trouble struct {
-	// Reason and Error are the last failure's. Error holds no token, key or body.
-	Reason providers.Reason `json:"reason"`
-	Error  string           `json:"error,omitempty"`
-	// Since is when the first of so many Failures was.
-	Since    time.Time `json:"since"`
-	Failures int       `json:"failures"`
-	// Next is when the worker looks again whether the provider works.
-	Next time.Time `json:"next,omitzero"`
-}
 
 // LongestCause bounds the text of an error that is told.
 const LongestCause = 300
@@ -35,52 +19,6 @@ func CauseOf(err error) string {
 	}
 	text := err.Error()
 	return text[:min(len(text), LongestCause)]
-}
-
-// failures are those of a provider, one after the other. The zero value is none.
-type failures struct {
-	some atomic.Bool
-	mu   sync.Mutex
-	run  Trouble
-}
-
-// note takes in what an outcome says of the provider.
-func (r *Route) note(now time.Time, o providers.Outcome) {
-	switch f := &r.failures; symptom(o) {
-	case nil:
-		r.pace.note(true)
-		// failures here and there are no trouble
-		if f.some.Load() && r.breaker.cb.State() == gobreaker.StateClosed {
-			f.end()
-		}
-	case errTrouble:
-		r.pace.note(false)
-		f.add(now, o)
-	}
-}
-
-func (f *failures) add(now time.Time, o providers.Outcome) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.run.Failures == 0 {
-		f.run.Since = now
-		f.some.Store(true)
-	}
-	f.run.Failures++
-	f.run.Reason, f.run.Error = o.Reason, CauseOf(o.Err)
-}
-
-func (f *failures) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.run = Trouble{}
-	f.some.Store(false)
-}
-
-func (f *failures) last() Trouble {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.run
 }
 
 // A tale is what the log tells of a route's trouble: one line when it begins, one
@@ -178,6 +116,9 @@ func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
 	}
 	attrs = append(attrs, slog.String("reason", string(cmp.Or(s.Pause, s.Trouble.Reason))), slog.String("error", cmp.Or(s.Trouble.Error, pause.Error)),
 		slog.Time("since", r.tale.since), slog.Int("waiting", s.Held+s.Queued))
+	if t := s.Trouble; t.Failures > 0 {
+		attrs = append(attrs, slog.Int("failures", t.Failures), slog.Int("answers", t.Answers))
+	}
 	switch {
 	case !pause.on:
 		attrs = append(attrs, slog.Time("next_look", s.Trouble.Next))

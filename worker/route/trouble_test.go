@@ -111,9 +111,9 @@ func TestWhoIsBelieved(t *testing.T) {
 				two, also := worker(c.second, "a", 0)
 				other, others := worker("other", identified(c.others), 0)
 				its.proven = c.proven
-				one.Learn(t.Context(), its, c.o, "a")
+				one.learn(t, its, c.o, several)
 				if c.second != "" {
-					two.Learn(t.Context(), also, c.o, "a")
+					two.learn(t, also, c.o, several)
 				}
 				other.read(t)
 				if got := others.pauseLeft(time.Now()) > 0; got != c.want {
@@ -135,20 +135,19 @@ func TestARouteWithoutFailuresTellsNoTrouble(t *testing.T) {
 	rs := routesOf(nil, "", "", map[push.Platform]providers.Sender{push.APNs: identified("a")}, 0)
 	r, now := rs.Of("shop")[push.APNs], time.Now()
 	r.apply(pause.Pause{App: "shop", Platform: push.APNs, Reason: "QUOTA_EXCEEDED", Until: now.Add(time.Hour)}, true, now)
-	r.breaker.trip()
+	r.breaker.trip(false)
 	if s := r.status(now); s.Pause == "" || s.Breaker == BreakerClosed || s.Trouble != (Trouble{}) {
 		t.Errorf("of another worker's pause: %+v", s)
 	}
-	down := providers.Outcome{Kind: providers.Retry, Reason: "ServiceUnavailable", Concerns: providers.ConcernsProvider}
-	r.note(now, down)
-	if s := r.status(now); s.Trouble.Reason != down.Reason || s.Trouble.Since.IsZero() || s.Trouble.Next.IsZero() {
+	rs.learn(t, r, serverError, 1)
+	if s := r.status(now); s.Trouble.Reason != serverError.Reason || s.Trouble.Since.IsZero() || s.Trouble.Next.IsZero() {
 		t.Errorf("after a failure: %+v", s)
 	}
 	r.lift(func(pause.Pause) bool { return true })
 	if s := r.status(now); s.Breaker != BreakerHalfOpen || s.Pause != "" || s.Trouble != (Trouble{}) {
 		t.Errorf("tried again: %+v", s)
 	}
-	r.note(now, down)
+	rs.learn(t, r, serverError, 1)
 	if s := r.status(now); s.Trouble.Failures != 1 {
 		t.Errorf("after another failure: %+v", s)
 	}

@@ -1,0 +1,306 @@
+package route
+
+import (
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+// window is how far back answers count.
+const (
+	window        = windowBuckets * windowBucket
+	windowBuckets = 12
+	windowBucket  = 5 * time.Second
+)
+
+// evidence is a route's answers of the last minute, and the trouble that they show. The
+// zero value has none.
+type evidence struct {
+	mu       sync.Mutex
+	buckets  [windowBuckets]bucket
+	refusals [classes][]refusal // by class, the newest last, one a subject, many at most
+	row      [classes]int       // answers by class since the provider took or refused a message
+	worked   time.Time          // when the provider took or refused a message last
+	nobody   subject            // counts up for answers that are about no subject
+
+	// cause is the class that closed the route; silent while it is open. An answer of this
+	// class confirms the trouble.
+	cause class
+	shown Trouble
+	spike spike
+}
+
+// A subject is the token that an answer is about, or the topic that only some pushes
+// have. All processes have the same number for it.
+type subject uint64
+
+func subjectOf(t push.Target, topic string) subject {
+	h := fnv.New64a()
+	if topic == "" {
+		topic = t.Device().Token
+	}
+	h.Write([]byte(topic))
+	return subject(h.Sum64())
+}
+
+// A refusal is the last answer about a subject.
+type refusal struct {
+	about  subject
+	reason providers.Reason
+	at     time.Time
+}
+
+// A bucket counts the answers of a part of the window.
+type bucket struct {
+	period int64 // its number since 1970
+	counts [classes]int
+}
+
+// A Trouble describes a provider that fails, as one worker sees it.
+type Trouble struct {
+	// Reason and Error are the last failure's. Error holds no token, key or body.
+	Reason providers.Reason `json:"reason"`
+	Error  string           `json:"error,omitempty"`
+	// Since is the first failure's time. Failures of Answers failed, from the minute before
+	// the trouble on.
+	Since    time.Time `json:"since"`
+	Failures int       `json:"failures"`
+	Answers  int       `json:"answers"`
+	// Next is when the worker probes the provider again.
+	Next time.Time `json:"next,omitzero"`
+}
+
+// A Lesson is the meaning of an answer for its route. The zero value is none.
+type Lesson struct {
+	// Trouble: it is the route's, so that the push spends no attempt.
+	Trouble bool
+	shows   shows
+}
+
+// shows is the result of a probe of a closed route.
+type shows int
+
+const (
+	nothingYet shows = iota
+	works
+	fails
+)
+
+// take adds an answer, and returns its meaning for the route, which was open or not.
+func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subject, open bool) Lesson {
+	if c == silent {
+		return Lesson{}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if o.NotSent {
+		e.nobody++
+		about = e.nobody
+	}
+	found := e.add(now, o, c, about)
+	var l Lesson
+	switch {
+	case e.spike.on && (c == lost || c == delivered):
+		if l.Trouble = e.spike.take(c); !e.spike.on {
+			e.clear()
+		}
+	case open:
+		l.Trouble = closes(found)
+	default:
+		l.Trouble = c == failed || c > message && c == e.cause
+	}
+	switch {
+	case l.Trouble, c == failed:
+		l.shows = fails
+	case c != refused:
+		l.shows = works
+	}
+	switch {
+	case l.Trouble:
+		e.blame(now, o, c, &found)
+	case e.shown.Failures > 0:
+		e.shown.Answers++
+	}
+	return l
+}
+
+// add counts the answer, and returns the counts that closes decides by.
+func (e *evidence) add(now time.Time, o *providers.Outcome, c class, about subject) counts {
+	period := now.UnixNano() / int64(windowBucket)
+	b := &e.buckets[period%windowBuckets]
+	if b.period != period {
+		*b = bucket{period: period}
+	}
+	b.counts[c]++
+	found := counts{class: c}
+	if c <= message {
+		e.worked, e.row = now, [classes]int{}
+		return found
+	}
+	e.row[c]++
+	found.row = e.row[c]
+	known := slices.DeleteFunc(e.refusals[c], func(r refusal) bool { return r.about == about })
+	known = append(known, refusal{about, o.Reason, now})
+	e.refusals[c] = known[max(0, len(known)-many):]
+	for _, r := range e.refusals[c] {
+		if now.Sub(r.at) < window {
+			found.spread++
+		}
+		if r.at.After(e.worked) && (c != refused || r.reason == o.Reason) {
+			found.run++
+		}
+	}
+	for i := range e.buckets {
+		if b := &e.buckets[i]; period-b.period < windowBuckets {
+			found.same += b.counts[c]
+			for _, n := range b.counts {
+				found.answers += n
+			}
+		}
+	}
+	found.final = o.Kind != providers.Misconfigured
+	found.calm = now.Sub(e.worked) >= lull
+	return found
+}
+
+// blame notes the route's trouble.
+func (e *evidence) blame(now time.Time, o *providers.Outcome, c class, found *counts) {
+	if e.cause == silent {
+		e.cause = c
+	}
+	if c == lost && !e.spike.on {
+		e.spike = spike{on: true}
+	}
+	t := &e.shown
+	if t.Failures == 0 {
+		t.Since, t.Failures, t.Answers = now, found.same-1, found.answers-1
+		for _, r := range e.refusals[c] {
+			if r.at.After(e.worked) && r.at.Before(t.Since) {
+				t.Since = r.at
+			}
+		}
+	}
+	t.Failures++
+	t.Answers++
+	t.Reason, t.Error = o.Reason, CauseOf(o.Err)
+}
+
+// trouble returns the route's trouble, and the subjects that brought it about.
+func (e *evidence) trouble() (Trouble, []subject) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var about []subject
+	for _, r := range e.refusals[e.cause] {
+		about = append(about, r.about)
+	}
+	return e.shown, about
+}
+
+// suspects reports whether the subject is one of those that closed the route.
+func (e *evidence) suspects(about subject) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.refusals[e.cause], func(r refusal) bool { return r.about == about })
+}
+
+// believe takes over another worker's pause: its cause, and the subjects that brought it about.
+func (e *evidence) believe(now time.Time, p *pause.Pause) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cause = refused
+	if p.Reason == string(providers.DeadTokenSpike) {
+		e.cause = lost
+		if !e.spike.on {
+			e.spike = spike{on: true}
+		}
+	}
+	for _, about := range subjectsOf(p.Subjects) {
+		if !slices.ContainsFunc(e.refusals[e.cause], func(r refusal) bool { return r.about == about }) {
+			e.refusals[e.cause] = append(e.refusals[e.cause], refusal{about, providers.Reason(p.Reason), now})
+		}
+	}
+	all := e.refusals[e.cause]
+	e.refusals[e.cause] = all[max(0, len(all)-many):]
+}
+
+// forget forgets all answers and the trouble: a probe has shown that the route works. A
+// spike goes on, as half of its pushes may be delivered.
+func (e *evidence) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.clear()
+}
+
+func (e *evidence) clear() {
+	e.buckets, e.refusals = [windowBuckets]bucket{}, [classes][]refusal{}
+	e.row, e.cause, e.shown = [classes]int{}, silent, Trouble{}
+}
+
+// calm ends a spike.
+func (e *evidence) calm() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.spike = spike{}
+}
+
+// A spike is a time of lost tokens: the environment or the sender is wrong more often than
+// all of them were uninstalled, so that none is dropped. The zero value is none.
+type spike struct {
+	on            bool
+	lost, answers int // since it began
+}
+
+// spikeEnds is the least number of answers since a spike began that ends it, when at most
+// half of them are lost tokens.
+const spikeEnds = 20
+
+// take counts a delivery or a lost token, and reports whether that is a part of the spike.
+func (s *spike) take(c class) bool {
+	s.answers++
+	if c == lost {
+		s.lost++
+	}
+	if s.answers >= spikeEnds && 2*s.lost <= s.answers {
+		*s = spike{}
+	}
+	return s.on && c == lost
+}
+
+// spikeOf is the outcome of a lost token that is a part of a spike.
+func spikeOf(o providers.Outcome) providers.Outcome {
+	return providers.Outcome{
+		Kind: providers.Misconfigured, Reason: providers.DeadTokenSpike, Concerns: providers.ConcernsApp,
+		Err: fmt.Errorf("most tokens are dead, so that none is dropped: check the app's environment and credentials: %w", o.Err),
+	}
+}
+
+// subjectsText and subjectsOf write and read subjects as a pause carries them.
+func subjectsText(all []subject) string {
+	var text []byte
+	for _, s := range all {
+		text = fmt.Appendf(text, "%016x", uint64(s))
+	}
+	return string(text)
+}
+
+func subjectsOf(text string) (all []subject) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw)%8 != 0 {
+		return nil
+	}
+	for eight := range slices.Chunk(raw, 8) {
+		n := subject(0)
+		for _, b := range eight {
+			n = n<<8 | subject(b)
+		}
+		all = append(all, n)
+	}
+	return all
+}

@@ -1,0 +1,109 @@
+package route
+
+import "github.com/pushpace/pushpace/providers"
+
+// A class groups the answers that mean the same for a route.
+type class int
+
+const (
+	silent    class = iota // nothing was sent, or the caller gave up: it says nothing
+	delivered              // the provider took the push
+	message                // this message is refused or cannot go now: the provider works
+	lost                   // the token is dead, or its push is refused for good
+	throttled              // the device gets too many pushes
+	refused                // a key, topic, project or third party is refused, or over its quota
+	failed                 // the provider fails, or cannot be reached
+	classes                // the number of classes
+)
+
+func classOf(o *providers.Outcome) class {
+	switch o.Reason {
+	case providers.Cancelled, providers.TooLate, providers.OriginBackoff:
+		return silent
+	}
+	ofToken := o.Concerns == providers.ConcernsToken
+	ofApp := o.Concerns == providers.ConcernsApp || o.Concerns == providers.ConcernsCredential
+	switch o.Kind {
+	case providers.Delivered:
+		return delivered
+	case providers.DeadToken:
+		return lost
+	case providers.Rejected:
+		if ofToken || ofApp {
+			return lost
+		}
+		return message
+	case providers.Misconfigured:
+		return refused
+	case providers.Retry:
+		switch {
+		case ofToken:
+			return throttled
+		case ofApp:
+			return refused
+		case o.Concerns == providers.ConcernsProvider:
+			return failed
+		}
+		return message
+	}
+	return silent // a panic
+}
+
+const (
+	// several tokens with the same answer close a route that has delivered nothing for
+	// lull or longer.
+	several = 3
+	lull    = window / 6
+	// many tokens with the same answer, and no delivery between, close a route that
+	// delivered a moment ago.
+	many = 20
+	// inRow failures with no delivery between close a route whatever their tokens: an app may
+	// have one device.
+	inRow = 10
+	// most is the least number of tokens that make more than half of the answers count.
+	most = 5
+	// lostLeast is the least number of answers before lost tokens close a route: an old
+	// list has many dead tokens.
+	lostLeast = 100
+)
+
+// counts are the answers that a verdict goes by. The last answer is one of them.
+type counts struct {
+	class class // of the last answer
+	// final is true when the last answer can end a notification: it spends an attempt,
+	// or the token is lost.
+	final bool
+	// run is the number of different tokens with the last answer's reason since the provider
+	// took or refused a message, and spread that with its class within the window; each many
+	// at most.
+	run, spread int
+	calm        bool // it took or refused none for lull
+	// row is the number of answers of the last one's class since then.
+	row int
+	// same is the number of answers of the last one's class within the window.
+	same, answers int
+}
+
+// closes decides whether the last answer is the route's trouble. Otherwise it is the
+// trouble of the notification's own token or topic, which alone waits for another attempt.
+//
+// It is the route's when several tokens got the same answer and nothing was delivered
+// between, or when most pushes get it. A refused message never is: the bad messages of one
+// producer must not hold others. A refused key or topic is so by the first rule alone: its
+// notifications wait at no cost, and others may be delivered between. A throttled device is
+// so by the second alone, unless many are.
+func closes(c counts) bool {
+	between := c.run >= several && c.calm || c.run >= many
+	mostly := c.spread >= most && 2*c.same > c.answers
+	switch c.class {
+	case failed:
+		return between || mostly || c.row >= inRow
+	case refused:
+		return between || mostly && c.final
+	case throttled:
+		return c.run >= many || mostly
+	case lost:
+		return mostly && c.spread >= many && c.answers >= lostLeast
+	}
+	return false
+}
