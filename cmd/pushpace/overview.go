@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"fmt"
@@ -271,8 +272,11 @@ func providerState(p operate.Provider, now time.Time) string {
 		if !p.Until.IsZero() {
 			text += " until " + words.Stamp(p.Until)
 		}
+		if share := words.Share(t.Failures, t.Answers, string(t.Reason)); share != "" {
+			text += ": " + share
+		}
 	case !t.Since.IsZero():
-		text = fmt.Sprintf("in trouble since %s, by %s", words.Stamp(t.Since), t.Reason)
+		text = fmt.Sprintf("in trouble since %s: %s", words.Stamp(t.Since), cmp.Or(words.Share(t.Failures, t.Answers, string(t.Reason)), string(t.Reason)))
 		switch {
 		case t.Next.IsZero():
 		case t.Next.After(now):

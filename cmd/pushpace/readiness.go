@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/words"
 )
 
 // checks are what has to be so for the process to be ready.
@@ -52,9 +54,9 @@ func (s *system) inTrouble(context.Context) string {
 	for _, r := range w.Routes() {
 		switch name := string(r.Platform) + " of " + r.App; {
 		case r.Pause != "":
-			all = append(all, name+" is paused: "+string(r.Pause))
+			all = append(all, name+" is paused: "+cmp.Or(words.Share(r.Trouble.Failures, r.Trouble.Answers, string(r.Pause)), string(r.Pause)))
 		case r.Trouble.Reason != "":
-			all = append(all, name+" is in trouble since "+r.Trouble.Since.Format(time.TimeOnly)+": "+string(r.Trouble.Reason))
+			all = append(all, name+" is in trouble since "+r.Trouble.Since.Format(time.TimeOnly)+": "+cmp.Or(words.Share(r.Trouble.Failures, r.Trouble.Answers, string(r.Trouble.Reason)), string(r.Trouble.Reason)))
 		}
 	}
 	return strings.Join(all, "; ")

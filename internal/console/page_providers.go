@@ -203,6 +203,9 @@ func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 	}
 	if t := p.Trouble; !t.Since.IsZero() {
 		row.Why = words.Say(row.Why, ", since ", t.Since)
+		if share := words.Share(t.Failures, t.Answers, string(t.Reason)); share != "" {
+			row.Why = words.Say(row.Why, ": ", share)
+		}
 		if t.Error != "" {
 			row.Why = words.Say(row.Why, ": ", words.Printable(t.Error))
 		}

@@ -2,14 +2,15 @@ package words
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // Pause says what a pause keeps back, why and until when: "fcm of shop, in trouble since
-// 2026-11-24T13:28:54.000Z: FCM answered 503 UNAVAILABLE; next look
-// 2026-11-24T13:29:27.000Z". A look that is due at that instant is "next look now".
+// 2026-11-24T13:28:54.000Z: 20 of 25 answers are UNAVAILABLE: FCM answered 503 UNAVAILABLE;
+// next look 2026-11-24T13:29:27.000Z". A look that is due at that instant is "next look now".
 func Pause(p *pause.Pause, now time.Time) Sentence {
 	var s Sentence
 	switch {
@@ -37,6 +38,9 @@ func Pause(p *pause.Pause, now time.Time) Sentence {
 	if !p.At.IsZero() {
 		s = Say(s, " since ", p.At)
 	}
+	if share := Share(p.Failures, p.Answers, p.Reason); share != "" {
+		s = Say(s, ": ", share)
+	}
 	if why := cmp.Or(p.Error, p.Reason); why != "" {
 		s = Say(s, ": ", Printable(why))
 	}
@@ -50,4 +54,13 @@ func Pause(p *pause.Pause, now time.Time) Sentence {
 		s = Say(s, "; until ", p.Until)
 	}
 	return s
+}
+
+// Share says how many of a provider's answers fail: "205 of 210 answers are
+// TooManyRequests"; "" where none is known.
+func Share(failures, answers int, reason string) string {
+	if failures == 0 || answers == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d answers are %s", failures, answers, Printable(reason))
 }
