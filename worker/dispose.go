@@ -88,7 +88,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 			to.back.After = min(to.back.After, unnotedLook)
 		}
 	}
-	to.back.First, to.back.Excused = d.first, d.excused
+	to.back.First = d.first
 	s.events.show(d, &to)
 	to.back.Failed = to.back.Failed || to.attempt && !to.counted
 	return &to.back

@@ -37,7 +37,7 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 		to.unfreed = h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))
 		return to, true
 	default:
-		if d.attempts = record.Attempts; d.first.IsZero() {
+		if d.attempts, d.excused = record.Attempts, record.Excused; d.first.IsZero() {
 			d.first = record.FirstAttempt
 		}
 		for i, o := range record.Outcomes {

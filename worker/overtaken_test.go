@@ -48,7 +48,7 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 		},
 		"is refused after another attempt": {
 			did: func(t *testing.T, r *rig) {
-				noted, err := ledgertest.At(t, r.records, "late").Attempt(t.Context(), "late", 1, 1, []ledger.TargetOutcome{wasDelivered, wasRetried}, "")
+				noted, err := ledgertest.At(t, r.records, "late").Attempt(t.Context(), "late", 1, 0, 1, []ledger.TargetOutcome{wasDelivered, wasRetried}, "")
 				if must(t, err); !noted {
 					t.Error("the other one's attempt is not noted")
 				}

@@ -19,7 +19,7 @@ import (
 // used.
 func (s *settling) note(ctx context.Context, d *delivery, outcomes []ledger.TargetOutcome, problem string) (alone bool, err error) {
 	err = s.persist(ctx, d, func() (err error) {
-		alone, err = d.at.Records().Attempt(ctx, d.ID, d.attempts, d.visits, outcomes, problem)
+		alone, err = d.at.Records().Attempt(ctx, d.ID, d.attempts, d.excused, d.visits, outcomes, problem)
 		return err
 	})
 	return alone, err

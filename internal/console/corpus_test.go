@@ -206,7 +206,7 @@ func (r *rig) plant(text string) {
 	}, text)
 	outcomes := []ledger.TargetOutcome{filledWith[ledger.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
 	r.enqueue(toUser("tried", "ada", "news"), toUser("ended", "ada", "news"))
-	_, err := ledgertest.At(r.t, o.Work.Records, "tried").Attempt(ctx, "tried", 1, 1, outcomes, text)
+	_, err := ledgertest.At(r.t, o.Work.Records, "tried").Attempt(ctx, "tried", 1, 0, 1, outcomes, text)
 	must(r.t, err)
 	_, err = ledgertest.At(r.t, o.Work.Records, "ended").Settle(ctx, "ended", &ledger.End{State: push.Delivered, Outcomes: outcomes, Error: text})
 	must(r.t, err)

@@ -27,8 +27,6 @@ type Return struct {
 	// First is when the first attempt was, or would have been of what was LeftAlone; zero
 	// before.
 	First time.Time `json:"first,omitzero"`
-	// Excused is how many attempts failed by the trouble of a provider.
-	Excused int `json:"excused,omitempty"`
 	// After is when it comes back.
 	After time.Duration `json:"-"`
 	// Failed counts on asynq's side, which tells the next visit to look at the

@@ -22,7 +22,7 @@ elseif op == 'defer' then
   redis.call('HINCRBY', record, 'deferrals', 1)
   redis.call('HSET', record, 'until', ARGV[5], 'scope', ARGV[6], 'rule', ARGV[7])
   return {1}
-elseif op == 'attempt' then -- ARGV number, visit, outcomes, providers' IDs, error
+elseif op == 'attempt' then -- ARGV number, visit, outcomes, providers' IDs, error, excused
   if not open then return {0} end
   local known = redis.call('HMGET', record, 'attempts', 'visit')
   local n, noted = tonumber(ARGV[5]), tonumber(known[1] or 0)
@@ -30,6 +30,7 @@ elseif op == 'attempt' then -- ARGV number, visit, outcomes, providers' IDs, err
   accepted(record, counts, now)
   redis.call('HSETNX', record, 'first', string.format('%.0f', now))
   redis.call('HSET', record, 'attempts', ARGV[5], 'visit', ARGV[6], 'outcomes', ARGV[7], 'sent', ARGV[8], 'error', ARGV[9])
+  if ARGV[10] ~= '0' then redis.call('HSET', record, 'excused', ARGV[10]) end
   return {1}
 elseif op == 'settle' then -- ARGV an end
   return {settle(record, counts, letters, KEYS[4], id, now, retention, 4) and 1 or 0}

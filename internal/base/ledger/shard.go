@@ -54,6 +54,8 @@ type Record struct {
 	Rule      string    `json:"rule,omitempty"`
 	// Attempts is how often it was sent: 1 for what was delivered at once.
 	Attempts int `json:"attempts"`
+	// Excused of them failed because a provider was in trouble.
+	Excused int `json:"-"`
 	// FirstAttempt is when the first of them was over.
 	FirstAttempt time.Time `json:"first_attempt,omitzero"`
 	// Outcomes are the last ones of each target, in the order of the targets.
@@ -148,10 +150,11 @@ func (r *Shard) Defer(ctx context.Context, id string, until time.Time, scope, ru
 // Attempt notes the n-th attempt, made at that visit of the job, after which some
 // targets have to be sent to again. Noting it twice counts it once. It answers
 // false, and notes nothing, when the notification has ended, or a later visit's
-// attempt is noted: whoever made this one has not been alone with the job.
-func (r *Shard) Attempt(ctx context.Context, id string, n, visit int, outcomes []TargetOutcome, problem string) (noted bool, err error) {
+// attempt is noted: whoever made this one has not been alone with the job. Of the n
+// attempts excused failed because a provider was in trouble.
+func (r *Shard) Attempt(ctx context.Context, id string, n, excused, visit int, outcomes []TargetOutcome, problem string) (noted bool, err error) {
 	words, ids := encodeOutcomes(outcomes)
-	reply, err := r.run(ctx, "attempt", id, n, visit, words, ids, problem)
+	reply, err := r.run(ctx, "attempt", id, n, visit, words, ids, problem, excused)
 	return err == nil && reply[0] == int64(1), err
 }
 
@@ -228,6 +231,7 @@ func (r *Shard) Lookup(ctx context.Context, id string) (*Record, error) {
 	rec.Told, _ = strconv.Atoi(fields["told"])
 	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
 	rec.Attempts, _ = strconv.Atoi(fields["attempts"])
+	rec.Excused, _ = strconv.Atoi(fields["excused"])
 	if rec.Attempts > 0 && rec.FirstAttempt.IsZero() { // the first was the last
 		rec.FirstAttempt = rec.Ended
 	}

@@ -96,7 +96,7 @@ func TestAttemptsAreNotedInOrder(t *testing.T) {
 			n, visit int
 			noted    bool
 		}{{1, 0, true}, {1, 0, true}, {1, 2, true}, {1, 1, false}, {2, 3, true}, {1, 3, false}, {3, 0, true}} {
-			noted, err := ledgertest.At(t, records, "tried").Attempt(t.Context(), "tried", c.n, c.visit, []ledger.TargetOutcome{{Kind: "retry"}}, "")
+			noted, err := ledgertest.At(t, records, "tried").Attempt(t.Context(), "tried", c.n, 0, c.visit, []ledger.TargetOutcome{{Kind: "retry"}}, "")
 			if err != nil || noted != c.noted {
 				t.Errorf("%d: the attempt %d of visit %d: noted %t, %v", i, c.n, c.visit, noted, err)
 			}
@@ -104,7 +104,7 @@ func TestAttemptsAreNotedInOrder(t *testing.T) {
 		if _, err := ledgertest.At(t, records, "tried").Settle(t.Context(), "tried", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}}); err != nil {
 			t.Fatal(err)
 		}
-		if noted, err := ledgertest.At(t, records, "tried").Attempt(t.Context(), "tried", 4, 4, []ledger.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {
+		if noted, err := ledgertest.At(t, records, "tried").Attempt(t.Context(), "tried", 4, 0, 4, []ledger.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {
 			t.Errorf("after the end: noted %t, %v", noted, err)
 		}
 		record, _, err := records.Lookup(t.Context(), push.Ref{ID: "tried"})
@@ -126,7 +126,7 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 		meanwhile := redistest.Another(t, client)
 		redistest.Hook(meanwhile, &before{words: []any{shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:tried")}, do: func() {
 			outcomes := []ledger.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}
-			if noted, err := ledgertest.At(t, records, n.ID).Attempt(t.Context(), n.ID, 1, 0, outcomes, ""); err != nil || !noted {
+			if noted, err := ledgertest.At(t, records, n.ID).Attempt(t.Context(), n.ID, 1, 0, 0, outcomes, ""); err != nil || !noted {
 				t.Errorf("noted %t, %v", noted, err)
 			}
 		}})
