@@ -173,3 +173,31 @@ func TestThePageNamesWhatThereIs(t *testing.T) {
 		t.Errorf("the glossary has %d words, at most 30", n)
 	}
 }
+
+// Every file that a person writes goes through internal/base/textfile, so that each takes a
+// byte order mark and names UTF-16. The files of other readers are listed with the reason.
+func TestTextFilesHaveOneReader(t *testing.T) {
+	t.Parallel()
+	others := map[string]string{
+		"internal/base/textfile/textfile.go": "is the reader",
+		"internal/redistest/server.go":       "reads the log of redis-server",
+		"internal/console/static.go":         "reads files of the binary",
+	}
+	read := regexp.MustCompile(`\b(?:ReadFile|LoadX509KeyPair|AuthKeyFromFile)\(`)
+	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go").Output()
+	if err != nil {
+		t.Skip(err) // no repository
+	}
+	for _, file := range strings.Fields(string(out)) {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "bench/") || others[file] != "" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // removed, and not committed yet
+		}
+		if found := read.Find(text); found != nil {
+			t.Errorf("%s calls %s…): read text with internal/base/textfile", file, found)
+		}
+	}
+}

@@ -3,7 +3,8 @@ package providers
 import (
 	"crypto/x509"
 	"fmt"
-	"os"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
 // ReadRoots returns the certificates in the PEM file that root_ca_file names, or nil,
@@ -12,7 +13,7 @@ func ReadRoots(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(file)
+	text, err := textfile.Read(file)
 	if err != nil {
 		return nil, fmt.Errorf("root_ca_file: %w", err)
 	}

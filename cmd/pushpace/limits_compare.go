@@ -104,13 +104,11 @@ func (c *comparison) read(args []string) (*compare.Arrivals, error) {
 			return nil, fmt.Errorf("--arrivals: %w", err)
 		}
 		return arrivals, nil
-	case args[0] == "-":
-		return compare.Read(os.Stdin, "standard input", c.together)
 	}
-	file, err := os.Open(args[0])
+	in, _, err := openInput(args[0], os.Stdin)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	return compare.Read(file, args[0], c.together)
+	defer in.Close()
+	return compare.Read(in, inputName(args[0]), c.together)
 }

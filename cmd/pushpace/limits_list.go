@@ -109,15 +109,12 @@ user of this command changed them.`,
 	dry := cmd.Flags().Bool("dry-run", false, "validate, and set nothing")
 	asJSON := jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
-		in, name := io.Reader(os.Stdin), "standard input"
-		if args[0] != "-" {
-			file, err := os.Open(args[0])
-			if err != nil {
-				return misused(err)
-			}
-			defer file.Close()
-			in, name = file, args[0]
+		in, _, err := openInput(args[0], os.Stdin)
+		if err != nil {
+			return misused(err)
 		}
+		defer in.Close()
+		name := inputName(args[0])
 		horizon, err := b.Horizon(ctx)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -40,7 +41,7 @@ func (l *lines) next() ([]byte, int, error) {
 			}
 			return nil, l.number, errLongLine
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
+		if line = bytes.TrimSpace(textfile.TrimMark(line)); len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
 			return line, l.number, nil
 		}
 		if err != nil {

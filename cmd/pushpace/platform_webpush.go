@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/webpush"
@@ -88,8 +89,11 @@ func readSubscription(file string) (push.Target, error) {
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, mostSubscription))
+	if err == nil {
+		text, err = textfile.Decode(text)
+	}
 	if err != nil {
-		return push.Target{}, err
+		return push.Target{}, fmt.Errorf("%s: %w", file, err)
 	}
 	var s subscription
 	if err := json.Unmarshal(text, &s); err != nil || s.Endpoint == "" || s.Keys == nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -212,21 +214,41 @@ func (s *sending) run(ctx context.Context, where *place, stdin io.Reader, out io
 	return err
 }
 
-// openInput opens the file, or standard input for "-", and returns its size, -1
+// openInput opens a text file, or standard input for "-", and returns its size, -1
 // when that is not known.
 func openInput(file string, stdin io.Reader) (io.ReadCloser, int64, error) {
-	if file == "" || file == "-" {
+	type input struct {
+		io.Reader
+		io.Closer
+	}
+	if file == "" {
 		return io.NopCloser(stdin), -1, nil
 	}
-	f, err := os.Open(file)
+	raw, size := io.NopCloser(stdin), int64(-1)
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, 0, err
+		}
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			size = info.Size()
+		}
+		raw = f
+	}
+	text, err := textfile.NewReader(raw)
 	if err != nil {
-		return nil, 0, err
+		_ = raw.Close()
+		return nil, 0, fmt.Errorf("%s: %w", inputName(file), err)
 	}
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return f, -1, err
+	return input{text, raw}, size, nil
+}
+
+// inputName is how errors call a file of openInput.
+func inputName(file string) string {
+	if file == "-" {
+		return "standard input"
 	}
-	return f, info.Size(), nil
+	return file
 }
 
 // sendOne enqueues one notification.

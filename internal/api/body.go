@@ -10,6 +10,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
 // readAhead is how much room a body gets before it has arrived.
@@ -36,7 +38,13 @@ func readBody(w http.ResponseWriter, r *http.Request, charge *charge, most int64
 	_, err := body.ReadFrom(charge.reader(r.Context(), http.MaxBytesReader(w, r.Body, most)))
 	var tooLarge *http.MaxBytesError
 	switch {
-	case err == nil, errors.As(err, &tooLarge), errors.Is(err, errNoRoom):
+	case err == nil:
+		text, err := textfile.Decode(body.Bytes())
+		if encoding := new(textfile.EncodingError); errors.As(err, &encoding) {
+			return nil, &problem{Status: http.StatusBadRequest, Detail: "The body is in " + encoding.Encoding + ": send it as UTF-8."}
+		}
+		return text, err
+	case errors.As(err, &tooLarge), errors.Is(err, errNoRoom):
 		return body.Bytes(), err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &problem{Status: http.StatusRequestTimeout, Detail: "The body did not arrive in time."}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pushpace/pushpace/internal/base/filewatch"
+	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
@@ -42,7 +43,7 @@ func watchCertificate(files config.ServerTLS, log *slog.Logger) (*certificate, e
 }
 
 func (c *certificate) read() error {
-	pair, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
+	pair, err := textfile.KeyPair(c.files.CertFile, c.files.KeyFile)
 	if err != nil {
 		return err
 	}

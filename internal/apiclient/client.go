@@ -15,9 +15,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
 const (
@@ -70,7 +71,7 @@ func New(o Options) (*Client, error) {
 	transport.MaxIdleConnsPerHost = connections
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
+		pem, err := textfile.Read(o.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("the API's authorities: %w", err)
 		}

@@ -10,6 +10,8 @@ import (
 	"io"
 	"math"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
 // maxLine is the longest line that is read, in bytes.
@@ -29,7 +31,7 @@ func Read(in io.Reader, name string, together bool) (*Arrivals, error) {
 	number := 0
 	for lines.Scan() {
 		number++
-		text := bytes.TrimSpace(lines.Bytes())
+		text := bytes.TrimSpace(textfile.TrimMark(lines.Bytes()))
 		if len(text) == 0 {
 			continue
 		}

@@ -1,11 +1,12 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
 // maxFile is the largest configuration file, in bytes.
@@ -35,8 +36,12 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 	c := new(Config)
 	c.SetDefaults()
 	d := &decoder{file: file, origin: make(map[string]Fault), files: make(map[string]string)}
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // which editors of Windows write in front
-	if !d.yaml(data, c) {
+	text, err := textfile.Decode(data)
+	if err != nil {
+		d.faults = append(d.faults, Fault{File: file, Message: err.Error()})
+		return nil, d.faults.orNil()
+	}
+	if !d.yaml(text, c) {
 		return nil, d.faults.orNil()
 	}
 	d.environment(environ, c)

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
 // maxSecretFile is the largest file a secret is read from, in bytes.
@@ -53,6 +55,10 @@ func ReadSecret(path string) (Secret, error) {
 		return "", errors.New("the file cannot be read: " + reason(err))
 	case len(data) > maxSecretFile:
 		return "", fmt.Errorf("the file is larger than %d bytes", maxSecretFile)
+	}
+	data, err = textfile.Decode(data)
+	if err != nil {
+		return "", fmt.Errorf("the file %w", err)
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 	if text == "" {

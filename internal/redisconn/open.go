@@ -18,6 +18,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
@@ -165,6 +166,9 @@ func tlsConfig(t config.TLS) (*tls.Config, error) {
 		}
 		defer f.Close()
 		pem, err := io.ReadAll(io.LimitReader(f, maxPEM))
+		if err == nil {
+			pem, err = textfile.Decode(pem)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("tls.ca_file: %w", err)
 		}
@@ -174,7 +178,7 @@ func tlsConfig(t config.TLS) (*tls.Config, error) {
 		}
 	}
 	if t.CertFile != "" {
-		own, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		own, err := textfile.KeyPair(t.CertFile, t.KeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("tls.cert_file and tls.key_file: %w", err)
 		}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/sideshow/apns2"
 	"github.com/sideshow/apns2/certificate"
 
+	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/providers"
 )
 
@@ -61,7 +61,7 @@ func (c *credential) same(other *credential) bool {
 func loadCertificate(c Config) (tls.Certificate, error) {
 	password := ""
 	if c.PasswordFile != "" {
-		b, err := os.ReadFile(c.PasswordFile)
+		b, err := textfile.Read(c.PasswordFile)
 		if err != nil {
 			return tls.Certificate{}, fmt.Errorf("password_file: %w", err)
 		}
@@ -92,12 +92,12 @@ func readCertificate(c Config, password string) (tls.Certificate, error) {
 	case ".p12", ".pfx":
 		return certificate.FromP12File(c.CertificateFile, password)
 	}
-	pem, err := os.ReadFile(c.CertificateFile)
+	pem, err := textfile.Read(c.CertificateFile)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	if c.KeyFile != "" {
-		key, err := os.ReadFile(c.KeyFile)
+		key, err := textfile.Read(c.KeyFile)
 		if err != nil {
 			return tls.Certificate{}, err
 		}
@@ -112,7 +112,7 @@ func loadRoots(c Config) (*x509.CertPool, error) {
 	if c.RootCAFile == "" {
 		return nil, nil
 	}
-	pem, err := os.ReadFile(c.RootCAFile)
+	pem, err := textfile.Read(c.RootCAFile)
 	if err != nil {
 		return nil, fmt.Errorf("root_ca_file: %w", err)
 	}

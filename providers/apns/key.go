@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/sideshow/apns2/token"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
 // A key is a .p8 key with its provider token. All Senders with the same key
@@ -25,7 +27,11 @@ type keyIdentity struct{ keyID, teamID, publicKey string }
 
 // loadKey returns the configured key.
 func loadKey(c Config) (*key, error) {
-	private, err := token.AuthKeyFromFile(c.KeyFile)
+	text, err := textfile.Read(c.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("key_file: %w", err)
+	}
+	private, err := token.AuthKeyFromBytes(text)
 	if err != nil {
 		return nil, fmt.Errorf("key_file: %w", err)
 	}

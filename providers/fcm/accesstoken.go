@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"golang.org/x/oauth2/google"
 	"golang.org/x/oauth2/jwt"
 
+	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/providers"
 )
 
@@ -29,7 +29,7 @@ const scope = "https://www.googleapis.com/auth/firebase.messaging"
 // readCredentials reads a service account's key file. Its errors hold nothing
 // of the key.
 func readCredentials(file string) (account *jwt.Config, project string, err error) {
-	data, err := os.ReadFile(file)
+	data, err := textfile.Read(file)
 	if err != nil {
 		return nil, "", fmt.Errorf("credentials_file: %w", err)
 	}

@@ -1,6 +1,7 @@
 package standin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
 // Controlled is what the admin endpoint needs of a stand-in.
@@ -143,7 +146,14 @@ func local(next http.Handler) http.Handler {
 }
 
 func decode(w http.ResponseWriter, r *http.Request, v any) error {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAdminRequest))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAdminRequest))
+	if err == nil {
+		body, err = textfile.Decode(body)
+	}
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(v); err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
 // A Key is the key pair that an app is known by at the push services (RFC 8292). Each
@@ -41,8 +43,11 @@ func ReadKey(file string) (*Key, error) {
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	if err == nil {
+		text, err = textfile.Decode(text)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	k, err := ParseKey(text)
 	if err != nil {
