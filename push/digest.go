@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
@@ -58,8 +59,10 @@ func (n *Notification) checkDigest(f *Faults) {
 	switch {
 	case d.Key == "":
 		f.Add("/digest/key", "is missing")
-	case len(d.Key) > MaxDigestKeyBytes || !isPlain(d.Key):
-		f.Add("/digest/key", "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxDigestKeyBytes)
+	default:
+		if problem := names.Text(d.Key, MaxDigestKeyBytes); problem != "" {
+			f.Add("/digest/key", "%s", problem)
+		}
 	}
 	for _, text := range []struct{ field, value string }{{"/digest/title", d.Title}, {"/digest/body", d.Body}} {
 		if !utf8.ValidString(text.value) {

@@ -3,6 +3,7 @@ package push
 import (
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
@@ -66,7 +67,7 @@ func readLocal(text string) (zone.Local, bool) {
 // checkLocal checks what is by the clocks of the user.
 func (n *Notification) checkLocal(f *Faults) {
 	if n.TimeZone != "" {
-		if _, err := zone.Load(n.TimeZone); err != nil {
+		if _, err := zone.Load(n.TimeZone); err != nil && names.Ends(n.TimeZone) == "" {
 			f.Add("/time_zone", "%s", err)
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
@@ -36,6 +36,7 @@ const (
 // so itself.
 func (n *Notification) Validate() error {
 	f := n.faults()
+	n.checkEnds(&f)
 	n.checkLocal(&f)
 	n.checkSpan(&f)
 	if n.leastSize() <= MaxEncodedSize {
@@ -51,7 +52,7 @@ func (n *Notification) Validate() error {
 }
 
 // faults are all but those of the rendered sizes, of an alert that shows
-// nothing, and of the user's clocks: one that is on the queue is sent.
+// nothing, of the user's clocks, and of the ends of names: one that is on the queue is sent.
 func (n *Notification) faults() Faults {
 	var f Faults
 	if size := n.leastSize(); size > MaxEncodedSize {
@@ -110,8 +111,8 @@ func (n *Notification) checkNames(f *Faults) {
 	} {
 		if len(name.value) < name.least {
 			f.Add(name.field, "is missing")
-		} else if name.value != "" && !ValidName(name.value) {
-			f.Add(name.field, "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxNameBytes)
+		} else if problem := names.Text(name.value, MaxNameBytes); problem != "" {
+			f.Add(name.field, "%s", problem)
 		}
 	}
 	switch n.Priority {
@@ -124,19 +125,39 @@ func (n *Notification) checkNames(f *Faults) {
 	default:
 		f.Add("/if_full", "must be %s or %s", IfFullWait, IfFullReject)
 	}
-	if len(n.CollapseKey) > MaxCollapseKeyBytes || !isPlain(n.CollapseKey) {
-		f.Add("/collapse_key", "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxCollapseKeyBytes)
+	if problem := names.Text(n.CollapseKey, MaxCollapseKeyBytes); problem != "" {
+		f.Add("/collapse_key", "%s", problem)
 	}
 }
 
-// ValidID reports whether a notification can have the ID.
+// checkEnds refuses names that begin or end in white space, where nothing else is wrong with
+// them.
+func (n *Notification) checkEnds(f *Faults) {
+	digest := ""
+	if n.Digest != nil {
+		digest = n.Digest.Key
+	}
+	for _, name := range [...]struct{ field, value string }{
+		{"/id", n.ID}, {"/app", n.App}, {"/user", n.User}, {"/category", n.Category},
+		{"/thread", n.Thread}, {"/channel", n.Channel}, {"/sound", n.Sound}, {"/image", n.Image},
+		{"/collapse_key", n.CollapseKey}, {"/digest/key", digest}, {"/time_zone", n.TimeZone},
+	} {
+		problem := names.Ends(name.value)
+		if problem != "" && !slices.ContainsFunc(*f, func(one Fault) bool { return one.Field == name.field }) {
+			f.Add(name.field, "%s", problem)
+		}
+	}
+}
+
+// ValidID reports whether there can be a notification with the ID. A new one has neither a
+// space at its ends.
 func ValidID(id string) bool {
 	return len(id) <= MaxIDBytes && isPrintable(id, ' ') && strings.TrimSpace(id) != ""
 }
 
 // ValidName reports whether an app, a user or a category can be called so.
 func ValidName(name string) bool {
-	return name != "" && len(name) <= MaxNameBytes && isPlain(name)
+	return name != "" && names.Fault(name, MaxNameBytes) == ""
 }
 
 func (n *Notification) checkTargets(f *Faults) {
@@ -371,22 +392,6 @@ func isPrintable(s string, least byte) bool {
 	}
 	return true
 }
-
-// unseen is what isPlain refuses besides control characters.
-const unseen = "characters that cannot be seen"
-
-// isPlain reports whether s is UTF-8 without control characters, and without
-// those that cannot be seen: the ends of lines and paragraphs, and what changes
-// how a text looks, its direction say. Two names that look the same would be two
-// users, and a line of the log or of a list would not read as it is. The joiners
-// are letters' own in some languages.
-func isPlain(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
-		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != zwnj && r != zwj
-	})
-}
-
-const zwnj, zwj = '\u200c', '\u200d'
 
 func isHex(s string) bool {
 	for i := range len(s) {

@@ -161,6 +161,9 @@ func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who acce
 	if c.query, err = readQuery(req.URL.RawQuery, r.query, r.several); err != nil {
 		return reply{}, err
 	}
+	if err := checkNames(req.Method, c.query); err != nil {
+		return reply{}, err
+	}
 	if r.takes {
 		if err := checkBody(req, int64(a.o.HTTP.MaxBody)); err != nil {
 			return reply{}, err

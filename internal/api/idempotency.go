@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -12,7 +13,7 @@ import (
 const idempotencyHeader = "Idempotency-Key"
 
 var (
-	errBadKey    = &problem{Status: http.StatusBadRequest, Detail: "The header Idempotency-Key must be one ID of 1 to 128 printable bytes, in double quotes or bare."}
+	errBadKey    = &problem{Status: http.StatusBadRequest, Detail: "The header Idempotency-Key must be one ID of 1 to 128 printable bytes without a space at its ends, in double quotes or bare."}
 	errKeyOfMany = &problem{Status: http.StatusBadRequest, Detail: "The header Idempotency-Key is for one notification alone: give each of an array its own id."}
 )
 
@@ -27,7 +28,7 @@ func readKey(h http.Header) (string, error) {
 	if strings.HasPrefix(key, `"`) {
 		key, ok = unquote(key)
 	}
-	if !ok || len(values) > 1 || !push.ValidID(key) {
+	if !ok || len(values) > 1 || !push.ValidID(key) || names.Ends(key) != "" {
 		return "", errBadKey
 	}
 	return key, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
@@ -33,9 +34,16 @@ func level(c *call) (limits.Level, error) {
 	l := limits.Level{App: cmp.Or(c.PathValue("app"), c.query.Get("app")), User: c.PathValue("user"), Category: c.PathValue("category"), Quota: c.PathValue("quota"), Mute: strings.HasSuffix(c.Pattern, "/mute")}
 	for _, name := range []struct{ is, value string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}} {
 		named := strings.Contains(c.Pattern, "{"+name.is+"}") || name.is == "app" && c.query.Has("app")
-		if named && !push.ValidName(name.value) {
-			return l, &problem{Status: http.StatusBadRequest,
-				Detail: "The " + name.is + " must be UTF-8 without control characters, of 1 to " + strconv.Itoa(push.MaxNameBytes) + " bytes."}
+		rule := names.Fault
+		if c.Method == http.MethodDelete { // what an older version took can be removed
+			rule = names.Text
+		}
+		wrong := rule(name.value, push.MaxNameBytes)
+		if name.value == "" {
+			wrong = "is empty"
+		}
+		if named && wrong != "" {
+			return l, &problem{Status: http.StatusBadRequest, Detail: "The " + name.is + " " + wrong + "."}
 		}
 	}
 	return l, nil

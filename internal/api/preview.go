@@ -3,9 +3,9 @@ package api
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -32,8 +32,8 @@ type leveled struct {
 func (f *leveled) level() (limits.Level, error) {
 	var faults []fault
 	for _, name := range []struct{ is, value string }{{"app", f.App}, {"user", f.User}, {"category", f.Category}} {
-		if name.value != "" && !push.ValidName(name.value) {
-			faults = append(faults, fault{"/" + name.is, "must be UTF-8 without control characters, of at most " + strconv.Itoa(push.MaxNameBytes) + " bytes"})
+		if wrong := names.Fault(name.value, push.MaxNameBytes); wrong != "" {
+			faults = append(faults, fault{"/" + name.is, wrong})
 		}
 	}
 	if f.Quota != "" && (f.App != "" || f.User != "" || f.Category != "") {

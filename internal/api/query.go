@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/pushpace/pushpace/internal/base/names"
 )
 
 // readQuery reads the query of a route that takes these parameters, or none, each once but
@@ -29,6 +31,22 @@ func readQuery(raw string, taken []string, several string) (url.Values, error) {
 		}
 	}
 	return query, nil
+}
+
+// checkNames refuses white space at the ends of the names in a query. What is removed may
+// have a name that an older version took.
+func checkNames(method string, query url.Values) error {
+	if method == http.MethodDelete {
+		return nil
+	}
+	for _, name := range []string{"app", "user", "category", "collapse_key"} {
+		for _, value := range query[name] {
+			if problem := names.Ends(value); problem != "" {
+				return badQuery(name, "a name: it "+problem)
+			}
+		}
+	}
+	return nil
 }
 
 // flag returns whether the parameter is there: it is true, or left out.

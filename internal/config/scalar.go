@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/pushpace/pushpace/internal/base/duration"
+	"github.com/pushpace/pushpace/internal/base/names"
 )
 
 // maxName is the longest name of an app or a category, in bytes.
@@ -105,13 +104,13 @@ func CheckName(name string) error {
 
 // nameFault says what is wrong with the name of an app or a category, or "".
 func nameFault(name string) string {
-	switch {
+	switch problem := names.Fault(name, maxName); {
 	case name == "":
 		return "the name is empty"
 	case len(name) > maxName:
 		return "the name is longer than " + strconv.Itoa(maxName) + " bytes"
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
-		return "the name has a control character"
+	case problem != "":
+		return "the name " + problem
 	}
 	return ""
 }

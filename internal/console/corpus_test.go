@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
@@ -91,7 +92,7 @@ func TestHostileNames(t *testing.T) {
 				c := &crawl{rig: browser, t: t, who: who, name: text, known: known, log: &log, shown: shown, seen: map[string]bool{}, told: map[string]bool{}}
 				c.all()
 			}
-			refused := !utf8.ValidString(text) || strings.ContainsFunc(text, unseen) || strings.Contains(text, "\n")
+			refused := !utf8.ValidString(text) || strings.ContainsFunc(text, unseen) || strings.Contains(text, "\n") || names.Ends(text) != ""
 			for pattern, all := range shows {
 				if !shown[pattern] && (all || !refused) {
 					t.Errorf("%s does not show the name", pattern)
@@ -191,8 +192,8 @@ func (r *rig) plant(text string) {
 			r.visitLimits(&copied)
 		}
 	}
-	if push.ValidID(text) {
-		r.visitLimits(toUser(text, "ada", "news"), toUser(text[1:], "ada", "news"))
+	if id := strings.TrimSpace(text); push.ValidID(id) {
+		r.visitLimits(toUser(id, "ada", "news"), toUser(strings.TrimSpace(id[1:]), "ada", "news"))
 	}
 	for i := range 4 { // a timeline, whatever its names
 		_, err := r.limiter.Acquire(ctx, throttle.Request{App: "shop", User: text, ID: strings.ToValidUTF8(fmt.Sprintf("%d%.100s", i, text), "?"), Category: text, Scopes: o.Work.Limits.Scopes("shop", text, text), Horizon: 100 * time.Hour})

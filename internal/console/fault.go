@@ -4,8 +4,11 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -36,6 +39,26 @@ var (
 	errPanicked    = &fault{http.StatusInternalServerError, "This should not happen", "The log says where it did."}
 	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "Your session has ended, or there was none. Nothing was changed."}
 )
+
+// checkNames refuses white space at the ends of the names in an address or a form.
+func checkNames(values url.Values) error {
+	for _, name := range []string{"app", "user", "category", "collapse_key"} {
+		for _, value := range values[name] {
+			if err := checkName(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkName(of, value string) error {
+	if problem := names.Ends(value); problem != "" {
+		of = strings.ReplaceAll(of, "_", " ")
+		return &fault{http.StatusBadRequest, "A name is not well formed", "The " + of + " " + problem + "."}
+	}
+	return nil
+}
 
 // unknownParameter is the fault of an address that has a parameter which its page does not
 // take.
@@ -68,6 +91,8 @@ func faultOf(err error) (f *fault, cause string) {
 		return errForbidden, ""
 	case errors.As(err, &unknown) && unknown.What == "quota":
 		return errNoSuchQuota, ""
+	case errors.As(err, &unknown) && unknown.What == "id":
+		return &fault{http.StatusBadRequest, "A name is not well formed", "The " + unknown.Problem + "."}, ""
 	case errors.As(err, &unknown):
 		return errNoSuchApp, ""
 	}

@@ -72,6 +72,9 @@ func letterSelected(v *visit, values url.Values) (operate.LetterSelection, []fie
 	var s operate.LetterSelection
 	var since string
 	var filter []field
+	if err := checkNames(values); err != nil {
+		return s, nil, err
+	}
 	for i, to := range []*string{&s.App, &s.Category, &s.Reason, &since} {
 		value, err := one(values, letterFilter[i], push.MaxNameBytes)
 		if err != nil {

@@ -196,6 +196,9 @@ var errNoSuchQuota = &fault{http.StatusNotFound, "There is no such quota", "The 
 
 // levelOf is whose limits the values are about.
 func levelOf(values url.Values) (limits.Level, error) {
+	if err := checkNames(values); err != nil {
+		return limits.Level{}, err
+	}
 	l := limits.Level{App: values.Get("app"), User: values.Get("user"), Category: values.Get("category"), Quota: values.Get("quota")}
 	for _, name := range []string{l.App, l.User, l.Category} {
 		if name != "" && !push.ValidName(name) {

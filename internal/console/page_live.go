@@ -56,6 +56,9 @@ type liveRow struct {
 var liveStates = append([]push.State{push.Waiting}, ledger.EndStates...)
 
 func (c *Console) livePage(ctx context.Context, v *visit) (page, error) {
+	if err := checkNames(v.query); err != nil {
+		return page{}, err
+	}
 	f := liveFilter{v.query.Get("app"), v.query.Get("category"), push.State(v.query.Get("what"))}
 	if len(f.App) > push.MaxNameBytes || len(f.Category) > push.MaxNameBytes || f.What != "" && !slices.Contains(liveStates, f.What) {
 		return page{}, errBadQuery

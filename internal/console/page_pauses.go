@@ -106,6 +106,9 @@ func pauseFault(err error) error {
 
 // pauseOf reads what the form selects.
 func pauseOf(v *visit) (p pause.Pause, err error) {
+	if err := checkNames(v.form); err != nil {
+		return p, err
+	}
 	var platform, all string
 	for i, to := range []*string{&p.App, &platform, &p.Category, &all} {
 		value, err := one(v.form, pauseFields[i], push.MaxNameBytes)

@@ -113,6 +113,12 @@ type userQuery struct {
 
 // userQuery reads the address.
 func (v *visit) userQuery() (q userQuery, err error) {
+	if err := checkName("user", v.PathValue("user")); err != nil {
+		return q, err
+	}
+	if err := checkNames(v.query); err != nil {
+		return q, err
+	}
 	q = userQuery{user: v.PathValue("user"), app: v.query.Get("app"), span: cmp.Or(v.query.Get("span"), "auto")}
 	for _, c := range v.query["category"] {
 		if c != "" && !slices.Contains(q.categories, c) {

@@ -172,6 +172,9 @@ func readPosition(text string) (cursor string, skip int, err error) {
 func waitingSelection(v *visit, values url.Values) (control.Selection, []field, error) {
 	var s control.Selection
 	var filter []field
+	if err := checkNames(values); err != nil {
+		return s, nil, err
+	}
 	for i, to := range []*string{&s.App, &s.User, &s.Category, &s.CollapseKey, (*string)(&s.For)} {
 		value, err := one(values, waitingFilter[i], push.MaxNameBytes)
 		if err != nil {

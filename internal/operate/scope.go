@@ -6,6 +6,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/trail"
@@ -218,9 +219,12 @@ func (o *Operator) eventsOf(all []watch.Event) []watch.Event {
 }
 
 // notification returns the name of one that it sees, push.ErrUnknownID for any other and
-// for what cannot be an ID, and an *OthersError where another's app is named. Of a bearer
-// of all apps it does not look.
+// for what cannot be an ID, an *UnknownError for an ID with a space at its ends, and an
+// *OthersError where another's app is named. Of a bearer of all apps it does not look.
 func (o *Operator) notification(ctx context.Context, ref push.Ref) (push.Ref, error) {
+	if problem := names.Ends(ref.ID); problem != "" {
+		return ref, &UnknownError{What: "id", Problem: "ID " + problem}
+	}
 	if !push.ValidID(ref.ID) {
 		return ref, push.ErrUnknownID
 	}

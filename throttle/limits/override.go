@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/pushpace/pushpace/internal/base/duration"
 	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
@@ -40,6 +38,9 @@ type Override struct {
 	Version int64
 }
 
+// errNobody refuses a change without a name.
+var errNobody = throttle.Faults{{Field: "by", Problem: "is missing: the audit log says who changed a limit"}}
+
 // Validate reports all that is wrong with o, as strictly as the configuration is
 // read, as throttle.Faults; horizon is limits.horizon. The fields are app, user, category,
 // min_gap, rates, quiet_hours, exempt, until, by, quota, mute and all.
@@ -53,15 +54,15 @@ func (o *Override) Validate(horizon time.Duration) error {
 		if name.value == &o.Quota {
 			most = maxKeyBytes
 		}
-		if len(*name.value) > most || !isPlain(*name.value) {
-			all.Add(name.of, "must be UTF-8 without control characters, of at most %d bytes", most)
+		if problem := names.Fault(*name.value, most); problem != "" {
+			all.Add(name.of, "%s", problem)
 		}
 	}
 	if o.Category == throttle.General {
 		all.Add("category", "%s is the name of the general limits: name no category, or change limits.default in the configuration", throttle.General)
 	}
 	if o.By == "" {
-		all.Add("by", "is missing: the audit log says who changed a limit")
+		all = append(all, errNobody...)
 	}
 	if o.All && !o.Mute {
 		all.Add("all", "is for a mute")
@@ -99,14 +100,6 @@ func (o *Override) quotaFaults() (all throttle.Faults) {
 		}
 	}
 	return all
-}
-
-// isPlain is what push asks of names: UTF-8 without control characters and those
-// that cannot be seen, but for the joiners.
-func isPlain(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
-		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d'
-	})
 }
 
 // ended reports whether o has ended at that instant, in Unix ms.

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -166,8 +167,11 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 // Unset removes the override of exactly that level, on behalf of by, and returns
 // whether there was one. Where a version is given it has to be of that, as for Set.
 func (o *Overrides) Unset(ctx context.Context, level Level, by string, over ...int64) (bool, error) {
-	if by == "" || len(by) > MaxNameBytes || !isPlain(by) {
-		return false, throttle.Faults{{Field: "by", Problem: fmt.Sprintf("must be UTF-8 without control characters, of 1 to %d bytes", MaxNameBytes)}}
+	if by == "" {
+		return false, errNobody
+	}
+	if problem := names.Fault(by, MaxNameBytes); problem != "" {
+		return false, throttle.Faults{{Field: "by", Problem: problem}}
 	}
 	return changed(o.run(ctx, change(level, by, "", 0, over)...))
 }

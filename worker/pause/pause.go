@@ -24,6 +24,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -113,13 +114,15 @@ func (p *Pause) Selector() string {
 // Validate reports everything that is wrong with an operator's pause, as push.Faults.
 func (p *Pause) Validate() error {
 	var found push.Faults
+	for _, name := range []struct{ field, value string }{{"/app", p.App}, {"/category", p.Category}} {
+		if problem := names.Fault(name.value, push.MaxNameBytes); problem != "" {
+			found.Add(name.field, "%s", problem)
+		}
+	}
 	for _, text := range []struct {
 		field, value string
 		most         int
-	}{
-		{"/app", p.App, push.MaxNameBytes}, {"/category", p.Category, push.MaxNameBytes},
-		{"/by", p.By, push.MaxNameBytes}, {"/reason", p.Reason, maxReasonBytes},
-	} {
+	}{{"/by", p.By, push.MaxNameBytes}, {"/reason", p.Reason, maxReasonBytes}} {
 		if len(text.value) > text.most || !utf8.ValidString(text.value) || strings.ContainsFunc(text.value, unicode.IsControl) {
 			found.Add(text.field, "must be UTF-8 without control characters, of at most %d bytes", text.most)
 		}

@@ -1,0 +1,70 @@
+// Package names has the one rule for names that people type: apps, users, categories, keys.
+// Two names that look the same must not be two users with limits of their own.
+package names
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Fault returns what is wrong with a name of at most that many bytes, "" for a good one. An
+// empty name is a good one.
+func Fault(name string, most int) string {
+	if fault := Ends(name); fault != "" {
+		return fault
+	}
+	return Text(name, most)
+}
+
+// Text is Fault without the rule for both ends: for names that an older version took.
+func Text(name string, most int) string {
+	if len(name) > most || !isPlain(name) {
+		return fmt.Sprintf("must be UTF-8 without control characters and characters that cannot be seen, of at most %d bytes", most)
+	}
+	return ""
+}
+
+// Ends returns what is wrong with the two ends of a name, "" for nothing: white space, and
+// characters that cannot be seen.
+func Ends(name string) string {
+	first, _ := utf8.DecodeRuneInString(name)
+	last, _ := utf8.DecodeLastRuneInString(name)
+	switch {
+	case name == "":
+		return ""
+	case isBlank(first):
+		return "begins with " + nameOf(first) + ": remove it"
+	case isBlank(last):
+		return "ends in " + nameOf(last) + ": remove it"
+	}
+	return ""
+}
+
+func nameOf(r rune) string {
+	switch {
+	case r == ' ':
+		return "a space"
+	case unicode.IsSpace(r):
+		return fmt.Sprintf("white space (U+%04X)", r)
+	}
+	return fmt.Sprintf("a character that cannot be seen (U+%04X)", r)
+}
+
+// isBlank reports whether nobody sees the character at an end: the blank of Braille is a
+// symbol to Unicode, and the fillers of Hangul are letters.
+func isBlank(r rune) bool {
+	const braille = '\u2800'
+	return unicode.IsSpace(r) || r == braille || unicode.In(r, unicode.Zs, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// isPlain reports whether s is UTF-8 without control characters and without characters that
+// cannot be seen: ends of lines and paragraphs, and marks of the direction. A line of the log
+// or of a list would not read as it is. The joiners are letters' own in some languages.
+func isPlain(s string) bool {
+	const zwnj, zwj = '\u200c', '\u200d'
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != zwnj && r != zwj
+	})
+}
