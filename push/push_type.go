@@ -1,5 +1,7 @@
 package push
 
+import "strings"
+
 // APNs' push types, as the apns-push-type header has them.
 // Source: Apple, "Sending notification requests to APNs".
 const (
@@ -30,6 +32,20 @@ var topicSuffixes = map[string]string{
 	PushPushToTalk:   ".voip-ptt",
 	PushWidgets:      ".push-type.widgets",
 	PushControls:     ".push-type.controls",
+}
+
+// BareTopic returns an APNs topic without the suffix that belongs to a push type, in any
+// case, and the suffix; "" for none.
+func BareTopic(topic string) (bare, suffix string) {
+	for _, s := range topicSuffixes {
+		if at := len(topic) - len(s); len(s) > len(suffix) && at >= 0 && strings.EqualFold(topic[at:], s) {
+			bare, suffix = topic[:at], s
+		}
+	}
+	if suffix == "" {
+		return topic, ""
+	}
+	return bare, suffix
 }
 
 // pushType returns the notification's push type, alert when it names none.

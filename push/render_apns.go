@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
@@ -37,7 +38,8 @@ var errNoID = errors.New("the notification has no id: the Producer generates one
 // The derived payload is "aps" (alert, badge, sound, category, thread-id, and
 // what the push type asks for), every entry of Data as a string at the top level, the
 // image's URL as "image" with mutable-content, and the ID as "pushpace_id". The
-// raw block is laid over it. apns-priority is 10, or 5 for Bulk and for push type
+// raw block is laid over it. A collapse key that is not printable ASCII becomes its hash in
+// apns-collapse-id. apns-priority is 10, or 5 for Bulk and for push type
 // background.
 //
 // The error is of type Faults when the payload is too large.
@@ -56,7 +58,7 @@ func (n *Notification) RenderAPNs(t Target) (APNsMessage, error) {
 		ID:          apnsID(n.ID, t),
 		PushType:    n.pushType(),
 		TopicSuffix: topicSuffixes[n.pushType()],
-		CollapseID:  n.CollapseKey,
+		CollapseID:  n.collapseID(),
 		Priority:    10,
 		Expiration:  n.ExpiresAt,
 		Payload:     payload,
@@ -65,6 +67,15 @@ func (n *Notification) RenderAPNs(t Target) (APNsMessage, error) {
 		m.Priority = 5
 	}
 	return m, nil
+}
+
+// collapseID returns the collapse key as a header can carry it: the key itself where it is
+// printable ASCII, else the hash that Web Push has for each key.
+func (n *Notification) collapseID() string {
+	if isPrintable(n.CollapseKey, ' ') && names.Ends(n.CollapseKey) == "" && len(n.CollapseKey) <= MaxCollapseKeyBytes {
+		return n.CollapseKey
+	}
+	return n.hashedCollapseKey()
 }
 
 // urgent reports whether the platforms are asked to deliver at once rather than

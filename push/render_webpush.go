@@ -46,17 +46,17 @@ func (n *Notification) RenderWebPush(t Target, now time.Time) (WebPushMessage, e
 	if !n.ExpiresAt.IsZero() {
 		left = min(max(n.ExpiresAt.Sub(now), time.Second), MaxWebPushTTL)
 	}
-	m := WebPushMessage{Payload: payload, TTL: int(left / time.Second), Urgency: "high", Topic: n.webPushTopic()}
+	m := WebPushMessage{Payload: payload, TTL: int(left / time.Second), Urgency: "high", Topic: n.hashedCollapseKey()}
 	if !n.urgent() {
 		m.Urgency = "normal"
 	}
 	return m, nil
 }
 
-// webPushTopic is the topic under which a push service keeps only the newest message of a
-// subscription: the same for the same collapse key of the user. Apple refuses some lengths;
-// it takes 32 characters.
-func (n *Notification) webPushTopic() string {
+// hashedCollapseKey is the topic under which a push service keeps only the newest message of
+// a subscription: the same for the same collapse key of the user, "" without one. Apple
+// refuses some lengths; it takes 32 characters.
+func (n *Notification) hashedCollapseKey() string {
 	if n.CollapseKey == "" {
 		return ""
 	}

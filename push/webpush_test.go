@@ -123,7 +123,7 @@ func TestRenderWebPush(t *testing.T) {
 func TestWebPushTopic(t *testing.T) {
 	t.Parallel()
 	of := func(app, user, key string) string {
-		return (&Notification{App: app, User: user, CollapseKey: key}).webPushTopic()
+		return (&Notification{App: app, User: user, CollapseKey: key}).hashedCollapseKey()
 	}
 	seen := map[string]bool{}
 	for _, names := range [][3]string{{"a", "u", "k"}, {"a", "u", "k2"}, {"a", "u2", "k"}, {"a2", "u", "k"}, {"a", "uk", "k"}} {

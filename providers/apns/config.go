@@ -1,12 +1,17 @@
 package apns
 
 import (
+	"fmt"
 	"net/url"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/sideshow/apns2"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/names"
+	"github.com/pushpace/pushpace/push"
 )
 
 // The environments.
@@ -54,8 +59,8 @@ type Config struct {
 // It opens no file.
 func (c Config) Validate() error {
 	var all faults.Faults
-	if c.Topic == "" {
-		all.Add("topic", "must be the app's bundle ID")
+	if problem := c.topicFault(); problem != "" {
+		all.Add("topic", "%s", problem)
 	}
 	switch c.Environment {
 	case "", Production, Sandbox:
@@ -77,10 +82,10 @@ func (c Config) Validate() error {
 		if c.KeyFile == "" {
 			all.Add("key_file", "must be the .p8 file of the key")
 		}
-		if len(c.KeyID) != 10 {
+		if !appleID.MatchString(c.KeyID) {
 			all.Add("key_id", "must be the 10 characters that Apple shows for the key")
 		}
-		if len(c.TeamID) != 10 {
+		if !appleID.MatchString(c.TeamID) {
 			all.Add("team_id", "must be the 10 characters that Apple shows for the team")
 		}
 		if c.PasswordFile != "" {
@@ -98,6 +103,53 @@ func (c Config) Validate() error {
 		all.Add("timeout", "%v is negative", c.Timeout)
 	}
 	return all.Err()
+}
+
+var (
+	// appleID is how Apple calls keys and teams.
+	appleID = regexp.MustCompile(`^[A-Za-z0-9]{10}$`)
+	// bundleID is an app's. The topic becomes a header's value.
+	bundleID = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	// teamPrefix is ten capitals or digits in front of a bundle ID, as entitlements write a
+	// team's ID there. A team's ID has a digit nearly always.
+	teamPrefix = regexp.MustCompile(`^[A-Z0-9]{10}\.`)
+)
+
+// topicFault returns what is wrong with the topic, "" for nothing.
+func (c Config) topicFault() string {
+	const want = "the app's bundle ID, such as com.example.shop"
+	ends := names.Ends(c.Topic)
+	switch {
+	case c.Topic == "":
+		return "must be " + want
+	case ends != "":
+		return ends
+	case !bundleID.MatchString(c.Topic):
+		return "must be " + want + ": letters, digits, hyphens and dots"
+	}
+	topic, suffixes := c.Topic, ""
+	for {
+		bare, suffix := push.BareTopic(topic)
+		if suffix == "" || bare == "" {
+			break
+		}
+		topic, suffixes = bare, suffix+suffixes
+	}
+	prefix := teamPrefix.FindString(topic)
+	own := len(c.TeamID) == 10 && strings.HasPrefix(strings.ToUpper(topic), strings.ToUpper(c.TeamID)+".")
+	if own {
+		prefix = topic[:11]
+	} else if !strings.ContainsAny(prefix, "0123456789") {
+		prefix = ""
+	}
+	topic = topic[len(prefix):]
+	switch {
+	case suffixes != "":
+		return fmt.Sprintf("ends in %s, which pushpace adds by the push type: want %s", suffixes, topic)
+	case prefix != "":
+		return fmt.Sprintf("begins with a team's ID, which is no part of a topic: want %s", topic)
+	}
+	return ""
 }
 
 // host returns the URL that requests start with, without a final slash.

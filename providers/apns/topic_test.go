@@ -1,37 +1,42 @@
-package apns_test
+package apns
 
-import (
-	"net/http"
-	"testing"
+import "testing"
 
-	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/apns/apnstest"
-	"github.com/pushpace/pushpace/providers/standin"
-	"github.com/pushpace/pushpace/push"
-)
-
-// An answer about a topic names it where only some of the app's pushes have it.
-func TestAnswerAboutTopicNamesIt(t *testing.T) {
+func TestTopicIsBareBundleID(t *testing.T) {
 	t.Parallel()
-	server := newServer(t, apnstest.Options{})
-	config := credentials(t, server)
-	sender := newSender(t, config)
-	for _, c := range []struct {
-		pushType string
-		answer   standin.Answer
-		want     string
-	}{
-		{"voip", standin.Answer{Status: http.StatusBadRequest, Reason: string(apns.TopicDisallowed)}, config.Topic + ".voip"},
-		{"voip", standin.Answer{Status: http.StatusBadRequest, Reason: string(apns.DeviceTokenNotForTopic)}, config.Topic + ".voip"},
-		{"voip", standin.Answer{Status: http.StatusForbidden, Reason: string(apns.InvalidProviderToken)}, ""},
-		{"alert", standin.Answer{Status: http.StatusBadRequest, Reason: string(apns.TopicDisallowed)}, ""},
+	const voip = "ends in .voip, which pushpace adds by the push type: want com.example.shop"
+	const bundle = "must be the app's bundle ID, such as com.example.shop"
+	for topic, want := range map[string]string{
+		"com.example.shop": "", "com.example.voipshop": "", "com.example.shop-2_x": "", "com.example.voip.client": "", "shop": "", "ABCDEFGHIJ.app": "",
+		"com.example.shop.voip": voip, "com.example.shop.VoIP": voip,
+		"com.example.shop.complication":           "ends in .complication, which pushpace adds by the push type: want com.example.shop",
+		"com.example.shop.pushkit.fileprovider":   "ends in .pushkit.fileprovider, which pushpace adds by the push type: want com.example.shop",
+		"com.example.shop.push-type.liveactivity": "ends in .push-type.liveactivity, which pushpace adds by the push type: want com.example.shop",
+		"com.example.shop.push-type.widgets":      "ends in .push-type.widgets, which pushpace adds by the push type: want com.example.shop",
+		"com.example.shop.push-type.controls":     "ends in .push-type.controls, which pushpace adds by the push type: want com.example.shop",
+		"com.example.shop.location-query":         "ends in .location-query, which pushpace adds by the push type: want com.example.shop",
+		"com.example.shop.voip-ptt":               "ends in .voip-ptt, which pushpace adds by the push type: want com.example.shop",
+		"com.example.shop.voip.voip":              "ends in .voip.voip, which pushpace adds by the push type: want com.example.shop",
+		"TEAM456789.com.example.shop":             "begins with a team's ID, which is no part of a topic: want com.example.shop",
+		"team456789.com.example.shop":             "begins with a team's ID, which is no part of a topic: want com.example.shop",
+		"ABCDE12345.com.example.shop":             "begins with a team's ID, which is no part of a topic: want com.example.shop",
+		"ABCDE12345.com.example.shop.voip":        voip,
+		"com.example.shop ":                       "ends in a space: remove it", "com.example.shop\n": "ends in white space (U+000A): remove it", "\u00a0com.example.shop": "begins with white space (U+00A0): remove it",
+		"": bundle, "com example": bundle + ": letters, digits, hyphens and dots", ".voip": bundle + ": letters, digits, hyphens and dots", "com..shop": bundle + ": letters, digits, hyphens and dots",
+		"com.example.*": bundle + ": letters, digits, hyphens and dots", "com.exämple": bundle + ": letters, digits, hyphens and dots",
 	} {
-		server.RespondAlways(c.answer)
-		n := &push.Notification{ID: "n", App: "shop", User: "u", Title: "hello", PushType: c.pushType}
-		o := sender.Send(t.Context(), n, push.Target{Platform: push.APNs, Token: "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"})
-		if string(o.Reason) != c.answer.Reason || o.Topic != c.want || o.Kind == providers.Delivered {
-			t.Errorf("%s, %s: %+v, want the topic %q", c.pushType, c.answer.Reason, o, c.want)
+		if got := (Config{Topic: topic, TeamID: "TEAM456789"}).topicFault(); got != want {
+			t.Errorf("%q: %q, want %q", topic, got, want)
+		}
+	}
+}
+
+func TestKeyAndTeamIDsAreLettersAndDigits(t *testing.T) {
+	t.Parallel()
+	for id, good := range map[string]bool{"ABCDEFGHI1": true, "ABCDEFGHI ": false, "ABCDEFGH\u00a0": false, "ABCDEFGHIJK": false, "ABCDE-GHI1": false} {
+		c := Config{Topic: "com.example.shop", KeyFile: "k", KeyID: id, TeamID: id}
+		if err := c.Validate(); (err == nil) != good {
+			t.Errorf("%q: %v", id, err)
 		}
 	}
 }
