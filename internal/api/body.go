@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/textfile"
@@ -19,8 +19,8 @@ const readAhead = 64 << 10
 
 // checkBody refuses a body by what its header says.
 func checkBody(r *http.Request, most int64) error {
-	if !isJSONBody(r.Header) {
-		return &problem{Status: http.StatusUnsupportedMediaType, Detail: "Send application/json, without a Content-Encoding."}
+	if fault := typeFault(r.Header); fault != "" {
+		return &problem{Status: http.StatusUnsupportedMediaType, Detail: fault}
 	}
 	if r.ContentLength > most {
 		return &http.MaxBytesError{Limit: most}
@@ -75,20 +75,45 @@ func discard(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.CopyN(io.Discard, r.Body, discardBytes)
 }
 
-// isJSONBody reports whether the body is plain JSON.
-func isJSONBody(h http.Header) bool {
-	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return false
+// typeFault returns why the body is not JSON in UTF-8 by its header, in a sentence; "" when it
+// is. Types of forms are refused: pages of other sites may send them.
+func typeFault(h http.Header) string {
+	const want = ": send application/json in UTF-8."
+	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return "The body has the Content-Encoding " + shown(encoding) + ": send it without one."
 	}
-	if h.Get("Content-Type") == "application/json" {
-		return true
+	given := h.Get("Content-Type")
+	kind, parameters, _ := strings.Cut(given, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	switch {
+	case kind == "":
+		return "The body has no Content-Type" + want
+	case kind != "application/json" && kind != "text/json" && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")):
+		return "The body's Content-Type is " + shown(given) + want
 	}
-	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
-	return err == nil && kind == "application/json" && (params["charset"] == "" || isUTF8(params["charset"]))
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(parameter, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "charset") && !isUTF8(value) {
+			return "The body's Content-Type is " + shown(given) + want
+		}
+	}
+	return ""
 }
 
+// isUTF8 reports whether a charset is UTF-8, or ASCII, which is a part of it. Clients spell
+// and quote it in several ways; an empty one says nothing.
 func isUTF8(charset string) bool {
-	return len(charset) == len("utf-8") && bytes.EqualFold([]byte(charset), []byte("utf-8"))
+	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(strings.Trim(charset, " \t\"'"))) {
+	case "utf8", "usascii", "ascii", "":
+		return true
+	}
+	return false
+}
+
+// shown is a header's value for an error, cut to 100 bytes.
+func shown(value string) string {
+	const most = 100
+	return strconv.QuoteToASCII(value[:min(len(value), most)])
 }
 
 // write answers r.
