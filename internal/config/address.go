@@ -115,6 +115,10 @@ func (d *decoder) address(key string, n ast.Node, into *Address) {
 }
 
 func (d *decoder) addressText(key, text string, into *Address) {
+	if fault := d.placeholderFault(key, text, false); fault != "" {
+		d.fault(key, fault)
+		return
+	}
 	a, err := ParseAddress(text)
 	if err != nil {
 		d.fault(key, err.Error())

@@ -13,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/pushpace/pushpace/internal/base/names"
 )
 
 // decoder lays a file and the environment over a Config. It goes on after a
@@ -91,6 +93,9 @@ func (d *decoder) syntax(err error) {
 		if strings.Contains(message, "escape character") {
 			f.Message += ": " + useSingleQuotes
 		}
+		if strings.Contains(message, "flow map content") {
+			f.Message += ": {{ begins a template's placeholder, and nothing replaces it here"
+		}
 		if tk := syntax.GetToken(); tk != nil && tk.Position != nil {
 			f.Line, f.Column = tk.Position.Line, tk.Position.Column
 		}
@@ -119,7 +124,7 @@ func (d *decoder) node(key string, n ast.Node, v reflect.Value) {
 	if text, ok := scalarText(n); ok {
 		if section, ok := v.Addr().Interface().(named); ok {
 			d.place(key, n)
-			section.setName(text)
+			d.name(key, text, section)
 			return
 		}
 	}
@@ -135,6 +140,19 @@ func (d *decoder) node(key string, n ast.Node, v reflect.Value) {
 	default:
 		d.scalar(key, n, v)
 	}
+}
+
+// name sets a section that is a name, from the file or the environment.
+func (d *decoder) name(key, text string, section named) {
+	fault := d.placeholderFault(key, text, false)
+	if fault == "" {
+		fault = names.Ends(text)
+	}
+	if fault != "" {
+		d.fault(key, fault)
+		return
+	}
+	section.setName(text)
 }
 
 // allocate makes v point to something, with its defaults, and returns that.
@@ -237,7 +255,11 @@ const useSingleQuotes = `in double quotes \ begins an escape; write a path with 
 func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
 	d.entries(key, n, func(name string, at, value ast.Node) {
 		d.place(join(key, name), at)
-		if message := nameFault(name); message != "" {
+		message := nameFault(name)
+		if message == "" && hasPlaceholder(name) {
+			message = "the name has a placeholder such as ${NAME}, which nothing replaces: write the name itself"
+		}
+		if message != "" {
 			d.fault(join(key, name), message)
 			return
 		}
@@ -291,6 +313,10 @@ func (d *decoder) scalar(key string, n ast.Node, v reflect.Value) {
 
 // text sets a scalar from its text, whether from the file or the environment.
 func (d *decoder) text(key, text string, v reflect.Value) {
+	if fault := d.valueFault(key, text, v); fault != "" {
+		d.fault(key, fault)
+		return
+	}
 	if err := setText(v, text); err != nil {
 		d.fault(key, err.Error())
 	}

@@ -62,7 +62,7 @@ func (d *decoder) variable(a assignment, key string, parts []string, v reflect.V
 	}
 	if section, ok := v.Addr().Interface().(named); ok && len(parts) == 0 {
 		d.origin[key] = Fault{Variable: a.variable}
-		section.setName(a.text)
+		d.name(key, a.text, section)
 		return
 	}
 	group := !isText(v) && (v.Kind() == reflect.Struct || v.Kind() == reflect.Map)

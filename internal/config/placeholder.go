@@ -1,0 +1,77 @@
+package config
+
+import (
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/pushpace/pushpace/internal/base/names"
+)
+
+var (
+	// placeholder is what shells, Kubernetes, Helm and other templates replace: ${NAME},
+	// $(NAME), $NAME, {{ .name }}, <% name %>. Nothing replaces it here.
+	placeholder = regexp.MustCompile(`\$\{|\$\([A-Za-z_][A-Za-z0-9_]*\)|^\$[A-Za-z_][A-Za-z0-9_]+|\$[A-Z_][A-Z0-9_]+|\{\{|<%`)
+	// windowsPlaceholder is %NAME%. Of a URL it may be an escaped character.
+	windowsPlaceholder = regexp.MustCompile(`%[A-Za-z_][A-Za-z0-9_]{2,}%`)
+	// wholePlaceholder is a value that is nothing but a placeholder. A part of a password may
+	// look like one.
+	wholePlaceholder = regexp.MustCompile(`^\s*(?:\$\{[^{}]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\)|\$[A-Za-z_][A-Za-z0-9_]+|\{\{.*\}\}|<%.*%>|%[A-Za-z_][A-Za-z0-9_]{2,}%)\s*$`)
+)
+
+// hasPlaceholder reports whether a text that is no secret has a placeholder in it.
+func hasPlaceholder(text string) bool {
+	return placeholder.MatchString(text) || windowsPlaceholder.MatchString(text) && !strings.Contains(text, "://")
+}
+
+// placeholderFault returns what is wrong with a value at the key, "" for nothing. It holds
+// nothing of the value.
+func (d *decoder) placeholderFault(key, text string, secret bool) string {
+	if secret && !wholePlaceholder.MatchString(text) || !secret && !hasPlaceholder(text) {
+		return ""
+	}
+	ways := "write the value itself"
+	if variable := variableOf(key); variable != "" && d.origin[key].Variable == "" {
+		ways += ", or set it by " + variable
+	}
+	if secret {
+		ways += ", or name its file in " + key[strings.LastIndexByte(key, '.')+1:] + "_file"
+	}
+	return "has a placeholder such as ${NAME}, which nothing replaces: " + ways
+}
+
+// valueFault is placeholderFault, and refuses white space at the ends of what is no secret.
+func (d *decoder) valueFault(key, text string, v reflect.Value) string {
+	secret := v.Type() == reflect.TypeFor[Secret]()
+	if fault := d.placeholderFault(key, text, secret); fault != "" || secret {
+		return fault
+	}
+	return names.Ends(text)
+}
+
+// variableOf returns the variable that sets a key; "" for a key below a list, which none sets.
+func variableOf(key string) string {
+	var parts []string
+	for rest := key; rest != ""; {
+		name := rest
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+			name, _ = strconv.Unquote(quoted)
+			rest = rest[len(quoted):]
+		} else {
+			name = rest
+			if end := strings.IndexAny(rest, ".["); end >= 0 {
+				name = rest[:end]
+			}
+			rest = rest[len(name):]
+		}
+		parts = append(parts, variablePart(name))
+		if strings.HasPrefix(rest, "[") {
+			if _, rest, _ = strings.Cut(rest, "]"); rest != "" {
+				return ""
+			}
+		}
+		rest = strings.TrimPrefix(rest, ".")
+	}
+	return variablePrefix + strings.Join(parts, separator)
+}
