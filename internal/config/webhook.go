@@ -5,7 +5,10 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/metadata"
 )
 
 // Reports says where an app's reports of one kind go, besides those who read
@@ -68,6 +71,8 @@ func (w *Webhook) check(k *check, key string) {
 		k.fault(join(key, "url"), "is missing")
 	} else if !safeURL(string(w.URL)) {
 		k.fault(join(key, "url"), "want https://HOST, or http:// with a loopback address, and no user name in it")
+	} else if isMetadata(string(w.URL)) {
+		k.fault(join(key, "url"), metadata.ErrAddress.Error()+": nothing is posted there")
 	}
 	switch {
 	case w.Secret == "" && w.SecretFile == "":
@@ -76,6 +81,17 @@ func (w *Webhook) check(k *check, key string) {
 		k.fault(join(key, "secret"), fmt.Sprintf("is shorter than %d bytes", leastSecret))
 	}
 	k.duration(join(key, "timeout"), w.Timeout, 100*time.Millisecond, 30*time.Second)
+}
+
+// isMetadata reports whether the URL's host is an address that nothing is posted to. A name
+// is looked at when it is dialled.
+func isMetadata(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(strings.TrimSuffix(u.Hostname(), "."))
+	return err == nil && metadata.Holds(ip)
 }
 
 // safeURL reports whether a post to it stays secret on its way.

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/metadata"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -140,11 +142,18 @@ func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from repor
 		client: &http.Client{
 			Timeout:       hook.Timeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
+			Transport:     transport(),
 		},
 		trouble: clock.Trouble{Log: c.Log, Begins: "a webhook fails: what it is to be told is kept and posted again", Ends: "the webhook works again"},
 	}
 	return d.run
+}
+
+// transport connects to no metadata service, whatever address a webhook's name has.
+func transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: metadata.Refuse}).DialContext
+	return t
 }
 
 func (d *deliverer[T]) run(ctx context.Context) {

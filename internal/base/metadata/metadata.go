@@ -1,0 +1,48 @@
+// Package metadata knows the addresses at which a cloud's machines ask for their own
+// credentials. Nothing is posted there.
+package metadata
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+)
+
+// ErrAddress refuses an address that Holds reports.
+var ErrAddress = errors.New("the address is link-local or a cloud's metadata service")
+
+// services are those that are not link-local: of AWS over IPv6, Alibaba, Azure and Oracle.
+var services = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
+}
+
+// nat64 has IPv4 addresses in its last 32 bits. Source: RFC 6052.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// Holds reports whether the address is link-local, or a metadata service's, also as an IPv6
+// address that stands for one of IPv4. An address that is no host's counts too.
+func Holds(a netip.Addr) bool {
+	a = a.WithZone("").Unmap()
+	if nat64.Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
+		return true
+	}
+	for _, s := range services {
+		if a == s {
+			return true
+		}
+	}
+	return false
+}
+
+// Refuse is the Control of a net.Dialer. It sees the address that a name has when it is
+// dialled.
+func Refuse(_, address string, _ syscall.RawConn) error {
+	if a, err := netip.ParseAddrPort(address); err != nil || Holds(a.Addr()) {
+		return ErrAddress
+	}
+	return nil
+}

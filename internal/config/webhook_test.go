@@ -1,0 +1,26 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWebhookAtMetadataServiceIsRefused(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"https://example.com/x": "", "https://10.0.0.1/x": "", "https://[fd00::1]:8443/x": "", "http://127.0.0.1:1/x": "", "http://[::1]:1/x": "",
+		"https://169.254.169.254/latest": "link-local", "https://169.254.169.254./latest": "link-local", "https://169.254.170.2:443/": "link-local", "https://[fe80::1]/": "link-local", "https://[fe80::1%25eth0]/": "link-local",
+		"https://[::ffff:169.254.169.254]/": "link-local", "https://[::ffff:a9fe:a9fe]/": "link-local", "https://[fd00:ec2::254]/": "link-local", "https://100.100.100.200/": "link-local", "https://0.0.0.0/": "link-local",
+		"http://hooks.default.svc/x": "want https://HOST, or http:// with a loopback address", "http://169.254.169.254/": "want https://HOST",
+	} {
+		k := new(check)
+		var w Webhook
+		w.SetDefaults()
+		w.URL, w.Secret = WebhookURL(url), "0123456789abcdef"
+		w.check(k, "w")
+		err := k.faults.orNil()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
