@@ -6,29 +6,28 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// MaxFCMMessage is the most bytes of an FCM message: its JSON as rendered,
-// without the token. FCM counts 4096 bytes of payload; counting all but the
-// token is at most a little stricter, and the same for every target.
+// MaxFCMMessage is the most bytes of an FCM message for one kind of device, without
+// the token: see checkFCMSize.
 const MaxFCMMessage = 4096
 
 // MaxFCMTTL is the longest FCM keeps a message: 28 days. A longer life is cut to
 // it when rendering. Source: FCM v1 REST reference, AndroidConfig.ttl.
 const MaxFCMTTL = 28 * 24 * time.Hour
 
-// RenderFCM renders the notification for one FCM target. It expects a
-// notification that Validate accepts and that has an ID. What is left of its life
-// at now becomes android.ttl in whole seconds, rounded down, at most MaxFCMTTL.
+// RenderFCM renders the notification for one FCM target, which is an Android device, an
+// Apple device or a browser: the target does not say which. It expects a notification
+// that Validate accepts and that has an ID. The time from now to ExpiresAt becomes
+// android.ttl in whole seconds, rounded down, at most MaxFCMTTL.
 //
 // The derived message is "notification" (title, body, image), "data" with the ID
 // as "pushpace_id", and "android": priority "high", or "normal" for Bulk and for
 // push type background; the collapse key, which is also the shown notification's
 // tag, so that a newer one replaces it; sound, channel, and the badge as
-// notification_count. Subtitle, Category and Thread have no counterpart. The raw block is
-// laid over it.
+// notification_count. "apns" and "webpush" have the same for Apple devices and
+// browsers: see fcmAPNs and fcmWebPush. The raw block is laid over all of it.
 //
 // The error is of type Faults when the message is too large.
 func (n *Notification) RenderFCM(t Target, now time.Time) (FCMMessage, error) {
@@ -38,11 +37,7 @@ func (n *Notification) RenderFCM(t Target, now time.Time) (FCMMessage, error) {
 	if n.ID == "" {
 		return FCMMessage{}, fmt.Errorf("render for FCM: %w", errNoID)
 	}
-	ttl := ""
-	if !n.ExpiresAt.IsZero() {
-		ttl = fcmTTL(n.ExpiresAt.Sub(now))
-	}
-	message, err := n.fcmMessage(n.ID, ttl)
+	message, err := n.fcmMessage(n.ID, now)
 	if err != nil {
 		return FCMMessage{}, fmt.Errorf("render for FCM: %w", err)
 	}
@@ -53,10 +48,14 @@ func (n *Notification) RenderFCM(t Target, now time.Time) (FCMMessage, error) {
 	return FCMMessage{JSON: spliceJSON(token, message)}, nil
 }
 
-// fcmTTL writes a duration as FCM reads it, in whole seconds, rounded down.
-func fcmTTL(d time.Duration) string {
-	d = min(max(d, 0), MaxFCMTTL)
-	return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+// fcmTTL returns the seconds from now until the notification expires, rounded down; ok
+// is false for one that never does.
+func (n *Notification) fcmTTL(now time.Time) (seconds string, ok bool) {
+	if n.ExpiresAt.IsZero() {
+		return "", false
+	}
+	left := min(max(n.ExpiresAt.Sub(now), 0), MaxFCMTTL)
+	return strconv.FormatInt(int64(left/time.Second), 10), true
 }
 
 type fcmToken struct {
@@ -67,6 +66,8 @@ type fcmBody struct {
 	Data         map[string]string `json:"data"`
 	Notification *fcmNotification  `json:"notification,omitempty"`
 	Android      fcmAndroid        `json:"android"`
+	APNs         *fcmAPNs          `json:"apns,omitempty"`
+	WebPush      *fcmWebPush       `json:"webpush,omitempty"`
 }
 
 type fcmNotification struct {
@@ -91,34 +92,49 @@ type fcmAndroidNotification struct {
 
 // fcmMessage renders the message without its token, as if the notification's ID
 // were id, and checks its size.
-func (n *Notification) fcmMessage(id, ttl string) ([]byte, error) {
-	message, err := strictjson.Encode(n.fcmBody(id, ttl))
+func (n *Notification) fcmMessage(id string, now time.Time) ([]byte, error) {
+	var raw map[string]any
+	if !absent(n.FCM) {
+		if err := strictjson.Decode(n.FCM, &raw); err != nil {
+			return nil, fmt.Errorf("lay the block fcm over the message: %w", err)
+		}
+	}
+	body := n.fcmBody(id, now)
+	shown, err := n.shownByFCM(body.Notification, raw)
 	if err != nil {
 		return nil, err
 	}
-	if !absent(n.FCM) {
-		merged, err := overlay(message, n.FCM)
-		if err != nil {
-			return nil, fmt.Errorf("lay the block fcm over the message: %w", err)
+	body.APNs = n.fcmAPNs(shown, now).without(raw)
+	body.WebPush = n.fcmWebPush(shown, now).without(raw)
+	message, err := strictjson.Encode(body)
+	if err != nil {
+		return nil, err
+	}
+	if raw != nil {
+		var derived map[string]any
+		if err := strictjson.Decode(message, &derived); err != nil {
+			return nil, err
 		}
+		merged := mergePatch(derived, raw)
 		putID(merged, id)
 		if message, err = strictjson.Encode(merged); err != nil {
 			return nil, err
 		}
 	}
-	if len(message) > MaxFCMMessage {
-		return nil, faults.New("", "is %d bytes as FCM's message without its token, at most %d are taken", len(message), MaxFCMMessage)
+	if err := checkFCMSize(message); err != nil {
+		return nil, err
 	}
 	return message, nil
 }
 
 // largestFCMMessage renders the message with the longest TTL that it can have.
 func (n *Notification) largestFCMMessage(id string) ([]byte, error) {
-	ttl := ""
+	now := time.Unix(0, 0)
+	longest := *n
 	if n.TTL != 0 || !n.ExpiresAt.IsZero() {
-		ttl = fcmTTL(MaxFCMTTL)
+		longest.ExpiresAt = now.Add(MaxFCMTTL)
 	}
-	return n.fcmMessage(id, ttl)
+	return longest.fcmMessage(id, now)
 }
 
 // putID puts the ID where the raw block left it out: its data may be removed, and
@@ -136,12 +152,16 @@ func putID(message map[string]any, id string) {
 	}
 }
 
-func (n *Notification) fcmBody(id, ttl string) fcmBody {
+// fcmBody derives all but the parts for Apple devices and for browsers.
+func (n *Notification) fcmBody(id string, now time.Time) fcmBody {
 	data := make(map[string]string, len(n.Data)+1)
 	maps.Copy(data, n.Data)
 	data[IDKey] = id
 
-	b := fcmBody{Data: data, Android: fcmAndroid{CollapseKey: n.CollapseKey, Priority: "high", TTL: ttl}}
+	b := fcmBody{Data: data, Android: fcmAndroid{CollapseKey: n.CollapseKey, Priority: "high"}}
+	if ttl, ok := n.fcmTTL(now); ok {
+		b.Android.TTL = ttl + "s"
+	}
 	if !n.urgent() {
 		b.Android.Priority = "normal"
 	}

@@ -155,15 +155,15 @@ func TestRenderFCM(t *testing.T) {
 	}{
 		"every common field": {
 			only(FCM),
-			`{"token":"dGVzdA:APA91b","data":{"order":"4711","pushpace_id":"order-4711-shipped"},"notification":{"title":"Shipped","body":"It is <on> its way & \"soon\" there","image":"https://example.com/a.png"},"android":{"collapse_key":"order-4711","priority":"high","ttl":"7200s","notification":{"sound":"default","channel_id":"orders","tag":"order-4711","notification_count":3}}}`,
+			`{"token":"dGVzdA:APA91b","data":{"order":"4711","pushpace_id":"order-4711-shipped"},"notification":{"title":"Shipped","body":"It is <on> its way & \"soon\" there","image":"https://example.com/a.png"},"android":{"collapse_key":"order-4711","priority":"high","ttl":"7200s","notification":{"sound":"default","channel_id":"orders","tag":"order-4711","notification_count":3}},"apns":{"headers":{"apns-collapse-id":"order-4711","apns-expiration":"1795183200","apns-push-type":"alert"},"payload":{"aps":{"alert":{"title":"Shipped","subtitle":"Order 4711","body":"It is <on> its way & \"soon\" there"},"badge":3,"sound":"default","category":"orders","thread-id":"orders","mutable-content":1}},"fcm_options":{"image":"https://example.com/a.png"}},"webpush":{"headers":{"TTL":"7200","Topic":"BHnJ6kJHz2tbUUaI1CIsF4V-uXJL3QRq","Urgency":"high"},"notification":{"image":"https://example.com/a.png","tag":"order-4711"}}}`,
 		},
 		"the least": {
 			minimal,
-			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high"}}`,
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high"},"apns":{"headers":{"apns-push-type":"alert"}},"webpush":{"headers":{"Urgency":"high"}}}`,
 		},
 		"bulk": {
 			func(n *Notification) { minimal(n); n.Priority = Bulk },
-			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"normal"}}`,
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"normal"},"apns":{"headers":{"apns-priority":"5","apns-push-type":"alert"}}}`,
 		},
 		"background": {
 			func(n *Notification) {
@@ -171,27 +171,27 @@ func TestRenderFCM(t *testing.T) {
 				silent(PushBackground)(n)
 				n.Priority, n.CollapseKey = Critical, "c"
 			},
-			`{"token":"tok","data":{"pushpace_id":"i"},"android":{"collapse_key":"c","priority":"normal"}}`,
+			`{"token":"tok","data":{"pushpace_id":"i"},"android":{"collapse_key":"c","priority":"normal"},"apns":{"headers":{"apns-collapse-id":"c","apns-priority":"5","apns-push-type":"background"},"payload":{"aps":{"content-available":1}}},"webpush":{"headers":{"Topic":"W0xFniDx2xx07gzZv4x1cRZs_XGuC6u9"}}}`,
 		},
 		"fraction of a second left": {
 			func(n *Notification) { minimal(n); n.ExpiresAt = noon.Add(3900 * time.Millisecond) },
-			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high","ttl":"3s"}}`,
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high","ttl":"3s"},"apns":{"headers":{"apns-expiration":"1795176003","apns-push-type":"alert"}},"webpush":{"headers":{"TTL":"3","Urgency":"high"}}}`,
 		},
 		"longer than 28 days": {
 			func(n *Notification) { minimal(n); n.ExpiresAt = noon.AddDate(400, 0, 0) },
-			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high","ttl":"2419200s"}}`,
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high","ttl":"2419200s"},"apns":{"headers":{"apns-expiration":"14417956800","apns-push-type":"alert"}},"webpush":{"headers":{"TTL":"2419200","Urgency":"high"}}}`,
 		},
 		"expired": {
 			func(n *Notification) { minimal(n); n.ExpiresAt = noon.Add(-time.Hour) },
-			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high","ttl":"0s"}}`,
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high","ttl":"0s"},"apns":{"headers":{"apns-expiration":"1795172400","apns-push-type":"alert"}},"webpush":{"headers":{"TTL":"0","Urgency":"high"}}}`,
 		},
 		"raw block": {
 			raw(`{"notification":null,"data":{"k":"v"},"android":{"priority":null,"direct_boot_ok":true}}`),
-			`{"token":"tok","android":{"direct_boot_ok":true},"data":{"k":"v","pushpace_id":"i"}}`,
+			`{"token":"tok","android":{"direct_boot_ok":true},"apns":{"headers":{"apns-priority":"5","apns-push-type":"background"},"payload":{"aps":{"content-available":1}}},"data":{"k":"v","pushpace_id":"i"},"webpush":{"headers":{"Urgency":"high"}}}`,
 		},
 		"raw block keeps the ID": {
 			raw(`{"data":null,"android":{"data":{"k":"v"}},"webpush":{"data":{}}}`),
-			`{"token":"tok","android":{"data":{"k":"v","pushpace_id":"i"},"priority":"high"},"data":{"pushpace_id":"i"},"notification":{"body":"b"},"webpush":{"data":{"pushpace_id":"i"}}}`,
+			`{"token":"tok","android":{"data":{"k":"v","pushpace_id":"i"},"priority":"high"},"apns":{"headers":{"apns-push-type":"alert"}},"data":{"pushpace_id":"i"},"notification":{"body":"b"},"webpush":{"data":{"pushpace_id":"i"},"headers":{"Urgency":"high"}}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +225,11 @@ func TestSizeLimits(t *testing.T) {
 		"APNs VoIP": {5120, func(n *Notification) { only(APNs)(n); silent(PushVoIP)(n) }, apnsSize},
 		"APNs, raw": {4096, func(n *Notification) { only(APNs)(n); n.APNs = json.RawMessage(`{"a":"<>&"}`) }, apnsSize},
 		"FCM":       {4096, func(n *Notification) { only(FCM)(n); n.ExpiresAt = noon.AddDate(1, 0, 0) }, fcmSize},
-		"FCM, raw":  {4096, func(n *Notification) { only(FCM)(n); n.FCM = json.RawMessage(`{"android":{"ttl":"2419200s"}}`) }, fcmSize},
+		"FCM, Apple devices": {4096, func(n *Notification) {
+			only(FCM)(n)
+			n.Image, n.Thread = "", strings.Repeat("t", 200)
+		}, fcmAppleSize},
+		"FCM, raw": {4096, func(n *Notification) { only(FCM)(n); n.FCM = json.RawMessage(`{"android":{"ttl":"2419200s"}}`) }, fcmSize},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -267,9 +271,36 @@ func apnsSize(n *Notification) (int, error) {
 	return len(m.Payload), err
 }
 
+// fcmSize returns how many bytes of the message count on Android.
 func fcmSize(n *Notification) (int, error) {
 	m, err := n.RenderFCM(n.Targets[0], noon)
-	return len(m.JSON) - len(`"token":"",`) - len(n.Targets[0].Token), err
+	if err != nil {
+		return 0, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(m.JSON, &members); err != nil {
+		return 0, err
+	}
+	size := len(`{}`) - len(`,`)
+	for _, name := range []string{"data", "notification", "android"} {
+		size += len(name) + len(`"":,`) + len(members[name])
+	}
+	return size, nil
+}
+
+// fcmAppleSize returns how many bytes count on an Apple device: its alert replaces the
+// notification's texts.
+func fcmAppleSize(n *Notification) (int, error) {
+	m, err := n.RenderFCM(n.Targets[0], noon)
+	if err != nil {
+		return 0, err
+	}
+	var message struct {
+		Data json.RawMessage
+		APNs struct{ Payload json.RawMessage }
+	}
+	err = json.Unmarshal(m.JSON, &message)
+	return len(`{"apns":{"payload":},"data":,"notification":{}}`) + len(message.APNs.Payload) + len(message.Data), err
 }
 
 func TestRenderRefuses(t *testing.T) {

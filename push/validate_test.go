@@ -340,7 +340,7 @@ func TestSurelyFits(t *testing.T) {
 			if _, err := n.apnsPayload(id); err != nil {
 				t.Errorf("%d bytes of %q: %v", size, text, err)
 			}
-			if _, err := n.fcmMessage(id, fcmTTL(MaxFCMTTL)); err != nil {
+			if _, err := n.largestFCMMessage(id); err != nil {
 				t.Errorf("%d bytes of %q: %v", size, text, err)
 			}
 			n.ID = strings.Repeat("&", MaxIDBytes)

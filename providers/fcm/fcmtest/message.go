@@ -11,9 +11,8 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// The sizes that FCM takes: 4096 bytes, 2048 to a topic. FCM counts the payload;
-// here it is the message's JSON without its target, compact and with <, > and &
-// as they are, which is at most a little more.
+// The sizes that FCM takes: 4096 bytes for a kind of device, 2048 to a topic. FCM counts
+// the payload. The function size counts a little more.
 const (
 	maxMessage      = 4096
 	maxTopicMessage = 2048
@@ -65,10 +64,12 @@ func readRequest(body []byte) (request, *refusal) {
 	if r.token == "" {
 		most = maxTopicMessage
 	}
-	r.payloadBytes = size(message)
+	var device string
+	r.payloadBytes, device = size(message)
 	if r.payloadBytes > most {
-		return request{}, &refusal{http.StatusBadRequest, "INVALID_ARGUMENT", "Message is too big", []any{
-			fcmError("INVALID_ARGUMENT"), badRequest("message", "Message is too big"),
+		problem := device + " message is too big"
+		return request{}, &refusal{http.StatusBadRequest, "INVALID_ARGUMENT", problem, []any{
+			fcmError("INVALID_ARGUMENT"), badRequest("message", problem),
 		}}
 	}
 	return r, nil

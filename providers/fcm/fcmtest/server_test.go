@@ -179,6 +179,7 @@ func TestMessages(t *testing.T) {
 		`{"message":{"token":"t","webpush":{"headers":{"TTL":"1"},"notification":{"any":{"thing":1}}}}}`,
 		`{"message":{"token":"t","apns":{"headers":{"apns-priority":"5"},"payload":{"aps":{},"any":[1]}}}}`,
 		large(4096),
+		`{"message":{"token":"t","webpush":{"data":{"k":"` + strings.Repeat("x", 4000) + `"}},"apns":{"payload":{"k":"` + strings.Repeat("x", 4000) + `"}}}}`,
 	} {
 		if got := c.send(body); got.status != http.StatusOK {
 			t.Errorf("%s is refused: %+v", body, got)
@@ -200,7 +201,7 @@ func TestMessages(t *testing.T) {
 		android(`"notification":{"vibrate_timings":["1"]}`), android(`"notification":{"notification_count":1.5}`),
 		android(`"notification":{"sticky":"true"}`), android(`"notification":{"light_settings":{"color":{"red":"x"}}}`),
 		`{"message":{"token":"t","apns":{"payload":"x"}}}`,
-		large(4097), `{"message":{"topic":"news","data":{"k":"` + strings.Repeat("x", 2048) + `"}}}`,
+		large(4097), `{"message":{"token":"t","apns":{"payload":{"k":"` + strings.Repeat("x", 4096) + `"}}}}`, `{"message":{"topic":"news","data":{"k":"` + strings.Repeat("x", 2048) + `"}}}`,
 	} {
 		got := c.send(body)
 		if got.status != http.StatusBadRequest || !strings.Contains(got.body, "INVALID_ARGUMENT") {

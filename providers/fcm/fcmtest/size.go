@@ -2,22 +2,67 @@ package fcmtest
 
 import (
 	"encoding/json"
+	"maps"
 	"unicode/utf8"
 )
 
-// size returns the bytes that count of a message that was decoded from JSON.
-func size(message map[string]any) int {
-	counted := jsonSize(message)
-	members := len(message)
-	for _, target := range []string{"token", "topic", "condition"} {
-		if value, ok := message[target]; ok {
-			counted -= stringSize(target) + len(":") + jsonSize(value)
-			if members--; members > 0 {
-				counted -= len(",")
+// devices are the kinds of devices by the message's part for each.
+var devices = map[string]string{"android": "Android", "apns": "APNS", "webpush": "Webpush"}
+
+// size returns the bytes that count of a message that was decoded from JSON, and the kind
+// of device for which most do: FCM sends each kind a message of its own, with headers
+// apart and with the texts that the kind's own part has.
+func size(message map[string]any) (most int, device string) {
+	for part, name := range devices {
+		if n := jsonSize(sentTo(message, part)); n > most || n == most && name < device {
+			most, device = n, name
+		}
+	}
+	return most, device
+}
+
+// sentTo returns the message for a kind of device.
+func sentTo(message map[string]any, part string) map[string]any {
+	sent := map[string]any{}
+	for _, name := range []string{"data", "notification", "fcm_options", "fcmOptions", part} {
+		if value, ok := message[name]; ok {
+			sent[name] = value
+		}
+	}
+	own, _ := sent[part].(map[string]any)
+	if own == nil {
+		return sent
+	}
+	own = maps.Clone(own)
+	sent[part] = own
+	delete(own, "headers")
+	texts, _ := sent["notification"].(map[string]any)
+	texts = maps.Clone(texts)
+	replace := func(by any, names ...string) {
+		object, _ := by.(map[string]any)
+		for _, name := range names {
+			if object[name] != nil {
+				delete(texts, name)
 			}
 		}
 	}
-	return counted
+	switch part {
+	case "webpush":
+		replace(own["notification"], "title", "body", "image")
+	case "apns":
+		replace(either(own, "fcm_options", "fcmOptions"), "image")
+		payload, _ := own["payload"].(map[string]any)
+		if aps, _ := payload["aps"].(map[string]any); aps["alert"] != nil {
+			delete(texts, "title")
+			delete(texts, "body")
+		}
+	case "android":
+		replace(own["notification"], "title", "body", "image")
+	}
+	if texts != nil {
+		sent["notification"] = texts
+	}
+	return sent
 }
 
 // jsonSize returns how many bytes a decoded value has as compact JSON, with <, >

@@ -20,9 +20,9 @@ func FuzzSize(f *testing.F) {
 		if decoder.Decode(&message) != nil || message == nil {
 			return
 		}
-		got := size(message)
-		for _, target := range []string{"token", "topic", "condition"} {
-			delete(message, target)
+		got := jsonSize(message)
+		if n, _ := size(message); n > got {
+			t.Errorf("%d bytes count of %d", n, got)
 		}
 		var want bytes.Buffer
 		encoder := json.NewEncoder(&want)
@@ -34,4 +34,31 @@ func FuzzSize(f *testing.F) {
 			t.Errorf("%d bytes, want %d: %s", got, want.Len()-len("\n"), want.Bytes())
 		}
 	})
+}
+
+// Each kind of device has 4096 bytes of its own, without headers and without the texts
+// that its own part replaces.
+func TestSizeIsOfTheLargestDevice(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		bytes  int
+		device string
+	}{
+		`{"token":"t","data":{"k":"v"}}`:                                         {len(`{"data":{"k":"v"}}`), "APNS"},
+		`{"data":{"k":"v"},"android":{"ttl":"1s"},"apns":{"headers":{"a":"b"}}}`: {len(`{"data":{"k":"v"},"android":{"ttl":"1s"}}`), "Android"},
+		`{"notification":{"title":"t"},"apns":{"payload":{"aps":{"alert":{"title":"longer"}}}}}`: {
+			len(`{"notification":{},"apns":{"payload":{"aps":{"alert":{"title":"longer"}}}}}`), "APNS",
+		},
+		`{"notification":{"image":"i"},"webpush":{"notification":{"image":"longer"}}}`: {
+			len(`{"notification":{},"webpush":{"notification":{"image":"longer"}}}`), "Webpush",
+		},
+	} {
+		var message map[string]any
+		if err := json.Unmarshal([]byte(text), &message); err != nil {
+			t.Fatal(err)
+		}
+		if n, device := size(message); n != want.bytes || device != want.device {
+			t.Errorf("%s: %d bytes for %s, want %d for %s", text, n, device, want.bytes, want.device)
+		}
+	}
 }
