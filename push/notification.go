@@ -43,24 +43,24 @@ type Notification struct {
 	Title    string `json:"title,omitempty"`
 	Subtitle string `json:"subtitle,omitempty"`
 	Body     string `json:"body,omitempty"`
-	// Badge is the number on the app's icon, at least 0; nil leaves it alone, 0
-	// removes it.
+	// Badge is the number on the app's icon, from 0 to math.MaxInt32; nil leaves it
+	// alone, 0 removes it. On Android 0 is as nil.
 	Badge *int `json:"badge,omitempty"`
 	// Sound is the name of a sound in the app, or "default". Browsers have none.
 	Sound string `json:"sound,omitempty"`
-	// Image is an https URL. Apple devices receive it in the data as "image", for
-	// the app's notification service extension to fetch.
+	// Image is an https URL. Apple devices receive it from APNs in the data as "image",
+	// and through FCM in "fcm_options", for the app's notification service extension.
 	Image string `json:"image,omitempty"`
 	// Thread groups notifications on Apple devices, Channel on Android.
 	Thread  string `json:"thread,omitempty"`
 	Channel string `json:"channel,omitempty"`
 	// Data is handed to the app. The key "pushpace_id" is taken, and so are "aps"
-	// on APNs, and on FCM "from", "notification", "message_type" and all that
-	// begins with "google" or "gcm".
+	// on APNs, and on FCM "from", "message_type" and all that begins with "google."
+	// or "gcm.".
 	Data map[string]string `json:"data,omitempty"`
 
 	// PushType is APNs' push type. Empty means "alert", which is the only one that
-	// browsers take.
+	// browsers take. Through FCM, Apple devices get "alert" and "background" alone.
 	PushType string `json:"push_type,omitempty"`
 	// CollapseKey makes a newer notification replace an older one. At most 64
 	// bytes of UTF-8 without control characters.

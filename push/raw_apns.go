@@ -2,16 +2,24 @@ package push
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
 // apnsToken says what is wrong with a token for APNs, "" if nothing is.
 func apnsToken(s string) string {
-	if !isHex(s) {
-		return "must be hexadecimal: it is an APNs device token"
+	if isHex(s) {
+		return ""
 	}
-	return ""
+	what := otherToken(s)
+	if strings.Contains(s, ":APA91") {
+		what = "is an FCM registration token"
+	}
+	if what != "" {
+		return what + ": an APNs device token is hexadecimal"
+	}
+	return "must be hexadecimal: it is an APNs device token"
 }
 
 // apnsData says what is wrong with a name in Data, which stands beside "aps".
@@ -54,15 +62,43 @@ var apnsShape = &shape{
 	kind:   anObject,
 	fields: map[string]*shape{"aps": apsShape(apnsAlertShape)},
 	others: custom,
-	name: func(name string) string {
+	name: func(name string, value any) string {
 		switch name {
 		case "headers":
 			return "is no part of the payload: the headers follow from push_type, priority, collapse_key and expires_at"
-		case IDKey:
-			return "is reserved for the notification's ID"
+		case "payload":
+			inner, _ := value.(map[string]any)
+			if _, wrapped := inner["aps"]; wrapped {
+				return "must be left out: the block apns is the payload itself, with aps in it"
+			}
+		case "fcm_options", "fcmOptions", "live_activity_token", "liveActivityToken":
+			return "is no part of the payload: it belongs in the block fcm, in apns"
 		}
-		return ""
+		if problem := isOtherBlock(name, value); problem != "" {
+			return problem
+		}
+		return besideAps(name)
 	},
+}
+
+// besideAps returns the fault of a name beside "aps", where names are the app's own; ""
+// for none.
+func besideAps(name string) string {
+	own := name
+	switch f := foldName(name); f {
+	case "contentavailable", "mutablecontent", "interruptionlevel": // written in any way
+		own = map[string]string{
+			"contentavailable": "content-available", "mutablecontent": "mutable-content", "interruptionlevel": "interruption-level",
+		}[f]
+	}
+	_, known := apsShape(nil).fields[own]
+	switch {
+	case name == IDKey:
+		return "is reserved for the notification's ID"
+	case known && (strings.Contains(own, "-") || own == "alert" || own == "badge" || own == "sound"):
+		return "belongs in aps, as " + own
+	}
+	return ""
 }
 
 // apnsAlertShape is the dictionary aps.alert.

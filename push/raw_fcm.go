@@ -1,30 +1,26 @@
 package push
 
 import (
+	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // fcmShape is the raw block fcm: a message of the FCM v1 API, with the fields'
-// names as the reference writes them.
+// names as the reference writes them. FCM takes them in camel case too; here that would
+// leave a derived field beside the block's own.
 // Source: FCM v1 REST reference, projects.messages.
 var fcmShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{
 		"data":         fcmDataShape,
-		"notification": {kind: anObject, fields: map[string]*shape{"title": text, "body": text, "image": text}},
+		"notification": {kind: anObject, fields: map[string]*shape{"title": text, "body": text, "image": fcmImage}},
 		"android":      fcmAndroidShape,
 		"webpush":      fcmWebpushShape,
 		"apns":         fcmAPNsShape,
-		"fcm_options":  {kind: anObject, fields: map[string]*shape{"analytics_label": text}},
-	},
-	name: func(name string) string {
-		switch name {
-		case "token", "topic", "condition":
-			return "is for the notification's targets to say"
-		}
-		return ""
+		"fcm_options":  {kind: anObject, fields: map[string]*shape{"analytics_label": fcmLabel}},
 	},
 }
 
@@ -32,7 +28,7 @@ var fcmShape = &shape{
 var fcmDataShape = &shape{
 	kind:   anObject,
 	others: text,
-	name: func(name string) string {
+	name: func(name string, _ any) string {
 		if name == IDKey {
 			return "is reserved for the notification's ID"
 		}
@@ -40,13 +36,15 @@ var fcmDataShape = &shape{
 	},
 }
 
-// reservedByFCM says what is wrong with a key of data, "" if nothing is.
-// Source: FCM, "About FCM messages", data messages.
+// reservedByFCM returns the fault of a key of data; "" for none. Google has two lists:
+// both have "from", "message_type" and the prefix "google.". The reference adds the prefix
+// "gcm.notification.", the guide "gcm.", and the SDK for Android hides keys with either
+// from the app. FCM accepts "notification" (firebase-php, issue 588).
+// Sources: FCM v1 REST reference, Message.data; "Firebase Cloud Messaging message types".
 func reservedByFCM(key string) string {
 	switch {
-	case key == "from", key == "notification", key == "message_type",
-		strings.HasPrefix(key, "google"), strings.HasPrefix(key, "gcm"):
-		return `is reserved by FCM, like "from", "notification", "message_type" and all that begins with "google" or "gcm"`
+	case key == "from", key == "message_type", strings.HasPrefix(key, "google."), strings.HasPrefix(key, "gcm."):
+		return `is reserved by FCM, like "from", "message_type" and all that begins with "google." or "gcm."`
 	}
 	return ""
 }
@@ -59,7 +57,7 @@ var fcmAndroidShape = &shape{
 		"ttl":                      {kind: aString, value: isFCMTTL},
 		"restricted_package_name":  text,
 		"data":                     fcmDataShape,
-		"fcm_options":              {kind: anObject, fields: map[string]*shape{"analytics_label": text}},
+		"fcm_options":              {kind: anObject, fields: map[string]*shape{"analytics_label": fcmLabel}},
 		"direct_boot_ok":           flag,
 		"bandwidth_constrained_ok": flag,
 		"restricted_satellite_ok":  flag,
@@ -76,7 +74,7 @@ var fcmAndroidShape = &shape{
 			"title_loc_key":           text,
 			"title_loc_args":          texts,
 			"channel_id":              text,
-			"image":                   text,
+			"image":                   fcmImage,
 			"ticker":                  text,
 			"sticky":                  flag,
 			"event_time":              {kind: aString, value: isEventTime},
@@ -98,7 +96,7 @@ var fcmAndroidShape = &shape{
 			},
 			"default_light_settings":    flag,
 			"visibility":                {kind: aString, oneOf: []string{"VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"}},
-			"notification_count":        count,
+			"notification_count":        count32,
 			"bypass_proxy_notification": flag,
 			"proxy":                     {kind: aString, oneOf: []string{"PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"}},
 		}},
@@ -110,12 +108,12 @@ var fcmAndroidShape = &shape{
 var fcmWebpushShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{
-		"headers":      textMap,
+		"headers":      {kind: anObject, others: text, name: webPushHeader},
 		"data":         fcmDataShape,
 		"notification": freeform,
 		"fcm_options": {kind: anObject, fields: map[string]*shape{
 			"link":            {kind: aString, value: isHTTPS},
-			"analytics_label": text,
+			"analytics_label": fcmLabel,
 		}},
 	},
 }
@@ -124,12 +122,42 @@ var fcmWebpushShape = &shape{
 var fcmAPNsShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{
-		"headers":             textMap,
-		"payload":             {kind: anObject, fields: map[string]*shape{"aps": apsShape(apnsAlertShape)}, others: custom},
-		"fcm_options":         {kind: anObject, fields: map[string]*shape{"analytics_label": text, "image": text}},
+		"headers": {kind: anObject, others: text, name: apnsHeader},
+		"payload": {
+			kind:   anObject,
+			fields: map[string]*shape{"aps": apsShape(apnsAlertShape)},
+			others: custom,
+			name: func(name string, _ any) string {
+				switch name {
+				case "headers", "fcm_options", "live_activity_token":
+					return "is no part of the payload: it belongs in apns, beside payload"
+				}
+				return besideAps(name)
+			},
+		},
+		"fcm_options":         {kind: anObject, fields: map[string]*shape{"analytics_label": fcmLabel, "image": fcmImage}},
 		"live_activity_token": text,
 	},
 }
+
+// fcmLabel is a label for the delivery data. Source: FCM, "Understanding message
+// delivery", "Adding analytics labels to messages".
+var fcmLabel = &shape{kind: aString, value: func(s string) string {
+	if !fcmLabelForm.MatchString(s) {
+		return "must be 1 to 50 of the characters a-z, A-Z, 0-9 and -_.~%"
+	}
+	return ""
+}}
+
+var fcmLabelForm = regexp.MustCompile(`^[a-zA-Z0-9\-_.~%]{1,50}$`)
+
+// fcmImage is an image's URL; empty stands for none.
+var fcmImage = &shape{kind: aString, value: func(s string) string {
+	if u, err := url.Parse(s); s != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
+		return "must be an https URL"
+	}
+	return ""
+}}
 
 // isFCMTTL takes a duration up to MaxFCMTTL.
 func isFCMTTL(s string) string {

@@ -2,7 +2,9 @@ package push
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,8 +51,8 @@ type shape struct {
 	fields map[string]*shape
 	// others is the shape of an object's other members; nil refuses them.
 	others *shape
-	// name says what is wrong with a member's name, "" if nothing is.
-	name func(string) string
+	// name returns the fault of a member's name, given its value; "" for none.
+	name func(name string, value any) string
 	// required are the members that an object must have.
 	required []string
 	// items is the shape of an array's items; nil allows all.
@@ -67,9 +69,9 @@ var (
 	flag     = &shape{kind: aBool}
 	integer  = &shape{kind: anInt}
 	count    = &shape{kind: anInt, value: notNegative}
+	count32  = &shape{kind: anInt, value: isInt32}
 	zeroOne  = &shape{kind: anInt, value: isZeroOne}
 	texts    = &shape{kind: anArray, items: text}
-	textMap  = &shape{kind: anObject, others: text}
 	custom   = &shape{kind: anything}
 	freeform = &shape{kind: anObject, others: custom}
 )
@@ -81,6 +83,14 @@ func notNegative(s string) string {
 	return ""
 }
 
+// isInt32 takes an int32 of protocol buffers that is not negative.
+func isInt32(s string) string {
+	if _, err := strconv.ParseUint(s, 10, 31); err != nil {
+		return fmt.Sprintf("must be from 0 to %d", math.MaxInt32)
+	}
+	return ""
+}
+
 func isZeroOne(s string) string {
 	if s != "0" && s != "1" {
 		return "must be 0 or 1"
@@ -88,45 +98,58 @@ func isZeroOne(s string) string {
 	return ""
 }
 
-// check adds the faults of v, which stands at the path. A member that is null is
-// removed from what is derived, so its shape does not matter.
+// check adds the faults of v, a whole block, which stands at the path.
 func (s *shape) check(v any, path []string, faults *Faults) {
+	c := checker{root: s, faults: faults}
+	c.value(s, v, path)
+}
+
+// A checker checks one block.
+type checker struct {
+	root   *shape
+	faults *Faults
+	// inArray says that the value stands in an array, where null removes nothing.
+	inArray bool
+}
+
+func (c checker) value(s *shape, v any, path []string) {
 	if s.kind == anything {
 		return
 	}
 	got, written := kindOf(v)
 	if s.kind&got == 0 {
-		faults.Add(strictjson.Pointer(path...), "must be %s", s.kind)
+		c.faults.Add(strictjson.Pointer(path...), "must be %s", s.kind)
 		return
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		s.checkObject(v, path, faults)
+		c.object(s, v, path)
 		return
 	case []any:
+		c.inArray = true
 		if s.items != nil {
 			for i, item := range v {
-				s.items.check(item, append(path, strconv.Itoa(i)), faults)
+				c.value(s.items, item, append(path, strconv.Itoa(i)))
 			}
 		}
 		return
 	}
 	if s.oneOf != nil && got == aString && !slices.Contains(s.oneOf, written) {
-		faults.Add(strictjson.Pointer(path...), "must be one of %s", strings.Join(s.oneOf, ", "))
+		c.faults.Add(strictjson.Pointer(path...), "must be one of %s", strings.Join(s.oneOf, ", "))
 	}
 	if s.value != nil {
 		if problem := s.value(written); problem != "" {
-			faults.Add(strictjson.Pointer(path...), "%s", problem)
+			c.faults.Add(strictjson.Pointer(path...), "%s", problem)
 		}
 	}
 }
 
-func (s *shape) checkObject(object map[string]any, path []string, faults *Faults) {
+func (c checker) object(s *shape, object map[string]any, path []string) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		at := append(path, name)
 		if s.name != nil {
-			if problem := s.name(name); problem != "" {
-				faults.Add(strictjson.Pointer(at...), "%s", problem)
+			if problem := s.name(name, object[name]); problem != "" {
+				c.faults.Add(strictjson.Pointer(at...), "%s", problem)
 				continue
 			}
 		}
@@ -136,14 +159,16 @@ func (s *shape) checkObject(object map[string]any, path []string, faults *Faults
 		}
 		switch {
 		case member == nil:
-			faults.Add(strictjson.Pointer(at...), "is not a field that the platform has here")
+			c.faults.Add(strictjson.Pointer(at...), "is not a field that the platform has here%s", c.place(s, name))
 		case object[name] != nil:
-			member.check(object[name], at, faults)
+			c.value(member, object[name], at)
+		case c.inArray && member.kind != anything:
+			c.faults.Add(strictjson.Pointer(at...), "must be left out: null removes nothing inside an array")
 		}
 	}
 	for _, name := range s.required {
 		if object[name] == nil {
-			faults.Add(strictjson.Pointer(append(path, name)...), "is missing")
+			c.faults.Add(strictjson.Pointer(append(path, name)...), "is missing")
 		}
 	}
 }

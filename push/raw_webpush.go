@@ -17,7 +17,25 @@ var webPushShape = &shape{
 		"mutable":      flag,
 	},
 	others: custom,
-	name:   webPushName,
+	name: func(name string, value any) string {
+		inner, _ := value.(map[string]any)
+		_, shown := inner["notification"]
+		_, declared := inner["web_push"]
+		switch {
+		case name == "headers":
+			return "is no part of the payload: the headers follow from priority, collapse_key and expires_at"
+		case name == "payload" && (shown || declared):
+			return "must be left out: the block webpush is the payload itself, with notification in it"
+		case name == "aps":
+			return "is no part of the payload: it belongs in the block apns"
+		case name == "fcm_options", name == "fcmOptions":
+			return "is no part of the payload: it belongs in the block fcm, in webpush"
+		}
+		if problem := isOtherBlock(name, value); problem != "" {
+			return problem
+		}
+		return webPushName(name, value)
+	},
 }
 
 // webPushNotificationShape is what a service worker hands to showNotification.
@@ -48,7 +66,7 @@ var webPushNotificationShape = &shape{
 	},
 }
 
-func webPushName(name string) string {
+func webPushName(name string, _ any) string {
 	if name == IDKey {
 		return "is reserved for the notification's ID"
 	}

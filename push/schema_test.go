@@ -3,6 +3,7 @@ package push
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"os"
 	"reflect"
 	"slices"
@@ -23,6 +24,7 @@ type schema struct {
 	MinItems             int                `json:"minItems"`
 	MaxItems             int                `json:"maxItems"`
 	Minimum              *int               `json:"minimum"`
+	Maximum              int                `json:"maximum"`
 	Format               string             `json:"format"`
 	Defs                 map[string]*schema `json:"$defs"`
 }
@@ -117,8 +119,8 @@ func TestSchemaHasTheBoundsOfTheCode(t *testing.T) {
 			t.Errorf("%s: the schema's bound is %d, the code's %d", name, bound.got, bound.want)
 		}
 	}
-	if least := p["badge"].Minimum; least == nil || *least != 0 {
-		t.Error("badge: the schema's minimum is not 0")
+	if b := p["badge"]; b.Minimum == nil || *b.Minimum != 0 || b.Maximum != math.MaxInt32 {
+		t.Error("badge: the schema's bounds are not 0 and the largest int32")
 	}
 	pushTypes := append(slices.Sorted(maps.Keys(topicSuffixes)), "")
 	for name, enum := range map[string]struct{ got, want []string }{

@@ -2,6 +2,7 @@ package push
 
 import (
 	"errors"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -37,6 +38,7 @@ const (
 func (n *Notification) Validate() error {
 	f := n.faults()
 	n.checkEnds(&f)
+	n.checkTokens(&f)
 	n.checkLocal(&f)
 	n.checkSpan(&f)
 	if n.leastSize() <= MaxEncodedSize {
@@ -249,8 +251,8 @@ func (n *Notification) checkContent(f *Faults) {
 			f.Add(c.field, "must be left out: push type %q shows none", n.PushType)
 		}
 	}
-	if n.Badge != nil && *n.Badge < 0 {
-		f.Add("/badge", "must not be negative")
+	if n.Badge != nil && (*n.Badge < 0 || *n.Badge > math.MaxInt32) {
+		f.Add("/badge", "must be from 0 to %d", math.MaxInt32)
 	}
 	if n.Image != "" {
 		if problem := isHTTPS(n.Image); problem != "" {

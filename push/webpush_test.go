@@ -180,7 +180,7 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 		"p256dh of 32 kB":       {key(strings.Repeat("A", 1<<15)), "/targets/0/keys/p256dh"},
 		"auth of 15 bytes":      {auth(text(make([]byte, 15))), "/targets/0/keys/auth"},
 		"auth of 17 bytes":      {auth(text(make([]byte, 17))), "/targets/0/keys/auth"},
-		"keys on fcm":           {func(n *Notification) { n.Targets[0].Platform = FCM }, "/targets/0/keys"},
+		"keys on fcm":           {func(n *Notification) { n.Targets[0].Platform, n.Targets[0].Token = FCM, "registration-token" }, "/targets/0/keys"},
 		"endpoint over http":    {token("http://fcm.googleapis.com/wp/a"), "/targets/0/token"},
 		"endpoint too long":     {token(testURL + strings.Repeat("a", MaxEndpointBytes-len(testURL)+1)), "/targets/0/token"},
 		"endpoint shortened":    {token("https://fcm.googleapis.com/wp/a…"), "/targets/0/token"},

@@ -152,15 +152,17 @@ var (
 		}
 		return nil
 	})
-	whole = rule(func(path string, value any) *refusal {
+	count = rule(func(path string, value any) *refusal {
 		n, _ := value.(json.Number)
-		if _, err := strconv.ParseInt(string(n), 10, 32); err != nil {
+		if _, err := strconv.ParseUint(string(n), 10, 31); err != nil {
 			return wrongType(path, "TYPE_INT32")
 		}
 		return nil
 	})
-	number = rule(func(path string, value any) *refusal {
-		if _, ok := value.(json.Number); !ok {
+	// part is of a color, from 0 to 1.
+	part = rule(func(path string, value any) *refusal {
+		n, _ := value.(json.Number)
+		if f, err := n.Float64(); err != nil || f < 0 || f > 1 {
 			return wrongType(path, "TYPE_FLOAT")
 		}
 		return nil
@@ -188,7 +190,7 @@ var (
 			return problem
 		}
 		for name := range value.(map[string]any) {
-			if name == "from" || name == "message_type" || strings.HasPrefix(name, "google.") || strings.HasPrefix(name, "gcm.notification.") {
+			if name == "from" || name == "message_type" || strings.HasPrefix(name, "google.") || strings.HasPrefix(name, "gcm.") {
 				return invalidArgument(path, "Invalid data payload key: "+name)
 			}
 		}
@@ -196,7 +198,9 @@ var (
 	})
 	instant = rule(func(path string, value any) *refusal {
 		s, _ := value.(string)
-		if _, err := time.Parse(time.RFC3339Nano, s); err != nil {
+		_, fraction, _ := strings.Cut(s, ".")
+		fraction = strings.TrimRight(fraction, "Zz")
+		if _, err := time.Parse(time.RFC3339Nano, s); err != nil || strings.Contains(s, ",") || len(fraction) > len("123456789+01:00") {
 			return invalidArgument(path, "Invalid time format at '"+path+"'")
 		}
 		return nil
@@ -209,8 +213,7 @@ var (
 	})
 	// ttl is a duration of at most four weeks.
 	ttl = rule(func(path string, value any) *refusal {
-		const most = 2_419_200
-		if s, ok := seconds(value); !ok || s > most {
+		if s, ok := seconds(value); !ok || s > mostSeconds {
 			return invalidArgument(path, "Invalid ttl: it is a duration from 0 to 2419200 seconds, such as 3.5s")
 		}
 		return nil
@@ -222,7 +225,7 @@ func oneOf(words ...string) rule {
 	return func(path string, value any) *refusal {
 		s, _ := value.(string)
 		for _, word := range words {
-			if strings.EqualFold(s, word) {
+			if s == word {
 				return nil
 			}
 		}

@@ -175,7 +175,7 @@ func TestMessages(t *testing.T) {
 		android(`"ttl":"0s"`), android(`"ttl":"2419200s"`), android(`"ttl":"3.5s"`), android(`"collapseKey":"k"`),
 		android(`"priority":"HIGH"`), android(`"priority":"normal"`),
 		android(`"notification":{"event_time":"2026-11-20T20:00:00.5Z","vibrate_timings":["0.5s"],"notification_count":1,"visibility":"PRIVATE",
-			"light_settings":{"color":{"red":0.5},"light_on_duration":"1s"},"body_loc_args":["a"],"sticky":true}`),
+			"light_settings":{"color":{"red":0.5},"light_on_duration":"1s","light_off_duration":"1s"},"body_loc_args":["a"],"sticky":true}`),
 		`{"message":{"token":"t","webpush":{"headers":{"TTL":"1"},"notification":{"any":{"thing":1}}}}}`,
 		`{"message":{"token":"t","apns":{"headers":{"apns-priority":"5"},"payload":{"aps":{},"any":[1]}}}}`,
 		large(4096),
@@ -213,6 +213,32 @@ func TestMessages(t *testing.T) {
 	}
 	if got := c.send(strings.Repeat(" ", 100<<10)); got.status != http.StatusRequestEntityTooLarge {
 		t.Errorf("100 KiB are answered with %d", got.status)
+	}
+}
+
+// The stand-in judges raw blocks as package push does.
+func TestFormsOfPackagePush(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../push/testdata/fcm_forms.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var forms struct{ Valid, Refused []json.RawMessage }
+	if err := json.Unmarshal(text, &forms); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, fcmtest.Options{})
+	check := func(block json.RawMessage, status int) {
+		message := `{"message":{"token":"t",` + strings.TrimPrefix(string(block), "{") + `}`
+		if got := c.send(message); got.status != status {
+			t.Errorf("%s is answered with %+v, want %d", block, got, status)
+		}
+	}
+	for _, block := range forms.Valid {
+		check(block, http.StatusOK)
+	}
+	for _, block := range forms.Refused {
+		check(block, http.StatusBadRequest)
 	}
 }
 

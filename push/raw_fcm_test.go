@@ -1,0 +1,78 @@
+package push
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The file has raw blocks that FCM takes and refuses. The stand-in's test reads it too.
+func TestFCMBlockIsJudgedByFCMsForms(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/fcm_forms.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var forms struct{ Valid, Refused []json.RawMessage }
+	if err := json.Unmarshal(text, &forms); err != nil {
+		t.Fatal(err)
+	}
+	check := func(block json.RawMessage, valid bool) {
+		n := sample()
+		n.FCM = block
+		if err := n.Validate(); (err == nil) != valid {
+			t.Errorf("%s: %v, want valid %t", block, err, valid)
+		}
+	}
+	for _, block := range forms.Valid {
+		check(block, true)
+	}
+	for _, block := range forms.Refused {
+		check(block, false)
+	}
+}
+
+func TestDataKeysOfFCM(t *testing.T) {
+	t.Parallel()
+	for key, valid := range map[string]bool{
+		"notification": true, "google_place_id": true, "gcm_id": true, "google": true, "gcm": true, "collapse_key": true, "fromage": true,
+		"from": false, "message_type": false, "google.x": false, "gcm.notification.x": false, "gcm.": false,
+	} {
+		n := sample()
+		n.Data = map[string]string{key: "x"}
+		if err := n.Validate(); (err == nil) != valid {
+			t.Errorf("%s: %v, want valid %t", key, err, valid)
+		}
+	}
+}
+
+// Validate refuses a text that is certainly no token of FCM. A queued notification with
+// one is still sent to its other targets.
+func TestTokenOfAnotherKindIsRefused(t *testing.T) {
+	t.Parallel()
+	for token, holds := range map[string]string{
+		"null": "no value", "undefined": "no value", "None": "no value", "[object Object]": "no value", "<null>": "no value",
+		"/topics/news": "a topic", "'news' in topics || 'b' in topics": "a condition",
+		"ExponentPushToken[abc]": "Expo", "ExpoPushToken[abc]": "Expo", "https://fcm.googleapis.com/fcm/send/a": "a URL", `{"endpoint":"x"}`: "JSON",
+		strings.Repeat("0aB1", 16): "an APNs device token", strings.Repeat("0aB1", 40): "an APNs device token",
+		"t": "", "deadbeef": "", "cid-pixel": "", "dGVzdA:APA91b_-x": "", "APA91bLegacy": "", "nullable": "",
+	} {
+		n := sample()
+		n.Targets = []Target{{Platform: FCM, Token: token}}
+		f := faultsOf(t, n.Validate())
+		if holds == "" && len(f) > 0 || holds != "" && (len(f) != 1 || f[0].Field != "/targets/0/token" || !strings.Contains(f[0].Problem, holds)) {
+			t.Errorf("%s: %v, want %q", token, f, holds)
+		}
+		if f := n.faults(); !strings.Contains(token, " ") && len(f) > 0 {
+			t.Errorf("%s on the queue: %v", token, f)
+		}
+	}
+	for token, holds := range map[string]string{"null": "no value", "ExponentPushToken[a]": "Expo", "dGVzdA:APA91b_-x": "FCM", "/topics/news": "topic", "xyz": "hexadecimal"} {
+		n := sample()
+		n.Targets = []Target{{Platform: APNs, Token: token}}
+		if f := faultsOf(t, n.Validate()); len(f) != 1 || !strings.Contains(f[0].Problem, holds) {
+			t.Errorf("APNs: %s: %v, want %q", token, f, holds)
+		}
+	}
+}
