@@ -1,6 +1,7 @@
 package push
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -31,12 +32,23 @@ func parsed(data []byte, n *Notification, err error) error {
 		return faults.New("", "is %d bytes, at most %d are taken", len(data), MaxEncodedSize)
 	}
 	err = strictjson.Check(data, n, err, openMembers...)
+	if err == nil && n.TTL == 0 && bytes.Contains(data, []byte("ttl")) && namesTTL(data) {
+		err = faults.New("/ttl", "must be positive: leave it out for a notification that never expires")
+	}
 	if f, ok := err.(Faults); ok && !json.Valid(data) { //nolint:errorlint // it is of no other type
 		return f
 	} else if ok {
 		return withOthers(data, f)
 	}
 	return err
+}
+
+// namesTTL reports whether a notification has a TTL. One of zero would be none.
+func namesTTL(data []byte) bool {
+	var named struct {
+		TTL *Duration `json:"ttl"`
+	}
+	return json.Unmarshal(data, &named) == nil && named.TTL != nil
 }
 
 // withOthers adds to what does not fit in a notification what is wrong with the members
