@@ -33,8 +33,8 @@ func readQuery(raw string, taken []string, several string) (url.Values, error) {
 	return query, nil
 }
 
-// checkNames refuses white space at the ends of the names in a query. What is removed may
-// have a name that an older version took.
+// checkNames refuses white space at the ends of the names in a query. DELETE takes it: an
+// override of an older version may have such a name.
 func checkNames(method string, query url.Values) error {
 	if method == http.MethodDelete {
 		return nil

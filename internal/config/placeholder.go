@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	// placeholder is what shells, Kubernetes, Helm and other templates replace: ${NAME},
-	// $(NAME), $NAME, {{ .name }}, <% name %>. Nothing replaces it here.
+	// placeholder matches the placeholders of shells, Kubernetes, Helm and other templates:
+	// ${NAME}, $(NAME), $NAME, {{ .name }}, <% name %>. Nothing replaces them here.
 	placeholder = regexp.MustCompile(`\$\{|\$\([A-Za-z_][A-Za-z0-9_]*\)|^\$[A-Za-z_][A-Za-z0-9_]+|\$[A-Z_][A-Z0-9_]+|\{\{|<%`)
 	// windowsPlaceholder is %NAME%. Of a URL it may be an escaped character.
 	windowsPlaceholder = regexp.MustCompile(`%[A-Za-z_][A-Za-z0-9_]{2,}%`)
@@ -25,8 +25,8 @@ func hasPlaceholder(text string) bool {
 	return placeholder.MatchString(text) || windowsPlaceholder.MatchString(text) && !strings.Contains(text, "://")
 }
 
-// placeholderFault returns what is wrong with a value at the key, "" for nothing. It holds
-// nothing of the value.
+// placeholderFault returns the problem of a value with a placeholder, "" without one. The
+// text does not repeat the value.
 func (d *decoder) placeholderFault(key, text string, secret bool) string {
 	if secret && !wholePlaceholder.MatchString(text) || !secret && !hasPlaceholder(text) {
 		return ""
@@ -41,7 +41,8 @@ func (d *decoder) placeholderFault(key, text string, secret bool) string {
 	return "has a placeholder such as ${NAME}, which nothing replaces: " + ways
 }
 
-// valueFault is placeholderFault, and refuses white space at the ends of what is no secret.
+// valueFault is placeholderFault, and refuses white space at the ends of a value, secrets
+// excepted.
 func (d *decoder) valueFault(key, text string, v reflect.Value) string {
 	secret := v.Type() == reflect.TypeFor[Secret]()
 	if fault := d.placeholderFault(key, text, secret); fault != "" || secret {

@@ -218,9 +218,10 @@ func (o *Operator) eventsOf(all []watch.Event) []watch.Event {
 	return slices.DeleteFunc(slices.Clone(all), func(e watch.Event) bool { return !o.Sees(e.App) })
 }
 
-// notification returns the name of one that it sees, push.ErrUnknownID for any other and
-// for what cannot be an ID, an *UnknownError for an ID with a space at its ends, and an
-// *OthersError where another's app is named. Of a bearer of all apps it does not look.
+// notification returns the name of a notification that the operator sees. Its error is
+// push.ErrUnknownID for any other and for an impossible ID, an *UnknownError for an ID with a
+// space at its ends, and an *OthersError for another's app. For a bearer of all apps it does
+// not read Redis.
 func (o *Operator) notification(ctx context.Context, ref push.Ref) (push.Ref, error) {
 	if problem := names.Ends(ref.ID); problem != "" {
 		return ref, &UnknownError{What: "id", Problem: "ID " + problem}

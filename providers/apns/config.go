@@ -115,7 +115,7 @@ var (
 	teamPrefix = regexp.MustCompile(`^[A-Z0-9]{10}\.`)
 )
 
-// topicFault returns what is wrong with the topic, "" for nothing.
+// topicFault returns the problem of the topic, "" without one.
 func (c Config) topicFault() string {
 	const want = "the app's bundle ID, such as com.example.shop"
 	ends := names.Ends(c.Topic)

@@ -11,7 +11,7 @@ import (
 // ErrAddress refuses an address that Holds reports.
 var ErrAddress = errors.New("the address is link-local or a cloud's metadata service")
 
-// services are those that are not link-local: of AWS over IPv6, Alibaba, Azure and Oracle.
+// services are not link-local: AWS over IPv6, Alibaba, Azure and Oracle.
 var services = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
 }

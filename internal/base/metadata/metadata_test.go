@@ -23,7 +23,12 @@ func TestHolds(t *testing.T) {
 func TestDialerRefusesAddress(t *testing.T) {
 	t.Parallel()
 	d := net.Dialer{Control: Refuse}
-	for _, address := range []string{"169.254.169.254:80", "[::ffff:169.254.169.254]:80", "0.0.0.0:80", "[fd00:ec2::254]:80"} {
+	for _, address := range []string{"[::ffff:169.254.169.254]:80", "[fd00:ec2::254]:80", "[fe80::1%eth0]:80", "no address"} {
+		if err := Refuse("tcp", address, nil); !errors.Is(err, ErrAddress) { // a machine may have no IPv6
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for _, address := range []string{"169.254.169.254:80", "0.0.0.0:80"} {
 		if _, err := d.DialContext(t.Context(), "tcp", address); !errors.Is(err, ErrAddress) {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Fault returns what is wrong with a name of at most that many bytes, "" for a good one. An
-// empty name is a good one.
+// Fault returns the first problem of a name of at most that many bytes, "" without one. An
+// empty name has none.
 func Fault(name string, most int) string {
 	if fault := Ends(name); fault != "" {
 		return fault
@@ -26,8 +26,8 @@ func Text(name string, most int) string {
 	return ""
 }
 
-// Ends returns what is wrong with the two ends of a name, "" for nothing: white space, and
-// characters that cannot be seen.
+// Ends returns the problem at the two ends of a name, "" without one: white space, or an
+// invisible character.
 func Ends(name string) string {
 	first, _ := utf8.DecodeRuneInString(name)
 	last, _ := utf8.DecodeLastRuneInString(name)
@@ -52,8 +52,8 @@ func nameOf(r rune) string {
 	return fmt.Sprintf("a character that cannot be seen (U+%04X)", r)
 }
 
-// isBlank reports whether nobody sees the character at an end: the blank of Braille is a
-// symbol to Unicode, and the fillers of Hangul are letters.
+// isBlank reports whether a character is invisible at an end. To Unicode, Braille's blank is
+// a symbol and Hangul's fillers are letters.
 func isBlank(r rune) bool {
 	const braille = '\u2800'
 	return unicode.IsSpace(r) || r == braille || unicode.In(r, unicode.Zs, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
