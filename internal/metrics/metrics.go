@@ -211,8 +211,12 @@ func (m *Metrics) app(name string) string {
 	return Other
 }
 
+// longestAge bounds an age that depends on a producer's clock: one that is off by years would
+// outweigh all others in the sum.
+const longestAge = 24 * time.Hour
+
 // Handled implements worker.Observer.
-func (m *Metrics) Handled(age time.Duration) { m.queueAge.Observe(age.Seconds()) }
+func (m *Metrics) Handled(age time.Duration) { m.queueAge.Observe(min(age, longestAge).Seconds()) }
 
 // Checked implements worker.Observer.
 func (m *Metrics) Checked(took time.Duration) {

@@ -84,6 +84,7 @@ func TestMetrics(t *testing.T) {
 	})
 	m.SetCategories([]string{"orders"})
 	m.Handled(7 * time.Minute)
+	m.Handled(1000 * 24 * time.Hour) // by a producer's clock
 	m.Checked(2 * time.Millisecond)
 	m.Deferred("shop", "", throttle.Decision{Scope: throttle.General, Rule: "gap"})
 	m.Deferred("shop", "a category's name", throttle.Decision{Scope: "a category's name", Rule: "10/1m"})
@@ -107,6 +108,7 @@ func TestMetrics(t *testing.T) {
 		`pushpace_checks_total 1`,
 		`pushpace_queue_age_seconds_bucket{le="300"} 0`,
 		`pushpace_queue_age_seconds_bucket{le="900"} 1`,
+		`pushpace_queue_age_seconds_sum 86820`,
 		`pushpace_acquire_seconds_bucket{le="0.001"} 0`,
 		`pushpace_acquire_seconds_bucket{le="0.0025"} 1`,
 		`pushpace_deferrals_total{app="shop",category="",rule="gap",scope="general"} 1`,
