@@ -117,7 +117,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 		s.events.ended(ctx, d, &c)
 		return nil
 	}
-	end := ledger.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead}
+	end := ledger.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead, App: d.App}
 	if d.slotted {
 		end.Deferrals = 1
 	}

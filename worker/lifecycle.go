@@ -188,6 +188,7 @@ func (w *Worker) begin(servers []*queue.Server) error {
 		h.holds.follow, h.holds.followHeld, h.taken.follow, h.slots.follow, h.collapsing.follow,
 		func(ctx context.Context) { clock.Every(ctx, pollEvery, func() { h.routes.LogTroubles(ctx) }) },
 		func(ctx context.Context) { h.control.TellLosses(ctx, h.Log) },
+		func(ctx context.Context) { h.control.LogDropped(ctx, h.Log) },
 	} {
 		h.side.run(follow)
 	}

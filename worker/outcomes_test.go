@@ -25,7 +25,7 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 			"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
 		}))
 		r.options.Hasten(0, 0, 20*time.Millisecond)
-		r.records = r.records.WithOutcomes(1000)
+		r.records = r.records.WithBounds(ledger.Bounds{Outcomes: 1000, Apps: map[string]bool{"shop": true}})
 		r.options.Outcomes = 1000
 		var mu sync.Mutex
 		told := map[string]ledger.OutcomeEvent{}
@@ -94,13 +94,15 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 			e.Targets[1].Kind != "delivered" || e.Targets[1].Platform != push.FCM {
 			t.Errorf("two: %+v", e)
 		}
-		// the stream has the other apps' too, and each end once
+		// the streams have each end once; unknown apps share one
 		var events []ledger.OutcomeEvent
-		for stream := ledger.NewOutcomes(client, ""); ; {
-			more, err := stream.Next(t.Context(), "mine", time.Hour, 100)
-			must(t, err)
-			if events = append(events, more...); len(more) == 0 {
-				break
+		for _, app := range []string{"shop", ""} {
+			for streams := ledger.NewOutcomes(client, ""); ; {
+				more, err := streams.Next(t.Context(), app, "mine", time.Hour, 100)
+				must(t, err)
+				if events = append(events, more...); len(more) == 0 {
+					break
+				}
 			}
 		}
 		seen := map[string]int{}
@@ -123,7 +125,7 @@ func TestOutcomesAreOffByDefault(t *testing.T) {
 	r.enqueue(to("delivered"))
 	r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
 	r.settled(2)
-	if n := r.client.Exists(t.Context(), shardKey(r.client, "outcomes")).Val(); n != 0 {
+	if n := r.client.Exists(t.Context(), shardKey(r.client, "outcomes:shop")).Val(); n != 0 {
 		t.Error("there is a stream of outcomes")
 	}
 }

@@ -100,8 +100,17 @@ func (o *Options) complete() (end func(), err error) {
 	if o.Meter == nil {
 		o.Meter = meter.NewRedis(o.Queue, o.Prefix)
 	}
-	o.records = ledger.NewRecords(o.Queue, o.Prefix, o.IDRetention).WithOutcomes(o.Outcomes)
+	o.records = ledger.NewRecords(o.Queue, o.Prefix, o.IDRetention).WithBounds(o.bounds())
 	return end, nil
+}
+
+// bounds returns the bounds of the records.
+func (o *Options) bounds() ledger.Bounds {
+	apps := make(map[string]bool, len(o.Senders))
+	for app := range o.Senders {
+		apps[app] = true
+	}
+	return ledger.Bounds{Outcomes: o.Outcomes, DeadLetters: o.DeadLetters, Apps: apps}
 }
 
 // makeLimiter makes a limiter and what belongs to it, and has the commands on Queue share

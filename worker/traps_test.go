@@ -23,13 +23,13 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// asynq keeps 10,000 archived jobs and deletes the others; the dead letters are
-// all kept.
+// asynq keeps 10,000 archived jobs and deletes the others; of dead letters as many are
+// kept as the bound allows.
 func TestTenThousandAndOneDeadLetters(t *testing.T) {
 	const letters = 10_001
 	client, stop := pipeline.Share(embedded(t), pipeline.Options{Timeout: redistest.Patience})
 	t.Cleanup(stop)
-	records := ledger.NewRecords(client, "", 0)
+	records := ledger.NewRecords(client, "", 0).WithBounds(ledger.Bounds{DeadLetters: 2 * letters})
 	var wg sync.WaitGroup
 	for g := range 64 {
 		wg.Go(func() {

@@ -260,7 +260,7 @@ func TestASpikeOfDeadTokens(t *testing.T) {
 		if dropped < 99 || dropped > 101 || r.seen.pausesSeen()[0] != providers.DeadTokenSpike {
 			t.Errorf("%d tokens are dropped before it is seen, then paused because of %s", dropped, r.seen.pausesSeen()[0])
 		}
-		if reported := client.XLen(t.Context(), shardKey(client, "dead-tokens")).Val(); reported != dropped {
+		if reported := client.XLen(t.Context(), shardKey(client, "dead-tokens:shop")).Val(); reported != dropped {
 			t.Errorf("%d tokens are dropped, %d reported", dropped, reported)
 		}
 		r.apns.Recover()

@@ -51,8 +51,8 @@ func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
 			return func() { must(r.t, r.client.Del(r.t.Context(), shard+"letters").Err()) }
 		}},
 		"the dead tokens": {standin.Answer{Status: http.StatusGone, Reason: "Unregistered"}, []push.Target{apple}, push.Undeliverable, func(r *rig, _ string) func() {
-			must(r.t, r.client.Set(r.t.Context(), shardKey(r.client, "dead-tokens"), "x", 0).Err())
-			return func() { must(r.t, r.client.Del(r.t.Context(), shardKey(r.client, "dead-tokens")).Err()) }
+			must(r.t, r.client.Set(r.t.Context(), shardKey(r.client, "dead-tokens:shop"), "x", 0).Err())
+			return func() { must(r.t, r.client.Del(r.t.Context(), shardKey(r.client, "dead-tokens:shop")).Err()) }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
 			if c.state.Dead() {
 				r.letter("stubborn")
 			}
-			if reported := r.client.XLen(t.Context(), shardKey(r.client, "dead-tokens")).Val(); c.state == push.Undeliverable && reported != 1 {
+			if reported := r.client.XLen(t.Context(), shardKey(r.client, "dead-tokens:shop")).Val(); c.state == push.Undeliverable && reported != 1 {
 				t.Errorf("%d dead tokens reported", reported)
 			}
 		})
@@ -96,7 +96,7 @@ func TestDeadTokensThatAreNeverReported(t *testing.T) {
 	log := new(logged)
 	r.options.Log, r.options.Attempts = slog.New(slog.NewTextHandler(log, nil)), 1
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusGone, Reason: "Unregistered"})
-	must(t, r.client.Set(t.Context(), shardKey(r.client, "dead-tokens"), "x", 0).Err())
+	must(t, r.client.Set(t.Context(), shardKey(r.client, "dead-tokens:shop"), "x", 0).Err())
 	r.start()
 	r.enqueue(to("dead"))
 	counts := r.settled(1)

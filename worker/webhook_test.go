@@ -82,7 +82,7 @@ func (r *receiver) tokens() []ledger.DeadToken {
 // pending is how many dead tokens the app's webhook has not acknowledged.
 func (r *rig) pending(app string) int64 {
 	r.t.Helper()
-	groups, err := r.client.XInfoGroups(r.t.Context(), shardKey(r.client, "dead-tokens")).Result()
+	groups, err := r.client.XInfoGroups(r.t.Context(), shardKey(r.client, "dead-tokens:"+app)).Result()
 	must(r.t, err)
 	for _, g := range groups {
 		if g.Name == "webhook:"+app {
@@ -147,7 +147,7 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 		r.options.Hasten(0, 0, 20*time.Millisecond)
 		tokens := ledger.NewDeadTokens(client, "", 0)
 		must(t, tokens.Add(t.Context(), ledger.DeadToken{App: "shop", Token: "taken"}))
-		taken, err := tokens.Next(t.Context(), "webhook:shop", time.Hour, 10)
+		taken, err := tokens.Next(t.Context(), "shop", "webhook:shop", time.Hour, 10)
 		must(t, err)
 		if len(taken) != 1 {
 			t.Fatalf("taken %+v", taken)

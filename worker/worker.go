@@ -99,10 +99,13 @@ type Options struct {
 	// IDRetention is for how long an ID is known after its acceptance, as for the
 	// producers. 0 means push.DefaultRetention.
 	IDRetention time.Duration
-	// Outcomes is about how many ends of notifications are kept in a stream, for
+	// DeadLetters is how many dead letters of an app are kept. 0 means
+	// ledger.DefaultDeadLetters.
+	DeadLetters int
+	// Outcomes is about how many ends of an app's notifications are kept in a stream, for
 	// OutcomeWebhooks and other readers; 0 for none.
 	Outcomes int
-	// DeadTokensKept is about how many reports of dead tokens are kept. 0 means
+	// DeadTokensKept is about how many reports of an app's dead tokens are kept. 0 means
 	// ledger.DefaultDeadTokens.
 	DeadTokensKept int
 	// Webhooks are told of an app's dead tokens, by app, and OutcomeWebhooks of how

@@ -171,6 +171,7 @@ type effectiveWorker struct {
 	MaxWait         string `json:"max_wait"`
 	MaxWaiting      int    `json:"max_waiting"`
 	IDRetention     string `json:"id_retention"`
+	DeadLetters     int    `json:"dead_letters"`
 	DeadTokens      int    `json:"dead_tokens"`
 	Outcomes        int    `json:"outcomes"`
 	ShutdownTimeout string `json:"shutdown_timeout"`
@@ -253,7 +254,7 @@ func effectiveOf(cfg *config.Config) *effective {
 		Worker: effectiveWorker{
 			Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts,
 			RetryTime: cfg.Worker.RetryTime.String(), MaxWait: cfg.Worker.MaxWait.String(), MaxWaiting: cfg.Worker.MaxWaiting,
-			IDRetention: cfg.Worker.IDRetention.String(), DeadTokens: cfg.Worker.DeadTokens, Outcomes: cfg.Worker.Outcomes, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
+			IDRetention: cfg.Worker.IDRetention.String(), DeadLetters: cfg.Worker.DeadLetters, DeadTokens: cfg.Worker.DeadTokens, Outcomes: cfg.Worker.Outcomes, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},
 		Limits: effectiveLimits{
 			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage), Unknown: string(cfg.Limits.UnknownCategory), TimeZone: cfg.Limits.TimeZone, Spread: cfg.Limits.QuietHoursSpread.String(), MaxBooked: cfg.Limits.MaxBooked,

@@ -68,7 +68,7 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 	prefix := cfg.Redis.Prefix
 	o := operate.Options{
 		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention).WithTimeZone(cfg.Limits.TimeZone)),
-		Records:   ledger.NewRecords(shared, prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes),
+		Records:   ledger.NewRecords(shared, prefix, cfg.Worker.IDRetention).WithBounds(bounds(cfg)),
 		Limits:    limitsOf(cfg.Limits),
 		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),
 		Meter:     meter.NewRedis(queue.Client, prefix),

@@ -160,7 +160,11 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 		if l.Sampled {
 			about = "~"
 		}
-		section("dead letters\t%s%d", about, l.Count)
+		older := ""
+		if l.Dropped > 0 {
+			older = fmt.Sprintf(" (%d older ones were deleted)", l.Dropped)
+		}
+		section("dead letters\t%s%d%s", about, l.Count, older)
 		for _, reason := range slices.Sorted(maps.Keys(l.Reasons)) {
 			section("\t%d%s: %s", l.Reasons[reason], some, orAny(reason))
 		}

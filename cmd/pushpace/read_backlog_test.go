@@ -79,7 +79,7 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 		queue: client, config: cfg, records: ledger.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
 		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(throttle.NewMemory(throttle.MemoryOptions{}), throttle.Closed, throttle.OutageOptions{}),
 	}
-	keys := []string{"pushpace:dead-tokens", "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}
+	keys := []string{"pushpace:dead-tokens:shop", "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}
 	for _, key := range keys {
 		if err := client.Set(t.Context(), key, "of another type", 0).Err(); err != nil {
 			t.Fatal(err)

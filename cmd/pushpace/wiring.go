@@ -129,7 +129,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 	s.queue, s.client = shared, queue.Client
 	s.overrides = limits.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
 	s.meter = meter.NewRedis(s.queue, cfg.Redis.Prefix)
-	s.records = ledger.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes)
+	s.records = ledger.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithBounds(bounds(cfg))
 	if _, err := s.records.All(ctx); err != nil { // so that nothing later has to ask for the shards
 		return err
 	}
@@ -198,6 +198,15 @@ func warn(log *slog.Logger, warnings []string) {
 	}
 }
 
+// bounds say how much is kept of each app.
+func bounds(cfg *config.Config) ledger.Bounds {
+	apps := make(map[string]bool, len(cfg.Apps))
+	for app := range cfg.Apps {
+		apps[app] = true
+	}
+	return ledger.Bounds{Outcomes: cfg.Worker.Outcomes, DeadLetters: cfg.Worker.DeadLetters, Apps: apps}
+}
+
 // newWorker returns a worker on the system.
 func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker, error) {
 	w := cfg.Worker
@@ -207,7 +216,7 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
 		Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),
-		Prefix: cfg.Redis.Prefix, IDRetention: w.IDRetention, Outcomes: w.Outcomes, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
+		Prefix: cfg.Redis.Prefix, IDRetention: w.IDRetention, DeadLetters: w.DeadLetters, Outcomes: w.Outcomes, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
 	}
 	if err := s.limitTogether(&o, cfg); err != nil {
 		return nil, err

@@ -69,6 +69,9 @@ func (c *Config) odd(k *check) {
 	if len(c.Apps) == 0 {
 		k.fault("apps", "there is none: nothing can be sent")
 	}
+	if most := (len(c.Apps) + 1) * c.Worker.DeadLetters; c.HTTP.Listen != "" && most >= c.HTTP.MaxQueue { // the 1 is for jobs of no app
+		k.fault("http.max_queue", fmt.Sprintf("counts dead letters: at worker.dead_letters, %d, those of all apps are %d, and the API takes no more notifications; lower worker.dead_letters or raise http.max_queue", c.Worker.DeadLetters, most))
+	}
 	for name, key := range c.UnnamedQuotas() {
 		k.fault(join("limits.quotas", name), "bounds nothing: no app names it; write "+key+": "+name)
 	}

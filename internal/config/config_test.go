@@ -50,7 +50,7 @@ func TestParseEverything(t *testing.T) {
 			Prefix: "acme", Acknowledged: 2, Strict: true, DialTimeout: time.Second, Timeout: 1500 * time.Millisecond,
 		},
 		Worker: Worker{Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
-			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000, Outcomes: 5000},
+			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadLetters: 2, DeadTokens: 5000, Outcomes: 5000},
 		Limits: Limits{
 			Horizon: 48 * time.Hour, OnOutage: throttle.Open, UnknownCategory: limits.RefuseUnknown, TimeZone: "Asia/Tokyo", QuietHoursSpread: time.Minute, MaxBooked: 500,
 			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{
@@ -201,6 +201,27 @@ apps: {demo: {simulated: true}}
 	}
 	if !strings.Contains(log.String(), "master m of sentinels h:1") || !strings.Contains(log.String(), "demo (simulated)") {
 		t.Errorf("the log does not describe the configuration: %s", log.String())
+	}
+}
+
+// Dead letters count in http.max_queue: if they can reach it, the API refuses all apps.
+func TestDeadLetterBoundsThatReachMaxQueueGiveWarning(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"http: {listen: ':8080'}":                                 false,
+		"http: {listen: ':8080', max_queue: 20001}":               false,
+		"http: {listen: ':8080', max_queue: 20000}":               true,
+		"http: {max_queue: 20000}":                                false, // no API
+		"http: {listen: ':8080'}\nworker: {dead_letters: 500000}": true,
+	} {
+		cfg, err := Parse("c.yaml", []byte("redis: {address: embedded}\nlimits: {default: {min_gap: 1s}}\napps: {a: {simulated: true}}\n"+text+"\n"), nil)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := len(cfg.Warnings()) == 1 && strings.Contains(cfg.Warnings()[0], "http.max_queue: counts dead letters"); got != want {
+			t.Errorf("%s: warnings %q", text, cfg.Warnings())
+		}
 	}
 }
 

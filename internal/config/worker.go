@@ -28,14 +28,17 @@ type Worker struct {
 	MaxWait time.Duration `yaml:"max_wait"`
 	// MaxWaiting is how many may wait so at once. 4,096 by default, 1 to 100,000.
 	MaxWaiting int `yaml:"max_waiting"`
-	// IDRetention is how long an ID is known. 24 h by default, 1 min to 30 days.
+	// IDRetention is how long an ID is known. 24 h by default, 1 h to 30 days: for an
+	// hour after its end a notification's record keeps late workers from sending it again.
 	IDRetention time.Duration `yaml:"id_retention"`
-	// DeadTokens is about how many reports of dead tokens are kept for producers,
-	// of all apps together. 100,000 by default, 1,000 to 10,000,000.
+	// DeadLetters is how many dead letters of an app are kept. 10,000 by default, 1 to
+	// 1,000,000.
+	DeadLetters int `yaml:"dead_letters"`
+	// DeadTokens is about how many reports of an app's dead tokens are kept for producers.
+	// 100,000 by default, 1,000 to 10,000,000.
 	DeadTokens int `yaml:"dead_tokens"`
-	// Outcomes is about how many events of how notifications end are kept for
-	// producers, of all apps together. 0, the default, keeps none; otherwise 1,000
-	// to 10,000,000.
+	// Outcomes is about how many reports of the ends of an app's notifications are kept for
+	// producers. 0, the default, keeps none; otherwise 1,000 to 10,000,000.
 	Outcomes int `yaml:"outcomes"`
 }
 
@@ -51,6 +54,7 @@ func (w *Worker) SetDefaults() {
 		MaxWait:         2200 * time.Millisecond,
 		MaxWaiting:      4096,
 		IDRetention:     24 * time.Hour,
+		DeadLetters:     ledger.DefaultDeadLetters,
 		DeadTokens:      ledger.DefaultDeadTokens,
 	}
 }
@@ -62,7 +66,8 @@ func (w Worker) check(k *check, key string) {
 	k.duration(join(key, "retry_time"), w.RetryTime, time.Second, month)
 	k.duration(join(key, "max_wait"), w.MaxWait, 2100*time.Millisecond, 10*time.Second)
 	k.integer(join(key, "max_waiting"), w.MaxWaiting, 1, 100_000)
-	k.duration(join(key, "id_retention"), w.IDRetention, time.Minute, month)
+	k.duration(join(key, "id_retention"), w.IDRetention, time.Hour, month)
+	k.integer(join(key, "dead_letters"), w.DeadLetters, 1, 1_000_000)
 	k.integer(join(key, "dead_tokens"), w.DeadTokens, 1000, 10_000_000)
 	if w.Outcomes != 0 {
 		k.integer(join(key, "outcomes"), w.Outcomes, 1000, 10_000_000)

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -83,7 +84,8 @@ var (
 	notDone    = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
 	booked     = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
 	letters    = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
-	oldest     = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "How old the oldest report is that an app's webhook was posted and has not taken; 0 for none.", []string{"app", "webhook"}, nil)
+	dropped    = prometheus.NewDesc("pushpace_dropped_total", "Dead letters, and reports that an app's webhook had not taken, that were deleted because the app had too many.", []string{"app", "what"}, nil)
+	oldest     = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "How old the oldest report is that an app's webhook has not taken; 0 for none.", []string{"app", "webhook"}, nil)
 	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues.", []string{"queue", "state"}, nil)
 	alive      = prometheus.NewDesc("pushpace_workers", "Workers that are alive.", nil, nil)
 	unread     = prometheus.NewDesc("pushpace_unread_shards", "Shards of a Cluster that did not answer: what waits, and is on the queues, is told without theirs.", nil, nil)
@@ -95,7 +97,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (b *backlog) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, oldest, jobs, alive, unread, nodeUp, nodeWaits, nodeCopies, waitsSince} {
+	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, dropped, oldest, jobs, alive, unread, nodeUp, nodeWaits, nodeCopies, waitsSince} {
 		all <- d
 	}
 }
@@ -118,6 +120,13 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 	gauge(notDone, float64(last.Counts.Waiting()))
 	gauge(booked, float64(max(0, last.Counts.Booked)))
 	gauge(letters, float64(last.Counts.Letters))
+	sums := map[ledger.Dropped]int64{} // an app may be named as the unknown ones are
+	for d, n := range last.Counts.Dropped {
+		sums[ledger.Dropped{What: d.What, App: cmp.Or(d.App, Other)}] += n
+	}
+	for d, n := range sums {
+		samples <- prometheus.MustNewConstMetric(dropped, prometheus.CounterValue, float64(n), d.App, d.What)
+	}
 	for app, kinds := range last.Webhooks {
 		for kind, at := range kinds {
 			age := 0.0

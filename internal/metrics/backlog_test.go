@@ -19,7 +19,9 @@ import (
 
 func held(n int64) Backlog {
 	return Backlog{
-		Counts:  ledger.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4},
+		Counts: ledger.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4, Dropped: map[ledger.Dropped]int64{
+			{What: ledger.DeadLetters, App: "shop"}: 5, {What: ledger.OutcomeReports, App: "shop"}: 6, {What: ledger.DeadLetters}: 7, {What: ledger.DeadLetters, App: Other}: 1,
+		}},
 		Jobs:    map[string]map[queue.JobState]int64{"pushpace-bulk": {queue.JobPending: n, queue.JobArchived: 0}},
 		Workers: 3, Waits: []control.Share{{For: control.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},
 	}
@@ -33,6 +35,9 @@ func TestBacklog(t *testing.T) {
 	for _, want := range []string{
 		`pushpace_bookings 6`,
 		`pushpace_dead_letters 4`,
+		`pushpace_dropped_total{app="other",what="dead_letters"} 8`,
+		`pushpace_dropped_total{app="shop",what="dead_letters"} 5`,
+		`pushpace_dropped_total{app="shop",what="outcomes"} 6`,
 		`pushpace_jobs{queue="pushpace-bulk",state="archived"} 0`,
 		`pushpace_jobs{queue="pushpace-bulk",state="pending"} 7`,
 		`pushpace_redis_up 1`,

@@ -25,7 +25,7 @@ func TestWaitingInShards(t *testing.T) {
 		if told := records.WaitedBefore(time.Now()); told != nil {
 			t.Errorf("it was not asked, and told %+v", told)
 		}
-		if _, err := records.WithOutcomes(10).Counts(t.Context()); err != nil {
+		if _, err := records.WithBounds(ledger.Bounds{Outcomes: 10}).Counts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		told := records.WaitedBefore(time.Now())

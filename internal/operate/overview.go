@@ -69,11 +69,14 @@ type Queue struct {
 type Letters struct {
 	Count int64 `json:"count"`
 	// Sampled says that Count is an estimate, from the first ones of all apps.
-	Sampled  bool           `json:"sampled,omitempty"`
+	Sampled bool `json:"sampled,omitempty"`
+	// Dropped is how many older ones were deleted because their app had too many.
+	Dropped  int64          `json:"dropped,omitempty"`
 	LookedAt int            `json:"looked_at"`
 	Reasons  map[string]int `json:"reasons"`
 
-	by map[string]map[string]int // the reasons by app
+	by      map[string]map[string]int // the reasons by app
+	dropped map[string]int64          // by app
 }
 
 // letters bounds how many dead letters are looked into.
@@ -241,7 +244,7 @@ func queuesOf(jobs queue.Jobs) (all []Queue) {
 // sampleLetters looks at some dead letters while they are counted: both take their time where a
 // shard does not answer.
 func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]ledger.Counts]) (Letters, error) {
-	all := Letters{Reasons: map[string]int{}, by: map[string]map[string]int{}}
+	all := Letters{Reasons: map[string]int{}, by: map[string]map[string]int{}, dropped: map[string]int64{}}
 	some, _, err := s.letters(ctx, "", letters)
 	if _, err := ledger.Unread(err); err != nil {
 		return all, err
@@ -250,7 +253,14 @@ func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]led
 	if _, failed := ledger.Unread(uncounted); failed != nil {
 		return all, failed
 	}
-	all.Count = ledger.Sum(counted).Letters
+	sums := ledger.Sum(counted)
+	all.Count = sums.Letters
+	for d, n := range sums.Dropped {
+		if d.What == ledger.DeadLetters {
+			all.Dropped += n
+			all.dropped[d.App] += n
+		}
+	}
 	for _, l := range some {
 		all.LookedAt++
 		all.Reasons[l.Reason]++
@@ -304,6 +314,11 @@ func (o *Operator) lettersOf(all *Letters) Letters {
 		for reason, n := range reasons {
 			its.Reasons[reason] += n
 			its.LookedAt += n
+		}
+	}
+	for app, n := range all.dropped {
+		if o.Sees(app) {
+			its.Dropped += n
 		}
 	}
 	its.Count = int64(its.LookedAt)

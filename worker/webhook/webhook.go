@@ -1,8 +1,7 @@
 // Package webhook posts what an app's producer wants to know: which of its tokens are
-// dead, and how its notifications end. Reports are written to a stream in Redis by
-// whoever finds them; the deliverers of all workers share a consumer group for each
-// app, so that each report is posted by one of them. What one leaves unacknowledged,
-// another takes up after a minute.
+// dead, and how its notifications end. Workers write reports to the app's stream in Redis.
+// The deliverers of all workers share a consumer group, so that one of them posts each
+// report. If it does not acknowledge a report, another deliverer takes it after a minute.
 //
 // A report is acknowledged when the webhook has answered 2xx, and posted again until
 // then: at least once each. Neither a secret nor a URL is in an error or the log.
@@ -91,16 +90,16 @@ const (
 	Outcomes   Kind = "outcomes"
 )
 
-// group is the consumer group of an app's webhook in the stream of its kind.
+// group is the consumer group of an app's webhook in its stream; report.lua knows it too.
 func group(app string) string { return "webhook:" + app }
 
-// Oldest returns when the first of the reports was made that an app's webhook
-// of that kind was posted and has not acknowledged; zero when there is none.
+// Oldest returns when the first report was made that an app's webhook of that kind has not
+// taken; zero when there is none.
 func Oldest(ctx context.Context, client redis.UniversalClient, prefix string, kind Kind, app string) (time.Time, error) {
 	if kind == Outcomes {
-		return ledger.NewOutcomes(client, prefix).Oldest(ctx, group(app))
+		return ledger.NewOutcomes(client, prefix).Oldest(ctx, app, group(app))
 	}
-	return ledger.NewDeadTokens(client, prefix, 0).Oldest(ctx, group(app))
+	return ledger.NewDeadTokens(client, prefix, 0).Oldest(ctx, app, group(app))
 }
 
 // Deliverers returns what delivers, one for each webhook: each runs until its context
@@ -108,18 +107,18 @@ func Oldest(ctx context.Context, client redis.UniversalClient, prefix string, ki
 func Deliverers(c Config) (all []func(context.Context)) {
 	c.Times = Times{cmp.Or(c.Poll, time.Second), cmp.Or(c.Again, time.Second), cmp.Or(c.Give, 40*time.Second), cmp.Or(c.Claim, time.Minute)}
 	for app, hook := range c.DeadTokens {
-		all = append(all, newDeliverer(&c, app, DeadTokens, hook, c.Reports, func(t ledger.DeadToken) string { return t.App }))
+		all = append(all, newDeliverer(&c, app, DeadTokens, hook, c.Reports))
 	}
 	for app, hook := range c.Outcomes {
-		all = append(all, newDeliverer(&c, app, Outcomes, hook, c.Events, func(e ledger.OutcomeEvent) string { return e.App }))
+		all = append(all, newDeliverer(&c, app, Outcomes, hook, c.Events))
 	}
 	return all
 }
 
-// reports are a stream of what webhooks are told.
+// reports are the streams of the reports of one kind.
 type reports[T any] interface {
-	Next(ctx context.Context, group string, left time.Duration, n int) ([]T, error)
-	Ack(ctx context.Context, group string, reports ...T) error
+	Next(ctx context.Context, app, group string, left time.Duration, n int) ([]T, error)
+	Ack(ctx context.Context, app, group string, reports ...T) error
 }
 
 // A deliverer posts one app's reports. Those of all workers share a group of the
@@ -130,15 +129,14 @@ type deliverer[T any] struct {
 	kind    Kind
 	hook    Hook
 	reports reports[T]
-	appOf   func(T) string
 	client  *http.Client
 	trouble clock.Trouble // of its requests
 }
 
-func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from reports[T], appOf func(T) string) func(context.Context) {
+func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from reports[T]) func(context.Context) {
 	hook.Timeout = cmp.Or(hook.Timeout, 5*time.Second)
 	d := &deliverer[T]{
-		Config: c, app: app, kind: kind, hook: hook, reports: from, appOf: appOf,
+		Config: c, app: app, kind: kind, hook: hook, reports: from,
 		client: &http.Client{
 			Timeout:       hook.Timeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -173,25 +171,14 @@ func (d *deliverer[T]) run(ctx context.Context) {
 // are not delivered. It must be over before another deliverer takes them up. Its
 // error is Redis's.
 func (d *deliverer[T]) round(ctx context.Context) (int, error) {
-	all, err := d.reports.Next(ctx, group(d.app), d.Claim+d.hook.Timeout, batch)
-	if err != nil {
+	all, err := d.reports.Next(ctx, d.app, group(d.app), d.Claim+d.hook.Timeout, batch)
+	if err != nil || len(all) == 0 {
 		return 0, err
 	}
-	var ours, others []T
-	for _, t := range all {
-		if d.appOf(t) == d.app {
-			ours = append(ours, t)
-		} else {
-			others = append(others, t)
-		}
-	}
-	if err := d.reports.Ack(ctx, group(d.app), others...); err != nil || len(ours) == 0 {
-		return len(others), err
-	}
-	if !d.deliver(ctx, ours) {
+	if !d.deliver(ctx, all) {
 		return 0, nil
 	}
-	return len(all), d.reports.Ack(ctx, group(d.app), ours...)
+	return len(all), d.reports.Ack(ctx, d.app, group(d.app), all...)
 }
 
 // deliver posts until it is acknowledged, or has been tried for long enough.

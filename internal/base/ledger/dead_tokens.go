@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -33,53 +34,75 @@ type DeadToken struct {
 
 // DeadTokens are the reports of dead tokens for producers, each at least once:
 //
-//	dead-tokens    stream of each shard: app, user, platform, token, reason, since,
-//	               notification, at; the instants in RFC 3339, since
-//	               empty when it is not known
+//	dead-tokens:APP    stream of each shard: app, user, platform, token, reason, since,
+//	                   notification, at; the instants in RFC 3339, since
+//	                   empty when it is not known
 //
 // Readers that are one another's substitutes share a consumer group, by Next
 // and Ack. It holds the latest reports only: see NewDeadTokens.
-type DeadTokens struct{ streams }
+type DeadTokens struct {
+	streams
+	kept int
+}
 
-// DefaultDeadTokens is how many reports are kept when nothing else is said.
+// DefaultDeadTokens is how many reports of an app are kept when nothing else is said.
 const DefaultDeadTokens = 100_000
 
+const deadTokensName = "dead-tokens"
+
 // NewDeadTokens returns the reports under the prefix, "pushpace" when it is
-// empty. About as many as kept stay in the stream, acknowledged or not; 0 means
+// empty. About as many as kept of each app stay, acknowledged or not; 0 means
 // DefaultDeadTokens.
 func NewDeadTokens(client redis.UniversalClient, prefix string, kept int) *DeadTokens {
-	if kept <= 0 {
-		kept = DefaultDeadTokens
-	}
-	return &DeadTokens{newStreams(client, prefix, "dead-tokens", "dead tokens", kept)}
+	return &DeadTokens{newStreams(client, prefix, deadTokensName, "dead tokens"), cmp.Or(kept, DefaultDeadTokens)}
 }
+
+// reportScript is report for several reports of an app.
+//
+// KEYS  what begins the streams, counts
+// ARGV  how many are kept, app, how many values a report has, then those of each
+var reportScript = redis.NewScript(reportSource + `
+local values = tonumber(ARGV[3])
+for at = 4, #ARGV, values do
+  local added = report(KEYS[1], tonumber(ARGV[1]), KEYS[2], '` + DeadTokenReports + `', ARGV[2], {unpack(ARGV, at, at + values - 1)})
+  if type(added) == 'table' and added.err then return added end
+end
+return redis.status_reply('OK')
+`)
 
 // Add reports dead tokens. Their Entry is not used. After an error some may be
 // reported nevertheless.
 func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
-	if len(tokens) == 0 {
-		return nil
-	}
-	all, err := t.all(ctx)
+	all, err := t.records.All(ctx)
 	if err != nil {
 		return err
 	}
-	pipe := t.records.client.Pipeline()
-	for _, d := range tokens {
-		pipe.XAdd(ctx, all[shard.Of(len(all), d.App, d.User)].add([]string{"app", d.App, "user", d.User, "platform", string(d.Platform), "token", d.Token, "reason", d.Reason,
-			"since", written(d.Since), "notification", d.Notification, "at", written(d.At)}))
+	type home struct {
+		app   string
+		shard int
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("report dead tokens: %w", err)
+	kept, values, args := perShard(t.kept, len(all)), 0, map[home][]any{}
+	for _, d := range tokens {
+		report := []any{"app", d.App, "user", d.User, "platform", string(d.Platform), "token", d.Token, "reason", d.Reason,
+			"since", written(d.Since), "notification", d.Notification, "at", written(d.At)}
+		to := home{d.App, shard.Of(len(all), d.App, d.User)}
+		args[to], values = append(args[to], report...), len(report)
+	}
+	for to, reports := range args {
+		at := all[to.shard]
+		keys := []string{at.Key(deadTokensName), at.Key("counts")}
+		if err := reportScript.Run(ctx, t.records.client, keys, append([]any{kept, to.app, values}, reports...)...).Err(); err != nil {
+			return fmt.Errorf("report dead tokens: %w", err)
+		}
 	}
 	return nil
 }
 
-// Next answers at most n reports that the group has not acknowledged: those that
-// a reader took and has left for so long, or else new ones. A new group begins
+// Next returns at most n of the app's reports, none acknowledged by the group: reports that
+// a reader took and left for the time `left`, or else new ones. A new group begins
 // with the oldest report in the stream.
-func (t *DeadTokens) Next(ctx context.Context, group string, left time.Duration, n int) ([]DeadToken, error) {
-	entries, err := t.streams.next(ctx, group, left, n)
+func (t *DeadTokens) Next(ctx context.Context, app, group string, left time.Duration, n int) ([]DeadToken, error) {
+	entries, err := t.streams.next(ctx, app, group, left, n)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +116,11 @@ func (t *DeadTokens) Next(ctx context.Context, group string, left time.Duration,
 	return tokens, nil
 }
 
-// Ack tells that the group is done with the reports.
-func (t *DeadTokens) Ack(ctx context.Context, group string, tokens ...DeadToken) error {
+// Ack acknowledges reports of the app for the group.
+func (t *DeadTokens) Ack(ctx context.Context, app, group string, tokens ...DeadToken) error {
 	ids := make([]string, len(tokens))
 	for i := range tokens {
 		ids[i] = tokens[i].Entry
 	}
-	return t.streams.ack(ctx, group, ids)
+	return t.streams.ack(ctx, app, group, ids)
 }

@@ -20,7 +20,7 @@ func TestDeadTokens(t *testing.T) {
 		reports, ctx := ledger.NewDeadTokens(client, "", 0), t.Context()
 		next := func(left time.Duration, n int) []ledger.DeadToken {
 			t.Helper()
-			got, err := reports.Next(ctx, "group", left, n)
+			got, err := reports.Next(ctx, "shop", "group", left, n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +32,7 @@ func TestDeadTokens(t *testing.T) {
 		at := time.Date(2026, 11, 20, 20, 0, 0, 123_000_000, time.UTC)
 		want := []ledger.DeadToken{
 			{App: "shop", User: "u1", Platform: push.APNs, Token: "t1", Reason: "Unregistered", Since: at.Add(-time.Hour), Notification: "n1", At: at},
-			{App: "a/b", User: "ü 2", Platform: push.FCM, Token: "t2", Reason: "UNREGISTERED", Notification: "n2", At: at},
+			{App: "shop", User: "ü 2", Platform: push.FCM, Token: "t2", Reason: "UNREGISTERED", Notification: "n2", At: at},
 		}
 		if err := reports.Add(ctx, want...); err != nil {
 			t.Fatal(err)
@@ -50,18 +50,18 @@ func TestDeadTokens(t *testing.T) {
 		if again := next(time.Hour, 10); len(again) != 0 {
 			t.Errorf("read twice: %+v", again)
 		}
-		if other, err := reports.Next(ctx, "other", time.Hour, 10); err != nil || len(other) != 2 {
+		if other, err := reports.Next(ctx, "shop", "other", time.Hour, 10); err != nil || len(other) != 2 {
 			t.Errorf("another group reads %+v, %v", other, err)
 		}
 		// Its reader is gone with both; one was acknowledged.
-		if err := reports.Ack(ctx, "group", got[0]); err != nil {
+		if err := reports.Ack(ctx, "shop", "group", got[0]); err != nil {
 			t.Fatal(err)
 		}
 		if left := next(0, 10); len(left) != 1 || left[0] != want[1] {
 			t.Errorf("left behind: %+v, want the second", left)
 		}
 		// What the stream has dropped since is left behind no more.
-		if err := client.XTrimMaxLen(ctx, shard.Named(client, "pushpace", 1)[0].Key("dead-tokens"), 0).Err(); err != nil {
+		if err := client.XTrimMaxLen(ctx, shard.Named(client, "pushpace", 1)[0].Key("dead-tokens:shop"), 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if left := next(0, 10); len(left) != 0 {
@@ -84,7 +84,7 @@ func TestDeadTokensAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n, err := client.XLen(t.Context(), shard.Named(client, "acme", 1)[0].Key("dead-tokens")).Result()
+		n, err := client.XLen(t.Context(), shard.Named(client, "acme", 1)[0].Key("dead-tokens:")).Result()
 		if err != nil || n < 100 || n > 300 {
 			t.Errorf("%d reports are kept, %v; want about 100", n, err)
 		}

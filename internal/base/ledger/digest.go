@@ -30,12 +30,13 @@ const (
 // push of one of them, its carrier.
 type Digest struct {
 	at   *Shard
+	app  string
 	name string
 }
 
 // Digest returns the digest of that key.
 func (r *Shard) Digest(app, user, category, key string) Digest {
-	return Digest{r, url.QueryEscape(app) + "/" + url.QueryEscape(user) + "/" + url.QueryEscape(category) + "/" + url.QueryEscape(key)}
+	return Digest{r, app, url.QueryEscape(app) + "/" + url.QueryEscape(user) + "/" + url.QueryEscape(category) + "/" + url.QueryEscape(key)}
 }
 
 // A Joiner is a notification as a digest keeps it.
@@ -84,7 +85,7 @@ func (d Digest) run(ctx context.Context, op, id string, life time.Duration, args
 	if op == "join" {
 		keys = append(keys, r.Key("counts"), r.Key("letters"))
 		if r.tells() {
-			keys = append(keys, r.outcomes.key)
+			keys = append(keys, r.Key(outcomesName))
 		}
 	}
 	reply, err := digestScript.Run(ctx, r.client, keys, append([]any{op, id, life.Milliseconds()}, args...)...).StringSlice()
@@ -110,7 +111,7 @@ func (d Digest) Join(ctx context.Context, j *Joiner, carry bool, wait time.Durat
 }
 
 func (d Digest) join(ctx context.Context, j *Joiner, carry bool, wait time.Duration, most int) (p Part, err error) {
-	end, err := d.at.end(&End{State: Digested, Outcomes: j.Targets})
+	end, err := d.at.end(&End{State: Digested, Outcomes: j.Targets, App: d.app})
 	if err != nil {
 		return p, err
 	}
@@ -193,7 +194,7 @@ func (e *CarriesError) Error() string {
 // that others have joined, unless those are to be lost with it.
 func (r *Shard) closeDigest(ctx context.Context, id string, record *Record, others bool) error {
 	if record.carries != "" {
-		d := Digest{r, record.carries}
+		d := Digest{r, record.App, record.carries}
 		told, err := d.Look(ctx, id)
 		if err == nil && (others || len(told.IDs) <= 1) {
 			told, err = d.Seal(ctx, id)

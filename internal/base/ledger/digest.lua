@@ -12,7 +12,7 @@
 -- and then, as has that of each that goes by itself, told: how many others its push tells of.
 --
 -- KEYS  the digest, what its carrier has sealed, the notification's record; for join, counts,
--- letters, and where ends are told of, their stream
+-- letters, and if ends are reported, the prefix of their streams
 -- ARGV  op, ID, life (ms), then the operation's own
 local open, sealed, record = KEYS[1], KEYS[2], KEYS[3]
 local op, id, life = ARGV[1], ARGV[2], ARGV[3]

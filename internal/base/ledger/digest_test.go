@@ -65,7 +65,7 @@ func (d *digests) seal(x int) ledger.Told {
 // The script does what the model does, whatever comes after what.
 func TestDigestScriptIsTheModel(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		records := ledger.NewRecords(client, prefix, 0).WithOutcomes(100)
+		records := ledger.NewRecords(client, prefix, 0).WithBounds(ledger.Bounds{Outcomes: 100})
 		random := rand.New(rand.NewPCG(1, 2))
 		for round := range 60 {
 			d, k := newDigests(t, records, fmt.Sprint("u", round)), keys{carrier: nobody}
@@ -120,7 +120,7 @@ func members(d *digests, told ledger.Told) (set uint8) {
 // the latest end. Records and outcomes say who is told of where.
 func TestDigestKeepsAll(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		records := ledger.NewRecords(client, prefix, 0).WithOutcomes(100)
+		records := ledger.NewRecords(client, prefix, 0).WithBounds(ledger.Bounds{Outcomes: 100})
 		d := newDigests(t, records, "u")
 		if p := d.join(1, false, few); p.Carries || p.Into != "" {
 			t.Errorf("nobody waits: %+v", p)
@@ -152,7 +152,7 @@ func TestDigestKeepsAll(t *testing.T) {
 		if err != nil || counts.Ended[push.Digested] != 2 || counts.Waiting() != 1 {
 			t.Errorf("%+v, %v", counts, err)
 		}
-		events, err := ledger.NewOutcomes(client, prefix).Next(t.Context(), "g", time.Hour, 10)
+		events, err := ledger.NewOutcomes(client, prefix).Next(t.Context(), "shop", "g", time.Hour, 10)
 		if err != nil || len(events) != 2 || events[0].Into != d.id(1) || events[0].State != push.Digested {
 			t.Errorf("%+v, %v", events, err)
 		}

@@ -19,13 +19,13 @@ import (
 // list to look from: -1 for the oldest, 1 for the newest; then of each job its ID,
 // the outcomes and the providers' IDs
 //
-// Where ends are told of, the last key is the stream, and how many it keeps, the
-// instant and the targets of each job stand behind all that.
+// If ends are reported, the last key is the prefix of the streams. The last arguments are
+// then the bound of a stream, the instant, and the targets of each job.
 //
 // It answers of each job 1, 0 where asynq's answers NOT FOUND, or the error of its
 // own record or counts, which keeps it in hand and no other. It begins with what a
 // Redis without memory does not refuse, so that it takes the rest too.
-var doneScript = redis.NewScript(`
+var doneScript = redis.NewScript(reportSource + `
 redis.call('ZREM', KEYS[2], '')
 local counts = KEYS[5]
 local function settle(record, outcomes, sent)
@@ -47,23 +47,23 @@ local function settle(record, outcomes, sent)
     redis.call('HDEL', record, 'until', 'scope', 'rule')
     redis.pcall('HINCRBY', counts, 'booked', -1)
   end
-  local left = ARGV[3] - (ARGV[2] - accepted)
+  local left = ARGV[3] - math.max(0, ARGV[2] - accepted)
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(left, 3600000)))
   return true
 end
 local n = math.floor((#KEYS - 5) / 2)
-local stream, tail = KEYS[6 + 2 * n], 4 + 3 * n
+local streams, tail = KEYS[6 + 2 * n], 4 + 3 * n
 local function tell(i)
   local of = redis.call('HGET', KEYS[2 * i + 5], 'of') or '\n\n\n'
   local app, user, category = string.match(of, '^(.-)\n(.-)\n(.-)\n')
-  redis.pcall('XADD', stream, 'MAXLEN', '~', ARGV[tail + 1], '*', 'id', ARGV[3 * i + 2], 'app', app, 'user', user, 'category', category,
-    'state', 'delivered', 'reason', '', 'attempts', 1, 'at', ARGV[tail + 2], 'targets', ARGV[tail + 2 + i])
+  report(streams, tonumber(ARGV[tail + 1]), counts, 'outcomes', app, {'id', ARGV[3 * i + 2], 'app', app, 'user', user, 'category', category,
+    'state', 'delivered', 'reason', '', 'attempts', 1, 'at', ARGV[tail + 2], 'targets', ARGV[tail + 2 + i]})
 end
 local answers, done = {}, 0
 for i = 1, n do
   local task, id = KEYS[2 * i + 4], ARGV[3 * i + 2]
   local ended, problem = settle(KEYS[2 * i + 5], ARGV[3 * i + 3], ARGV[3 * i + 4])
-  if ended and stream then tell(i) end
+  if ended and streams then tell(i) end
   if problem then
     answers[i] = problem
   elseif redis.call('LREM', KEYS[1], ARGV[4], id) > 0 and redis.call('ZREM', KEYS[2], id) > 0 and redis.call('DEL', task) > 0 then
@@ -131,8 +131,7 @@ func (d *Dones) call() (keys []string, args []any) {
 		return d.keys, d.args
 	}
 	now, _ := d.args[1].(int64)
-	outcomes := &d.records.outcomes
-	return append(slices.Clip(d.keys), outcomes.key), append(append(slices.Clip(d.args), outcomes.kept, written(time.UnixMilli(now))), d.targets...)
+	return append(slices.Clip(d.keys), d.records.Key(outcomesName)), append(append(slices.Clip(d.args), d.records.bounds.Outcomes, written(time.UnixMilli(now))), d.targets...)
 }
 
 // Read reads the answer to the Command, which it repeats for a server that does

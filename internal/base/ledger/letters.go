@@ -12,7 +12,7 @@ import (
 )
 
 // A Letter is a dead letter: a notification that was rejected or exhausted, or
-// a job that is not one. Nothing trims the letters.
+// a job that is not one. The oldest of an app go when it has too many: see Bounds.
 type Letter struct {
 	ID       string `json:"id"`
 	State    State  `json:"state"` // Malformed for what is no notification
@@ -55,7 +55,7 @@ func (r *Shard) SetAside(ctx context.Context, l *Letter) error {
 		if l.Attempts > record.Attempts {
 			l.Outcomes = Doubt(record.Outcomes)
 		}
-		_, err = r.Settle(ctx, l.ID, &End{State: Rejected, Outcomes: l.Outcomes, Error: l.Error, Letter: l})
+		_, err = r.Settle(ctx, l.ID, &End{State: Rejected, Outcomes: l.Outcomes, Error: l.Error, Letter: l, App: l.App})
 		return err
 	}
 	if err != nil && !errors.Is(err, ErrUnknownID) {
@@ -65,7 +65,7 @@ func (r *Shard) SetAside(ctx context.Context, l *Letter) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.run(ctx, "malformed", l.ID, text)
+	_, err = r.run(ctx, "malformed", l.ID, text, r.bounds.DeadLetters)
 	return err
 }
 
@@ -134,12 +134,9 @@ func (r *Shard) LettersFrom(ctx context.Context, cursor string, limit int) (lett
 	return letters, strconv.FormatUint(at, 10), nil
 }
 
-// Purge deletes the dead letter; what became of its notification stays counted.
-// It answers false when there is none.
-func (r *Shard) Purge(ctx context.Context, id string) (bool, error) {
-	n, err := r.client.HDel(ctx, r.Key("letters"), id).Result()
-	if err != nil {
-		return false, fmt.Errorf("dead letter: %w", err)
-	}
-	return n == 1, nil
+// Purge deletes the app's dead letter, and returns false if there is none. The notification
+// stays counted in its end state. The app of an unreadable job is "".
+func (r *Shard) Purge(ctx context.Context, id, app string) (bool, error) {
+	reply, err := r.run(ctx, "purge", id, app)
+	return err == nil && reply[0] == int64(1), err
 }

@@ -36,27 +36,27 @@ type OutcomeEvent struct {
 }
 
 // Outcomes are the events of how notifications have ended, each at least once. The
-// Records write them: see WithOutcomes.
+// Records write them: see Bounds.
 //
-//	outcomes    stream of each shard: id, app, user, category, state, reason, attempts,
-//	            at in RFC 3339, targets in JSON, and into where there is one
+//	outcomes:APP    stream of each shard: id, app, user, category, state, reason, attempts,
+//	                at in RFC 3339, targets in JSON, and into where there is one
 //
 // Readers that are one another's substitutes share a consumer group, by Next and
 // Ack. It holds the latest events only.
 type Outcomes struct{ streams }
 
-const outcomesName, outcomesWhat = "outcomes", "outcome events"
+const outcomesName = "outcomes"
 
 // NewOutcomes returns the events under the prefix, "pushpace" when it is empty.
 func NewOutcomes(client redis.UniversalClient, prefix string) *Outcomes {
-	return &Outcomes{newStreams(client, prefix, outcomesName, outcomesWhat, 0)}
+	return &Outcomes{newStreams(client, prefix, outcomesName, "outcome events")}
 }
 
-// Next answers at most n events that the group has not acknowledged: those that a
-// reader took and has left for so long, or else new ones. A new group begins with
+// Next returns at most n of the app's events, none acknowledged by the group: events that
+// a reader took and left for the time `left`, or else new ones. A new group begins with
 // the oldest event in the stream.
-func (o *Outcomes) Next(ctx context.Context, group string, left time.Duration, n int) ([]OutcomeEvent, error) {
-	entries, err := o.streams.next(ctx, group, left, n)
+func (o *Outcomes) Next(ctx context.Context, app, group string, left time.Duration, n int) ([]OutcomeEvent, error) {
+	entries, err := o.streams.next(ctx, app, group, left, n)
 	if err != nil {
 		return nil, err
 	}
@@ -74,17 +74,17 @@ func (o *Outcomes) Next(ctx context.Context, group string, left time.Duration, n
 	return events, nil
 }
 
-// Ack tells that the group is done with the events.
-func (o *Outcomes) Ack(ctx context.Context, group string, events ...OutcomeEvent) error {
+// Ack acknowledges events of the app for the group.
+func (o *Outcomes) Ack(ctx context.Context, app, group string, events ...OutcomeEvent) error {
 	ids := make([]string, len(events))
 	for i := range events {
 		ids[i] = events[i].Entry
 	}
-	return o.streams.ack(ctx, group, ids)
+	return o.streams.ack(ctx, app, group, ids)
 }
 
 // tells reports whether ends are told of.
-func (r *Shard) tells() bool { return r.outcomes.kept > 0 }
+func (r *Shard) tells() bool { return r.bounds.Outcomes > 0 }
 
 func targetsText(outcomes []TargetOutcome) (string, error) {
 	if outcomes == nil {

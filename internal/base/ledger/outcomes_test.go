@@ -20,11 +20,11 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		for i, targets := range []string{`[{"kind":"delivered"}]`, `[{`, "", `[]`} {
-			if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: shard.Named(client, "pushpace", 1)[0].Key("outcomes"), Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err(); err != nil {
+			if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: shard.Named(client, "pushpace", 1)[0].Key("outcomes:shop"), Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		events, err := ledger.NewOutcomes(client, "").Next(t.Context(), "mine", time.Hour, 100)
+		events, err := ledger.NewOutcomes(client, "").Next(t.Context(), "shop", "mine", time.Hour, 100)
 		if err != nil || len(events) != 4 {
 			t.Fatalf("%+v, %v", events, err)
 		}
@@ -46,12 +46,12 @@ func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		records := ledger.NewRecords(client, prefix, 0).WithOutcomes(100)
+		records := ledger.NewRecords(client, prefix, 0).WithBounds(ledger.Bounds{Outcomes: 100})
 		n := &push.Notification{ID: "tried", App: "shop", User: "ada"}
 		if err := ledgertest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
 			t.Fatal(err)
 		}
-		end := ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}, Attempts: 1}
+		end := ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}, Attempts: 1, App: n.App}
 		spoil("abc")
 		for range 3 {
 			if _, err := ledgertest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err == nil {
@@ -62,7 +62,7 @@ func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 		if first, err := ledgertest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err != nil || !first {
 			t.Errorf("%t, %v", first, err)
 		}
-		if events, err := ledger.NewOutcomes(client, prefix).Next(t.Context(), "g", 0, 10); err != nil || len(events) != 1 {
+		if events, err := ledger.NewOutcomes(client, prefix).Next(t.Context(), "shop", "g", 0, 10); err != nil || len(events) != 1 {
 			t.Errorf("told %+v, %v", events, err)
 		}
 	})

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type Records struct {
 	client    redis.UniversalClient
 	prefix    string
 	retention time.Duration
-	kept      int // outcomes that are told of
+	bounds    Bounds
 	layout    *shard.Layout
 	shards    *atomic.Pointer[[]*Shard] // nil until they are known
 	waited    *sync.Map                 // of Waited, by the shard's number
@@ -49,15 +50,37 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 	if retention <= 0 {
 		retention = DefaultRetention
 	}
-	return &Records{client: client, prefix: prefix, retention: retention, layout: shard.NewLayout(client, prefix, 0), shards: new(atomic.Pointer[[]*Shard]), waited: new(sync.Map)}
+	return &Records{client: client, prefix: prefix, retention: retention, bounds: Bounds{DeadLetters: DefaultDeadLetters}, layout: shard.NewLayout(client, prefix, 0), shards: new(atomic.Pointer[[]*Shard]), waited: new(sync.Map)}
 }
 
-// WithOutcomes answers records that tell of each end in the stream of the Outcomes,
-// where about as many as kept stay; 0 tells nothing. They do so in the step of the end
-// itself.
-func (r *Records) WithOutcomes(kept int) *Records {
+// Bounds say how much is kept of each app.
+type Bounds struct {
+	// Outcomes is about how many reports of ends are kept; 0 for none. A report is written
+	// in the step of the end.
+	Outcomes int
+	// DeadLetters is how many dead letters are kept. 0 means DefaultDeadLetters.
+	DeadLetters int
+	// Apps are the configured apps. All other apps share the bounds of one app. With nil
+	// every app has bounds of its own.
+	Apps map[string]bool
+}
+
+// DefaultDeadLetters is how many dead letters of an app are kept where no bound is given.
+const DefaultDeadLetters = 10_000
+
+// of returns the name under which an app is bounded: its own, or "" for unknown apps.
+func (b *Bounds) of(app string) string {
+	if b.Apps == nil || b.Apps[app] {
+		return app
+	}
+	return ""
+}
+
+// WithBounds returns records with these bounds. Each shard has its part of them.
+func (r *Records) WithBounds(b Bounds) *Records {
 	own := *r
-	own.kept, own.shards = kept, new(atomic.Pointer[[]*Shard])
+	b.DeadLetters = cmp.Or(b.DeadLetters, DefaultDeadLetters)
+	own.bounds, own.shards = b, new(atomic.Pointer[[]*Shard])
 	return &own
 }
 
@@ -75,8 +98,8 @@ func (r *Records) All(ctx context.Context) ([]*Shard, error) {
 	}
 	all := make([]*Shard, len(shards))
 	for i, s := range shards {
-		all[i] = &Shard{Shard: s, client: r.client, prefix: r.prefix, retention: r.retention}
-		all[i].outcomes = newStream(r.client, s, outcomesName, outcomesWhat, perShard(r.kept, len(shards)))
+		bounds := Bounds{perShard(r.bounds.Outcomes, len(shards)), perShard(r.bounds.DeadLetters, len(shards)), r.bounds.Apps}
+		all[i] = &Shard{Shard: s, client: r.client, prefix: r.prefix, retention: r.retention, bounds: bounds}
 	}
 	r.shards.Store(&all)
 	return all, nil
@@ -210,9 +233,16 @@ func (c Counts) Plus(o Counts) Counts {
 	for _, s := range EndStates {
 		ended[s] = c.Ended[s] + o.Ended[s]
 	}
+	dropped := maps.Clone(c.Dropped)
+	for name, n := range o.Dropped {
+		if dropped == nil {
+			dropped = map[Dropped]int64{}
+		}
+		dropped[name] += n
+	}
 	return Counts{
 		Accepted: c.Accepted + o.Accepted, Ended: ended, Malformed: c.Malformed + o.Malformed, Deferred: c.Deferred + o.Deferred,
-		Booked: c.Booked + o.Booked, DeadTokens: c.DeadTokens + o.DeadTokens, Letters: c.Letters + o.Letters,
+		Booked: c.Booked + o.Booked, DeadTokens: c.DeadTokens + o.DeadTokens, Letters: c.Letters + o.Letters, Dropped: dropped,
 	}
 }
 

@@ -1,8 +1,11 @@
 -- One step of a notification's record, with the sums it changes.
--- KEYS  record, counts, letters; for a settle where ends are told of, their stream
+-- KEYS  record, counts, letters; for a settle if ends are reported, the prefix of their streams
 -- ARGV  op, ID, now (ms), retention (ms), then the operation's own
 local record, counts, letters = KEYS[1], KEYS[2], KEYS[3]
 local op, id, now, retention = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+if op == 'purge' then -- ARGV app
+  return {forgetLetter(letters, counts, ARGV[5], id) and 1 or 0}
+end
 -- What has happened is noted by a Redis that is out of memory too: it refuses a
 -- script that grows something first, and not one that deletes first.
 if op == 'settle' or op == 'attempt' then redis.call('HDEL', record, '') end
@@ -34,7 +37,10 @@ elseif op == 'attempt' then -- ARGV number, visit, outcomes, providers' IDs, err
   return {1}
 elseif op == 'settle' then -- ARGV an end
   return {settle(record, counts, letters, KEYS[4], id, now, retention, 4) and 1 or 0}
-elseif op == 'malformed' then
-  if redis.call('HSETNX', letters, id, ARGV[5]) == 1 then redis.call('HINCRBY', counts, 'malformed', 1) end
+elseif op == 'malformed' then -- ARGV letter, how many may be kept
+  if redis.call('HEXISTS', letters, id) == 1 then return {} end
+  redis.call('HINCRBY', counts, 'malformed', 0) -- which a Redis without memory refuses
+  keepLetter(record, counts, letters, id, ARGV[5], '', tonumber(ARGV[6]))
+  redis.call('HINCRBY', counts, 'malformed', 1)
 end
 return {}

@@ -194,17 +194,13 @@ func (r *Records) Letter(ctx context.Context, ref Ref, read func(payload []byte)
 // Purge deletes the dead letter, or answers ErrNoLetter or an *AmbiguousError. It looks for
 // it as Letter does.
 func (r *Records) Purge(ctx context.Context, ref Ref, read func(payload []byte) (Contents, error)) error {
-	all, err := r.All(ctx)
+	l, at, err := r.Letter(ctx, ref, read, nil)
 	if err != nil {
 		return err
 	}
-	at := all[0]
-	if len(all) > 1 || ref != (Ref{ID: ref.ID}) {
-		if _, at, err = r.Letter(ctx, ref, read, nil); err != nil {
-			return err
-		}
-	}
-	there, err := at.Purge(ctx, ref.ID)
+	its := *l
+	its.Tell(read)
+	there, err := at.Purge(ctx, ref.ID, its.App)
 	if err == nil && !there {
 		return ErrNoLetter
 	}

@@ -11,14 +11,14 @@ end
 -- refuses to be written shows before anything has changed.
 --
 -- ARGV has the end behind that place: state, outcomes, providers' IDs, error, attempts, dead
--- tokens, letter, deferrals; where there is a stream of the ends, how many it keeps, reason,
--- instant, targets.
-local function settle(record, counts, letters, stream, id, now, retention, place)
-  local state, outcomes, sent, problem, attempts, dead, letter, deferrals, kept, reason, at, targets = unpack(ARGV, place + 1)
+-- tokens, letter, deferrals, the app or '' for an unknown one, its bound of dead letters; if ends
+-- are reported, its bound of reports, reason, instant, targets.
+local function settle(record, counts, letters, streams, id, now, retention, place)
+  local state, outcomes, sent, problem, attempts, dead, letter, deferrals, app, most, kept, reason, at, targets = unpack(ARGV, place + 1)
   local known = redis.call('HGET', record, 'state')
   if known and known ~= 'waiting' then return false end
   for _, count in ipairs({state, 'booked', 'dead_tokens'}) do redis.call('HINCRBY', counts, count, 0) end
-  if letter ~= '' then redis.call('HSET', letters, id, letter) end
+  if letter ~= '' then keepLetter(record, counts, letters, id, letter, app, tonumber(most)) end
   accepted(record, counts, now)
   if redis.call('HDEL', record, 'until', 'scope', 'rule') > 0 then redis.call('HINCRBY', counts, 'booked', -1) end
   redis.call('HINCRBY', counts, state, 1)
@@ -26,16 +26,16 @@ local function settle(record, counts, letters, stream, id, now, retention, place
   redis.call('HSET', record, 'state', state, 'outcomes', outcomes, 'sent', sent, 'error', problem, 'ended', string.format('%.0f', now))
   if tonumber(attempts) > 0 then redis.call('HSET', record, 'attempts', attempts) end
   if tonumber(deferrals) > 0 then redis.call('HINCRBY', record, 'deferrals', deferrals) end
-  if stream then
+  if streams then
     local known = redis.call('HMGET', record, 'of', 'attempts', 'into')
-    local app, user, category = string.match(known[1] or '\n\n\n', '^(.-)\n(.-)\n(.-)\n')
-    local entry = {'id', id, 'app', app, 'user', user, 'category', category,
+    local its, user, category = string.match(known[1] or '\n\n\n', '^(.-)\n(.-)\n(.-)\n')
+    local entry = {'id', id, 'app', its, 'user', user, 'category', category,
       'state', state, 'reason', reason, 'attempts', known[2] or 0, 'at', at, 'targets', targets}
     if known[3] then entry[#entry + 1], entry[#entry + 2] = 'into', known[3] end
-    redis.pcall('XADD', stream, 'MAXLEN', '~', kept, '*', unpack(entry))
+    report(streams, tonumber(kept), counts, 'outcomes', app, entry)
   end
   -- known for the retention since it was accepted, and for a while in any case
   local since = now - (tonumber(redis.call('HGET', record, 'accepted') or nil) or now)
-  redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - since, 3600000)))
+  redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - math.max(since, 0), 3600000)))
   return true
 end

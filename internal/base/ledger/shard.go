@@ -22,16 +22,14 @@ import (
 //
 //	id:ID     hash: a Record
 //	counts    hash: a count by name
-//	letters   hash: a Letter by ID, in JSON
-//
-// Nothing trims the letters.
+//	letters   hash: a Letter by ID, in JSON; letters.lua bounds them
 type Shard struct {
 	shard.Shard
 
 	client    redis.UniversalClient
 	prefix    string
 	retention time.Duration
-	outcomes  stream // ends are told of there; none is kept when they are not
+	bounds    Bounds // of this shard
 }
 
 // A Record is what is known of one notification.
@@ -72,8 +70,16 @@ type Record struct {
 	carries  string // the name of the open digest that it carries; "" for none
 }
 
+//go:embed report.lua
+var reportSource string
+
+//go:embed letters.lua
+var lettersSource string
+
 //go:embed settle.lua
-var settleSource string
+var endSource string
+
+var settleSource = reportSource + lettersSource + endSource
 
 //go:embed records.lua
 var recordsSource string
@@ -83,7 +89,7 @@ var recordsScript = redis.NewScript(settleSource + recordsSource)
 func (r *Shard) run(ctx context.Context, op, id string, args ...any) ([]any, error) {
 	keys := []string{r.Key("id:" + id), r.Key("counts"), r.Key("letters")}
 	if op == "settle" && r.tells() {
-		keys = append(keys, r.outcomes.key)
+		keys = append(keys, r.Key(outcomesName))
 	}
 	now := time.Now()
 	argv := append([]any{op, id, now.UnixMilli(), r.retention.Milliseconds()}, args...)
@@ -171,6 +177,8 @@ type End struct {
 	DeadTokens int
 	// Letter is kept when the State is dead.
 	Letter *Letter
+	// App is the notification's. Its bounds hold for the Letter and the report of the end.
+	App string
 }
 
 // Settle ends the notification, and counts it. A second call for the same one
@@ -198,13 +206,13 @@ func (r *Shard) end(e *End) ([]any, error) {
 		}
 	}
 	words, ids := encodeOutcomes(e.Outcomes)
-	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter, e.Deferrals}
+	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter, e.Deferrals, r.bounds.of(e.App), r.bounds.DeadLetters}
 	if r.tells() {
 		targets, err := targetsText(e.Outcomes)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, r.outcomes.kept, e.reason(), written(time.Now()), targets)
+		args = append(args, r.bounds.Outcomes, e.reason(), written(time.Now()), targets)
 	}
 	return args, nil
 }
@@ -258,7 +266,23 @@ type Counts struct {
 	Booked     int64 // of those that wait, how many a limit has put off
 	DeadTokens int64
 	Letters    int64 // dead letters that are kept
+	// Dropped counts deletions because an app had too many.
+	Dropped map[Dropped]int64
 }
+
+// Dropped names something of which an app had more than is kept. The App is "" for apps
+// that the configuration does not have.
+type Dropped struct {
+	What string // DeadLetters, OutcomeReports or DeadTokenReports
+	App  string
+}
+
+// The values of Dropped.What. A report counts only if the app's webhook had not taken it.
+const (
+	DeadLetters      = "dead_letters"
+	OutcomeReports   = "outcomes"
+	DeadTokenReports = "dead_tokens"
+)
 
 // Waiting is what was accepted and has not ended.
 func (c Counts) Waiting() int64 {
@@ -278,17 +302,21 @@ func (r *Shard) CountsOn(ctx context.Context, pipe redis.Pipeliner) func() (Coun
 }
 
 func readCounts(fields map[string]string, letters int64) (Counts, error) {
-	counts := make(map[string]int64, len(fields))
+	counts, dropped := make(map[string]int64, len(fields)), map[Dropped]int64{}
 	for name, text := range fields {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return Counts{}, fmt.Errorf("counts of notifications: %s: %w", name, err)
 		}
+		if rest, ok := strings.CutPrefix(name, "dropped:"); ok {
+			what, app, _ := strings.Cut(rest, ":")
+			dropped[Dropped{what, app}] = n
+		}
 		counts[name] = n
 	}
 	c := Counts{
 		Accepted: counts["accepted"], Ended: make(map[State]int64, len(EndStates)), Malformed: counts["malformed"],
-		Deferred: counts["deferred"], Booked: counts["booked"], DeadTokens: counts["dead_tokens"], Letters: letters,
+		Deferred: counts["deferred"], Booked: counts["booked"], DeadTokens: counts["dead_tokens"], Letters: letters, Dropped: dropped,
 	}
 	for _, s := range EndStates {
 		c.Ended[s] = counts[string(s)]

@@ -4,31 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// A stream holds the latest of what is reported to producers. Readers that are one
+// A stream holds the latest reports for an app's producers. Readers that are one
 // another's substitutes share a consumer group: what one takes and does not
 // acknowledge, another is answered.
 type stream struct {
 	client redis.UniversalClient
 	key    string
-	kept   int64 // about how many
 	what   string
-}
-
-func newStream(client redis.UniversalClient, of shard.Shard, name, what string, kept int) stream {
-	return stream{client, of.Key(name), int64(kept), what}
-}
-
-// add is the command that reports one, given its fields.
-func (s *stream) add(values []string) *redis.XAddArgs {
-	return &redis.XAddArgs{Stream: s.key, MaxLen: s.kept, Approx: true, Values: values}
 }
 
 // consumer is every reader's name in a group: what a reader leaves behind is
@@ -112,21 +101,46 @@ func (s *stream) ack(ctx context.Context, group string, ids []string) error {
 	return nil
 }
 
-// oldest is when the first of what the group's readers have taken and not
-// acknowledged was reported; zero when there is none.
+// oldest is when the first report was made that the group has not acknowledged, whether a
+// reader has taken it or not; zero when there is none.
 func (s *stream) oldest(ctx context.Context, group string) (time.Time, error) {
-	pending, err := s.client.XPending(ctx, s.key, group).Result()
-	if err != nil && (errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "NOGROUP")) {
-		return time.Time{}, nil
+	entries, err := s.client.XRangeN(ctx, s.key, "-", "+", 1).Result()
+	if err != nil || len(entries) == 0 {
+		return time.Time{}, s.unread(err)
 	}
+	groups, err := s.client.XInfoGroups(ctx, s.key).Result()
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read %s: %w", s.what, err)
+		return time.Time{}, s.unread(err)
 	}
-	if pending.Count == 0 {
-		return time.Time{}, nil
+	at := slices.IndexFunc(groups, func(g redis.XInfoGroup) bool { return g.Name == group })
+	if at < 0 { // no reader has begun
+		return entryTime(entries[0].ID), nil
 	}
-	ms, _, _ := strings.Cut(pending.Lower, "-")
-	return instant(ms), nil
+	pending, err := s.client.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: s.key, Group: group, Start: "-", End: "+", Count: 1}).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return time.Time{}, s.unread(err)
+	}
+	if len(pending) > 0 {
+		return entryTime(pending[0].ID), nil
+	}
+	entries, err = s.client.XRangeN(ctx, s.key, "("+groups[at].LastDeliveredID, "+", 1).Result()
+	if err != nil || len(entries) == 0 {
+		return time.Time{}, s.unread(err)
+	}
+	return entryTime(entries[0].ID), nil
+}
+
+func (s *stream) unread(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("read %s: %w", s.what, err)
+}
+
+// entryTime is when the entry with that ID was added.
+func entryTime(id string) time.Time {
+	ms, _, _ := strings.Cut(id, "-")
+	return instant(ms)
 }
 
 // field is a field of an entry.

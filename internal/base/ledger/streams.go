@@ -10,35 +10,35 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// streams are a stream of each shard, which readers take for one. An entry's ID there says
-// after an @ of which shard it is, where there are several.
+// streams has a stream for each app and shard. It reads an app's streams of all shards as
+// one. If there are several shards, "@" and the shard's number end an entry's ID.
 type streams struct {
 	records    *Records
 	name, what string
-	kept       int           // about how many, of all together
 	turn       *atomic.Int64 // whose are read first
 }
 
-func newStreams(client redis.UniversalClient, prefix, name, what string, kept int) streams {
-	return streams{NewRecords(client, prefix, 0), name, what, kept, new(atomic.Int64)}
+func newStreams(client redis.UniversalClient, prefix, name, what string) streams {
+	return streams{NewRecords(client, prefix, 0), name, what, new(atomic.Int64)}
 }
 
-func (s *streams) all(ctx context.Context) ([]stream, error) {
+// all returns the app's streams, by the shards' numbers.
+func (s *streams) all(ctx context.Context, app string) ([]stream, error) {
 	shards, err := s.records.All(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]stream, len(shards))
 	for i, of := range shards {
-		all[i] = newStream(s.records.client, of.Shard, s.name, s.what, perShard(s.kept, len(shards)))
+		all[i] = stream{s.records.client, of.Key(s.name + ":" + app), s.what}
 	}
 	return all, nil
 }
 
 // next is stream.next of the first shard that has some, of another one first at each call.
 // It returns the first error where none has any.
-func (s *streams) next(ctx context.Context, group string, left time.Duration, n int) (entries []redis.XMessage, failed error) {
-	all, err := s.all(ctx)
+func (s *streams) next(ctx context.Context, app, group string, left time.Duration, n int) (entries []redis.XMessage, failed error) {
+	all, err := s.all(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +63,8 @@ func (s *streams) next(ctx context.Context, group string, left time.Duration, n 
 }
 
 // ack tells that the group is done with these entries.
-func (s *streams) ack(ctx context.Context, group string, ids []string) error {
-	all, err := s.all(ctx)
+func (s *streams) ack(ctx context.Context, app, group string, ids []string) error {
+	all, err := s.all(ctx, app)
 	if err != nil {
 		return err
 	}
@@ -83,10 +83,10 @@ func (s *streams) ack(ctx context.Context, group string, ids []string) error {
 	return nil
 }
 
-// Oldest is when the first of what the group's readers have taken and not acknowledged was
-// reported; zero when there is none.
-func (s *streams) Oldest(ctx context.Context, group string) (first time.Time, err error) {
-	all, err := s.all(ctx)
+// Oldest is when the first of the app's reports was made that the group has not acknowledged;
+// zero when there is none.
+func (s *streams) Oldest(ctx context.Context, app, group string) (first time.Time, err error) {
+	all, err := s.all(ctx, app)
 	if err != nil {
 		return first, err
 	}

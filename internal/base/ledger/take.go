@@ -197,7 +197,7 @@ func (r *Shard) takeWith(ctx context.Context, ref Ref, state State, read func(pa
 // Nobody knows what was sent. It returns nil for one that has ended meanwhile.
 func (r *Shard) close(ctx context.Context, id string, record *Record, state State) (*Taken, error) {
 	end := endOf(Doubt(record.Outcomes), state)
-	end.Error = "its job was gone"
+	end.Error, end.App = "its job was gone", record.App
 	if first, err := r.Settle(ctx, id, &end); err != nil || !first {
 		return nil, err
 	}
@@ -215,6 +215,7 @@ func (r *Shard) take(ctx context.Context, id string, record *Record, job *queued
 		outcomes = Doubt(outcomes)
 	}
 	end := endOf(outcomes, state)
+	end.App = c.App
 	t := &Taken{at: r, ID: id, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text()}
 	for i := range outcomes {
 		t.Used = t.Used || outcomes[i].Taken()
@@ -233,7 +234,7 @@ func (r *Shard) take(ctx context.Context, id string, record *Record, job *queued
 		keys = append(keys, r.QueueKey(record.Queue, list))
 	}
 	if r.tells() {
-		keys = append(keys, r.outcomes.key)
+		keys = append(keys, r.Key(outcomesName))
 	}
 	args := append([]any{id, time.Now().UnixMilli(), r.retention.Milliseconds(), takeGrace.Milliseconds(), job.message, record.outcomes, t.note}, ends...)
 	if taken, err := takeScript.Run(ctx, r.client, keys, args...).Int(); err != nil {

@@ -4,7 +4,7 @@
 -- once: whoever takes many begins with that.
 --
 -- KEYS  notes, due; record, counts, letters; asynq's task, pending, scheduled, retry,
--- archived; where ends are told of, their stream
+-- archived; if ends are reported, the prefix of their streams
 -- ARGV  ID, now (ms), retention (ms), grace (ms), asynq's message, the record's outcomes,
 -- note, then an end
 local notes, due, record, task = KEYS[1], KEYS[2], KEYS[3], KEYS[6]

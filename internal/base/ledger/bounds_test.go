@@ -1,0 +1,314 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A store has one shard with bounds.
+type store struct {
+	*ledger.Shard
+	t       *testing.T
+	client  redis.UniversalClient
+	records *ledger.Records
+}
+
+func newStore(t *testing.T, client redis.UniversalClient, b ledger.Bounds) *store {
+	t.Helper()
+	redistest.Divide(t, client, "acme", "1")
+	return (&store{t: t, client: client, records: ledger.NewRecords(client, "acme", 0)}).with(b)
+}
+
+// with returns the store with other bounds.
+func (s *store) with(b ledger.Bounds) *store {
+	s.t.Helper()
+	records := s.records.WithBounds(b)
+	all, err := records.All(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &store{all[0], s.t, s.client, records}
+}
+
+func contents([]byte) (ledger.Contents, error) { return ledger.Contents{App: "shop", User: "u"}, nil }
+
+// reject ends notifications of the app, each with a dead letter.
+func (s *store) reject(app string, job []byte, ids ...string) {
+	s.t.Helper()
+	for _, id := range ids {
+		if err := s.Arrive(s.t.Context(), id, push.Default.Queue(), ledger.Facts{App: app, User: "u"}); err != nil {
+			s.t.Fatal(err)
+		}
+		letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: "payload", Queue: push.Default.Queue(), Job: job}
+		if first, err := s.Settle(s.t.Context(), id, &ledger.End{State: push.Rejected, App: app, Letter: letter}); err != nil || !first {
+			s.t.Fatalf("%s: %t, %v", id, first, err)
+		}
+	}
+}
+
+func named(prefix string, n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%s-%02d", prefix, i))
+	}
+	return ids
+}
+
+// kept returns the IDs of all dead letters.
+func (s *store) kept() (ids []string) {
+	s.t.Helper()
+	letters, _, err := s.records.LettersFrom(s.t.Context(), "", 1000)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, l := range letters {
+		ids = append(ids, l.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (s *store) counts() ledger.Counts {
+	s.t.Helper()
+	counts, err := s.records.Counts(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return counts
+}
+
+func TestDeadLettersAreBoundedPerApp(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		s, shop, mail := newStore(t, client, ledger.Bounds{DeadLetters: 5}), named("shop", 12), named("mail", 2)
+		s.reject("mail", nil, mail...)
+		s.reject("shop", nil, shop...)
+		if got, want := s.kept(), slices.Concat(mail, shop[7:]); !slices.Equal(got, want) {
+			t.Errorf("kept %v, want %v", got, want)
+		}
+		counts := s.counts()
+		if counts.Ended[push.Rejected] != 14 || counts.Waiting() != 0 || counts.Letters != 7 || counts.Dropped[ledger.Dropped{What: ledger.DeadLetters, App: "shop"}] != 7 || len(counts.Dropped) != 1 {
+			t.Errorf("counts %+v", counts)
+		}
+		for i, id := range shop {
+			life := client.PTTL(t.Context(), s.Key("id:"+id)).Val()
+			if dropped := i < 7; dropped != (life > 0 && life <= 30*time.Second) {
+				t.Errorf("the record of %s lasts %s", id, life)
+			}
+		}
+		for _, act := range []error{
+			s.records.Purge(t.Context(), ledger.Ref{ID: shop[0]}, contents),
+			s.Requeue(t.Context(), &ledger.Letter{ID: shop[0], State: push.Rejected, Queue: push.Default.Queue()}, nil, nil, &ledger.Facts{App: "shop"}),
+		} {
+			if !errors.Is(act, ledger.ErrNoLetter) {
+				t.Errorf("a dropped letter: %v", act)
+			}
+		}
+	})
+}
+
+// A purged and a requeued letter make room for two others.
+func TestBoundCountsLettersThatAreKept(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		s, ids := newStore(t, client, ledger.Bounds{DeadLetters: 5}), named("shop", 5)
+		s.reject("shop", []byte("{}"), ids...)
+		if err := s.records.Purge(t.Context(), ledger.Ref{ID: ids[1]}, contents); err != nil {
+			t.Error(err)
+		}
+		letter, err := s.Letter(t.Context(), ids[2])
+		if err == nil {
+			err = s.Requeue(t.Context(), letter, []byte("{}"), nil, &ledger.Facts{App: "shop", User: "u"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.reject("shop", nil, "late-1", "late-2")
+		want := []string{"late-1", "late-2", ids[0], ids[3], ids[4]}
+		if got := s.kept(); !slices.Equal(got, want) || len(s.counts().Dropped) != 0 {
+			t.Errorf("kept %v, want %v; dropped %v", got, want, s.counts().Dropped)
+		}
+		size := int64(0)
+		for _, text := range client.HVals(t.Context(), s.Key("letters")).Val() {
+			size += int64(len(text))
+		}
+		if counted, err := client.HGet(t.Context(), s.Key("counts"), "letter_bytes:shop").Int64(); err != nil || counted != size {
+			t.Errorf("%d bytes are counted, %v; there are %d", counted, err, size)
+		}
+	})
+}
+
+func TestLoweredBoundDropsTenPerCall(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		s := newStore(t, client, ledger.Bounds{DeadLetters: 100})
+		s.reject("shop", nil, named("shop", 30)...)
+		s = s.with(ledger.Bounds{DeadLetters: 5})
+		for i, want := range []int64{21, 12, 5, 5} {
+			s.reject("shop", nil, fmt.Sprint("late-", i))
+			if got := s.counts().Letters; got != want {
+				t.Errorf("after %d more %d are kept, want %d", i+1, got, want)
+			}
+		}
+	})
+}
+
+// Nobody gets more room by inventing apps, or by jobs that cannot be read.
+func TestUnknownAppsAndMalformedJobsShareABound(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		s := newStore(t, client, ledger.Bounds{DeadLetters: 5, Outcomes: 10, Apps: map[string]bool{"shop": true}})
+		s.reject("shop", nil, "known")
+		for _, id := range named("invented", 8) {
+			s.reject("app-of-"+id, nil, id)
+		}
+		malformed := named("malformed", 8)
+		for _, id := range malformed {
+			for range 2 { // the second time changes nothing
+				if err := s.SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, Reason: "not_json"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got, want := s.kept(), slices.Concat([]string{"known"}, malformed[3:]); !slices.Equal(got, want) {
+			t.Errorf("kept %v, want %v", got, want)
+		}
+		if counts := s.counts(); counts.Malformed != 8 || counts.Dropped[ledger.Dropped{What: ledger.DeadLetters}] != 11 {
+			t.Errorf("counts %+v", counts)
+		}
+		for app, want := range map[string]int64{"shop": 1, "": 1, "app-of-invented-00": 0} {
+			if got := client.Exists(t.Context(), s.Key("outcomes:"+app)).Val(); got != want {
+				t.Errorf("%q: %d streams, want %d", app, got, want)
+			}
+		}
+	})
+}
+
+func TestLargeDeadLettersAreBoundedByBytes(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		s := newStore(t, client, ledger.Bounds{DeadLetters: 10})
+		s.reject("shop", make([]byte, 9_000), named("shop", 10)...) // 12,000 in base64, of 40,960
+		if got := s.counts().Letters; got != 3 {
+			t.Errorf("%d are kept, want 3", got)
+		}
+	})
+}
+
+// A producer's clock that is ahead does not prolong the life of a record.
+func TestRecordOfAnAcceptanceInTheFutureLastsTheRetention(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		s := newStore(t, client, ledger.Bounds{})
+		if err := client.HSet(t.Context(), s.Key("id:ahead"), "state", "waiting", "accepted", time.Now().AddDate(3, 0, 0).UnixMilli()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		s.reject("shop", nil, "ahead")
+		if life := client.PTTL(t.Context(), s.Key("id:ahead")).Val(); life > ledger.DefaultRetention {
+			t.Errorf("the record lasts %s", life)
+		}
+	})
+}
+
+// The reports of one app push out its own alone, and those count as dropped that its webhook
+// has not taken.
+func TestReportsAreBoundedPerApp(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		const kept, group = 100, "webhook:shop"
+		s := newStore(t, client, ledger.Bounds{Outcomes: kept})
+		tokens, outcomes := ledger.NewDeadTokens(client, "acme", kept), ledger.NewOutcomes(client, "acme")
+		report := func(app string, n int) {
+			t.Helper()
+			for i := range n {
+				id := fmt.Sprintf("%s-%d-%d", app, n, i)
+				if err := s.Arrive(t.Context(), id, push.Default.Queue(), ledger.Facts{App: app, User: "u"}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Settle(t.Context(), id, &ledger.End{State: push.Expired, App: app}); err != nil {
+					t.Fatal(err)
+				}
+				if err := tokens.Add(t.Context(), ledger.DeadToken{App: app, User: "u", Token: id}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		report("mail", 3)
+		report("shop", 50)
+		taken, err := tokens.Next(t.Context(), "shop", group, time.Hour, 30)
+		if err == nil {
+			err = tokens.Ack(t.Context(), "shop", group, taken[:20]...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := outcomes.Next(t.Context(), "shop", group, time.Hour, 1); err != nil { // its webhook has begun
+			t.Fatal(err)
+		}
+		report("shop", 300)
+		length := func(name string) int64 { return client.XLen(t.Context(), s.Key(name)).Val() }
+		dropped := s.counts().Dropped
+		for _, c := range []struct {
+			what, stream string
+			acknowledged int64
+		}{{ledger.DeadTokenReports, "dead-tokens", 20}, {ledger.OutcomeReports, "outcomes", 0}} {
+			left := length(c.stream + ":shop")
+			got, want := dropped[ledger.Dropped{What: c.what, App: "shop"}], 350-left-c.acknowledged
+			if left < kept || left >= kept+100 || got != want || length(c.stream+":mail") != 3 {
+				t.Errorf("%s: %d are left, %d were dropped, want %d; %d of mail", c.what, left, got, want, length(c.stream+":mail"))
+			}
+		}
+		if len(dropped) != 2 {
+			t.Errorf("dropped %v", dropped)
+		}
+	})
+}
+
+// What no reader has taken is as late as what one has left behind.
+func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		newStore(t, client, ledger.Bounds{})
+		tokens, ctx := ledger.NewDeadTokens(client, "acme", 0), context.Background()
+		some := func(step string, want bool) {
+			t.Helper()
+			if at, err := tokens.Oldest(ctx, "shop", "g"); err != nil || at.IsZero() == want {
+				t.Errorf("%s: %s, %v", step, at, err)
+			}
+		}
+		next := func() []ledger.DeadToken {
+			t.Helper()
+			all, err := tokens.Next(ctx, "shop", "g", time.Hour, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		add := func() {
+			t.Helper()
+			if err := tokens.Add(ctx, ledger.DeadToken{App: "shop", Token: "t"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		some("no report", false)
+		add()
+		some("no reader", true)
+		taken := next()
+		some("taken", true)
+		if err := tokens.Ack(ctx, "shop", "g", taken...); err != nil {
+			t.Fatal(err)
+		}
+		some("acknowledged", false)
+		add()
+		some("not taken yet", true)
+	})
+}

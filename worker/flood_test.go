@@ -1,0 +1,62 @@
+package worker_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// An app whose notifications are all rejected does not fill Redis: the notifications of
+// another app go out as before, and the sums stay exact.
+func TestRejectedNotificationsDoNotFillRedis(t *testing.T) {
+	t.Parallel()
+	const rejected, bound = 4000, 100
+	client := redistest.Start(t).Client(t)
+	r := newRig(t, client, unlimited)
+	r.options.DeadLetters = bound
+	log := r.logs()
+	r.start()
+	r.enqueue(to("before"))
+	r.settled(1)
+	limit := usedMemory(t, r) + 8<<20 // the dead letters of all are 14 MB, and their records 2 MB
+	must(t, client.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(limit, 10)).Err())
+	body := strings.Repeat("x", 2000)
+	for batch := range rejected / 100 {
+		var all []*push.Notification
+		for i := range 100 {
+			n := to(fmt.Sprintf("rejected-%d-%d", batch, i), google) // by a provider that the app does not have
+			n.App, n.Body = "apple", body
+			all = append(all, n)
+		}
+		for _, receipt := range r.producer.EnqueueAll(t.Context(), all) {
+			must(t, receipt.Err)
+		}
+		other := to(fmt.Sprint("other-", batch))
+		other.User = fmt.Sprint("u", batch)
+		r.enqueue(other)
+		r.settled(1 + (batch+1)*101)
+	}
+	counts, err := r.records.Counts(t.Context())
+	must(t, err)
+	if counts.Accepted != rejected+rejected/100+1 || counts.Ended[push.Rejected] != rejected || counts.Ended[push.Delivered] != rejected/100+1 || counts.Letters != bound {
+		t.Errorf("counts %+v", counts)
+	}
+	if text := log.text(); strings.Contains(text, "OOM") || strings.Contains(text, "full") {
+		t.Errorf("Redis was full: %s", text)
+	}
+}
+
+func usedMemory(t *testing.T, r *rig) int64 {
+	t.Helper()
+	info, err := r.client.Info(t.Context(), "memory").Result()
+	must(t, err)
+	_, rest, _ := strings.Cut(info, "\r\nused_memory:")
+	text, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.ParseInt(text, 10, 64)
+	must(t, err)
+	return n
+}
