@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// freshFor is for how long a count of the notifications that wait is good.
+// freshFor is for how long a count is good.
 const freshFor = time.Second
 
-// A backlog says whether more notifications wait than may. It counts about once
-// a second while it is asked, beside the requests; only before it says that there
-// are too many it makes sure.
+// A backlog compares the number of waiting notifications and dead letters with a bound. It
+// counts about once a second while requests come, in the background. Before it reports that
+// the bound is reached it counts again.
 type backlog struct {
 	most  int64 // zero for any number
 	count func(context.Context) (int64, error)
 
-	waiting   atomic.Int64
+	kept      atomic.Int64
 	at        atomic.Int64 // of the count, in ns
 	counting  sync.Mutex
 	measuring sync.WaitGroup
@@ -30,9 +30,9 @@ func (b *backlog) full(ctx context.Context) bool {
 		return false
 	}
 	if b.fresh() {
-		return b.waiting.Load() >= b.most
+		return b.kept.Load() >= b.most
 	}
-	if b.waiting.Load() < b.most {
+	if b.kept.Load() < b.most {
 		if b.counting.TryLock() {
 			b.measuring.Go(func() {
 				defer b.counting.Unlock()
@@ -48,7 +48,7 @@ func (b *backlog) full(ctx context.Context) bool {
 	if !b.fresh() {
 		b.measure(ctx)
 	}
-	return b.waiting.Load() >= b.most
+	return b.kept.Load() >= b.most
 }
 
 func (b *backlog) fresh() bool { return time.Now().UnixNano()-b.at.Load() < int64(freshFor) }
@@ -57,12 +57,12 @@ func (b *backlog) fresh() bool { return time.Now().UnixNano()-b.at.Load() < int6
 func (b *backlog) measure(ctx context.Context) {
 	n, err := b.count(ctx)
 	if err == nil {
-		b.waiting.Store(n)
+		b.kept.Store(n)
 	}
 	b.at.Store(time.Now().UnixNano())
 }
 
-// took tells that n more wait.
-func (b *backlog) took(n int) { b.waiting.Add(int64(n)) }
+// took adds n that were accepted.
+func (b *backlog) took(n int) { b.kept.Add(int64(n)) }
 
-var errFull = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many notifications wait.", retryAfter: comeAgain}
+var errFull = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many notifications wait or are dead letters.", retryAfter: comeAgain}

@@ -39,6 +39,20 @@ func TestQueueIsBounded(t *testing.T) {
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("more", "ada"))
 }
 
+// Dead letters take the place of notifications that wait, and purging them makes room.
+func TestQueueBoundCountsDeadLetters(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxQueue = 2 })
+	for _, id := range []string{"dead-1", "dead-2"} {
+		r.bury(id)
+	}
+	r.api.backlog.measure(t.Context())
+	r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
+	r.do(http.StatusNoContent, operatorToken, "DELETE", "/v1/dead-letters/dead-1", "")
+	r.api.backlog.at.Store(0)
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
+}
+
 // It is counted once a second at most, beside the requests, and never refuses by
 // an old count.
 func TestBacklog(t *testing.T) {

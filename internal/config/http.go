@@ -28,7 +28,7 @@ type HTTP struct {
 	// MaxBody is the largest body of a request, in bytes. 4 MiB by default,
 	// 64 KiB to 64 MiB.
 	MaxBody int `yaml:"max_body"`
-	// MaxQueue is how many notifications may wait before no more are taken; it is
+	// MaxQueue is how many notifications may wait or be dead letters before no more are taken; it is
 	// measured about once a second. 1,000,000 by default, 1 to 1,000,000,000.
 	MaxQueue int `yaml:"max_queue"`
 	// MaxRequests is how many requests are answered at once, and how many bodies

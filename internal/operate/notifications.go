@@ -268,11 +268,12 @@ func (o *Operator) Counts(ctx context.Context) (*ledger.Counts, error) {
 	return &counts, err
 }
 
-// CountWaiting returns how many notifications wait in the shards that answer.
-func (s *Service) CountWaiting(ctx context.Context) (int64, error) {
+// CountKept returns the number of waiting notifications and dead letters in all shards
+// that answer.
+func (s *Service) CountKept(ctx context.Context) (int64, error) {
 	counts, err := s.with.Records.Counts(ctx)
 	_, err = ledger.Unread(err)
-	return counts.Waiting(), err
+	return counts.Waiting() + counts.Letters, err
 }
 
 // Timeline returns what a user was sent and what waits for the user's limits. The app may
