@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
@@ -127,7 +128,7 @@ func serve(ctx context.Context, c *configured) error {
 		if ctx.Err() != nil {
 			return s.close() // told to stop while it starts
 		}
-		return errors.Join(err, s.close())
+		return errors.Join(redisconn.Explain(err, cfg.Redis), s.close())
 	}
 	log.Debug("the configuration", "config", cfg)
 	log.Info("serving", "version", buildVersion().Version, "redis", cfg.Redis.Address.String(), "apps", strings.Join(apps.Names(), " "))

@@ -175,6 +175,9 @@ func away(err error) string {
 	if trouble := redisreply.Of(err); trouble != redisreply.None {
 		return "Redis " + trouble.Says() + "."
 	}
+	if redisreply.Forbidden(err) {
+		return "Redis refuses a command: give its user the rights."
+	}
 	return "Redis does not answer as it should."
 }
 

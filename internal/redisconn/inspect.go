@@ -82,7 +82,7 @@ func of(node *redis.Client, found []string) []string {
 }
 
 func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (found findings, err error) {
-	if err := node.Ping(ctx).Err(); err != nil {
+	if err := node.Ping(ctx).Err(); err != nil && !redisreply.Forbidden(err) {
 		return found, err
 	}
 	text, err := node.Info(ctx).Result()

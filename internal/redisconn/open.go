@@ -18,6 +18,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/internal/config"
 )
@@ -125,7 +126,7 @@ func options(cfg config.Redis, poolSize int) (*redis.UniversalOptions, error) {
 		Addrs:            cfg.Address.Hosts,
 		MasterName:       cfg.Address.Master,
 		IsClusterMode:    cfg.Address.Mode == config.Cluster,
-		ClientName:       "pushpace",
+		OnConnect:        setName,
 		DB:               cfg.DB,
 		Username:         cfg.Username,
 		Password:         string(cfg.Password),
@@ -145,10 +146,20 @@ func options(cfg config.Redis, poolSize int) (*redis.UniversalOptions, error) {
 		ContextTimeoutEnabled: true,
 		PoolSize:              poolSize,
 
-		// Both send commands at each connect that older servers refuse.
+		// Both send commands at each connect that some servers refuse.
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}, nil
+}
+
+// setName names a new connection in CLIENT LIST. The name is for people: managed services,
+// proxies and users without the right refuse it, and the connection serves without. The
+// option ClientName would break it off.
+func setName(ctx context.Context, conn *redis.Conn) error {
+	if err := conn.ClientSetName(ctx, "pushpace").Err(); err != nil && !redisreply.Answered(err) {
+		return err // the reply is outstanding
+	}
+	return nil
 }
 
 // maxPEM is the largest certificate file, in bytes.

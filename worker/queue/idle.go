@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/roles"
@@ -171,8 +172,8 @@ func (c *client) unparks(queue string) bool {
 
 // listen takes words until ctx ends.
 func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *slog.Logger) {
-	if err := i.publish(ctx, client); redis.HasErrorPrefix(err, "NOPERM") {
-		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker is not woken, and finds jobs by asking about once a second: allow Redis's user the channels &asynq:*", slog.Any("error", err))
+	if err := i.publish(ctx, client); redisreply.Answered(err) && redisreply.Forbidden(err) {
+		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker is not woken, and finds jobs by asking about once a second: allow Redis's user PUBLISH, SUBSCRIBE and the channels &asynq:*", slog.Any("error", err))
 	}
 	for ctx.Err() == nil {
 		i.hear(ctx, client)

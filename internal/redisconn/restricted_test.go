@@ -1,0 +1,123 @@
+package redisconn
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// renamed are server arguments that take commands away.
+func renamed(commands ...string) redistest.Option {
+	var args []string
+	for _, c := range commands {
+		args = append(args, "--rename-command", c, "")
+	}
+	return redistest.Args(args...)
+}
+
+// forbid takes commands from the server's default user.
+func forbid(t *testing.T, s *redistest.Server, commands ...any) {
+	t.Helper()
+	rule := append([]any{"ACL", "SETUSER", "default"}, commands...)
+	if err := s.Client(t).Do(t.Context(), rule...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// works fails the test unless commands, pipelines and subscriptions of a connection work.
+func works(t *testing.T, conn *Conn) {
+	t.Helper()
+	ctx := t.Context()
+	if err := conn.Client.Set(ctx, "{k}1", "v", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	pipe := conn.Client.TxPipeline()
+	get := pipe.Get(ctx, "{k}1")
+	if _, err := pipe.Exec(ctx); err != nil || get.Val() != "v" {
+		t.Errorf("a transaction: %q, %v", get.Val(), err)
+	}
+	heard := conn.Client.Subscribe(ctx, "channel")
+	defer heard.Close()
+	if _, err := heard.Receive(ctx); err != nil {
+		t.Errorf("a subscription: %v", err)
+	}
+}
+
+func TestOpenNamesConnections(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	works(t, open(t, settings(config.Single, s.Addr())))
+	list, err := s.Client(t).ClientList(t.Context()).Result()
+	if err != nil || !strings.Contains(list, " name=pushpace ") {
+		t.Errorf("%v\n%s", err, list)
+	}
+}
+
+func TestOpenWorksWithoutOptionalCommands(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		renamed   []string
+		forbidden []any
+	}{
+		"no CLIENT":           {renamed: []string{"CLIENT"}},
+		"no right to CLIENT":  {forbidden: []any{"-client"}},
+		"no right to SETNAME": {forbidden: []any{"-client|setname"}},
+		"no HELLO":            {renamed: []string{"HELLO"}},
+		"no PING":             {renamed: []string{"PING"}},
+		"no right to PING":    {forbidden: []any{"-ping"}},
+		"no right to INFO":    {forbidden: []any{"-info"}},
+		"no right to CONFIG":  {forbidden: []any{"-config"}},
+		"no right to SELECT":  {forbidden: []any{"-select"}},
+		"no right to COMMAND": {forbidden: []any{"-command"}},
+		"nothing but what is needed": {
+			renamed:   []string{"CLIENT", "HELLO", "PING", "CONFIG", "COMMAND", "SELECT", "SCRIPT"},
+			forbidden: []any{"-info", "-@dangerous"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, renamed(c.renamed...))
+			if c.forbidden != nil {
+				forbid(t, s, c.forbidden...)
+			}
+			works(t, open(t, settings(config.Single, s.Addr())))
+		})
+	}
+}
+
+// With HELLO refused the credentials go by AUTH.
+func TestOpenAuthenticatesWithoutHelloAndClient(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Password(secret), renamed("HELLO", "CLIENT"))
+	cfg := settings(config.Single, s.Addr())
+	cfg.Password, cfg.DB = secret, 2
+	works(t, open(t, cfg))
+	cfg.Password = "wrong"
+	if conn, err := Open(t.Context(), patient(cfg), 1); err == nil || !strings.Contains(err.Error(), "credentials are refused") {
+		t.Errorf("%v, %v", conn, err)
+	}
+}
+
+func TestOpenClusterWorksWithoutOptionalCommands(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3, renamed("CLIENT", "PING"))
+	for _, node := range nodes {
+		forbid(t, node, "-info", "-command", "-config")
+	}
+	works(t, open(t, settings(config.Cluster, nodes[0].Addr())))
+}
+
+// Sentinels and their master refuse CLIENT.
+func TestOpenSentinelWorksWithoutOptionalCommands(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	sentinel := redistest.StartSentinel(t, master)
+	forbid(t, sentinel, "-client", "-hello", "-info")
+	forbid(t, master, "-client")
+	cfg := settings(config.Sentinel, sentinel.Addr())
+	cfg.Address.Master = redistest.MasterName
+	works(t, open(t, cfg))
+}
