@@ -41,7 +41,7 @@ func TestProblemOf(t *testing.T) {
 		{errors.New("UNKNOWN: redis eval error: dial tcp"), http.StatusServiceUnavailable, redisWords},
 		{throttle.ErrUnavailable, http.StatusServiceUnavailable, odd},
 		{errors.New("UNKNOWN: redis eval error: OOM command not allowed"), http.StatusServiceUnavailable, "Redis is full (OOM)."},
-		{errors.New("NOPERM this user has no permissions to run the 'lpush' command"), http.StatusServiceUnavailable, "Redis refuses a command: give its user the rights."},
+		{errors.New("UNKNOWN: redis eval error: NOPERM this user has no permissions to run the 'lpush' command"), http.StatusServiceUnavailable, "Redis refuses a command: give its user the rights."},
 		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
 		{ledger.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
 		{push.ErrEnded, http.StatusConflict, "The notification has ended."},

@@ -156,10 +156,11 @@ func options(cfg config.Redis, poolSize int) (*redis.UniversalOptions, error) {
 // proxies and users without the right refuse it, and the connection serves without. The
 // option ClientName would break it off.
 func setName(ctx context.Context, conn *redis.Conn) error {
-	if err := conn.ClientSetName(ctx, "pushpace").Err(); err != nil && !redisreply.Answered(err) {
-		return err // the reply is outstanding
+	err := conn.ClientSetName(ctx, "pushpace").Err()
+	if err != nil && redisreply.Answered(err) && redisreply.Of(err) == redisreply.None {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // maxPEM is the largest certificate file, in bytes.

@@ -43,6 +43,7 @@ var troubles = []struct {
 	trouble Trouble
 }{
 	{"NOAUTH ", Refused}, {"WRONGPASS ", Refused}, {"without any password configured", Refused}, {"ERR invalid password", Refused},
+	{"unauthenticated ", Refused}, // so a command of many or long arguments is refused
 	{"max number of clients", Crowded},
 	{"OOM ", Full},
 	{"READONLY ", ReadOnly},

@@ -16,6 +16,7 @@ func TestOf(t *testing.T) {
 		"list the pauses: WRONGPASS invalid username-password pair or user is disabled.":                     Refused,
 		"UNKNOWN: redis eval error: dial tcp 127.0.0.1:1: connect: connection refused":                       Away,
 		"enqueue: INTERNAL_ERROR: redis eval error: OOM command not allowed when used memory > 'maxmemory'.": Full,
+		"ERR Protocol error: unauthenticated multibulk length":                                               Refused,
 		"READONLY You can't write against a read only replica.":                                              ReadOnly,
 		"NOREPLICAS Not enough good replicas to write.":                                                      NoReplicas,
 		"MISCONF Redis is configured to save RDB snapshots":                                                  NotSaved,
