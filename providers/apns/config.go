@@ -38,7 +38,8 @@ type Config struct {
 	KeyID  string `yaml:"key_id"`
 	TeamID string `yaml:"team_id"`
 
-	// CertificateFile is a .p12 or .pfx file, or else PEM.
+	// CertificateFile is a .p12 or .pfx file, or a certificate in PEM or DER. Its issuers'
+	// may stand beside it, in any order.
 	CertificateFile string `yaml:"certificate_file"`
 	// PasswordFile holds the password of the certificate's private key.
 	PasswordFile string `yaml:"password_file"`

@@ -2,19 +2,22 @@ package apns
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/sideshow/apns2"
-	"github.com/sideshow/apns2/certificate"
+	"software.sslmate.com/src/go-pkcs12"
 
+	"github.com/pushpace/pushpace/internal/base/keyfile"
 	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/providers"
 )
@@ -67,43 +70,106 @@ func loadCertificate(c Config) (tls.Certificate, error) {
 		}
 		password = strings.TrimRight(string(b), "\r\n")
 	}
-	cert, err := readCertificate(c, password)
+	private, certificates, err := readCertificate(c, password)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("certificate_file: %w", err)
 	}
-	// apns2 leaves out what it cannot parse, and does not compare the two.
-	private, ok := cert.PrivateKey.(crypto.Signer)
-	if cert.Leaf == nil || !ok {
-		return tls.Certificate{}, fmt.Errorf("certificate_file: %s holds no certificate with a key that can sign", c.CertificateFile)
-	}
-	public, ok := private.Public().(interface{ Equal(crypto.PublicKey) bool })
-	if !ok || !public.Equal(cert.Leaf.PublicKey) {
+	chain := keyfile.Chain(private, certificates)
+	if chain == nil {
 		return tls.Certificate{}, fmt.Errorf("certificate_file: %s belongs to another private key than the one configured", c.CertificateFile)
 	}
-	if time.Now().After(cert.Leaf.NotAfter) {
+	leaf := chain[0]
+	if time.Now().After(leaf.NotAfter) {
 		return tls.Certificate{}, fmt.Errorf("certificate_file: %s expired on %s",
-			c.CertificateFile, cert.Leaf.NotAfter.Format(time.DateOnly))
+			c.CertificateFile, leaf.NotAfter.Format(time.DateOnly))
+	}
+	cert := tls.Certificate{PrivateKey: private, Leaf: leaf}
+	for _, one := range chain {
+		cert.Certificate = append(cert.Certificate, one.Raw)
 	}
 	return cert, nil
 }
 
-func readCertificate(c Config, password string) (tls.Certificate, error) {
-	switch strings.ToLower(filepath.Ext(c.CertificateFile)) {
-	case ".p12", ".pfx":
-		return certificate.FromP12File(c.CertificateFile, password)
+// readCertificate returns the private key and all certificates of the configured files,
+// which are told apart by what they hold.
+func readCertificate(c Config, password string) (crypto.Signer, []*x509.Certificate, error) {
+	text, err := os.ReadFile(c.CertificateFile)
+	if err == nil && !bytes.HasPrefix(text, []byte{derSequence}) {
+		text, err = textfile.Read(c.CertificateFile)
 	}
-	pem, err := textfile.Read(c.CertificateFile)
 	if err != nil {
-		return tls.Certificate{}, err
+		return nil, nil, err
 	}
+	certificates, err := certificatesIn(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", c.CertificateFile, err)
+	}
+	if certificates == nil {
+		return readP12(c.CertificateFile, text, password)
+	}
+	keyFile, keyText := c.CertificateFile, text
 	if c.KeyFile != "" {
-		key, err := textfile.Read(c.KeyFile)
-		if err != nil {
-			return tls.Certificate{}, err
+		keyFile = c.KeyFile
+		if keyText, err = textfile.Read(c.KeyFile); err != nil {
+			return nil, nil, err
 		}
-		pem = append(append(pem, '\n'), key...)
 	}
-	return certificate.FromPemBytes(pem, password)
+	key, err := keyfile.Parse(keyFile, keyText, password)
+	switch {
+	case err == nil:
+		return key, certificates, nil
+	case errors.Is(err, keyfile.ErrEncrypted):
+		err = fmt.Errorf("%w and set key_file to what that writes, or set password_file", err)
+	case c.KeyFile == "":
+		err = fmt.Errorf("%w: set key_file, or export certificate and key together as .p12", err)
+	}
+	return nil, nil, fmt.Errorf("%s: %w", keyFile, err)
+}
+
+// derSequence is the first byte of DER: the file is no text.
+const derSequence = 0x30
+
+// certificatesIn returns the certificates of a text in PEM, or the one in DER; none if it
+// is neither.
+func certificatesIn(text []byte) (all []*x509.Certificate, err error) {
+	if one, err := x509.ParseCertificate(text); err == nil {
+		return []*x509.Certificate{one}, nil
+	}
+	if !bytes.Contains(text, []byte("-----BEGIN")) {
+		return nil, nil
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" && block.Type != "TRUSTED CERTIFICATE" {
+			continue
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, errors.New("holds a certificate that cannot be read")
+		}
+		all = append(all, one)
+	}
+	if all == nil {
+		return nil, errors.New("holds no certificate in PEM: name the key's file in key_file")
+	}
+	return all, nil
+}
+
+// readP12 reads a .p12 or .pfx file.
+func readP12(file string, text []byte, password string) (crypto.Signer, []*x509.Certificate, error) {
+	private, first, others, err := pkcs12.DecodeChain(text, password)
+	if errors.Is(err, pkcs12.ErrIncorrectPassword) {
+		problem := "has another password than password_file holds"
+		if password == "" {
+			problem = "has a password: set password_file"
+		}
+		return nil, nil, fmt.Errorf("%s %s", file, problem)
+	}
+	key, ok := private.(crypto.Signer)
+	if err != nil || !ok {
+		return nil, nil, fmt.Errorf("%s is neither PEM nor a .p12 with one private key and its certificate (%w): export both together, or convert it by %s and set certificate_file to what that writes",
+			file, cmp.Or(err, errors.New("its key does not sign")), keyfile.Command("openssl pkcs12 -in FILE -nodes -out NEW", file))
+	}
+	return key, append([]*x509.Certificate{first}, others...), nil
 }
 
 // loadRoots returns the configured certificate authorities, or nil for the

@@ -1,6 +1,7 @@
 package apns
 
 import (
+	"crypto/ecdsa"
 	"crypto/elliptic"
 	"fmt"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sideshow/apns2/token"
 
+	"github.com/pushpace/pushpace/internal/base/keyfile"
 	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
@@ -31,11 +33,12 @@ func loadKey(c Config) (*key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key_file: %w", err)
 	}
-	private, err := token.AuthKeyFromBytes(text)
+	parsed, err := keyfile.Parse(c.KeyFile, text, "")
 	if err != nil {
-		return nil, fmt.Errorf("key_file: %w", err)
+		return nil, fmt.Errorf("key_file: %s: %w", c.KeyFile, err)
 	}
-	if private.Curve != elliptic.P256() {
+	private, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || private.Curve != elliptic.P256() {
 		return nil, fmt.Errorf("key_file: %s holds no P-256 key, as ES256 needs", c.KeyFile)
 	}
 	public, err := private.PublicKey.Bytes()
