@@ -19,7 +19,7 @@ func newVAPID() *cobra.Command {
 		Long: `vapid makes and reads the key pair of an app that sends to browsers (RFC 8292). The
 private key stays with the workers. The public one is what the site subscribes
 with, as applicationServerKey: each subscription is bound to it for life. public also
-reads the private key that the library web-push makes.`,
+reads the private keys of other tools: PEM, a JWK, or 32 bytes in base64 or hex.`,
 	}
 	cmd.AddCommand(newVAPIDNew(), newVAPIDPublic())
 	return cmd

@@ -6,13 +6,17 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/pushpace/pushpace/internal/base/keyfile"
 	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
@@ -49,50 +53,132 @@ func ReadKey(file string) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	k, err := ParseKey(text)
+	k, err := parseKey(file, text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return k, nil
 }
 
-// errNoKey says what ParseKey takes.
-var errNoKey = errors.New("holds no P-256 private key: want PEM (PKCS#8 or SEC 1), or the 43 characters of base64url that the library web-push calls the private key")
+// wanted says what ParseKey takes.
+const wanted = "want PEM (PKCS#8 or SEC 1), a JWK, or the 32 bytes that the library web-push calls the private key, in base64url"
 
-// scalarLength is that of a private key's scalar in base64url, in characters.
-const scalarLength = 43
+// errNoKey is for a text in none of the known forms.
+var errNoKey = errors.New("holds no P-256 private key: " + wanted)
 
-// ParseKey reads a private key: PEM, of PKCS#8 or SEC 1, or the scalar of 32 bytes as 43
-// characters of base64url. Its errors hold nothing of the text.
-func ParseKey(text []byte) (*Key, error) {
-	if scalar := strings.TrimSpace(string(text)); len(scalar) == scalarLength {
-		raw, err := base64.RawURLEncoding.DecodeString(scalar)
-		if err != nil {
-			return nil, errNoKey
-		}
+const (
+	scalarBytes = 32 // of a private key
+	pointBytes  = 65 // of a public key
+)
+
+// ParseKey reads a private key: PEM, of PKCS#8 or SEC 1, a JWK, the JSON that the library
+// web-push prints, or its scalar of 32 bytes in base64url, base64 or hexadecimal. White
+// space and quotes around it do not matter. Its errors hold nothing of the text.
+func ParseKey(text []byte) (*Key, error) { return parseKey("FILE", text) }
+
+// parseKey is ParseKey for the text of a file, whose name is for the commands in errors.
+func parseKey(file string, text []byte) (*Key, error) {
+	trimmed := strings.TrimSpace(string(text))
+	if n := len(trimmed); n > 1 && (trimmed[0] == '"' || trimmed[0] == '\'') && trimmed[0] == trimmed[n-1] {
+		trimmed = strings.TrimSpace(trimmed[1 : n-1])
+	}
+	switch {
+	case strings.HasPrefix(trimmed, "{"):
+		return ofJSON([]byte(trimmed))
+	case strings.Contains(trimmed, "-----BEGIN"):
+		return ofFile(file, []byte(trimmed))
+	}
+	if raw, err := decode(trimmed); err == nil {
+		return ofBytes(file, raw)
+	}
+	return ofFile(file, text) // DER, or nothing
+}
+
+// decode reads hexadecimal, base64url or base64, with or without padding.
+func decode(text string) ([]byte, error) {
+	if raw, err := hex.DecodeString(text); err == nil && (len(raw) == scalarBytes || len(raw) == pointBytes) {
+		return raw, nil
+	}
+	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
+}
+
+// ofBytes reads a scalar, or DER.
+func ofBytes(file string, raw []byte) (*Key, error) {
+	switch {
+	case len(raw) == scalarBytes:
 		private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), raw)
 		if err != nil {
-			return nil, errNoKey
+			return nil, errors.New("holds 32 bytes that are no private key of P-256")
 		}
 		return newKey(private)
+	case len(raw) == pointBytes && raw[0] == 4, len(raw) == 1+scalarBytes && (raw[0] == 2 || raw[0] == 3):
+		return nil, errors.New("holds a public key: want the private key of the same pair")
+	case len(raw) > pointBytes && raw[0] == 0x30: // a sequence of DER
+		return ofFile(file, raw)
 	}
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		switch block.Type {
-		case "PRIVATE KEY":
-			parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-			if private, ok := parsed.(*ecdsa.PrivateKey); err == nil && ok {
-				return newKey(private)
-			}
-			return nil, errNoKey
-		case "EC PRIVATE KEY":
-			private, err := x509.ParseECPrivateKey(block.Bytes)
-			if err != nil {
-				return nil, errNoKey
-			}
-			return newKey(private)
-		}
+	return nil, fmt.Errorf("holds %d bytes in base64, and a private key has %d: %s", len(raw), scalarBytes, wanted)
+}
+
+// ofFile reads PEM or DER.
+func ofFile(file string, text []byte) (*Key, error) {
+	key, err := keyfile.Parse(file, text, "")
+	if err != nil {
+		return nil, fmt.Errorf("%w; %s", err, wanted)
 	}
-	return nil, errNoKey
+	private, ok := key.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errNoKey
+	}
+	return newKey(private)
+}
+
+// ofJSON reads a JWK (RFC 7517), or the pair that `web-push generate-vapid-keys --json`
+// prints.
+func ofJSON(text []byte) (*Key, error) {
+	var form struct {
+		Type       string `json:"kty"`
+		Curve      string `json:"crv"`
+		D          string `json:"d"`
+		X          string `json:"x"`
+		Y          string `json:"y"`
+		PrivateKey string `json:"privateKey"`
+		PublicKey  string `json:"publicKey"`
+	}
+	if err := json.Unmarshal(text, &form); err != nil {
+		return nil, errNoKey
+	}
+	switch {
+	case form.Type == "" && form.PrivateKey != "":
+		return ofPair(form.PrivateKey, form.PublicKey)
+	case form.Type != "EC" || form.Curve != "P-256":
+		return nil, errNoKey
+	case form.D == "":
+		return nil, errors.New("holds a public key, a JWK without d: want the private key of the same pair")
+	case form.X == "" && form.Y == "":
+		return ofPair(form.D, "")
+	}
+	x, errX := decode(form.X)
+	y, errY := decode(form.Y)
+	if errX != nil || errY != nil {
+		return nil, errNoKey
+	}
+	return ofPair(form.D, base64.RawURLEncoding.EncodeToString(slices.Concat([]byte{4}, x, y)))
+}
+
+// ofPair reads a scalar, whose public key must be the given one unless that is empty.
+func ofPair(private, public string) (*Key, error) {
+	raw, err := decode(private)
+	if err != nil || len(raw) != scalarBytes {
+		return nil, errNoKey
+	}
+	key, err := ofBytes("", raw)
+	if err != nil {
+		return nil, err
+	}
+	if want, err := decode(public); public != "" && (err != nil || base64.RawURLEncoding.EncodeToString(want) != key.public) {
+		return nil, errors.New("holds a public key that is not the private key's")
+	}
+	return key, nil
 }
 
 func newKey(private *ecdsa.PrivateKey) (*Key, error) {

@@ -7,6 +7,8 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/pem"
 	"strings"
 	"testing"
@@ -24,27 +26,62 @@ func TestKeysAreReadAsTheyAreWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	scalar := "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"
+	bytes, err := base64.RawURLEncoding.DecodeString(scalar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := raw.private.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(raw.private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := base64.RawURLEncoding.EncodeToString(point[1:33]), base64.RawURLEncoding.EncodeToString(point[33:])
+	jwk := `{"kty":"EC","crv":"P-256","d":"` + scalar + `"`
 	for name, form := range map[string]string{
-		"raw":    "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw",
-		"PKCS#8": string(text), "SEC 1": sec1(t, raw.private), "SEC 1 with parameters": parametersPEM + sec1(t, raw.private),
+		"raw": scalar, "padded": scalar + "=", "base64": base64.StdEncoding.EncodeToString(bytes), "base64 without padding": base64.RawStdEncoding.EncodeToString(bytes),
+		"hexadecimal": hex.EncodeToString(bytes), "hexadecimal in capitals": strings.ToUpper(hex.EncodeToString(bytes)),
+		"with white space": " \t\r\n" + scalar + "=\r\n\n", "in quotes": `"` + scalar + "\"\n", "in single quotes": "'" + scalar + "'", "two lines": scalar[:20] + "\n" + scalar[20:],
+		"PKCS#8": string(text), "PKCS#8 with CRLF": "\r\n" + strings.ReplaceAll(string(text), "\n", "\r\n"), "SEC 1": sec1(t, raw.private), "SEC 1 with parameters": parametersPEM + sec1(t, raw.private),
+		"DER": string(der), "DER in base64": base64.StdEncoding.EncodeToString(der),
+		"JWK": jwk + `,"x":"` + x + `","y":"` + y + `","ext":true,"key_ops":["sign"]}` + "\n", "JWK without a point": jwk + "}",
+		"web-push's JSON": `{"publicKey":"` + public + `","privateKey":"` + scalar + `"}`,
 	} {
 		key, err := ParseKey([]byte(form))
 		if err != nil || key.Public() != public {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, form := range map[string]string{
-		"empty": "", "the public key": public, "zero": strings.Repeat("A", 43), "a scalar that is too large": strings.Repeat("_", 42) + "8",
-		"base64 with + and /": "yfWPiYE+n46HLnH0KqZOF1fJJU3MYrct3AELtAQ+oRw", "padded": "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw=",
-		"two lines": "yfWPiYE-n46HLnH0KqZO\nF1fJJU3MYrct3AELtAQ-oRw", "RSA": rsaPEM(t), "P-384": p384PEM(t), "broken PEM": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+	for name, c := range map[string]struct{ form, want string }{
+		"empty": {"", "want PEM"}, "text": {"hello, world", "want PEM"},
+		"the public key": {public, "holds a public key"}, "the public key in base64": {base64.StdEncoding.EncodeToString(point), "holds a public key"},
+		"the public key in hexadecimal": {hex.EncodeToString(point), "holds a public key"}, "the public key, compressed": {base64.RawURLEncoding.EncodeToString(append([]byte{2}, point[1:33]...)), "holds a public key"},
+		"the public JWK": {`{"kty":"EC","crv":"P-256","x":"` + x + `","y":"` + y + `"}`, "holds a public key"}, "the public key in PEM": {publicPEM(t, raw.private), "holds a public key"},
+		"one character less": {scalar[:42], "holds 31 bytes"}, "both keys": {public + "\n" + scalar, "bytes in base64, and a private key has 32"},
+		"zero": {strings.Repeat("A", 43), "no private key of P-256"}, "a scalar that is too large": {strings.Repeat("_", 42) + "8", "no private key of P-256"},
+		"a JWK of another key": {jwk + `,"x":"` + y + `","y":"` + x + `"}`, "not the private key's"}, "a JWK of another curve": {`{"kty":"EC","crv":"P-384","d":"AA"}`, "want PEM"},
+		"JSON": {`{"type":"service_account"}`, "want PEM"}, "broken JSON": {`{"kty":`, "want PEM"},
+		"RSA": {rsaPEM(t), "want PEM"}, "P-384": {p384PEM(t), "want PEM"}, "broken PEM": {"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "want PEM"},
 	} {
-		_, err := ParseKey([]byte(form))
-		if err == nil {
-			t.Errorf("%s is taken", name)
-		} else if err != errNoKey {
-			t.Errorf("%s: %v", name, err)
+		_, err := ParseKey([]byte(c.form))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		} else if strings.Contains(err.Error(), scalar[:10]) {
+			t.Errorf("%s: the error holds the key: %v", name, err)
 		}
 	}
+}
+
+func publicPEM(t *testing.T, private *ecdsa.PrivateKey) string {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(&private.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
 // parametersPEM is what openssl ecparam writes before a key.
