@@ -70,6 +70,8 @@ func Reach(ctx context.Context, transport http.RoundTripper, host string) Reache
 // failedStep is the step at which a request failed that had passed these.
 func failedStep(err error, passed []string) string {
 	switch {
+	case errors.As(err, new(*ProxyError)):
+		return StepConnect
 	case slices.Contains(passed, StepTLS):
 		return StepAnswer
 	case errors.As(err, new(*net.DNSError)):

@@ -20,7 +20,8 @@ import (
 // the error of an HTTP client or round tripper. Its Err leaves out the URL,
 // which may hold a device token, and any text that came from the peer.
 //
-//   - No connection, or no TLS session: Retry, DialFailed, nothing was sent.
+//   - No connection, by a proxy or without, or no TLS session: Retry, DialFailed,
+//     nothing was sent.
 //   - The peer's certificate cannot be verified, or ours is refused: Misconfigured.
 //   - The caller's deadline passed: Retry, TimedOut, ambiguous.
 //   - ErrTooLate: Retry, TooLate, nothing was sent.
@@ -79,6 +80,9 @@ func TransportCause(err error) error {
 // neverConnected reports whether err says that the request cannot have been
 // written: no TCP connection, or no TLS session on it.
 func neverConnected(err error) bool {
+	if proxy := (*ProxyError)(nil); errors.As(err, &proxy) {
+		return true
+	}
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
 		return true
 	}
@@ -123,6 +127,9 @@ func streamRefused(err error) bool {
 // harmless returns the part of err that is known to hold nothing the peer sent
 // (net/http quotes a malformed answer), or else only the type of err.
 func harmless(err error) error {
+	if proxy := (*ProxyError)(nil); errors.As(err, &proxy) {
+		return proxy
+	}
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		return op
 	}

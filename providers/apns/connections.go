@@ -90,7 +90,7 @@ var errSenderClosed = fmt.Errorf("the sender is closed: %w", context.Canceled)
 
 // newConnections returns the round tripper to host, an https URL. It dials when
 // the first request needs it.
-func newConnections(host string, config *tls.Config) (*connections, error) {
+func newConnections(host string, config *tls.Config, proxy *providers.Proxy) (*connections, error) {
 	u, err := url.Parse(host)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func newConnections(host string, config *tls.Config) (*connections, error) {
 	protocols.SetHTTP2(true)
 	c := &connections{
 		transport: &http.Transport{
-			DialContext:            dialBatched,
+			DialContext:            batched(proxy.Dialing(new(net.Dialer).DialContext)),
 			TLSClientConfig:        config,
 			Protocols:              protocols,
 			TLSHandshakeTimeout:    connectTimeout,
@@ -122,12 +122,14 @@ func newConnections(host string, config *tls.Config) (*connections, error) {
 	return c, nil
 }
 
-func dialBatched(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
+func batched(dial providers.DialFunc) providers.DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return batchconn.New(conn), nil
 	}
-	return batchconn.New(conn), nil
 }
 
 // RoundTrip implements http.RoundTripper.

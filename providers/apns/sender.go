@@ -50,10 +50,14 @@ func newSender(c Config, interval time.Duration) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxy, err := providers.EnvironmentProxy()
+	if err != nil {
+		return nil, err
+	}
 	s := &Sender{config: c, timeout: c.timeout()}
 	s.connections, err = newConnections(c.host(), &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: roots, GetClientCertificate: s.certificate,
-	})
+	}, proxy)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}

@@ -218,7 +218,7 @@ func tokenRefused(endpoint string, status int, retryAfter time.Duration, body []
 }
 
 func tokenTrouble(retryAfter time.Duration, err error) providers.Outcome {
-	return providers.Outcome{Kind: providers.Retry, Reason: TokenEndpointUnreachable, RetryAfter: retryAfter, Concerns: providers.ConcernsCredential, Err: err}
+	return providers.Outcome{Kind: providers.Retry, Reason: TokenEndpointUnreachable, RetryAfter: retryAfter, Concerns: providers.ConcernsCredential, NotSent: true, Err: err}
 }
 
 // noToken says what an error of the way to the token endpoint means, whose URL

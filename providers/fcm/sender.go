@@ -73,8 +73,12 @@ func newSender(ctx context.Context, cfg Config, interval time.Duration) (*Sender
 	if !projectID.MatchString(project) {
 		return nil, errors.New("project_id: is missing, and credentials_file names no project either")
 	}
+	proxy, err := providers.EnvironmentProxy()
+	if err != nil {
+		return nil, err
+	}
 	life, end := context.WithCancel(context.Background())
-	transport := newTransport(life, roots)
+	transport := newTransport(life, roots, proxy)
 	endpoint := cmp.Or(cfg.Endpoint, defaultEndpoint)
 	client, err := newClient(ctx, project, endpoint, transport)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,10 @@ func TestSuite(t *testing.T) {
 	}
 }
 
+func TestProxy(t *testing.T) {
+	providertest.TestProxy(t, func(t *testing.T) providertest.Harness { return harness(t, fcmtest.Options{}) })
+}
+
 func harness(t *testing.T, options fcmtest.Options) providertest.Harness {
 	server, cfg := start(t, options)
 	return providertest.Harness{
@@ -50,6 +55,19 @@ func harness(t *testing.T, options fcmtest.Options) providertest.Harness {
 		Unreachable: func(t *testing.T) providers.Sender {
 			cfg := cfg
 			cfg.Endpoint = "https://127.0.0.1:1"
+			return newSender(t, cfg)
+		},
+		At: func(t *testing.T, endpoint string) providers.Sender {
+			cfg := cfg
+			cfg.Endpoint = endpoint
+			text, err := os.ReadFile(cfg.CredentialsFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.CredentialsFile = filepath.Join(t.TempDir(), "credentials.json")
+			if err := os.WriteFile(cfg.CredentialsFile, []byte(strings.ReplaceAll(string(text), server.URL(), endpoint)), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			return newSender(t, cfg)
 		},
 		DryRun: func(t *testing.T) providers.Sender {

@@ -21,12 +21,12 @@ const maxConns = 4
 const maxInFlight = 256
 
 // newTransport returns a transport over HTTP/2, or HTTP/1.1 where the peer has
-// nothing better. Every connection ends with life at the latest, also one that
+// nothing better, by way of the proxy where that applies. Every connection ends with life at the latest, also one that
 // is made while the transport is being closed.
-func newTransport(life context.Context, roots *x509.CertPool) *http.Transport {
+func newTransport(life context.Context, roots *x509.CertPool, proxy *providers.Proxy) *http.Transport {
+	direct := &net.Dialer{Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive}
 	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            providers.Dialing(life, (&net.Dialer{Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive}).DialContext),
+		DialContext:            providers.Dialing(life, proxy.Dialing(direct.DialContext)),
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 		TLSHandshakeTimeout:    5 * time.Second,
 		ForceAttemptHTTP2:      true,

@@ -20,6 +20,8 @@ type StandIn interface {
 	Respond(token string, answers ...standin.Answer)
 	// Count counts the pushes that came in.
 	Count() standin.Count
+	// URL is where it is.
+	URL() string
 	// Ledger records the pushes that were accepted.
 	Ledger() *standin.Ledger
 	Close() error
@@ -35,6 +37,8 @@ type Harness struct {
 	New func(t *testing.T, timeout time.Duration) providers.Sender
 	// Unreachable returns a sender to an address that accepts no connection.
 	Unreachable func(t *testing.T) providers.Sender
+	// At returns a sender to the URL in place of the stand-in's own, for all that it asks.
+	At func(t *testing.T, endpoint string) providers.Sender
 	// DryRun returns a sender whose configuration says dry_run.
 	DryRun func(t *testing.T) providers.Sender
 	// Token returns the i-th of any number of valid device tokens.

@@ -14,7 +14,7 @@ import (
 )
 
 // NewCertificate returns a certificate for this machine (localhost and its
-// loopback addresses) and for the names, valid for a year, and in PEM that of the
+// loopback addresses), for ProxyHost and for the names, valid for a year, and in PEM that of the
 // authority that signed it, which is made for the occasion.
 func NewCertificate(names ...string) (server tls.Certificate, ca []byte, err error) {
 	now := time.Now()
@@ -35,7 +35,7 @@ func NewCertificate(names ...string) (server tls.Certificate, ca []byte, err err
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
 		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames: append([]string{"localhost"}, names...), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		DNSNames: append([]string{"localhost", ProxyHost}, names...), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -10,7 +10,12 @@ import (
 )
 
 // NewDialing is New with another way to connect.
-func NewDialing(cfg Config, dial providers.DialFunc) (*Sender, error) { return newSender(cfg, dial) }
+func NewDialing(cfg Config, dial providers.DialFunc) (*Sender, error) {
+	return newSender(cfg, dial, dial)
+}
+
+// StrangersBy is the way to strangers that New uses, for another port and resolver.
+var StrangersBy = strangersBy
 
 // Guarded is the dialer that New uses, for another port.
 func Guarded(port uint16) *net.Dialer { return guarded(port) }

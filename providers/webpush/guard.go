@@ -1,6 +1,7 @@
 package webpush
 
 import (
+	"context"
 	"errors"
 	"net"
 
@@ -19,6 +20,42 @@ func guarded(port uint16) *net.Dialer {
 	return &net.Dialer{
 		Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive,
 		Control: ssrf.New(ssrf.WithPorts(port)).Safe,
+	}
+}
+
+// strangersBy returns the way to a stranger's host. The guard sees no address that a proxy
+// dials: where the proxy applies, the host's addresses are looked up and checked here, and
+// the proxy is asked for one of them in the place of the name.
+func strangersBy(proxy *providers.Proxy, direct providers.DialFunc, port uint16, resolver *net.Resolver) providers.DialFunc {
+	guard := ssrf.New(ssrf.WithPorts(port))
+	byProxy := proxy.Dialing(direct)
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if !proxy.Applies(address) {
+			return direct(ctx, network, address)
+		}
+		host, number, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		ips, err := resolver.LookupNetIP(ctx, "ip", host)
+		if err != nil {
+			return nil, err
+		}
+		for _, ip := range ips {
+			family := "tcp6"
+			if ip = ip.Unmap(); ip.Is4() {
+				family = "tcp4"
+			}
+			at := net.JoinHostPort(ip.String(), number)
+			if err = guard.Safe(family, at, nil); err != nil {
+				continue
+			}
+			var conn net.Conn
+			if conn, err = byProxy(ctx, family, at); err == nil {
+				return conn, nil
+			}
+		}
+		return nil, err
 	}
 }
 

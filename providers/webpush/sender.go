@@ -51,14 +51,20 @@ type peer struct {
 // New returns a sender for cfg. It reads the files that cfg names and connects to
 // nothing. Its error names the key of cfg to mend.
 func New(cfg Config) (*Sender, error) {
-	dial := guarded(httpsPort).DialContext
-	if cfg.Endpoint != "" { // the operator's choice, and not a stranger's
-		dial = (&net.Dialer{Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive}).DialContext
+	proxy, err := providers.EnvironmentProxy()
+	if err != nil {
+		return nil, err
 	}
-	return newSender(cfg, dial)
+	if cfg.Endpoint != "" { // the operator's choice, and not a stranger's
+		dial := proxy.Dialing((&net.Dialer{Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive}).DialContext)
+		return newSender(cfg, dial, dial)
+	}
+	direct := guarded(httpsPort).DialContext
+	return newSender(cfg, proxy.Dialing(direct), strangersBy(proxy, direct, httpsPort, net.DefaultResolver))
 }
 
-func newSender(cfg Config, dial providers.DialFunc) (*Sender, error) {
+// newSender is New with the ways to connect to known services, and to strangers.
+func newSender(cfg Config, dial, toStrangers providers.DialFunc) (*Sender, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -75,7 +81,7 @@ func newSender(cfg Config, dial providers.DialFunc) (*Sender, error) {
 		key: key, tokens: newTokens(key, cfg.Subject), hosts: cfg.AllowedHosts(), timeout: cmp.Or(cfg.Timeout, DefaultTimeout), dryRun: cfg.DryRun,
 		fingerprint: providers.Fingerprint(key.Public(), cfg.Subject, cfg.Endpoint, cfg.RootCAFile),
 		peers:       map[push.Platform]*peer{}, strangers: newStrangers(),
-		transport: newTransport(life, roots, dial), strangersTransport: newStrangersTransport(life, roots, dial), end: end,
+		transport: newTransport(life, roots, dial), strangersTransport: newStrangersTransport(life, roots, toStrangers), end: end,
 	}
 	services := push.Services(push.PlatformWebPush)
 	for _, service := range services {

@@ -37,6 +37,12 @@ func TestSuite(t *testing.T) {
 	}
 }
 
+func TestProxy(t *testing.T) {
+	providertest.TestProxy(t, func(t *testing.T) providertest.Harness {
+		return harness(t, push.WebPushGoogle, webpushtest.Options{})
+	})
+}
+
 func harness(t *testing.T, service push.Platform, options webpushtest.Options) providertest.Harness {
 	server, cfg := start(t, options)
 	endpoint := func(i int) string { return webpushtest.Endpoint(service, fmt.Sprint("capability-of-device-", i)) }
@@ -51,6 +57,11 @@ func harness(t *testing.T, service push.Platform, options webpushtest.Options) p
 		Unreachable: func(t *testing.T) providers.Sender {
 			cfg := cfg
 			cfg.Endpoint = "https://127.0.0.1:1"
+			return newSender(t, cfg)
+		},
+		At: func(t *testing.T, endpoint string) providers.Sender {
+			cfg := cfg
+			cfg.Endpoint = endpoint
 			return newSender(t, cfg)
 		},
 		DryRun: func(t *testing.T) providers.Sender {

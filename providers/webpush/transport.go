@@ -22,8 +22,8 @@ const (
 	maxHeader = 16 << 10
 )
 
-// newTransport returns a transport that dials as dial does. No proxy stands in between:
-// the dialled address would be the proxy's. Every connection ends with life at the latest.
+// newTransport returns a transport that dials as dial does. Every connection ends with life
+// at the latest.
 func newTransport(life context.Context, roots *x509.CertPool, dial providers.DialFunc) *http.Transport {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/standin"
 )
 
 // The key that the server knows, and its team.
@@ -80,7 +81,7 @@ func (id *identity) issue(name string, usage x509.ExtKeyUsage) (tls.Certificate,
 		NotAfter:     now.AddDate(1, 0, 0),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{usage},
-		DNSNames:     []string{"localhost"},
+		DNSNames:     []string{"localhost", standin.ProxyHost},
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}, id.authority, &key.PublicKey, id.authorityKey)
 	if err != nil {

@@ -127,7 +127,7 @@ func (s *Server) verify(assertion string, now time.Time) string {
 	switch {
 	case claims.Iss != clientEmail:
 		return "Invalid grant: account not found"
-	case claims.Aud != s.URL()+"/token":
+	case claims.Aud != s.URL()+"/token" && claims.Aud != "https://"+standin.ProxyHost+"/token":
 		return "Invalid JWT: Failed audience check."
 	case issued.After(now.Add(maxSkew)), expires.Before(now.Add(-maxSkew)), expires.Sub(issued) > time.Hour+maxSkew:
 		return "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. Check your iat and exp values in the JWT claim."

@@ -1,0 +1,243 @@
+package providers
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+func TestProxyAppliesAsItsVariablesSay(t *testing.T) {
+	t.Parallel()
+	p, err := newProxy(&httpproxy.Config{HTTPSProxy: "proxy.corp:3128", NoProxy: "push.example.com, .internal, 10.0.0.0/8, other.example:8443"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Host() != "proxy.corp:3128" {
+		t.Errorf("host %s", p.Host())
+	}
+	for address, want := range map[string]bool{
+		"api.push.apple.com:443": true, "push.example.com:443": false, "a.push.example.com:443": false, "fcm.internal:443": false,
+		"10.1.2.3:443": false, "203.0.113.1:443": true, "localhost:8443": false, "127.0.0.1:8443": false, "[::1]:8443": false,
+		"[2001:db8::1]:443": true, "other.example:8443": false, "other.example:443": true,
+	} {
+		if got := p.Applies(address); got != want {
+			t.Errorf("%s: %v, want %v", address, got, want)
+		}
+	}
+}
+
+func TestProxyURLIsRead(t *testing.T) {
+	t.Parallel()
+	for text, host := range map[string]string{
+		"": "", "proxy:3128": "proxy:3128", "http://proxy": "proxy:80", "https://u:p@proxy": "proxy:443", "socks5://proxy": "proxy:1080", "http://[2001:db8::1]:8080": "[2001:db8::1]:8080",
+	} {
+		if p, err := newProxy(&httpproxy.Config{HTTPSProxy: text}); err != nil || p.Host() != host {
+			t.Errorf("%q: %q, %v", text, p.Host(), err)
+		}
+	}
+	const secret = "canary"
+	for _, text := range []string{"ftp://u:" + secret + "@proxy", "socks4://" + secret + "@proxy", "http://", "http://u:" + secret + "@proxy:port", "://" + secret, "http://" + secret + "%zz"} {
+		if p, err := newProxy(&httpproxy.Config{HTTPSProxy: text}); err == nil || strings.Contains(err.Error(), secret) || !strings.HasPrefix(err.Error(), "HTTPS_PROXY: ") {
+			t.Errorf("%q: %v, %v", text, p, err)
+		}
+	}
+}
+
+// echo is a server that sends back what it gets.
+func echo(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { defer conn.Close(); _, _ = io.Copy(conn, conn) }()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// nowhere is a dialer that must not be used.
+func nowhere(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("dialled without the proxy")
+}
+
+func echoes(t *testing.T, p *Proxy) {
+	t.Helper()
+	conn, err := p.Dialing(nowhere)(t.Context(), "tcp", standin.ProxyHost+":443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestProxyByTLS(t *testing.T) {
+	t.Parallel()
+	certificate, ca, err := standin.NewCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := standin.NewProxy(echo(t), &certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	p, err := newProxy(&httpproxy.Config{HTTPSProxy: "https://" + server.Address()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Dialing(nowhere)(t.Context(), "tcp", standin.ProxyHost+":443")
+	if o := TransportOutcome(err); o.Reason != DialFailed || !o.NotSent || !strings.Contains(o.Err.Error(), "unknown authority") {
+		t.Errorf("a proxy without a known authority: %+v", o)
+	}
+	p.roots = x509.NewCertPool()
+	p.roots.AppendCertsFromPEM(ca)
+	echoes(t, p)
+}
+
+func TestProxyBySOCKS5(t *testing.T) {
+	t.Parallel()
+	to := echo(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serveSOCKS5(conn, to)
+		}
+	}()
+	p, err := newProxy(&httpproxy.Config{HTTPSProxy: "socks5://u:p@" + listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	echoes(t, p)
+}
+
+// serveSOCKS5 connects to one server, whatever it is asked for, without authentication.
+func serveSOCKS5(conn net.Conn, to string) {
+	defer conn.Close()
+	head := make([]byte, 2)
+	if _, err := io.ReadFull(conn, head); err != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, conn, int64(head[1]))
+	_, _ = conn.Write([]byte{5, 0})
+	request := make([]byte, 5)
+	if _, err := io.ReadFull(conn, request); err != nil || request[3] != 3 { // a name
+		return
+	}
+	_, _ = io.CopyN(io.Discard, conn, int64(request[4])+2)
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	_, _ = conn.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+	go func() { _, _ = io.Copy(server, conn) }()
+	_, _ = io.Copy(conn, server)
+}
+
+// Whatever a proxy does but connect, nothing was sent, and no text of its is repeated.
+func TestProxyThatDoesNotConnect(t *testing.T) {
+	t.Parallel()
+	const secret = "canary"
+	for name, answer := range map[string]string{
+		"not HTTP": secret + "\r\n\r\n", "half an answer": "HTTP/1.1 200 Conn", "nothing": "", "a redirection": "HTTP/1.1 302 Found\r\nLocation: http://" + secret + "/\r\n\r\n",
+		"a reason": "HTTP/1.1 403 " + secret + "\r\n\r\n" + secret,
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		go func() {
+			if conn, err := listener.Accept(); err == nil {
+				_, _ = http.ReadRequest(bufio.NewReader(conn))
+				_, _ = io.WriteString(conn, answer)
+				_ = conn.Close()
+			}
+		}()
+		p, err := newProxy(&httpproxy.Config{HTTPSProxy: "http://user:" + secret + "@" + listener.Addr().String()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Dialing(nowhere)(t.Context(), "tcp", "provider.example:443")
+		if err == nil {
+			t.Errorf("%s: it connects", name)
+			continue
+		}
+		o := TransportOutcome(&url.Error{Op: "Post", URL: "https://provider.example/" + secret, Err: err})
+		if o.Kind != Retry || o.Reason != DialFailed || o.Ambiguous || !o.NotSent || o.Concerns != ConcernsProvider {
+			t.Errorf("%s: %+v", name, o)
+		}
+		if !strings.Contains(o.Err.Error(), "the proxy "+p.Host()) || strings.Contains(o.Err.Error(), secret) {
+			t.Errorf("%s: %v", name, o.Err)
+		}
+	}
+}
+
+// A proxy that says nothing costs no longer than the caller waits.
+func TestSilentProxyEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // which accepts nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	p, err := newProxy(&httpproxy.Config{HTTPSProxy: listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = p.Dialing(nowhere)(ctx, "tcp", "provider.example:443")
+	if o := TransportOutcome(err); o.Reason != DialFailed || !o.NotSent {
+		t.Errorf("%v: %+v", err, o)
+	}
+}
+
+// Without a proxy, and where it does not apply, connections are direct.
+func TestNoProxyDialsDirectly(t *testing.T) {
+	t.Parallel()
+	var none *Proxy
+	some, err := newProxy(&httpproxy.Config{HTTPSProxy: "proxy.invalid:1", NoProxy: "*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*Proxy{none, some} {
+		if _, err := p.Dialing(nowhere)(t.Context(), "tcp", "provider.example:443"); err == nil || !strings.Contains(err.Error(), "without the proxy") {
+			t.Errorf("%v", err)
+		}
+	}
+}
