@@ -202,7 +202,7 @@ func (w *Worker) begin(servers []*queue.Server) error {
 	}
 	for _, deliver := range webhook.Deliverers(webhook.Config{
 		DeadTokens: h.Webhooks, Outcomes: h.OutcomeWebhooks, Reports: h.deadTokens, Events: ledger.NewOutcomes(h.Queue, h.Prefix),
-		Observer: h.Observer, Log: h.Log, RedisLog: h.RedisLog, Times: h.times.webhook,
+		Proxy: h.proxy, Observer: h.Observer, Log: h.Log, RedisLog: h.RedisLog, Times: h.times.webhook,
 	}) {
 		h.side.run(deliver)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -92,6 +93,9 @@ func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 // same prefix as the rest, and returns what ends them.
 func (o *Options) complete() (end func(), err error) {
 	end = func() {}
+	if o.proxy, err = providers.EnvironmentProxy(); err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
 	if o.Limiter == nil {
 		if end, err = o.makeLimiter(); err != nil {
 			return nil, err

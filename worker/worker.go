@@ -117,6 +117,7 @@ type Options struct {
 	host    string // whose name the worker tells; "" for the machine's own
 	times   times
 	records *ledger.Records
+	proxy   *providers.Proxy
 }
 
 // A Quota is what all workers together may send of something.

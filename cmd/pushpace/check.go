@@ -20,6 +20,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
@@ -51,10 +52,15 @@ the project, the first notification shows.`,
 		if err != nil {
 			return err
 		}
+		proxy, err := providers.EnvironmentProxy()
+		if err != nil {
+			return misused(err)
+		}
 		if err := checkCredentials(cmd.Context(), cfg); err != nil {
 			return misusedf("%s: %w", file, err)
 		}
 		e := effectiveOf(cfg)
+		e.Proxy = proxy.Host()
 		e.Warnings = append(config.UnknownVariables(os.Environ()), cfg.Warnings()...)
 		if connect {
 			newLogger(cfg.Log, new(slog.LevelVar))
@@ -140,13 +146,15 @@ func (e *effectiveRedis) connect(ctx context.Context, cfg config.Redis, timeline
 
 // effective is the configuration as it takes effect, without secrets.
 type effective struct {
-	Redis    effectiveRedis          `json:"redis"`
-	Worker   effectiveWorker         `json:"worker"`
-	Limits   effectiveLimits         `json:"limits"`
-	Apps     map[string]effectiveApp `json:"apps"`
-	HTTP     effectiveHTTP           `json:"http"`
-	Log      effectiveLog            `json:"log"`
-	Warnings []string                `json:"warnings,omitempty"`
+	Redis  effectiveRedis          `json:"redis"`
+	Worker effectiveWorker         `json:"worker"`
+	Limits effectiveLimits         `json:"limits"`
+	Apps   map[string]effectiveApp `json:"apps"`
+	HTTP   effectiveHTTP           `json:"http"`
+	Log    effectiveLog            `json:"log"`
+	// Proxy is what the environment names as the way to providers and webhooks.
+	Proxy    string   `json:"proxy,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 	// Providers are there when they were reached for.
 	Providers []checkedProvider `json:"providers,omitempty"`
 }
@@ -340,6 +348,9 @@ func (e *effective) summarize(w io.Writer, cfg *config.Config) error {
 	fmt.Fprintf(&b, "apps    %s\n", orAny(strings.Join(apps, ", ")))
 	if e.HTTP.Listen != "" {
 		fmt.Fprintf(&b, "http    %s\n", e.HTTP.Listen)
+	}
+	if e.Proxy != "" {
+		fmt.Fprintf(&b, "proxy   %s, by HTTPS_PROXY\n", e.Proxy)
 	}
 	for _, warning := range e.Warnings {
 		warnUser(warning)

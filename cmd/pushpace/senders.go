@@ -17,6 +17,9 @@ type senders map[string]map[push.Platform]providers.Sender
 // apps need record what they accept in the ledger, and have their credentials in the
 // folder. Credentials that change are told of in the log.
 func openSenders(ctx context.Context, apps map[string]config.App, folder string, ledger *standin.Ledger, log *slog.Logger, c *closers) (senders, error) {
+	if _, err := providers.EnvironmentProxy(); err != nil { // which is no single app's fault
+		return nil, misused(err)
+	}
 	var simulated config.App
 	if anySimulated(apps) {
 		s, err := startStandIns(folder, func(*platform) standInOptions { return standInOptions{ledger: ledger} })

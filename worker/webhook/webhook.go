@@ -26,6 +26,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/metadata"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -65,8 +66,10 @@ type Config struct {
 	DeadTokens map[string]Hook
 	Outcomes   map[string]Hook
 	// Reports are what is told of dead tokens, and Events of outcomes.
-	Reports  *ledger.DeadTokens
-	Events   *ledger.Outcomes
+	Reports *ledger.DeadTokens
+	Events  *ledger.Outcomes
+	// Proxy is the way to them; nil for none.
+	Proxy    *providers.Proxy
 	Observer Observer
 	Log      *slog.Logger
 	// RedisLog is told what fails for want of Redis.
@@ -140,17 +143,20 @@ func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from repor
 		client: &http.Client{
 			Timeout:       hook.Timeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport:     transport(),
+			Transport:     transport(c.Proxy),
 		},
 		trouble: clock.Trouble{Log: c.Log, Begins: "a webhook fails: what it is to be told is kept and posted again", Ends: "the webhook works again"},
 	}
 	return d.run
 }
 
-// transport connects to no metadata service, whatever address a webhook's name has.
-func transport() *http.Transport {
+// transport goes by way of the proxy where that applies. A webhook is at this machine, which
+// is none, or an https URL. It connects to no metadata service, whatever address a webhook's
+// name has; through a proxy that is for the proxy to refuse.
+func transport(proxy *providers.Proxy) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: metadata.Refuse}).DialContext
+	dialer := &net.Dialer{Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive, Control: metadata.Refuse}
+	t.Proxy, t.DialContext = nil, proxy.Dialing(dialer.DialContext)
 	return t
 }
 
