@@ -33,8 +33,11 @@ func readCredentials(file string) (account *jwt.Config, project string, err erro
 	if err != nil {
 		return nil, "", fmt.Errorf("credentials_file: %w", err)
 	}
+	if problem := notAccount(data); problem != "" {
+		return nil, "", fmt.Errorf("credentials_file: %s %s; %s", file, problem, wantAccount)
+	}
 	if account, err = google.JWTConfigFromJSON(data, scope); err != nil {
-		return nil, "", fmt.Errorf("credentials_file: %s is not the JSON key file of a service account", file)
+		return nil, "", fmt.Errorf("credentials_file: %s cannot be read; %s", file, wantAccount)
 	}
 	if err := checkKey(account.PrivateKey); err != nil {
 		return nil, "", fmt.Errorf("credentials_file: %s: private_key %w", file, err)
@@ -50,6 +53,43 @@ func readCredentials(file string) (account *jwt.Config, project string, err erro
 	}
 	_ = json.Unmarshal(data, &named) // it was read as JSON above
 	return account, named.ProjectID, nil
+}
+
+// wantAccount says which file there should be.
+const wantAccount = "want the JSON key file of a service account: Firebase console, Project settings, Service accounts, Generate new private key"
+
+// others are the types of Google's credential files that are not supported. Some name URLs
+// to ask, or programs to run.
+var others = map[string]string{
+	"external_account":                 "is for workload identity federation",
+	"external_account_authorized_user": "is for workforce identity federation",
+	"authorized_user":                  "is a person's login of gcloud (application default credentials)",
+	"impersonated_service_account":     "is for the impersonation of a service account",
+	"gdch_service_account":             "is of Google Distributed Cloud",
+}
+
+// notAccount says why a file is not a service account's key; "" if it may be. It repeats
+// nothing of the file.
+func notAccount(data []byte) string {
+	var form struct {
+		Type    string          `json:"type"`
+		Web     json.RawMessage `json:"web"`
+		Desktop json.RawMessage `json:"installed"`
+		Project json.RawMessage `json:"project_info"`
+	}
+	switch err := json.Unmarshal(data, &form); {
+	case err != nil:
+		return "is not a JSON object"
+	case form.Type == "service_account":
+		return ""
+	case others[form.Type] != "":
+		return others[form.Type] + ", which is not supported"
+	case form.Web != nil || form.Desktop != nil:
+		return "is an OAuth client"
+	case form.Project != nil:
+		return "is the google-services.json of an app"
+	}
+	return "is not a service account's key"
 }
 
 func checkKey(text []byte) error {
