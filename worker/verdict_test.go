@@ -42,7 +42,9 @@ func TestOneRefusedTokenWaitsAlone(t *testing.T) {
 			wait(t, func() bool { return r.record("refused").Attempts == 1 })
 			r.enqueueMany("flows", n, c.target)
 			r.settled(n)
-			wait(t, func() bool { return r.record("refused").Attempts >= 3 || c.answer.Status == http.StatusServiceUnavailable })
+			wait(t, func() bool {
+				return r.record("refused").Attempts >= 3 || c.answer.Status == http.StatusServiceUnavailable
+			})
 			r.enqueueMany("later", n, c.target)
 			if counts := r.settled(2 * n); counts.Ended[push.Delivered] != 2*n {
 				t.Errorf("counts %+v", counts)

@@ -51,6 +51,8 @@ func TestEnvironment(t *testing.T) {
 			func(c *Config) any { return c.Limits.OnOutage }, throttle.Open},
 		{"value with an equals sign", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD=a=b"},
 			func(c *Config) any { return c.Redis.Password }, Secret("a=b")},
+		{"secret with line ends", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD= a b \r\n\n"},
+			func(c *Config) any { return c.Redis.Password }, Secret(" a b ")},
 		{"secret from a file", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD_FILE=" + filepath.Join(wd, "testdata/secret")},
 			func(c *Config) any { return c.Redis.Password }, Secret("hunter2")},
 		{"path from the working directory", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD_FILE=testdata/secret"},

@@ -33,16 +33,17 @@ func (s Secret) GoString() string { return fmt.Sprintf("%q", s.String()) }
 // MarshalText hides the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText takes the text as it is.
+// UnmarshalText takes the text without the line ends at its end, which tools add to files
+// and variables: no service takes a password that has one.
 func (s *Secret) UnmarshalText(text []byte) error {
-	*s = Secret(text)
+	*s = Secret(strings.TrimRight(string(text), "\r\n"))
 	return nil
 }
 
 // LogValue hides the secret.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// ReadSecret reads a secret from a file, without the newline at its end.
+// ReadSecret reads a secret from a file, as UnmarshalText does.
 func ReadSecret(path string) (Secret, error) {
 	f, err := openRegular(path)
 	if err != nil {
@@ -60,11 +61,11 @@ func ReadSecret(path string) (Secret, error) {
 	if err != nil {
 		return "", fmt.Errorf("the file %w", err)
 	}
-	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
-	if text == "" {
+	var s Secret
+	if _ = s.UnmarshalText(data); s == "" { // which takes any text
 		return "", errors.New("the file is empty")
 	}
-	return Secret(text), nil
+	return s, nil
 }
 
 // openRegular opens a file, and refuses a folder, a device or a pipe, which

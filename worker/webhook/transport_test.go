@@ -9,7 +9,7 @@ import (
 
 func TestTransportRefusesMetadataService(t *testing.T) {
 	t.Parallel()
-	if _, err := transport().DialContext(t.Context(), "tcp", "169.254.169.254:80"); !errors.Is(err, metadata.ErrAddress) {
+	if _, err := transport(nil).DialContext(t.Context(), "tcp", "169.254.169.254:80"); !errors.Is(err, metadata.ErrAddress) {
 		t.Error(err)
 	}
 }
