@@ -104,7 +104,11 @@ func (o *Operator) Workers(ctx context.Context) ([]control.Snapshot, error) {
 }
 
 func (s *Service) workers(ctx context.Context) ([]control.Snapshot, error) {
-	return control.ReadSnapshots(ctx, s.with.Queue, s.with.Records.Prefix())
+	all, err := control.ReadSnapshots(ctx, s.with.Queue, s.with.Records.Prefix())
+	if err == nil && len(all) == 0 {
+		err = control.Unseen(ctx, s.with.Queue, s.with.Records.Prefix())
+	}
+	return all, err
 }
 
 // Audit compares what was accepted with what became of it, of all apps together.

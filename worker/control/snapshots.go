@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -147,6 +148,17 @@ func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix str
 		}
 	}
 	return all, nil
+}
+
+// Unseen returns the error for which no worker can leave a snapshot: Redis takes no writes,
+// so that nobody knows whether a worker runs. It is nil where Redis takes them.
+func Unseen(ctx context.Context, client redis.UniversalClient, prefix string) error {
+	_, _, none := snapshotKeys(prefix, "none")
+	err := client.LPushX(ctx, none, "").Err() // a write like any other, of a list that is not there
+	if redisreply.Of(err) == redisreply.None {
+		return nil
+	}
+	return fmt.Errorf("no worker can say that it runs: %w", err)
 }
 
 // LeaveSnapshot keeps a worker's snapshot for others to read, and returns the IDs of the

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -72,6 +73,9 @@ func (c *Control) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 	}
 	if at.workers, err = ReadSnapshots(ctx, c.client, c.records.Prefix()); err != nil {
 		return nil, err
+	}
+	if len(at.workers) == 0 {
+		at.unseen = redisreply.Of(Unseen(ctx, c.client, c.records.Prefix()))
 	}
 	if at.n != nil {
 		list, err := c.PausesSeen(ctx, at.workers)
@@ -155,6 +159,7 @@ type circumstances struct {
 	job    *queue.Place       // nil for none
 	n      *push.Notification // nil when the job cannot be read
 	slot   *Waiter            // nil for none
+	unseen redisreply.Trouble // for which no worker is seen
 	surroundings
 }
 
@@ -303,6 +308,9 @@ func (c *circumstances) inHand() *Waits {
 // noWorker says why nobody takes the job; "" when somebody does.
 func (c *circumstances) noWorker() string {
 	problem := "no worker runs"
+	if c.unseen != redisreply.None {
+		problem = "Redis " + c.unseen.Says() + ", and no worker can say whether it runs"
+	}
 	for _, w := range c.workers {
 		switch {
 		case w.Draining:

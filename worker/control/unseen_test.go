@@ -1,0 +1,35 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/worker/queue"
+)
+
+// While Redis is full no worker can leave its snapshot: that none is seen says nothing.
+func TestUnseenWorkersOfFullRedis(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	if err := Unseen(t.Context(), client, ""); err != nil {
+		t.Fatal(err)
+	}
+	if keys := client.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		t.Errorf("left behind: %q", keys)
+	}
+	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	unseen := redisreply.Of(Unseen(t.Context(), client, ""))
+	if unseen != redisreply.Full {
+		t.Fatalf("%q", unseen)
+	}
+	at := circumstances{now: time.Now(), record: &ledger.Record{}, job: &queue.Place{State: queue.JobPending}, unseen: unseen}
+	if w := at.waits(); w.For != ForWorker || !strings.HasPrefix(w.Reason, "Redis is full (OOM)") {
+		t.Errorf("%+v", w)
+	}
+}
