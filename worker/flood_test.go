@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An app whose notifications are all rejected does not fill Redis: the notifications of
-// another app go out as before, and the sums stay exact.
+// 4,000 rejected notifications of one app leave room in Redis: another app's notifications
+// are accepted and delivered, and the sums are exact.
 func TestRejectedNotificationsDoNotFillRedis(t *testing.T) {
 	t.Parallel()
 	const rejected, bound = 4000, 100

@@ -13,27 +13,27 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// droppedEvery is how often the log names the apps of which something was dropped.
+// droppedEvery is the interval between two log lines of an app.
 const droppedEvery = time.Minute
 
-// droppedText is the log line by what was dropped.
+// droppedText has the log message of each kind.
 var droppedText = map[string]string{
 	ledger.DeadLetters:      "an app has more dead letters than worker.dead_letters: the oldest were deleted",
 	ledger.OutcomeReports:   "an app has more outcomes than worker.outcomes: the oldest were deleted before its webhook had taken them",
 	ledger.DeadTokenReports: "an app has more reports of dead tokens than worker.dead_tokens: the oldest were deleted before its webhook had taken them",
 }
 
-// LogDropped logs, until ctx ends, how much of each app was dropped in the last minute. One
-// of all workers does so; what was logged is in Redis:
+// LogDropped logs once a minute, until ctx ends, the number of dead letters and reports that
+// were dropped of each app. One worker logs for all of them. In Redis:
 //
 //	{dropped}:turn      string: one worker has logged within the minute
-//	{dropped}:logged    hash: what was logged, as in a shard's counts
+//	{dropped}:logged    hash: the totals at the last log line
 func (c *Control) LogDropped(ctx context.Context, log *slog.Logger) {
 	clock.Every(ctx, droppedEvery, func() { c.logDropped(ctx, log) })
 }
 
-// logDropped logs once. While Redis does not answer, others log that; the next minute's line
-// has the sum.
+// logDropped logs once. After an error of Redis, which other code logs, the next minute's
+// line has the sum.
 func (c *Control) logDropped(ctx context.Context, log *slog.Logger) {
 	counts, err := c.records.Counts(ctx)
 	if err != nil || len(counts.Dropped) == 0 {

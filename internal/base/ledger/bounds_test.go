@@ -162,7 +162,7 @@ func TestLoweredBoundDropsTenPerCall(t *testing.T) {
 	})
 }
 
-// Nobody gets more room by inventing apps, or by jobs that cannot be read.
+// Invented app names and unreadable jobs add no capacity.
 func TestUnknownAppsAndMalformedJobsShareABound(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -219,8 +219,8 @@ func TestRecordOfAnAcceptanceInTheFutureLastsTheRetention(t *testing.T) {
 	})
 }
 
-// The reports of one app push out its own alone, and those count as dropped that its webhook
-// has not taken.
+// An app's reports push out reports of the same app only. A report counts as dropped if the
+// webhook had not taken it.
 func TestReportsAreBoundedPerApp(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -273,7 +273,7 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 	})
 }
 
-// What no reader has taken is as late as what one has left behind.
+// A report counts until it is acknowledged, whether or not a reader has taken it.
 func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -3,7 +3,7 @@
 --
 --   letters:APP             sorted set: the IDs, by when each was kept (us)
 --   letter_bytes:APP        count: the size of all of them
---   dropped:dead_letters:APP  count: those beyond the bound that were deleted
+--   dropped:dead_letters:APP  count: letters deleted because of the bound
 
 -- forgetLetter deletes a dead letter, and returns whether there was one.
 local function forgetLetter(letters, counts, app, id)

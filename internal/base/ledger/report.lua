@@ -1,6 +1,7 @@
 -- report adds a report to its app's stream, and returns XADD's reply. The stream keeps the
 -- newest ones: the oldest beyond the bound go about 100 at a time, and at most 1,000 in one
--- call. Those that the app's webhook has not taken yet are counted as dropped.
+-- call. A report counts as dropped
+-- if the app's webhook has not acknowledged it.
 local function report(streams, kept, counts, what, app, fields)
   local stream = streams .. ':' .. app
   local added = redis.pcall('XADD', stream, '*', unpack(fields))

@@ -277,7 +277,7 @@ type Dropped struct {
 	App  string
 }
 
-// The values of Dropped.What. A report counts only if the app's webhook had not taken it.
+// Values of Dropped.What. A report counts if the app's webhook had not acknowledged it.
 const (
 	DeadLetters      = "dead_letters"
 	OutcomeReports   = "outcomes"
