@@ -485,7 +485,7 @@ func (o *Operator) Quotas(ctx context.Context) ([]quotas.Status, error) {
 
 // An UnknownError refuses a name that the configuration does not have.
 type UnknownError struct {
-	// What is the kind of name: app, quota, range or id.
+	// What has the kind of the name: app, quota, range or id.
 	What string
 	// Problem is what is wrong with it, in a sentence that begins with What.
 	Problem string
