@@ -19,9 +19,8 @@ import (
 	"golang.org/x/net/proxy"
 )
 
-// A Proxy is the way out of a network that has no other. It is nil where there is none.
-// Its connections end at the other side, which cannot tell them from direct ones, so that
-// all providers and webhooks use it in the same way.
+// A Proxy makes connections through a proxy by CONNECT or SOCKS5. All providers and
+// webhooks share it. A nil Proxy connects directly.
 type Proxy struct {
 	url     *url.URL
 	applies func(*url.URL) (*url.URL, error)
@@ -52,8 +51,8 @@ var errProxyURL = errors.New("HTTPS_PROXY: is not the URL of a proxy: want http:
 // maxConnectAnswer bounds the header of a proxy's answer, in bytes.
 const maxConnectAnswer = 64 << 10
 
-// EnvironmentProxy returns the proxy that HTTPS_PROXY names, for all hosts but this machine
-// and those in NO_PROXY; nil where HTTPS_PROXY is empty. Both may be in small letters.
+// EnvironmentProxy returns the proxy of HTTPS_PROXY, or nil if that is empty. Loopback
+// addresses and the hosts in NO_PROXY bypass the proxy. Lower-case names work too.
 func EnvironmentProxy() (*Proxy, error) {
 	return newProxy(httpproxy.FromEnvironment())
 }
@@ -164,7 +163,7 @@ func (p *Proxy) tunnel(ctx context.Context, conn net.Conn, address string) (net.
 	if err := request.Write(conn); err != nil {
 		return nil, err
 	}
-	// What the reader has read ahead is nothing: in TLS the other side does not begin.
+	// The reader has buffered nothing of the tunnel: a TLS server does not speak first.
 	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxConnectAnswer)), request)
 	if err != nil {
 		return nil, &ProxyError{Host: p.Host(), cause: fmt.Errorf("it gives CONNECT no answer in HTTP: %w", harmless(err))}
@@ -189,7 +188,7 @@ func (p *Proxy) socks(ctx context.Context, conn net.Conn, address string) (net.C
 	return dialer.(proxy.ContextDialer).DialContext(ctx, "tcp", address)
 }
 
-// connected is a dialer whose connection is there.
+// connected is a dialer that returns an open connection.
 type connected struct{ conn net.Conn }
 
 func (c connected) Dial(string, string) (net.Conn, error) { return c.conn, nil }

@@ -55,7 +55,7 @@ func TestProxyURLIsRead(t *testing.T) {
 	}
 }
 
-// echo is a server that sends back what it gets.
+// echo starts an echo server and returns its address.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

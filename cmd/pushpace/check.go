@@ -152,7 +152,7 @@ type effective struct {
 	Apps   map[string]effectiveApp `json:"apps"`
 	HTTP   effectiveHTTP           `json:"http"`
 	Log    effectiveLog            `json:"log"`
-	// Proxy is what the environment names as the way to providers and webhooks.
+	// Proxy is the host and port of HTTPS_PROXY; empty for none.
 	Proxy    string   `json:"proxy,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	// Providers are there when they were reached for.

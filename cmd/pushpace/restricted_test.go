@@ -49,7 +49,7 @@ func TestServeDeliversWithoutOptionalCommands(t *testing.T) {
 	}
 }
 
-// Without a command that is needed, serve says which it is and what to do.
+// serve and check name the command that they lack, and the remedy.
 func TestServeNamesCommandThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	for _, lacks := range []string{"evalsha", "eval", "exists"} {

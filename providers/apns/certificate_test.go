@@ -160,7 +160,7 @@ func TestCertificateFormsAreNamed(t *testing.T) {
 	}
 }
 
-// A .p12 that is not read is named with a command whose result is.
+// The error about an unsupported .p12 names a command; its output is read.
 func TestCommandConvertsP12(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")

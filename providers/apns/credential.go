@@ -90,8 +90,8 @@ func loadCertificate(c Config) (tls.Certificate, error) {
 	return cert, nil
 }
 
-// readCertificate returns the private key and all certificates of the configured files,
-// which are told apart by what they hold.
+// readCertificate returns the private key and all certificates of the configured files. It
+// detects the format by the content.
 func readCertificate(c Config, password string) (crypto.Signer, []*x509.Certificate, error) {
 	text, err := os.ReadFile(c.CertificateFile)
 	if err == nil && !bytes.HasPrefix(text, []byte{derSequence}) {

@@ -16,8 +16,8 @@ const (
 	proxyPassword = "proxy-canary"
 )
 
-// TestProxy runs the suite of a sender in a network whose only way out is a proxy. It sets
-// the environment, so that the test must not be parallel.
+// TestProxy tests a sender behind a proxy. It sets the environment: the test must not be
+// parallel.
 func TestProxy(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
 	for _, variable := range []string{"HTTPS_PROXY", "https_proxy"} {

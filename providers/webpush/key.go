@@ -60,7 +60,7 @@ func ReadKey(file string) (*Key, error) {
 	return k, nil
 }
 
-// wanted says what ParseKey takes.
+// wanted lists the forms that ParseKey reads.
 const wanted = "want PEM (PKCS#8 or SEC 1), a JWK, or the 32 bytes that the library web-push calls the private key, in base64url"
 
 // errNoKey is for a text in none of the known forms.
@@ -76,7 +76,7 @@ const (
 // space and quotes around it do not matter. Its errors hold nothing of the text.
 func ParseKey(text []byte) (*Key, error) { return parseKey("FILE", text) }
 
-// parseKey is ParseKey for the text of a file, whose name is for the commands in errors.
+// parseKey is ParseKey; the commands in its errors name the file.
 func parseKey(file string, text []byte) (*Key, error) {
 	trimmed := strings.TrimSpace(string(text))
 	if n := len(trimmed); n > 1 && (trimmed[0] == '"' || trimmed[0] == '\'') && trimmed[0] == trimmed[n-1] {
@@ -165,7 +165,7 @@ func ofJSON(text []byte) (*Key, error) {
 	return ofPair(form.D, base64.RawURLEncoding.EncodeToString(slices.Concat([]byte{4}, x, y)))
 }
 
-// ofPair reads a scalar, whose public key must be the given one unless that is empty.
+// ofPair reads a scalar, and compares the public key unless that is empty.
 func ofPair(private, public string) (*Key, error) {
 	raw, err := decode(private)
 	if err != nil || len(raw) != scalarBytes {

@@ -150,8 +150,8 @@ func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix str
 	return all, nil
 }
 
-// Unseen returns the error for which no worker can leave a snapshot: Redis takes no writes,
-// so that nobody knows whether a worker runs. It is nil where Redis takes them.
+// Unseen returns an error if Redis refuses writes: then workers cannot leave snapshots, and
+// may run unseen.
 func Unseen(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	_, _, none := snapshotKeys(prefix, "none")
 	err := client.LPushX(ctx, none, "").Err() // a write like any other, of a list that is not there

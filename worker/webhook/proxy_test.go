@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// A webhook is reached by the proxy of the environment, and told of when that refuses.
+// The error of a refused CONNECT names the proxy and its status.
 func TestPostGoesThroughProxy(t *testing.T) {
 	certificate, ca, err := standin.NewCertificate()
 	if err != nil {

@@ -134,9 +134,8 @@ func Owns(key crypto.Signer, certificate *x509.Certificate) bool {
 	return ok && public.Equal(certificate.PublicKey)
 }
 
-// Chain returns the certificate of the private key, followed by those of its issuers as
-// far as they are among the certificates, whatever their order. It returns none where no
-// certificate is of the key.
+// Chain returns the private key's certificate and then its issuers, in order, as far as
+// the list has them. It returns nil if no certificate is of the key.
 func Chain(key crypto.Signer, certificates []*x509.Certificate) []*x509.Certificate {
 	at := slices.IndexFunc(certificates, func(c *x509.Certificate) bool { return Owns(key, c) })
 	if at < 0 {
