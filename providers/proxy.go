@@ -169,7 +169,7 @@ func (p *Proxy) tunnel(ctx context.Context, conn net.Conn, address string) (net.
 		return nil, &ProxyError{Host: p.Host(), cause: fmt.Errorf("it gives CONNECT no answer in HTTP: %w", harmless(err))}
 	}
 	if response.StatusCode != http.StatusOK {
-		_ = response.Body.Close()
+		// Close would wait for the rest of the body; the caller closes the connection.
 		return nil, &ProxyError{Host: p.Host(), Status: response.StatusCode}
 	}
 	return conn, nil

@@ -139,19 +139,30 @@ func (d *delivery) attempted() bool {
 	return d.sent() || !keptBy(d.outcomes).some()
 }
 
-// excusedNow reports whether the attempt of this visit spends nothing: nothing but the
-// trouble of a route has failed.
+// excusedNow reports whether the attempt of this visit spends nothing: it failed by the
+// trouble of a route, or by the app's configuration.
 func (d *delivery) excusedNow() bool {
 	excused := false
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.sent && o.open() {
-			if !o.excused {
+			if !o.excused && o.Kind != providers.Misconfigured {
 				return false
 			}
 			excused = true
 		}
 	}
 	return excused
+}
+
+// backoff is the wait before the next attempt. A push that the app's configuration is
+// refused for alone waits longer each time, at no cost.
+func (d *delivery) backoff(jitter float64) time.Duration {
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.Kind == providers.Misconfigured && !o.excused {
+			return backoffAfter(d.attempts, jitter)
+		}
+	}
+	return backoffAfter(max(d.attempts-d.excused, min(d.attempts, 1)), jitter)
 }
 
 // conclude is how the notification ends, or how its job comes back, as far as its targets'
@@ -161,8 +172,7 @@ func (d *delivery) conclude(b budget, now time.Time, jitter float64) disposition
 	if !d.first.IsZero() {
 		since = now.Sub(d.first)
 	}
-	spent := d.attempts - d.excused
-	to := conclude(d.outcomes, spent, since, b, backoffAfter(max(spent, min(d.attempts, 1)), jitter))
+	to := conclude(d.outcomes, d.attempts-d.excused, since, b, d.backoff(jitter))
 	if to.state != push.Waiting {
 		return to
 	}

@@ -46,7 +46,7 @@ func TestWrongUse(t *testing.T) {
 		{"API's URL with a version", "", []string{"audit", "--api", "http://127.0.0.1:1/v1/"}, "want it without /v1"},
 		{"token in plain", write(t, "token", "hunter2"), []string{"audit", "--api", "http://a.example", "--token-file", "token"}, "use https"},
 		{"no token file", "", []string{"audit", "--api", "http://127.0.0.1:1", "--token-file", "none"}, "--token-file: none: "},
-		{"token that is none", write(t, "token", "hunter2\n\n"), []string{"audit", "--api", "http://127.0.0.1:1", "--token-file", "token"}, "that is no token"},
+		{"token that is none", write(t, "token", "hunter2\nhunter3\n"), []string{"audit", "--api", "http://127.0.0.1:1", "--token-file", "token"}, "that is no token"},
 		{"no authorities", write(t, "ca", "hunter2"), []string{"audit", "--api", "https://127.0.0.1:1", "--ca-file", "ca"}, "holds no certificate"},
 		{"token without an API", shipped, []string{"audit", "--token-file", "token"}, "--token-file is for the HTTP API"},
 		{"file and flags", shipped, []string{"send", "--file", "-", "--app", "demo"}, "--file and --app"},

@@ -93,7 +93,7 @@ func everyMetric(t *testing.T) map[string]series {
 		t.Fatalf("standard error: %s", log)
 	}
 	s.send(t, exitDone, notification("one", "ada", "marketing", "apns", "00fc")+notification("tomorrow", "ada", "marketing", "apns", "00fc")+
-		notification("three", "ben", "", "fcm", "a-token"))
+		notification("three", "ben", "", "fcm", "a-token")+notification("four", "cleo", "", "fcm", "b-token")+notification("five", "dan", "", "fcm", "c-token"))
 	client := &http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
 	if status, body := fetch(t, client, api[1]+"/v1/audit"); status != http.StatusOK {

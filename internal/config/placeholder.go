@@ -17,7 +17,7 @@ var (
 	windowsPlaceholder = regexp.MustCompile(`%[A-Za-z_][A-Za-z0-9_]{2,}%`)
 	// wholePlaceholder is a value that is nothing but a placeholder. A part of a password may
 	// look like one.
-	wholePlaceholder = regexp.MustCompile(`^\s*(?:\$\{[^{}]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\)|\$[A-Za-z_][A-Za-z0-9_]+|\{\{.*\}\}|<%.*%>|%[A-Za-z_][A-Za-z0-9_]{2,}%)\s*$`)
+	wholePlaceholder = regexp.MustCompile(`^\s*(?:\$\{[^{}]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\)|\$[A-Z_][A-Z0-9_]+|\{\{.*\}\}|<%.*%>|%[A-Za-z_][A-Za-z0-9_]{2,}%)\s*$`)
 )
 
 // hasPlaceholder reports whether a text that is no secret has a placeholder in it.

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -93,10 +92,7 @@ func loadCertificate(c Config) (tls.Certificate, error) {
 // readCertificate returns the private key and all certificates of the configured files. It
 // detects the format by the content.
 func readCertificate(c Config, password string) (crypto.Signer, []*x509.Certificate, error) {
-	text, err := os.ReadFile(c.CertificateFile)
-	if err == nil && !bytes.HasPrefix(text, []byte{derSequence}) {
-		text, err = textfile.Read(c.CertificateFile)
-	}
+	text, err := textfile.Read(c.CertificateFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,9 +121,6 @@ func readCertificate(c Config, password string) (crypto.Signer, []*x509.Certific
 	}
 	return nil, nil, fmt.Errorf("%s: %w", keyFile, err)
 }
-
-// derSequence is the first byte of DER: the file is no text.
-const derSequence = 0x30
 
 // certificatesIn returns the certificates of a text in PEM, or the one in DER; none if it
 // is neither.

@@ -33,6 +33,8 @@ func strangersBy(proxy *providers.Proxy, direct providers.DialFunc, port uint16,
 		if !proxy.Applies(address) {
 			return direct(ctx, network, address)
 		}
+		ctx, cancel := context.WithTimeout(ctx, providers.DialTimeout) // of all addresses together
+		defer cancel()
 		host, number, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, err

@@ -67,6 +67,8 @@ type Pause struct {
 	// Claim is the host whose workers alone say so, which nobody else believes; ""
 	// when it is borne out.
 	Claim string `json:"-"`
+	// Cause is the class of the answers that a provider's comes from, as worker/route has it.
+	Cause int `json:"-"`
 	// Subjects are the tokens and topics that a provider's comes from, 16 hexadecimal digits
 	// of a hash each: they are no probes of it.
 	Subjects string `json:"-"`
@@ -147,13 +149,14 @@ type entry struct {
 	Level      int    `json:"level,omitempty"`
 	Credential string `json:"credential,omitempty"`
 	Claim      string `json:"claim,omitempty"`
+	Cause      int    `json:"cause,omitempty"`
 	Subjects   string `json:"subjects,omitempty"`
 }
 
 // entry is the pause as it is handed to Redis, which says when it begins. Only an
 // operator's knows when it ends.
 func (p Pause) entry(kind Kind) []byte {
-	e := entry{Pause: p, Level: p.Level, Credential: p.Credential, Claim: p.Claim, Subjects: p.Subjects}
+	e := entry{Pause: p, Level: p.Level, Credential: p.Credential, Claim: p.Claim, Cause: p.Cause, Subjects: p.Subjects}
 	if e.Kind = kind; kind == Operator && !p.Until.IsZero() {
 		e.Ends = max(1, p.Until.UnixMilli())
 	}
@@ -166,7 +169,7 @@ func (p Pause) entry(kind Kind) []byte {
 // showed now at about the local instant asked.
 func (e *entry) pause(now, asked time.Time) (p Pause, lasts bool) {
 	p = e.Pause
-	p.Level, p.Credential, p.Claim, p.Subjects, p.endedBy = e.Level, e.Credential, e.Claim, e.Subjects, e.EndedBy
+	p.Level, p.Credential, p.Claim, p.Cause, p.Subjects, p.endedBy = e.Level, e.Credential, e.Claim, e.Cause, e.Subjects, e.EndedBy
 	if e.Begun != 0 {
 		p.At = time.UnixMilli(e.Begun).UTC()
 	}

@@ -115,6 +115,9 @@ func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subj
 		l.Trouble = closes(found)
 	default:
 		l.Trouble = c == failed || c > message && c == e.cause
+		if !l.Trouble && closes(found) { // the trouble is another one by now
+			l.Trouble, e.cause = true, c
+		}
 	}
 	switch {
 	case l.Trouble, c == failed:
@@ -192,15 +195,15 @@ func (e *evidence) blame(now time.Time, o *providers.Outcome, c class, found *co
 	t.Reason, t.Error = o.Reason, CauseOf(o.Err)
 }
 
-// trouble returns the route's trouble, and the subjects that brought it about.
-func (e *evidence) trouble() (Trouble, []subject) {
+// trouble returns the route's trouble, its cause, and the subjects that brought it about.
+func (e *evidence) trouble() (Trouble, class, []subject) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var about []subject
 	for _, r := range e.refusals[e.cause] {
 		about = append(about, r.about)
 	}
-	return e.shown, about
+	return e.shown, e.cause, about
 }
 
 // suspects reports whether the subject is one of those that closed the route.
@@ -214,7 +217,9 @@ func (e *evidence) suspects(about subject) bool {
 func (e *evidence) believe(now time.Time, p *pause.Pause) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.cause = refused
+	if e.cause = class(p.Cause); e.cause <= message || e.cause >= classes {
+		e.cause = refused
+	}
 	if p.Reason == string(providers.DeadTokenSpike) {
 		e.cause = lost
 		if !e.spike.on {

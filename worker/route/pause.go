@@ -126,10 +126,10 @@ func (r *Route) begin(now time.Time, o providers.Outcome, first time.Duration, c
 	case !misconfigured && o.Concerns != providers.ConcernsCredential:
 		credential = "" // a worker with others is over quota as well
 	}
-	_, about := r.evidence.trouble()
+	_, cause, about := r.evidence.trouble()
 	p := pause.Pause{
 		Kind: pause.Provider, App: r.App, Platform: r.Platform, Reason: string(o.Reason), Error: CauseOf(o.Err), Until: now.Add(length),
-		Level: r.pause.Level, Credential: credential, Subjects: subjectsText(about),
+		Level: r.pause.Level, Credential: credential, Cause: int(cause), Subjects: subjectsText(about),
 	}
 	if misconfigured {
 		p.Level++

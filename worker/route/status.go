@@ -88,7 +88,7 @@ func (r *Route) status(now time.Time) Status {
 		}
 	}
 	s.Breaker, _ = r.breaker.state(now)
-	if trouble, _ := r.evidence.trouble(); s.Breaker != BreakerClosed && trouble.Failures > 0 {
+	if trouble, _, _ := r.evidence.trouble(); s.Breaker != BreakerClosed && trouble.Failures > 0 {
 		s.Trouble = trouble
 		s.Trouble.Since, s.Trouble.Next = trouble.Since.UTC(), now.Add(r.Left(now)).UTC()
 	}

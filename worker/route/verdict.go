@@ -73,9 +73,9 @@ type counts struct {
 	// final is true when the last answer can end a notification: it spends an attempt,
 	// or the token is lost.
 	final bool
-	// run is the number of different tokens with the last answer's reason since the provider
-	// took or refused a message, and spread that with its class within the window; each many
-	// at most.
+	// run is the number of different tokens with an answer of the last one's class, of refused
+	// ones with its reason, since the provider took or refused a message. spread is the number
+	// with its class within the window. Each is many at most.
 	run, spread int
 	calm        bool // it took or refused none for lull
 	// row is the number of answers of the last one's class since then.

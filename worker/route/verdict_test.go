@@ -176,21 +176,55 @@ func TestTroubleHasItsShare(t *testing.T) {
 	for i := range subject(5) {
 		answer(busyDevice, i, true)
 	}
-	got, about := e.trouble()
+	got, _, about := e.trouble()
 	if got.Reason != busyDevice.Reason || got.Failures != 5 || got.Answers != 8 || !got.Since.Equal(began.Add(4*time.Second)) || len(about) != 5 {
 		t.Errorf("%+v about %v", got, about)
 	}
 	answer(ok, 200, false)
 	answer(busyDevice, 5, false)
-	if got, _ := e.trouble(); got.Failures != 6 || got.Answers != 10 {
+	if got, _, _ := e.trouble(); got.Failures != 6 || got.Answers != 10 {
 		t.Errorf("%d of %d while it is closed", got.Failures, got.Answers)
 	}
 	if !e.suspects(5) || e.suspects(100) {
 		t.Error("the tokens that failed are not those that it comes from")
 	}
 	e.forget()
-	if got, about := e.trouble(); got != (Trouble{}) || len(about) > 0 || e.suspects(5) {
+	if got, _, about := e.trouble(); got != (Trouble{}) || len(about) > 0 || e.suspects(5) {
 		t.Errorf("after a probe that worked: %+v about %v", got, about)
+	}
+}
+
+// A route that is closed for one trouble closes for another when several tokens show it.
+func TestClosedRouteFindsAnotherTrouble(t *testing.T) {
+	t.Parallel()
+	for name, cause := range map[string]class{"an outage": failed, "an operator who has it tried again": silent} {
+		e := evidence{cause: cause}
+		now := time.Unix(1_795_219_200, 0)
+		for i := range subject(several) {
+			want := nothingYet
+			if i == several-1 {
+				want = fails
+			}
+			if l := e.take(now, &badKey, refused, i, false); l.shows != want || l.Trouble != (want == fails) {
+				t.Errorf("%s: the answer to token %d: %+v", name, i, l)
+			}
+		}
+		if got, cause, _ := e.trouble(); got.Reason != badKey.Reason || cause != refused {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// Another worker's pause has its cause: a probe with the same answer fails.
+func TestBelievedPauseHasItsCause(t *testing.T) {
+	t.Parallel()
+	for _, o := range []providers.Outcome{busyDevice, serverError, overQuota, badKey} {
+		var e evidence
+		now := time.Unix(1_795_219_200, 0)
+		e.believe(now, &pause.Pause{Reason: string(o.Reason), Cause: int(classOf(&o))})
+		if l := e.take(now, &o, classOf(&o), 1, false); l.shows != fails || !l.Trouble {
+			t.Errorf("%s: %+v", o.Reason, l)
+		}
 	}
 }
 

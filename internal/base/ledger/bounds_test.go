@@ -312,3 +312,25 @@ func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 		some("not taken yet", true)
 	})
 }
+
+// The letter of an app that takes the ID of another app's is the later app's alone.
+func TestLetterOfReusedIDIsOfItsApp(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		s := newStore(t, client, ledger.Bounds{DeadLetters: 2, Apps: map[string]bool{"shop": true, "kiosk": true}})
+		s.reject("shop", []byte("{}"), "same")
+		if err := client.Del(t.Context(), s.Key("id:same")).Err(); err != nil { // its record has expired
+			t.Fatal(err)
+		}
+		s.reject("kiosk", []byte("{}"), "same")
+		s.reject("shop", []byte("{}"), named("shop", 5)...)
+		if kept, err := client.HExists(t.Context(), s.Key("letters"), "same").Result(); err != nil || !kept {
+			t.Errorf("another app has deleted it: %v", err)
+		}
+		for app, want := range map[string]int64{"shop": 2, "kiosk": 1} {
+			if n := client.ZCard(t.Context(), s.Key("letters:"+app)).Val(); n != want {
+				t.Errorf("%s has %d letters, want %d", app, n, want)
+			}
+		}
+	})
+}

@@ -134,9 +134,9 @@ func (r *Shard) LettersFrom(ctx context.Context, cursor string, limit int) (lett
 	return letters, strconv.FormatUint(at, 10), nil
 }
 
-// Purge deletes the app's dead letter, and returns false if there is none. The notification
-// stays counted in its end state. The app of an unreadable job is "".
-func (r *Shard) Purge(ctx context.Context, id, app string) (bool, error) {
-	reply, err := r.run(ctx, "purge", id, app)
+// Purge deletes the dead letter, and returns false if there is none. The notification stays
+// counted in its end state.
+func (r *Shard) Purge(ctx context.Context, id string) (bool, error) {
+	reply, err := r.run(ctx, "purge", id)
 	return err == nil && reply[0] == int64(1), err
 }

@@ -2,36 +2,40 @@
 -- empty name for jobs of no app in the configuration:
 --
 --   letters:APP             sorted set: the IDs, by when each was kept (us)
---   letter_bytes:APP        count: the size of all of them
+--   letters_of                hash: the APP of each letter by ID
+--   letter_bytes:APP          count: the size of all of them
 --   dropped:dead_letters:APP  count: letters deleted because of the bound
 
--- forgetLetter deletes a dead letter, and returns whether there was one.
-local function forgetLetter(letters, counts, app, id)
-  for _, of in ipairs({app, ''}) do
-    if redis.call('ZREM', letters .. ':' .. of, id) == 1 then
-      redis.call('HINCRBY', counts, 'letter_bytes:' .. of, -redis.call('HSTRLEN', letters, id))
-    end
+-- forgetLetter deletes a dead letter, and returns whether there was one. An ID may be that of
+-- another app's letter.
+local function forgetLetter(letters, counts, id)
+  local app = redis.call('HGET', letters .. '_of', id)
+  if app then
+    redis.call('HDEL', letters .. '_of', id)
+    redis.call('ZREM', letters .. ':' .. app, id)
+    redis.call('HINCRBY', counts, 'letter_bytes:' .. app, -redis.call('HSTRLEN', letters, id))
   end
   return redis.call('HDEL', letters, id) == 1
 end
 
 -- keepLetter keeps a dead letter, and deletes the app's oldest ones beyond the bound, or
 -- beyond 4 KiB for each that it allows. It deletes 10 at most: a lowered bound does not hold
--- Redis up. The record of a deleted one lasts 30 s, in which its settle may be repeated.
+-- Redis up. The record of a deleted one that was rejected lasts 30 s, in which its settle may
+-- be repeated. An exhausted one may have been sent: its ID stays known.
 local function keepLetter(record, counts, letters, id, letter, app, most)
   local index, bytes, dropped = letters .. ':' .. app, 'letter_bytes:' .. app, 0
-  forgetLetter(letters, counts, app, id) -- of an earlier notification with the ID
+  forgetLetter(letters, counts, id) -- of an earlier notification with the ID
   local clock = redis.call('TIME')
   redis.call('ZADD', index, string.format('%.0f', clock[1] * 1000000 + clock[2]), id)
   redis.call('HSET', letters, id, letter)
+  redis.call('HSET', letters .. '_of', id, app)
   local size, count = redis.call('HINCRBY', counts, bytes, #letter), redis.call('ZCARD', index)
   while dropped < 10 and count > 1 and (count > most or size > most * 4096) do
     local oldest = redis.call('ZRANGE', index, 0, 0)[1]
     size, count, dropped = size - redis.call('HSTRLEN', letters, oldest), count - 1, dropped + 1
-    forgetLetter(letters, counts, app, oldest)
+    forgetLetter(letters, counts, oldest)
     local its = string.sub(record, 1, -#id - 1) .. oldest
-    local state = redis.pcall('HGET', its, 'state')
-    if (state == 'rejected' or state == 'exhausted') and redis.call('PTTL', its) > 30000 then
+    if redis.pcall('HGET', its, 'state') == 'rejected' and redis.call('PTTL', its) > 30000 then
       redis.call('PEXPIRE', its, 30000)
     end
   end

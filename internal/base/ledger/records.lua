@@ -3,8 +3,8 @@
 -- ARGV  op, ID, now (ms), retention (ms), then the operation's own
 local record, counts, letters = KEYS[1], KEYS[2], KEYS[3]
 local op, id, now, retention = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-if op == 'purge' then -- ARGV app
-  return {forgetLetter(letters, counts, ARGV[5], id) and 1 or 0}
+if op == 'purge' then
+  return {forgetLetter(letters, counts, id) and 1 or 0}
 end
 -- What has happened is noted by a Redis that is out of memory too: it refuses a
 -- script that grows something first, and not one that deletes first.

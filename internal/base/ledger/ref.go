@@ -194,13 +194,11 @@ func (r *Records) Letter(ctx context.Context, ref Ref, read func(payload []byte)
 // Purge deletes the dead letter, or answers ErrNoLetter or an *AmbiguousError. It looks for
 // it as Letter does.
 func (r *Records) Purge(ctx context.Context, ref Ref, read func(payload []byte) (Contents, error)) error {
-	l, at, err := r.Letter(ctx, ref, read, nil)
+	_, at, err := r.Letter(ctx, ref, read, nil)
 	if err != nil {
 		return err
 	}
-	its := *l
-	its.Tell(read)
-	there, err := at.Purge(ctx, ref.ID, its.App)
+	there, err := at.Purge(ctx, ref.ID)
 	if err == nil && !there {
 		return ErrNoLetter
 	}

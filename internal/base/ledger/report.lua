@@ -1,14 +1,14 @@
 -- report adds a report to its app's stream, and returns XADD's reply. The stream keeps the
--- newest ones: the oldest beyond the bound go about 100 at a time, and at most 1,000 in one
--- call. A report counts as dropped
--- if the app's webhook has not acknowledged it.
+-- newest ones: the oldest beyond the bound go about 100 at a time, and at most 200 in one
+-- call, as one script may report many. A report counts as dropped if the app's webhook has
+-- not acknowledged it.
 local function report(streams, kept, counts, what, app, fields)
   local stream = streams .. ':' .. app
   local added = redis.pcall('XADD', stream, '*', unpack(fields))
   if type(added) == 'table' and added.err then return added end
   local over = redis.call('XLEN', stream) - kept
   if over < 100 then return added end
-  local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', math.min(over, 1000) + 1)
+  local oldest = redis.call('XRANGE', stream, '-', '+', 'COUNT', math.min(over, 200) + 1)
   local group, taken = 'webhook:' .. app, nil
   for _, pairs in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
     local info = {}

@@ -19,8 +19,8 @@ import (
 //
 // KEYS  the record, counts, letters; asynq's task, pending, scheduled, retry, archived; the
 // queue's idle workers
-// ARGV  ID, the letter as it is kept, its state and queue, asynq's message, now (ns), its app,
-// then the facts and the outcomes to begin with
+// ARGV  ID, the letter as it is kept, its state and queue, asynq's message, now (ns), then
+// the facts and the outcomes to begin with
 var requeueScript = redis.NewScript(asynqwire.WakeIdle + lettersSource + `
 local record, counts, letters, task, pending = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, letter, state = ARGV[1], ARGV[2], ARGV[3]
@@ -32,7 +32,7 @@ local malformed, known = state == 'malformed', false
 if job[1] == 'active' or malformed and job[2] then return 'in hand' end
 if not malformed then known = redis.call('HGET', record, 'state') end
 if known and known ~= state then -- it has ended otherwise since, or waits
-  forgetLetter(letters, counts, ARGV[7], id)
+  forgetLetter(letters, counts, id)
   return 'none'
 end
 for set = 6, 8 do redis.call('ZREM', KEYS[set], id) end
@@ -45,12 +45,12 @@ if type(full) == 'table' then
 end
 redis.call('HSET', task, 'msg', ARGV[5], 'state', 'pending', 'pending_since', ARGV[6])
 if not malformed then -- one that was forgotten is known again
-  redis.call('HDEL', record, 'ended', 'attempts', 'visit', 'first', 'outcomes', 'sent', 'error')
-  redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[4], unpack(ARGV, 8))
+  redis.call('HDEL', record, 'ended', 'attempts', 'excused', 'visit', 'first', 'outcomes', 'sent', 'error')
+  redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[4], unpack(ARGV, 7))
   redis.call('HSETNX', record, 'accepted', string.sub(ARGV[6], 1, -7))
   redis.call('PERSIST', record)
 end
-forgetLetter(letters, counts, ARGV[7], id)
+forgetLetter(letters, counts, id)
 wake(KEYS[9])
 return 'requeued'
 `)
@@ -69,9 +69,8 @@ func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[
 		r.QueueKey(l.Queue, "t:"+l.ID), r.QueueKey(l.Queue, "pending"), r.QueueKey(l.Queue, "scheduled"),
 		r.QueueKey(l.Queue, "retry"), r.QueueKey(l.Queue, "archived"), r.IdleKey(l.Queue),
 	}
-	args := []any{l.ID, l.text, string(l.State), l.Queue, asynqwire.Message(l.ID, r.Queue(l.Queue), job, headers), time.Now().UnixNano(), l.App}
+	args := []any{l.ID, l.text, string(l.State), l.Queue, asynqwire.Message(l.ID, r.Queue(l.Queue), job, headers), time.Now().UnixNano()}
 	if facts != nil {
-		args[6] = facts.App
 		args = append(args, facts.fields()...)
 	}
 	if outcomes := reopened(l.Outcomes); outcomes != nil {

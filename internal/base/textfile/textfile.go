@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"unicode/utf8"
 )
 
 // mark is the byte order mark of UTF-8. Editors of Windows write it in front of a text;
@@ -45,7 +46,7 @@ func Decode(data []byte) ([]byte, error) {
 		return nil, &EncodingError{encoding}
 	}
 	data = TrimMark(data)
-	if bytes.Contains(data, []byte("\n"+mark)) {
+	if bytes.Contains(data, []byte("\n"+mark)) && utf8.Valid(data) { // a .p12 is no text
 		data = bytes.ReplaceAll(data, []byte("\n"+mark), []byte("\n"))
 	}
 	return data, nil
