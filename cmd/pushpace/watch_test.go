@@ -84,7 +84,7 @@ func everyMetric(t *testing.T) map[string]series {
 		t.Fatal(err)
 	}
 	writeCertificate(t, filepath.Join(s.dir, "kiosk.pem"), time.Now().Add(time.Hour))
-	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0", "PUSHPACE_WORKER__OUTCOMES=1000")
+	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0", "PUSHPACE_WORKER__OUTCOMES=1000", "PUSHPACE_WORKER__DEAD_LETTERS=1")
 	workers := s.serve(t)
 	log := workers.stderr.String()
 	metrics := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(log)
@@ -93,7 +93,8 @@ func everyMetric(t *testing.T) map[string]series {
 		t.Fatalf("standard error: %s", log)
 	}
 	s.send(t, exitDone, notification("one", "ada", "marketing", "apns", "00fc")+notification("tomorrow", "ada", "marketing", "apns", "00fc")+
-		notification("three", "ben", "", "fcm", "a-token")+notification("four", "cleo", "", "fcm", "b-token")+notification("five", "dan", "", "fcm", "c-token"))
+		notification("three", "ben", "", "fcm", "a-token")+notification("four", "cleo", "", "fcm", "b-token")+notification("five", "dan", "", "fcm", "c-token")+
+		notification("six", "eve", "", "apns", "fade0413")+notification("seven", "eve", "", "apns", "fade0413"))
 	client := &http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
 	if status, body := fetch(t, client, api[1]+"/v1/audit"); status != http.StatusOK {
@@ -109,7 +110,7 @@ func everyMetric(t *testing.T) map[string]series {
 	workers.until(t, "a delivery that the webhook is told of, a deferral, a trouble and a pause", func() bool {
 		_, text = fetch(t, client, metrics)
 		all = parseMetrics(text)
-		for _, name := range []string{"deferrals_total", "webhook_attempts_total", "provider_trouble", "paused", "pauses_total"} {
+		for _, name := range []string{"deferrals_total", "webhook_attempts_total", "provider_trouble", "paused", "pauses_total", "dropped_total"} {
 			if all["pushpace_"+name] == nil {
 				return false
 			}
