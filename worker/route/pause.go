@@ -71,7 +71,11 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o provider
 	if r.Platform == push.WebPushOther && (c == lost || c == throttled) {
 		c = message // of many hosts, of which none says anything of the others
 	}
-	lesson := r.evidence.take(now, &o, c, subjectOf(t, o.Topic), !r.breaker.isOpen())
+	about := subject(0) // a hash, which only refusals need
+	if c > message {
+		about = subjectOf(t, o.Topic)
+	}
+	lesson := r.evidence.take(now, &o, c, about, !r.breaker.isOpen())
 	r.pace.note(lesson.shows != fails)
 	switch {
 	case c == delivered:
