@@ -1,6 +1,7 @@
 package route
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
@@ -301,11 +302,7 @@ func subjectsOf(text string) (all []subject) {
 		return nil
 	}
 	for eight := range slices.Chunk(raw, 8) {
-		n := subject(0)
-		for _, b := range eight {
-			n = n<<8 | subject(b)
-		}
-		all = append(all, n)
+		all = append(all, subject(binary.BigEndian.Uint64(eight)))
 	}
 	return all
 }

@@ -76,7 +76,9 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o provider
 		about = subjectOf(t, o.Topic)
 	}
 	lesson := r.evidence.take(now, &o, c, about, !r.breaker.isOpen())
-	r.pace.note(lesson.shows != fails)
+	if lesson.shows != nothingYet {
+		r.pace.note(lesson.shows == works)
+	}
 	switch {
 	case c == delivered:
 		r.worked(now)

@@ -1,7 +1,7 @@
 -- The dead letters of an app are bounded. Beside the letters there are, by app, and with an
 -- empty name for jobs of no app in the configuration:
 --
---   letters:APP             sorted set: the IDs, by when each was kept (us)
+--   letters:APP               sorted set: the IDs, by when each was kept (us)
 --   letters_of                hash: the APP of each letter by ID
 --   letter_bytes:APP          count: the size of all of them
 --   dropped:dead_letters:APP  count: letters deleted because of the bound

@@ -156,8 +156,8 @@ func (r *Shard) Defer(ctx context.Context, id string, until time.Time, scope, ru
 // Attempt notes the n-th attempt, made at that visit of the job, after which some
 // targets have to be sent to again. Noting it twice counts it once. It answers
 // false, and notes nothing, when the notification has ended, or a later visit's
-// attempt is noted: whoever made this one has not been alone with the job. Of the n
-// attempts excused failed because a provider was in trouble.
+// attempt is noted: another worker had the job as well. Excused counts the attempts that
+// failed because a provider was in trouble.
 func (r *Shard) Attempt(ctx context.Context, id string, n, excused, visit int, outcomes []TargetOutcome, problem string) (noted bool, err error) {
 	words, ids := encodeOutcomes(outcomes)
 	reply, err := r.run(ctx, "attempt", id, n, visit, words, ids, problem, excused)
