@@ -33,7 +33,7 @@ func TestAClusterSharesTheLoad(t *testing.T) {
 	for _, reports := range []string{"OUTCOMES", "DEAD_TOKENS"} {
 		r.env = append(r.env, "PUSHPACE_APPS__SHOP__"+reports+"__WEBHOOK__URL="+hook.URL, "PUSHPACE_APPS__SHOP__"+reports+"__WEBHOOK__SECRET="+strings.Repeat("secret", 8))
 	}
-	r.env = append(r.env, "PUSHPACE_WORKER__OUTCOMES=100000")
+	r.env = append(r.env, "PUSHPACE_WORKER__OUTCOMES=100000", "PUSHPACE_LIMITS__CATEGORIES__RARE__MIN_GAP=1h")
 	r.work(t, workers)
 	sent := 0
 	// pace hands over so many, at so many a second at most
@@ -141,6 +141,8 @@ func (r *clusterRig) mixed(i int) *push.Notification {
 		n.Priority = push.Critical
 	case 12:
 		n.Priority = push.Bulk
+	case 16:
+		n.Category = "rare" // the second of a user waits, on a machine of any speed
 	case 13, 14, 15:
 		n.User = "user-1" // with a burst now and then
 	}
