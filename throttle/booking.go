@@ -25,7 +25,6 @@ var bookingScript = redis.NewScript(bookingSource)
 // The operations of the script.
 const (
 	opAcquire    = "acquire"
-	opPeek       = "peek"
 	opCancel     = "cancel"
 	opLeave      = "leave" // cancel, but that an admission stays
 	opInherit    = "inherit"

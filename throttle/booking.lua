@@ -790,15 +790,6 @@ local function acquire(m, v)
   return answer(w.status, w.at, scope, rule, held or 0)
 end
 
-local function peek(m, v)
-  find(m, v)
-  local w = pass(m, v, decide(m, v))
-  if w.late and w.at <= now + v.wait then w.status = granted end
-  if w.status ~= granted and w.at > now + v.r.horizon then w.status = refused end
-  local scope, rule = bound(m, w)
-  return answer(w.status, w.at, scope, rule, v.slot or 0)
-end
-
 local function cancel(m, v)
   others(m)
   find(m, v)
@@ -878,7 +869,7 @@ local function write(m)
 end
 
 local operations = {
-  acquire = acquire, peek = peek, cancel = cancel, leave = cancel, inherit = inherit, reschedule = reschedule,
+  acquire = acquire, cancel = cancel, leave = cancel, inherit = inherit, reschedule = reschedule,
 }
 local m = read()
 m.admitted, m.class.admitted = newest(sentKey, {general, m.general}), newest(m.class.sent, {special, m.class.policy})

@@ -134,7 +134,7 @@ func scriptAndModel(t *testing.T, anywhere bool) {
 			var err, err2 error
 			var line *Line
 			tails := memory.user(&r).tails()
-			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "acquire all", "acquire all", "peek", "cancel", "reschedule", "inherit"}).Draw(rt, "op")
+			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "acquire all", "acquire all", "cancel", "reschedule", "inherit"}).Draw(rt, "op")
 			switch op {
 			case "acquire":
 				var claim denial
@@ -163,9 +163,6 @@ func scriptAndModel(t *testing.T, anywhere bool) {
 					return script.waitAll(ctx, all, script.user(&all[0]), denial{})
 				})
 				several, fromScript = decided(gots), decided(wants)
-			case "peek":
-				got, err = memory.Peek(ctx, r)
-				want, err2 = script.Peek(ctx, r)
 			case "cancel":
 				r.Used = rapid.IntRange(0, 3).Draw(rt, "used") == 0
 				got.Moved, err = memory.Cancel(ctx, r)

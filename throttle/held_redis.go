@@ -63,7 +63,7 @@ type hours struct {
 // leave need none.
 func (l *Redis) asking(op string, all []Request) hours {
 	r := &all[0]
-	if !r.asksQuiet() || op != opAcquire && op != opPeek && op != opReschedule {
+	if !r.asksQuiet() || op != opAcquire && op != opReschedule {
 		return hours{alike: len(all)}
 	}
 	h := hours{zone: r.zone().String(), alike: alike(all), request: r, now: l.now().UnixMicro()}

@@ -65,8 +65,6 @@ type Planner interface {
 	// first or of more, and answers as many decisions: the others ask again. Moved is in
 	// the first decision.
 	AcquireAll(context.Context, []Request) ([]Decision, error)
-	// Peek answers what Acquire would, and changes nothing.
-	Peek(context.Context, Request) (Decision, error)
 	// Inherit gives the notification the slot of another one of the same user and
 	// scopes, which no longer holds it. The next Acquire comes for it. When the
 	// other holds none, nothing changes. Of two slots the later one goes, and those
@@ -290,8 +288,8 @@ type Decision struct {
 	At time.Time
 	// Now is the instant of the decision, on the same clock.
 	Now time.Time
-	// Left is how long there is to wait for At when Acquire returns, and from Now on of Peek:
-	// at least 0, in whole microseconds. It needs no clock that agrees with the limiter's. An
+	// Left is how long there is to wait for At when Acquire returns: at least 0, in whole
+	// microseconds. It needs no clock that agrees with the limiter's. An
 	// answer of Acquire may come late, behind others: what has passed since Now is not part of
 	// Left. A limiter's clock that is
 	// set back, or is another one's after a failover or the move of a slot, is believed for

@@ -72,7 +72,6 @@ func TestAnAdmissionOutlivesAFailure(t *testing.T) {
 			k := &l.user(&r).keys
 			for what, call := range map[string]func() error{
 				"acquire": func() error { _, err := l.wait(ctx, &r, l.user(&r), denial{}); return err },
-				"peek":    func() error { _, err := l.Peek(ctx, r); return err },
 				"cancel":  func() error { _, err := l.Cancel(ctx, r); return err },
 			} {
 				if err := client.Set(ctx, key(k), "x", time.Minute).Err(); err != nil {

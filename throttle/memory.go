@@ -80,11 +80,6 @@ func (m *Memory) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 	return decisions, err
 }
 
-// Peek implements Planner.
-func (m *Memory) Peek(ctx context.Context, r Request) (Decision, error) {
-	return m.ask(ctx, &r, (*visit).peek, (*visit).end)
-}
-
 func (m *Memory) ask(ctx context.Context, r *Request, what func(*visit) verdict, end func(*visit)) (d Decision, err error) {
 	if err := r.validateID(); err != nil {
 		return d, err

@@ -317,19 +317,6 @@ func (v *visit) acquire() verdict {
 	return w
 }
 
-// peek decides, and changes nothing.
-func (v *visit) peek() verdict {
-	v.find()
-	w := v.pass(v.decide())
-	switch {
-	case w.late && w.at <= v.now+v.wait:
-		w.status = Granted
-	case w.status == Deferred && w.at > v.now+v.horizon:
-		w.status = Refused
-	}
-	return w
-}
-
 // cancel takes the notification out and has those behind it move up. An admission
 // that was used stays.
 func (v *visit) cancel() {

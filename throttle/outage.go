@@ -37,7 +37,7 @@ type OutageOptions struct {
 // stopped for long, or behind other calls. Meanwhile one
 // call at a time tries the store, a quarter of a second after the last failure
 // and later once a second; the others do not wait: they get the last error, or
-// with Open an Acquire or a Peek is Granted with Decision.Unchecked, or waits for the
+// with Open an Acquire is Granted with Decision.Unchecked, or waits for the
 // end of quiet hours. Cancel, Reschedule and Timeline get the error in either mode.
 //
 // Where the limiter keeps users on several nodes and says on which (Redis.Node), each
@@ -119,11 +119,6 @@ func (o *Outage) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 		return []Decision{unchecked(&all[0])}, nil
 	}
 	return decisions, err
-}
-
-// Peek implements Planner.
-func (o *Outage) Peek(ctx context.Context, r Request) (Decision, error) {
-	return o.decide(ctx, r, o.limiter.Peek)
 }
 
 // Cancel implements Limiter.

@@ -38,9 +38,6 @@ func (s *scriptedStore) Acquire(ctx context.Context, r Request) (Decision, error
 func (s *scriptedStore) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
 	return make([]Decision, len(all)), s.call(ctx)
 }
-func (s *scriptedStore) Peek(ctx context.Context, r Request) (Decision, error) {
-	return Decision{Status: Deferred}, s.call(ctx)
-}
 func (s *scriptedStore) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	return []Booking{{ID: "b"}}, s.call(ctx)
 }
@@ -146,7 +143,7 @@ func TestOutageOpenGrantsUnchecked(t *testing.T) {
 		log, text := outageLog()
 		o := WithOutage(s, Open, OutageOptions{Log: log})
 		s.set(storeRefuses)
-		for _, ask := range []func(context.Context, Request) (Decision, error){o.Acquire, o.Acquire, o.Peek} {
+		for _, ask := range []func(context.Context, Request) (Decision, error){o.Acquire, o.Acquire, o.Acquire} {
 			d, err := ask(t.Context(), outageCall)
 			if err != nil || d.Status != Granted || !d.Unchecked || !d.At.Equal(time.Now()) || d.Left != 0 {
 				t.Errorf("%+v, %v", d, err)
@@ -449,7 +446,7 @@ func TestOutageOfARedisThatNeverAnswers(t *testing.T) {
 	o := WithOutage(l, Closed, OutageOptions{})
 	start := time.Now()
 	for range 100 {
-		if _, err := o.Peek(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
+		if _, err := o.Acquire(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
 			t.Fatal(err)
 		}
 	}

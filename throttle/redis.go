@@ -294,18 +294,6 @@ func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, cla
 	return decisions, err
 }
 
-// Peek implements Planner.
-func (l *Redis) Peek(ctx context.Context, r Request) (Decision, error) {
-	if err := r.validateID(); err != nil {
-		return Decision{}, err
-	}
-	if len(r.Scopes) == 0 {
-		return grantedAt(l.now()), nil
-	}
-	d, err := l.visit(ctx, opPeek, &r, l.user(&r), denial{}, "")
-	return d, err
-}
-
 // Cancel implements Limiter.
 func (l *Redis) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validateID(); err != nil {

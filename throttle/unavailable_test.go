@@ -71,7 +71,6 @@ func calls(l throttle.Planner, user string) map[string]func(context.Context) err
 	return map[string]func(context.Context) error{
 		"acquire":    func(ctx context.Context) error { _, err := l.Acquire(ctx, r); return err },
 		"a report":   func(ctx context.Context) error { _, err := l.Acquire(ctx, report); return err },
-		"peek":       func(ctx context.Context) error { _, err := l.Peek(ctx, r); return err },
 		"cancel":     func(ctx context.Context) error { _, err := l.Cancel(ctx, r); return err },
 		"reschedule": func(ctx context.Context) error { _, err := l.Reschedule(ctx, r); return err },
 		"timeline":   func(ctx context.Context) error { _, err := l.Timeline(ctx, r); return err },

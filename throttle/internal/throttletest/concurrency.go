@@ -24,7 +24,6 @@ type callKind int
 
 const (
 	callAcquire callKind = iota
-	callPeek
 	callCancel
 )
 
@@ -76,11 +75,8 @@ func (s *stage) concurrentHistory(limiters []throttle.Planner) []porcupine.Opera
 					if rand.IntN(3) == 0 { // one that is new
 						in.request.ID = fmt.Sprint("new", n%3, "-", round, "-", clock.Add(1))
 					}
-					switch rand.IntN(8) {
-					case 0:
+					if rand.IntN(8) == 0 {
 						in.kind = callCancel
-					case 1:
-						in.kind = callPeek
 					}
 					called := clock.Add(1)
 					d, err := call(limiter, in)
@@ -104,8 +100,6 @@ func (s *stage) concurrentHistory(limiters []throttle.Planner) []porcupine.Opera
 func call(l throttle.Planner, in asked) (d throttle.Decision, err error) {
 	ctx := context.Background()
 	switch in.kind {
-	case callPeek:
-		d, err = l.Peek(ctx, in.request)
 	case callCancel:
 		_, err = l.Cancel(ctx, in.request)
 	default:
@@ -139,9 +133,6 @@ var model = porcupine.Model{
 			if list.fault(in.request, d.At) != "" {
 				return false, list
 			}
-			if in.kind == callPeek {
-				return true, list
-			}
 			return true, list.with(in.request, d.At)
 		case throttle.Refused:
 			now := d.Now
@@ -156,7 +147,7 @@ var model = porcupine.Model{
 	Equal: func(a, b any) bool { return a.(plainList).equal(b.(plainList)) },
 	DescribeOperation: func(input, output any) string {
 		in, d := input.(asked), output.(throttle.Decision)
-		return fmt.Sprintf("%s %s %v, %d beside: %s at %d, left %v by %s %s", [...]string{"acquire", "peek", "cancel"}[in.kind],
+		return fmt.Sprintf("%s %s %v, %d beside: %s at %d, left %v by %s %s", [...]string{"acquire", "cancel"}[in.kind],
 			in.request.ID, names(in.request), in.beside, d.Status, d.At.UnixMicro(), d.Left, d.Scope, d.Rule)
 	},
 }

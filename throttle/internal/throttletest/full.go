@@ -28,16 +28,19 @@ func fullLine(s *stage) {
 		full := 0
 		b.before = func(j *job) {
 			j.request.MaxBooked = most
-			if d := s.peek(s, j.request); d.Full {
-				full++
-				if !d.At.After(told) {
-					s.Fatalf("%s: one comes back at %v, the one before at %v", tt.name, d.At, told)
-				}
-				told = d.At
-			}
 			if held := len(s.timeline(s, j.request).Bookings); held > most {
 				s.Fatalf("%s: %d hold slots, want %d at most", tt.name, held, most)
 			}
+		}
+		b.after = func(d throttle.Decision) {
+			if !d.Full {
+				return
+			}
+			full++
+			if !d.At.After(told) {
+				s.Fatalf("%s: one comes back at %v, the one before at %v", tt.name, d.At, told)
+			}
+			told = d.At
 		}
 		b.drain()
 		asks, last := 0, b.start

@@ -76,7 +76,6 @@ func (s *stage) busy(users int) {
 			if i%5 == 4 {
 				s.cancel(s, r)
 			}
-			s.peek(s, r)
 			s.pass(200 * time.Millisecond)
 		}
 	}

@@ -93,8 +93,6 @@ func limitsHold(s *stage) {
 				s.cancel(rt, r)
 				h.list = h.list.without(r.ID)
 			case 1:
-				s.peek(rt, r)
-			case 2:
 				s.reschedule(rt, r)
 			default:
 				d := s.acquire(rt, r)
@@ -222,12 +220,10 @@ func answersOfAPlainList(s *stage) {
 				r.ID = fmt.Sprint("new", i) // mostly newcomers
 			}
 			var d throttle.Decision
-			call := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "peek", "cancel"}).Draw(rt, "call")
+			call := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "cancel"}).Draw(rt, "call")
 			switch call {
 			case "acquire":
 				d = s.acquire(rt, r)
-			case "peek":
-				d = s.peek(rt, r)
 			case "cancel":
 				if moved := s.cancel(rt, r); len(moved) > 0 {
 					rt.Fatalf("nobody waits, but %v come forward", moved)
@@ -386,12 +382,6 @@ func remainingIsCounted(s *stage) {
 			if want := h.list.remaining(r, at); !slices.Equal(d.Remaining, want) {
 				rt.Fatalf("%s leaves %v, by the list %v: %+v", r.ID, d.Remaining, want, d)
 			}
-		}
-		r := h.request(rt)
-		r.ID, r.Report = "peeked", true
-		d := s.peek(rt, r)
-		if want := h.list.remaining(r, d.Now); !slices.Equal(d.Remaining, want) {
-			rt.Fatalf("a peek reports %v, by the list %v", d.Remaining, want)
 		}
 	})
 }

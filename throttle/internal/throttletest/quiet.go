@@ -29,7 +29,6 @@ func quietHours(s *stage) {
 	}
 	for i, rule := range []string{throttle.QuietRule, throttle.GapRule, throttle.GapRule} {
 		r.ID = fmt.Sprint("n", i)
-		waits(s.peek(s, r), end.Add(time.Duration(i)*time.Minute), rule)
 		waits(s.acquire(s, r), end.Add(time.Duration(i)*time.Minute), rule)
 	}
 	r.ID = "n0"

@@ -25,6 +25,7 @@ type backlog struct {
 	wake bool
 	// before is called before each call, and may change the job's request.
 	before func(*job)
+	after  func(throttle.Decision) // is told each answer
 }
 
 type job struct {
@@ -124,6 +125,9 @@ func (b *backlog) resume(until time.Time) {
 		j.request.Wait = b.wait
 		j.asks++
 		d := b.acquire(b, j.request)
+		if b.after != nil {
+			b.after(d)
+		}
 		switch d.Status {
 		case throttle.Granted:
 			if fault := b.list.fault(j.request, d.At); fault != "" {

@@ -91,15 +91,6 @@ func (s *stage) want(t failer, status throttle.Status, r throttle.Request) throt
 	return d
 }
 
-func (s *stage) peek(t failer, r throttle.Request) throttle.Decision {
-	t.Helper()
-	d, err := s.Limiter.Peek(context.Background(), r)
-	if err != nil {
-		t.Fatalf("peek %s: %v", r.ID, err)
-	}
-	return d
-}
-
 func (s *stage) cancel(t failer, r throttle.Request) []throttle.Booking {
 	t.Helper()
 	moved, err := s.Limiter.Cancel(context.Background(), r)

@@ -89,7 +89,7 @@ var properties = []property{
 	{"a request without scopes leaves no trace", nil, noScopesNoTrace},
 	{"bad requests are refused", nil, badRequests},
 
-	{"refusals and peeks leave nothing", nil, refusalsLeaveNothing},
+	{"refusals leave nothing", nil, refusalsLeaveNothing},
 	{"cancelling the last is never having asked", nil, cancelTheLast},
 	{"cancelling an earlier one moves later ones forward", nil, cancelAnEarlier},
 	{"a cancel leaves those alone who are due", []Ability{SetClock}, cancelLeavesTheDue},

@@ -40,8 +40,7 @@ func (h *history) snapshot(t failer) string {
 	return text
 }
 
-// refusalsLeaveNothing: a refusal and a peek change nothing that is known of a
-// user, and a peek answers what the call would.
+// refusalsLeaveNothing: a refusal changes nothing that is known of a user.
 func refusalsLeaveNothing(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.waiters(rt)
@@ -50,34 +49,14 @@ func refusalsLeaveNothing(s *stage) {
 			r := h.request(rt)
 			r.ID = fmt.Sprint("new", i)
 			r.Horizon = time.Duration(rapid.IntRange(0, 1).Draw(rt, "waits")) * 1000 * time.Hour
-			peeked := s.peek(rt, r)
-			if after := h.snapshot(rt); after != before {
-				rt.Fatalf("a peek leaves\n%safter\n%s", after, before)
-			}
-			if peeked.Status == throttle.Refused {
-				if d := s.want(rt, throttle.Refused, r); !d.At.Equal(peeked.At) || d.Scope != peeked.Scope || d.Rule != peeked.Rule {
-					rt.Fatalf("a peek answers %+v, the call %+v", peeked, d)
-				}
-				if after := h.snapshot(rt); after != before {
-					rt.Fatalf("a refusal leaves\n%safter\n%s", after, before)
-				}
-				continue
-			}
 			d := s.acquire(rt, r)
-			if off := d.At.Sub(peeked.At).Abs(); d.Status != peeked.Status || off > s.tolerance() {
-				rt.Fatalf("a peek answers %+v, the call %+v", peeked, d)
+			after := h.snapshot(rt)
+			if d.Status == throttle.Refused && after != before {
+				rt.Fatalf("a refusal leaves\n%safter\n%s", after, before)
 			}
-			before = h.snapshot(rt)
+			before = after
 		}
 	})
-}
-
-// tolerance is by how much two answers may differ that follow one another.
-func (s *stage) tolerance() time.Duration {
-	if s.Advance == nil {
-		return time.Second
-	}
-	return time.Millisecond
 }
 
 // cancelTheLast: who asks and cancels leaves everything as it was, whether it
@@ -174,9 +153,6 @@ func noScopesNoTrace(s *stage) {
 	r := throttle.Request{User: s.user(), ID: "n"}
 	for range 3 {
 		s.want(s, throttle.Granted, r)
-		if d := s.peek(s, r); d.Status != throttle.Granted {
-			s.Fatalf("peek: %+v", d)
-		}
 	}
 	if moved := s.cancel(s, r); len(moved) > 0 {
 		s.Fatalf("cancelling moves %v", moved)
@@ -202,7 +178,6 @@ func badRequests(s *stage) {
 	ctx := context.Background()
 	calls := map[string]func(context.Context, throttle.Request) error{
 		"acquire": func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Acquire(ctx, r); return err },
-		"peek":    func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Peek(ctx, r); return err },
 		"cancel":  func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Cancel(ctx, r); return err },
 		"reschedule": func(ctx context.Context, r throttle.Request) error {
 			_, err := s.Limiter.Reschedule(ctx, r)
