@@ -80,7 +80,7 @@ func TestBehindALine(t *testing.T) {
 					claim.stamp = l.clock.now().Add(tt.claim).UnixMicro()
 					u.sent[General] = u.sent[General][:len(u.sent[General])-1]
 				}
-				memory := NewMemory(MemoryOptions{Now: l.clock.now})
+				memory := NewTwin(TwinOptions{Now: l.clock.now})
 				*memory.user(&r) = *u
 				want, err := memory.Acquire(t.Context(), r)
 				if err != nil {

@@ -17,7 +17,7 @@ func TestTheOrderHoldsAmongThreeThousand(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
 		clock := newFakeClock()
-		goInOrder(t, NewMemory(MemoryOptions{Horizon: time.Hour, Now: clock.now}), clock.now, clock.advance)
+		goInOrder(t, NewTwin(TwinOptions{Horizon: time.Hour, Now: clock.now}), clock.now, clock.advance)
 	})
 	t.Run("script", func(t *testing.T) {
 		t.Parallel()

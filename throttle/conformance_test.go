@@ -28,13 +28,13 @@ func newSetClock() *setClock {
 func (c *setClock) now() time.Time          { return time.UnixMicro(c.micros.Load()) }
 func (c *setClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
-func TestMemory(t *testing.T) {
+func TestTwin(t *testing.T) {
 	t.Parallel()
 	throttletest.Run(t, throttletest.Harness{
 		Cannot: []throttletest.Ability{throttletest.SharePeers, throttletest.ListExpiry},
 		New: func(testing.TB) throttletest.Instance {
 			clock := newSetClock()
-			m := throttle.NewMemory(throttle.MemoryOptions{Horizon: throttletest.Horizon, Now: clock.now})
+			m := throttle.NewTwin(throttle.TwinOptions{Horizon: throttletest.Horizon, Now: clock.now})
 			return throttletest.Instance{Limiter: m, Advance: clock.advance, Held: m.Len}
 		},
 	})
@@ -111,4 +111,22 @@ func newRedisOn(t testing.TB, o *redis.Options, limits throttle.Options) *thrott
 		_ = client.Close()
 	})
 	return l
+}
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	throttletest.Run(t, throttletest.Harness{
+		Cannot: []throttletest.Ability{throttletest.SharePeers, throttletest.ListExpiry, throttletest.CountHeld},
+		Claims: true,
+		Slow:   true,
+		New: func(t testing.TB) throttletest.Instance {
+			clock := newSetClock()
+			m, err := throttle.NewMemory(throttle.Options{Horizon: throttletest.Horizon, Timeout: 20 * time.Second, Now: clock.now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = m.Close() })
+			return throttletest.Instance{Limiter: m, Advance: clock.advance}
+		},
+	})
 }

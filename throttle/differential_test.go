@@ -73,7 +73,7 @@ func scriptAndModel(t *testing.T, anywhere bool) {
 		const horizon = time.Hour // longer than a run, so that neither forgets
 		script := NewRedis(client, Options{Prefix: fmt.Sprint("run", run.Add(1)), Horizon: horizon, Timeout: time.Minute, Now: clock.now})
 		defer func() { _ = script.Close() }()
-		memory := NewMemory(MemoryOptions{Horizon: horizon, Now: clock.now})
+		memory := NewTwin(TwinOptions{Horizon: horizon, Now: clock.now})
 		policies := map[string]Policy{}
 		scale := rapid.SampledFrom([]time.Duration{1, 1, 100}).Draw(rt, "scale")
 		quietly := newGenQuiet(rt)

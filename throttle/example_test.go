@@ -42,7 +42,11 @@ func Example() {
 
 // Several limits at once: those of all that a user gets, and those of a category besides.
 func ExampleLimiter() {
-	var limiter throttle.Limiter = throttle.NewMemory(throttle.MemoryOptions{})
+	limiter, err := throttle.NewMemory(throttle.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer limiter.Close()
 	scopes := []throttle.Scope{
 		{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}}},
 		{Name: "marketing", Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}},
@@ -72,7 +76,11 @@ func ExampleLimiter() {
 
 // Without a Horizon nobody waits: it is now or never.
 func ExampleRequest_horizon() {
-	limiter := throttle.NewMemory(throttle.MemoryOptions{})
+	limiter, err := throttle.NewMemory(throttle.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer limiter.Close()
 	r := throttle.Request{
 		User: "u1", Report: true,
 		Scopes: []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: time.Hour}}}}},

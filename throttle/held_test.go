@@ -49,7 +49,7 @@ func atNight(t *testing.T, test func(*nightLine)) {
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
 		clock := newFakeClock()
-		m := NewMemory(MemoryOptions{Horizon: horizon, Now: clock.now})
+		m := NewTwin(TwinOptions{Horizon: horizon, Now: clock.now})
 		test(&nightLine{t, m, berlin, func(at time.Time) { clock.micros.Store(at.UnixMicro()) }, clock.now, policy})
 	})
 	t.Run("script", func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 func TestASlotByOthersLimits(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMicro(1_700_000_000_000_000)
-	limiter := throttle.NewMemory(throttle.MemoryOptions{Now: func() time.Time { return now }})
+	limiter := throttle.NewTwin(throttle.TwinOptions{Now: func() time.Time { return now }})
 	acquire := func(id, category string, wait time.Duration, p throttle.Policy) throttle.Decision {
 		d, err := limiter.Acquire(t.Context(), throttle.Request{
 			User: "u", ID: id, Category: category, Horizon: time.Hour, Wait: wait,

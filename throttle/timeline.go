@@ -139,3 +139,5 @@ func (t *Timeline) Windows(s Scope) []Window {
 	}
 	return windows
 }
+
+func micros(at int64) time.Time { return time.UnixMicro(at) }

@@ -68,7 +68,7 @@ func TestWindows(t *testing.T) {
 func TestBoundAgreesWithTheLimiter(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
-	limiter := throttle.NewMemory(throttle.MemoryOptions{Now: func() time.Time { return clock }})
+	limiter := throttle.NewTwin(throttle.TwinOptions{Now: func() time.Time { return clock }})
 	scopes := []throttle.Scope{
 		{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 4, Period: 10 * time.Second}}}},
 		{Name: "news", Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: time.Hour}}}},

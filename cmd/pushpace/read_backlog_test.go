@@ -19,6 +19,16 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
+func inMemory(t *testing.T) *throttle.Memory {
+	t.Helper()
+	l, err := throttle.NewMemory(throttle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
 // While a master of a Cluster is away, it is told which, and what waited there.
 func TestBacklogOfACluster(t *testing.T) {
 	t.Parallel()
@@ -30,7 +40,7 @@ func TestBacklogOfACluster(t *testing.T) {
 	cfg := &config.Config{Redis: config.Redis{Prefix: "pushpace"}}
 	s := &system{
 		queue: client, config: cfg, records: ledger.NewRecords(client, "", 0), redisLog: slog.New(slog.DiscardHandler),
-		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(throttle.NewMemory(throttle.MemoryOptions{}), throttle.Closed, throttle.OutageOptions{}),
+		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(inMemory(t), throttle.Closed, throttle.OutageOptions{}),
 	}
 	const users = 30
 	producer := push.NewProducer(client, "", 0)
@@ -77,7 +87,7 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 	}}
 	s := &system{
 		queue: client, config: cfg, records: ledger.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
-		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(throttle.NewMemory(throttle.MemoryOptions{}), throttle.Closed, throttle.OutageOptions{}),
+		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(inMemory(t), throttle.Closed, throttle.OutageOptions{}),
 	}
 	keys := []string{"pushpace:dead-tokens:shop", "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}
 	for _, key := range keys {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ var update = flag.Bool("update", false, "rewrite the pictures in testdata")
 // A drawn user has asked a limiter in memory, by a clock of its own.
 type drawn struct {
 	now     time.Time
+	clock   atomic.Int64 // now, for the limiter
 	control *control.Control
 	limiter *throttle.Memory
 	limits  *limits.Policies
@@ -44,7 +46,13 @@ type drawn struct {
 func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, categories map[string]throttle.Policy) *drawn {
 	t.Helper()
 	d := &drawn{now: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), limits: limits.New(general, categories), name: "ada"}
-	d.limiter = throttle.NewMemory(throttle.MemoryOptions{Horizon: 30 * 24 * time.Hour, Now: func() time.Time { return d.now }})
+	d.clock.Store(d.now.UnixMicro())
+	limiter, err := throttle.NewMemory(throttle.Options{Horizon: 30 * 24 * time.Hour, Now: func() time.Time { return time.UnixMicro(d.clock.Load()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = limiter.Close() })
+	d.limiter = limiter
 	d.control = control.New(client, ledger.NewRecords(client, "", 0), d.limiter, d.limits)
 	return d
 }
@@ -61,6 +69,7 @@ func (d *drawn) ask(t interface{ Fatal(...any) }, n int, category string, every 
 			}
 		}
 		d.now = d.now.Add(every)
+		d.clock.Store(d.now.UnixMicro())
 	}
 }
 

@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -18,7 +19,12 @@ func Example() {
 	byClient := func(r *http.Request) throttle.Request {
 		return throttle.Request{User: r.Header.Get("X-Client"), Scopes: scopes}
 	}
-	handler := httplimit.Middleware(throttle.NewMemory(throttle.MemoryOptions{}), byClient, httplimit.Options{})(hello)
+	limiter, err := throttle.NewMemory(throttle.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer limiter.Close()
+	handler := httplimit.Middleware(limiter, byClient, httplimit.Options{})(hello)
 
 	for range 3 {
 		request, reply := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()

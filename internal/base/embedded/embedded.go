@@ -1,0 +1,88 @@
+// Package embedded runs a Redis inside the process: miniredis, on the loopback, behind a
+// password that nobody else knows. It keeps nothing when it ends.
+package embedded
+
+import (
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// expiryTick is how often keys whose time is over are removed. A key ends up to one tick
+// early.
+const expiryTick = 100 * time.Millisecond
+
+// A Redis ends with Close.
+type Redis struct {
+	server   *miniredis.Miniredis
+	password string
+	stop     chan struct{}
+	done     chan struct{}
+
+	mu   sync.Mutex
+	last time.Time // of SetTime
+}
+
+// Start starts one.
+func Start() (*Redis, error) {
+	r := &Redis{server: miniredis.NewMiniRedis(), password: rand.Text(), stop: make(chan struct{}), done: make(chan struct{})}
+	r.server.RequireAuth(r.password)
+	if err := r.server.Start(); err != nil {
+		return nil, fmt.Errorf("the embedded Redis does not start: %w", err)
+	}
+	go r.expire()
+	return r, nil
+}
+
+// Options are those of a client that reaches it.
+func (r *Redis) Options() *redis.Options {
+	return &redis.Options{Addr: r.server.Addr(), Password: r.password, ContextTimeoutEnabled: true}
+}
+
+// SetTime sets its clock, which stands still from then on. Keys whose time was over by then
+// are removed.
+func (r *Redis) SetTime(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.server.SetTime(now)
+	if passed := now.Sub(r.last); passed > 0 && !r.last.IsZero() {
+		r.server.FastForward(passed)
+	}
+	r.last = now
+}
+
+// expire lets time pass for the keys' time to live, which miniredis does not do
+// by itself. A pass costs more the more keys there are, hence the pause that
+// grows with it.
+func (r *Redis) expire() {
+	defer close(r.done)
+	last := time.Now()
+	timer := time.NewTimer(expiryTick)
+	defer timer.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-timer.C:
+		}
+		now := time.Now()
+		r.mu.Lock()
+		if r.last.IsZero() { // the clock is that of the process
+			r.server.FastForward(now.Sub(last))
+		}
+		r.mu.Unlock()
+		last = now
+		timer.Reset(max(expiryTick, 10*time.Since(now)))
+	}
+}
+
+// Close ends it and its connections, once.
+func (r *Redis) Close() {
+	close(r.stop)
+	<-r.done
+	r.server.Close()
+}
