@@ -73,7 +73,7 @@ func TestAcceptedFirstAcrossCategories(t *testing.T) {
 		general := throttle.Scope{Name: throttle.General, Policy: throttle.Policy{MinGap: 25 * time.Millisecond}}
 		rng := rand.New(rand.NewPCG(1, 2))
 		upTo := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
-		for run := range 200 {
+		for run := range 25 {
 			var wg sync.WaitGroup
 			all := make([]asking, 6)
 			for i := range all {
