@@ -11,12 +11,9 @@ import (
 	"math"
 	"net/http"
 	"os"
-	"runtime/pprof"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/hibiken/asynq"
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
@@ -40,7 +37,7 @@ const (
 )
 
 // apiBench has 64 clients, or goroutines, enqueue through the HTTP API, one by
-// one and a hundred at once, through the Producer, and with asynq's own client.
+// one and a hundred at once, and through the Producer.
 // Requests are encoded as they are made, as a client does.
 func apiBench(ctx context.Context, r *run) (map[string]any, error) {
 	s, err := r.openStage(ctx)
@@ -54,11 +51,11 @@ func apiBench(ctx context.Context, r *run) (map[string]any, error) {
 	}
 	rates := map[string][]float64{}
 	var p50s, p99s []float64
-	names := []string{"post_single", "post_batch_100", "producer", "producer_batch_100", "enqueue_naive"}
+	names := []string{"post_single", "post_batch_100", "producer", "producer_batch_100"}
 	for i := range r.rounds {
 		for j := range names {
 			name := names[(i+j)%len(names)]
-			got, err := s.playAPI(ctx, name, n, "")
+			got, err := s.playAPI(ctx, name, n)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -69,13 +66,6 @@ func apiBench(ctx context.Context, r *run) (map[string]any, error) {
 				fmt.Fprintf(os.Stderr, ", p50 %.2f ms, p99 %.2f ms", got.p50, got.p99)
 			}
 			fmt.Fprintln(os.Stderr)
-		}
-	}
-	if r.profile != "" {
-		for _, name := range names {
-			if _, err := s.playAPI(ctx, name, n, r.profile+"."+name); err != nil {
-				return nil, err
-			}
 		}
 	}
 	figures := map[string]any{"post_p50_ms": round(median(p50s), 3), "post_p99_ms": round(median(p99s), 3)}
@@ -92,7 +82,7 @@ type apiResult struct {
 }
 
 // playAPI has one contestant enqueue n, and clears up.
-func (s stage) playAPI(ctx context.Context, name string, n int, profile string) (got apiResult, err error) {
+func (s stage) playAPI(ctx context.Context, name string, n int) (got apiResult, err error) {
 	defer s.clear()
 	enqueue, size, end, err := s.openAPI(ctx, name)
 	if err != nil {
@@ -102,17 +92,6 @@ func (s stage) playAPI(ctx context.Context, name string, n int, profile string) 
 	// connections, the script and the queue's name are there before the clock runs
 	if err := each(ctx, enqueuers, 4*enqueuers, func(ctx context.Context, i int) error { return enqueue(ctx, 10*n+i*size, size) }); err != nil {
 		return got, err
-	}
-	if profile != "" {
-		f, err := os.Create(profile + ".cpu")
-		if err != nil {
-			return got, err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return got, err
-		}
-		defer pprof.StopCPUProfile()
 	}
 	var mu sync.Mutex
 	var took []time.Duration
@@ -140,19 +119,6 @@ func (s stage) playAPI(ctx context.Context, name string, n int, profile string) 
 // openAPI answers what enqueues count notifications from the i-th on, and how
 // many at once are right.
 func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx context.Context, i, count int) error, size int, end func() error, err error) {
-	if name == "enqueue_naive" {
-		client := s.client(enqueuers)
-		tasks := asynq.NewClientFromRedisClient(client)
-		return func(ctx context.Context, i, _ int) error {
-			n := notification(i, apiUsers)
-			job, err := json.Marshal(n)
-			if err != nil {
-				return err
-			}
-			_, err = tasks.EnqueueContext(ctx, asynq.NewTask("push", job), asynq.Queue(s.Prefix))
-			return err
-		}, 1, client.Close, nil
-	}
 	var cfg config.Config
 	cfg.SetDefaults()
 	cfg.Redis.Address = config.Address{Mode: config.Single, Hosts: []string{s.Redis}}

@@ -9,8 +9,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
-	"sync"
-	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -19,10 +17,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
-	meters "github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker"
 )
 
 // A contender enqueues one notification after the other, and works them off.
@@ -34,7 +28,7 @@ type contender struct {
 }
 
 var contenders = map[string]func(ctx context.Context, t turn) (*contender, error){
-	"ours": oursContender, "quota": quotaContender, "quiet": quietContender, "stock": stockContender, "asynq_empty": emptyContender, "acknowledged": acknowledgedContender,
+	"ours": oursContender, "quiet": quietContender, "stock": stockContender, "acknowledged": acknowledgedContender,
 }
 
 // acknowledgedContender is pushpace whose writes a replica has once they are answered.
@@ -92,8 +86,6 @@ func (t turn) take(ctx context.Context) (result, error) {
 	if err := c.start(); err != nil {
 		return got, err
 	}
-	var steps sync.WaitGroup
-	steps.Go(func() { got.StepsMB = c.count.steps() })
 	if err := c.count.wait(ctx); err != nil {
 		return got, err
 	}
@@ -103,8 +95,7 @@ func (t turn) take(ctx context.Context) (result, error) {
 	if err := profiled(); err != nil {
 		return got, err
 	}
-	steps.Wait()
-	got.PeakMB = memory("VmHWM")
+	got.PeakMB = peakMB()
 	c.stop()
 	if delivered := c.count.delivered.Load(); delivered != int64(t.N) {
 		return got, fmt.Errorf("%d of %d were delivered", delivered, t.N)
@@ -122,52 +113,33 @@ func (t turn) startProfile() (end func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := os.Create(t.Profile + ".allocs-before")
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(writeAllocs(before), pprof.StartCPUProfile(cpu)); err != nil {
+	if err := pprof.StartCPUProfile(cpu); err != nil {
 		return nil, err
 	}
 	return func() error {
 		pprof.StopCPUProfile()
-		after, err := os.Create(t.Profile + ".allocs")
+		allocs, err := os.Create(t.Profile + ".allocs")
 		if err != nil {
 			return err
 		}
-		return errors.Join(writeAllocs(after), cpu.Close())
+		runtime.GC()
+		return errors.Join(pprof.Lookup("allocs").WriteTo(allocs, 0), allocs.Close(), cpu.Close())
 	}, nil
 }
 
-func writeAllocs(f *os.File) error {
-	runtime.GC()
-	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
-}
-
 // oursContender is pushpace whole.
-func oursContender(ctx context.Context, t turn) (*contender, error) { return t.ours(ctx) }
-
-// quotaContender is pushpace with a quota of its provider that never binds.
-func quotaContender(ctx context.Context, t turn) (*contender, error) {
-	ample := meters.Spec{Rates: []throttle.Rate{{Count: throttle.MaxCount, Period: 10 * time.Second}}}.Promise()
-	return t.ours(ctx, func(o *worker.Options) {
-		o.Meter = meters.NewRedis(o.Queue, o.Prefix)
-		o.Quotas = map[string]map[push.Platform]worker.Quota{app: {push.APNs: {Key: "apns/" + app, Spec: func() meters.Spec { return ample }}}}
-	})
-}
-
-func (t turn) ours(ctx context.Context, set ...func(*worker.Options)) (*contender, error) {
-	return t.limited(ctx, config.Limits{Default: dispatchPolicy}, set...)
+func oursContender(ctx context.Context, t turn) (*contender, error) {
+	return t.limited(ctx, config.Limits{Default: dispatchPolicy})
 }
 
 // limited is pushpace with these limits.
-func (t turn) limited(ctx context.Context, limited config.Limits, set ...func(*worker.Options)) (*contender, error) {
+func (t turn) limited(ctx context.Context, limited config.Limits) (*contender, error) {
 	sender, err := apns.New(t.APNs)
 	if err != nil {
 		return nil, err
 	}
 	count := newTally(t.N)
-	sys, err := openSystem(ctx, t.stage, limited, sender, count, set...)
+	sys, err := openSystem(ctx, t.stage, limited, sender, count)
 	if err != nil {
 		return nil, err
 	}
@@ -220,11 +192,6 @@ func stockContender(_ context.Context, t turn) (*contender, error) {
 		}
 		return nil
 	}), nil
-}
-
-// emptyContender is asynq alone.
-func emptyContender(_ context.Context, t turn) (*contender, error) {
-	return asynqContender(t, t.client(stockPool), func(context.Context, *asynq.Task) error { return nil }), nil
 }
 
 // A stockJob says in the stock composition's payload what a notification does

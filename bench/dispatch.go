@@ -41,7 +41,6 @@ type turn struct {
 type result struct {
 	Enqueue, Work lap
 	PeakMB        float64
-	StepsMB       []float64 // resident memory at each tenth of the work
 }
 
 // A lap is what one part of a turn took: time, and CPU time of the contestant's
@@ -65,10 +64,10 @@ func dispatchBench(ctx context.Context, r *run) (map[string]any, error) {
 	if n == 0 {
 		n = dispatchNotifications
 	}
-	play := func(name string, n int, profile string) (result, error) {
+	play := func(name, profile string) (result, error) {
 		return s.play(ctx, turn{stage: s, Contestant: name, N: n, APNs: standIn.APNs, Profile: profile})
 	}
-	names := []string{"ours", "quota", "stock", "asynq_empty"}
+	names := []string{"ours", "stock"}
 	info, err := r.admin.InfoMap(ctx, "replication").Result()
 	if err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func dispatchBench(ctx context.Context, r *run) (map[string]any, error) {
 			if err != nil {
 				return nil, err
 			}
-			got, err := play(name, n, "")
+			got, err := play(name, "")
 			if err != nil {
 				return nil, err
 			}
@@ -93,22 +92,15 @@ func dispatchBench(ctx context.Context, r *run) (map[string]any, error) {
 				return nil, err
 			}
 			pushes := after.Pushes - before.Pushes
-			if want := int64(n); name != "asynq_empty" && pushes != want {
+			if want := int64(n); pushes != want {
 				return nil, fmt.Errorf("%s: the stand-in received %d pushes, not %d", name, pushes, want)
 			}
 			samples.add(name, n, got, after.CPU-before.CPU)
 		}
 	}
 	figures := samples.figures(names)
-	if r.long {
-		got, err := play("ours", 10*n, "")
-		if err != nil {
-			return nil, err
-		}
-		figures["long"] = map[string]any{"rss_mb": got.PeakMB, "steps_mb": got.StepsMB, "ours": rate(10*n, got.Work)}
-	}
 	if r.profile != "" {
-		if _, err := play("ours", n, r.profile); err != nil {
+		if _, err := play("ours", r.profile); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +144,6 @@ func (s samples) figures(names []string) map[string]any {
 		enqueue[name] = map[string]any{"rate": math.Round(of("enqueue")), "worker_us": of("enqueue worker"), "redis_us": of("enqueue redis")}
 	}
 	all["cpu_us"], all["enqueue"] = cpu, enqueue
-	all["quota_over_none"] = round(median(s["quota"]["rate"])/median(s["ours"]["rate"]), 3)
 	all["rss_mb"] = round(median(s["ours"]["mb"]), 1)
 	all["standin_us_per_push"] = round(median(s["ours"]["stand-in"]), 1)
 	return all

@@ -81,7 +81,7 @@ func (r *run) latency(ctx context.Context, latency time.Duration, figures map[st
 		return err
 	}
 	defer func() { err = errors.Join(err, standIn.close()) }()
-	program, err := buildProgram(ctx, standIn.dir, s, standIn.APNs, latencyCategories, "")
+	program, err := buildProgram(ctx, standIn.dir, s, standIn.APNs, latencyCategories)
 	if err != nil {
 		return err
 	}

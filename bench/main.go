@@ -1,16 +1,10 @@
 // Command bench compares pushpace with what it could be built from. It is a
 // module of its own, so that the other libraries stay out of pushpace's go.mod.
 //
-//	go -C bench run . api -redis 127.0.0.1:6379 -json
-//	go -C bench run . throttle -redis 127.0.0.1:6379 -json
-//	go -C bench run . send -json
-//	go -C bench run . backlog -redis 127.0.0.1:6379 -json
-//	go -C bench run . cluster -json
-//	go -C bench run . console -redis 127.0.0.1:6379 -json
-//	go -C bench run . dispatch -redis 127.0.0.1:6379 -json
-//	go -C bench run . latency -redis 127.0.0.1:6379 -json
-//	go -C bench run . limiters -redis 127.0.0.1:6379 -json
-//	go -C bench run . quiet -redis 127.0.0.1:6379 -json
+//	go -C bench run . NAME -redis 127.0.0.1:6379 -json
+//
+// The benches are api, backlog, dispatch, latency, limiters, quiet and throttle, and send
+// and cluster, which need no Redis.
 //
 // Contestants take turns in one run; a figure is the median of its rounds. Keys
 // are made under a prefix of the run's own and removed at its end.
@@ -33,23 +27,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A bench prints its figures for people to w as it goes, and answers them.
+// A bench prints its progress to standard error, and returns its figures.
 type bench func(ctx context.Context, b *run) (map[string]any, error)
 
-var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "cluster": clusterBench, "console": consoleBench, "dispatch": dispatchBench, "latency": latencyBench, "limiters": limitersBench, "quiet": quietBench, "send": sendBench, "throttle": throttleBench}
+var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "cluster": clusterBench, "dispatch": dispatchBench, "latency": latencyBench, "limiters": limitersBench, "quiet": quietBench, "send": sendBench, "throttle": throttleBench}
 
 // A run is what every bench works with.
 type run struct {
 	addr   string
-	given  bool // the address, by a flag
 	rounds int
 	prefix string
 	admin  *redis.Client // nil where send or cluster finds no Redis
 	redis  string        // its version
 
 	n       int    // notifications a round; 0 for the bench's own number
-	long    bool   // a long round besides
-	profile string // where profiles of a further round go
+	profile string // path prefix of the profiles of an extra round; empty for none
 }
 
 func main() {
@@ -74,9 +66,6 @@ func benchmark(args []string) error {
 	if len(args) > 0 && args[0] == contestantCommand {
 		return takeTurn(context.Background())
 	}
-	if len(args) > 0 && args[0] == spinCommand {
-		return spin()
-	}
 	usage := "usage: bench " + strings.Join(names, "|") + " -redis HOST:PORT [-json] [-rounds N]"
 	if len(args) == 0 || benches[args[0]] == nil {
 		return fmt.Errorf("%s", usage)
@@ -86,17 +75,15 @@ func benchmark(args []string) error {
 	asJSON := flags.Bool("json", false, "print one JSON object")
 	rounds := flags.Int("rounds", 5, "rounds of each contestant")
 	n := flags.Int("n", 0, "notifications a round, where the bench sends any")
-	long := flags.Bool("long", false, "dispatch: a long round besides, for the memory")
-	profile := flags.String("profile", "", "api, dispatch: a round besides whose profiles go to `PREFIX`.cpu and .allocs")
+	profile := flags.String("profile", "", "dispatch: write profiles of an extra round to `PREFIX`.cpu and .allocs")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	r := &run{addr: *addr, rounds: max(5, *rounds), prefix: fmt.Sprintf("bench-%d", time.Now().UnixNano()), n: *n, long: *long, profile: *profile}
-	flags.Visit(func(f *flag.Flag) { r.given = r.given || f.Name == "redis" })
-	if err := r.connect(ctx); err != nil && (args[0] != "send" && args[0] != "cluster" || r.given) {
+	r := &run{addr: *addr, rounds: max(5, *rounds), prefix: fmt.Sprintf("bench-%d", time.Now().UnixNano()), n: *n, profile: *profile}
+	if err := r.connect(ctx); err != nil && args[0] != "send" && args[0] != "cluster" {
 		return err
 	}
 	defer r.clean()

@@ -40,33 +40,16 @@ func (m *meter) lap(ctx context.Context) (lap, error) {
 	return lap{m.at.Sub(before.at), m.cpu - before.cpu, m.server - before.server}, nil
 }
 
-// steps answers the resident memory at each tenth.
-func (t *tally) steps() []float64 {
-	var mb []float64
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for len(mb) < 9 {
-		select {
-		case <-tick.C:
-		case <-t.done:
-		}
-		for len(mb) < 9 && t.ended.Load()*10 >= t.n*int64(len(mb)+1) {
-			mb = append(mb, memory("VmRSS"))
-		}
-	}
-	<-t.done
-	return append(mb, memory("VmRSS"))
-}
-
-// memory answers a field of Linux's /proc/self/status in MB; 0 elsewhere.
-func memory(name string) float64 {
+// peakMB returns the most resident memory that this process had, in MB; 0 where there is
+// no Linux.
+func peakMB() float64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
 		return 0
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), name+":"); ok {
+		if value, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
 			kb, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
 			return round(kb/1024, 1)
 		}

@@ -24,8 +24,8 @@ type program struct {
 }
 
 // buildProgram builds it into the folder, with a configuration of defaults but for
-// where things are, the limits of these categories, and where the API listens; "" for nowhere.
-func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, categories any, listen string) (program, error) {
+// where things are and the limits of these categories.
+func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, categories any) (program, error) {
 	p := program{filepath.Join(dir, "pushpace"), filepath.Join(dir, "config.json")}
 	found, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", modulePath).Output()
 	if err != nil {
@@ -45,9 +45,6 @@ func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, ca
 		}}},
 		"log": map[string]any{"level": "error"},
 	}
-	if listen != "" {
-		config["http"] = map[string]any{"listen": listen}
-	}
 	text, err := json.Marshal(config) // which is YAML
 	if err != nil {
 		return p, err
@@ -56,9 +53,9 @@ func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, ca
 }
 
 // serve runs it until stop is called, which waits for its end.
-func (p program) serve(ctx context.Context, args ...string) (stop func() error, err error) {
+func (p program) serve(ctx context.Context) (stop func() error, err error) {
 	ctx, kill := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, p.path, append([]string{"serve", "--config", p.config}, args...)...)
+	cmd := exec.CommandContext(ctx, p.path, "serve", "--config", p.config)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		kill()

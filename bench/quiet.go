@@ -23,8 +23,8 @@ const (
 	openingLimit = 15 * time.Minute
 )
 
-// quietBench tells what quiet hours cost while they are open, how the users' mornings are
-// spread, and how long it takes to know when a user is left alone.
+// quietBench measures what quiet hours cost while they do not apply, and how sends are
+// spread when they end.
 func quietBench(ctx context.Context, r *run) (map[string]any, error) {
 	s, err := r.openStage(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func quietBench(ctx context.Context, r *run) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening: %w", err)
 	}
-	return map[string]any{"open_over_none": over, "opening": opening, "next_allowed_us": nextAllowed()}, nil
+	return map[string]any{"open_over_none": over, "opening": opening}, nil
 }
 
 // openOverNone is dispatch's rate with quiet hours that are open over that without any.
@@ -130,38 +130,4 @@ func opening(ctx context.Context, s stage, users int) (map[string]any, error) {
 		"users": users, "busiest_over_mean": round(float64(busiest)*openingSpread.Seconds()/float64(users), 3),
 		"checks_per_delivery": round(float64(count.checks.Load())/float64(users), 3), "drained_s": round(late[len(late)-1], 1),
 	}, nil
-}
-
-// nextAllowed is how long it takes to know until when a user is left alone: of a policy and a
-// zone that were asked about before, and of another one.
-func nextAllowed() map[string]any {
-	const asked, policies = 1_000_000, 2000
-	in, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		panic(err)
-	}
-	hours, err := quiet.ParseHours([]string{"22:00-08:00", "Sa-Su 22:00-10:00"})
-	if err != nil {
-		panic(err)
-	}
-	night := quiet.Night{Zone: in, Spread: 10 * time.Minute}
-	now := time.Now().Unix()
-	ask := func(h quiet.Hours) { h.Until(in, night, app, "user-1", now, now+1) }
-	per := func(began time.Time, n int) float64 {
-		return round(float64(time.Since(began).Nanoseconds())/1000/float64(n), 3)
-	}
-	began := time.Now()
-	for range asked {
-		ask(hours)
-	}
-	cached := per(began, asked)
-	others := make([]quiet.Hours, policies)
-	for i := range others {
-		others[i] = slices.Clone(hours)
-	}
-	began = time.Now()
-	for _, h := range others {
-		ask(h)
-	}
-	return map[string]any{"cached": cached, "cold": per(began, policies)}
 }

@@ -17,8 +17,6 @@ import (
 	"firebase.google.com/go/v4/messaging"
 	"github.com/sideshow/apns2"
 	"github.com/sideshow/apns2/payload"
-	"github.com/sideshow/apns2/token"
-	"golang.org/x/net/http2"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
 	"google.golang.org/api/option"
@@ -27,12 +25,13 @@ import (
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
 	"github.com/pushpace/pushpace/push"
 )
 
-// sendBench compares the senders with the SDKs that they are built on, and that of Web
-// Push with what it could be built from, against stand-ins in another process. Every
-// contestant composes each of its pushes, and sends one before it is measured.
+// sendBench compares the senders with the SDKs that they are built on, against stand-ins in
+// another process; Web Push has no SDK to compare with. Every contestant composes each of
+// its pushes, and sends one before it is measured.
 func sendBench(ctx context.Context, r *run) (map[string]any, error) {
 	figures := map[string]any{"apns": map[string]any{}, "fcm": map[string]any{}, "webpush": map[string]any{}}
 	for _, latency := range []time.Duration{0, 50 * time.Millisecond} {
@@ -44,7 +43,7 @@ func sendBench(ctx context.Context, r *run) (map[string]any, error) {
 			figures["standin_us_per_push"] = float64(used.CPU.Microseconds()) / float64(used.Pushes)
 		}
 	}
-	return figures, r.compareBeside(ctx, figures)
+	return figures, nil
 }
 
 // compareSenders adds the figures of one latency, and answers what the stand-ins
@@ -78,14 +77,10 @@ func (r *run) compareSenders(ctx context.Context, latency time.Duration, figures
 	if err != nil {
 		return usage{}, err
 	}
-	subscribed := subscriptions(push.WebPushGoogle, "device")
-	bareWebPush, err := bareWebPush(s.WebPush, subscribed)
-	if err != nil {
-		return usage{}, err
-	}
-	webPushGo, err := webPushGo(s.WebPush, subscribed)
-	if err != nil {
-		return usage{}, err
+	subscribed := make(map[string]push.Target, devices) // by endpoint
+	for _, device := range tokens("device-%d") {
+		target := webpushtest.Subscription(webpushtest.Endpoint(push.WebPushGoogle, device))
+		subscribed[target.Token] = target
 	}
 	before, err := s.usage()
 	if err != nil {
@@ -103,8 +98,8 @@ func (r *run) compareSenders(ctx context.Context, latency time.Duration, figures
 		{"fcm", tokens("device-%d:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx"), []string{"ours", "bare"}, map[string]contestant{
 			"ours": sending(ourFCM, on(push.FCM)), "bare": bareFCM,
 		}},
-		{"webpush", slices.Collect(maps.Keys(subscribed)), []string{"ours", "bare", "webpush_go"}, map[string]contestant{
-			"ours": sending(ourWebPush, subscribed.target), "bare": bareWebPush, "webpush_go": webPushGo,
+		{"webpush", slices.Collect(maps.Keys(subscribed)), []string{"ours"}, map[string]contestant{
+			"ours": sending(ourWebPush, func(endpoint string) push.Target { return subscribed[endpoint] }),
 		}},
 	} {
 		rates := map[string]any{}
@@ -190,17 +185,10 @@ func sending(s providers.Sender, target func(token string) push.Target) contesta
 }
 
 func bareAPNs(c apns.Config) (contestant, error) {
-	key, err := token.AuthKeyFromFile(c.KeyFile)
+	client, err := newStockClient(c)
 	if err != nil {
 		return nil, err
 	}
-	roots, err := readRoots(c.RootCAFile)
-	if err != nil {
-		return nil, err
-	}
-	client := apns2.NewTokenClient(&token.Token{AuthKey: key, KeyID: c.KeyID, TeamID: c.TeamID})
-	client.Host = c.Endpoint
-	client.HTTPClient.Transport.(*http2.Transport).TLSClientConfig = &tls.Config{RootCAs: roots}
 	return func(ctx context.Context, device string, i int64) error {
 		response, err := client.PushWithContext(ctx, &apns2.Notification{
 			DeviceToken: device, Topic: c.Topic, PushType: apns2.PushTypeAlert, Priority: apns2.PriorityHigh,

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/go-redis/redis_rate/v10"
 
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -20,18 +20,17 @@ const roundTime = 700 * time.Millisecond
 // A contestant makes one check for the user; i tells checks apart.
 type contestant func(ctx context.Context, user string, i int64) error
 
+// throttleBench compares the limiter with the libraries that docs/guarantees.md names:
+// redis_rate, and rolling-rate-limiter's algorithm as classic.
 func throttleBench(ctx context.Context, r *run) (map[string]any, error) {
-	goroutines, err := compareGoroutines(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	busy, err := besideBusyLoops(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := compareEntries(ctx, r)
-	if err != nil {
-		return nil, err
+	goroutines := map[string]any{}
+	for _, g := range []int{64, 256} {
+		medians, err := r.compareChecks(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		goroutines[strconv.Itoa(g)] = medians
+		r.clean()
 	}
 	bytes, err := bytesPerUser(ctx, r)
 	if err != nil {
@@ -41,11 +40,7 @@ func throttleBench(ctx context.Context, r *run) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines, err := compareLines(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{"goroutines": goroutines, "busy": busy, "entries": entries, "bytes_per_user": bytes, "round_trips": trips, "lines": lines}, nil
+	return map[string]any{"goroutines": goroutines, "bytes_per_user": bytes, "round_trips": trips}, nil
 }
 
 // id answers an ID of 26 characters, at next to no cost: not every contestant has one.
@@ -109,71 +104,6 @@ func pound(ctx context.Context, goroutines int, users []string, check contestant
 	return float64(done.Load()) / time.Since(start).Seconds(), context.Cause(ctx)
 }
 
-func compareEntries(ctx context.Context, r *run) (map[string]any, error) {
-	const goroutines, users = 64, 64
-	client := r.client(goroutines)
-	defer client.Close()
-	names := []string{"10", "1000", "classic_1000"}
-	contestants := map[string]contestant{}
-	for _, n := range []int{10, 1000} {
-		// the second rate reads the oldest of n entries
-		scopes := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{
-			MinGap: time.Microsecond,
-			Rates:  []throttle.Rate{{Count: 1000, Period: 100 * time.Millisecond}, {Count: n, Period: time.Millisecond}},
-		}}}
-		prefix := fmt.Sprintf("%s:entries-%d", r.prefix, n)
-		if err := preload(ctx, client, users, n, func(user string) string { return prefix + ":{bench/" + user + "}:sent" }); err != nil {
-			return nil, err
-		}
-		limiter, err := throttle.New(client, throttle.Options{Prefix: prefix})
-		if err != nil {
-			return nil, err
-		}
-		defer limiter.Close()
-		contestants[strconv.Itoa(n)] = windowed(limiter, scopes)
-	}
-	prefix := r.prefix + ":classic-1000:"
-	if err := preload(ctx, client, users, 1000, func(user string) string { return prefix + user }); err != nil {
-		return nil, err
-	}
-	contestants["classic_1000"] = classic(client, prefix, 24*time.Hour)
-	medians, err := r.interleave(ctx, goroutines, users, names, contestants)
-	figures := map[string]any{}
-	for name, rate := range medians {
-		figures[name] = rate
-	}
-	return figures, err
-}
-
-// windowed is a check whose answer does not matter, only what it reads.
-func windowed(l throttle.Limiter, scopes []throttle.Scope) contestant {
-	return func(ctx context.Context, user string, i int64) error {
-		_, err := l.Acquire(ctx, throttle.Request{App: "bench", User: user, ID: id(i), Scopes: scopes})
-		return err
-	}
-}
-
-// preload gives each user's set n entries of the last minutes.
-func preload(ctx context.Context, client redis.UniversalClient, users, n int, key func(user string) string) error {
-	start := time.Now().Add(-10 * time.Minute).UnixMicro()
-	for u := range users {
-		set := key("user-" + strconv.Itoa(u))
-		for done := 0; done < n; {
-			batch := make([]redis.Z, 0, 1000)
-			for ; done < n && len(batch) < cap(batch); done++ {
-				batch = append(batch, redis.Z{Score: float64(start + int64(done)*1000), Member: id(next.Add(1))})
-			}
-			if err := client.ZAdd(ctx, set, batch...).Err(); err != nil {
-				return err
-			}
-		}
-		if err := client.Expire(ctx, set, time.Hour).Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // bytesPerUser measures Redis's memory for all keys of a user with that many
 // admissions in one scope.
 func bytesPerUser(ctx context.Context, r *run) (map[string]any, error) {
@@ -215,10 +145,9 @@ func bytesPerUser(ctx context.Context, r *run) (map[string]any, error) {
 	return figures, nil
 }
 
-// roundTrips counts round trips per acquire: granted, deferred without
-// contention, and with 64 goroutines on one user.
+// roundTrips counts the round trips of a granted and of a deferred check.
 func roundTrips(ctx context.Context, r *run) (map[string]any, error) {
-	client := r.client(64)
+	client := r.client(1)
 	defer client.Close()
 	limiter, err := throttle.New(client, throttle.Options{Prefix: r.prefix + ":trips"})
 	if err != nil {
@@ -228,11 +157,11 @@ func roundTrips(ctx context.Context, r *run) (map[string]any, error) {
 	strict := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{
 		MinGap: 300 * time.Millisecond, Rates: []throttle.Rate{{Count: 10, Period: 5 * time.Second}},
 	}}}
-	acquire := func(user string) (throttle.Status, error) {
-		d, err := limiter.Acquire(ctx, throttle.Request{App: "bench", User: user, ID: id(next.Add(1)), Scopes: strict, Horizon: time.Hour})
-		return d.Status, err
+	acquire := func(user string) error {
+		_, err := limiter.Acquire(ctx, throttle.Request{App: "bench", User: user, ID: id(next.Add(1)), Scopes: strict, Horizon: time.Hour})
+		return err
 	}
-	if _, err := acquire("warm"); err != nil {
+	if err := acquire("warm"); err != nil {
 		return nil, err
 	}
 	const users = 200
@@ -241,30 +170,60 @@ func roundTrips(ctx context.Context, r *run) (map[string]any, error) {
 		user := "trips-" + strconv.Itoa(u)
 		for _, sum := range []*float64{&granted, &deferred} {
 			before := limiter.RoundTrips()
-			if _, err := acquire(user); err != nil {
+			if err := acquire(user); err != nil {
 				return nil, err
 			}
 			*sum += float64(limiter.RoundTrips() - before)
 		}
 	}
-	before := limiter.RoundTrips()
-	var wg sync.WaitGroup
-	var failed atomic.Pointer[error]
-	for range 64 {
-		wg.Go(func() {
-			for range 10 {
-				if _, err := acquire("contended"); err != nil {
-					failed.Store(&err)
-				}
+	return map[string]any{"granted": granted / users, "deferred": deferred / users}, nil
+}
+
+// longest is the longest period of the comparison's limits, and most is what each
+// contestant allows a user in it: next to every check is granted.
+const (
+	longest = 2 * time.Second
+	most    = 1000
+)
+
+// paced is our policy in the comparison: a gap and two rates.
+var paced = []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{
+	MinGap: 100 * time.Microsecond,
+	Rates:  []throttle.Rate{{Count: most / 2, Period: longest / 2}, {Count: most, Period: longest}},
+}}}
+
+// compareChecks returns the contestants' checks per second.
+func (r *run) compareChecks(ctx context.Context, goroutines int) (map[string]float64, error) {
+	client := r.client(goroutines)
+	defer client.Close()
+	limiter, err := throttle.New(client, throttle.Options{Prefix: r.prefix + ":ours"})
+	if err != nil {
+		return nil, err
+	}
+	defer limiter.Close()
+	rated, limit := redis_rate.NewLimiter(client), redis_rate.Limit{Rate: most, Burst: most, Period: longest}
+	classic := newWindow(client, r.prefix+":classic:", throttle.Policy{Rates: []throttle.Rate{{Count: throttle.MaxCount, Period: longest}}})
+	var checks, refused atomic.Int64
+	medians, err := r.interleave(ctx, goroutines, 1000, []string{"ours", "redis_rate", "classic"}, map[string]contestant{
+		"ours": func(ctx context.Context, user string, i int64) error {
+			checks.Add(1)
+			d, err := limiter.Acquire(ctx, throttle.Request{App: "bench", User: user, ID: id(i), Scopes: paced})
+			if err == nil && d.Status != throttle.Granted {
+				refused.Add(1)
 			}
-		})
+			return err
+		},
+		"redis_rate": func(ctx context.Context, user string, _ int64) error {
+			answer, err := rated.Allow(ctx, r.prefix+":rate:"+user, limit)
+			return granted(err, answer != nil && answer.Allowed == 1)
+		},
+		"classic": func(ctx context.Context, user string, i int64) error {
+			left, err := classic.check(ctx, user, id(i))
+			return granted(err, left == 0)
+		},
+	})
+	if n := refused.Load(); err == nil && n > checks.Load()/100 {
+		return nil, fmt.Errorf("ours: %d of %d checks were refused: the machine is too busy to compare", n, checks.Load())
 	}
-	wg.Wait()
-	if err := failed.Load(); err != nil {
-		return nil, *err
-	}
-	return map[string]any{
-		"granted": granted / users, "deferred": deferred / users,
-		"contended": float64(limiter.RoundTrips()-before) / 640,
-	}, nil
+	return medians, err
 }

@@ -29,9 +29,8 @@ type system struct {
 }
 
 // openSystem puts the parts together as cmd/pushpace does in its wiring.go, with
-// the configuration's defaults, but for what is set in the worker's options. It has to
-// follow that file.
-func openSystem(ctx context.Context, s stage, limited config.Limits, apns providers.Sender, observer worker.Observer, set ...func(*worker.Options)) (*system, error) {
+// the configuration's defaults. It has to follow that file.
+func openSystem(ctx context.Context, s stage, limited config.Limits, apns providers.Sender, observer worker.Observer) (*system, error) {
 	var cfg config.Config
 	cfg.SetDefaults()
 	cfg.Redis.Address = config.Address{Mode: config.Single, Hosts: []string{s.Redis}}
@@ -86,9 +85,6 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 		Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
 		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
 		Prefix: cfg.Redis.Prefix, IDRetention: cfg.Worker.IDRetention,
-	}
-	for _, set := range set {
-		set(&options)
 	}
 	if sys.worker, err = worker.New(options); err != nil {
 		return nil, errors.Join(err, sys.close())
