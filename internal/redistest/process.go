@@ -21,11 +21,9 @@ type process struct {
 	reaped   bool
 }
 
-// spawn starts a program, with more in its environment than this one's. It uses no goroutine,
-// so that leak checks stay quiet.
-func spawn(env []string, name string, args ...string) (*process, error) {
+// spawn starts a program. It uses no goroutine, so that leak checks stay quiet.
+func spawn(name string, args ...string) (*process, error) {
 	child := exec.Command(name, args...)
-	child.Env = append(os.Environ(), env...)
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(); err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)

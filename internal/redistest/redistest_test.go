@@ -116,19 +116,6 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// Each server of a Cluster has the clock that it was given.
-func TestClocks(t *testing.T) {
-	t.Parallel()
-	ahead := []time.Duration{0, 30 * time.Second, -30 * time.Second}
-	for i, node := range StartCluster(t, 3, Clocks(t, ahead...)) {
-		began := time.Now()
-		at, err := node.Client(t).Time(t.Context()).Result()
-		if err != nil || at.Before(began.Add(ahead[i]-time.Second)) || at.After(time.Now().Add(ahead[i]+time.Second)) {
-			t.Errorf("at %s it is %s on the clock of node %d, %v", began, at, i, err)
-		}
-	}
-}
-
 // What a slot has moves with it, and is read by whoever asks its first master.
 func TestReshard(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,6 @@ type Server struct {
 	log      string // a file; "" for one in dir
 	password string
 	args     []string
-	env      []string // besides the test's
 	process  *process // nil when not running
 }
 
@@ -186,7 +185,7 @@ func (s *Server) launch() error {
 	if s.config != "" {
 		args = append([]string{s.config}, args...)
 	}
-	p, err := spawn(s.env, program(), args...)
+	p, err := spawn(program(), args...)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,57 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// The clocks of a user's two masters differ: the one with the limits is half a minute ahead
+// of the one with the queue, or behind. A deferred job still leaves when its gap is over.
+func TestTheClocksOfTwoMastersDiffer(t *testing.T) {
+	t.Parallel()
+	const apartBy = 30 * time.Second
+	for name, ahead := range map[string]time.Duration{"ahead": apartBy, "behind": -apartBy} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Miniredis(t)
+			server.SetTime(time.Now().Add(ahead))
+			ticking, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for tick := time.NewTicker(time.Millisecond); ; {
+					select {
+					case <-tick.C:
+						server.SetTime(time.Now().Add(ahead))
+					case <-ticking.Done():
+						return
+					}
+				}
+			}()
+			t.Cleanup(func() { stop(); <-ended })
+			r := newRig(t, embedded(t), apart)
+			limiter, err := throttle.New(redistest.Connect(t, &redis.Options{Addr: server.Addr()}), throttle.Options{Timeout: redistest.Patience})
+			must(t, err)
+			t.Cleanup(func() { limiter.Close() })
+			r.options.Limiter = limiter
+			r.start()
+			later := to("later", apple)
+			later.User, later.NotBefore = "u2", time.Now().Add(2*time.Second)
+			r.enqueue(later)
+			r.putOff("u1", apple)
+			r.settled(3)
+			first, second := r.pushed("u1-0")[0].At, r.pushed("u1-1")[0].At
+			if gap := second.Sub(first); gap < 2900*time.Millisecond || gap > apartBy/2 {
+				t.Errorf("the second one leaves %s after the first", gap)
+			}
+			if early := later.NotBefore.Sub(r.pushed("later")[0].At); early > 0 {
+				t.Errorf("what waits for its not_before leaves %s too early", early)
+			}
+		})
+	}
+}
