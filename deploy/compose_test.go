@@ -9,99 +9,64 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// A composition is what a compose.yaml says. What it does not know is an error.
-type composition struct {
-	Name     string             `yaml:"name"`
-	XRedis   service            `yaml:"x-redis"` // what services have in common
-	Services map[string]service `yaml:"services"`
-	Configs  map[string]source  `yaml:"configs"`
-	Secrets  map[string]source  `yaml:"secrets"`
-	Networks map[string]struct {
-		IPAM struct {
-			Config []struct {
-				Subnet string `yaml:"subnet"`
-			} `yaml:"config"`
-		} `yaml:"ipam"`
-	} `yaml:"networks"`
-	Volumes map[string]struct {
-		DriverOpts map[string]string `yaml:"driver_opts"`
-	} `yaml:"volumes"`
-}
-
-type source struct {
-	File string `yaml:"file"`
-}
-
-type service struct {
-	Image   string   `yaml:"image"`
-	Command []string `yaml:"command"`
-	Build   struct {
-		Context    string `yaml:"context"`
-		Dockerfile string `yaml:"dockerfile"`
-	} `yaml:"build"`
-	DependsOn map[string]struct {
-		Condition string `yaml:"condition"`
-		Restart   bool   `yaml:"restart"`
-	} `yaml:"depends_on"`
-	NetworkMode string `yaml:"network_mode"`
-	Configs     []struct {
-		Source string `yaml:"source"`
-		Target string `yaml:"target"`
-	} `yaml:"configs"`
-	Networks map[string]struct {
-		IPv4Address string `yaml:"ipv4_address"`
-	} `yaml:"networks"`
-	Secrets         []string      `yaml:"secrets"`
-	Ports           []string      `yaml:"ports"`
-	Volumes         []string      `yaml:"volumes"`
-	ReadOnly        bool          `yaml:"read_only"`
-	Tmpfs           []string      `yaml:"tmpfs"`
-	User            string        `yaml:"user"`
-	CapDrop         []string      `yaml:"cap_drop"`
-	SecurityOpt     []string      `yaml:"security_opt"`
-	Restart         string        `yaml:"restart"`
-	StopGracePeriod time.Duration `yaml:"stop_grace_period"`
-	Healthcheck     struct {
-		Test     []string      `yaml:"test"`
-		Interval time.Duration `yaml:"interval"`
-		Timeout  time.Duration `yaml:"timeout"`
-		Retries  int           `yaml:"retries"`
-	} `yaml:"healthcheck"`
-}
-
-func compose(t *testing.T, file string) composition {
+// compose loads the file as Docker Compose does. Files that it names stay as they are written.
+func compose(t *testing.T, file string) *types.Project {
 	t.Helper()
-	var c composition
-	if err := yaml.UnmarshalWithOptions([]byte(read(t, file)), &c, yaml.Strict()); err != nil {
+	details := types.ConfigDetails{WorkingDir: filepath.Dir(file), ConfigFiles: []types.ConfigFile{{Filename: file}}}
+	c, err := loader.LoadWithContext(t.Context(), details, func(o *loader.Options) { o.ResolvePaths = false })
+	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
+// grace is how long Docker waits for the service when it stops it.
+func grace(s types.ServiceConfig) time.Duration {
+	if s.StopGracePeriod == nil {
+		return 10 * time.Second
+	}
+	return time.Duration(*s.StopGracePeriod)
+}
+
 // confined checks that no service may do more than it needs, and that nobody reaches
 // it from another machine.
-func (c composition) confined(t *testing.T) {
+func confined(t *testing.T, c *types.Project) {
 	t.Helper()
 	for name, s := range c.Services {
-		if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || len(s.SecurityOpt) != 1 || s.SecurityOpt[0] != "no-new-privileges:true" {
+		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
 			t.Errorf("%s may do too much: %+v", name, s)
 		}
 		for _, port := range s.Ports {
-			if !strings.HasPrefix(port, "127.0.0.1:") {
-				t.Errorf("%s: everyone reaches port %s", name, port)
+			if port.HostIP != "127.0.0.1" {
+				t.Errorf("%s: everyone reaches port %s", name, port.Published)
 			}
 		}
+	}
+	for name, secret := range c.Secrets {
+		if secret.File != name {
+			t.Errorf("the secret %s is in %s", name, secret.File)
+		}
+	}
+}
+
+// configured checks that the service has config.yaml where the image looks for it.
+func configured(t *testing.T, c *types.Project, s types.ServiceConfig) {
+	t.Helper()
+	if len(s.Configs) != 1 || s.Configs[0].Target != "/etc/pushpace/config.yaml" || c.Configs[s.Configs[0].Source].File != "config.yaml" {
+		t.Errorf("%+v, %+v", s.Configs, c.Configs)
 	}
 }
 
@@ -111,23 +76,16 @@ func TestCompose(t *testing.T) {
 	cfg := load(t, read(t, "compose/config.yaml"), "/run/secrets/redis-password")
 	listens(t, cfg)
 	pushpace, redis := c.Services["pushpace"], c.Services["redis"]
-	drains(t, cfg, pushpace.StopGracePeriod)
-	c.confined(t)
+	drains(t, cfg, grace(pushpace))
+	confined(t, c)
+	configured(t, c, pushpace)
 	for name, s := range c.Services {
 		if s.Restart == "" {
 			t.Errorf("%s stays away", name)
 		}
-		for _, secret := range s.Secrets {
-			if c.Secrets[secret].File != secret {
-				t.Errorf("%s: no secret %s", name, secret)
-			}
-		}
 	}
-	if pushpace.DependsOn["redis"].Condition != "service_healthy" || len(redis.Healthcheck.Test) != 2 || len(redis.Ports) != 0 {
-		t.Errorf("%+v, %+v", pushpace.DependsOn, redis.Healthcheck)
-	}
-	if len(pushpace.Configs) != 1 || pushpace.Configs[0].Target != "/etc/pushpace/config.yaml" || c.Configs[pushpace.Configs[0].Source].File != "config.yaml" {
-		t.Errorf("%+v", pushpace.Configs)
+	if pushpace.DependsOn["redis"].Condition != types.ServiceConditionHealthy || len(redis.HealthCheck.Test) != 2 || len(redis.Ports) != 0 {
+		t.Errorf("%+v, %+v", pushpace.DependsOn, redis.HealthCheck)
 	}
 	for _, file := range []string{pushpace.Build.Dockerfile, "go.mod"} {
 		if _, err := os.Stat(filepath.Join("compose", pushpace.Build.Context, file)); err != nil {
@@ -157,7 +115,7 @@ func TestComposedRedis(t *testing.T) {
 	}
 	s := compose(t, "compose/compose.yaml").Services["redis"]
 	here := func(line string) string {
-		line = strings.NewReplacer("$$", "$", "/run/secrets/redis-password", secret, "--dir /data", "--dir "+dir+" --bind 127.0.0.1 --port "+port).Replace(line)
+		line = strings.NewReplacer("/run/secrets/redis-password", secret, "--dir /data", "--dir "+dir+" --bind 127.0.0.1 --port "+port).Replace(line)
 		return strings.ReplaceAll(line, "redis-cli", "redis-cli -p "+port)
 	}
 	server := exec.Command("sh", "-c", here(s.Command[2]))
@@ -197,7 +155,7 @@ func TestComposedRedis(t *testing.T) {
 	if err := stranger.Ping(ctx).Err(); err == nil {
 		t.Error("it wants no password")
 	}
-	if out, err := exec.CommandContext(ctx, "sh", "-c", here(s.Healthcheck.Test[1])).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "sh", "-c", here(s.HealthCheck.Test[1])).CombinedOutput(); err != nil {
 		t.Errorf("the health check fails: %v\n%s", err, out)
 	}
 }

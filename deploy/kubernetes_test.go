@@ -38,17 +38,6 @@ type manifest struct {
 		Selector     any    `yaml:"selector"`
 		Ports        []port `yaml:"ports"`
 		MinAvailable int    `yaml:"minAvailable"`
-		// PodDisruptionBudget
-		MaxUnavailable int `yaml:"maxUnavailable"`
-		// Service
-		ClusterIP                string `yaml:"clusterIP"`
-		PublishNotReadyAddresses bool   `yaml:"publishNotReadyAddresses"`
-		// StatefulSet
-		ServiceName          string  `yaml:"serviceName"`
-		PodManagementPolicy  string  `yaml:"podManagementPolicy"`
-		VolumeClaimTemplates []claim `yaml:"volumeClaimTemplates"`
-		// Job
-		BackoffLimit int `yaml:"backoffLimit"`
 		// NetworkPolicy
 		PodSelector selector `yaml:"podSelector"`
 		PolicyTypes []string `yaml:"policyTypes"`
@@ -66,16 +55,6 @@ type metadata struct {
 	Name        string            `yaml:"name"`
 	Labels      map[string]string `yaml:"labels"`
 	Annotations map[string]string `yaml:"annotations"`
-}
-
-type claim struct {
-	Metadata metadata `yaml:"metadata"`
-	Spec     struct {
-		AccessModes []string `yaml:"accessModes"`
-		Resources   struct {
-			Requests map[string]string `yaml:"requests"`
-		} `yaml:"resources"`
-	} `yaml:"spec"`
 }
 
 type selector struct {
@@ -100,15 +79,6 @@ type pod struct {
 		FSGroup        int               `yaml:"fsGroup"`
 		SeccompProfile map[string]string `yaml:"seccompProfile"`
 	} `yaml:"securityContext"`
-	RestartPolicy string `yaml:"restartPolicy"`
-	Affinity      struct {
-		PodAntiAffinity struct {
-			Required []struct {
-				TopologyKey   string   `yaml:"topologyKey"`
-				LabelSelector selector `yaml:"labelSelector"`
-			} `yaml:"requiredDuringSchedulingIgnoredDuringExecution"`
-		} `yaml:"podAntiAffinity"`
-	} `yaml:"affinity"`
 	Containers []container `yaml:"containers"`
 	Volumes    []struct {
 		Name      string            `yaml:"name"`
@@ -116,34 +86,20 @@ type pod struct {
 		Secret    struct {
 			SecretName  string `yaml:"secretName"`
 			DefaultMode int    `yaml:"defaultMode"`
-			Items       []struct {
-				Key  string `yaml:"key"`
-				Path string `yaml:"path"`
-			} `yaml:"items"`
 		} `yaml:"secret"`
 		EmptyDir map[string]string `yaml:"emptyDir"`
 	} `yaml:"volumes"`
 }
 
 type container struct {
-	Name    string   `yaml:"name"`
-	Image   string   `yaml:"image"`
-	Args    []string `yaml:"args"`
-	Command []string `yaml:"command"`
-	Env     []struct {
-		Name      string `yaml:"name"`
-		ValueFrom struct {
-			FieldRef map[string]string `yaml:"fieldRef"`
-		} `yaml:"valueFrom"`
-	} `yaml:"env"`
-	Ports          []port `yaml:"ports"`
-	StartupProbe   probe  `yaml:"startupProbe"`
-	LivenessProbe  probe  `yaml:"livenessProbe"`
-	ReadinessProbe probe  `yaml:"readinessProbe"`
+	Name           string   `yaml:"name"`
+	Image          string   `yaml:"image"`
+	Args           []string `yaml:"args"`
+	Ports          []port   `yaml:"ports"`
+	StartupProbe   probe    `yaml:"startupProbe"`
+	LivenessProbe  probe    `yaml:"livenessProbe"`
+	ReadinessProbe probe    `yaml:"readinessProbe"`
 	Lifecycle      struct {
-		PostStart struct {
-			Exec words `yaml:"exec"`
-		} `yaml:"postStart"`
 		PreStop struct {
 			Sleep struct {
 				Seconds int `yaml:"seconds"`
@@ -166,13 +122,7 @@ type container struct {
 	} `yaml:"volumeMounts"`
 }
 
-// words are what a container is to run.
-type words struct {
-	Command []string `yaml:"command"`
-}
-
 type probe struct {
-	Exec    words `yaml:"exec"`
 	HTTPGet struct {
 		Path string `yaml:"path"`
 		Port string `yaml:"port"`
@@ -183,9 +133,9 @@ type probe struct {
 }
 
 // manifests are all that the files hold, by kind and name.
-func manifests(t *testing.T, pattern string) map[string]manifest {
+func manifests(t *testing.T) map[string]manifest {
 	t.Helper()
-	files, err := filepath.Glob(pattern)
+	files, err := filepath.Glob("kubernetes/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
@@ -209,7 +159,7 @@ func manifests(t *testing.T, pattern string) map[string]manifest {
 
 func TestManifests(t *testing.T) {
 	t.Parallel()
-	all := manifests(t, "kubernetes/*.yaml")
+	all := manifests(t)
 	versions := map[string]string{
 		"ConfigMap": "v1", "Service": "v1", "Deployment": "apps/v1", "PodDisruptionBudget": "policy/v1", "NetworkPolicy": "networking.k8s.io/v1",
 	}
@@ -270,7 +220,15 @@ func checkPod(t *testing.T, p pod, role string) {
 			}
 		}
 	}
-	p.confined(t, role, 65532)
+	s := c.SecurityContext
+	if p.SecurityContext.SeccompProfile["type"] != "RuntimeDefault" || !p.SecurityContext.RunAsNonRoot || p.SecurityContext.RunAsUser != 65532 ||
+		p.AutomountServiceAccountToken == nil || *p.AutomountServiceAccountToken || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation ||
+		!s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities["drop"], []string{"ALL"}) || len(s.Capabilities) != 1 {
+		t.Errorf("%s may do too much: %+v, %+v", role, p.SecurityContext, s)
+	}
+	if c.Resources.Requests["cpu"] == "" || c.Resources.Requests["memory"] == "" || c.Resources.Limits["memory"] == "" {
+		t.Errorf("%s: resources %v", role, c.Resources)
+	}
 	mounts := map[string]string{}
 	for _, m := range c.VolumeMounts {
 		mounts[m.Name] = m.MountPath
@@ -282,20 +240,5 @@ func checkPod(t *testing.T, p pod, role string) {
 		if mounts[v.Name] == "" || v.Name == "config" && v.ConfigMap["name"] != "pushpace" || v.Name == "secrets" && v.Secret.SecretName != "pushpace" {
 			t.Errorf("%s: volume %+v", role, v)
 		}
-	}
-}
-
-// confined checks that the pod may do no more than it needs, as that user.
-func (p pod) confined(t *testing.T, name string, user int) {
-	t.Helper()
-	c := p.Containers[0]
-	s := c.SecurityContext
-	if p.SecurityContext.SeccompProfile["type"] != "RuntimeDefault" || !p.SecurityContext.RunAsNonRoot || p.SecurityContext.RunAsUser != user ||
-		p.AutomountServiceAccountToken == nil || *p.AutomountServiceAccountToken || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation ||
-		!s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities["drop"], []string{"ALL"}) || len(s.Capabilities) != 1 {
-		t.Errorf("%s may do too much: %+v, %+v", name, p.SecurityContext, s)
-	}
-	if c.Resources.Requests["cpu"] == "" || c.Resources.Requests["memory"] == "" || c.Resources.Limits["memory"] == "" {
-		t.Errorf("%s: resources %v", name, c.Resources)
 	}
 }

@@ -3,7 +3,6 @@
 package deploy
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,6 +25,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/compose-spec/compose-go/v2/types"
+
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -42,7 +43,7 @@ const (
 func TestTry(t *testing.T) {
 	t.Parallel()
 	c := compose(t, tryFile)
-	c.confined(t)
+	confined(t, c)
 	if names := slices.Sorted(maps.Keys(c.Services)); !slices.Equal(names, []string{"pushpace", "redis", "standins"}) {
 		t.Fatalf("the services are %s", names)
 	}
@@ -51,28 +52,27 @@ func TestTry(t *testing.T) {
 	if c.Name == production.Name || redis.Image != production.Services["redis"].Image || redis.User != production.Services["redis"].User {
 		t.Errorf("%s, with %s as %s, is not beside %s", c.Name, redis.Image, redis.User, production.Name)
 	}
-	for _, s := range []service{standins, pushpace} {
+	for _, s := range []types.ServiceConfig{standins, pushpace} {
 		dockerfile := filepath.Join("try", s.Build.Context, s.Build.Dockerfile)
-		if s.Image != "pushpace" || s.Build != production.Services["pushpace"].Build || !strings.Contains(read(t, dockerfile), "\nUSER "+s.User+"\n") {
+		if s.Image != "pushpace" || !reflect.DeepEqual(s.Build, production.Services["pushpace"].Build) || !strings.Contains(read(t, dockerfile), "\nUSER "+s.User+"\n") {
 			t.Errorf("%+v is not the image of the repository", s)
 		}
-		if len(s.Configs) != 1 || s.Configs[0].Target != "/etc/pushpace/config.yaml" || c.Configs[s.Configs[0].Source].File != "config.yaml" {
-			t.Errorf("%+v", s.Configs)
-		}
+		configured(t, c, s)
 	}
 	for name, on := range pushpace.DependsOn {
-		if on.Condition != "service_healthy" || len(c.Services[name].Healthcheck.Test) < 2 {
+		if on.Condition != types.ServiceConditionHealthy || len(c.Services[name].HealthCheck.Test) < 2 {
 			t.Errorf("it does not wait for %s: %+v", name, on)
 		}
 	}
 	// Docker publishes the port of the container whose network it is.
 	if len(pushpace.DependsOn) != 2 || pushpace.NetworkMode != "service:standins" ||
-		len(redis.Ports) != 0 || len(pushpace.Ports) != 0 || !slices.Equal(standins.Ports, []string{"127.0.0.1:8080:8080"}) {
-		t.Errorf("the ports are %s, %s, %s", redis.Ports, standins.Ports, pushpace.Ports)
+		len(redis.Ports) != 0 || len(pushpace.Ports) != 0 || len(standins.Ports) != 1 || standins.Ports[0].Target != 8080 || standins.Ports[0].Published != "8080" {
+		t.Errorf("the ports are %v, %v, %v", redis.Ports, standins.Ports, pushpace.Ports)
 	}
-	if !slices.Equal(standins.Volumes, []string{"standins:/run/standins"}) || !slices.Equal(pushpace.Volumes, []string{"standins:/run/standins:ro"}) ||
+	its, ours := standins.Volumes[0], pushpace.Volumes[0]
+	if its.Source != "standins" || its.Target != "/run/standins" || its.ReadOnly || ours.Source != its.Source || ours.Target != its.Target || !ours.ReadOnly ||
 		!strings.HasSuffix(c.Volumes["standins"].DriverOpts["o"], ",mode=0700,uid=65532,gid=65532") {
-		t.Errorf("the credentials are in %s, %s, %+v", standins.Volumes, pushpace.Volumes, c.Volumes)
+		t.Errorf("the credentials are in %+v, %+v, %+v", its, ours, c.Volumes)
 	}
 	if len(c.Secrets) != 0 || regexp.MustCompile(`(?i)password\w*:|secret\w*:|PRIVATE KEY`).MatchString(read(t, tryFile)+read(t, "try/config.yaml")) {
 		t.Error("it has a secret")
@@ -83,7 +83,7 @@ func TestTry(t *testing.T) {
 	if h := cfg.HTTP; h.Listen != "0.0.0.0:8080" || len(h.Tokens) != 1 || h.Tokens[0].Name != "trial" || !strings.Contains(read(t, "try/config.yaml"), hex.EncodeToString(hash[:])) {
 		t.Errorf("it listens on %s, for %+v", h.Listen, h.Tokens)
 	}
-	drains(t, cfg, pushpace.StopGracePeriod)
+	drains(t, cfg, grace(pushpace))
 	shipped, err := config.Load("../config.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestTry(t *testing.T) {
 // A stage has the services of the file as processes, at addresses of their own, as
 // Docker runs in few places where tests do.
 type stage struct {
-	services map[string]service
+	services types.Services
 	here     *strings.Replacer // what the file says, as it is here
 	dir      string            // what a process has of its own
 	file     string            // the configuration
@@ -151,7 +151,7 @@ func (s *stage) command(ctx context.Context, words ...string) *exec.Cmd {
 // healthy waits until the service is well by its own check.
 func (s *stage) healthy(t *testing.T, name string) {
 	t.Helper()
-	check := s.services[name].Healthcheck
+	check := s.services[name].HealthCheck
 	words := check.Test[1:]
 	if check.Test[0] == "CMD-SHELL" {
 		words = []string{"sh", "-c", check.Test[1]}
@@ -159,7 +159,7 @@ func (s *stage) healthy(t *testing.T, name string) {
 	var out []byte
 	var err error
 	if !eventually.Within(eventually.Patience, func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), check.Timeout)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(*check.Timeout))
 		defer cancel()
 		out, err = s.command(ctx, words...).CombinedOutput()
 		return err == nil
@@ -181,8 +181,8 @@ func (s *stage) start(t *testing.T, name string) (out *lines, stop func()) {
 	go func() { ended <- cmd.Wait() }()
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		grace := time.AfterFunc(cmp.Or(s.services[name].StopGracePeriod, 10*time.Second), func() { _ = cmd.Process.Kill() })
-		defer grace.Stop()
+		killing := time.AfterFunc(grace(s.services[name]), func() { _ = cmd.Process.Kill() })
+		defer killing.Stop()
 		if err := <-ended; err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
