@@ -96,6 +96,9 @@ func newStockServer(client redis.UniversalClient, queue string) *asynq.Server {
 	})
 }
 
+// stockDial is apns2's own, which newStockClient takes the place of.
+var stockDial = apns2.DialTLS
+
 // newStockClient returns apns2's client with a key, as its documentation shows
 // it, but for the stand-in's address and certificate.
 func newStockClient(c apns.Config) (*apns2.Client, error) {
@@ -107,11 +110,10 @@ func newStockClient(c apns.Config) (*apns2.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	dial := apns2.DialTLS
 	apns2.DialTLS = func(network, address string, config *tls.Config) (net.Conn, error) {
 		config = config.Clone()
 		config.RootCAs = roots
-		return dial(network, address, config)
+		return stockDial(network, address, config)
 	}
 	client := apns2.NewTokenClient(&token.Token{AuthKey: key, KeyID: c.KeyID, TeamID: c.TeamID})
 	client.Host = c.Endpoint
