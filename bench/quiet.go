@@ -23,8 +23,8 @@ const (
 	openingLimit = 15 * time.Minute
 )
 
-// quietBench measures what quiet hours cost while they do not apply, and how sends are
-// spread when they end.
+// quietBench measures the cost of quiet hours outside them, and the rate of pushes at their
+// end.
 func quietBench(ctx context.Context, r *run) (map[string]any, error) {
 	s, err := r.openStage(ctx)
 	if err != nil {

@@ -179,8 +179,7 @@ func roundTrips(ctx context.Context, r *run) (map[string]any, error) {
 	return map[string]any{"granted": granted / users, "deferred": deferred / users}, nil
 }
 
-// longest is the longest period of the comparison's limits, and most is what each
-// contestant allows a user in it: next to every check is granted.
+// Each contestant allows a user most checks in longest, which grants nearly all.
 const (
 	longest = 2 * time.Second
 	most    = 1000

@@ -79,7 +79,7 @@ func at(s types.ServiceConfig) string {
 // machine, all at one port.
 type sextet struct{ secret, port string }
 
-// limit bounds what takes seconds, and on a busy machine minutes.
+// limit bounds each step, which takes seconds, or minutes on a busy machine.
 const limit = 3 * time.Minute
 
 const password = "open sesame"

@@ -13,7 +13,7 @@ import (
 
 // The clocks of a user's two masters differ: the one with the limits is half a minute ahead
 // of the one with the queue, or behind. A deferred job still leaves when its gap is over.
-func TestTheClocksOfTwoMastersDiffer(t *testing.T) {
+func TestClocksOfTwoMastersDiffer(t *testing.T) {
 	t.Parallel()
 	const apartBy = 30 * time.Second
 	for name, ahead := range map[string]time.Duration{"ahead": apartBy, "behind": -apartBy} {
