@@ -1,7 +1,10 @@
-// Package published limits by the rolling window as rolling-rate-limiter (npm,
-// 0.4.2) publishes it: one rate and one minimum gap for each ID, under which
-// denied attempts count. It suits requests, whose sender is to calm down; a job
-// that retries under it keeps itself out for ever.
+// Package published has limiters as others publish them, faults included, to compare with
+// and to learn from: Limiter, Counters, WeightedWindow and FlooredBucket. The fixed and the
+// sliding window, the token and the leaky bucket without such faults are in package meter.
+//
+// Limiter is the rolling window of rolling-rate-limiter (npm, 0.4.2): one rate and one
+// minimum gap for each ID, under which denied attempts count. It suits requests, whose
+// sender is to calm down; a job that retries under it keeps itself out for ever.
 //
 // Its answers are that package's, in four points to be known:
 //   - An attempt exactly Interval old has expired, and with it the gap to it: a
@@ -12,7 +15,7 @@
 //   - Left and Remaining are of the instant after the attempt, also when it was
 //     allowed.
 //
-// It differs in what it costs: the package stores every attempt and reads all
+// Limiter differs in what it costs: the package stores every attempt and reads all
 // of them each time, this keeps about Max of an ID and reads three. No
 // answer depends on the others.
 package published
@@ -24,7 +27,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -81,7 +83,7 @@ func New(client redis.UniversalClient, o Options) (*Limiter, error) {
 
 // NewMemory returns a limiter whose attempts are in this process.
 func NewMemory(o Options) (*Limiter, error) {
-	return newLimiter(o, &attemptsInMemory{o: o, ids: map[string][]int64{}, sweepAt: minSweep})
+	return newLimiter(o, newAttemptsInMemory(o))
 }
 
 func newLimiter(o Options, store attemptStore) (*Limiter, error) {
@@ -223,45 +225,38 @@ func (s *attemptsOnRedis) clear(ctx context.Context, id string) error {
 	return nil
 }
 
-// minSweep is the number of IDs below which memory is not swept.
-const minSweep = 1024
-
+// attemptsInMemory has the live attempts of each ID in order of time.
 type attemptsInMemory struct {
-	o Options
-
-	mu      sync.Mutex
-	ids     map[string][]int64 // in order of time
-	sweepAt int                // the number of IDs at which to forget idle ones
+	o   Options
+	ids *kept[[]int64]
 }
 
-func (s *attemptsInMemory) attempt(_ context.Context, id string, now int64, record bool) (attempts, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.live(s.ids[id], now)
-	kept := len(all)
-	if record {
-		all = all[max(0, kept-int(s.o.kept())):]
-		at, _ := slices.BinarySearch(all, now+1)
-		all = slices.Insert(all, at, now)
-	} else {
-		all = append(all[:kept:kept], now)
-	}
-	a := attempts{count: len(all), current: all[len(all)-1]}
-	if a.count > 1 {
-		a.previous = all[a.count-2]
-	}
-	if a.count >= s.o.Max {
-		a.nth = all[a.count-s.o.Max]
-	}
-	switch {
-	case record:
-		s.ids[id] = all
-	case kept == 0:
-		delete(s.ids, id)
-	default:
-		s.ids[id] = all[:kept]
-	}
-	s.sweep(now)
+func newAttemptsInMemory(o Options) *attemptsInMemory {
+	s := &attemptsInMemory{o: o}
+	s.ids = newKept(func(all []int64, now int64) bool { return len(s.live(all, now)) == 0 })
+	return s
+}
+
+func (s *attemptsInMemory) attempt(_ context.Context, id string, now int64, record bool) (a attempts, err error) {
+	s.ids.change(id, now, func(known *[]int64) {
+		all := s.live(*known, now)
+		n := len(all)
+		if record {
+			all = all[max(0, n-int(s.o.kept())):]
+			at, _ := slices.BinarySearch(all, now+1)
+			all = slices.Insert(all, at, now)
+			*known = all
+		} else {
+			*known, all = all, append(all[:n:n], now)
+		}
+		a = attempts{count: len(all), current: all[len(all)-1]}
+		if a.count > 1 {
+			a.previous = all[a.count-2]
+		}
+		if a.count >= s.o.Max {
+			a.nth = all[a.count-s.o.Max]
+		}
+	})
 	return a, nil
 }
 
@@ -271,23 +266,7 @@ func (s *attemptsInMemory) live(all []int64, now int64) []int64 {
 	return all[from:]
 }
 
-// sweep forgets the IDs without a live attempt each time their number may have
-// doubled.
-func (s *attemptsInMemory) sweep(now int64) {
-	if len(s.ids) < s.sweepAt {
-		return
-	}
-	for id, all := range s.ids {
-		if len(s.live(all, now)) == 0 {
-			delete(s.ids, id)
-		}
-	}
-	s.sweepAt = max(minSweep, 2*len(s.ids))
-}
-
 func (s *attemptsInMemory) clear(_ context.Context, id string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.ids, id)
+	s.ids.forget(id)
 	return nil
 }

@@ -266,8 +266,8 @@ func TestIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(store.ids) > minSweep {
-		t.Errorf("%d IDs are kept; want at most %d", len(store.ids), minSweep)
+	if len(store.ids.ids) > minSweep {
+		t.Errorf("%d IDs are kept; want at most %d", len(store.ids.ids), minSweep)
 	}
 }
 

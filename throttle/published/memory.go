@@ -1,0 +1,48 @@
+package published
+
+import "sync"
+
+// minSweep is the number of IDs below which memory is not swept.
+const minSweep = 1024
+
+// kept is what is known of each ID in memory. It forgets idle IDs each time their number
+// may have doubled.
+type kept[S any] struct {
+	mu      sync.Mutex
+	ids     map[string]S
+	sweepAt int
+	idle    func(state S, now int64) bool // whether it says no more than none
+}
+
+func newKept[S any](idle func(S, int64) bool) *kept[S] {
+	return &kept[S]{ids: map[string]S{}, sweepAt: minSweep, idle: idle}
+}
+
+// change has the ID's state changed, the zero value's of a new one.
+func (k *kept[S]) change(id string, now int64, change func(*S)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	state := k.ids[id]
+	change(&state)
+	if k.idle(state, now) {
+		delete(k.ids, id)
+		return
+	}
+	k.ids[id] = state
+	if len(k.ids) < k.sweepAt {
+		return
+	}
+	for id, state := range k.ids {
+		if k.idle(state, now) {
+			delete(k.ids, id)
+		}
+	}
+	k.sweepAt = max(minSweep, 2*len(k.ids))
+}
+
+// forget forgets the ID.
+func (k *kept[S]) forget(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.ids, id)
+}
