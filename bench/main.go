@@ -3,8 +3,9 @@
 //
 //	go -C bench run . NAME -redis 127.0.0.1:6379 -json
 //
-// The benches are api, backlog, dispatch, latency, limiters, quiet and throttle, and send
-// and cluster, which need no Redis.
+// The benches are api, backlog, dispatch, latency, limiters, quiet and throttle, and those
+// that need no Redis: send, cluster, and figure, which draws the picture of
+// docs/limiters.md.
 //
 // Contestants take turns in one run; a figure is the median of its rounds. Keys
 // are made under a prefix of the run's own and removed at its end.
@@ -30,18 +31,19 @@ import (
 // A bench prints its progress to standard error, and returns its figures.
 type bench func(ctx context.Context, b *run) (map[string]any, error)
 
-var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "cluster": clusterBench, "dispatch": dispatchBench, "latency": latencyBench, "limiters": limitersBench, "quiet": quietBench, "send": sendBench, "throttle": throttleBench}
+var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "cluster": clusterBench, "dispatch": dispatchBench, "figure": figureBench, "latency": latencyBench, "limiters": limitersBench, "quiet": quietBench, "send": sendBench, "throttle": throttleBench}
 
 // A run is what every bench works with.
 type run struct {
 	addr   string
 	rounds int
 	prefix string
-	admin  *redis.Client // nil where send or cluster finds no Redis
+	admin  *redis.Client // nil where a bench that needs none finds no Redis
 	redis  string        // its version
 
 	n       int    // notifications a round; 0 for the bench's own number
 	profile string // path prefix of the profiles of an extra round; empty for none
+	svg     string // path of the figure
 }
 
 func main() {
@@ -76,14 +78,15 @@ func benchmark(args []string) error {
 	rounds := flags.Int("rounds", 5, "rounds of each contestant")
 	n := flags.Int("n", 0, "notifications a round, where the bench sends any")
 	profile := flags.String("profile", "", "dispatch: write profiles of an extra round to `PREFIX`.cpu and .allocs")
+	svg := flags.String("svg", "", "figure: draw into this `FILE`")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	r := &run{addr: *addr, rounds: max(5, *rounds), prefix: fmt.Sprintf("bench-%d", time.Now().UnixNano()), n: *n, profile: *profile}
-	if err := r.connect(ctx); err != nil && args[0] != "send" && args[0] != "cluster" {
+	r := &run{addr: *addr, rounds: max(5, *rounds), prefix: fmt.Sprintf("bench-%d", time.Now().UnixNano()), n: *n, profile: *profile, svg: *svg}
+	if err := r.connect(ctx); err != nil && !slices.Contains([]string{"send", "cluster", "figure"}, args[0]) {
 		return err
 	}
 	defer r.clean()

@@ -30,16 +30,6 @@ func (l list) opened(at int64) int64 {
 	return at
 }
 
-// end returns when the first interval ends that is not over, or none.
-func (l list) end(now int64) int64 {
-	for _, i := range l {
-		if now < i.Upto*inMicros {
-			return i.Upto * inMicros
-		}
-	}
-	return none
-}
-
 // lists are the general one, and the category's own, which takes its place.
 type lists struct{ general, own list }
 
@@ -173,14 +163,6 @@ func alike(all []Request) int {
 	return n
 }
 
-// alike is as the function. One that asks by another's zone is decided of alone.
-func (v *visit) alike(all []Request) int {
-	if v.told && v.r.asksQuiet() {
-		return 1
-	}
-	return alike(all)
-}
-
 // said is the instant that says whose zone it is: that of the acceptance, saidNow for that of
 // the call, and 0 of one that says nothing of the zone.
 func (r *Request) said() int64 {
@@ -205,23 +187,6 @@ func (v *visit) said() int64 {
 	return v.now
 }
 
-// anyQuiet reports whether those who wait have lists.
-func (u *model) anyQuiet() bool {
-	for _, c := range u.classes {
-		if c.closed != nil {
-			return true
-		}
-	}
-	return len(u.classes) > 0 && u.closed != nil
-}
-
-// zoning has the zone of those who wait be the notification's where it is the newest.
-func (v *visit) zoning() {
-	if at := v.said(); v.r.asksQuiet() && at > 0 && (v.zone.in == nil || at > v.zone.accepted) {
-		v.zone = zoned{v.r.zone(), at}
-	}
-}
-
 // listsOf are those that the category's slots are given by.
 func (u *model) listsOf(c *class) lists { return lists{u.closed, c.closed} }
 
@@ -235,24 +200,6 @@ func (l lists) scope(category string) string {
 
 func (l lists) same(general, own list) bool {
 	return slices.Equal(l.general, general) && slices.Equal(l.own, own) && (l.own == nil) == (own == nil)
-}
-
-// pass has one that passes quiet hours go by the law alone, and without a slot, where they
-// would hold it.
-func (v *visit) pass(w verdict) verdict {
-	end := v.lists.holds().end(v.now)
-	if !v.r.Passes || w.status == Granted || end == none || w.at < end {
-		return w
-	}
-	at := place(v.limits(true), max(v.now, v.own), false)
-	if at >= end {
-		return w // it waits for limits
-	}
-	status := Deferred
-	if at <= v.now+v.wait || at == v.own {
-		status = Granted
-	}
-	return verdict{status: status, at: at}
 }
 
 // quietly says what quiet hours have to do with the decision.

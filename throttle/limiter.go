@@ -17,7 +17,7 @@
 //   - A notification holds one slot, however often it asks.
 //   - What quiet hours hold is not let through in them, and has no slot there.
 //
-// model.go tells the rules plainly, claim.go and booking.lua keep them on Redis.
+// twin_test.go tells the rules plainly, claim.go and booking.lua keep them on Redis.
 package throttle
 
 import (

@@ -62,18 +62,6 @@ func (u *model) view(scope string, p Policy, law bool) *view {
 	return s
 }
 
-// views are those of the request's limits, and its quiet hours.
-func (v *visit) views(law bool) []*view { return append(v.limits(law), v.lists.night()...) }
-
-// limits are the views of the request's scopes, the category's first.
-func (v *visit) limits(law bool) []*view {
-	var views []*view
-	for _, s := range slices.Backward(v.r.Scopes) {
-		views = append(views, v.view(s.Name, s.Policy, law))
-	}
-	return views
-}
-
 // clash returns until when the limits forbid what they forbid at the instant, 0
 // when they allow it. Of the windows of n + 1 entries that would hold the new one,
 // each must span the period, and a margin more where its first or last one waits, who

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -222,4 +223,328 @@ func (v *visit) decision(w verdict) Decision {
 		d.Remaining = v.r.remaining(counts)
 	}
 	return d
+}
+
+// end returns when the first interval ends that is not over, or none.
+func (l list) end(now int64) int64 {
+	for _, i := range l {
+		if now < i.Upto*inMicros {
+			return i.Upto * inMicros
+		}
+	}
+	return none
+}
+
+// alike is as the function. One that asks by another's zone is decided of alone.
+func (v *visit) alike(all []Request) int {
+	if v.told && v.r.asksQuiet() {
+		return 1
+	}
+	return alike(all)
+}
+
+// anyQuiet reports whether those who wait have lists.
+func (u *model) anyQuiet() bool {
+	for _, c := range u.classes {
+		if c.closed != nil {
+			return true
+		}
+	}
+	return len(u.classes) > 0 && u.closed != nil
+}
+
+// zoning has the zone of those who wait be the notification's where it is the newest.
+func (v *visit) zoning() {
+	if at := v.said(); v.r.asksQuiet() && at > 0 && (v.zone.in == nil || at > v.zone.accepted) {
+		v.zone = zoned{v.r.zone(), at}
+	}
+}
+
+// pass has one that passes quiet hours go by the law alone, and without a slot, where they
+// would hold it.
+func (v *visit) pass(w verdict) verdict {
+	end := v.lists.holds().end(v.now)
+	if !v.r.Passes || w.status == Granted || end == none || w.at < end {
+		return w
+	}
+	at := place(v.limits(true), max(v.now, v.own), false)
+	if at >= end {
+		return w // it waits for limits
+	}
+	status := Deferred
+	if at <= v.now+v.wait || at == v.own {
+		status = Granted
+	}
+	return verdict{status: status, at: at}
+}
+
+func (v *visit) decide() verdict {
+	// What it was let through with it keeps, as far as those sent allow, whoever waits.
+	if v.own != none && v.held == none {
+		if at := place(v.views(true), max(v.now, v.own), false); at <= v.now || at == v.own {
+			return verdict{status: Granted, at: at}
+		}
+	}
+	w := verdict{status: Deferred, at: v.held, joins: v.held == none}
+	if w.joins {
+		// behind all of its class, who have the same limits, and behind all that were
+		// let through, also ahead; into the first place beside the others
+		from, views, slots := v.now, v.views(false), v.class.slots
+		for _, s := range v.r.Scopes {
+			for _, r := range s.Policy.appendRules(nil) {
+				if sent := v.sent[s.Name]; len(sent) >= r.n && r.period > 0 {
+					from = max(from, sent[len(sent)-r.n].at+r.period)
+				}
+			}
+		}
+		if n := len(slots); n > 0 {
+			from = max(from, slots[n-1]+1)
+		}
+		if w.fresh = place(views, from, false); w.fresh > v.now {
+			w.fresh = place(views, w.fresh, true)
+		}
+		if v.r.accepted() > 0 && w.fresh > v.now && w.fresh < v.now+settling {
+			if settled := place(views, v.now+settling, true); settled <= v.now+min(2*settling, v.horizon) {
+				w.fresh = settled
+			}
+		}
+		w.order = v.order()
+		w.rank = v.class.rank(waiter{v.r.ID, w.order})
+		ahead := v.wait
+		if v.r.accepted() > 0 {
+			ahead = 0 // whoever was accepted earlier and comes yet could not take it back
+		}
+		if w.rank == len(slots) && w.fresh <= v.now+ahead {
+			return verdict{status: Granted, at: w.fresh}
+		}
+		room := v.booked() < v.r.mostBooked()
+		switch {
+		case w.rank < len(slots):
+			w.at = slots[w.rank] // others who were accepted later wait behind it
+		case w.rank == len(slots) && room:
+			w.at = w.fresh
+		default:
+			w.full, w.at = true, v.full(w.rank)
+		}
+		if !room {
+			w.fresh = none
+		}
+		if w.full || w.at > v.now {
+			return w
+		}
+	}
+	if w.at > v.now+v.wait {
+		return w
+	}
+	// Ahead it is granted its own slot, and no other's: those would be late in turn.
+	near := v.now + v.wait
+	for _, s := range v.r.Scopes {
+		near = min(near, w.at+s.Policy.margin())
+	}
+	w.at = place(v.views(true), max(v.now, w.at, v.own), false)
+	if w.at <= v.now || w.at == v.own || w.at <= near {
+		w.status = Granted
+	} else {
+		w.late = true
+	}
+	return w
+}
+
+// order is the place in the queue: what waits without a slot keeps its own.
+func (v *visit) order() int64 {
+	if k := v.class.find(v.r.ID); k >= 0 {
+		return v.class.queue[k].order
+	}
+	if at := v.r.accepted(); at > 0 {
+		return at
+	}
+	if n := len(v.class.queue); n > 0 {
+		return max(v.now, v.class.queue[n-1].order+1)
+	}
+	return v.now
+}
+
+// rank is how many of the queue were accepted before it.
+func (c *class) rank(w waiter) int {
+	n, _ := slices.BinarySearchFunc(c.queue, w, waiter.compare)
+	return n
+}
+
+// find returns the notification's rank in the queue, or -1.
+func (c *class) find(id string) int {
+	return slices.IndexFunc(c.queue, func(w waiter) bool { return w.id == id })
+}
+
+// full returns when one that there is no slot for is to come back: behind all that have
+// one, and those before it, but not before its turn: it is woken then.
+func (v *visit) full(rank int) int64 {
+	at, before := v.now, rank-len(v.class.slots)
+	var behind int64
+	for _, s := range v.views(false) {
+		for _, m := range s.marks {
+			if m.waits {
+				at = max(at, m.at)
+			}
+		}
+		for _, r := range s.rules {
+			behind = max(behind, ((r.period+int64(r.n)-1)/int64(r.n)+s.margin)*int64(before+r.n))
+		}
+	}
+	return v.lists.holds().opened(at + behind)
+}
+
+// find returns the notification's rank in the queue, or -1, and notes its slot.
+func (v *visit) find() int {
+	rank := v.class.find(v.r.ID)
+	v.held = v.class.slot(rank)
+	return rank
+}
+
+// slot is the one that the class's waiter of that rank holds, or none.
+func (c *class) slot(rank int) int64 {
+	if rank < 0 || rank >= len(c.slots) {
+		return none
+	}
+	return c.slots[rank]
+}
+
+// acquire decides, and leaves the notification where the decision says.
+func (v *visit) acquire() verdict {
+	v.zoning()
+	if v.adopt(true) {
+		v.replan(rework{})
+	}
+	v.fill()
+	rank := v.find()
+	w := v.pass(v.decide())
+	// one that is refused at once has taken no slot, and no other's
+	if w.joins && (w.late || w.at <= v.now+v.horizon) {
+		v.book(w)
+		rank = v.class.find(v.r.ID)
+	}
+	if w.late {
+		v.replan(rework{from: v.class.slots[rank], class: v.class, rank: rank, floor: w.at})
+		w.at = max(w.at, v.class.slots[rank])
+		// its slot was given again by the limits of all that wait, which a request's need not be
+		if w.at <= v.now+v.wait && place(v.views(true), w.at, false) == w.at {
+			w.status = Granted
+		}
+	}
+	if w.status == Deferred && w.at > v.now+v.horizon {
+		w.status = Refused
+	}
+	if rank >= 0 && w.status != Deferred {
+		v.leave(rank)
+	}
+	if w.status == Granted {
+		if w.at == v.own {
+			w.at++ // out of reach of the correction of a claim, see the script
+		}
+		for _, s := range v.r.Scopes {
+			v.sent[s.Name] = slices.DeleteFunc(v.sent[s.Name], func(a admitted) bool { return a.at <= v.now-v.keep })
+		}
+		v.own = w.at
+	}
+	return w
+}
+
+// cancel takes the notification out and has those behind it move up. An admission
+// that was used stays.
+func (v *visit) cancel() {
+	rank, from := v.find(), v.held
+	given := v.own != none && !v.r.Used
+	if given {
+		v.own, from = none, 0
+	}
+	v.end()
+	if rank >= 0 {
+		v.leave(rank)
+	}
+	if from != none {
+		v.replan(rework{from: from})
+	}
+	v.fill()
+}
+
+// inherit gives the heir the other's place in the queue, unless its own is
+// earlier. Of two slots the later one goes.
+func (v *visit) inherit(from string) {
+	v.end()
+	c := v.class
+	switch theirs, own := c.find(from), v.find(); {
+	case theirs < 0:
+	case own < 0:
+		c.queue[theirs].id = v.r.ID
+	default:
+		c.queue[min(theirs, own)].id = v.r.ID
+		slot := c.slot(max(theirs, own))
+		if v.leave(max(theirs, own)); slot != none {
+			v.replan(rework{from: slot})
+			v.fill()
+		}
+	}
+	slices.SortFunc(c.queue, waiter.compare)
+}
+
+// book has the notification join the queue, and adds a slot to the class.
+func (v *visit) book(w verdict) {
+	c := v.class
+	if len(v.classes) == 0 {
+		v.general, _ = v.r.policies()
+		v.closed = v.lists.general
+	}
+	if len(c.queue) == 0 {
+		_, c.policy = v.r.policies()
+		c.closed = v.lists.own
+		v.classes[v.r.class()] = c
+	}
+	if c.find(v.r.ID) < 0 {
+		c.queue = slices.Insert(c.queue, w.rank, waiter{v.r.ID, w.order})
+	}
+	if w.fresh != none {
+		c.slots = append(c.slots, w.fresh)
+	}
+}
+
+// leave takes one out of the class, and the slot that it holds.
+func (v *visit) leave(rank int) {
+	c := v.class
+	if rank < len(c.slots) {
+		c.slots = slices.Delete(c.slots, rank, rank+1)
+	}
+	c.queue = slices.Delete(c.queue, rank, rank+1)
+	v.forget()
+}
+
+// settle ends an acquire: what it has freed is another's.
+func (v *visit) settle() {
+	v.end()
+	v.fill()
+}
+
+// end puts the notification's admission where it belongs.
+func (v *visit) end() {
+	if v.own == none {
+		return
+	}
+	for _, s := range v.r.Scopes {
+		sent := v.sent[s.Name]
+		i, _ := slices.BinarySearchFunc(sent, admitted{v.r.ID, v.own}, func(a, b admitted) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
+		})
+		v.sent[s.Name] = slices.Insert(sent, i, admitted{v.r.ID, v.own})
+	}
+	v.own = none
+}
+
+// views are those of the request's limits, and its quiet hours.
+func (v *visit) views(law bool) []*view { return append(v.limits(law), v.lists.night()...) }
+
+// limits are the views of the request's scopes, the category's first.
+func (v *visit) limits(law bool) []*view {
+	var views []*view
+	for _, s := range slices.Backward(v.r.Scopes) {
+		views = append(views, v.view(s.Name, s.Policy, law))
+	}
+	return views
 }

@@ -101,7 +101,6 @@ var runners = map[string]func(t *testing.T, page []block){
 	"signature":  runSignature,
 	"browser":    runBrowser,
 	"timeline":   runTimeline,
-	"limiters":   runLimiters,
 	"states":     heldBy("architecture_test.go", "TestThePictureOfTheStates"),
 	"packages":   heldBy("architecture_test.go", "TestThePictureOfThePackages"),
 }
@@ -398,38 +397,6 @@ func runTypeScript(t *testing.T, page []block) {
 			}
 		}
 		shows(t, string(out), "order-4713 is on the queue", "order-4713 was known", "/targets")
-	}
-}
-
-// runLimiters compares what the commands of docs/limiters.md draw and print with what
-// the page shows: a command, what it prints at the end, and one about a ledger.
-func runLimiters(t *testing.T, page []block) {
-	if len(page) != 3 {
-		t.Fatalf("%d blocks", len(page))
-	}
-	dir := write(t, "ledger.jsonl", `{"at":"2026-11-20T20:00:00.000001Z","platform":"fcm","app":"p","token":"t","payload_bytes":1}`)
-	run := func(b block) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "bash", "-ec", strings.ReplaceAll(b.text, "pushpace ", "'"+binary+"' "))
-		cmd.Dir = dir
-		out, err := cmd.Output()
-		if err != nil {
-			t.Errorf("%s:%d: %v\n%s", b.page, b.line, err, out)
-		}
-		return string(out)
-	}
-	if out := run(page[0]); !strings.HasSuffix(out, page[1].text) {
-		t.Errorf("it prints\n%s", out)
-	}
-	if out := run(page[2]); !strings.Contains(out, "tighter") || !strings.Contains(out, `{"arrivals":1,"contestants":{"quota":{"admitted":1,`) {
-		t.Errorf("it prints\n%s", out)
-	}
-	drawn, err := os.ReadFile(filepath.Join(dir, "limiters.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if shown, err := os.ReadFile(top + "docs/limiters.svg"); err != nil || !bytes.Equal(shown, drawn) {
-		t.Errorf("docs/limiters.svg is another picture: %v", err)
 	}
 }
 

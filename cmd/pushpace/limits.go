@@ -26,13 +26,12 @@ these together, which take the place of the configured one. A user's own come be
 everyone's, and of each those in the app before those in all apps. A quota's rate is
 overridden the same way. They are kept in Redis, and in force on every worker within a
 second. When a limit is raised, those who wait come forward. Who is muted gets nothing,
-whatever the limits are. Every change is in a log.
-What a limit would have done to arrivals of the past, compare says.`,
+whatever the limits are. Every change is in a log.`,
 		RunE: func(*cobra.Command, []string) error {
-			return misusedf("limits: want get, set, unset, mute, unmute, list, quotas, export, import, log or compare")
+			return misusedf("limits: want get, set, unset, mute, unmute, list, quotas, export, import or log")
 		},
 	}
-	cmd.AddCommand(newLimitsGet(), newLimitsSet(), newLimitsUnset(), newLimitsMute(), newLimitsUnmute(), newLimitsList(), newLimitsQuotas(), newLimitsExport(), newLimitsImport(), newLimitsLog(), newLimitsCompare())
+	cmd.AddCommand(newLimitsGet(), newLimitsSet(), newLimitsUnset(), newLimitsMute(), newLimitsUnmute(), newLimitsList(), newLimitsQuotas(), newLimitsExport(), newLimitsImport(), newLimitsLog())
 	return cmd
 }
 
