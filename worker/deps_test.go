@@ -18,7 +18,6 @@ var layers = map[string][]string{
 	"route":      {"clock", "pause", "queue"},
 	"control":    {"clock", "pause", "queue", "route"},
 	"reschedule": {"clock", "control"},
-	"watch":      {"pause"},
 	"digest":     {},
 }
 

@@ -89,7 +89,6 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 		}
 	}
 	to.back.First = d.first
-	s.events.show(d, &to)
 	to.back.Failed = to.back.Failed || to.attempt && !to.counted
 	return &to.back
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // holds are the operators' pauses and the closed routes: they keep jobs on the queue, and
@@ -23,7 +22,6 @@ type holds struct {
 	routes  *route.Routes
 	pauses  *pause.Store
 	control *control.Control
-	feed    *watch.Feed
 	side    *side
 
 	inForce  atomic.Pointer[pause.InForce] // as it was read last
@@ -117,11 +115,10 @@ func (h *holds) follow(ctx context.Context) {
 func (h *holds) read(ctx context.Context) error {
 	asked := time.Now()
 	h.routes.Renew()
-	in, err := h.pauses.Tell(ctx, h.feed.Take())
+	in, err := h.pauses.Read(ctx)
 	if err != nil {
 		return err
 	}
-	h.feed.Watch(in.Watched)
 	h.routes.Apply(ctx, in, asked)
 	before := h.inForce.Swap(in)
 	h.logPauses(ctx, in, before)

@@ -19,7 +19,6 @@ import (
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/roles"
 	"github.com/pushpace/pushpace/worker/route"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // A handler takes each notification along the pipeline. Each part has its own state.
@@ -57,14 +56,13 @@ func newHandler(o *Options) *handler {
 		deadTokens: ledger.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}
-	feed := watch.NewFeed()
 	h.routing = routing{o, routes}
 	h.units = units{routes.Units}
 	h.slots = newSlots(o, h.control)
-	h.holds = &holds{Options: o, routes: routes, pauses: pauses, control: h.control, feed: feed, side: h.side}
+	h.holds = &holds{Options: o, routes: routes, pauses: pauses, control: h.control, side: h.side}
 	h.admission = newAdmission(o, h.units, h.slots, h.tracing, h.repeats)
 	h.sending = &sending{o, routes, h.units, devices{o, h.repeats}, h.holds, h.tracing, h.repeats}
-	told := &events{o, feed, h.holds}
+	told := &events{o}
 	h.taken = &taken{Options: o, control: h.control, roles: h.roles, slots: h.slots, events: told, repeats: h.repeats}
 	h.collapsing = newCollapsing(o, h.slots, h.taken)
 	h.settling = &settling{o, h.deadTokens, h.holds, h.slots, told, h.repeats, newUnrecorded()}

@@ -15,7 +15,6 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // An apiServer is the HTTP API that serve runs.
@@ -32,13 +31,11 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
 	s.add(func() error { end(); return nil })
 	s.tokens.Set(cfg.HTTP.Tokens)
-	watcher := watch.NewWatcher(s.queue, cfg.Redis.Prefix)
-	s.add(func() error { watcher.Close(); return nil })
 	o := operate.Options{
 		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithTimeZone(cfg.Limits.TimeZone)).Producer, Records: s.records,
 		Control: control.New(s.queue, s.records, s.limiter, s.limits), Limits: s.limits, Overrides: s.overrides, Follows: true,
 		Preview: &operate.Previewer{Limits: s.limits, Lines: s.lines, Apps: s.apps.Names(), MaxWait: cfg.Worker.MaxWait},
-		Meter:   s.meter, Quotas: s.allQuotas, Apps: s.apps, Queue: s.client, LimitsRedis: s.limitsRedis, Watcher: watcher,
+		Meter:   s.meter, Quotas: s.allQuotas, Apps: s.apps, Queue: s.client, LimitsRedis: s.limitsRedis,
 		Within: cfg.HTTP.Timeout, Log: log,
 	}
 	service := operate.New(o)

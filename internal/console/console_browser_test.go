@@ -37,7 +37,6 @@ func TestConsole(t *testing.T) {
 	t.Run("story", s.testStory)
 	t.Run("live", s.testLive)
 	t.Run("zone", s.testZone)
-	t.Run("watch", s.testWatch)
 	t.Run("away", s.testAway)
 	t.Run("pictures", s.testPictures)
 }

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/names"
@@ -29,7 +28,6 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	workerroute "github.com/pushpace/pushpace/worker/route"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // corpus are names that somebody gives who means harm, or only has an odd one. Where a
@@ -86,7 +84,6 @@ func TestHostileNames(t *testing.T) {
 			r := newRig(t, withLog(&log), func(o *setting) { hostileOptions(o, text) })
 			operator, viewer := r.as(operatorToken), r.as(viewerToken)
 			r.plant(text)
-			r.happens(text)
 			shown := map[string]bool{}
 			for who, browser := range map[string]*rig{"viewer": viewer, "operator": operator} {
 				c := &crawl{rig: browser, t: t, who: who, name: text, known: known, log: &log, shown: shown, seen: map[string]bool{}, told: map[string]bool{}}
@@ -105,7 +102,7 @@ func TestHostileNames(t *testing.T) {
 // shows are the routes whose pages have such names, and whether they have those too that
 // nobody is let give, but that may be in Redis.
 var shows = map[string]bool{
-	"/console/{$}": false, "/console/providers": true, "/console/config": true, "/console/live": false, "/console/users/{user}": false,
+	"/console/{$}": false, "/console/providers": true, "/console/config": true, "/console/users/{user}": false,
 	"/console/notifications/{id}": true, "/console/waiting": false, "/console/dead-letters": false,
 	"/console/dead-letters/{id}": true, "/console/pauses": false, "/console/limits": false, "/console/limits/edit": false, "/console/limits/log": false, "/console/actions": true,
 }
@@ -254,28 +251,6 @@ func (r *rig) plant(text string) {
 	_, err = control.LeaveSnapshot(ctx, r.client, "", &snapshot, true)
 	must(r.t, err)
 	r.client.Persist(ctx, "pushpace:{workers}:"+text)
-}
-
-// happens has workers tell of something, once somebody watches.
-func (r *rig) happens(text string) {
-	r.t.Helper()
-	pauses := pause.NewStore(r.client, "")
-	eventually.Holds(r.t, "the watcher sees what happens", func() bool {
-		seen, err := r.setting.Work.Watcher.Look(r.t.Context())
-		must(r.t, err)
-		if len(seen.Events) > 0 {
-			return true
-		}
-		feed := watch.NewFeed()
-		for _, state := range []push.State{push.Delivered, push.Waiting, push.Rejected} {
-			e := filledWith[watch.Event](text)
-			e.At, e.State = time.Now(), state
-			feed.Tell(e)
-		}
-		_, err = pauses.Tell(r.t.Context(), feed.Take())
-		must(r.t, err)
-		return false
-	})
 }
 
 // A vocabulary is which attributes the templates give to which elements.

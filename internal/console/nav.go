@@ -21,7 +21,6 @@ var places = []place{
 	{Label: "Providers", Path: Path + "providers"},
 	{Label: "Limits", Path: Path + "limits"},
 	{Label: "Actions", Path: Path + "actions"},
-	{Label: "Live", Path: Path + "live"},
 	{Label: "Configuration", Path: Path + "config"},
 }
 

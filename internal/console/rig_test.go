@@ -24,7 +24,6 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // A rig is a console over a real Redis, with all that serve gives it. Without tokens
@@ -74,8 +73,6 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 	control := control.New(shared, records, limiter, policies)
 	cfg := new(config.Config)
 	cfg.HTTP.SetDefaults()
-	watcher := watch.NewWatcher(client, "")
-	t.Cleanup(watcher.Close)
 	producer := push.NewProducer(shared, "", 0)
 	counter := meter.NewRedis(shared, "")
 	r := &rig{t: t, client: client, producer: producer, limiter: limiter, setting: setting{
@@ -90,7 +87,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 			Follows:  true,
 			Producer: producer, Records: records, Control: control, Limits: policies, Overrides: limits.NewOverrides(shared, "", 0),
 			Preview: &operate.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: counter,
-			Apps: operate.Apps{"shop": {Platforms: []push.Platform{push.APNs, push.FCM}}}, Queue: client, Watcher: watcher, Fresh: Fresh, Within: usual,
+			Apps: operate.Apps{"shop": {Platforms: []push.Platform{push.APNs, push.FCM}}}, Queue: client, Fresh: Fresh, Within: usual,
 		},
 	}}
 	for _, f := range change {

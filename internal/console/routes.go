@@ -43,8 +43,6 @@ var routes = []route{
 
 	{method: "GET", path: actionsPath, action: operate.Look, query: []string{"before"}, handle: (*Console).actionsPage},
 
-	{method: "GET", path: "/console/live", action: operate.Look, query: []string{"app", "category", "what"}, handle: (*Console).livePage},
-
 	{method: "GET", path: "/console/users/{user}", action: operate.Look, query: []string{"app", "category", "span", "from", "sent", "done", "n"}, handle: (*Console).userPage},
 
 	{method: "GET", path: "/console", handle: func(*Console, context.Context, *visit) (page, error) { return page{to: Path}, nil }},

@@ -22,7 +22,6 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // Options say what a Service works with. All are required unless they say otherwise.
@@ -50,8 +49,6 @@ type Options struct {
 	// nil for no trail. LimitsRedis is that of the limits; nil where they have none of their
 	// own.
 	Queue, LimitsRedis redis.UniversalClient
-	// Watcher sees what happens in the workers. Optional where nobody looks at that.
-	Watcher *watch.Watcher
 	// Fresh is for how long a value that many look at is kept, so that they cost Redis as
 	// much as one; zero for not at all. Within is how long reading it may take; zero for as
 	// long as it takes.

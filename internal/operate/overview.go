@@ -16,7 +16,6 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // An Overview is how everything is.
@@ -120,19 +119,6 @@ func (o *Operator) Audit(ctx context.Context) (*control.Audit, error) {
 		return nil, err
 	}
 	return o.s.audit.get(ctx)
-}
-
-// Events returns what happens in the workers, of the apps that it sees. How many more
-// there were is not told by app.
-func (o *Operator) Events(ctx context.Context) (watch.Seen, error) {
-	if err := o.may(Look); err != nil {
-		return watch.Seen{}, err
-	}
-	seen, err := o.s.with.Watcher.Look(ctx)
-	if err == nil {
-		seen.Events = o.eventsOf(seen.Events)
-	}
-	return seen, err
 }
 
 // readOverview reads the parts of an overview at once, and names those that do not answer

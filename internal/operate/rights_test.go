@@ -23,7 +23,6 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // newService returns a service over Redis, with the apps shop and mail. The quota both is
@@ -37,8 +36,6 @@ func newService(t *testing.T, client redis.UniversalClient) *Service {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = limiter.Close() })
-	watcher := watch.NewWatcher(client, "")
-	t.Cleanup(watcher.Close)
 	both := App{Platforms: []push.Platform{push.APNs, push.FCM}}
 	quota := config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}
 	s := New(Options{
@@ -51,7 +48,7 @@ func newService(t *testing.T, client redis.UniversalClient) *Service {
 				{Key: "quota/both", Name: "both", Apps: []string{"mail", "shop"}, Quota: quota},
 			}, nil
 		},
-		Apps: Apps{"shop": both, "mail": both}, Queue: client, Watcher: watcher, Log: slog.New(slog.DiscardHandler),
+		Apps: Apps{"shop": both, "mail": both}, Queue: client, Log: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(s.Close)
 	return s
@@ -236,7 +233,6 @@ var tries = map[string]try{
 	"Workers":    {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Workers(ctx); return err }, nil, false},
 	"Throughput": {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Throughput(ctx, Hour); return err }, others, true},
 	"Audit":      {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Audit(ctx); return err }, others, true},
-	"Events":     {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Events(ctx); return err }, nil, false},
 }
 
 // decides are the methods that only say who somebody is, or what is configured.

@@ -13,7 +13,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // An Action is something that can be asked for.
@@ -208,14 +207,6 @@ func (o *Operator) pausesOf(all []pause.Pause) []pause.Pause {
 		}
 	}
 	return its
-}
-
-// eventsOf returns those of these that are of an app of its own.
-func (o *Operator) eventsOf(all []watch.Event) []watch.Event {
-	if o.SeesAll() {
-		return all
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(e watch.Event) bool { return !o.Sees(e.App) })
 }
 
 // notification returns the name of a notification that the operator sees. Its error is

@@ -10,7 +10,6 @@ import (
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // of returns an operator of these apps alone; without any of all.
@@ -51,17 +50,6 @@ func TestLevels(t *testing.T) {
 	its := who.quotasOf(all)
 	if len(its) != 2 || len(its[1].Apps) != 1 || len(all[1].Apps) != 2 {
 		t.Errorf("%+v of %+v", its, all)
-	}
-}
-
-func TestEvents(t *testing.T) {
-	t.Parallel()
-	all := []watch.Event{{App: "shop"}, {App: "bank"}, {}, {App: "shop"}}
-	if got := of("shop").eventsOf(all); len(got) != 2 || got[1].App != "shop" || all[1].App != "bank" {
-		t.Errorf("%+v", got)
-	}
-	if len(of().eventsOf(all)) != len(all) {
-		t.Error("a bearer of all apps does not see all")
 	}
 }
 

@@ -211,13 +211,6 @@ func servicesLeft(n *push.Notification, outcomes []ledger.TargetOutcome) (left [
 	return left
 }
 
-// ReturnedFor returns what a notification waits for that a worker has just brought back,
-// as far as that worker knows: these are the operators' pauses.
-func ReturnedFor(now time.Time, why queue.Return, n *push.Notification, pauses []pause.Pause) Cause {
-	in := surroundings{pauses: pauses}
-	return in.causeOf(now, queue.JobPutOff, why, n, nil)
-}
-
 // overQuota returns which quota it is that something is parked for, and until when there is
 // nothing left of it, where that is known; the zero value when its provider is busy. A quota may
 // have a unit to spare for a moment: what is parked then was for it too, unless others wait for

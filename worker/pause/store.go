@@ -23,7 +23,6 @@ import (
 //	PREFIX:{pauses}:providers  hash, no longer than the last of them
 //	PREFIX:{pauses}:operators  hash; what was ended stays for a while
 //	PREFIX:{pauses}:resumed    hash of what operators had tried again, for a minute
-//	PREFIX:{pauses}:watched    channel of those who watch what happens, while somebody does
 //
 // store.lua says what is in each. It is safe for concurrent use.
 type Store struct {
@@ -39,11 +38,11 @@ func NewStore(client redis.UniversalClient, prefix string) *Store {
 //go:embed store.lua
 var source string
 
-var script = acknowledged.Reader(redis.NewScript(source), "read", "watch")
+var script = acknowledged.Reader(redis.NewScript(source), "read")
 
 // run runs an operation.
 func (s *Store) run(ctx context.Context, op string, args ...any) *redis.Cmd {
-	keys := []string{"providers", "operators", "resumed", "watched"}
+	keys := []string{"providers", "operators", "resumed"}
 	for i := range keys {
 		keys[i] = s.prefix + keys[i]
 	}
@@ -144,8 +143,6 @@ type InForce struct {
 	Unread []string
 	// Ahead is by how much Redis's clock is for certain; negative behind.
 	Ahead time.Duration
-	// Watched says that somebody watches what happens: see Tell.
-	Watched bool
 
 	bySelector map[selector]Pause // the operators'
 	ended      []Pause            // operators', not long ago, by somebody
@@ -158,19 +155,9 @@ type Try struct {
 }
 
 // Read reads everything in one round trip.
-func (s *Store) Read(ctx context.Context) (*InForce, error) { return s.Tell(ctx, "") }
-
-// Watch has every worker tell what happens for so long, and returns the channel on which
-// they do: the given one, or that of whoever watches already.
-func (s *Store) Watch(ctx context.Context, channel string, life time.Duration) (string, error) {
-	return s.run(ctx, "watch", channel, life.Milliseconds()).Text()
-}
-
-// Tell is Read, and in the same step has those who watch, if anybody does, know what
-// has happened; nothing when it is empty.
-func (s *Store) Tell(ctx context.Context, happened string) (*InForce, error) {
+func (s *Store) Read(ctx context.Context) (*InForce, error) {
 	asked := time.Now()
-	reply, err := s.run(ctx, "read", happened).Slice()
+	reply, err := s.run(ctx, "read").Slice()
 	if err != nil {
 		return nil, fmt.Errorf("list the pauses: %w", err)
 	}
@@ -192,7 +179,6 @@ func (s *Store) Tell(ctx context.Context, happened string) (*InForce, error) {
 	})
 	read(all, reply[3], func(route string, t Try) { all.Tried[route] = t })
 	slices.SortFunc(all.Providers, func(a, b Pause) int { return strings.Compare(a.field(), b.field()) })
-	all.Watched = reply[4] != ""
 	all.Operators = slices.SortedFunc(maps.Values(all.bySelector), func(a, b Pause) int { return strings.Compare(a.Selector(), b.Selector()) })
 	return all, nil
 }

@@ -4,9 +4,8 @@
 --       2 hash of the operators': SELECTOR -> entry; for a while after it was ended,
 --         with ended_by
 --       3 hash: APP/PLATFORM -> JSON {at, by}, when an operator had it tried again last
---       4 channel of those who watch what happens, while somebody does
 -- ARGV  op, then the operation's own
-local providers, operators, tried, watched = unpack(KEYS)
+local providers, operators, tried = unpack(KEYS)
 local op = ARGV[1]
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
@@ -19,16 +18,8 @@ local function read(value) -- an entry, and when it ends; nil for one that canno
   if ends then return entry, ends end
 end
 
-if op == 'read' then -- ARGV what has happened, if anything
-  local channel = redis.pcall('GET', watched)
-  if type(channel) ~= 'string' then channel = '' end
-  if channel ~= '' and ARGV[2] ~= '' then redis.pcall('PUBLISH', channel, ARGV[2]) end
-  return {now, redis.call('HGETALL', providers), redis.call('HGETALL', operators), redis.call('HGETALL', tried), channel}
-elseif op == 'watch' then -- ARGV channel, for how long; all who watch have the first one's
-  local channel = redis.call('GET', watched) or ARGV[2]
-  redis.call('SET', watched, channel, 'PX', ARGV[3])
-  redis.pcall('PUBLISH', channel, '') -- by which they know that they hear
-  return channel
+if op == 'read' then
+  return {now, redis.call('HGETALL', providers), redis.call('HGETALL', operators), redis.call('HGETALL', tried)}
 elseif op == 'try' then -- ARGV by, APP/PLATFORM...
   for i = 3, #ARGV do
     for _, field in ipairs(redis.call('HKEYS', providers)) do
