@@ -48,7 +48,7 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 		looking := operate.New(o)
 		s.add(func() error { looking.Close(); return nil })
 		pages := console.New(console.Options{
-			Config: cfg, Tokens: &s.tokens, Service: looking, Sessions: console.NewSessions(s.client, cfg.Redis.Prefix), Meter: s.meter, Configuration: s.configuration, Version: buildVersion().Version, Log: log,
+			Config: cfg, Tokens: &s.tokens, Service: looking, Sessions: console.NewSessions(s.client, cfg.Redis.Prefix), Meter: s.meter, Version: buildVersion().Version, Log: log,
 		})
 		s.add(func() error { pages.Close(); return nil })
 		handler = withConsole(pages, handler)

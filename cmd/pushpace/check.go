@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
@@ -369,44 +367,4 @@ func (e *effective) print(w io.Writer, asJSON bool) error {
 	}
 	_, err = w.Write(text)
 	return err
-}
-
-// settings are the keys with their values, in the order of the type.
-func (e *effective) settings() (all []operate.Configured) {
-	text, err := json.Marshal(e)
-	if err != nil {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	flatten(d, nil, func(path []string, value string) {
-		s := operate.Configured{Key: config.Join("", path...), Value: value}
-		if path[0] == "apps" && len(path) > 1 {
-			s.App = path[1]
-		}
-		all = append(all, s)
-	})
-	return all
-}
-
-// flatten tells of each value of a valid document, and of the values of an array in one.
-func flatten(d *json.Decoder, path []string, tell func(path []string, value string)) {
-	token, _ := d.Token()
-	switch token {
-	case json.Delim('{'):
-		for d.More() {
-			name, _ := d.Token()
-			flatten(d, append(slices.Clip(path), name.(string)), tell)
-		}
-		_, _ = d.Token()
-	case json.Delim('['):
-		var items []string
-		for d.More() {
-			flatten(d, path, func(_ []string, value string) { items = append(items, value) })
-		}
-		_, _ = d.Token()
-		tell(path, strings.Join(items, ", "))
-	default:
-		tell(path, fmt.Sprint(token))
-	}
 }

@@ -84,8 +84,7 @@ func TestServeConsole(t *testing.T) {
 	s.stop(t, p)
 }
 
-// A process of the API alone shows what is in force, what waits for a restart and what
-// is refused, and how the workers' providers are, of which it has no credentials.
+// A process of the API alone shows the workers' providers, without their credentials.
 func TestConsoleOfAnAPIAlone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -101,11 +100,6 @@ func TestConsoleOfAnAPIAlone(t *testing.T) {
 	}
 	s.send(t, exitDone, notification("one", "ada", "orders", "apns", "00"))
 	shows("/console/providers", "APNs of <bdi>demo</bdi>", "FCM of <bdi>demo</bdi>")
-	shows("/console/config", "config.yaml", "this process sends nothing, and has no credentials", "worker.attempts")
-	s.configure(t, "attempts: 10  ", "attempts: 12  ")
-	shows("/console/config", "1 key waits for a restart", "<td><bdi>10</bdi></td><td><bdi>12</bdi></td>")
-	s.configure(t, "attempts: 10  ", "attempts: x  ")
-	shows("/console/config", "The file has changed, and is not taken over", "worker.attempts", "1 key waits for a restart")
 	shows("/console/", "Throughput: 1 sent, 0 put off, 0 failed")
 	shows("/console/providers", `<bdi>ok</bdi> <span class="num">1</span>`)
 	http.DefaultClient.CloseIdleConnections()

@@ -14,7 +14,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/filewatch"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -35,26 +34,12 @@ type reloaded struct {
 	refused error // nil when it was taken over
 	at      time.Time
 	config  *config.Config
-	waiting []config.Change // what of it takes effect at the next start
 }
 
 // lastReload returns it for metrics.
 func (c *configured) lastReload() (ok bool, at time.Time) {
 	last := c.last.Load()
 	return last.refused == nil, last.at
-}
-
-// tell says what is in force, without secrets.
-func (c *configured) tell() operate.Configuration {
-	last := c.last.Load()
-	told := operate.Configuration{
-		File: c.file, Loaded: last.at, Waiting: last.waiting, Settings: effectiveOf(last.config).settings(), Warnings: last.config.Warnings(),
-		Sends: c.roles.worker,
-	}
-	if last.refused != nil {
-		told.Refused = last.refused.Error()
-	}
-	return told
 }
 
 // newConfigured loads the configuration that the flags of serve ask for.
@@ -216,7 +201,7 @@ func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Log
 		last.refused = err
 		c.last.Store(&last)
 	} else {
-		c.last.Store(&reloaded{at: time.Now(), config: cfg, waiting: waiting})
+		c.last.Store(&reloaded{at: time.Now(), config: cfg})
 	}
 	if !asked && len(taken) == 0 && outcome == c.outcome {
 		return

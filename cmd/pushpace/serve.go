@@ -116,7 +116,7 @@ func serve(ctx context.Context, c *configured) error {
 		return err
 	}
 	s.listeners = listeners
-	s.apps, s.lastReload, s.configuration = apps, c.lastReload, c.tell
+	s.apps, s.lastReload = apps, c.lastReload
 	s.allQuotas = func() (quotas.Quotas, error) { return s.quotas.List().WithUnnamed(c.last.Load().config), nil }
 	if !r.worker {
 		if s.quotas, err = quotas.NewLive(c.started); err != nil {

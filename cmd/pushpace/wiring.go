@@ -58,8 +58,6 @@ type system struct {
 	health   *health.Health
 	// lastReload returns how the last reload went, and when one was last taken over.
 	lastReload func() (ok bool, at time.Time)
-	// configuration returns what is in force of it.
-	configuration func() operate.Configuration
 	// allQuotas are the quotas, and those that no app names.
 	allQuotas func() (quotas.Quotas, error)
 	// worker is there once it has started.

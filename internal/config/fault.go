@@ -69,9 +69,6 @@ func (fs Faults) sort() {
 	})
 }
 
-// Join appends names to a key of Changes.
-func Join(path string, names ...string) string { return join(path, names...) }
-
 // join appends names to a key's path, quoted where they are not plain.
 func join(path string, names ...string) string {
 	for _, name := range names {

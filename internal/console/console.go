@@ -37,8 +37,6 @@ type Options struct {
 	Service  *operate.Service
 	Sessions Sessions
 	Meter    meter.Meter // counts sign-ins
-	// Configuration returns what is in force of it, without secrets.
-	Configuration func() operate.Configuration
 	// Version is the program's, for the foot of pages; "" for none.
 	Version string
 	Log     *slog.Logger // nil for slog.Default

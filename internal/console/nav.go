@@ -21,7 +21,6 @@ var places = []place{
 	{Label: "Providers", Path: Path + "providers"},
 	{Label: "Limits", Path: Path + "limits"},
 	{Label: "Actions", Path: Path + "actions"},
-	{Label: "Configuration", Path: Path + "config"},
 }
 
 // navigation returns the places, seen from that path.

@@ -78,9 +78,6 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 	r := &rig{t: t, client: client, producer: producer, limiter: limiter, setting: setting{
 		Options: Options{
 			Config: cfg, Tokens: new(access.Tokens), Sessions: NewSessions(client, cfg.Redis.Prefix), Meter: counter,
-			Configuration: func() operate.Configuration {
-				return operate.Configuration{File: "config.yaml", Loaded: time.Now()}
-			},
 			Log: slog.New(slog.DiscardHandler),
 		},
 		Work: operate.Options{

@@ -39,7 +39,6 @@ func with(names []string, more ...string) []string { return append(slices.Clone(
 var routes = []route{
 	{method: "GET", path: "/console/{$}", action: operate.Look, query: []string{"range", "done", "n"}, handle: (*Console).overviewPage},
 	{method: "GET", path: "/console/providers", action: operate.Look, query: []string{"of", "after"}, handle: (*Console).providersPage},
-	{method: "GET", path: "/console/config", action: operate.Look, handle: (*Console).configPage},
 
 	{method: "GET", path: actionsPath, action: operate.Look, query: []string{"before"}, handle: (*Console).actionsPage},
 

@@ -122,10 +122,6 @@ var tries = map[string]try{
 		_, err := o.CategoriesOf(ctx, app, "ada")
 		return err
 	}, others, false},
-	"Configuration": {Look, func(_ context.Context, o *Operator, app string) error {
-		c, err := o.Configuration(Configuration{Settings: []Configured{{"apps.mail.apns.topic", "t", "mail"}, {"apps.shop.apns.topic", "t", "shop"}}, Warnings: []string{"of mail"}})
-		return cmpOr(err, told(app == "mail" && (len(c.Settings) > 1 || c.Warnings != nil)))
-	}, nil, false},
 
 	"Limits": {Look, func(ctx context.Context, o *Operator, app string) error {
 		all, err := o.Limits(ctx, "", 100)
