@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -21,13 +20,9 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
-
-// overviewEvery is how often an overview on a terminal is drawn again.
-const overviewEvery = 2 * time.Second
 
 func newOverview() *cobra.Command {
 	cmd := &cobra.Command{
@@ -36,58 +31,26 @@ func newOverview() *cobra.Command {
 		Long: `overview shows the workers that run and what they did in the last 15 minutes, what
 waits by what it waits for (see waiting --help), the providers and how long they
 took in the last two, the pauses, the dead letters by reason, and Redis; of a
-Cluster what waits on each master. On a terminal it keeps itself up to date until
-Ctrl-C; --once, --json and a pipe have it print once. Where fewer than 5,000 wait,
-all of them are looked at. Of more, a count with a ~ is an estimate from jobs
-drawn at random, and the oldest is that of those that were looked at. Through the
-API, with a token for some apps alone, all of it is of those apps, and what is
-counted for no app by itself is left out. A part that Redis did not answer in time
-is "not read"; the rest is true, and the exit status is 0.`,
+Cluster what waits on each master. watch -n 5 pushpace overview repeats it. Where
+fewer than 5,000 wait, all of them are looked at. Of more, a count with a ~ is an
+estimate from jobs drawn at random, and the oldest is that of those that were
+looked at. Through the API, with a token for some apps alone, all of it is of
+those apps, and what is counted for no app by itself is left out. A part that
+Redis did not answer in time is "not read"; the rest is true, and the exit status
+is 0.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	once := cmd.Flags().Bool("once", false, "print it once, on a terminal too")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
-		if *asJSON || *once || !decorated(os.Stdout) {
-			o, err := b.Overview(ctx)
-			if err != nil {
-				return err
-			}
-			if *asJSON {
-				return printJSON(out, o)
-			}
-			return printOverview(out, o)
-		}
-		return watchOverview(ctx, b, out)
-	})
-}
-
-// watchOverview draws the overview until ctx ends. While it cannot be read it
-// says why, above the last one.
-func watchOverview(ctx context.Context, b *apiclient.Client, out io.Writer) error {
-	var last *operate.Overview
-	for ctx.Err() == nil {
 		o, err := b.Overview(ctx)
-		if err == nil {
-			last = o
-		} else if last == nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			break
-		}
-		var screen bytes.Buffer
-		screen.WriteString("\x1b[H\x1b[J") // from the top, on an empty screen
 		if err != nil {
-			fmt.Fprintf(&screen, "%v\nThis is how it was at %s:\n\n", err, words.Stamp(last.At))
-		}
-		_ = printOverview(&screen, last)
-		if _, err := out.Write(screen.Bytes()); err != nil {
 			return err
 		}
-		_ = clock.Sleep(ctx, overviewEvery)
-	}
-	return nil
+		if *asJSON {
+			return printJSON(out, o)
+		}
+		return printOverview(out, o)
+	})
 }
 
 // printOverview prints it, the one sentence that matters most first.

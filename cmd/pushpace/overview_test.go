@@ -46,7 +46,7 @@ func TestOverview(t *testing.T) {
 		}
 		return len(o.Workers) == 1 && o.Waiting == 0 && len(o.Providers) == 2 && o.Workers[0].Pulls && strings.HasSuffix(doneIn(o.Minutes), ", 1 delivered") && time.Since(o.Workers[0].Started) < time.Minute
 	})
-	got := ended(t, s.setup, "overview", "--once")
+	got := ended(t, s.setup, "overview")
 	for _, want := range []string{"1 worker runs, nothing waits", "  runs", "last 15 minutes  1 sent, 0 put off, 1 delivered", "apns of demo  0          "} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("%q is missing:\n%s", want, got.stdout)
