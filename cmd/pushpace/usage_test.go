@@ -36,7 +36,6 @@ func TestWrongUse(t *testing.T) {
 		{"no role", "", []string{"token", "new", "shop"}, "token new: want NAME ROLE [--app NAME]..., as in pushpace token new shop producer; see pushpace token new --help"},
 		{"no letter", "", []string{"dead", "purge"}, "dead purge: want ID [ID …] or --all [--reason REASON …] [--expect N], as in pushpace dead purge order-4711-shipped; see pushpace dead purge --help"},
 		{"two to cancel", "", []string{"cancel", "a", "b"}, "cancel: want ID or --all [--category CATEGORY …] [--expect N], as in pushpace cancel order-4711-shipped; see"},
-		{"width", shipped, []string{"timeline", "ada", "--width", "39"}, "--width: want 40 to 160"},
 		{"unknown shell", "", []string{"completion", "tcsh"}, "tcsh"},
 		{"no shell", "", []string{"completion"}, "completion: want bash"},
 		{"man without a folder", "", []string{"man"}, "man: want DIR, as in pushpace man "},

@@ -1,40 +1,72 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
-
-	"github.com/rivo/uniseg"
 
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// bar is how wide the bar of a limit is, where there is room for one.
-const bar = 10
+// listed is how many sent and how many waiting notifications Print lists.
+const listed = 20
 
-// limits says of each limit how much is used and when the next one is free.
-func (d *drawing) limits() {
-	t := table{{"LIMIT", "USED", "NEXT"}}
-	roomy := d.width >= 60
-	if roomy {
-		t[0] = []string{"LIMIT", "USED", "", "NEXT"}
+// Print writes the timeline as tables: the limits, the sent notifications and the waiting
+// ones. Its first line says why the next notification waits.
+func Print(out io.Writer, t *control.Timeline) error {
+	text := Answer(t).String()
+	if others := Others(t); others != nil {
+		text += " " + others.String()
 	}
-	for _, s := range d.t.Scopes {
+	var b strings.Builder
+	b.WriteString(text + "\n")
+	writeTable(&b, limitRows(t))
+	writeTable(&b, sentRows(t))
+	writeTable(&b, waitingRows(t))
+	if rest := len(t.Bookings) - listed; rest > 0 {
+		fmt.Fprintf(&b, "and %d more, which --json lists\n", rest)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// writeTable writes the rows below an empty line, unless there is only the header.
+func writeTable(b *strings.Builder, rows [][]string) {
+	if len(rows) < 2 {
+		return
+	}
+	b.WriteString("\n")
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush() // to memory
+}
+
+// limitRows says of each limit how much is used and when the next notification may go.
+func limitRows(t *control.Timeline) [][]string {
+	rows := [][]string{{"LIMIT", "USED", "NEXT"}}
+	for _, s := range t.Scopes {
+		add := func(name, used, next string) {
+			rows = append(rows, append([]string{heading(s.Scope) + name, used, next}, notes(s)...))
+		}
 		if s.Quiet != nil {
-			line := []string{heading(s.Scope) + " quiet hours", "", opens(d.t, s.Quiet)}
-			if roomy {
-				line = slices.Insert(line, 1, "")
+			next := "now"
+			if end := s.Quiet.End(t.Now); !end.IsZero() {
+				next = "in " + words.Span(end.Sub(t.Now))
 			}
-			t = append(t, line)
+			add(" quiet hours", "", next)
 		}
 		if len(s.Limits) == 0 && s.Quiet == nil {
-			t = append(t, []string{heading(s.Scope), Unlimited(s)})
-			continue
+			rows = append(rows, []string{heading(s.Scope), Unlimited(s)})
 		}
 		for _, w := range s.Limits {
 			used := strconv.Itoa(w.Used)
@@ -45,57 +77,106 @@ func (d *drawing) limits() {
 			switch {
 			case w.Free.IsZero():
 				next = "not known"
-			case w.Free.After(d.t.Now):
-				next = "in " + words.Span(w.Free.Sub(d.t.Now))
+			case w.Free.After(t.Now):
+				next = "in " + words.Span(w.Free.Sub(t.Now))
 			}
-			line := []string{heading(s.Scope) + " " + Rule(w), used + "/" + strconv.Itoa(w.Count)}
-			if roomy {
-				line[1] = used + " of " + strconv.Itoa(w.Count)
-				n := min(bar, (w.Used*bar+w.Count-1)/w.Count)
-				line = append(line, strings.Repeat(d.marks.full, n)+strings.Repeat(d.marks.empty, bar-n))
-			}
-			t = append(t, append(line, next))
+			add(" "+Rule(w), used+" of "+strconv.Itoa(w.Count), next)
 		}
 	}
-	d.table(t)
+	return rows
 }
 
-// opens says when quiet hours let the next one pass.
-func opens(t *control.Timeline, q *control.Quiet) string {
-	if end := q.End(t.Now); !end.IsZero() {
-		return "in " + words.Span(end.Sub(t.Now))
+// sentRows lists the newest sent notifications, each once, with their category where it
+// has limits of its own.
+func sentRows(t *control.Timeline) [][]string {
+	type sent struct {
+		throttle.Entry
+		category string
 	}
-	return "now"
+	byID := map[string]sent{}
+	for _, s := range t.Scopes {
+		for _, a := range s.Admissions {
+			category := "-"
+			if s.Scope != throttle.General {
+				category = words.Printable(s.Scope)
+			}
+			if _, known := byID[a.ID]; !known || category != "-" {
+				byID[a.ID] = sent{a, category}
+			}
+		}
+	}
+	all := make([]sent, 0, len(byID))
+	for _, s := range byID {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b sent) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	rows := [][]string{{"SENT", "AGO", "CATEGORY", "ID"}}
+	for _, s := range all[:min(len(all), listed)] {
+		rows = append(rows, []string{words.Stamp(s.At), words.Span(max(0, t.Now.Sub(s.At))), s.category, words.Printable(s.ID)})
+	}
+	return rows
 }
 
-// waiters lists who waits.
-func (d *drawing) waiters() {
-	if len(d.t.Bookings) == 0 {
-		return
-	}
-	roomy := d.width >= 100
-	t := table{{"IN", "WAITS FOR", "STATE", "ID"}}
-	if roomy {
-		t[0] = append([]string{"SLOT"}, t[0]...)
-	}
-	for i := range d.t.Bookings[:min(len(d.t.Bookings), listed)] {
-		w := &d.t.Bookings[i]
+// waitingRows lists the notifications that have slots, the next ones first.
+func waitingRows(t *control.Timeline) [][]string {
+	rows := [][]string{{"SLOT", "IN", "WAITS FOR", "STATE", "ID"}}
+	for i := range t.Bookings[:min(len(t.Bookings), listed)] {
+		w := &t.Bookings[i]
 		in := "due"
-		if left := w.Slot.Sub(d.t.Now); left > 0 {
+		if left := w.Slot.Sub(t.Now); left > 0 {
 			in = words.Span(left)
 		} else if -left >= late {
 			in = words.Span(-left) + " ago"
 		}
-		line := []string{in, bound(w, Period(d.t, w)), State(w), words.Printable(w.ID)}
-		if roomy {
-			line = append([]string{words.Stamp(w.Slot)}, line...)
-		}
-		t = append(t, line)
+		rows = append(rows, []string{words.Stamp(w.Slot), in, bound(w, Period(t, w)), State(w), words.Printable(w.ID)})
 	}
-	d.table(t)
-	if rest := len(d.t.Bookings) - listed; rest > 0 {
-		fmt.Fprintf(&d.out, "and %d more, which --json lists\n", rest)
+	return rows
+}
+
+// heading is a scope's name in a table.
+func heading(scope string) string {
+	if scope == throttle.General {
+		return "general"
 	}
+	return words.Printable(scope)
+}
+
+// notes say whether a scope is muted, and which override sets its limits.
+func notes(s control.TimelineScope) (all []string) {
+	if s.Muted {
+		all = append(all, "muted")
+	}
+	if s.Source == "" || s.Source == limits.FromConfiguration {
+		return all
+	}
+	text := "overridden for the " + string(s.Source)
+	if !s.Until.IsZero() {
+		text += " until " + words.Stamp(s.Until)
+	}
+	return append(all, text)
+}
+
+// Unlimited says of a scope without limits that it is muted, or else why it has none.
+func Unlimited(s control.TimelineScope) string {
+	switch {
+	case s.Muted:
+		return "muted"
+	case s.Quiet != nil:
+		return "quiet hours alone"
+	case s.Exempt:
+		return "exempt"
+	case s.Scope == throttle.General:
+		return "not limited"
+	}
+	return "no limits of its own"
+}
+
+// Rule names a limit in its scope.
+func Rule(w control.Window) string {
+	if w.Rule == "gap" {
+		return "gap " + words.Span(time.Duration(w.Period))
+	}
+	return w.Rule
 }
 
 // bound names in few words the limit that a notification waits for.
@@ -111,38 +192,4 @@ func bound(w *control.Waiter, period time.Duration) string {
 		return strings.TrimSpace("general " + rule)
 	}
 	return strings.TrimSpace(words.Printable(w.Scope) + " " + rule)
-}
-
-// A table has a line of names first.
-type table [][]string
-
-// table writes the lines with their columns under each other. The first one is
-// cut where it has to be, and the last one runs on.
-func (d *drawing) table(t table) {
-	var widths []int
-	for _, line := range t {
-		for i, cell := range line {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			if i < len(line)-1 {
-				widths[i] = max(widths[i], min(uniseg.StringWidth(cell), d.width*2/5))
-			}
-		}
-	}
-	d.out.WriteString("\n")
-	for n, line := range t {
-		var b strings.Builder
-		for i, cell := range line {
-			if i < len(line)-1 {
-				cell = fit(cell, widths[i], d.marks.cut) + "  "
-			}
-			b.WriteString(cell)
-		}
-		text := strings.TrimRight(b.String(), " ")
-		if n == 0 {
-			text = d.marks.paint(dim, text)
-		}
-		d.out.WriteString(text + "\n")
-	}
 }

@@ -1,11 +1,9 @@
-// Package timeline draws a user's timeline for a person: why the next
-// notification waits and until when, what was sent and what is booked around
-// now, each limit's window, and who waits.
+// Package timeline puts a user's timeline into words and tables: why the next
+// notification waits and until when, the limits, and what was sent and waits.
 package timeline
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/words"
@@ -13,58 +11,6 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
-
-// A Style is how a timeline is drawn. The zero value is plain ASCII, 80 wide.
-type Style struct {
-	// Width in columns: 40 to 160, and the nearest of them otherwise; 0 is 80.
-	Width int
-	// Terminal has it drawn with colours and characters that are not ASCII.
-	Terminal bool
-}
-
-const (
-	narrowest, usual, widest = 40, 80, 160
-	// listed is how many of those who wait are listed.
-	listed = 20
-)
-
-// Draw draws the timeline. Its first line says why the next notification waits.
-func Draw(t *control.Timeline, s Style) string {
-	if s.Width == 0 {
-		s.Width = usual
-	}
-	d := &drawing{t: t, width: min(max(s.Width, narrowest), widest), marks: ascii}
-	if s.Terminal {
-		d.marks = colours
-	}
-	d.answer()
-	d.chart()
-	d.limits()
-	d.waiters()
-	return d.out.String()
-}
-
-// A drawing is a timeline on the way to a person.
-type drawing struct {
-	t     *control.Timeline
-	width int
-	marks marks
-	out   strings.Builder
-}
-
-// answer says why the next notification waits, and how many wait behind it.
-func (d *drawing) answer() {
-	text := Answer(d.t).String()
-	if behind := Others(d.t); behind != nil {
-		text += " " + behind.String()
-	}
-	for i, line := range wrap(text, d.width) {
-		if i == 0 {
-			line = d.marks.paint(bold, line)
-		}
-		d.out.WriteString(line + "\n")
-	}
-}
 
 // Answer says in a sentence why the user's next notification waits and until when.
 func Answer(t *control.Timeline) words.Sentence {
