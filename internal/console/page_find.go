@@ -1,25 +1,21 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/base/near"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
 const (
-	// findBytes bounds what is looked for, and findApps the apps that a user is looked for
-	// in.
+	// findBytes bounds the query, findApps the apps whose timelines are read, and findPages
+	// the pages of waiting notifications.
 	findBytes = 256
 	findApps  = 20
-	// meantMost is how many that could be meant are named.
-	meantMost  = 5
-	meantPages = 3
+	findPages = 3
 )
 
 // A findView is what find.html shows.
@@ -29,12 +25,7 @@ type findView struct {
 	Apps []string
 	// Others are the other apps, where such a user may be.
 	Others []string
-	// Refs and Users could be meant, of what was looked at.
-	Refs  []push.Ref
-	Users []meantUser
 }
-
-type meantUser struct{ App, User string }
 
 // findPage leads to the notification of that ID, or else to the user of that name.
 func (c *Console) findPage(ctx context.Context, v *visit) (page, error) {
@@ -65,17 +56,17 @@ func (c *Console) findPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "find", title: "Find", data: view}, nil
 }
 
-// findUser adds which apps know the user, and who or what else could be meant.
+// findUser adds which apps know the user, and which do not.
 func findUser(ctx context.Context, v *visit, view *findView) error {
-	found, err := v.look(ctx, control.Selection{}, "", 1<<30, meantPages, lookTime(ctx)/2)
+	if !push.ValidName(view.Query) || view.Query == "." || view.Query == ".." {
+		return nil
+	}
+	found, err := v.look(ctx, control.Selection{User: view.Query}, "", 1<<30, findPages, lookTime(ctx)/2)
 	if err != nil {
 		return err
 	}
 	for _, app := range v.as.Apps() {
-		if !push.ValidName(view.Query) || view.Query == "." || view.Query == ".." {
-			break
-		}
-		known := slices.ContainsFunc(found.rows, func(q control.Queued) bool { return q.App == app && q.User == view.Query })
+		known := slices.ContainsFunc(found.rows, func(q control.Queued) bool { return q.App == app })
 		if !known && len(view.Apps)+len(view.Others) < findApps {
 			line, err := v.as.Timeline(ctx, app, view.Query, nil)
 			if err != nil {
@@ -89,9 +80,6 @@ func findUser(ctx context.Context, v *visit, view *findView) error {
 			view.Others = append(view.Others, app)
 		}
 	}
-	if len(view.Apps) == 0 {
-		view.Refs, view.Users = meant(view.Query, found.rows)
-	}
 	return nil
 }
 
@@ -100,30 +88,4 @@ func knows(t *control.Timeline) bool {
 	return len(t.Bookings) > 0 || slices.ContainsFunc(t.Scopes, func(s control.TimelineScope) bool {
 		return len(s.Admissions) > 0 || s.Source != limits.FromConfiguration && strings.Contains(string(s.Source), "user")
 	})
-}
-
-// meant returns which notifications and users of these could be meant by a text: whose
-// names have it in them, or are spelt much like it.
-func meant(text string, rows []control.Queued) (refs []push.Ref, users []meantUser) {
-	lower := strings.ToLower(text)
-	has := func(name string) bool { return strings.Contains(strings.ToLower(name), lower) }
-	var allIDs, allUsers []string
-	for _, q := range rows {
-		allIDs, allUsers = append(allIDs, q.ID), append(allUsers, q.User)
-	}
-	alike := []string{near.Name(text, allIDs), near.Name(text, allUsers)}
-	for _, q := range rows {
-		if len(refs) < meantMost && (has(q.ID) || q.ID == alike[0]) {
-			refs = append(refs, q.Ref())
-		}
-		u := meantUser{q.App, q.User}
-		if q.User != "" && len(users) < meantMost && (has(q.User) || q.User == alike[1]) && !slices.Contains(users, u) {
-			users = append(users, u)
-		}
-	}
-	slices.SortFunc(refs, func(a, b push.Ref) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.User, b.User), cmp.Compare(a.App, b.App))
-	})
-	slices.SortFunc(users, func(a, b meantUser) int { return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.App, b.App)) })
-	return refs, users
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // An ID leads to its page, a user to theirs; where several apps know the user there is a
-// choice, and where nobody does it says so, with what could be meant.
+// choice, and where nobody does it says so.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
@@ -26,8 +26,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	contains(t, r.get(http.StatusOK, find("bob")), "Several apps know", `href="/console/users/bob?app=mail"`, `href="/console/users/bob?app=shop"`)
-	contains(t, r.get(http.StatusOK, find("adda")), "Nothing is known", "could be meant", `href="/console/users/ada?app=shop"`)
-	contains(t, r.get(http.StatusOK, find("MAIL")), "Nothing is known", `href="/console/notifications/mail-1?app=mail&amp;user=bob"`)
+	contains(t, r.get(http.StatusOK, find("adda")), "Nothing is known", `href="/console/users/adda?app=shop"`)
 	contains(t, r.get(http.StatusOK, "/console/find"), "Give the ID")
 	for _, name := range append(hostile, "\x00", "\xff", "\u202eabc") {
 		lacks(t, r.get(http.StatusOK, find(name)), "<script>alert", "<img", "\u202e", "\x00")
@@ -37,7 +36,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Of another app's nothing is found, and nothing meant.
+// Nothing is found of another app.
 func TestFindOfSomeApps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
@@ -45,7 +44,7 @@ func TestFindOfSomeApps(t *testing.T) {
 	for _, q := range []string{"ada-1", "ada", "adda"} {
 		status, text := r.ofApps([]string{"mail"}, http.MethodGet, "/console/find?q="+q, nil)
 		contains(t, text, "Nothing is known")
-		lacks(t, text, "shop", "could be meant")
+		lacks(t, text, "shop")
 		if status != http.StatusOK {
 			t.Errorf("%s: %d", q, status)
 		}
