@@ -20,7 +20,7 @@ import (
 // Every command prints JSON when it is asked to, but those that have no answer.
 func TestEveryCommandPrintsJSON(t *testing.T) {
 	t.Parallel()
-	none := []string{"", "serve", "simulate", "man", "limits", "dead", "token", "vapid", "completion"}
+	none := []string{"", "serve", "simulate", "limits", "dead", "token", "vapid", "completion"}
 	for _, path := range commands(t) {
 		name := strings.Join(path, " ")
 		if slices.Contains(none, name) || strings.HasPrefix(name, "completion ") {

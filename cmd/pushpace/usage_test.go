@@ -38,7 +38,6 @@ func TestWrongUse(t *testing.T) {
 		{"two to cancel", "", []string{"cancel", "a", "b"}, "cancel: want ID or --all [--category CATEGORY …] [--expect N], as in pushpace cancel order-4711-shipped; see"},
 		{"unknown shell", "", []string{"completion", "tcsh"}, "tcsh"},
 		{"no shell", "", []string{"completion"}, "completion: want bash"},
-		{"man without a folder", "", []string{"man"}, "man: want DIR, as in pushpace man "},
 		{"API and configuration", shipped, []string{"audit", "--api", "http://127.0.0.1:1", "-c", "config.yaml"}, "--config and --api"},
 		{"API's URL", "", []string{"audit", "--api", "ftp://ada:hunter2@a"}, "the API's URL: want http://"},
 		{"API's URL with a user", "", []string{"audit", "--api", "http://ada:hunter2@a"}, "the API's URL holds a user"},
