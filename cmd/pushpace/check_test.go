@@ -113,14 +113,3 @@ func TestMistypedVariables(t *testing.T) {
 		t.Errorf("the log:\n%s", log)
 	}
 }
-
-// A fault of the stand-ins is called the same by flags and by their admin, with
-// hyphens or underscores.
-func TestFaultsHaveTwoSpellings(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"black-hole", "black_hole", "goaway-unprocessed", "goaway_unprocessed"} {
-		if a, err := trouble("--fcm-fault", text, 0); err != nil || a.Fault.String() != strings.ReplaceAll(text, "-", "_") {
-			t.Errorf("%s: %+v, %v", text, a, err)
-		}
-	}
-}

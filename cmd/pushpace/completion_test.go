@@ -28,7 +28,6 @@ func TestCompletion(t *testing.T) {
 		{[]string{"timeline", "ada", "--category", ""}, []string{"marketing", "orders", "security"}},
 		{[]string{"timeline", "-c", "none.yaml", "--app", ""}, nil},
 		{[]string{"dead", "requeue", "--reason", "Unreg"}, words.Reasons()},
-		{[]string{"simulate", "--fcm-fault", "black"}, []string{"close", "goaway", "goaway-unprocessed", "black-hole", "page", "drain"}},
 	} {
 		t.Run(strings.Join(c.line, " "), func(t *testing.T) {
 			t.Parallel()

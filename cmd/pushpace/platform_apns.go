@@ -18,7 +18,7 @@ var apnsPlatform = platform{
 	token: "an APNs `TOKEN`; repeatable",
 	open:  func(_ context.Context, a config.App) (providers.Sender, error) { return apns.New(a.APNs.Config) },
 	standIn: func(folder string, o standInOptions, app *config.App) (standInServer, error) {
-		s, err := apnstest.NewServer(apnstest.Options{Address: o.address, Admin: o.admin, Latency: o.latency, Ledger: o.ledger})
+		s, err := apnstest.NewServer(apnstest.Options{Address: o.address, Latency: o.latency, Ledger: o.ledger})
 		if err != nil {
 			return nil, err
 		}

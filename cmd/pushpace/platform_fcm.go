@@ -16,9 +16,7 @@ var fcmPlatform = platform{
 	token: "an FCM `TOKEN`; repeatable",
 	open:  func(ctx context.Context, a config.App) (providers.Sender, error) { return fcm.New(ctx, a.FCM.Config) },
 	standIn: func(folder string, o standInOptions, app *config.App) (standInServer, error) {
-		s, err := fcmtest.NewServer(fcmtest.Options{
-			Address: o.address, Admin: o.admin, Latency: o.latency, Ledger: o.ledger, ProjectQuota: o.projectQuota, DeviceQuotas: o.deviceQuotas,
-		})
+		s, err := fcmtest.NewServer(fcmtest.Options{Address: o.address, Latency: o.latency, Ledger: o.ledger})
 		if err != nil {
 			return nil, err
 		}

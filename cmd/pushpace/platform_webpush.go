@@ -25,7 +25,7 @@ var webPushPlatform = platform{
 	target: readSubscription,
 	open:   func(_ context.Context, a config.App) (providers.Sender, error) { return webpush.New(a.WebPush.Config) },
 	standIn: func(folder string, o standInOptions, app *config.App) (standInServer, error) {
-		s, err := webpushtest.NewServer(webpushtest.Options{Address: o.address, Admin: o.admin, Latency: o.latency, Ledger: o.ledger})
+		s, err := webpushtest.NewServer(webpushtest.Options{Address: o.address, Latency: o.latency, Ledger: o.ledger})
 		if err != nil {
 			return nil, err
 		}

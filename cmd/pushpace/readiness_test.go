@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
 )
 
 // A probe is told when Redis hangs and when it is back, and when the process is
@@ -24,7 +25,7 @@ func TestReadiness(t *testing.T) {
 	s := &site{client: server.Client(t)}
 	s.dir = write(t, "config.yaml", string(pushpace.ConfigYAML))
 	s.env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__TIMEOUT=500ms", "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_LOG__FORMAT=json"}
-	standIns := s.simulate(t, "--latency", "6s")
+	s.standIns(t, standInOptions{latency: standin.Latency{Typical: 6 * time.Second}})
 	workers := s.serve(t)
 	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.stderr.String()), "metrics")
 	client := &http.Client{Timeout: 5 * time.Second}
@@ -97,7 +98,6 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("a line of the log is no JSON of slog's: %s", line)
 		}
 	}
-	s.stop(t, standIns)
 }
 
 // An API without workers takes notifications while the limits' Redis hangs, and

@@ -58,6 +58,18 @@ func (s *site) simulate(t *testing.T, args ...string) *program {
 	return p
 }
 
+// standIns starts stand-ins inside the test and points the site at them.
+func (s *site) standIns(t *testing.T, o standInOptions) *standIns {
+	t.Helper()
+	all, err := startStandIns(t.TempDir(), func(*platform) standInOptions { return o })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = all.close() })
+	s.env = append(s.env, strings.Fields(variables("demo", all.app))...)
+	return all
+}
+
 // serve starts the workers.
 func (s *site) serve(t *testing.T) *program {
 	t.Helper()
@@ -190,7 +202,7 @@ func (s *site) stop(t *testing.T, programs ...*program) {
 func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.simulate(t, "--latency", "4s")
+	s.standIns(t, standInOptions{latency: standin.Latency{Typical: 4 * time.Second}})
 	workers := s.serve(t)
 	s.send(t, exitDone, notification("slow-1", "ada", "chat", "apns", "00")+notification("slow-2", "ben", "chat", "fcm", "ben-pixel"))
 	inspector := asynq.NewInspectorFromRedisClient(s.client)
@@ -208,7 +220,7 @@ func TestServeDrains(t *testing.T) {
 func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.simulate(t, "--latency", "9s")
+	s.standIns(t, standInOptions{latency: standin.Latency{Typical: 9 * time.Second}})
 	workers := s.serve(t)
 	s.send(t, exitDone, notification("slow-1", "ada", "chat", "apns", "00"))
 	inspector := asynq.NewInspectorFromRedisClient(s.client)

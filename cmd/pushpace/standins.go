@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -13,19 +12,13 @@ import (
 // standInOptions are what a stand-in is told. The zero value is ready to use.
 type standInOptions struct {
 	address string // "" for a free port of the loopback
-	admin   string // where it serves its controls; "" for nowhere
 	latency standin.Latency
 	ledger  *standin.Ledger // nil for one of its own
-
-	// FCM's alone.
-	projectQuota fcmtest.Quota
-	deviceQuotas []fcmtest.Quota
 }
 
 // A standInServer is in the place of a provider.
 type standInServer interface {
 	RespondAlways(standin.Answer)
-	AdminURL() string
 	Ledger() *standin.Ledger
 	Close() error
 }

@@ -26,6 +26,8 @@ import (
 
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
 )
 
 // writeCertificate writes a certificate that ends then, with its key.
@@ -71,7 +73,7 @@ func everyMetric(t *testing.T) map[string]series {
 	node := redistest.StartCluster(t, 1)[0] // which has metrics of its own
 	s := &site{}
 	s.dir = write(t, "config.yaml", strings.Replace(string(pushpace.ConfigYAML), "address: embedded ", "address: ["+strconv.Quote(node.Addr())+"] ", 1))
-	s.simulate(t, "--fcm-fault", "429", "--retry-after", "1m")
+	s.standIns(t, standInOptions{}).servers[push.FCM].RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: time.Minute})
 	config, err := os.ReadFile(filepath.Join(s.dir, "config.yaml"))
 	if err != nil {
 		t.Fatal(err)
