@@ -36,7 +36,7 @@ prints as it was on the queue, in Base64; --raw has it print every one.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	whose := whoseFlags(cmd)
-	_ = jsonFlag(cmd) // it prints nothing else
+	asJSON := cmd.Flags().Bool("json", false, "print one line, on a terminal too")
 	raw := cmd.Flags().Bool("raw", false, "with the job as it was on the queue, in Base64")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		letter, err := b.Letter(ctx, whose.of(args[0]))
@@ -54,7 +54,7 @@ prints as it was on the queue, in Base64; --raw has it print every one.`,
 			}
 		}
 		encoder := json.NewEncoder(out)
-		if onTerminal(os.Stdout) {
+		if onTerminal(os.Stdout) && !*asJSON {
 			encoder.SetIndent("", "  ")
 		}
 		return encoder.Encode(shown)

@@ -85,7 +85,6 @@ func newLimitsExport() *cobra.Command {
 		Short: "Print all overrides and mutes as lines of JSON, which import takes",
 		Args:  cobra.NoArgs,
 	}
-	_ = jsonFlag(cmd) // it prints nothing else
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		all, err := sortedOverrides(ctx, b)
 		if err != nil {

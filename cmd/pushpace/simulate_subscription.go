@@ -34,7 +34,6 @@ of that name. Any stand-in of simulate can read what is sent to it.`,
 			return printJSON(cmd.OutOrStdout(), subscription{target.Token, target.Keys})
 		},
 	}
-	_ = jsonFlag(cmd) // it prints nothing else
 	cmd.Flags().StringVar(&service, "service", service, fmt.Sprintf("the `SERVICE` that it is at: %s", strings.Join(pushServices(), ", ")))
 	complete(cmd, "service", pushServices()...)
 	return cmd
