@@ -15,7 +15,7 @@ import (
 // platforms. The others are commands: they read flags, ask the API, and print.
 var wiring = []string{
 	"api.go", "local.go", "wiring.go", "serve.go", "reload.go", "quotas.go", "senders.go", "standins.go", "telemetry.go", "readiness.go", "read_backlog.go",
-	"check.go", "check_providers.go", "demo.go", "demo_redis.go", "demo_screen.go", "demo_summary.go", "simulate.go", "stopwatch.go", "vapid.go",
+	"check.go", "check_providers.go", "demo.go", "demo_redis.go", "demo_summary.go", "simulate.go", "vapid.go",
 }
 
 // values are the packages of which a command may have values: a notification, a policy, a

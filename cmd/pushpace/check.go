@@ -357,6 +357,24 @@ func (e *effective) summarize(w io.Writer, cfg *config.Config) error {
 	return err
 }
 
+// describe writes the general policy and the marketing's for a person.
+func describe(l config.Limits) string {
+	parts := make([]string, 0, 4)
+	if l.Default.MinGap > 0 {
+		parts = append(parts, fmt.Sprintf("a gap of %s", l.Default.MinGap))
+	}
+	for _, r := range l.Default.Rates {
+		parts = append(parts, r.String())
+	}
+	for _, r := range l.Categories["marketing"].Rates {
+		parts = append(parts, "marketing "+r.String())
+	}
+	if len(parts) == 0 {
+		return "no limit"
+	}
+	return strings.Join(parts, ", ")
+}
+
 func (e *effective) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(e)

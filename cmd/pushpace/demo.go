@@ -9,15 +9,18 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/providers"
@@ -36,8 +39,8 @@ func newDemo() *cobra.Command {
 		Short: "Show notifications being paced and delivered, in some ten seconds",
 		Long: `demo runs workers with the shipped limits against stand-ins for the providers, and
 sends them what 20 users may get in a moment: one of them overwhelmed by a chat,
-some with dead tokens, and one job on the queue that cannot be read. It then adds
-up what became of all of them.
+some with dead tokens, and one job on the queue that cannot be read. It then says
+how many were delivered, how many limits were broken, and how many were lost.
 
 It needs nothing but this program. With --redis it works on that Redis, in an
 empty database that it leaves empty; the credentials and TLS settings of the
@@ -72,10 +75,12 @@ func runDemo(ctx context.Context, address string, asJSON bool, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	d.screen = newScreen(asJSON, cfg)
+	d.begin(asJSON)
 	err = d.run(ctx, log)
-	d.screen.end()
-	var s summary
+	if d.bar != nil {
+		_ = d.bar.Clear()
+	}
+	var s *summary
 	if err == nil {
 		s, err = d.summarize(start)
 	}
@@ -128,14 +133,19 @@ type demo struct {
 	cfg    *config.Config
 	mix    []planned
 	ledger *standin.Ledger // of all stand-ins
-	watch  stopwatch
-	screen *screen
+	late   lateness
 	taken  int // notifications that the Producer has accepted
+
+	progress io.Writer
+	started  time.Time
+	lines    int                      // of progress so far
+	bar      *progressbar.ProgressBar // nil where there is no terminal
+	shown    int                      // entries of the ledger
 }
 
 // run has the mix enqueued and worked off.
 func (d *demo) run(ctx context.Context, log *slog.Logger) error {
-	d.observer = &d.watch
+	d.observer = &d.late
 	w, err := d.newWorker(d.cfg, log)
 	if err != nil {
 		return err
@@ -156,8 +166,8 @@ func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(err, w.Stop(stop))
 }
 
-// warmUp opens the connections, by a push to a token that the stand-ins refuse:
-// the first notifications would pay for it, and those behind them not.
+// warmUp opens the connections, by a push to a token that the stand-ins refuse: without it
+// the first notifications are late, and the next ones follow too soon.
 func (d *demo) warmUp(ctx context.Context) error {
 	for platform, sender := range d.senders[demoApp] {
 		target := push.Target{Platform: platform, Token: "deaddead"}
@@ -172,78 +182,61 @@ func (d *demo) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// enqueue enqueues the mix, each in its time, and what is none on the way.
+// enqueue enqueues the mix, each notification at its time. In the middle it repeats one, as
+// a producer does that got no answer, and puts a job on the queue that cannot be read.
 func (d *demo) enqueue(ctx context.Context) error {
 	producer := push.NewProducer(d.queue, d.cfg.Redis.Prefix, d.cfg.Worker.IDRetention)
-	start := time.Now()
 	for i := range d.mix {
 		select {
-		case <-time.After(time.Until(start.Add(d.mix[i].at))):
+		case <-time.After(time.Until(d.started.Add(d.mix[i].at))):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		receipt, err := producer.Enqueue(ctx, &d.mix[i].n)
-		if err != nil {
-			return err
+		times := 1
+		if i == len(d.mix)/2 {
+			times = 2
+			task := asynq.NewTask(asynqwire.TaskType, []byte(`{"v":1,"accepted_at":"2026-11-20T20:00:`))
+			if _, err := asynq.NewClientFromRedisClient(d.queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+				return err
+			}
 		}
-		if !receipt.Known {
-			d.taken++
-		}
-		if i != len(d.mix)/2 {
-			continue
-		}
-		// A producer in doubt sends it again, and it counts once. A job that is
-		// none is set aside.
-		again, err := producer.Enqueue(ctx, &d.mix[i].n)
-		if err != nil {
-			return err
-		}
-		if !again.Known {
-			d.taken++
-		}
-		if err := d.enqueueMalformed(ctx); err != nil {
-			return err
+		for range times {
+			receipt, err := producer.Enqueue(ctx, &d.mix[i].n)
+			if err != nil {
+				return err
+			}
+			if !receipt.Known {
+				d.taken++
+			}
 		}
 	}
 	return nil
 }
 
-func (d *demo) enqueueMalformed(ctx context.Context) error {
-	task := asynq.NewTask(asynqwire.TaskType, []byte(`{"v":1,"accepted_at":"2026-11-20T20:00:`))
-	_, err := asynq.NewClientFromRedisClient(d.queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(asynqwire.MaxRetry))
-	return err
-}
-
-// follow shows what happens until everything has ended, or the time is over.
-func (d *demo) follow(ctx context.Context, enqueued <-chan error) error {
+// follow shows what happens until everything has ended. When the time is over it returns
+// nil as well: the summary says how many still wait.
+func (d *demo) follow(ctx context.Context, enqueued <-chan error) (err error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	all := false
-	for {
+	for all := false; err == nil; {
 		select {
-		case err := <-enqueued:
-			if err != nil {
-				return d.unlessLate(ctx, err)
-			}
+		case err = <-enqueued:
 			all, enqueued = true, nil
 		case <-tick.C:
 		case <-ctx.Done():
-			return d.unlessLate(ctx, ctx.Err())
+			err = ctx.Err()
 		}
-		counts, err := d.records.Counts(ctx)
+		var counts ledger.Counts
+		if err == nil {
+			counts, err = d.records.Counts(ctx)
+		}
 		if err != nil {
-			return d.unlessLate(ctx, err)
+			break
 		}
-		d.screen.show(d.mix, counts, d.ledger.Entries())
-		if all && counts.Waiting() == 0 && counts.Malformed > 0 {
+		if d.show(counts); all && counts.Waiting() == 0 && counts.Malformed > 0 {
 			return nil
 		}
 	}
-}
-
-// unlessLate is the error, unless the time is over: then the summary tells what
-// still waits.
-func (d *demo) unlessLate(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil
@@ -251,4 +244,47 @@ func (d *demo) unlessLate(ctx context.Context, err error) error {
 		return errors.New("interrupted")
 	}
 	return fmt.Errorf("the demo fails: %w", err)
+}
+
+// begin says what is about to happen, and draws a bar on a terminal.
+func (d *demo) begin(silent bool) {
+	d.progress, d.started = os.Stderr, time.Now()
+	if silent {
+		d.progress = io.Discard
+		return
+	}
+	if d.cfg.Redis.Address.Mode == config.Embedded {
+		fmt.Fprintln(d.progress, "The embedded Redis keeps nothing: what the demo does is gone when it ends.")
+	}
+	fmt.Fprintf(d.progress, "%d users, each with %s. Codes are exempt.\nA chat sends %s 10 messages at once.\n", len(demoUsers), describe(d.cfg.Limits), noisyUser)
+	if onTerminal(os.Stderr) {
+		d.bar = progressbar.NewOptions(len(d.mix),
+			progressbar.OptionSetWriter(d.progress), progressbar.OptionSetWidth(20), progressbar.OptionSetTheme(barTheme),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish())
+	}
+}
+
+// show writes what the noisy user has received since, and how far all are: in the bar, or
+// in a line a second.
+func (d *demo) show(c ledger.Counts) {
+	entries := d.ledger.Entries()
+	for _, e := range entries[d.shown:] {
+		i := slices.IndexFunc(d.mix, func(p planned) bool { return p.n.ID == e.Notification })
+		if i < 0 || d.mix[i].n.User != noisyUser {
+			continue
+		}
+		if d.bar != nil {
+			_ = d.bar.Clear()
+		}
+		fmt.Fprintf(d.progress, "%7.3fs  %s gets: %s\n", e.At.Sub(d.started).Seconds(), noisyUser, d.mix[i].n.Title)
+	}
+	d.shown = len(entries)
+	counters := fmt.Sprintf("delivered %d  deferred %d  waiting %d", c.Ended[push.Delivered], c.Deferred, c.Waiting())
+	if d.bar != nil {
+		d.bar.Describe(counters)
+		_ = d.bar.Set64(c.Accepted - c.Waiting())
+	} else if since := time.Since(d.started); int(since.Seconds()) > d.lines {
+		d.lines++
+		fmt.Fprintf(d.progress, "%7.0fs  %s  of %d\n", since.Seconds(), counters, len(d.mix))
+	}
 }

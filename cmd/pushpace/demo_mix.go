@@ -14,8 +14,7 @@ const (
 	noisyUser = "sam"
 )
 
-// A planned notification is one that the demo enqueues, at that time after its
-// start.
+// A planned notification is one that the demo enqueues, at that time after its start.
 type planned struct {
 	at time.Duration
 	n  push.Notification
@@ -26,9 +25,8 @@ var demoUsers = []string{
 	"kim", "leo", "mia", "noa", "otto", "pia", "quin", "rosa", noisyUser, "tom",
 }
 
-// demoMix is what the demo enqueues, in the order of time. The limits are the
-// shipped ones: everything ends within some ten seconds, and nothing is left
-// waiting for a longer period.
+// demoMix is what the demo enqueues, in the order of time. The limits are the shipped ones:
+// everything ends within some ten seconds, and nothing is left waiting for a longer period.
 func demoMix() []planned {
 	var mix []planned
 	add := func(at time.Duration, user, category, title string, p push.Priority) *push.Notification {
@@ -39,18 +37,15 @@ func demoMix() []planned {
 		return &mix[len(mix)-1].n
 	}
 	for i, user := range demoUsers {
-		at := time.Duration(i) * 120 * time.Millisecond
 		if user == noisyUser {
 			continue
 		}
+		at := time.Duration(i) * 120 * time.Millisecond
 		add(at, user, "orders", "Your order has been paid", push.Default)
-		if allDead(user) {
-			continue
-		}
 		add(at, user, "orders", "Your order has shipped", push.Default)
 		add(at, user, "marketing", "This week's offers", push.Bulk)
 		if i%4 == 0 {
-			add(at+1500*time.Millisecond, user, "security", "Your code is "+fmt.Sprint(482913+i), push.Critical)
+			add(at+1500*time.Millisecond, user, "security", fmt.Sprint("Your code is ", 482913+i), push.Critical)
 		}
 	}
 	for i := range 10 { // as many as the limits admit in a minute
@@ -67,32 +62,22 @@ func demoMix() []planned {
 
 // devices are the user's. A token's beginning says how the stand-ins answer.
 func devices(user string) []push.Target {
-	var (
-		iPhone  = push.Target{Platform: push.APNs, Token: fmt.Sprintf("%064x", user)}
-		android = push.Target{Platform: push.FCM, Token: user + "-pixel:APA91bExample"}
-		laptop  = laptopOf(push.WebPushGoogle, user+"-laptop")
-	)
+	android := push.Target{Platform: push.FCM, Token: user + "-pixel:APA91bExample"}
+	iPhone := func(begins string) push.Target {
+		return push.Target{Platform: push.APNs, Token: begins + fmt.Sprintf("%064x", user)[len(begins):]}
+	}
 	switch user {
 	case "dan": // has lost his old iPhone
-		return []push.Target{{Platform: push.APNs, Token: fmt.Sprintf("deaddead%056x", user)}, android}
+		return []push.Target{iPhone("deaddead"), android}
 	case "gita": // has uninstalled the app
-		return []push.Target{{Platform: push.APNs, Token: fmt.Sprintf("deaddead%056x", user)}}
-	case "noa":
-		return []push.Target{{Platform: push.FCM, Token: "deaddead-noa-pixel:APA91bExample"}}
+		return []push.Target{iPhone("deaddead")}
 	case "quin": // whose first push meets an overloaded provider
-		return []push.Target{{Platform: push.APNs, Token: fmt.Sprintf("fade1503%056x", user)}}
-	case "leo": // sits at a laptop
-		return []push.Target{laptop}
-	case "rosa": // whose laptop's push service is overloaded at first
-		return []push.Target{iPhone, android, laptopOf(push.WebPushMozilla, "fade1503-rosa-laptop")}
-	case "ada", "eva", "ida", "mia":
-		return []push.Target{iPhone, android}
+		return []push.Target{iPhone("fade1503")}
+	case "leo", "rosa":
+		return []push.Target{laptopOf(push.WebPushGoogle, user+"-laptop")}
 	}
-	if int(user[0])%2 == 0 {
+	if user[0]%2 == 0 {
 		return []push.Target{android}
 	}
-	return []push.Target{iPhone}
+	return []push.Target{iPhone("")}
 }
-
-// allDead reports whether none of the user's devices is alive.
-func allDead(user string) bool { return user == "gita" || user == "noa" }

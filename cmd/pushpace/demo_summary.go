@@ -2,109 +2,109 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"strings"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/violations"
-	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
 )
 
 // tolerance is for the way of a push to the provider.
 const tolerance = 50 * time.Millisecond
 
-// A summary is how the demo ended.
-type summary struct {
-	Accepted      int64 `json:"accepted"`
-	Delivered     int64 `json:"delivered"`
-	Undeliverable int64 `json:"undeliverable"`
-	Rejected      int64 `json:"rejected"`
-	Exhausted     int64 `json:"exhausted"`
-	Expired       int64 `json:"expired"`
-	Cancelled     int64 `json:"cancelled"`
-	Superseded    int64 `json:"superseded"`
-	Muted         int64 `json:"muted"`
-	Digested      int64 `json:"digested"`
-	Waiting       int64 `json:"waiting"`
-	Malformed     int64 `json:"malformed"`
-	Deferred      int64 `json:"deferred"`    // times one went back to the queue; a near slot is waited for in the worker
-	DeadTokens    int64 `json:"dead_tokens"` // answers that say so
-	Violations    int   `json:"violations"`
-	// ChecksPerDelivery is how often the limiter was asked for each notification
-	// delivered that has limits.
-	ChecksPerDelivery float64 `json:"checks_per_delivery"`
-	// Lateness is how much after its slot a notification that a limit alone held
-	// went out.
-	Lateness struct {
-		P50 float64 `json:"p50"`
-		P99 float64 `json:"p99"`
-	} `json:"lateness_ms"`
-	Seconds float64 `json:"seconds"`
+// lateness is a worker.Observer that notes how late notifications leave that a limit alone
+// held.
+type lateness struct {
+	worker.Nobody
 
-	faults []string // what is not as it has to be
+	mu  sync.Mutex
+	all []time.Duration
 }
 
-func (d *demo) summarize(start time.Time) (summary, error) {
+// Paced implements worker.Observer.
+func (l *lateness) Paced(late time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, late)
+}
+
+// at returns the lateness in ms that this share of the notifications, 0 to below 1, does
+// not exceed; 0 for no notification.
+func (l *lateness) at(share float64) float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) == 0 {
+		return 0
+	}
+	slices.Sort(l.all)
+	return rounded(l.all[int(share*float64(len(l.all)))].Seconds() * 1000)
+}
+
+// rounded rounds to a tenth.
+func rounded(x float64) float64 { return math.Round(x*10) / 10 }
+
+// A summary is how the demo ended.
+type summary struct {
+	counts     ledger.Counts
+	lost       int64
+	violations int
+	p50, p99   float64 // lateness in ms
+	seconds    float64
+	faults     []string // the differences from what has to be
+}
+
+func (d *demo) summarize(start time.Time) (*summary, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	c, err := d.records.Counts(ctx)
 	if err != nil {
-		return summary{}, err
+		return nil, err
 	}
-	received := firstPushes(d.ledger.Entries())
-	s := summary{
-		Accepted: c.Accepted, Delivered: c.Ended[push.Delivered], Undeliverable: c.Ended[push.Undeliverable],
-		Rejected: c.Ended[push.Rejected], Exhausted: c.Ended[push.Exhausted], Expired: c.Ended[push.Expired],
-		Cancelled: c.Ended[push.Cancelled], Superseded: c.Ended[push.Superseded], Muted: c.Ended[push.Muted], Digested: c.Ended[push.Digested],
-		Waiting: c.Waiting(), Malformed: c.Malformed, Deferred: c.Deferred, DeadTokens: c.DeadTokens,
+	first := map[string]time.Time{} // by ID, when the stand-ins first took it
+	for _, e := range d.ledger.Entries() {
+		if at, ok := first[e.Notification]; !ok || e.At.Before(at) {
+			first[e.Notification] = e.At
+		}
 	}
 	var pushes []violations.Push
-	limited := 0
-	for id, at := range received {
-		n := plannedBy(d.mix, id)
-		if n == nil {
-			s.fault("the stand-ins took a notification that nobody has sent")
-			continue
-		}
-		pushes = append(pushes, violations.Push{App: n.App, User: n.User, Category: n.Category, At: at, Passes: n.Priority == push.Critical})
-		if len(d.limits.Scopes(n.App, n.User, n.Category)) > 0 {
-			limited++
+	for i := range d.mix {
+		n := &d.mix[i].n
+		if at, ok := first[n.ID]; ok {
+			pushes = append(pushes, violations.Push{App: n.App, User: n.User, Category: n.Category, At: at, Passes: n.Priority == push.Critical})
 		}
 	}
+	s := &summary{counts: c, p50: d.late.at(0.5), p99: d.late.at(0.99), seconds: rounded(time.Since(start).Seconds())}
+	s.account(int64(d.taken), int64(len(first)))
 	for _, v := range violations.Find(pushes, d.cfg.Limits.General(), d.cfg.Limits.Policies(), tolerance) {
-		s.Violations++
+		s.violations++
 		s.fault("%s of %s: a notification came %s too soon for %s", v.Scope, v.User, v.Early, v.Rule)
 	}
-	checks, late := d.watch.read()
-	s.Lateness.P50, s.Lateness.P99 = milliseconds(percentile(late, 0.5)), milliseconds(percentile(late, 0.99))
-	if limited > 0 {
-		s.ChecksPerDelivery = math.Round(float64(checks)/float64(limited)*100) / 100
-	}
-	s.account(int64(d.taken), int64(len(received)))
-	s.Seconds = math.Round(time.Since(start).Seconds()*10) / 10
 	return s, nil
 }
 
-// account compares the sums with what the Producer and the stand-ins say.
+// account compares the counts with what the Producer and the stand-ins say. A notification
+// that the Producer accepted is lost if no stand-in took it, it did not end otherwise, and
+// does not wait.
 func (s *summary) account(taken, received int64) {
-	ended := s.Delivered + s.Undeliverable + s.Rejected + s.Exhausted + s.Expired + s.Cancelled + s.Superseded + s.Muted + s.Digested
-	if s.Accepted != taken {
-		s.fault("%d notifications count as accepted, but the Producer accepted %d", s.Accepted, taken)
-	}
-	if s.Accepted != ended+s.Waiting {
-		s.fault("%d were accepted, but %d ended and %d wait", s.Accepted, ended, s.Waiting)
-	}
-	if s.Waiting != 0 {
-		s.fault("%d notifications still wait", s.Waiting)
-	}
-	if s.Delivered != received {
-		s.fault("%d count as delivered, but the stand-ins took %d", s.Delivered, received)
-	}
-	if s.Malformed != 1 {
-		s.fault("%d jobs count as malformed, but 1 was", s.Malformed)
+	c := s.counts
+	s.lost = taken - received - (c.Accepted - c.Ended[push.Delivered])
+	for _, sum := range []struct {
+		got, want int64
+		what      string
+	}{
+		{c.Accepted, taken, "notifications count as accepted"}, {c.Ended[push.Delivered], received, "notifications count as delivered"},
+		{c.Waiting(), 0, "notifications still wait"}, {c.Malformed, 1, "jobs count as malformed"},
+	} {
+		if sum.got != sum.want {
+			s.fault("%d %s, want %d", sum.got, sum.what, sum.want)
+		}
 	}
 }
 
@@ -112,51 +112,26 @@ func (s *summary) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
-// firstPushes returns when each notification was first taken.
-func firstPushes(ledger []standin.Entry) map[string]time.Time {
-	first := map[string]time.Time{}
-	for _, e := range ledger {
-		if at, ok := first[e.Notification]; !ok || e.At.Before(at) {
-			first[e.Notification] = e.At
-		}
+// MarshalJSON implements json.Marshaler.
+func (s *summary) MarshalJSON() ([]byte, error) {
+	all := map[string]any{
+		"accepted": s.counts.Accepted, "waiting": s.counts.Waiting(), "malformed": s.counts.Malformed, "deferred": s.counts.Deferred, "dead_tokens": s.counts.DeadTokens,
+		"violations": s.violations, "lost": s.lost, "lateness_ms": map[string]float64{"p50": s.p50, "p99": s.p99}, "seconds": s.seconds,
 	}
-	return first
-}
-
-func milliseconds(d time.Duration) float64 {
-	return math.Round(float64(d)/float64(time.Millisecond)*10) / 10
+	for _, state := range ledger.EndStates {
+		all[string(state)] = s.counts.Ended[state]
+	}
+	return json.Marshal(all)
 }
 
 // print writes the summary for a person.
 func (s *summary) print(w io.Writer) error {
-	var b strings.Builder
-	row := func(name string, n int64, note string) {
-		fmt.Fprintf(&b, "%-16s %4d  %s", name, n, note)
-		text := strings.TrimRight(b.String(), " ")
-		b.Reset()
-		b.WriteString(text + "\n")
-	}
-	b.WriteString("\n")
-	row("accepted", s.Accepted, "")
-	row("  delivered", s.Delivered, "")
-	row("  undeliverable", s.Undeliverable, "every token of the user is dead")
-	row("  expired", s.Expired, "its slot is after its end")
-	for _, state := range []struct {
-		name string
-		n    int64
-	}{{"rejected", s.Rejected}, {"exhausted", s.Exhausted}, {"cancelled", s.Cancelled}, {"superseded", s.Superseded}, {"muted", s.Muted}, {"digested", s.Digested}} {
-		if state.n > 0 {
-			row("  "+state.name, state.n, "")
-		}
-	}
-	row("  waiting", s.Waiting, "")
-	row("malformed", s.Malformed, "a job that could not be read, kept as a dead letter")
-	row("deferred", s.Deferred, "times one went back to the queue for exactly the time left; who waits less than worker.max_wait stays in the worker")
-	row("dead tokens", s.DeadTokens, "")
-	row("violations", int64(s.Violations), fmt.Sprintf("of any limit, by when they arrived (± %s on the way)", tolerance))
-	fmt.Fprintf(&b, "%-16s %4.2g  of the limits for each delivery\n", "checks", s.ChecksPerDelivery)
-	fmt.Fprintf(&b, "%-16s %4.0f  ms at most for 99 of 100 that waited, %.1f ms for half, after their instant\n", "lateness", s.Lateness.P99, s.Lateness.P50)
-	fmt.Fprintf(&b, "%-16s %4.0f  s\n", "time", s.Seconds)
-	_, err := io.WriteString(w, b.String())
+	c := s.counts
+	_, err := fmt.Fprintf(w, `
+accepted %d: %d undeliverable as every token of the user is dead, %d expired before its slot, %d waiting
+malformed %d: a job that could not be read, kept as a dead letter
+late %.1f ms for half of those that waited for a limit, %.0f ms at most for 99 of 100
+delivered %d, %d limits broken (± %s on the way), %d lost, in %.0f s
+`, c.Accepted, c.Ended[push.Undeliverable], c.Ended[push.Expired], c.Waiting(), c.Malformed, s.p50, s.p99, c.Ended[push.Delivered], s.violations, tolerance, s.lost, s.seconds)
 	return err
 }
