@@ -213,8 +213,8 @@ func (d *demo) enqueue(ctx context.Context) error {
 	return nil
 }
 
-// follow shows what happens until everything has ended. When the time is over it returns
-// nil as well: the summary says how many still wait.
+// follow shows the progress until all notifications have ended. When the time is over it
+// returns nil as well: the summary says how many still wait.
 func (d *demo) follow(ctx context.Context, enqueued <-chan error) (err error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -246,7 +246,7 @@ func (d *demo) follow(ctx context.Context, enqueued <-chan error) (err error) {
 	return fmt.Errorf("the demo fails: %w", err)
 }
 
-// begin says what is about to happen, and draws a bar on a terminal.
+// begin prints the limits and the plan, and draws a bar on a terminal.
 func (d *demo) begin(silent bool) {
 	d.progress, d.started = os.Stderr, time.Now()
 	if silent {
@@ -264,8 +264,8 @@ func (d *demo) begin(silent bool) {
 	}
 }
 
-// show writes what the noisy user has received since, and how far all are: in the bar, or
-// in a line a second.
+// show prints the new pushes of the noisy user. It shows the counts of all in the bar, or in
+// one line a second.
 func (d *demo) show(c ledger.Counts) {
 	entries := d.ledger.Entries()
 	for _, e := range entries[d.shown:] {

@@ -25,8 +25,8 @@ var demoUsers = []string{
 	"kim", "leo", "mia", "noa", "otto", "pia", "quin", "rosa", noisyUser, "tom",
 }
 
-// demoMix is what the demo enqueues, in the order of time. The limits are the shipped ones:
-// everything ends within some ten seconds, and nothing is left waiting for a longer period.
+// demoMix returns the demo's notifications in the order of time. Under the shipped limits
+// all of them end within some ten seconds.
 func demoMix() []planned {
 	var mix []planned
 	add := func(at time.Duration, user, category, title string, p push.Priority) *push.Notification {

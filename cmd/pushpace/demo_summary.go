@@ -89,9 +89,9 @@ func (d *demo) summarize(start time.Time) (*summary, error) {
 	return s, nil
 }
 
-// account compares the counts with what the Producer and the stand-ins say. A notification
-// that the Producer accepted is lost if no stand-in took it, it did not end otherwise, and
-// does not wait.
+// account compares the counts in Redis with those of the Producer and the stand-ins. An
+// accepted notification is lost if no stand-in took it, and it neither waits nor ended
+// otherwise.
 func (s *summary) account(taken, received int64) {
 	c := s.counts
 	s.lost = taken - received - (c.Accepted - c.Ended[push.Delivered])

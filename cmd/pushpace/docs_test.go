@@ -276,7 +276,7 @@ func runTour(t *testing.T, page []block) {
 	}
 }
 
-// runTimeline compares the block with what the program prints.
+// runTimeline compares the block with the golden output.
 func runTimeline(t *testing.T, page []block) {
 	golden, err := os.ReadFile(top + "internal/timeline/testdata/burst.txt")
 	if err != nil {

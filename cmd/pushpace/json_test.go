@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// Every command takes --json, except those without an answer and those that print nothing
-// but JSON.
+// Every command takes --json, except commands without an answer and commands whose only
+// output is JSON.
 func TestEveryCommandPrintsJSON(t *testing.T) {
 	t.Parallel()
 	none := []string{"", "serve", "simulate", "limits", "dead", "token", "vapid", "completion", "limits export", "simulate subscription"}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// findBytes bounds the query, findApps the apps whose timelines are read, and findPages
-	// the pages of waiting notifications.
+	// findBytes bounds the query, findApps the timelines that are read, and findPages the
+	// pages of waiting notifications.
 	findBytes = 256
 	findApps  = 20
 	findPages = 3

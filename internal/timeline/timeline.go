@@ -1,5 +1,5 @@
-// Package timeline puts a user's timeline into words and tables: why the next
-// notification waits and until when, the limits, and what was sent and waits.
+// Package timeline puts a user's timeline into words and tables: the reason and the end of
+// the next notification's wait, the limits, and the sent and waiting notifications.
 package timeline
 
 import (

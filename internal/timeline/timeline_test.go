@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the tables in testdata")
 
 var now = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 
-// A user has what a timeline is made of.
+// A user is the source of a timeline.
 type user struct {
 	name    string
 	general throttle.Policy
@@ -217,7 +217,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// What is printed has no character by which a name could change the terminal.
+// A name cannot change the terminal: Print writes printable characters alone.
 func TestPrintIsPrintable(t *testing.T) {
 	t.Parallel()
 	for name, u := range users {
