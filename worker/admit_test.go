@@ -1,18 +1,14 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -42,26 +38,6 @@ func TestNextAsk(t *testing.T) {
 	}
 }
 
-// limiterInBubble returns a limiter by the bubble's clock, without a socket.
-func limiterInBubble(t *testing.T) *throttle.Redis {
-	t.Helper()
-	server := miniredis.NewMiniRedis()
-	client := redis.NewClient(&redis.Options{
-		Dialer:                func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
-		ContextTimeoutEnabled: true,
-	})
-	limiter, err := throttle.New(client, throttle.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = limiter.Close()
-		_ = client.Close()
-		server.Close()
-	})
-	return limiter
-}
-
 // TestAcceptedFirstAcrossCategories has notifications of three categories share a gap that
 // is shorter than the time that those accepted earlier take to ask. Places are then free
 // between the slots of others, and too soon.
@@ -69,7 +45,11 @@ func TestAcceptedFirstAcrossCategories(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const longestWay = 80 * time.Millisecond
-		limiter := limiterInBubble(t)
+		limiter, err := throttle.New(redistest.InBubble(t), throttle.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer limiter.Close()
 		general := throttle.Scope{Name: throttle.General, Policy: throttle.Policy{MinGap: 25 * time.Millisecond}}
 		rng := rand.New(rand.NewPCG(1, 2))
 		upTo := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }

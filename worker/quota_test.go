@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func quota(key string, rate throttle.Rate, burst int) worker.Quota {
 
 // meterFCM has the rig's workers share a quota of FCM.
 func (r *rig) meterFCM(rate throttle.Rate, burst int) {
-	r.options.Meter = meter.NewMemory(nil)
+	r.options.Meter = meter.NewRedis(r.client, "")
 	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", rate, burst)}}
 }
 
@@ -139,7 +140,7 @@ func TestACampaignIsSpread(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		const n, count, period = 200, 40, time.Second
 		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
-		r.options.Meter = meter.NewMemory(nil)
+		r.options.Meter = meter.NewRedis(r.client, "")
 		r.options.Throughputs = map[string]map[string]worker.Quota{"shop": {"news": quota("category/shop/news", throttle.Rate{Count: count, Period: period}, 5)}}
 		r.start()
 		r.enqueueAll(n, "news", func(n *push.Notification) { n.Category = "news" })
@@ -336,13 +337,29 @@ func TestADeviceIsGuarded(t *testing.T) {
 	})
 }
 
+// A door lets two units of a key through, and once it is open all.
+type door struct {
+	open atomic.Bool
+	mu   sync.Mutex
+	took map[string]int
+}
+
+func (d *door) Take(_ context.Context, key string, _ meter.Spec, a meter.Ask) (meter.Answer, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a.Most > 0 && d.took[key]+a.Most > 2 && !d.open.Load() {
+		return meter.Answer{Left: time.Second, Rule: "2/1h"}, nil
+	}
+	d.took[key] += a.Most
+	return meter.Answer{Units: max(0, a.Most)}, nil
+}
+
 // What waits for its device goes when that may get another, unless it expires before.
 func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
-		began := time.Now()
-		var passed atomic.Int64
-		r.guardDevices(meter.NewMemory(func() time.Time { return began.Add(time.Duration(passed.Load())) }), 2*time.Second)
+		door := &door{took: map[string]int{}}
+		r.guardDevices(door, time.Hour)
 		away := &awayMeter{Meter: r.options.Meter}
 		r.options.Meter = away
 		away.on.Store(true)
@@ -363,7 +380,7 @@ func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
 		if counts := r.settled(3); counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 2 {
 			t.Errorf("%+v", counts)
 		}
-		passed.Store(int64(time.Minute))
+		door.open.Store(true)
 		r.settled(4)
 		for i := range 3 {
 			if record := r.record(fmt.Sprint("n-", i)); record.State != push.Delivered || record.Attempts != 1 {
@@ -377,8 +394,7 @@ func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
 func TestAGuardCountsWhatLeaves(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
-		now := time.Now()
-		r.guardDevices(meter.NewMemory(func() time.Time { return now }), time.Hour)
+		r.guardDevices(meter.NewRedis(r.client, ""), time.Hour)
 		must(t, r.apns.Close())
 		r.start()
 		r.enqueue(to("fails", apple))
@@ -402,7 +418,7 @@ func TestAGuardCountsWhatLeaves(t *testing.T) {
 // A device has one count, however its token is written.
 func TestADeviceHasOneCount(t *testing.T) {
 	r := newRig(t, embedded(t), unlimited)
-	r.guardDevices(meter.NewMemory(nil), time.Hour)
+	r.guardDevices(meter.NewRedis(r.client, ""), time.Hour)
 	r.withBrowsers()
 	r.start()
 	key := func(token string) string { return fmt.Sprintf("device/webpush/%.16x", sha256.Sum256([]byte(token))) }

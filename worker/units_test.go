@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -23,7 +24,7 @@ func TestUnitsOfOnePoolAloneAreGivenBack(t *testing.T) {
 			}}
 		}
 		routes := route.New(route.Config{
-			Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.FCM: nil}}, Concurrency: 1, Meter: meter.NewMemory(nil),
+			Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.FCM: nil}}, Concurrency: 1, Meter: meter.NewRedis(redistest.InBubble(t), ""),
 			Quotas:      map[string]map[push.Platform]route.Quota{"shop": {push.FCM: quota("fcm", 600, 10)}},
 			Throughputs: map[string]map[string]route.Quota{"shop": {"news": quota("news", 6, 1)}},
 		})

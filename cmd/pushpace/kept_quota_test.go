@@ -92,7 +92,7 @@ func TestAPlainBucketExceedsAQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sender.Close()
-	bucket := meter.NewMemory(nil)
+	bucket := meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())
 	spec := meter.Spec{Rates: []throttle.Rate{{Count: count * 98 / 100, Period: window}}}
 	for sent := 0; google.OverQuota() == 0; sent++ {
 		answer, err := bucket.Take(t.Context(), google.Project(), spec, meter.Ask{Least: 1, Most: 1, Ahead: time.Second})

@@ -53,7 +53,7 @@ func metered(t *testing.T) *config.Config {
 // togetherOf is a system that has what limits all workers together alone.
 func togetherOf(t *testing.T, cfg *config.Config) *system {
 	t.Helper()
-	s := &system{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewMemory(time.Now)}
+	s := &system{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())}
 	var err error
 	if s.quotas, err = quotas.NewLive(cfg); err != nil {
 		t.Fatal(err)

@@ -4,27 +4,9 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
-	"time"
 
 	"github.com/pushpace/pushpace/throttle"
 )
-
-// A bucket is what is known of a key whose spec is a bucket: what is owed for the units
-// taken, which drains steadily. Its numbers are whole: a unit costs a whole number of
-// parts, and a whole number of them drains in a µs, so that no fraction is ever lost.
-// bucket.lua is the same arithmetic.
-//
-// Token bucket, leaky bucket and GCRA are this one state; they differ by their terms.
-type bucket struct {
-	debt int64 // parts
-	at   int64 // the instant of that, in µs
-
-	// of a ramp: how long it has been warming up, and when it was slowed, in µs
-	warm, slowed int64
-
-	// of the terms that it was counted by: what drains in a µs, and what is covered at once
-	drain, burst int64
-}
 
 // bucketTerms are what a spec says to a bucket.
 type bucketTerms struct {
@@ -40,10 +22,6 @@ type bucketTerms struct {
 // coldest is what a unit costs of a cold bucket, in units: it begins with a twentieth
 // of its pace.
 const coldest = 20
-
-// slowedFor is for how long, in µs, a bucket that was slowed is not slowed again: all its
-// users meet the same trouble at about the same time.
-const slowedFor = 1_000_000
 
 // bucket returns the spec's terms. A promise of N in a period P, of units that live for
 // T, is kept when those that are taken within P+T are N at most: the burst B, and one
@@ -104,72 +82,4 @@ func (t bucketTerms) limit(a Ask) int64 {
 		limit = min(limit, t.full())
 	}
 	return limit - int64(a.Keep)*t.unit
-}
-
-// seen returns the bucket as it is at that instant, and by these terms. It reports whether
-// that is to be kept even if nothing is taken: where it was counted by other terms, or
-// by a clock that was set back since, which goes on from there.
-func (b bucket) seen(t bucketTerms, now int64) (bucket, bool) {
-	if b.burst == 0 {
-		return bucket{at: now, drain: t.drain, burst: t.covered()}, false
-	}
-	elapsed := now - b.at
-	if elapsed > 0 {
-		busy := min(elapsed, b.drained())
-		b.debt = max(0, b.debt-busy*b.drain)
-		b.warm = max(0, min(t.ramp, b.warm+busy)-(elapsed-busy))
-	}
-	b.at = now
-	changed := b.burst != t.covered() || b.drain != t.drain
-	if changed {
-		// As large a part of the burst is used as before: who changes a limit gains nothing
-		// and owes no more, and neither do those who disagree about it for a while.
-		b.debt = min(t.full(), int64(math.Ceil(float64(b.debt)/float64(b.burst)*float64(t.covered()))))
-		b.burst, b.drain = t.covered(), t.drain
-	}
-	b.warm = min(b.warm, t.ramp)
-	return b, changed || elapsed < 0
-}
-
-// drained is after how many µs nothing is owed.
-func (b bucket) drained() int64 { return (b.debt + b.drain - 1) / b.drain }
-
-// take takes units as asked for. It returns what the bucket is then, and whether that is
-// to be kept: what is denied leaves no trace.
-func (t bucketTerms) take(b bucket, now int64, a Ask) (bucket, Answer, bool) {
-	b, changed := b.seen(t, now)
-	if apart := now - b.slowed; a.Slow && t.ramp > 0 && max(apart, -apart) >= slowedFor {
-		b.warm, b.slowed, changed = b.warm/2, now, true
-	}
-	if a.Most < 0 {
-		b.debt = max(0, b.debt+int64(a.Most)*t.unit)
-		return b, Answer{}, true
-	}
-	price := t.unit
-	if t.ramp > 0 {
-		price = int64(math.Ceil(float64(t.unit) / max(1.0/coldest, float64(b.warm)/float64(t.ramp))))
-	}
-	limit, least := t.limit(a), max(1, int64(a.Least))
-	// A cold bucket that owes nothing gives as many as a warm one, at its own price.
-	if over := b.debt + min(least*price, limit) - limit; over > 0 {
-		return b, Answer{Left: t.after(over), Rule: t.rate.String()}, changed
-	}
-	if a.Most == 0 {
-		return b, Answer{}, changed
-	}
-	units := max(least, min(int64(a.Most), (limit-b.debt)/price))
-	uncovered := min(b.debt+units*price, limit) - t.covered()
-	b.debt += units * price
-	return b, Answer{Units: int(units), Left: t.after(uncovered)}, true
-}
-
-// after is how long so much takes to drain.
-func (t bucketTerms) after(parts int64) time.Duration {
-	return time.Duration((max(0, parts)+t.drain-1)/t.drain) * time.Microsecond
-}
-
-// lapses is the instant from which on the bucket says no more than none.
-func (b bucket) lapses(t bucketTerms) int64 {
-	busy := b.drained()
-	return max(b.at+busy+min(t.ramp, b.warm+busy), b.slowed+slowedFor)
 }

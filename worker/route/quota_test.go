@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -15,7 +16,7 @@ import (
 func TestAUsedUpQuotaHoldsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		pools := meter.NewPools(meter.NewMemory(nil))
+		pools := meter.NewPools(meter.NewRedis(redistest.InBubble(t), ""))
 		defer pools.Close()
 		spec := meter.Spec{Rates: []throttle.Rate{{Count: 6, Period: time.Minute}}, Burst: 1}.Promise()
 		r := &Route{

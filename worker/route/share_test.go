@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -166,7 +167,7 @@ func TestSharesOfWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const refresh, within = meter.LeaseEvery, 4*time.Second - 1
-		s := newShop(t, 10, meter.NewMemoryShares(), func() time.Duration { return 100 * time.Millisecond })
+		s := newShop(t, 10, meter.NewRedisShares(redistest.InBubble(t), ""), func() time.Duration { return 100 * time.Millisecond })
 		a := s.start()
 		took := func(what string, took, most time.Duration) {
 			t.Helper()
@@ -196,7 +197,7 @@ func TestAShareThatIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
-		shares := &lossy{Shares: meter.NewMemoryShares(), lose: away.Load}
+		shares := &lossy{Shares: meter.NewRedisShares(redistest.InBubble(t), ""), lose: away.Load}
 		t.Cleanup(shares.late.Wait)
 		s := newShop(t, 4, shares, func() time.Duration { return time.Hour })
 		a := s.start()
@@ -231,7 +232,7 @@ func TestAShareThatIsNotRenewed(t *testing.T) {
 func TestAShareOfWhatHasStoodStill(t *testing.T) {
 	t.Parallel()
 	r := &Route{App: "shop", Platform: push.APNs, Bulkhead: newBulkhead(4)}
-	r.share = newShare(r, meter.NewMemoryShares(), 4)
+	r.share = newShare(r, meter.NewRedisShares(redistest.InBubble(t), ""), 4)
 	within := func(want bool) {
 		t.Helper()
 		ctx, over, ok := r.Within(t.Context())
@@ -257,7 +258,7 @@ func TestAShareBeginsWhenTheLastIsOver(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]time.Duration{"it was renewed too late": 0, "the answer came too late": 700 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			shares := &lossy{Shares: meter.NewMemoryShares(), lose: func() bool { return false }}
+			shares := &lossy{Shares: meter.NewRedisShares(redistest.InBubble(t), ""), lose: func() bool { return false }}
 			r := &Route{App: "shop", Platform: push.APNs, Bulkhead: newBulkhead(4)}
 			r.share = newShare(r, shares, 4)
 			if err := r.share.renew(t.Context()); err != nil || !r.Bulkhead.acquire(t.Context(), 1) {
@@ -331,7 +332,7 @@ func TestSharesInTrouble(t *testing.T) {
 				return rng.IntN(n)
 			}
 			var calm atomic.Bool
-			shares := &lossy{Shares: meter.NewMemoryShares(), lose: func() bool { return !calm.Load() && random(4) == 0 }}
+			shares := &lossy{Shares: meter.NewRedisShares(redistest.InBubble(t), ""), lose: func() bool { return !calm.Load() && random(4) == 0 }}
 			t.Cleanup(shares.late.Wait)
 			s := newShop(t, 1+random(20), shares, func() time.Duration { return time.Duration(1+random(2000)) * time.Millisecond })
 			s.pauses = func() time.Duration {
