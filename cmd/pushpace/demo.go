@@ -84,10 +84,11 @@ func runDemo(ctx context.Context, address string, asJSON bool, out io.Writer) er
 	if err == nil {
 		s, err = d.summarize(start)
 	}
-	if address != "" {
-		err = errors.Join(err, cleanUp(d.queue, cfg.Redis.Prefix))
+	err = errors.Join(err, d.close())
+	if address != "" { // when nothing of the demo writes any more
+		err = errors.Join(err, cleanUp(cfg.Redis))
 	}
-	if err = errors.Join(err, d.close()); err != nil {
+	if err != nil {
 		return err
 	}
 	if asJSON {

@@ -63,10 +63,16 @@ const claimKey = "pushpace-demo"
 func demoPrefix() string { return "pushpace-demo-" + strings.ToLower(rand.Text()[:8]) }
 
 // cleanUp removes what the demo has left in its database.
-func cleanUp(c redis.UniversalClient, prefix string) error {
+func cleanUp(its config.Redis) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	for _, pattern := range []string{prefix + ":*", "asynq:*", claimKey} {
+	conn, err := redisconn.Open(ctx, its, 2)
+	if err != nil {
+		return fmt.Errorf("the demo's keys are not removed: %w", err)
+	}
+	defer conn.Close()
+	c := conn.Client
+	for _, pattern := range []string{its.Prefix + ":*", "asynq:*", claimKey} {
 		var keys []string
 		it := c.Scan(ctx, 0, pattern, 1000).Iterator()
 		for it.Next(ctx) {
