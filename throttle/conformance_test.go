@@ -112,21 +112,3 @@ func newRedisOn(t testing.TB, o *redis.Options, limits throttle.Options) *thrott
 	})
 	return l
 }
-
-func TestMemory(t *testing.T) {
-	t.Parallel()
-	throttletest.Run(t, throttletest.Harness{
-		Cannot: []throttletest.Ability{throttletest.SharePeers, throttletest.ListExpiry, throttletest.CountHeld},
-		Claims: true,
-		Slow:   true,
-		New: func(t testing.TB) throttletest.Instance {
-			clock := newSetClock()
-			m, err := throttle.NewMemory(throttle.Options{Horizon: throttletest.Horizon, Timeout: 20 * time.Second, Now: clock.now})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = m.Close() })
-			return throttletest.Instance{Limiter: m, Advance: clock.advance}
-		},
-	})
-}
