@@ -52,7 +52,7 @@ var incr = redis.NewScript(`return redis.call('INCRBY', KEYS[1], ARGV[1])`)
 
 // On a Cluster scripts share round trips to the master that has their keys.
 func TestAClustersScriptsShareRoundTrips(t *testing.T) {
-	client, _, keys, counter := openCluster(t, pipeline.Options{})
+	client, _, keys, counter := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	const goroutines, each = 48, 50
 	var all sync.WaitGroup
 	for i := range goroutines {
@@ -183,7 +183,7 @@ func TestAClustersBatchesAreOfOneSlot(t *testing.T) {
 
 // A script whose connection is lost may have been run, and is not sent again.
 func TestALostConnectionRepeatsNothing(t *testing.T) {
-	client, _, keys, counter := openCluster(t, pipeline.Options{})
+	client, _, keys, counter := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
 	if err := incr.Run(ctx, client, keys[:1], 1).Err(); err != nil {
 		t.Fatal(err)
