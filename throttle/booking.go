@@ -14,7 +14,7 @@ import (
 )
 
 // Admissions are law, bookings are advice: the beginning of booking.lua says what
-// that means, and how those who wait are kept. twin_test.go tells the same rules
+// that means, and how those who wait are kept. twin_test.go has the same rules
 // plainly.
 //
 //go:embed booking.lua

@@ -15,9 +15,6 @@ func NewRedis(client redis.UniversalClient, o Options) *Redis {
 	return l
 }
 
-// Words writes the policy as the script reads it.
-func Words(p Policy) string { return p.words() }
-
 // Unasked has nobody have asked any store in trouble for so much longer.
 func (o *Outage) Unasked(long time.Duration) {
 	o.mu.Lock()

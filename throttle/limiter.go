@@ -17,7 +17,8 @@
 //   - A notification holds one slot, however often it asks.
 //   - What quiet hours hold is not let through in them, and has no slot there.
 //
-// twin_test.go tells the rules plainly, claim.go and booking.lua keep them on Redis.
+// claim.go and booking.lua keep these rules on Redis. twin_test.go has them in Go, as a
+// reference that a test compares the script with.
 package throttle
 
 import (

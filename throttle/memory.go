@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -14,23 +15,25 @@ import (
 // Memory is the limiter of one process, for tests and small programs: a Redis limiter on a
 // Redis inside the process, which keeps nothing when it ends.
 type Memory struct {
-	*Redis
-	client *redis.Client
-	server *embedded.Redis
-	now    func() time.Time // nil for that of the process
-	end    sync.Once
-	err    error // of its end
+	limiter *Redis
+	client  *redis.Client
+	server  *embedded.Redis
+	now     func() time.Time // nil for that of the process
+	end     sync.Once
+	err     error // of its end
 }
 
-// NewMemory returns a limiter without any history, which Close ends. Options.Now is its
-// Redis's clock too, read before each call.
+// NewMemory returns a limiter without any history, which Close ends. What Options.Now says is
+// its Redis's clock too, and decides. Options.Timeout is ten seconds by default: no network
+// is there to be slow.
 func NewMemory(o Options) (*Memory, error) {
 	server, err := embedded.Start()
 	if err != nil {
 		return nil, err
 	}
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	m := &Memory{client: redis.NewClient(server.Options()), server: server, now: o.Now}
-	if m.Redis, err = New(m.client, o); err != nil {
+	if m.limiter, err = New(m.client, o); err != nil {
 		_ = m.client.Close()
 		server.Close()
 		return nil, err
@@ -41,7 +44,7 @@ func NewMemory(o Options) (*Memory, error) {
 // Close waits for the calls under way, and ends the limiter and its Redis.
 func (m *Memory) Close() error {
 	m.end.Do(func() {
-		m.err = errors.Join(m.Redis.Close(), m.client.Close())
+		m.err = errors.Join(m.limiter.Close(), m.client.Close())
 		m.server.Close()
 	})
 	return m.err
@@ -50,9 +53,9 @@ func (m *Memory) Close() error {
 // redis returns the limiter, with its Redis's clock set.
 func (m *Memory) redis() *Redis {
 	if m.now != nil {
-		m.server.SetTime(m.now())
+		m.server.SetTime(m.now)
 	}
-	return m.Redis
+	return m.limiter
 }
 
 // Acquire implements Limiter.

@@ -133,20 +133,6 @@ func (u *model) booked() int {
 	return n
 }
 
-// A verdict is what becomes of a notification, and how.
-type verdict struct {
-	status Status
-	at     int64
-	full   bool // deferred without a slot
-	// joins says that it has no slot yet: fresh is the one that its class gets for it, or
-	// none, and order and rank its place in the queue
-	joins bool
-	fresh int64
-	order int64
-	rank  int
-	late  bool // it came for its slot, and those sent do not let it go before at
-}
-
 // reschedule gives those that wait the earliest slots by the request's limits.
 func (v *visit) reschedule() {
 	v.adopt(false)

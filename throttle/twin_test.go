@@ -548,3 +548,17 @@ func (v *visit) limits(law bool) []*view {
 	}
 	return views
 }
+
+// A verdict is what becomes of a notification, and how.
+type verdict struct {
+	status Status
+	at     int64
+	full   bool // deferred without a slot
+	// joins says that it has no slot yet: fresh is the one that its class gets for it, or
+	// none, and order and rank its place in the queue
+	joins bool
+	fresh int64
+	order int64
+	rank  int
+	late  bool // it came for its slot, and those sent do not let it go before at
+}

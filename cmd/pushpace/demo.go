@@ -144,7 +144,7 @@ type demo struct {
 	shown    int                      // entries of the ledger
 }
 
-// run has the mix enqueued and worked off.
+// run enqueues the mix and waits until all of it has ended.
 func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 	d.observer = &d.late
 	w, err := d.newWorker(d.cfg, log)
@@ -159,6 +159,7 @@ func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 	if err := w.Start(ctx); err != nil {
 		return err
 	}
+	d.started = time.Now()
 	enqueued := make(chan error, 1)
 	go func() { enqueued <- d.enqueue(ctx) }()
 	err = d.follow(ctx, enqueued)
@@ -249,7 +250,7 @@ func (d *demo) follow(ctx context.Context, enqueued <-chan error) (err error) {
 
 // begin prints the limits and the plan, and draws a bar on a terminal.
 func (d *demo) begin(silent bool) {
-	d.progress, d.started = os.Stderr, time.Now()
+	d.progress = os.Stderr
 	if silent {
 		d.progress = io.Discard
 		return

@@ -35,8 +35,8 @@ func (l *lateness) Paced(late time.Duration) {
 	l.all = append(l.all, late)
 }
 
-// at returns the lateness in ms that this share of the notifications, 0 to below 1, does
-// not exceed; 0 for no notification.
+// at returns the lateness in ms that this share of the notifications, above 0 and up to 1,
+// does not exceed; 0 for no notification.
 func (l *lateness) at(share float64) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +44,7 @@ func (l *lateness) at(share float64) float64 {
 		return 0
 	}
 	slices.Sort(l.all)
-	return rounded(l.all[int(share*float64(len(l.all)))].Seconds() * 1000)
+	return rounded(l.all[int(math.Ceil(share*float64(len(l.all))))-1].Seconds() * 1000)
 }
 
 // rounded rounds to a tenth.
@@ -57,7 +57,7 @@ type summary struct {
 	violations int
 	p50, p99   float64 // lateness in ms
 	seconds    float64
-	faults     []string // the differences from what has to be
+	faults     []string // what is wrong, a line each
 }
 
 func (d *demo) summarize(start time.Time) (*summary, error) {
@@ -68,7 +68,12 @@ func (d *demo) summarize(start time.Time) (*summary, error) {
 		return nil, err
 	}
 	first := map[string]time.Time{} // by ID, when the stand-ins first took it
+	s := &summary{counts: c, p50: d.late.at(0.5), p99: d.late.at(0.99), seconds: rounded(time.Since(start).Seconds())}
 	for _, e := range d.ledger.Entries() {
+		if !slices.ContainsFunc(d.mix, func(p planned) bool { return p.n.ID == e.Notification }) {
+			s.fault("a stand-in took %q, which nobody has sent", e.Notification)
+			continue
+		}
 		if at, ok := first[e.Notification]; !ok || e.At.Before(at) {
 			first[e.Notification] = e.At
 		}
@@ -80,7 +85,6 @@ func (d *demo) summarize(start time.Time) (*summary, error) {
 			pushes = append(pushes, violations.Push{App: n.App, User: n.User, Category: n.Category, At: at, Passes: n.Priority == push.Critical})
 		}
 	}
-	s := &summary{counts: c, p50: d.late.at(0.5), p99: d.late.at(0.99), seconds: rounded(time.Since(start).Seconds())}
 	s.account(int64(d.taken), int64(len(first)))
 	for _, v := range violations.Find(pushes, d.cfg.Limits.General(), d.cfg.Limits.Policies(), tolerance) {
 		s.violations++

@@ -22,7 +22,11 @@ import (
 func TestEveryCommandPrintsJSON(t *testing.T) {
 	t.Parallel()
 	none := []string{"", "serve", "simulate", "limits", "dead", "token", "vapid", "completion", "limits export", "simulate subscription"}
-	for _, path := range commands(t) {
+	all := commands(t)
+	if len(all) < 30 {
+		t.Fatalf("--help lists %d commands", len(all))
+	}
+	for _, path := range all {
 		name := strings.Join(path, " ")
 		if slices.Contains(none, name) || strings.HasPrefix(name, "completion ") {
 			continue

@@ -149,7 +149,7 @@ func (r *rig) kept() map[string]string {
 	keys, err := r.client.Keys(r.t.Context(), "*").Result()
 	must(r.t, err)
 	for _, key := range keys {
-		if strings.Contains(key, "{workers}") || strings.Contains(key, ":session:") || strings.HasSuffix(key, ":watched") {
+		if strings.Contains(key, "{workers}") || strings.Contains(key, ":session:") {
 			continue
 		}
 		all[key], err = r.client.Dump(r.t.Context(), key).Result()

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
@@ -69,8 +71,10 @@ func TestCheck(t *testing.T) {
 func TestRead(t *testing.T) {
 	t.Parallel()
 	client, prefix, ctx := redistest.Shared(t).Client(t), redistest.Prefix(), t.Context()
-	now := time.Unix(1_800_000_000, 0)
-	r := Reader{limits.NewOverrides(client, prefix, 0), limits.New(throttle.Policy{}, nil), meter.NewMemory(func() time.Time { return now })}
+	standing := redistest.Miniredis(t) // a Redis whose clock stands still
+	standing.SetTime(time.Unix(1_800_000_000, 0))
+	counts := meter.NewRedis(redistest.Connect(t, &redis.Options{Addr: standing.Addr()}), "")
+	r := Reader{limits.NewOverrides(client, prefix, 0), limits.New(throttle.Policy{}, nil), counts}
 	take := func(key string, s meter.Spec, n int) {
 		t.Helper()
 		if a, err := r.Meter.Take(ctx, key, s, meter.Ask{Least: n, Most: n}); err != nil || a.Units != n {

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// InBubble is a client of a miniredis of its own that is reached without a socket, for
-// tests in a bubble of testing/synctest: its clock is the bubble's. A pipeline of more than
-// 4 KiB hangs.
+// InBubble is a client of a miniredis of its own that is reached without a socket, as tests
+// in a bubble of testing/synctest need it: its clock is the bubble's. It suits small
+// commands alone: a pipeline of more than 4 KiB hangs.
 func InBubble(t testing.TB) *redis.Client {
 	t.Helper()
 	server := miniredis.NewMiniRedis()

@@ -44,19 +44,24 @@ func writeTable(b *strings.Builder, rows [][]string) {
 		return
 	}
 	b.WriteString("\n")
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	var aligned strings.Builder
+	w := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	_ = w.Flush() // to memory
+	for line := range strings.Lines(aligned.String()) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
 }
 
 // limitRows says of each limit how much is used and when the next notification may go.
 func limitRows(t *control.Timeline) [][]string {
 	rows := [][]string{{"LIMIT", "USED", "NEXT"}}
 	for _, s := range t.Scopes {
+		first := len(rows)
 		add := func(name, used, next string) {
-			rows = append(rows, append([]string{heading(s.Scope) + name, used, next}, notes(s)...))
+			rows = append(rows, []string{heading(s.Scope) + name, used, next})
 		}
 		if s.Quiet != nil {
 			next := "now"
@@ -66,7 +71,12 @@ func limitRows(t *control.Timeline) [][]string {
 			add(" quiet hours", "", next)
 		}
 		if len(s.Limits) == 0 && s.Quiet == nil {
-			rows = append(rows, []string{heading(s.Scope), Unlimited(s)})
+			row := []string{heading(s.Scope), Unlimited(s)}
+			if n := notes(s); len(n) > 0 {
+				row = append(append(row, ""), n...)
+			}
+			rows = append(rows, row)
+			continue
 		}
 		for _, w := range s.Limits {
 			used := strconv.Itoa(w.Used)
@@ -82,6 +92,7 @@ func limitRows(t *control.Timeline) [][]string {
 			}
 			add(" "+Rule(w), used+" of "+strconv.Itoa(w.Count), next)
 		}
+		rows[first] = append(rows[first], notes(s)...)
 	}
 	return rows
 }
@@ -143,7 +154,7 @@ func heading(scope string) string {
 
 // notes say whether a scope is muted, and which override sets its limits.
 func notes(s control.TimelineScope) (all []string) {
-	if s.Muted {
+	if s.Muted && (len(s.Limits) > 0 || s.Quiet != nil) { // else Unlimited says it
 		all = append(all, "muted")
 	}
 	if s.Source == "" || s.Source == limits.FromConfiguration {

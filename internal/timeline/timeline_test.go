@@ -220,8 +220,17 @@ func golden(t *testing.T, file, got string) {
 // A name cannot change the terminal: Print writes printable characters alone.
 func TestPrintIsPrintable(t *testing.T) {
 	t.Parallel()
+	const hostile = "a\x1b[31m\u202e\n\tb"
+	timelines := map[string]*control.Timeline{"hostile": {
+		Now:      now,
+		Scopes:   []control.TimelineScope{{Scope: hostile, Admissions: []throttle.Entry{{ID: hostile, At: now}}}},
+		Bookings: []control.Waiter{{Booking: throttle.Booking{ID: hostile, Scope: hostile, Category: hostile, Rule: hostile, Slot: now.Add(time.Second)}}},
+	}}
 	for name, u := range users {
-		for _, r := range printed(t, u.timeline()) {
+		timelines[name] = u.timeline()
+	}
+	for name, timeline := range timelines {
+		for _, r := range printed(t, timeline) {
 			if r != '\n' && !unicode.IsPrint(r) {
 				t.Errorf("%s: %q is printed", name, r)
 			}

@@ -5,8 +5,6 @@
 package standin
 
 import (
-	"bytes"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -81,28 +79,11 @@ const (
 	Drain
 )
 
-// faults are their names in JSON.
 var faults = map[Fault]string{
 	NoFault: "", Close: "close", GoAway: "goaway", GoAwayUnprocessed: "goaway_unprocessed",
 	BlackHole: "black_hole", Page: "page", Drain: "drain",
 }
 
-// String returns the fault's name in JSON: close, goaway, goaway_unprocessed,
-// black_hole, page or drain, and nothing for NoFault.
+// String returns the fault's name: close, goaway, goaway_unprocessed, black_hole, page or
+// drain, and nothing for NoFault.
 func (f Fault) String() string { return faults[f] }
-
-// MarshalText implements encoding.TextMarshaler.
-func (f Fault) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler. It takes a hyphen for an
-// underscore.
-func (f *Fault) UnmarshalText(text []byte) error {
-	text = bytes.ReplaceAll(text, []byte("-"), []byte("_"))
-	for fault, name := range faults {
-		if name == string(text) {
-			*f = fault
-			return nil
-		}
-	}
-	return errors.New("fault: want close, goaway, goaway_unprocessed, black_hole, page or drain")
-}

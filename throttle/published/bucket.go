@@ -9,7 +9,7 @@ import (
 
 // A FlooredBucket is a token bucket by a Lua script that is copied a lot: on the caller's
 // clock in ms, whole tokens are filled in, and the fraction of a token is lost each time. The
-// same fault is told of in https://github.com/scylladb/seastar/issues/1723. Asked often it
+// same fault is described in https://github.com/scylladb/seastar/issues/1723. Asked often it
 // fills as slowly as half its rate. Denied attempts do not count. It is in memory, and safe
 // for concurrent use.
 type FlooredBucket struct {

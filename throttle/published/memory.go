@@ -11,14 +11,14 @@ type kept[S any] struct {
 	mu      sync.Mutex
 	ids     map[string]S
 	sweepAt int
-	idle    func(state S, now int64) bool // whether it says no more than none
+	idle    func(state S, now int64) bool // reports whether the state says no more than a new one
 }
 
 func newKept[S any](idle func(S, int64) bool) *kept[S] {
 	return &kept[S]{ids: map[string]S{}, sweepAt: minSweep, idle: idle}
 }
 
-// change has the ID's state changed, the zero value's of a new one.
+// change updates the ID's state, which is the zero value for a new one.
 func (k *kept[S]) change(id string, now int64, change func(*S)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

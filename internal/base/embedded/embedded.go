@@ -12,8 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// expiryTick is how often keys whose time is over are removed. A key ends up to one tick
-// early.
+// expiryTick is how often expired keys are removed. A key ends up to one tick early.
 const expiryTick = 100 * time.Millisecond
 
 // A Redis ends with Close.
@@ -24,7 +23,7 @@ type Redis struct {
 	done     chan struct{}
 
 	mu   sync.Mutex
-	last time.Time // of SetTime
+	last time.Time // the latest of SetTime
 }
 
 // Start starts one.
@@ -43,16 +42,19 @@ func (r *Redis) Options() *redis.Options {
 	return &redis.Options{Addr: r.server.Addr(), Password: r.password, ContextTimeoutEnabled: true}
 }
 
-// SetTime sets its clock, which stands still from then on. Keys whose time was over by then
-// are removed.
-func (r *Redis) SetTime(now time.Time) {
+// SetTime sets its clock to what now says, where it stands still, and removes the keys that
+// have expired by then. A clock that is set back brings no key back.
+func (r *Redis) SetTime(now func() time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.server.SetTime(now)
-	if passed := now.Sub(r.last); passed > 0 && !r.last.IsZero() {
+	at := now()
+	r.server.SetTime(at)
+	if r.last.IsZero() {
+		r.last = at
+	} else if passed := at.Sub(r.last); passed > 0 {
 		r.server.FastForward(passed)
+		r.last = at
 	}
-	r.last = now
 }
 
 // expire lets time pass for the keys' time to live, which miniredis does not do

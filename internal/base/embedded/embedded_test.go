@@ -21,15 +21,21 @@ func TestKeysEndByTheClockThatIsSet(t *testing.T) {
 	c := redis.NewClient(server.Options())
 	defer c.Close()
 	began := time.Unix(1_800_000_000, 0)
-	server.SetTime(began)
+	set := func(at time.Time) { server.SetTime(func() time.Time { return at }) }
+	set(began)
 	if err := c.Set(t.Context(), "k", "v", time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
-	server.SetTime(began.Add(59 * time.Second))
+	set(began.Add(59 * time.Second))
 	if err := c.Get(t.Context(), "k").Err(); err != nil {
 		t.Errorf("before its end: %v", err)
 	}
-	server.SetTime(began.Add(61 * time.Second))
+	set(began) // back, which makes no key end earlier
+	set(began.Add(59 * time.Second))
+	if err := c.Get(t.Context(), "k").Err(); err != nil {
+		t.Errorf("after the clock was set back: %v", err)
+	}
+	set(began.Add(61 * time.Second))
 	if err := c.Get(t.Context(), "k").Err(); err != redis.Nil {
 		t.Errorf("after its end: %v", err)
 	}

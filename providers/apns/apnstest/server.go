@@ -10,7 +10,6 @@ package apnstest
 import (
 	"crypto/ecdsa"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -35,9 +34,6 @@ type Options struct {
 	// comes over another connection, so that a test can tell that all Senders
 	// share one.
 	OneToken bool
-	// Admin is where standin.Admin serves the controls: an address of the
-	// loopback such as 127.0.0.1:0. Empty means nowhere.
-	Admin string
 }
 
 // A Server is a running stand-in. Its Script says how it answers.
@@ -53,8 +49,6 @@ type Server struct {
 	config   *tls.Config
 	identity *identity
 	tokens   *tokenChecker
-
-	admin *standin.Admin // nil for none
 
 	serving sync.WaitGroup
 	mu      sync.Mutex
@@ -96,26 +90,12 @@ func NewServer(options Options) (*Server, error) {
 	for _, topic := range options.Topics {
 		s.topics[topic] = true
 	}
-	if options.Admin != "" {
-		if s.admin, err = standin.NewAdmin(options.Admin, s); err != nil {
-			_ = listener.Close()
-			return nil, fmt.Errorf("apnstest: %w", err)
-		}
-	}
 	s.serving.Go(s.serve)
 	return s, nil
 }
 
 // URL returns the server's address as a Config's Endpoint wants it.
 func (s *Server) URL() string { return "https://" + s.listener.Addr().String() }
-
-// AdminURL returns where the controls are, empty without Options.Admin.
-func (s *Server) AdminURL() string {
-	if s.admin == nil {
-		return ""
-	}
-	return s.admin.URL()
-}
 
 // Ledger returns the ledger of accepted pushes.
 func (s *Server) Ledger() *standin.Ledger { return s.ledger }
@@ -137,9 +117,6 @@ func (s *Server) Close() error {
 		c.abort()
 	}
 	s.serving.Wait()
-	if s.admin != nil {
-		err = errors.Join(err, s.admin.Close())
-	}
 	return err
 }
 

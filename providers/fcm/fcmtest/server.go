@@ -59,9 +59,6 @@ type Options struct {
 	// Seen is called with the body of every send request, as it came in, before
 	// it is answered. It may be called by several goroutines at once.
 	Seen func(body []byte)
-	// Admin is where standin.Admin serves the controls: an address of the
-	// loopback such as 127.0.0.1:0. Empty means nowhere.
-	Admin string
 }
 
 // serviceKey is the service account's key. It takes a while to make, so the
@@ -85,7 +82,6 @@ type Server struct {
 	latency  func() time.Duration
 	seen     func(body []byte)
 	names    atomic.Uint64
-	admin    *standin.Admin // nil for none
 
 	access      accessTokens
 	project     quotas
@@ -122,12 +118,6 @@ func NewServer(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fcmtest: %w", err)
 	}
-	if o.Admin != "" {
-		if s.admin, err = standin.NewAdmin(o.Admin, s); err != nil {
-			_ = s.HTTPS.Close()
-			return nil, fmt.Errorf("fcmtest: %w", err)
-		}
-	}
 	s.Serve(s.routes())
 	return s, nil
 }
@@ -140,14 +130,6 @@ func (s *Server) routes() http.Handler {
 		standin.WritePage(w, http.StatusNotFound) // as Google's front end does
 	})
 	return mux
-}
-
-// AdminURL returns where the controls are, empty without Options.Admin.
-func (s *Server) AdminURL() string {
-	if s.admin == nil {
-		return ""
-	}
-	return s.admin.URL()
 }
 
 // Project returns the service account's project.
@@ -169,9 +151,5 @@ func (s *Server) TokensIssued() int64 { return s.access.issued.Load() }
 // Close breaks every connection and ends the server. It returns the ledger's
 // error, if it has one.
 func (s *Server) Close() error {
-	err := s.HTTPS.Close()
-	if s.admin != nil {
-		err = errors.Join(err, s.admin.Close())
-	}
-	return errors.Join(err, s.ledger.Err())
+	return errors.Join(s.HTTPS.Close(), s.ledger.Err())
 }

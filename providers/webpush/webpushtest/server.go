@@ -56,9 +56,6 @@ type Options struct {
 	// Seen is called with each push that passes the checks, before it is answered. It may be
 	// called by several goroutines at once.
 	Seen func(Push)
-	// Admin is where standin.Admin serves the controls: an address of the loopback such as
-	// 127.0.0.1:0. Empty means nowhere.
-	Admin string
 }
 
 // A Server is a running stand-in. Its Script says how it answers pushes, under the
@@ -74,7 +71,6 @@ type Server struct {
 	ledger    *standin.Ledger
 	latency   func() time.Duration
 	seen      func(Push)
-	admin     *standin.Admin // nil for none
 	tokens    *tokens
 	receivers *lru.Cache[string, receiver]
 	used      *lru.Cache[string, struct{}] // salts and senders' keys
@@ -98,12 +94,6 @@ func NewServer(o Options) (*Server, error) {
 	s.HTTPS, err = standin.NewHTTPS(standin.HTTPSOptions{Address: o.Address, HTTP1: o.HTTP1, Streams: streams, Counters: &s.Counters})
 	if err != nil {
 		return nil, fmt.Errorf("webpushtest: %w", err)
-	}
-	if o.Admin != "" {
-		if s.admin, err = standin.NewAdmin(o.Admin, s); err != nil {
-			_ = s.HTTPS.Close()
-			return nil, fmt.Errorf("webpushtest: %w", err)
-		}
 	}
 	s.Serve(http.HandlerFunc(s.serve))
 	return s, nil
@@ -202,14 +192,6 @@ func accept(w http.ResponseWriter, request *request, entry standin.Entry) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// AdminURL returns where the controls are, empty without Options.Admin.
-func (s *Server) AdminURL() string {
-	if s.admin == nil {
-		return ""
-	}
-	return s.admin.URL()
-}
-
 // WriteCredentials writes into dir the private key that the subscriptions were made with,
 // and the certificate of the server's authority. It returns the configuration of a sender
 // that uses them, to each host.
@@ -250,9 +232,5 @@ func (s *Server) ExpireTokens() { s.tokens.expire() }
 // Close breaks every connection and ends the server. It returns the ledger's error, if it
 // has one.
 func (s *Server) Close() error {
-	err := s.HTTPS.Close()
-	if s.admin != nil {
-		err = errors.Join(err, s.admin.Close())
-	}
-	return errors.Join(err, s.ledger.Err())
+	return errors.Join(s.HTTPS.Close(), s.ledger.Err())
 }

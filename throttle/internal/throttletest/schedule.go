@@ -25,7 +25,7 @@ type backlog struct {
 	wake bool
 	// before is called before each call, and may change the job's request.
 	before func(*job)
-	after  func(throttle.Decision) // is told each answer
+	after  func(throttle.Decision) // is called with each answer
 }
 
 type job struct {
