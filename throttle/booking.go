@@ -15,7 +15,7 @@ import (
 
 // Admissions are law, bookings are advice: the beginning of booking.lua says what
 // that means, and how those who wait are kept. twin_test.go has the same rules
-// plainly.
+// in Go.
 //
 //go:embed booking.lua
 var bookingSource string

@@ -1,8 +1,8 @@
 -- The waiting of one user's notifications: everything that has to branch. The grant of
 -- a first visit does not come here while nobody waits; claim.go has it.
 --
--- These are twin_test.go, model.go, place.go, replan.go and held.go again, on what Redis keeps: the functions
--- have their names and their order, so that both can be read side by side. The script
+-- twin_test.go, model.go, place.go, replan.go and held.go are a reference in Go: the
+-- functions have the same names, so that both can be read side by side. The script
 -- reads what waits of the user once, decides on arrays, and writes what has changed. Most
 -- who come need none of that: passes and behind read a few entries, however many wait.
 --
