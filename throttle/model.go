@@ -8,7 +8,7 @@ import (
 
 // A model is one user's timeline in memory, and the rules of waiting told plainly.
 // booking.lua is the same on what Redis keeps, with the same names in the same order.
-// It is what the script is tested against.
+// A test compares the script with it.
 //
 // Admissions are law: what is granted fits among those sent, whatever waits.
 // Bookings are advice: they say who is next, and when to come.

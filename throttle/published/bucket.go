@@ -43,8 +43,8 @@ func (b *FlooredBucket) filled(f floored, ms int64) int64 {
 	return int64(float64(ms-f.since) * 1000 * float64(b.count) / float64(b.period))
 }
 
-// Limit makes an attempt, which counts unless it is blocked. Left is 0, or the time until
-// one passes if nobody attempts before.
+// Limit makes an attempt. A blocked attempt does not count, and its Left is the time until
+// the next one passes without others between.
 func (b *FlooredBucket) Limit(id string) Result {
 	now := b.now().UnixMicro()
 	var r Result

@@ -126,7 +126,6 @@ func newCounters(t *testing.T, clock *virtual, rates ...throttle.Rate) func() Re
 	}
 }
 
-// Counters charge the minute for what the second denies.
 func TestCountersChargeWhatIsDenied(t *testing.T) {
 	t.Parallel()
 	clock := &virtual{us: 1_800_000_000_000_000}

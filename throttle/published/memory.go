@@ -5,8 +5,8 @@ import "sync"
 // minSweep is the number of IDs below which memory is not swept.
 const minSweep = 1024
 
-// kept is what is known of each ID in memory. It forgets idle IDs each time their number
-// may have doubled.
+// kept is the state of each ID in memory. Each time the number of IDs may have doubled it
+// forgets the idle ones.
 type kept[S any] struct {
 	mu      sync.Mutex
 	ids     map[string]S

@@ -15,9 +15,8 @@
 //   - Left and Remaining are of the instant after the attempt, also when it was
 //     allowed.
 //
-// Limiter differs in what it costs: the package stores every attempt and reads all
-// of them each time, this keeps about Max of an ID and reads three. No
-// answer depends on the others.
+// Limiter costs less: the package stores every attempt and reads all of them each time,
+// this keeps about Max of an ID and reads three. No answer depends on the others.
 package published
 
 import (

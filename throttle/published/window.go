@@ -34,8 +34,8 @@ func NewWeightedWindow(rate throttle.Rate, now func() time.Time) (*WeightedWindo
 	return &WeightedWindow{int64(rate.Count), period, now, newKept(func(w weighted, now int64) bool { return w.index < now/period-1 })}, nil
 }
 
-// Limit makes an attempt, which counts unless it is blocked. Left is 0, or the time until
-// one passes if nobody else attempts.
+// Limit makes an attempt. A blocked attempt does not count, and its Left is the time until
+// the next one passes without others between.
 func (w *WeightedWindow) Limit(id string) Result {
 	now := w.now().UnixMicro()
 	var r Result
