@@ -81,7 +81,7 @@ func newRig(t *testing.T, change ...func(*rigOptions)) *rig {
 
 func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *rig {
 	t.Helper()
-	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: min(client.Options().ReadTimeout, time.Second)})
+	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: client.Options().ReadTimeout})
 	t.Cleanup(stop)
 	r := &rig{t: t, client: client, log: new(logged)}
 	records := ledger.NewRecords(shared, "", 0)

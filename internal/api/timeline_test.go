@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/quiet"
@@ -17,7 +18,7 @@ import (
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both, "shop": both} })
-	limiter, err := throttle.New(r.client, throttle.Options{})
+	limiter, err := throttle.New(r.client, throttle.Options{Timeout: redistest.Patience})
 	must(t, err)
 	t.Cleanup(func() { _ = limiter.Close() })
 	scopes := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second}}}

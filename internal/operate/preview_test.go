@@ -49,7 +49,7 @@ type stage struct {
 func newStage(t *testing.T, general throttle.Policy, categories map[string]throttle.Policy) *stage {
 	t.Helper()
 	s := &stage{t: t, client: redistest.Shared(t).Client(t), prefix: redistest.Prefix(), general: general, categories: categories, policies: limits.New(general, categories)}
-	limiter, err := throttle.New(s.client, throttle.Options{Prefix: s.prefix})
+	limiter, err := throttle.New(s.client, throttle.Options{Prefix: s.prefix, Timeout: redistest.Patience})
 	must(t, err)
 	s.limiter = limiter
 	t.Cleanup(func() { _ = s.limiter.Close() })
@@ -79,7 +79,7 @@ func (s *stage) reschedule() func(app, user string) time.Time {
 	told := &tellingHook{at: map[string]time.Time{}}
 	client := redis.NewClient(s.client.Options())
 	redistest.Hook(client, told)
-	limiter, err := throttle.New(client, throttle.Options{Prefix: s.prefix})
+	limiter, err := throttle.New(client, throttle.Options{Prefix: s.prefix, Timeout: redistest.Patience})
 	must(s.t, err)
 	policies := limits.New(s.general, s.categories)
 	_, err = s.overrides.Refresh(s.t.Context(), policies)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -31,16 +32,18 @@ func newService(t *testing.T, client redis.UniversalClient) *Service {
 	t.Helper()
 	records := ledger.NewRecords(client, "", 0)
 	policies := limits.New(throttle.Policy{}, nil)
-	limiter, err := throttle.New(client, throttle.Options{})
+	limiter, err := throttle.New(client, throttle.Options{Timeout: redistest.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = limiter.Close() })
+	patient, stop := pipeline.Share(client, pipeline.Options{Timeout: redistest.Patience})
+	t.Cleanup(stop)
 	both := App{Platforms: []push.Platform{push.APNs, push.FCM}}
 	quota := config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}
 	s := New(Options{
 		Producer: push.NewProducer(client, "", 0), Records: records, Control: control.New(client, records, limiter, policies),
-		Limits: policies, Overrides: limits.NewOverrides(client, "", 0), Meter: meter.NewRedis(client, ""),
+		Limits: policies, Overrides: limits.NewOverrides(client, "", 0), Meter: meter.NewRedis(patient, ""),
 		Preview: &Previewer{Limits: policies, Lines: limiter, Apps: []string{"mail", "shop"}},
 		Quotas: func() (quotas.Quotas, error) {
 			return quotas.Quotas{
