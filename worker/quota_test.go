@@ -221,7 +221,9 @@ func TestADueSlotIsKeptOverQuota(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, limits.New(throttle.Policy{MinGap: 4 * time.Second}, nil))
 		r.meterFCM(throttle.Rate{Count: 100, Period: time.Second}, 10)
-		away := &awayMeter{Meter: r.options.Meter}
+		plenty := &door{took: map[string]int{}}
+		plenty.open.Store(true)
+		away := &awayMeter{Meter: plenty}
 		r.options.Meter = away
 		r.start()
 		for i := range 3 {

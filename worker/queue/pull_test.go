@@ -257,7 +257,7 @@ func TestAHostileMessageIsPulled(t *testing.T) {
 			}
 			fastest = min(fastest, time.Since(began))
 		}
-		if fastest > 2*time.Second {
+		if fastest > 15*time.Second { // a pattern that backtracks takes far longer
 			t.Errorf("a pull takes %s", fastest)
 		}
 	})
