@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -28,9 +30,16 @@ func quota(key string, rate throttle.Rate, burst int) worker.Quota {
 	}}
 }
 
+// realMeter is a meter on a Redis of its own: on miniredis a take is slow.
+func realMeter(t *testing.T) meter.Meter {
+	client, stop := pipeline.Share(redistest.Shared(t).Client(t), pipeline.Options{Timeout: redistest.Patience})
+	t.Cleanup(stop)
+	return meter.NewRedis(client, redistest.Prefix())
+}
+
 // meterFCM has the rig's workers share a quota of FCM.
 func (r *rig) meterFCM(rate throttle.Rate, burst int) {
-	r.options.Meter = meter.NewRedis(r.client, "")
+	r.options.Meter = realMeter(r.t)
 	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", rate, burst)}}
 }
 
@@ -140,7 +149,7 @@ func TestACampaignIsSpread(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		const n, count, period = 200, 40, time.Second
 		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
-		r.options.Meter = meter.NewRedis(r.client, "")
+		r.options.Meter = realMeter(r.t)
 		r.options.Throughputs = map[string]map[string]worker.Quota{"shop": {"news": quota("category/shop/news", throttle.Rate{Count: count, Period: period}, 5)}}
 		r.start()
 		r.enqueueAll(n, "news", func(n *push.Notification) { n.Category = "news" })
@@ -305,7 +314,7 @@ func (r *rig) overDevice(id, why string) bool {
 func TestADeviceIsGuarded(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, map[string]throttle.Policy{"security": {Exempt: true}}))
-		r.guardDevices(meter.NewRedis(r.client, ""), time.Hour)
+		r.guardDevices(realMeter(t), time.Hour)
 		r.start()
 		r.start()
 		send := func(id string, with func(*push.Notification), targets ...push.Target) {
@@ -396,7 +405,7 @@ func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
 func TestAGuardCountsWhatLeaves(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
-		r.guardDevices(meter.NewRedis(r.client, ""), time.Hour)
+		r.guardDevices(realMeter(t), time.Hour)
 		must(t, r.apns.Close())
 		r.start()
 		r.enqueue(to("fails", apple))
@@ -420,7 +429,7 @@ func TestAGuardCountsWhatLeaves(t *testing.T) {
 // A device has one count, however its token is written.
 func TestADeviceHasOneCount(t *testing.T) {
 	r := newRig(t, embedded(t), unlimited)
-	r.guardDevices(meter.NewRedis(r.client, ""), time.Hour)
+	r.guardDevices(realMeter(t), time.Hour)
 	r.withBrowsers()
 	r.start()
 	key := func(token string) string { return fmt.Sprintf("device/webpush/%.16x", sha256.Sum256([]byte(token))) }
