@@ -26,7 +26,7 @@ const (
 
 var figureRate = throttle.Rate{Count: 600, Period: time.Minute}
 
-// A row is what a limiter does with the arrivals, in virtual time.
+// A row shows one limiter and the arrivals that it admits, in virtual time.
 type row struct {
 	name     string
 	take     func(now time.Time) (admitted bool, left time.Duration, err error)

@@ -70,24 +70,23 @@ const (
 // A visit is one call's work on the model.
 type visit struct {
 	*model
-	r       *Request
-	now     int64
-	keep    int64
-	wait    int64
-	lead    int64
-	class   *class // the request's; one of nobody, if nobody waits
-	own     int64  // the notification's admission, taken out; or none
-	held    int64  // the slot that it came with; or none
-	moved   []Booking
-	horizon int64
-	lists   lists // the request's
-	told    bool  // … by the zone of those who wait, which is another
+	r     *Request
+	now   int64
+	keep  int64
+	wait  int64
+	lead  int64
+	class *class // the request's; one of nobody, if nobody waits
+	own   int64  // the notification's admission, taken out; or none
+	held  int64  // the slot that it came with; or none
+	moved []Booking
+	lists lists // the request's
+	told  bool  // … by the zone of those who wait, which is another
 }
 
 // visit begins a call's work. Nobody comes for slots older than the horizon.
 func (u *model) visit(r *Request, now, keep int64) *visit {
 	v := &visit{model: u, r: r, now: now, keep: keep, own: none, held: none,
-		wait: r.Wait.Microseconds(), horizon: r.Horizon.Microseconds()}
+		wait: r.Wait.Microseconds()}
 	v.lead = max(settling, min(v.wait, waking))
 	for _, c := range u.classes {
 		dead := 0

@@ -304,7 +304,7 @@ func (v *visit) decide() verdict {
 			w.fresh = place(views, w.fresh, true)
 		}
 		if v.r.accepted() > 0 && w.fresh > v.now && w.fresh < v.now+settling {
-			if settled := place(views, v.now+settling, true); settled <= v.now+min(2*settling, v.horizon) {
+			if settled := place(views, v.now+settling, true); settled <= v.now+min(2*settling, v.r.Horizon.Microseconds()) {
 				w.fresh = settled
 			}
 		}
@@ -418,7 +418,7 @@ func (v *visit) acquire() verdict {
 	rank := v.find()
 	w := v.pass(v.decide())
 	// one that is refused at once has taken no slot, and no other's
-	if w.joins && (w.late || w.at <= v.now+v.horizon) {
+	if w.joins && (w.late || w.at <= v.now+v.r.Horizon.Microseconds()) {
 		v.book(w)
 		rank = v.class.find(v.r.ID)
 	}
@@ -430,7 +430,7 @@ func (v *visit) acquire() verdict {
 			w.status = Granted
 		}
 	}
-	if w.status == Deferred && w.at > v.now+v.horizon {
+	if w.status == Deferred && w.at > v.now+v.r.Horizon.Microseconds() {
 		w.status = Refused
 	}
 	if rank >= 0 && w.status != Deferred {

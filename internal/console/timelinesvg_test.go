@@ -34,8 +34,7 @@ var update = flag.Bool("update", false, "rewrite the pictures in testdata")
 
 // A drawn user has asked a limiter in memory, by a clock of its own.
 type drawn struct {
-	now     time.Time
-	clock   atomic.Int64 // now, for the limiter
+	clock   atomic.Int64 // µs
 	control *control.Control
 	limiter *throttle.Memory
 	limits  *limits.Policies
@@ -45,8 +44,8 @@ type drawn struct {
 
 func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, categories map[string]throttle.Policy) *drawn {
 	t.Helper()
-	d := &drawn{now: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), limits: limits.New(general, categories), name: "ada"}
-	d.clock.Store(d.now.UnixMicro())
+	d := &drawn{limits: limits.New(general, categories), name: "ada"}
+	d.clock.Store(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC).UnixMicro())
 	limiter, err := throttle.NewMemory(throttle.Options{Horizon: 30 * 24 * time.Hour, Now: func() time.Time { return time.UnixMicro(d.clock.Load()) }})
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +67,7 @@ func (d *drawn) ask(t interface{ Fatal(...any) }, n int, category string, every 
 				t.Fatal(err)
 			}
 		}
-		d.now = d.now.Add(every)
-		d.clock.Store(d.now.UnixMicro())
+		d.clock.Add(every.Microseconds())
 	}
 }
 

@@ -83,7 +83,7 @@ func (m *Memory) Take(ctx context.Context, key string, s Spec, a Ask) (answer An
 	return answer, nil
 }
 
-// state returns what is known of the key.
+// state returns the state of the key.
 func (m *Memory) state(key memoryKey) *memoryState {
 	state, known := m.keys.Get(key)
 	if !known {

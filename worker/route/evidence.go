@@ -152,7 +152,7 @@ func (e *evidence) add(now time.Time, o *providers.Outcome, c class, about subje
 	found.row = e.row[c]
 	known := slices.DeleteFunc(e.refusals[c], func(r refusal) bool { return r.about == about })
 	known = append(known, refusal{about, o.Reason, now})
-	e.refusals[c] = known[max(0, len(known)-many):]
+	e.refusals[c] = newest(known)
 	for _, r := range e.refusals[c] {
 		if now.Sub(r.at) < window {
 			found.spread++
@@ -232,9 +232,11 @@ func (e *evidence) believe(now time.Time, p *pause.Pause) {
 			e.refusals[e.cause] = append(e.refusals[e.cause], refusal{about, providers.Reason(p.Reason), now})
 		}
 	}
-	all := e.refusals[e.cause]
-	e.refusals[e.cause] = all[max(0, len(all)-many):]
+	e.refusals[e.cause] = newest(e.refusals[e.cause])
 }
+
+// newest returns as many refusals as are kept of a class.
+func newest(all []refusal) []refusal { return all[max(0, len(all)-many):] }
 
 // forget forgets all answers and the trouble: a probe has shown that the route works. A
 // spike goes on, as half of its pushes may be delivered.

@@ -37,7 +37,7 @@ func Start() (*Redis, error) {
 	return r, nil
 }
 
-// Options are those of a client that reaches it.
+// Options returns the options of a client of it.
 func (r *Redis) Options() *redis.Options {
 	return &redis.Options{Addr: r.server.Addr(), Password: r.password, ContextTimeoutEnabled: true}
 }
