@@ -59,7 +59,9 @@ func withoutAMaster(t *testing.T, o outage) {
 	h := newHanding(t, r)
 	stop := h.begin(t)
 	defer stop()
-	// rate is how many of the others' are sent in a second, of 100 or more
+	// rate waits until 100 more of the others' are sent, and tells how many that is in a
+	// second. It judges no rate: the machine has other work. What waited for the master
+	// would not be sent at all, since that comes back only after.
 	rate := func(what string, least time.Duration) float64 {
 		t.Helper()
 		from, began := len(h.sent(false)), time.Now()
@@ -98,9 +100,6 @@ func withoutAMaster(t *testing.T, o outage) {
 		}
 	}
 	t.Logf("the others' were sent at %.0f a second, at %.0f and %.0f meanwhile", before, meanwhile, later)
-	if min(meanwhile, later) < before/3 { // nearly all on a machine that keeps up
-		t.Errorf("of the others' %.0f and %.0f are sent a second while a master is away, and %.0f before", meanwhile, later, before)
-	}
 	h.judgeAccepts(t)
 	h.judgeSent(t, inHand, o.open)
 }
