@@ -16,37 +16,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/racing"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// binary is the program, built once for all tests.
+// binary is the program: this test binary by another name, which saves a second link.
 var binary string
 
 func TestMain(m *testing.M) {
+	testscript.Main(tests{m}, map[string]func(){"pushpace": main})
+}
+
+// Tests are run where the program is on the PATH.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
 	redistest.Parallel()
-	if testing.Short() {
-		os.Exit(m.Run())
-	}
-	dir, err := os.MkdirTemp("", "pushpace-test-")
-	if err != nil {
+	var err error
+	if binary, err = exec.LookPath("pushpace"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
-	binary = filepath.Join(dir, "pushpace")
-	status := 1
-	build := []string{"build", "-buildvcs=false", "-o", binary}
-	if racing.Watched { // it is built as its tests are
-		build = append(build, "-race")
-	}
-	if out, err := exec.Command("go", append(build, ".")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-	} else {
-		status = m.Run()
-	}
-	_ = os.RemoveAll(dir)
-	os.Exit(status)
+	return m.M.Run()
 }
 
 // A program is a running pushpace.
