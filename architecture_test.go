@@ -111,7 +111,7 @@ func TestThePictureOfThePackages(t *testing.T) {
 	_, pictures := page(t)
 	imports := map[string][]string{base: nil}
 	for name, all := range ours(t) {
-		if name == strings.TrimSuffix(module, "/") || name == "deploy" || strings.HasSuffix(name, "test") || name == "providers/standin" || strings.HasPrefix(name, "internal/") && name != "internal/api" && name != "internal/console" && name != "internal/operate" {
+		if name == strings.TrimSuffix(module, "/") || name == "deploy" || strings.HasSuffix(name, "test") || strings.HasPrefix(name, "test/") || name == "providers/standin" || strings.HasPrefix(name, "internal/") && name != "internal/api" && name != "internal/console" && name != "internal/operate" {
 			continue
 		}
 		imports[name] = all
@@ -163,7 +163,7 @@ func differ(t *testing.T, got, want map[string]bool) {
 func TestThePageNamesWhatThereIs(t *testing.T) {
 	t.Parallel()
 	text, _ := page(t)
-	for _, m := range regexp.MustCompile("`((?:push|throttle|providers|worker|internal|cmd|docs|bench)(?:/[\\w.-]+)*/?)`").FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile("`((?:push|throttle|providers|worker|internal|cmd|docs|bench|test)(?:/[\\w.-]+)*/?)`").FindAllStringSubmatch(text, -1) {
 		if _, err := os.Stat(m[1]); err != nil {
 			t.Error(err)
 		}
@@ -181,6 +181,7 @@ func TestTextFilesHaveOneReader(t *testing.T) {
 	others := map[string]string{
 		"internal/base/textfile/textfile.go": "is the reader",
 		"internal/redistest/server.go":       "reads the log of redis-server",
+		"test/rig/site.go":                   "reads what a test has written",
 		"internal/console/static.go":         "reads files of the binary",
 	}
 	read := regexp.MustCompile(`\b(?:ReadFile|LoadX509KeyPair|AuthKeyFromFile)\(`)

@@ -1,0 +1,174 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/serviceworker"
+	"github.com/chromedp/chromedp"
+
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/chromium"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// runBrowser has Chromium show a notification by the page and the service worker.
+func runBrowser(t *testing.T, page []block) {
+	if len(page) != 2 {
+		t.Fatalf("there are %d blocks, want the page and its service worker", len(page))
+	}
+	showsAPush(t, map[string]string{"/": page[0].text, "/sw.js": page[1].text})
+}
+
+// Angular's service worker shows the same payload.
+func TestAngularShowsAPush(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("PUSHPACE_REQUIRE_NODE") != "1" {
+		t.Skip("PUSHPACE_REQUIRE_NODE is not 1: it takes Node, and the registry of npm")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/angular")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "npm", "ci", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	worker, err := os.ReadFile(filepath.Join(dir, "node_modules", "@angular", "service-worker", "ngsw-worker.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	showsAPush(t, map[string]string{
+		"/":               `<!doctype html><title>Shop</title><script>navigator.serviceWorker.register('/ngsw-worker.js')</script>`,
+		"/ngsw-worker.js": string(worker),
+		"/ngsw.json":      `{"configVersion":1,"timestamp":1,"index":"/","assetGroups":[],"dataGroups":[],"hashTable":{},"navigationUrls":[],"navigationRequestStrategy":"performance"}`,
+	})
+}
+
+// A shownPush is what a browser tells of a notification that it shows.
+type shownPush struct {
+	Title, Body, Tag string
+	Data             map[string]string
+}
+
+// showsAPush has the site's service worker show, in Chromium, what the stand-in of a push
+// service has decrypted. A push service of its own the browser does not have here: the
+// debugging protocol hands the message over.
+func showsAPush(t *testing.T, site map[string]string) {
+	n := &push.Notification{
+		ID: "order-4711", App: "demo", User: "ada", Title: "Your order has shipped", Body: "Grüße & <b>日本</b>", Data: map[string]string{"url": "/orders/4711"},
+		Targets: []push.Target{webpushtest.Subscription(webpushtest.Endpoint(push.WebPushMozilla, "laptop"))},
+	}
+	payload := decrypted(t, n)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, there := site[r.URL.Path]
+		kind := map[string]string{".js": "text/javascript", ".json": "application/json"}[filepath.Ext(r.URL.Path)]
+		if !there {
+			w.WriteHeader(http.StatusNotFound)
+		} else if w.Header().Set("Content-Type", kind); kind == "" {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		}
+		_, _ = fmt.Fprint(w, text)
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(chromium.Start(t), chromium.Patience)
+	defer cancel()
+	registered := make(chan serviceworker.RegistrationID, 100)
+	err := chromedp.Listen(ctx, func(event any) {
+		if e, is := event.(*serviceworker.EventWorkerRegistrationUpdated); is {
+			for _, r := range e.Registrations {
+				select {
+				case registered <- r.RegistrationID:
+				default:
+				}
+			}
+		}
+	})
+	if err == nil {
+		_, err = chromedp.CallBrowser(ctx, browser.SetPermission, browser.SetPermissionParams{
+			Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: browser.PermissionSettingGranted, Origin: server.URL,
+		})
+	}
+	if err == nil {
+		_, err = chromedp.Call(ctx, serviceworker.Enable, cdp.Empty{})
+	}
+	if err == nil {
+		err = chromedp.Do(ctx, chromedp.Navigate(server.URL))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id serviceworker.RegistrationID
+	select {
+	case id = <-registered:
+	case <-ctx.Done():
+		t.Fatal("Chromium registers no service worker")
+	}
+	ask := func(script string) string {
+		answer, err := chromedp.Run(ctx, chromedp.Evaluate[string]("(async () => { const registration = await navigator.serviceWorker.ready; "+script+" })()", chromedp.EvalAwaitPromise))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	var shown []shownPush
+	// Chromium forgets a notification that a page asks for before it is on the screen.
+	if !eventually.Within(chromium.Patience, func() bool {
+		if ask("return registration.active.state") != "activated" {
+			return false
+		}
+		if _, err := chromedp.Call(ctx, serviceworker.DeliverPushMessage, serviceworker.DeliverPushMessageParams{Origin: server.URL, RegistrationID: id, Data: payload}); err != nil {
+			t.Fatal(err)
+		}
+		text := ask("await new Promise(done => setTimeout(done, 500)); return JSON.stringify((await registration.getNotifications()).map(n => ({ title: n.title, body: n.body, tag: n.tag, data: n.data })))")
+		if err := json.Unmarshal([]byte(text), &shown); err != nil {
+			t.Fatal(err)
+		}
+		return len(shown) > 0
+	}) {
+		t.Fatal("Chromium shows nothing")
+	}
+	if s := shown[0]; len(shown) != 1 || s.Title != n.Title || s.Body != n.Body || s.Tag != n.ID || s.Data[push.IDKey] != n.ID || s.Data["url"] != "/orders/4711" {
+		t.Errorf("Chromium shows %+v", shown)
+	}
+}
+
+// decrypted is what the stand-in reads of the notification.
+func decrypted(t *testing.T, n *push.Notification) string {
+	t.Helper()
+	var read []string
+	server, err := webpushtest.NewServer(webpushtest.Options{Seen: func(p webpushtest.Push) { read = append(read, string(p.Payload)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	cfg, err := server.WriteCredentials(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender, err := webpush.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	if o := sender.Send(t.Context(), n, n.Targets[0]); o.Kind != providers.Delivered || len(read) != 1 || !strings.Contains(read[0], n.Title) {
+		t.Fatalf("%+v, %q", o, read)
+	}
+	return read[0]
+}

@@ -1,0 +1,161 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/rig"
+)
+
+// Whatever becomes of Redis while the workers wait for a word: what comes meanwhile,
+// and after it, is sent once, and all hear words again.
+func TestIdleWorkersInTrouble(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) (address string, trouble func()){
+		"restart": func(t *testing.T) (string, func()) {
+			server := redistest.Start(t, redistest.AppendOnly())
+			return server.Addr(), func() { server.Kill(t); time.Sleep(time.Second); server.Restart(t) }
+		},
+		"hang": func(t *testing.T) (string, func()) {
+			server := redistest.Start(t)
+			return server.Addr(), func() { server.Pause(t); time.Sleep(6 * time.Second); server.Resume(t) }
+		},
+		"sentinel": func(t *testing.T) (string, func()) {
+			master := redistest.Start(t)
+			sentinel := redistest.StartSentinel(t, master)
+			replica := redistest.SentinelReplica(t, master, sentinel)
+			address := fmt.Sprintf("{master: %s, sentinels: [%q]}", redistest.MasterName, sentinel.Addr())
+			return address, func() { redistest.FailOver(t, master, replica) }
+		},
+		"cluster": func(t *testing.T) (string, func()) {
+			args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
+			nodes := redistest.StartCluster(t, 3, args)
+			master := nodes[1]
+			replica := redistest.Replica(t, master, nodes, args)
+			return rig.AddressOf(nodes), func() { redistest.FailOver(t, master, replica) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address, trouble := open(t)
+			s := rig.IdleWorkers(t, address)
+			s.Idle(t, 2)
+			for _, p := range rig.AllPriorities {
+				s.Enqueue(t, s.Of(p))
+			}
+			s.Arrive(t)
+			s.Idle(t, 2)
+			var meanwhile sync.WaitGroup
+			began := time.Now()
+			for _, p := range rig.AllPriorities {
+				n := s.Of(p)
+				meanwhile.Go(func() {
+					time.Sleep(300 * time.Millisecond)
+					s.Enqueue(t, n)
+				})
+			}
+			trouble()
+			meanwhile.Wait()
+			t.Logf("accepted again after %s", time.Since(began))
+			s.Arrive(t)
+			t.Logf("sent after %s", time.Since(began))
+			s.Idle(t, 2)
+			t.Logf("idle after %s", time.Since(began))
+			for _, p := range rig.AllPriorities {
+				s.Enqueue(t, s.Of(p))
+			}
+			s.Arrive(t)
+			s.EachOnce(t)
+			for _, p := range s.Workers {
+				if n := p.Said("no longer has what was accepted"); n > 0 {
+					t.Errorf("a worker says %d times that something is lost", n)
+				}
+			}
+		})
+	}
+}
+
+// A worker that is killed while it waits is given a word in vain: another finds the job.
+func TestAnIdleWorkerIsKilled(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := rig.IdleWorkers(t, server.Addr())
+	s.Idle(t, 2)
+	if err := s.Workers[0].Cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Workers[0].Done
+	s.Workers = s.Workers[1:]
+	for range 3 { // the dead one is picked by one of them, of each queue
+		s.Idle(t, 1)
+		for _, p := range rig.AllPriorities {
+			s.Enqueue(t, s.Of(p))
+		}
+		s.Arrive(t)
+	}
+	s.EachOnce(t)
+}
+
+// What another client of asynq's puts on a queue is found, now or when it is due.
+func TestIdleWorkersFindAnothersJobs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := rig.IdleWorkers(t, server.Addr())
+	tasks := asynq.NewClientFromRedisClient(s.Redis)
+	for _, in := range []time.Duration{0, 2 * time.Second} {
+		s.Idle(t, 2)
+		for _, p := range rig.AllPriorities {
+			n := s.Of(p)
+			payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(ledgertest.First(t, ledger.NewRecords(s.Redis, "", 0)).Queue(p.Queue())), asynq.ProcessIn(in), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Arrive(t)
+	}
+	s.EachOnce(t)
+}
+
+// Workers that wait for a word end at once, though Redis hangs, and are given none
+// any more.
+func TestIdleWorkersEnd(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := rig.IdleWorkers(t, server.Addr())
+	s.Idle(t, 2)
+	began := time.Now()
+	s.Workers[0].Terminate(t)
+	if status := s.Workers[0].Wait(t); status != rig.Done {
+		t.Errorf("exit status %d: %s", status, &s.Workers[0].Stderr)
+	}
+	t.Logf("ended after %s", time.Since(began))
+	s.Idle(t, 1)
+	for queue := range asynqwire.Queues() {
+		if n := s.Redis.SCard(t.Context(), ledgertest.First(t, ledger.NewRecords(s.Redis, "", 0)).IdleKey(queue)).Val(); n != 1 {
+			t.Errorf("%d would be given words for %s, one waits", n, queue)
+		}
+	}
+	server.Pause(t)
+	defer server.Resume(t)
+	began = time.Now()
+	s.Workers[1].Terminate(t)
+	if status := s.Workers[1].Wait(t); status != rig.Done {
+		t.Errorf("while Redis hangs: exit status %d: %s", status, &s.Workers[1].Stderr)
+	}
+	t.Logf("ended after %s while Redis hangs", time.Since(began))
+}

@@ -1,0 +1,100 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/test/rig"
+)
+
+// Two processes send together what a quota allows, and what a new one allows when the
+// configuration changes; an operator reads why the rest waits.
+func TestServeQuota(t *testing.T) {
+	t.Parallel()
+	s := rig.NewSite(t)
+	s.Simulate(t)
+	const app = "  demo: {simulated: true} "
+	quota := func(rate string) string {
+		return "  demo: {simulated: false, apns: {quota: {rate: " + rate + ", algorithm: sliding_window}}} "
+	}
+	s.Configure(t, app, quota("3/1h"))
+	workers := [2]*rig.Program{s.Serve(t), s.Serve(t)}
+	var input strings.Builder
+	for i := range 8 {
+		input.WriteString(rig.Notification(fmt.Sprint("n", i), fmt.Sprint("u", i), "chat", "apns", "00"))
+	}
+	s.Send(t, rig.Done, input.String())
+	before := withinQuota(t, s, workers[0], 8, 0, 3)
+	s.Configure(t, app, quota("5/1h"))
+	for _, p := range workers {
+		p.HangUp(t)
+		p.Says(t, 1, "the configuration is reloaded", `changed="apps.demo.apns.quota.rate: 3/1h → 5/1h"`)
+	}
+	s.Send(t, rig.Done, rig.Notification("n8", "u8", "chat", "apns", "00")+rig.Notification("n9", "u9", "chat", "apns", "00"))
+	withinQuota(t, s, workers[0], 10, before, 5)
+	s.Configure(t, app, "  demo: {simulated: false} ")
+	for _, p := range workers {
+		p.HangUp(t)
+		p.Says(t, 1, "take effect at the next start", "apps.demo.apns.quota: {rate: 3/1h, algorithm: sliding_window} → none")
+	}
+	s.Stop(t, workers[:]...)
+}
+
+// withinQuota waits until of so many notifications each is sent or says that it waits for
+// its quota, and returns how many are sent: more than before, and at most so many. On a
+// machine that stands still they are fewer, since units lapse.
+func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, before, most int) int {
+	t.Helper()
+	pushes := 0
+	worker.Until(t, fmt.Sprint(n, " that are sent or say why they wait"), func() bool {
+		pushes = len(s.Ledger(t))
+		return pushes > before && pushes+strings.Count(rig.Run(t, s.Setup, "waiting").Stdout, "  quota  ") == n
+	})
+	if pushes > most {
+		t.Errorf("%d pushes, want %d at most", pushes, most)
+	}
+	return pushes
+}
+
+// An operator changes a quota of all workers while they run, which fills nothing up, and
+// reads what is in force and what is left of it.
+func TestServeOverriddenQuota(t *testing.T) {
+	t.Parallel()
+	s := rig.NewSite(t)
+	s.Simulate(t)
+	s.Configure(t, "  demo: {simulated: true} ", "  demo: {simulated: false, apns: {quota: {rate: 3/1h, algorithm: sliding_window}}} ")
+	workers := [2]*rig.Program{s.Serve(t), s.Serve(t)}
+	send := func(from, n int) {
+		t.Helper()
+		var input strings.Builder
+		for i := from; i < from+n; i++ {
+			input.WriteString(rig.Notification(fmt.Sprint("n", i), fmt.Sprint("u", i), "chat", "apns", "00"))
+		}
+		s.Send(t, rig.Done, input.String())
+	}
+	quotas := func(want string) {
+		t.Helper()
+		if got := strings.Join(strings.Fields(rig.Run(t, s.Setup, "limits", "quotas").Stdout), " "); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	send(0, 3)
+	before := withinQuota(t, s, workers[0], 3, 0, 3)
+	quotas("apns/demo demo {rate: 3/1h, algorithm: sliding_window} 0 of 3 the configuration$")
+	if got := rig.Run(t, s.Setup, "limits", "set", "--quota", "apns/demo", "--rate", "5/1h", "--for", "2h", "--by", "ann"); got.Status != rig.Done {
+		t.Fatalf("%+v", got)
+	}
+	free := "2"
+	if before < 3 { // units lapsed, and whoever waits instead may have taken the new ones already
+		free = "[0-2]"
+	}
+	quotas("apns/demo demo {rate: 5/1h, algorithm: sliding_window} " + free + " of 5 the override by ann until 20")
+	send(3, 8)
+	withinQuota(t, s, workers[0], 11, before, 5)
+	quotas(" 0 of 5 the override by ann")
+	s.Stop(t, workers[:]...)
+}

@@ -1,0 +1,168 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/test/rig"
+)
+
+// A changed file takes effect without a restart, by itself and at SIGHUP; a bad
+// one is refused, and the old one stays.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	s := rig.NewSite(t)
+	s.Simulate(t)
+	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0")
+	workers := s.Serve(t)
+	producer := *s // whose configuration stays good
+	producer.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
+	one := func(id string) {
+		t.Helper()
+		producer.Send(t, rig.Done, rig.Notification(id, "ada", "chat", "apns", "00"))
+	}
+	delivered := func(n int) func() bool { return func() bool { return len(s.Ledger(t)) == n } }
+	one("first")
+	workers.Until(t, "the first", delivered(1))
+
+	s.Configure(t, rig.ShippedLimits, "default: {rates: [2/1h]}", "    security: {exempt: true}\n", "    security: {exempt: true}\n    chat: {rates: [9/1h]}\n", "attempts: 10  ", "attempts: 12  ", "level: info ", "level: debug ")
+	workers.Says(t, 1, "level=INFO", "the configuration is reloaded", `changed="limits.default.min_gap: 1s → 0s, limits.default.rates: [10/1m, 100/24h] → [2/1h], limits.categories.chat: none → {rates: [9/1h]}, log.level: info → debug"`)
+	workers.Says(t, 1, "level=WARN", "take effect at the next start", `keys="worker.attempts: 10 → 12"`)
+	one("second")
+	workers.Until(t, "the second", delivered(2))
+	one("third")
+	records := ledger.NewRecords(s.Client, "", 0)
+	workers.Until(t, "the third waits for the new limit", func() bool {
+		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: "third"})
+		return err == nil && record.Rule == "2/1h"
+	})
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	metrics := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.Stderr.String())
+	workers.Until(t, "the metrics name the new category", func() bool {
+		_, text := rig.Fetch(t, client, metrics)
+		return strings.Contains(text, `pushpace_deferrals_total{app="demo",category="chat",rule="rate",scope="general"}`)
+	})
+
+	s.Configure(t, rig.ShippedLimits, "default: {rates: [ten/1m]}")
+	workers.HangUp(t)
+	workers.Says(t, 1, "level=ERROR", "the old one stays", "config.yaml:", "limits.default.rates[0]")
+	_, text := rig.Fetch(t, client, metrics)
+	if !strings.Contains(text, "pushpace_config_last_reload_successful 0\n") {
+		t.Errorf("a refused reload is not in the metrics:\n%s", text)
+	}
+	one("fourth")
+	workers.Until(t, "the fourth waits for the limit that stays", func() bool {
+		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: "fourth"})
+		return err == nil && record.Rule == "2/1h"
+	})
+
+	s.Configure(t)
+	workers.HangUp(t)
+	workers.Says(t, 2, "the configuration is reloaded", "limits.default")
+	if _, text := rig.Fetch(t, client, metrics); !strings.Contains(text, "pushpace_config_last_reload_successful 1\n") {
+		t.Errorf("a reload is not in the metrics:\n%s", text)
+	}
+	s.Send(t, rig.Done, rig.Notification("another", "ben", "chat", "apns", "00"))
+	workers.Until(t, "another user's", delivered(3))
+	if n := workers.Said("the old one stays"); n != 1 {
+		t.Errorf("the bad version is told of %d times", n)
+	}
+	if n := workers.Said("at the next start"); n != 1 {
+		t.Errorf("a restart is asked for %d times, though the key is as it was", n)
+	}
+	workers.HangUp(t)
+	workers.Says(t, 1, "the configuration is reloaded", "changed=none")
+	s.Stop(t, workers)
+}
+
+// A file that a start would refuse is refused while it runs too.
+func TestReloadRefusesWhatCannotStart(t *testing.T) {
+	t.Parallel()
+	s := rig.NewSite(t)
+	workers := s.Serve(t)
+	for i, c := range []struct{ old, new, want string }{
+		{"apps:\n  demo: {simulated: true} ", "xapps:\n  demo: {simulated: true} ", "xapps"},
+		{"  demo: {simulated: true} ", "  # ", "apps: there is none to send for"},
+		{string(pushpace.ConfigYAML), "", "config.yaml: is empty"},
+		{"  demo: {simulated: true} ", "  demo: {fcm: {credentials_file: config.yaml}} #", "apps.demo.fcm.credentials_file: "},
+	} {
+		s.Configure(t, c.old, c.new) // and no hangup, which may or may not be the first to tell of it
+		workers.Says(t, 1, "level=ERROR", "the old one stays", c.want)
+		if n := workers.Said("the old one stays"); n != i+1 {
+			t.Errorf("%d refusals, want %d", n, i+1)
+		}
+	}
+	if err := os.Remove(filepath.Join(s.Dir, "config.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	workers.Says(t, 1, "level=ERROR", "the old one stays", "cannot be read")
+	s.Stop(t, workers)
+}
+
+// The API's tokens change while it runs.
+func TestReloadTokens(t *testing.T) {
+	t.Parallel()
+	s := rig.NewSite(t)
+	hashed := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+	tokens := func(token string) string {
+		return fmt.Sprintf("http:\n  listen: 127.0.0.1:0\n  tokens: [{name: ops, role: viewer, sha256: %s}]\n", hashed(token))
+	}
+	s.Configure(t, "http:\n", tokens("old-token-0123456789"))
+	p := s.Serve(t)
+	if got := p.LimitsStatus(t, "old-token-0123456789"); got != http.StatusOK {
+		t.Fatalf("status %d", got)
+	}
+	s.Configure(t, "http:\n", tokens("new-token-0123456789"))
+	p.HangUp(t)
+	p.Says(t, 1, "the configuration is reloaded", "changed=http.tokens")
+	if old, new := p.LimitsStatus(t, "old-token-0123456789"), p.LimitsStatus(t, "new-token-0123456789"); old != http.StatusUnauthorized || new != http.StatusOK {
+		t.Errorf("the old token: %d, the new one: %d", old, new)
+	}
+	s.Configure(t, "http:\n", "http:\n  listen: 127.0.0.1:0\n")
+	p.HangUp(t)
+	p.Says(t, 1, "take effect at the next start", "http.tokens")
+	if none, new := p.LimitsStatus(t, ""), p.LimitsStatus(t, "new-token-0123456789"); none != http.StatusUnauthorized || new != http.StatusOK {
+		t.Errorf("once the last token is gone, without one: %d, with it: %d", none, new)
+	}
+	if out := p.Stderr.String(); strings.Contains(out, "-token-") || strings.Contains(out, hashed("new-token-0123456789")) {
+		t.Errorf("the log has a secret: %s", out)
+	}
+	s.Stop(t, p)
+}
+
+// Tokens that a process has gained stay in force when the last one goes, as those do that
+// it started with; while it takes requests from everyone, its log has said so.
+func TestReloadKeepsTheLastToken(t *testing.T) {
+	t.Parallel()
+	s := rig.NewSite(t)
+	const none, token = "http:\n  listen: 127.0.0.1:0\n", "gained-token-0123456789"
+	some := none + fmt.Sprintf("  tokens: [{name: ops, role: viewer, sha256: %x}]\n", sha256.Sum256([]byte(token)))
+	s.Configure(t, "http:\n", none)
+	p := s.Serve(t)
+	p.Says(t, 1, "level=WARN", "takes requests from everyone")
+	if got := p.LimitsStatus(t, ""); got != http.StatusOK {
+		t.Fatalf("status %d", got)
+	}
+	s.Configure(t, "http:\n", some)
+	p.HangUp(t)
+	p.Says(t, 1, "the configuration is reloaded", "http.tokens: [] → [ops (viewer)]")
+	s.Configure(t, "http:\n", none)
+	p.HangUp(t)
+	p.Says(t, 1, "level=WARN", "take effect at the next start", "http.tokens: [ops (viewer)] → []")
+	if without, with := p.LimitsStatus(t, ""), p.LimitsStatus(t, token); without != http.StatusUnauthorized || with != http.StatusOK {
+		t.Errorf("once the last token is gone, without one: %d, with it: %d", without, with)
+	}
+	s.Stop(t, p)
+}

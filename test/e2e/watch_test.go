@@ -1,0 +1,241 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/test/rig"
+)
+
+// everyMetric has the program do everything that it tells of in metrics, and answers
+// them.
+func everyMetric(t *testing.T) map[string]series {
+	t.Helper()
+	node := redistest.StartCluster(t, 1)[0] // which has metrics of its own
+	s := &rig.Site{}
+	s.Dir = rig.Write(t, "config.yaml", strings.Replace(string(pushpace.ConfigYAML), "address: embedded ", "address: ["+strconv.Quote(node.Addr())+"] ", 1))
+	s.StandIns(t, 0).FCM.RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: time.Minute})
+	config, err := os.ReadFile(filepath.Join(s.Dir, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(hook.Close)
+	withMore := strings.Replace(string(config), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem, concurrency: 4, quota: {rate: 100/1s}}}\n", 1)
+	withMore = strings.Replace(withMore, "{simulated: true}", "{simulated: true, outcomes: {webhook: {url: \""+hook.URL+"\", secret: a-secret-of-this-test-0123456789}}}", 1)
+	if err := os.WriteFile(filepath.Join(s.Dir, "config.yaml"), []byte(withMore), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rig.WriteCertificate(t, filepath.Join(s.Dir, "kiosk.pem"), time.Now().Add(time.Hour))
+	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0", "PUSHPACE_WORKER__OUTCOMES=1000", "PUSHPACE_WORKER__DEAD_LETTERS=1")
+	workers := s.Serve(t)
+	log := workers.Stderr.String()
+	metrics := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(log)
+	api := regexp.MustCompile(`msg=api url=(http://127\.0\.0\.1:\d+)`).FindStringSubmatch(log)
+	if metrics == "" || api == nil {
+		t.Fatalf("standard error: %s", log)
+	}
+	s.Send(t, rig.Done, rig.Notification("one", "ada", "marketing", "apns", "00fc")+rig.Notification("tomorrow", "ada", "marketing", "apns", "00fc")+
+		rig.Notification("three", "ben", "", "fcm", "a-token")+rig.Notification("four", "cleo", "", "fcm", "b-token")+rig.Notification("five", "dan", "", "fcm", "c-token")+
+		rig.Notification("six", "eve", "", "apns", "fade0413")+rig.Notification("seven", "eve", "", "apns", "fade0413"))
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	if status, body := rig.Fetch(t, client, api[1]+"/v1/audit"); status != http.StatusOK {
+		t.Fatalf("%d: %s", status, body)
+	}
+	for _, probe := range []string{"/healthz", "/readyz"} { // without a token, too
+		if status, body := rig.Fetch(t, client, api[1]+probe); status != http.StatusOK {
+			t.Errorf("%s of the API: %d: %s", probe, status, body)
+		}
+	}
+	var all map[string]series
+	var text string
+	workers.Until(t, "a delivery that the webhook is told of, a deferral, a trouble and a pause", func() bool {
+		_, text = rig.Fetch(t, client, metrics)
+		all = parseMetrics(text)
+		for _, name := range []string{"deferrals_total", "webhook_attempts_total", "provider_trouble", "paused", "pauses_total", "dropped_total"} {
+			if all["pushpace_"+name] == nil {
+				return false
+			}
+		}
+		return strings.Contains(text, `pushpace_ended_total{state="delivered"} 1`)
+	})
+	// an API that fails is a matter of a label's value
+	if all["pushpace_http_requests_total"] == nil {
+		t.Fatalf("the API's requests are not counted:\n%s", text)
+	}
+	all["pushpace_http_requests_total"]["status"]["5xx"] = true
+	s.Stop(t, workers)
+	return all
+}
+
+// The dashboard, the alert rules and the table in docs/ speak of what the program
+// tells, of all of it, and of nothing else.
+func TestWatching(t *testing.T) {
+	t.Parallel()
+	all := everyMetric(t)
+	drawn := map[string]bool{}
+	check := func(what, expr string) {
+		t.Helper()
+		metrics, err := checkPromQL(expr, all)
+		if err != nil {
+			t.Errorf("%s: %s: %v", what, expr, err)
+		}
+		for _, m := range metrics {
+			drawn[family(m, all)] = true
+		}
+	}
+	for what, expr := range dashboard(t) {
+		check(what, expr)
+	}
+	for _, name := range families(all) {
+		if !drawn[name] {
+			t.Errorf("the dashboard does not show %s", name)
+		}
+	}
+	for what, expr := range alerts(t) {
+		check(what, expr)
+	}
+	docs, err := os.ReadFile("../../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(pushpace_[a-z_]+)` \\| ?([^|]*) ?\\|").FindAllStringSubmatch(string(docs), -1) {
+		listed[m[1]] = true
+		for _, label := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(m[2], -1) {
+			if all[m[1]][label[1]] == nil && all[m[1]+"_bucket"][label[1]] == nil {
+				t.Errorf("docs/running.md: %s has no label %s", m[1], label[1])
+			}
+		}
+	}
+	for _, name := range families(all) {
+		if !listed[name] {
+			t.Errorf("docs/running.md does not list %s", name)
+		}
+		delete(listed, name)
+	}
+	for name := range listed {
+		t.Errorf("docs/running.md lists %s, which is not told", name)
+	}
+}
+
+// dashboard returns the dashboard's expressions by what they are for.
+func dashboard(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/grafana/pushpace.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Templating struct {
+			List []struct{ Name, Query string }
+		}
+		Panels []struct {
+			ID      int
+			Title   string
+			Targets []struct{ RefID, Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	all, ids := map[string]string{}, map[int]bool{}
+	for _, p := range d.Panels {
+		if ids[p.ID] || p.Title == "" || len(p.Targets) == 0 {
+			t.Errorf("panel %d %q", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			all[fmt.Sprintf("panel %q %s", p.Title, target.RefID)] = target.Expr
+		}
+	}
+	for _, v := range d.Templating.List {
+		if m := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Query); m != nil {
+			all["variable "+v.Name] = "sum by (" + m[2] + ") (" + m[1] + ")"
+		}
+	}
+	if len(all) < 20 {
+		t.Errorf("only %d expressions", len(all))
+	}
+	return all
+}
+
+// alerts returns the rules' expressions by their names.
+func alerts(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/prometheus/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Name  string `yaml:"name"`
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Expr        string            `yaml:"expr"`
+				For         time.Duration     `yaml:"for"`
+				Labels      map[string]string `yaml:"labels"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			severity := r.Labels["severity"]
+			if all[r.Alert] != "" || !strings.HasPrefix(r.Alert, "Pushpace") || severity != "page" && severity != "ticket" ||
+				r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !regexp.MustCompile(`(==|<|>) \S`).MatchString(r.Expr) {
+				t.Errorf("rule %q: %+v", r.Alert, r)
+			}
+			all[r.Alert] = r.Expr
+		}
+	}
+	if len(all) < 10 {
+		t.Errorf("only %d rules", len(all))
+	}
+	return all
+}
+
+// What checks the expressions finds what is wrong with them.
+func TestPromQLIsChecked(t *testing.T) {
+	t.Parallel()
+	some := parseMetrics("a_total{app=\"shop\",state=\"ended\"} 3\nh_seconds_bucket{le=\"1\"} 2\n")
+	for expr, fine := range map[string]bool{
+		`sum by (app) (rate(a_total{state="ended"}[5m])) > 0`:                    true,
+		`histogram_quantile(0.99, sum by (le) (rate(h_seconds_bucket[5m]))) > 1`: true,
+		`a_total{state=~"ended|lost"} - time() < 14`:                             true,
+		`sum(rate(b_total[5m]))`:                                                 false,
+		`a_total{state="lost"}`:                                                  false,
+		`a_total{user=~".*"}`:                                                    false,
+		`sum by (user) (a_total)`:                                                false,
+		`sum(rate(a_total[5m])`:                                                  false,
+		`averages(a_total)`:                                                      false,
+		`a_total{state="ended"`:                                                  false,
+		`a_total offset 5m`:                                                      false,
+		`sum(rate(a_total["5m"]))`:                                               false,
+	} {
+		if _, err := checkPromQL(expr, some); (err == nil) != fine {
+			t.Errorf("%s: %v", expr, err)
+		}
+	}
+}

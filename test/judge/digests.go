@@ -1,0 +1,82 @@
+package judge
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// Digests are the requests for pushes that tell of several, as FCM has seen them.
+type Digests struct {
+	mu   sync.Mutex
+	seen map[string][]shown // by the ID of the push
+}
+
+// shown is what such a push shows, and how many it tells of by its data.
+type shown struct{ count, title, body, token string }
+
+func (d *Digests) See(body []byte) {
+	var request struct {
+		Message struct {
+			Token        string
+			Data         map[string]string
+			Notification struct{ Title, Body string }
+		}
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		return // the stand-in refuses it
+	}
+	m := request.Message
+	if m.Data[push.DigestKey] == "" {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen == nil {
+		d.seen = map[string][]shown{}
+	}
+	id := m.Data["pushpace_id"]
+	d.seen[id] = append(d.seen[id], shown{m.Data[push.DigestKey], m.Notification.Title, m.Notification.Body, m.Token})
+}
+
+// TellingDigest is a digest whose text names the titles that it has room for. These are to be
+// the IDs, for the judge.
+func TellingDigest(key string) *push.Digest {
+	return &push.Digest{Key: key, Title: "{count} news", Body: "{first}, {second}, {third} and {more}"}
+}
+
+// JudgeTold compares the pushes that tell of several with who has joined whom: what was sent
+// counts all of them.
+func (d *Digests) JudgeTold(t *testing.T, told map[string][]string, sent map[string]bool) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, pushes := range d.seen {
+		others := told[id]
+		first := pushes[0]
+		if count := strconv.Itoa(1 + len(others)); first.count != count || !strings.HasPrefix(first.title, count+" ") {
+			t.Errorf("the push %s tells of %+v, and %q have joined it", id, first, others)
+		}
+		names, _, _ := strings.Cut(first.body, " and ")
+		for i, name := range strings.Split(names, ", ") {
+			if name != "" && name != id && !slices.Contains(others, name) || i == 0 && name != id {
+				t.Errorf("the push %s says %q, and %q have joined it", id, first.body, others)
+			}
+		}
+		for _, again := range pushes {
+			if again != first {
+				t.Errorf("the push %s says %+v, and then %+v", id, first, again)
+			}
+		}
+	}
+	for id := range told {
+		if sent[id] && len(d.seen[id]) == 0 {
+			t.Errorf("%q have joined %s, whose push tells of none", told[id], id)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/violations"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// Admissions are those of the first users' timelines, by the limiter's clock, with
+// the categories that have limits. They are of what was sent, of everything where
+// that is nil: a worker that is killed before it takes back an admission that was
+// denied leaves one that counts and is not used.
+func Admissions(t *testing.T, client redis.UniversalClient, app string, users int, sent map[string]bool, categories ...string) []violations.Push {
+	t.Helper()
+	var names []string
+	for i := range users {
+		names = append(names, fmt.Sprint("user-", i))
+	}
+	return AdmissionsOf(t, client, app, names, sent, categories...)
+}
+
+func AdmissionsOf(t *testing.T, client redis.UniversalClient, app string, users []string, sent map[string]bool, categories ...string) []violations.Push {
+	t.Helper()
+	limiter, err := throttle.New(client, throttle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer limiter.Close()
+	var all []violations.Push
+	for _, user := range users {
+		timeline := func(scopes ...throttle.Scope) throttle.Timeline {
+			timeline, err := limiter.Timeline(t.Context(), throttle.Request{App: app, User: user, Scopes: scopes})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(timeline.Bookings) > 0 {
+				t.Errorf("bookings of %s are left: %+v", user, timeline.Bookings)
+			}
+			return timeline
+		}
+		of := map[string]string{} // the category of an ID
+		for _, category := range categories {
+			for _, a := range timeline(throttle.Scope{Name: throttle.General}, throttle.Scope{Name: category}).Admissions[category] {
+				of[a.ID] = category
+			}
+		}
+		for _, a := range timeline(throttle.Scope{Name: throttle.General}).Admissions[throttle.General] {
+			if sent == nil || sent[a.ID] {
+				all = append(all, violations.Push{App: app, User: user, Category: of[a.ID], At: a.At})
+			}
+		}
+	}
+	return all
+}
+
+// A History is what was in force when, by the log of the overrides.
+type History struct {
+	general    throttle.Policy // where nothing else is in force
+	categories map[string]throttle.Policy
+	// late is how long after a change the last worker has it in force.
+	late    time.Duration
+	Changes []limits.Change
+	levels  map[[2]string][]ruled
+}
+
+type ruled struct {
+	from   time.Time
+	policy *throttle.Policy // nil for the one below
+}
+
+// ReadHistory returns the History of overrides over the configured policies, of
+// which none is in force after one of the log's any longer than late.
+func ReadHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, categories map[string]throttle.Policy, late time.Duration) *History {
+	t.Helper()
+	changes, err := o.Log(t.Context(), 0, limits.LogKept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(changes)
+	h := &History{general, categories, late, changes, map[[2]string][]ruled{}}
+	for _, c := range changes {
+		if c.Mute { // which touches no limits
+			continue
+		}
+		level := [2]string{c.User, c.Category}
+		if c.From != nil && !c.From.Until.IsZero() && c.From.Until.Before(c.At) { // it had stopped counting then
+			h.levels[level] = append(h.levels[level], ruled{from: c.From.Until})
+		}
+		v := ruled{from: c.At}
+		if c.To != nil {
+			v.policy = &c.To.Policy
+		}
+		h.levels[level] = append(h.levels[level], v)
+	}
+	return h
+}
+
+// between returns what the level had at some instant between the two.
+func (h *History) between(from, to time.Time, user, category string) []*throttle.Policy {
+	had := []*throttle.Policy{nil}
+	for _, v := range h.levels[[2]string{user, category}] {
+		switch {
+		case v.from.After(to):
+			return had
+		case v.from.After(from):
+			had = append(had, v.policy)
+		default:
+			had = []*throttle.Policy{v.policy}
+		}
+	}
+	return had
+}
+
+// Around tells what of the user was admitted before the violation, and what was changed.
+func (h *History) Around(v violations.Violation, admitted []violations.Push) string {
+	var lines []string
+	line := func(at time.Time, format string, args ...any) {
+		if from := at.Sub(v.At); from > -10*time.Second && from <= time.Second {
+			lines = append(lines, at.Format("04:05.000000 ")+fmt.Sprintf(format, args...))
+		}
+	}
+	for _, p := range admitted {
+		if p.User == v.User {
+			line(p.At, "admission, category %q", p.Category)
+		}
+	}
+	for level, all := range h.levels {
+		if level[0] == "" || level[0] == v.User {
+			for _, r := range all {
+				line(r.from, "%q: %+v", level, r.policy)
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// InForce is what some worker may have had in force for the push.
+func (h *History) InForce(p violations.Push) violations.InForce {
+	from, to := p.At.Add(-h.late), p.At.Add(10*time.Millisecond) // an instant of the log is a millisecond long
+	var f violations.InForce
+	for _, own := range h.between(from, to, p.User, "") {
+		if own == nil {
+			own = &h.general
+		}
+		f.General = append(f.General, *own)
+	}
+	configured, limited := h.categories[p.Category]
+	if !limited {
+		return f
+	}
+	for _, own := range h.between(from, to, p.User, p.Category) {
+		if own != nil {
+			f.Category = append(f.Category, *own)
+			continue
+		}
+		for _, of := range h.between(from, to, "", p.Category) {
+			if of == nil {
+				of = &configured
+			}
+			f.Category = append(f.Category, *of)
+		}
+	}
+	return f
+}

@@ -1,0 +1,321 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/violations"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/apns/apnstest"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/judge"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A CrashSite is a Redis that can be killed, and stand-ins inside the test.
+type CrashSite struct {
+	Setup
+	Server *redistest.Server // nil on a Cluster
+	Client redis.UniversalClient
+	StandIns
+	judge.Digests
+}
+
+func NewCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *CrashSite {
+	t.Helper()
+	server := redistest.Start(t, redistest.AppendOnly())
+	c := StandInsBeside(t, strconv.Quote(server.Addr()), policy, typical)
+	c.Server, c.Client = server, server.Client(t)
+	return c
+}
+
+// StandInsBeside is a crashSite on the Redis of that address, without a client.
+func StandInsBeside(t *testing.T, address string, policy throttle.Policy, typical time.Duration) *CrashSite {
+	t.Helper()
+	c := new(CrashSite)
+	var to credentials
+	c.StandIns, to = startStandIns(t, typical, c.See)
+	rates := make([]string, len(policy.Rates))
+	for i, r := range policy.Rates {
+		rates[i] = r.String()
+	}
+	c.Dir = Write(t, "config.yaml", fmt.Sprintf(`
+redis: {address: %s}
+limits:
+  default: {min_gap: %s, rates: [%s]}
+apps:
+  shop:
+    apns: {topic: %s, environment: production, key_file: %q, key_id: %s, team_id: %s, endpoint: %q, root_ca_file: %q}
+    fcm: {credentials_file: %q, endpoint: %q, root_ca_file: %q}
+`, address, policy.MinGap, strings.Join(rates, ", "),
+		to.apns.Topic, to.apns.KeyFile, to.apns.KeyID, to.apns.TeamID, to.apns.Endpoint, to.apns.RootCAFile,
+		to.fcm.CredentialsFile, to.fcm.Endpoint, to.fcm.RootCAFile))
+	return c
+}
+
+func (c *CrashSite) Serve(t *testing.T) *Program {
+	t.Helper()
+	p := Start(t, c.Setup, "serve")
+	p.Until(t, "serving", func() bool { return strings.Contains(p.Stderr.String(), "serving") })
+	return p
+}
+
+// Enqueue tries until Redis takes it.
+func (c *CrashSite) Enqueue(t *testing.T, producer *push.Producer, i int, user string) {
+	n := &push.Notification{
+		ID: fmt.Sprintf("n-%d", i), App: "shop", User: user, Title: "hello",
+		Targets: []push.Target{{Platform: push.APNs, Token: fmt.Sprintf("%064x", i)}},
+	}
+	if i%2 == 1 {
+		n.Targets[0] = push.Target{Platform: push.FCM, Token: fmt.Sprintf("device-%d", i)}
+	}
+	switch FateOf(i) {
+	case expiring:
+		n.TTL = push.Duration(20 * time.Second)
+	case collapsing:
+		n.CollapseKey = "latest"
+	}
+	var err error
+	if !eventually.Within(time.Minute, func() bool {
+		_, err = producer.Enqueue(t.Context(), n)
+		return err == nil
+	}) {
+		t.Errorf("%s is not accepted: %v", n.ID, err)
+	}
+}
+
+// A fate is what is meant to happen to some of the notifications, unless they are
+// sent before.
+type fate int
+
+const (
+	sent fate = iota
+	expiring
+	collapsing
+	Cancelled
+)
+
+// FateOf returns it by the notification's number: a user has some of each, and so
+// have those that are sent at about the same time.
+func FateOf(i int) fate {
+	switch (i/200 + i) % 5 {
+	case 1:
+		return expiring
+	case 2:
+		return collapsing
+	case 3:
+		return Cancelled
+	}
+	return sent
+}
+
+// Cancel tries until it is answered.
+func (c *CrashSite) Cancel(t *testing.T, producer *push.Producer, id string) {
+	var err error
+	if !eventually.Within(time.Minute, func() bool {
+		err = producer.Cancel(t.Context(), id)
+		return err == nil || errors.Is(err, push.ErrEnded) || errors.Is(err, push.ErrUnderWay)
+	}) {
+		t.Errorf("the cancel of %s is not answered: %v", id, err)
+	}
+}
+
+// Delivered is how many pushes the stand-ins have taken.
+func (c *CrashSite) Delivered() int { return c.APNs.Ledger().Len() + c.FCM.Ledger().Len() }
+
+// Kill ends the worker as a crash does, and answers how many notifications the
+// workers had sent or were sending whose end was not recorded.
+func (c *CrashSite) Kill(t *testing.T, p *Program) int64 {
+	t.Helper()
+	counts, err := ledger.NewRecords(c.Client, "", 0).Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done
+	underWay := c.APNs.Count().InFlight + c.FCM.Count().InFlight
+	return underWay + int64(len(c.Sent())) - counts.Ended[push.Delivered]
+}
+
+// Sent are the IDs in the ledgers.
+func (c *CrashSite) Sent() map[string]bool {
+	sent := map[string]bool{}
+	for _, e := range append(c.APNs.Ledger().Entries(), c.FCM.Ledger().Entries()...) {
+		sent[e.Notification] = true
+	}
+	return sent
+}
+
+// Drained waits until all have ended.
+func (c *CrashSite) Drained(t *testing.T, n int) {
+	t.Helper()
+	records := ledger.NewRecords(c.Client, "", 0)
+	if !eventually.Within(5*time.Minute, func() bool {
+		counts, err := records.Counts(t.Context())
+		return err == nil && counts.Accepted == int64(n) && counts.Waiting() == 0
+	}) {
+		counts, _ := records.Counts(t.Context())
+		t.Fatalf("not all have ended: %+v", counts)
+	}
+}
+
+// Judge compares the ledgers with what was accepted.
+func (c *CrashSite) Judge(t *testing.T, accepted int, underWay int64, policy throttle.Policy, tolerance time.Duration, admitted []violations.Push) {
+	t.Helper()
+	entries := append(c.APNs.Ledger().Entries(), c.FCM.Ledger().Entries()...)
+	slices.SortFunc(entries, func(a, b standin.Entry) int { return a.At.Compare(b.At) })
+	seen := map[string]bool{}
+	var pushes []violations.Push
+	duplicates, again := int64(0), map[string]bool{} // again are the users who got one
+	for _, e := range entries {
+		var i int
+		if _, err := fmt.Sscanf(e.Notification, "n-%d", &i); err != nil {
+			t.Fatalf("a push of %q", e.Notification)
+		}
+		user := fmt.Sprintf("user-%d", i%200)
+		if seen[e.Notification] {
+			duplicates++
+			again[user] = true
+			continue
+		}
+		seen[e.Notification] = true
+		pushes = append(pushes, violations.Push{App: "shop", User: user, At: e.At})
+	}
+	ends := c.judgeEnds(t, accepted, seen)
+	if len(admitted) < len(seen) {
+		t.Errorf("%d admissions of %d that were sent", len(admitted), len(seen))
+	}
+	// Besides what the stand-ins know of there is what is on its way to them: a
+	// few at each kill, as the workers share two processors.
+	if duplicates > underWay+30 {
+		t.Errorf("%d duplicates, %d were under way at the kills", duplicates, underWay)
+	}
+	NotBefore(t, admitted, pushes, again) // of what is sent twice, the second is admitted
+	if found := violations.Find(pushes, policy, nil, tolerance); len(found) > 0 {
+		t.Errorf("%d violations with a tolerance of %s, such as %+v", len(found), tolerance, found[0])
+	}
+	t.Logf("%d sent, %d duplicates, %d under way at the kills, tolerance %s, ends %v", len(seen), duplicates, underWay, tolerance, ends)
+}
+
+// judgeEnds compares how each ended with whether it was sent.
+func (c *CrashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bool) map[push.State]int {
+	t.Helper()
+	records := ledger.NewRecords(c.Client, "", 0)
+	allowed := map[fate]push.State{expiring: push.Expired, collapsing: push.Superseded, Cancelled: push.Cancelled}
+	ends := map[push.State]int{}
+	for i := range accepted {
+		id := fmt.Sprintf("n-%d", i)
+		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
+		if err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		ends[record.State]++
+		doubtful := len(record.Outcomes) == 1 && record.Outcomes[0].Ambiguous
+		switch {
+		case record.State == push.Delivered && !sentOnes[id]:
+			t.Errorf("%s ended as delivered, and was not sent", id)
+		case record.State != push.Delivered && record.State != allowed[FateOf(i)]:
+			t.Errorf("%s ended as %s: %+v", id, record.State, record)
+		case record.State != push.Delivered && sentOnes[id] && !doubtful:
+			t.Errorf("%s was sent, and ended as %s as if it was not: %+v", id, record.State, record.Outcomes)
+		}
+	}
+	return ends
+}
+
+// ClockError is how far the limiter's clock may be from the stand-ins'.
+const ClockError = 10 * time.Millisecond
+
+// NotBefore checks that no push came before its admission, of other users than those.
+func NotBefore(t *testing.T, admitted, pushes []violations.Push, others map[string]bool) {
+	t.Helper()
+	admissions := byUser(admitted)
+	for user, at := range byUser(pushes) {
+		for i, admission := range admissions[user] {
+			if i < len(at) && !others[user] && at[i].Before(admission.Add(-ClockError)) {
+				t.Errorf("a push of %s came at %s, and was admitted at %s", user, at[i], admission)
+			}
+		}
+	}
+}
+
+// byUser returns when each user's came, in order.
+func byUser(pushes []violations.Push) map[string][]time.Time {
+	all := map[string][]time.Time{}
+	for _, p := range pushes {
+		all[p.User] = append(all[p.User], p.At)
+	}
+	for _, at := range all {
+		slices.SortFunc(at, time.Time.Compare)
+	}
+	return all
+}
+
+// SoonBack is within what a killed worker's jobs are back on the queue, on a machine
+// that is busy with other tests: on a quiet one it is 10 s.
+const SoonBack = 20 * time.Second
+
+// InHand are the IDs of the jobs that workers have, or had when they were killed.
+func (c *CrashSite) InHand(t *testing.T) []string {
+	t.Helper()
+	ids, err := c.Client.LRange(t.Context(), asynqwire.QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// StandIns are servers in the place of APNs and FCM.
+type StandIns struct {
+	APNs *apnstest.Server
+	FCM  *fcmtest.Server
+}
+
+// credentials are what a sender to the stand-ins is configured with.
+type credentials struct {
+	apns apns.Config
+	fcm  fcm.Config
+}
+
+// startStandIns starts stand-ins that take that long to answer. Seen, if any, gets the
+// body of each request to FCM.
+func startStandIns(t *testing.T, typical time.Duration, seen func([]byte)) (StandIns, credentials) {
+	t.Helper()
+	latency := standin.Latency{Typical: typical}
+	a, err := apnstest.NewServer(apnstest.Options{Latency: latency})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	f, err := fcmtest.NewServer(fcmtest.Options{Latency: latency, Seen: seen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	var to credentials
+	dir := t.TempDir()
+	if to.apns, err = a.WriteCredentials(dir); err != nil {
+		t.Fatal(err)
+	}
+	if to.fcm, err = f.WriteCredentials(dir); err != nil {
+		t.Fatal(err)
+	}
+	return StandIns{a, f}, to
+}

@@ -1,0 +1,157 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// An IdleSite is workers that have nothing to do.
+type IdleSite struct {
+	Site
+	Redis    redis.UniversalClient
+	producer *push.Producer
+	Workers  []*Program
+	sent     []string // IDs
+}
+
+// IdleWorkers runs two workers on the Redis of that address.
+func IdleWorkers(t *testing.T, address string) *IdleSite {
+	t.Helper()
+	client := Connect(t, address)
+	s := &IdleSite{Redis: client, producer: push.NewProducer(client, "", 0)}
+	s.Dir = Write(t, "config.yaml", fmt.Sprintf("redis: {address: %s}\napps: {demo: {simulated: true}}\n", address))
+	s.Simulate(t)
+	for range 2 {
+		s.Workers = append(s.Workers, s.Serve(t))
+	}
+	return s
+}
+
+// Connect connects to the Redis of that address as the program does.
+func Connect(t *testing.T, address string) redis.UniversalClient {
+	t.Helper()
+	cfg, err := config.Parse("config.yaml", fmt.Appendf(nil, "redis: {address: %s}\napps: {demo: {simulated: true}}\n", address), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := redisconn.Open(t.Context(), cfg.Redis, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.Client
+}
+
+// Idle waits until so many workers hear words, and would be given some for each queue; of
+// several shards those that lead each.
+func (s *IdleSite) Idle(t *testing.T, workers int) {
+	t.Helper()
+	s.Workers[len(s.Workers)-1].Until(t, "they wait for a word", func() bool {
+		shards, err := ledger.NewRecords(s.Redis, "", 0).All(t.Context())
+		if err != nil || s.listening(t) != workers*len(shards) {
+			return false
+		}
+		given := int64(workers)
+		if len(shards) > 1 {
+			given = 1
+		}
+		for _, at := range shards {
+			for queue := range asynqwire.Queues() {
+				if n, err := s.Redis.SCard(t.Context(), at.IdleKey(queue)).Result(); err != nil || n < given {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// listening is how many workers hear words, on whichever node.
+func (s *IdleSite) listening(t *testing.T) int {
+	var n atomic.Int64
+	count := func(ctx context.Context, node *redis.Client) error {
+		n.Add(int64(len(node.PubSubChannels(ctx, "asynq:idle:*").Val()) + len(node.PubSubShardChannels(ctx, "asynq:*:idle:*").Val())))
+		return nil
+	}
+	switch client := s.Redis.(type) {
+	case *redis.Client:
+		_ = count(t.Context(), client)
+	case *redis.ClusterClient:
+		_ = client.ForEachMaster(t.Context(), count)
+	}
+	return int(n.Load())
+}
+
+// Of is a notification, which is to be sent.
+func (s *IdleSite) Of(p push.Priority) *push.Notification {
+	id := fmt.Sprint("n-", len(s.sent))
+	s.sent = append(s.sent, id)
+	return &push.Notification{
+		ID: id, App: "demo", User: id, Priority: p, Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "a-phone"}},
+	}
+}
+
+// Enqueue tries until Redis takes it.
+func (s *IdleSite) Enqueue(t *testing.T, n *push.Notification) {
+	var err error
+	if !eventually.Within(time.Minute, func() bool { _, err = s.producer.Enqueue(t.Context(), n); return err == nil }) {
+		t.Errorf("%s is not accepted: %v", n.ID, err)
+	}
+}
+
+// Arrive waits until all were sent that are to be.
+func (s *IdleSite) Arrive(t *testing.T) {
+	t.Helper()
+	s.Workers[len(s.Workers)-1].Until(t, "all are sent", func() bool {
+		sent := map[string]bool{}
+		for _, e := range s.Ledger(t) {
+			sent[e.Notification] = true
+		}
+		return len(sent) == len(s.sent)
+	})
+}
+
+// EachOnce ends the workers that run, and expects that each was sent once.
+func (s *IdleSite) EachOnce(t *testing.T) {
+	t.Helper()
+	s.Stop(t, s.Workers...)
+	var got []string
+	for _, e := range s.Ledger(t) {
+		got = append(got, e.Notification)
+	}
+	want := slices.Sorted(slices.Values(s.sent))
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("sent are %v, of %v", got, want)
+	}
+	audit := Start(t, s.Setup, "audit", "--json")
+	if status := audit.Wait(t); status != Done {
+		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)
+	}
+}
+
+var AllPriorities = []push.Priority{push.Bulk, push.Critical, push.Default}
+
+// AddressOf is a Cluster's in the configuration.
+func AddressOf(nodes []*redistest.Server) string {
+	var all []string
+	for _, node := range nodes {
+		all = append(all, strconv.Quote(node.Addr()))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}

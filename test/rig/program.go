@@ -1,0 +1,227 @@
+package rig
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// A Program is a running pushpace.
+type Program struct {
+	Cmd            *exec.Cmd
+	Stdout, Stderr Buffer
+	Done           chan struct{}
+}
+
+// A Buffer may be read while it grows.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *Buffer) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *Buffer) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// Setup is where and how a program runs.
+type Setup struct {
+	Dir   string
+	Env   []string // besides the test's own without PUSHPACE_…
+	Stdin io.Reader
+	// Program is another one than was built for all tests.
+	Program string
+}
+
+// Start starts the program, which ends with the test at the latest. When it ends
+// by itself it leaves nothing in the temporary folder.
+func Start(t *testing.T, s Setup, args ...string) *Program {
+	t.Helper()
+	p := &Program{Cmd: exec.Command(cmp.Or(s.Program, Binary), args...), Done: make(chan struct{})}
+	p.Cmd.Dir, p.Cmd.Stdin, p.Cmd.Stdout, p.Cmd.Stderr = s.Dir, s.Stdin, &p.Stdout, &p.Stderr
+	if s.Dir == "" {
+		p.Cmd.Dir = t.TempDir()
+	}
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "PUSHPACE_") {
+			p.Cmd.Env = append(p.Cmd.Env, entry)
+		}
+	}
+	temporary := t.TempDir()
+	p.Cmd.Env = append(append(p.Cmd.Env, "TMPDIR="+temporary), s.Env...)
+	if err := p.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.Cmd.Wait() // the status is read from ProcessState
+		close(p.Done)
+	}()
+	t.Cleanup(func() {
+		_ = p.Cmd.Process.Kill()
+		<-p.Done
+		left, err := os.ReadDir(temporary)
+		if err != nil || p.Cmd.ProcessState.Exited() && len(left) > 0 {
+			t.Errorf("%v leaves %v behind, %v", args, left, err)
+		}
+	})
+	return p
+}
+
+// Wait waits for the end and answers the exit status.
+func (p *Program) Wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-p.Done:
+		return p.Cmd.ProcessState.ExitCode()
+	case <-time.After(eventually.Patience):
+		t.Fatalf("%v does not end\nstdout: %s\nstderr: %s", p.Cmd.Args[1:], &p.Stdout, &p.Stderr)
+		return -1
+	}
+}
+
+func (p *Program) Terminate(t *testing.T) {
+	t.Helper()
+	if err := p.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Until waits for the condition.
+func (p *Program) Until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	if !eventually.Within(eventually.Patience, f) {
+		t.Fatalf("%s: does not come\nstdout: %s\nstderr: %s", what, &p.Stdout, &p.Stderr)
+	}
+}
+
+// Write writes a file into a folder of the test's own and answers the folder.
+func Write(t *testing.T, name, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func (p *Program) HangUp(t *testing.T) {
+	t.Helper()
+	if err := p.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Says waits until the program has written a line with all the words n times.
+func (p *Program) Says(t *testing.T, n int, words ...string) {
+	t.Helper()
+	p.Until(t, strings.Join(words, ", "), func() bool { return p.Said(words...) >= n })
+}
+
+func (p *Program) Said(words ...string) int {
+	n := 0
+lines:
+	for line := range strings.Lines(p.Stderr.String()) {
+		for _, word := range words {
+			if !strings.Contains(line, word) {
+				continue lines
+			}
+		}
+		n++
+	}
+	return n
+}
+
+// LimitsStatus is what the program's API answers a token that asks for the limits.
+func (p *Program) LimitsStatus(t *testing.T, token string) int {
+	t.Helper()
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(p.Stderr.String())
+	request, err := http.NewRequest(http.MethodGet, url+"/v1/limits", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	return response.StatusCode
+}
+
+// Through is how a program goes through the API at that URL: it has nothing else.
+func Through(url, token string) Setup {
+	return Setup{Env: []string{"PUSHPACE_API=" + url, "PUSHPACE_API_TOKEN=" + token}}
+}
+
+// Finished is what a program printed, and how it ended.
+type Finished struct {
+	Status         int
+	Stdout, Stderr string
+}
+
+func Run(t *testing.T, s Setup, args ...string) Finished {
+	t.Helper()
+	p := Start(t, s, args...)
+	return Finished{p.Wait(t), p.Stdout.String(), p.Stderr.String()}
+}
+
+// The exit statuses that the program answers with.
+const (
+	Done     = 0
+	Failed   = 1
+	Misused  = 2 // wrong use or configuration
+	Violated = 3 // accounting or limits violated
+)
+
+// A Receipt is what send prints about one notification.
+type Receipt struct {
+	Line  int    `json:"line"` // of the file
+	ID    string `json:"id"`
+	Known *bool  `json:"known"` // absent when it failed
+	Error string `json:"error"`
+}
+
+// Binary is the program, built once for all tests of a package.
+var Binary string
+
+// Main builds the program and runs the tests.
+func Main(m *testing.M) {
+	redistest.Parallel()
+	dir, err := os.MkdirTemp("", "pushpace-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	Binary = filepath.Join(dir, "pushpace")
+	status := 1
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", Binary, "github.com/pushpace/pushpace/cmd/pushpace").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	} else {
+		status = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(status)
+}

@@ -1,0 +1,262 @@
+package rig
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+// A Site is a Redis and a folder with the shipped configuration.
+type Site struct {
+	Setup
+	Client *redis.Client
+}
+
+func NewSite(t *testing.T) *Site {
+	t.Helper()
+	server, db := redistest.Shared(t), redistest.Database(t)
+	options := server.Options()
+	options.DB = db
+	s := &Site{Client: redis.NewClient(options)}
+	t.Cleanup(func() { _ = s.Client.Close() })
+	s.Dir = Write(t, "config.yaml", string(pushpace.ConfigYAML))
+	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__DB=" + strconv.Itoa(db)}
+	return s
+}
+
+// Simulate starts the stand-ins and points the site at them.
+func (s *Site) Simulate(t *testing.T, args ...string) *Program {
+	t.Helper()
+	p := Start(t, s.Setup, append([]string{"simulate", "--ledger", "ledger.ndjson"}, args...)...)
+	p.Until(t, "the settings", func() bool { return strings.HasSuffix(p.Stdout.String(), "\n") })
+	s.Env = append(s.Env, strings.Fields(p.Stdout.String())...)
+	return p
+}
+
+// StandIns starts stand-ins inside the test and points the site at them.
+func (s *Site) StandIns(t *testing.T, typical time.Duration) StandIns {
+	t.Helper()
+	all, to := startStandIns(t, typical, nil)
+	s.Env = append(s.Env, "PUSHPACE_APPS__DEMO__SIMULATED=false")
+	for key, value := range map[string]string{
+		"APNS__TOPIC": to.apns.Topic, "APNS__KEY_FILE": to.apns.KeyFile, "APNS__KEY_ID": to.apns.KeyID, "APNS__TEAM_ID": to.apns.TeamID,
+		"APNS__ENVIRONMENT": string(to.apns.Environment), "APNS__ENDPOINT": to.apns.Endpoint, "APNS__ROOT_CA_FILE": to.apns.RootCAFile,
+		"FCM__CREDENTIALS_FILE": to.fcm.CredentialsFile, "FCM__ENDPOINT": to.fcm.Endpoint, "FCM__ROOT_CA_FILE": to.fcm.RootCAFile,
+	} {
+		s.Env = append(s.Env, "PUSHPACE_APPS__DEMO__"+key+"="+value)
+	}
+	return all
+}
+
+// Serve starts the workers.
+func (s *Site) Serve(t *testing.T) *Program {
+	t.Helper()
+	p := Start(t, s.Setup, "serve")
+	p.Until(t, "serving", func() bool { return strings.Contains(p.Stderr.String(), "serving") })
+	return p
+}
+
+// Send runs send with that input and answers its output by line number.
+func (s *Site) Send(t *testing.T, want int, input string) map[int]Receipt {
+	t.Helper()
+	with := s.Setup
+	with.Stdin = strings.NewReader(input)
+	p := Start(t, with, "send", "--file", "-")
+	if got := p.Wait(t); got != want {
+		t.Errorf("exit status %d, want %d: %s", got, want, &p.Stderr)
+	}
+	results := map[int]Receipt{}
+	for line := range strings.Lines(p.Stdout.String()) {
+		var r Receipt
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		results[r.Line] = r
+	}
+	return results
+}
+
+func (s *Site) Ledger(t *testing.T) []standin.Entry {
+	t.Helper()
+	f, err := os.Open(filepath.Join(s.Dir, "ledger.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var entries []standin.Entry
+	for scanner := bufio.NewScanner(f); scanner.Scan(); {
+		var e standin.Entry
+		if json.Unmarshal(scanner.Bytes(), &e) == nil { // the last may be half written
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+func Notification(id, user, category, platform, token string) string {
+	return fmt.Sprintf(`{"id":%q,"app":"demo","user":%q,"category":%q,"targets":[{"platform":%q,"token":%q}],"title":"t"}`+"\n",
+		id, user, category, platform, token)
+}
+
+// Stop ends the programs and expects that they are content.
+func (s *Site) Stop(t *testing.T, programs ...*Program) {
+	t.Helper()
+	for _, p := range programs {
+		p.Terminate(t)
+		if got := p.Wait(t); got != Done {
+			t.Errorf("%s: exit status %d: %s", p.Cmd.Args[1], got, &p.Stderr)
+		}
+	}
+}
+
+// Configure writes the site's configuration: the shipped one with a part of it
+// replaced.
+func (s *Site) Configure(t *testing.T, pairs ...string) {
+	t.Helper()
+	text := string(pushpace.ConfigYAML)
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			t.Fatalf("the shipped configuration has no %q", pairs[i])
+		}
+		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
+	}
+	// as editors do, which leave no half-written file to be read
+	if err := os.WriteFile(filepath.Join(s.Dir, "next"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(s.Dir, "next"), filepath.Join(s.Dir, "config.yaml")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const ShippedLimits = "default: {min_gap: 1s, rates: [10/1m, 100/24h]}"
+
+// ServeAPI starts serve with these arguments and the API, and answers where that is.
+func (s *Site) ServeAPI(t *testing.T, args ...string) (*Program, string) {
+	t.Helper()
+	with := s.Setup
+	with.Env = append([]string{"PUSHPACE_HTTP__LISTEN=127.0.0.1:0"}, with.Env...)
+	p := Start(t, with, append([]string{"serve"}, args...)...)
+	p.Until(t, "serving", func() bool { return strings.Contains(p.Stderr.String(), "msg=serving") })
+	m := regexp.MustCompile(`msg=api url=(\S+)`).FindStringSubmatch(p.Stderr.String())
+	if m == nil {
+		return p, ""
+	}
+	return p, m[1]
+}
+
+// Ask makes a request, and returns the status and the body.
+func Ask(t *testing.T, token, method, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// GuardedAPI starts a process that answers the API to those with a token, and
+// answers its URL.
+func (s *Site) GuardedAPI(t *testing.T) (*Program, string) {
+	t.Helper()
+	file := filepath.Join(s.Dir, "config.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := "\nhttp:\n  tokens:\n"
+	for role, token := range map[string]string{"operator": OperatorToken, "viewer": ViewerToken} {
+		tokens += fmt.Sprintf("    - {name: %s, role: %s, sha256: %x}\n", role, role, sha256.Sum256([]byte(token)))
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "\nhttp:\n", tokens, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s.ServeAPI(t, "--only", "api")
+}
+
+// Run runs the program to its end and answers what it has written.
+func (s *Site) Run(t *testing.T, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	p := Start(t, s.Setup, args...)
+	if got := p.Wait(t); got != want {
+		t.Errorf("%s: exit status %d, want %d: %s", strings.Join(args, " "), got, want, &p.Stderr)
+	}
+	return p.Stdout.String(), p.Stderr.String()
+}
+
+// WriteCertificate writes a certificate that ends then, with its key.
+func WriteCertificate(t *testing.T, file string, ends time.Time) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: ends.Add(-24 * time.Hour), NotAfter: ends}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func Fetch(t *testing.T, client *http.Client, url string) (int, string) {
+	t.Helper()
+	response, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// The tokens of a site's API.
+const (
+	OperatorToken = "operator-hunter2"
+	ViewerToken   = "viewer-hunter2"
+)

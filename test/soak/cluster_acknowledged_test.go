@@ -1,0 +1,202 @@
+//go:build soak && unix
+
+package soak
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/test/rig"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A master is killed, and a replica takes its place that has heard nothing for a while. What
+// was accepted in this while is gone, as a whole: the sums are exact, and who hands it over
+// again has it delivered once.
+func TestAClusterLosesWhatNoReplicaHas(t *testing.T) {
+	t.Parallel()
+	h, since := losingAMaster(t, false)
+	again := 0
+	for id, to := range h.accepted {
+		if to.node != h.at || to.at.Before(since) {
+			continue
+		}
+		receipt, err := h.producer.Enqueue(t.Context(), notificationTo(to.user, id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !receipt.Known {
+			again++
+		}
+	}
+	h.rest(t, len(h.accepted))
+	sent := h.sent(true)
+	lost, twice := 0, 0
+	for id, to := range h.accepted {
+		if to.node != h.at {
+			continue
+		}
+		switch n := len(sent[id]); {
+		case n == 0:
+			lost++
+		case n > 1:
+			twice++
+		}
+	}
+	t.Logf("%d were accepted while no replica listened, and lost; handed over again, all were sent, %d of all twice", again, twice)
+	if again == 0 {
+		t.Error("nothing is lost, and no replica had it")
+	}
+	if lost > 0 {
+		t.Errorf("%d are lost that a replica had, or that were handed over again", lost)
+	}
+}
+
+// With acknowledged writes nothing is accepted while no replica listens, and the loss of the
+// master loses nothing that was, and lets nothing through that exceeds a limit.
+func TestAClusterLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
+	h, since := losingAMaster(t, true)
+	meanwhile := 0
+	for _, to := range h.accepted {
+		if to.node == h.at && to.at.After(since.Add(redisTimeout)) && to.at.Before(h.left) {
+			meanwhile++
+		}
+	}
+	if meanwhile > 0 {
+		t.Errorf("%d are accepted though no replica listens", meanwhile)
+	}
+	h.rest(t, len(h.accepted))
+	h.judgeSent(t, len(h.sent(true)), false) // how many were in hand is not known
+}
+
+// losingAMaster has a master killed whose replica has heard nothing for a while, since an
+// instant, and returns once the replica has taken its place, and nothing more is handed over.
+func losingAMaster(t *testing.T, acknowledged bool) (h *handing, since time.Time) {
+	t.Helper()
+	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}},
+		redistest.Args("--cluster-replica-validity-factor", "0")) // one that has restarted may take its place
+	if acknowledged {
+		r.acknowledge(t)
+	}
+	r.work(t, 2)
+	h = newHanding(t, r)
+	stop := h.begin(t)
+	defer stop()
+	r.workers[0].Until(t, "those on the master are sent", func() bool { return len(h.sent(true)) >= 100 })
+	replica := r.replicas[h.at]
+	replica.Kill(t) // what a paused one had not read it would read later
+	since = time.Now()
+	r.workers[0].Until(t, "the replica hears nothing for a while", func() bool {
+		if acknowledged { // it is known by then that it hears nothing
+			return time.Since(since) > redisTimeout+time.Second
+		}
+		return h.acceptedSince(since) > 10
+	})
+	h.left = time.Now()
+	h.victim.Kill(t)
+	replica.Restart(t)
+	redistest.Promoted(t, replica)
+	if acknowledged { // it needs a replica of its own
+		h.victim.Restart(t)
+	}
+	h.back = time.Now()
+	r.workers[0].Until(t, "those on the master are accepted again", func() bool { return h.accepts(h.back) })
+	stop()
+	its := func(to handed) bool { return to.node == h.at }
+	t.Logf("the replica was the master after %s; at most %s without an accept, %s without a push",
+		h.back.Sub(h.left).Round(time.Millisecond), h.unaccepted(since, its), h.unsent(since, its))
+	return h, since
+}
+
+// acceptedSince is how many were accepted since then on the master that leaves.
+func (h *handing) acceptedSince(since time.Time) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, to := range h.accepted {
+		if to.node == h.at && to.at.After(since) {
+			n++
+		}
+	}
+	return n
+}
+
+// supervise starts a worker, and starts it again where it ends: it does while most of the
+// masters are away, since no node tells it then how many shards there are.
+func (r *clusterRig) supervise(t *testing.T) *rig.Program {
+	t.Helper()
+	p := rig.Start(t, r.Setup, "serve")
+	p.Until(t, "serving", func() bool {
+		select {
+		case <-p.Done:
+			if strings.Contains(p.Stderr.String(), "panic") {
+				t.Fatal(&p.Stderr)
+			}
+			p = rig.Start(t, r.Setup, "serve")
+		default:
+		}
+		return strings.Contains(p.Stderr.String(), "serving")
+	})
+	return p
+}
+
+// Whatever process is killed, at whatever time, worker, master or replica: with acknowledged
+// writes nothing that was accepted is lost, and no limit is exceeded.
+func TestAClusterSurvivesKills(t *testing.T) {
+	t.Parallel()
+	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
+	r.acknowledge(t)
+	r.work(t, 3)
+	h := newHanding(t, r)
+	stop := h.begin(t)
+	defer stop()
+	lasts, seed := lasts(time.Minute, 10*time.Second), *seeded
+	random := rand.New(rand.NewPCG(seed, 0))
+	within := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(random.Int64N(int64(most-least)))
+	}
+	servers := append(append([]*redistest.Server{}, r.nodes...), r.replicas...)
+	r.workers[0].Until(t, "they are sent", func() bool { return len(h.sent(true)) >= 50 })
+	began, kills := time.Now(), [2]int{}
+	h.left = began
+	for time.Since(began) < lasts {
+		if random.IntN(3) == 0 {
+			at := random.IntN(len(r.workers))
+			if err := r.workers[at].Cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-r.workers[at].Done
+			r.workers[at] = r.supervise(t)
+			kills[0]++
+		} else {
+			server := servers[random.IntN(len(servers))]
+			server.Kill(t)
+			if random.IntN(2) == 0 { // else it is back before anybody takes its place
+				time.Sleep(within(2*time.Second, 8*time.Second))
+			}
+			server.Restart(t)
+			kills[1]++
+		}
+		time.Sleep(within(0, 3*time.Second))
+	}
+	h.back = time.Now()
+	for node := range r.nodes {
+		h.at = node
+		r.workers[0].Until(t, fmt.Sprintf("those on master %d are accepted again", node), func() bool { return h.accepts(h.back) })
+	}
+	stop()
+	h.rest(t, len(h.accepted))
+	t.Logf("seed %d: %d workers and %d servers killed in %s", seed, kills[0], kills[1], lasts)
+	all, twice := h.sent(true), 0
+	maps.Copy(all, h.sent(false))
+	for _, at := range all {
+		twice += len(at) - 1
+	}
+	t.Logf("%d sent twice", twice)
+	h.judgeAdmitted(t, all, false)
+}

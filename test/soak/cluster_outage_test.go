@@ -1,0 +1,369 @@
+//go:build soak && unix
+
+package soak
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/violations"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/judge"
+	"github.com/pushpace/pushpace/test/rig"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A master without a replica is killed, and comes back with all that it had acknowledged.
+func TestAClusterLosesAMaster(t *testing.T) {
+	t.Parallel()
+	withoutAMaster(t, outage{
+		leave: (*redistest.Server).Kill, back: (*redistest.Server).Restart,
+		lasts: time.Duration(size(10, 3)) * time.Second, replaced: true,
+	})
+}
+
+// A master hangs: it accepts connections, and says nothing. Whose limits lie elsewhere are
+// checked, though the operator has chosen to send unchecked where they cannot be.
+func TestAClustersMasterHangs(t *testing.T) {
+	t.Parallel()
+	withoutAMaster(t, outage{
+		leave: (*redistest.Server).Pause, back: (*redistest.Server).Resume,
+		lasts: time.Duration(size(20, 5)) * time.Second, open: true,
+	})
+}
+
+// An outage is how a master is away.
+type outage struct {
+	leave, back func(*redistest.Server, testing.TB)
+	lasts       time.Duration // at least
+	replaced    bool          // a worker that starts meanwhile takes the place of the others
+	open        bool          // limits.on_outage
+}
+
+// withoutAMaster has notifications handed over to users on all masters while one of these is
+// away. The others' are accepted and sent as before. Nothing is lost, nobody gets more than
+// the limits allow, and what is sent twice was in hand.
+func withoutAMaster(t *testing.T, o outage) {
+	policy := throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}}
+	r := newClusterRig(t, policy)
+	if o.open {
+		r.Env = append(r.Env, "PUSHPACE_LIMITS__ON_OUTAGE=open")
+	}
+	r.work(t, 2)
+	h := newHanding(t, r)
+	stop := h.begin(t)
+	defer stop()
+	// rate waits until 100 more of the others' are sent, and tells how many that is in a
+	// second. It judges no rate: the machine has other work. What waited for the master
+	// would not be sent at all, since that comes back only after.
+	rate := func(what string, least time.Duration) float64 {
+		t.Helper()
+		from, began := len(h.sent(false)), time.Now()
+		n := func() int { return len(h.sent(false)) - from }
+		if !eventually.Within(eventually.Patience, func() bool { return time.Since(began) >= least && n() >= 100 }) {
+			t.Fatalf("%s: of the others' %d are sent in %s", what, n(), time.Since(began))
+		}
+		return float64(n()) / time.Since(began).Seconds()
+	}
+	rate("at first", 0) // scripts are loaded, and all are connected
+	before := rate("before", o.lasts/2)
+
+	recorded := h.recorded(t)
+	h.left = time.Now()
+	o.leave(h.victim, t)
+	meanwhile := rate("meanwhile", o.lasts/2)
+	var ending []*rig.Program
+	if o.replaced {
+		ending, r.workers = r.workers, nil
+		r.work(t, 1)
+		for _, w := range ending { // from now on they pull nothing
+			w.Terminate(t)
+			w.Until(t, "it ends", func() bool { return w.Said("stopping") > 0 })
+		}
+	}
+	later := rate("later", o.lasts/2)
+	inHand := len(h.sent(true)) - recorded
+	h.back = time.Now()
+	o.back(h.victim, t)
+	r.workers[0].Until(t, "those on the master are accepted again", func() bool { return h.accepts(h.back) })
+	stop()
+	r.rest(t, len(h.accepted))
+	for _, w := range ending {
+		if status := w.Wait(t); status != rig.Done {
+			t.Errorf("exit status %d: %s", status, &w.Stderr)
+		}
+	}
+	t.Logf("the others' were sent at %.0f a second, at %.0f and %.0f meanwhile", before, meanwhile, later)
+	h.judgeAccepts(t)
+	h.judgeSent(t, inHand, o.open)
+}
+
+// A handing is what is handed over to the users of each master, and how that goes.
+type handing struct {
+	*clusterRig
+	users      [3][]string
+	victim     *redistest.Server // is away from left to back
+	at         int               // its place
+	all        bool              // all others leave too
+	left, back time.Time
+
+	mu       sync.Mutex
+	accepted map[string]handed // by ID
+	tries    []try
+}
+
+// A handed notification is to a user of one master.
+type handed struct {
+	user string
+	node int
+	at   time.Time // of its acceptance
+}
+
+// A try is one to hand a notification over.
+type try struct {
+	id    string
+	to    handed
+	began time.Time
+	took  time.Duration
+	err   error
+}
+
+// newHanding chooses the master that is to leave: while one is away that has what operators
+// have said, a worker that starts takes nothing.
+func newHanding(t *testing.T, r *clusterRig) *handing {
+	t.Helper()
+	h := &handing{clusterRig: r, users: r.usersOf(t), accepted: map[string]handed{}}
+	said := []*redistest.Server{redistest.NodeOf(t, r.nodes, "{pauses}"), redistest.NodeOf(t, r.nodes, "{limits}")}
+	h.at = slices.IndexFunc(r.nodes, func(node *redistest.Server) bool { return !slices.Contains(said, node) })
+	h.victim = r.nodes[h.at]
+	return h
+}
+
+// usersOf are, by the place of each node, the users all of whose keys it has: the timeline
+// of some is on another master than their shard's queues.
+func (r *clusterRig) usersOf(t *testing.T) (all [3][]string) {
+	t.Helper()
+	shards, err := r.records.All(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		user := fmt.Sprint("user-", i)
+		its := redistest.NodeOf(t, r.nodes, shards[shard.Of(len(shards), "shop", user)].Key("counts"))
+		if r.masterOf(t, user) == its {
+			at := slices.Index(r.nodes, its)
+			all[at] = append(all[at], user)
+		}
+	}
+	return all
+}
+
+// begin hands notifications over to the users of each master until it is stopped.
+func (h *handing) begin(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var producers sync.WaitGroup
+	for node := range h.nodes {
+		for range 2 {
+			producers.Go(func() { h.produce(ctx, t, node) })
+		}
+	}
+	return func() { cancel(); producers.Wait() }
+}
+
+// masterOf is the master that has the user's timeline at first.
+func (r *clusterRig) masterOf(t *testing.T, user string) *redistest.Server {
+	t.Helper()
+	return redistest.NodeOf(t, r.nodes, "{"+shard.UserTag("shop", user)+"}")
+}
+
+// produce hands over three to one user and then to the next until ctx ends, each until it is
+// accepted.
+func (h *handing) produce(ctx context.Context, t *testing.T, node int) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for range 3 {
+			to := handed{user: h.users[node][i%len(h.users[node])], node: node}
+			id := rand.Text()
+			n := notificationTo(to.user, id)
+			if !eventually.Within(eventually.Patience, func() bool { return h.try(t, n, to) }) {
+				t.Errorf("a notification on master %d is not accepted", node)
+				return
+			}
+			h.mu.Lock()
+			to.at = time.Now()
+			h.accepted[id] = to
+			h.mu.Unlock()
+		}
+	}
+}
+
+// notificationTo is one to the user, with that ID.
+func notificationTo(user, id string) *push.Notification {
+	return &push.Notification{ID: id, App: "shop", User: user, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}}}
+}
+
+func (h *handing) try(t *testing.T, n *push.Notification, to handed) bool {
+	began := time.Now()
+	_, err := h.producer.Enqueue(t.Context(), n)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tries = append(h.tries, try{n.ID, to, began, time.Since(began), err})
+	return err == nil
+}
+
+// accepts reports whether each master that was away has accepted one that was handed over
+// since then.
+func (h *handing) accepts(since time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for node := range h.nodes {
+		if h.leaves(node) && !slices.ContainsFunc(h.tries, func(a try) bool { return a.to.node == node && a.err == nil && a.began.After(since) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// leaves reports whether the master of that place does.
+func (h *handing) leaves(node int) bool { return h.all || node == h.at }
+
+// sent answers the instants at which those on a master that leaves were sent, or the others'.
+func (h *handing) sent(victims bool) map[string][]time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sent := map[string][]time.Time{}
+	for _, e := range h.FCM.Ledger().Entries() {
+		if to, known := h.accepted[e.Notification]; known && h.leaves(to.node) == victims {
+			sent[e.Notification] = append(sent[e.Notification], e.At)
+		}
+	}
+	return sent
+}
+
+// recorded is how many are recorded as delivered on what is to leave.
+func (h *handing) recorded(t *testing.T) (n int) {
+	t.Helper()
+	shards, err := h.records.All(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, err := h.records.PrimaryCounts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range shards {
+		if h.leaves(slices.Index(h.nodes, redistest.NodeOf(t, h.nodes, at.Key("counts")))) {
+			n += int(counts[i].Ended[push.Delivered])
+		}
+	}
+	return n
+}
+
+// judgeAccepts: the others' are accepted meanwhile as before. Of those on the master that is
+// away few wait until the time-out, after the first.
+func (h *handing) judgeAccepts(t *testing.T) {
+	t.Helper()
+	var before, others, refused []time.Duration
+	var first time.Duration // until one is accepted again
+	for _, a := range h.tries {
+		switch during := a.began.After(h.left) && a.began.Before(h.back); {
+		case a.to.node != h.at && a.err != nil:
+			t.Errorf("one on master %d is not accepted: %v", a.to.node, a.err)
+		case a.to.node != h.at && during:
+			others = append(others, a.took)
+		case a.to.node != h.at && a.began.Before(h.left):
+			before = append(before, a.took)
+		case a.to.node == h.at && a.err != nil && during && a.began.After(h.left.Add(redisTimeout)):
+			refused = append(refused, a.took)
+		case a.to.node == h.at && a.err == nil && a.began.After(h.back) && first == 0:
+			first = a.began.Add(a.took).Sub(h.left)
+		}
+	}
+	t.Logf("accepted within %s by the median and %s for 99 %%, and %s and %s meanwhile; refused within %s and %s; the master was away for %s, and its shards for %s",
+		share(before, 50), share(before, 99), share(others, 50), share(others, 99), share(refused, 50), share(refused, 99), h.back.Sub(h.left), first)
+	if got := share(others, 90); got > redisTimeout/2 {
+		t.Errorf("a tenth of the others' are accepted after %s and more", got)
+	}
+	if got := share(refused, 50); got > redisTimeout/4 {
+		t.Errorf("half of those on a master that is away are refused after %s and more", got)
+	}
+}
+
+// share is what so many of a hundred do not exceed; 0 of none.
+func share(all []time.Duration, percent int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[min(len(all)-1, len(all)*percent/100)].Round(10 * time.Microsecond)
+}
+
+// judgeSent: of those that were in hand on the master that left some may be sent twice, and
+// all is as judgeAdmitted says.
+func (h *handing) judgeSent(t *testing.T, inHand int, unchecked bool) {
+	t.Helper()
+	all, twice := h.sent(true), 0
+	for _, at := range all {
+		twice += len(at) - 1
+	}
+	if twice > inHand {
+		t.Errorf("%d are sent twice, and %d were in hand", twice, inHand)
+	}
+	for id, at := range h.sent(false) {
+		if all[id] = at; len(at) > 1 {
+			t.Errorf("%s is sent %d times, and its master was there", id, len(at))
+		}
+	}
+	h.judgeAdmitted(t, all, unchecked)
+	t.Logf("%d sent twice, %d in hand", twice, inHand)
+}
+
+// judgeAdmitted: each is sent, and was let through by its user's limits, but for those on the
+// master that left where the operator has chosen to send them unchecked. all are the instants
+// at which each was sent.
+func (h *handing) judgeAdmitted(t *testing.T, all map[string][]time.Time, unchecked bool) {
+	t.Helper()
+	sent, of := map[string]bool{}, map[string]int{} // how many each user has
+	for id, to := range h.accepted {
+		if sent[id] = len(all[id]) > 0; !sent[id] {
+			t.Errorf("%s is lost: it was accepted on master %d", id, to.node)
+		}
+		of[to.user]++
+	}
+	var users []string // none of whom may have been sent to unchecked
+	for node := range h.nodes {
+		if node != h.at || !unchecked {
+			users = append(users, h.users[node]...)
+		}
+	}
+	admitted := judge.AdmissionsOf(t, h.Client, "shop", users, sent)
+	known := map[string]int{}
+	for _, a := range admitted {
+		known[a.User]++
+	}
+	for _, user := range users { // a timeline tells of its newest admissions only
+		if n := min(of[user], throttle.TimelineEntries) - known[user]; n > 0 {
+			t.Errorf("%d of %s's are sent unchecked", n, user)
+		}
+	}
+	found := violations.Find(admitted, h.policy, nil, time.Millisecond)
+	t.Logf("%d accepted, %d lost, %d violations", len(h.accepted), len(h.accepted)-len(all), len(found))
+	if len(found) > 0 {
+		t.Errorf("%d of %d admissions exceed the limits: %+v", len(found), len(admitted), found[0])
+	}
+}

@@ -1,0 +1,104 @@
+//go:build soak && unix
+
+package soak
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/rig"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// A clusterRig is a Cluster of three masters in 8 shards that keeps every write, workers,
+// and stand-ins for the providers.
+type clusterRig struct {
+	*rig.CrashSite
+	nodes    []*redistest.Server // the masters at first
+	replicas []*redistest.Server // each one's, at its master's place; none unless replicated
+	options  []redistest.Option  // of each
+	policy   throttle.Policy
+	producer *push.Producer
+	records  *ledger.Records
+	workers  []*rig.Program
+}
+
+// newClusterRig takes further options of each server.
+func newClusterRig(t *testing.T, policy throttle.Policy, opts ...redistest.Option) *clusterRig {
+	t.Helper()
+	opts = append([]redistest.Option{redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "5000")}, opts...)
+	nodes := redistest.StartCluster(t, 3, opts...)
+	r := &clusterRig{CrashSite: rig.StandInsBeside(t, rig.AddressOf(nodes), policy, 2*time.Millisecond), nodes: nodes, options: opts, policy: policy}
+	r.Env = append(r.Env, "PUSHPACE_WORKER__SHUTDOWN_TIMEOUT=11s")
+	r.connect(t, rig.AddressOf(nodes))
+	return r
+}
+
+// connect has the rig's own client go by that address, and what else is set.
+func (r *clusterRig) connect(t *testing.T, address string) {
+	t.Helper()
+	shared, end := pipeline.Share(rig.Connect(t, address), pipeline.Options{Timeout: redisTimeout}) // as the program does
+	t.Cleanup(end)
+	r.Client, r.producer, r.records = shared, push.NewProducer(shared, "", 0), ledger.NewRecords(shared, "", 0)
+}
+
+// acknowledge has the writes of all wait for a replica.
+func (r *clusterRig) acknowledge(t *testing.T) {
+	t.Helper()
+	r.Env = append(r.Env, "PUSHPACE_REDIS__ACKNOWLEDGED=1")
+	r.connect(t, rig.AddressOf(r.nodes)+", acknowledged: 1")
+}
+
+// newReplicatedRig is a rig each of whose masters has a replica, which takes its place soon
+// after it is away for two seconds, or once it is told to (redistest.TakeOver).
+func newReplicatedRig(t *testing.T, policy throttle.Policy, opts ...redistest.Option) *clusterRig {
+	t.Helper()
+	r := newClusterRig(t, policy, append(opts, redistest.Args("--cluster-node-timeout", "2000"))...)
+	for _, master := range r.nodes {
+		r.replicas = append(r.replicas, redistest.Replica(t, master, slices.Concat(r.nodes, r.replicas), r.options...))
+	}
+	return r
+}
+
+// redisTimeout is the configuration's for what is asked of a Redis.
+const redisTimeout = 2 * time.Second
+
+// work starts so many workers.
+func (r *clusterRig) work(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		r.workers = append(r.workers, r.Serve(t))
+	}
+}
+
+// rest waits until so many were accepted and all have ended, ends the workers, and expects
+// that the sums are exact. It answers how many ended how.
+func (r *clusterRig) rest(t *testing.T, accepted int) ledger.Counts {
+	t.Helper()
+	var counts ledger.Counts
+	var err error
+	if !eventually.Within(5*time.Minute, func() bool {
+		counts, err = r.records.Counts(t.Context())
+		return err == nil && counts.Accepted == int64(accepted) && counts.Waiting() == 0
+	}) {
+		p := rig.Start(t, r.Setup, "waiting", "--json")
+		p.Wait(t)
+		t.Fatalf("of %d not all have ended: %+v, %v; those that wait: %s%s", accepted, counts, err, &p.Stdout, &p.Stderr)
+	}
+	(&rig.Site{}).Stop(t, r.workers...)
+	var audit control.Audit
+	p := rig.Start(t, r.Setup, "audit", "--json")
+	status := p.Wait(t)
+	if err := json.Unmarshal([]byte(p.Stdout.String()), &audit); err != nil || status != rig.Done || audit.Difference != 0 {
+		t.Errorf("audit: exit status %d: %s%s, %v", status, &p.Stdout, &p.Stderr, err)
+	}
+	return counts
+}

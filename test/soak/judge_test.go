@@ -1,0 +1,245 @@
+//go:build soak && unix
+
+package soak
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/violations"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/judge"
+	"github.com/pushpace/pushpace/test/rig"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// A delivery is one accepted push of the ledgers, and of which notification.
+type delivery struct {
+	standin.Entry
+	*push.Notification
+	target int
+}
+
+// notification is what was handed over under that ID.
+func (s *soak) notification(id string) *push.Notification {
+	var i int
+	switch {
+	case strings.HasPrefix(id, "last-"):
+		fmt.Sscanf(id, "last-%d", &i)
+		return &push.Notification{ID: id, User: fmt.Sprint("user-", i), Category: rare, Targets: []push.Target{{Platform: push.FCM, Token: id}}}
+	case strings.HasPrefix(id, "hostile-"):
+		return &push.Notification{ID: id, User: id, Targets: []push.Target{{Platform: push.FCM, Token: id}}}
+	}
+	fmt.Sscanf(id, "s-%d", &i)
+	n, _ := soakNotification(s.seed, i)
+	return n
+}
+
+// judge holds the ledgers, the timelines and the records against each other.
+func (s *soak) judge(t *testing.T) {
+	t.Helper()
+	var deliveries []delivery
+	for _, e := range append(s.APNs.Ledger().Entries(), s.FCM.Ledger().Entries()...) {
+		n, target := s.notification(e.Notification), s.target(e)
+		if target < 0 || n.ID != e.Notification {
+			t.Fatalf("a push of %q to %q", e.Notification, e.Token)
+		}
+		deliveries = append(deliveries, delivery{e, n, target})
+	}
+	slices.SortFunc(deliveries, func(a, b delivery) int { return a.At.Compare(b.At) })
+	states := s.judgeRecords(t, deliveries)
+	again := s.judgeDuplicates(t, deliveries)
+	s.judgeLimits(t, deliveries)
+	s.judgeAudit(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.Logf("%d accepted: %v; %d pushes, %d of them again; %d troubles; %d hostile jobs; %d audits in motion",
+		len(s.accepted), states, len(deliveries), again, len(s.windows), s.hostile, s.audits)
+}
+
+// judgeRecords: everything that was accepted has ended, and what a provider has
+// taken is told as taken, or as perhaps taken. Who has joined another is told of in its push.
+func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]int {
+	t.Helper()
+	taken := map[string][]delivery{}
+	for _, d := range deliveries {
+		taken[d.ID] = append(taken[d.ID], d)
+	}
+	records := ledger.NewRecords(s.Client, "", 0)
+	states, told := map[push.State]int{}, map[string][]string{}
+	for id := range s.accepted {
+		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
+		if err != nil {
+			t.Errorf("%s was accepted: %v", id, err)
+			continue
+		}
+		states[record.State]++
+		if record.State == push.Digested {
+			told[record.Into] = append(told[record.Into], id)
+		}
+		for target, o := range record.Outcomes {
+			if o.Kind == providers.Delivered.String() && !slices.ContainsFunc(taken[id], func(d delivery) bool { return d.target == target }) {
+				t.Errorf("target %d of %s is told as delivered, and in no ledger: %+v", target+1, id, record)
+			}
+		}
+		if record.State == push.Muted && s.notification(id).Priority == push.Critical {
+			t.Errorf("%s is critical, and was muted: %+v", id, record)
+		}
+		if record.State == push.Delivered && len(taken[id]) == 0 {
+			t.Errorf("%s is delivered, and in no ledger: %+v", id, record)
+		}
+		for _, d := range taken[id] {
+			if d.target >= len(record.Outcomes) {
+				t.Errorf("target %d of %s is in the ledger, and its record knows nothing of it: %+v", d.target+1, id, record)
+				continue
+			}
+			if o := record.Outcomes[d.target]; o.Kind != providers.Delivered.String() && !o.Ambiguous {
+				t.Errorf("target %d of %s is in the ledger at %s, amid %v, and its record says %+v: %s, with %d attempts from %s to %s", d.target+1, id,
+					d.At.Format(time.StampMilli), during(s.windows, d.At), o, record.State, record.Attempts, record.FirstAttempt.Format(time.StampMilli), record.Ended.Format(time.StampMilli))
+			}
+		}
+	}
+	s.JudgeTold(t, told, s.Sent())
+	if len(told) == 0 {
+		t.Error("nobody has joined another")
+	}
+	counts, err := records.Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for state, n := range states {
+		if counts.Ended[state] < int64(n) {
+			t.Errorf("%d are %s, and %d are counted", n, state, counts.Ended[state])
+		}
+	}
+	ended := int64(0)
+	for n := range maps.Values(counts.Ended) {
+		ended += n
+	}
+	if ended != counts.Accepted || counts.Accepted != int64(len(s.accepted)) || counts.Malformed > int64(s.hostile) {
+		t.Errorf("%d were accepted: %+v", len(s.accepted), counts)
+	}
+	return states
+}
+
+// judgeDuplicates: what is sent twice was under way when something broke, or its
+// provider did not say that it had taken it.
+func (s *soak) judgeDuplicates(t *testing.T, deliveries []delivery) (again int) {
+	t.Helper()
+	troubles := slices.Clone(s.windows)
+	for _, d := range deliveries {
+		if s.closes(d) { // and leaves all that are on the connection without an answer
+			troubles = append(troubles, window{d.At, d.At, breaks[d.Targets[d.target].Platform]})
+		}
+	}
+	before := map[string]delivery{}
+	for _, d := range deliveries {
+		key := pushOf(d.Entry)
+		if first, ok := before[key]; ok {
+			again++
+			if !s.underWay[key] && !slices.ContainsFunc(troubles, first.met) {
+				t.Errorf("%s was taken at %s and again at %s, and nothing was wrong", key, first.At.Format(time.StampMilli), d.At.Format(time.StampMilli))
+			}
+		}
+		before[key] = d
+	}
+	return again
+}
+
+// breaks is the trouble of each platform's provider.
+var breaks = map[push.Platform]mishapKind{push.APNs: breakAPNs, push.FCM: breakFCM}
+
+// closes reports whether the provider takes the notification and ends the connection.
+func (s *soak) closes(d delivery) bool {
+	i := 0
+	if _, err := fmt.Sscanf(d.ID, "s-%d", &i); err != nil {
+		return false
+	}
+	return slices.ContainsFunc(oddAnswers(s.seed, i, d.Notification, d.Targets[d.target].Platform), func(a standin.Answer) bool { return a.Accepts() })
+}
+
+// met reports whether the push's answer or its record may have been lost by the
+// trouble. A pause loses nothing, nor does the other provider.
+func (d delivery) met(w window) bool {
+	const around = 500 * time.Millisecond
+	switch w.why {
+	case pauseSome, muteSome:
+		return false
+	case breakAPNs, breakFCM:
+		if w.why != breaks[d.Targets[d.target].Platform] {
+			return false
+		}
+	}
+	return !d.At.Before(w.from.Add(-around)) && !d.At.After(w.to.Add(around))
+}
+
+// judgeLimits: the admissions hold the limits, by the limiter's clock, and nobody
+// has got two of what nobody gets twice.
+func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
+	t.Helper()
+	longest := time.Duration(0)
+	for _, w := range s.windows {
+		if w.why == stopWorker || redisMishap(w.why) {
+			longest = max(longest, w.to.Sub(w.from))
+		}
+	}
+	categories := map[string]throttle.Policy{"orders": soakOrders, rare: soakRare, news: s.news}
+	// who does not reach Redis, or was frozen, hears of a change later
+	h := judge.ReadHistory(t, limits.NewOverrides(s.Client, "", 0), soakDefault, categories, time.Second+longest+time.Second)
+	admitted := judge.Admissions(t, s.Client, "shop", soakUsers, s.Sent(), slices.Collect(maps.Keys(categories))...)
+	for i := range admitted {
+		admitted[i].Zone = clocks(t, zoneNamed(admitted[i].User))
+	}
+	if found := violations.FindInForce(admitted, h.InForce, time.Millisecond); len(found) > 0 {
+		t.Errorf("%d of %d admissions exceed the limits in force, such as %+v", len(found), len(admitted), found[0])
+	}
+	got := map[string]string{} // of a user: which
+	for _, d := range deliveries {
+		if d.Category != rare {
+			continue
+		}
+		if first, ok := got[d.User]; ok && first != d.ID {
+			t.Errorf("%s got %s at %s besides %s: %v", d.User, d.ID, d.At.Format(time.TimeOnly), first, during(s.windows, d.At))
+		}
+		got[d.User] = d.ID
+	}
+	if len(got) < soakUsers*9/10 { // of some the slot was used for what did not arrive
+		t.Errorf("%d of %d users got a rare one", len(got), soakUsers)
+	}
+}
+
+// during is what was in trouble at the instant.
+func during(windows []window, at time.Time) (why []mishapKind) {
+	for _, w := range windows {
+		if !at.Before(w.from.Add(-time.Second)) && !at.After(w.to.Add(time.Second)) {
+			why = append(why, w.why)
+		}
+	}
+	return why
+}
+
+// judgeAudit: it is exact at rest, and never said that something was missing.
+func (s *soak) judgeAudit(t *testing.T) {
+	t.Helper()
+	status, out := s.program(20*time.Second, nil, "audit", "--json")
+	var audit control.Audit
+	if err := json.Unmarshal([]byte(out), &audit); err != nil || status != rig.Done || audit.Difference != 0 || audit.InFlight != 0 {
+		t.Errorf("audit: exit status %d: %s, %v", status, out, err)
+		for _, job := range s.inHand(t.Context()) {
+			t.Errorf("in hand still: %s", job)
+		}
+	}
+	if len(s.wolves) > 0 || s.audits == 0 {
+		t.Errorf("%d of %d audits in motion found something missing: %s", len(s.wolves), s.audits, s.wolves)
+	}
+}

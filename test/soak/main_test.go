@@ -1,0 +1,39 @@
+//go:build soak && unix
+
+// Package soak has the program meet for minutes what can go wrong: random kills, a Cluster
+// that loses masters, and load. With -short each test takes smaller numbers.
+package soak
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/test/rig"
+)
+
+var (
+	length = flag.Duration("for", 0, "how long tests of random trouble last; 0 for their own")
+	seeded = flag.Uint64("seed", 1, "what random trouble follows from")
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
+
+// lasts is how long random trouble does: what -for says, or else long, or short with -short.
+func lasts(long, short time.Duration) time.Duration {
+	switch {
+	case *length > 0:
+		return *length
+	case testing.Short():
+		return short
+	}
+	return long
+}
+
+// size is the larger number, or the smaller one with -short.
+func size(large, small int) int {
+	if testing.Short() {
+		return small
+	}
+	return large
+}

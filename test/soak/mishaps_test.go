@@ -1,0 +1,276 @@
+//go:build soak && unix
+
+package soak
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/rig"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// atRisk notes what is under way as something is about to break, and since when:
+// what the stand-ins have taken, and no record tells of. What they take meanwhile
+// shows by its instant.
+func (s *soak) atRisk(ctx context.Context) (from time.Time) {
+	const lately = 10 * time.Second // what was taken before is recorded, or was under way before
+	from = time.Now()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	records := ledger.NewRecords(s.Client, "", 0)
+	var underWay []string
+	for _, e := range append(s.APNs.Ledger().Entries(), s.FCM.Ledger().Entries()...) {
+		if from.Sub(e.At) > lately {
+			continue
+		}
+		target := s.target(e)
+		record, _, err := records.Lookup(ctx, ledger.Ref{ID: e.Notification})
+		if err != nil || target >= len(record.Outcomes) || record.Outcomes[target].Kind != providers.Delivered.String() {
+			underWay = append(underWay, pushOf(e))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range underWay {
+		s.underWay[key] = true
+	}
+	return from
+}
+
+// target is which of its notification's targets a push went to; -1 for none.
+func (s *soak) target(e standin.Entry) int {
+	return slices.IndexFunc(s.notification(e.Notification).Targets, func(t push.Target) bool { return t.Token == e.Token })
+}
+
+// pushOf tells a push from others.
+func pushOf(e standin.Entry) string { return e.Notification + " " + e.Token }
+
+// cause has the trouble happen, and returns what ends it, or nil.
+func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
+	t.Helper()
+	ctx := t.Context()
+	worker := s.workers[what.N%len(s.workers)]
+	signal := func(p *rig.Program, sig syscall.Signal) { _ = p.Cmd.Process.Signal(sig) } // it may have ended
+	config := func(name, value, usual string) (restore func()) {
+		s.configure(t, name, value)
+		return func() { s.configure(t, name, usual) }
+	}
+	switch what.Kind {
+	case killWorker:
+		from := s.atRisk(ctx)
+		signal(worker, syscall.SIGKILL)
+		s.note(from, time.Now(), what.Kind)
+	case stopWorker:
+		s.atRisk(ctx)
+		signal(worker, syscall.SIGSTOP)
+		return func() { signal(worker, syscall.SIGCONT) }
+	case endWorker:
+		signal(worker, syscall.SIGTERM)
+	case killAPI:
+		signal(s.api, syscall.SIGKILL)
+	case killRedis:
+		from := s.atRisk(ctx)
+		s.Server.Kill(t)
+		s.Server.Restart(t)
+		s.note(from, time.Now(), what.Kind)
+	case hangRedis:
+		s.atRisk(ctx)
+		s.Server.Pause(t)
+		return func() { s.Server.Resume(t) }
+	case fillRedis:
+		s.atRisk(ctx)
+		return config("maxmemory", "1000000", "0")
+	case refuseWrites:
+		s.atRisk(ctx)
+		return config("min-replicas-to-write", "1", "0")
+	case changeSecret:
+		s.atRisk(ctx)
+		restore := config("requirepass", otherSecret, "")
+		_ = s.Client.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "no").Err() // all have to come in again
+		return restore
+	case flushScripts:
+		_ = s.Client.ScriptFlush(ctx).Err()
+	case dropClients:
+		from := s.atRisk(ctx)
+		_ = s.Client.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "no").Err()
+		s.note(from, time.Now(), what.Kind)
+	case breakAPNs, breakFCM:
+		return s.breakProvider(what)
+	case expireAccess:
+		s.FCM.ExpireTokens()
+	case changeLimit, restoreLimit:
+		s.changeLimit(ctx, what)
+	case pauseSome:
+		query := []string{"app=shop", "app=shop&platform=apns", "app=shop&platform=fcm", "category=orders", "category=" + rare}[what.N%5]
+		s.call(http.MethodPut, "/v1/pauses?"+query, fmt.Sprintf(`{"reason":"soak","until":%q}`, time.Now().Add(what.For+2*time.Second).UTC().Format(time.RFC3339)))
+		return func() { s.call(http.MethodDelete, "/v1/pauses?"+query, "") }
+	case muteSome:
+		return s.muteSome(ctx, what)
+	case cancelSome:
+		newest := int(s.next.Load())
+		for k := range 5 {
+			if i := newest - 1 - (what.N+k*97)%400; i >= 0 {
+				s.call(http.MethodDelete, fmt.Sprintf("/v1/notifications/s-%d?digest=%t", i, what.N%2 == 0), "")
+			}
+		}
+	case requeueSome:
+		s.requeue()
+	case enqueueBroken:
+		s.enqueueHostile(ctx, t, what.N)
+	}
+	return nil
+}
+
+// otherSecret is Redis's password while it is changed.
+const otherSecret = "another"
+
+// configure sets one of Redis's options, whichever password it asks for now.
+func (s *soak) configure(t *testing.T, name, value string) {
+	t.Helper()
+	if !eventually.Within(20*time.Second, func() bool {
+		return slices.ContainsFunc([]string{"", otherSecret}, func(password string) bool {
+			o := s.Server.Options()
+			o.Password = password
+			client := redis.NewClient(o)
+			defer client.Close()
+			return client.ConfigSet(t.Context(), name, value).Err() == nil
+		})
+	}) {
+		t.Errorf("CONFIG SET %s %q: Redis refuses it", name, value)
+	}
+}
+
+func (s *soak) breakProvider(what mishap) (mend func()) {
+	script := &s.APNs.Script
+	if what.Kind == breakFCM {
+		script = &s.FCM.Script
+	}
+	script.RespondAlways(badAnswers[what.N%len(badAnswers)])
+	return script.Recover
+}
+
+func (s *soak) changeLimit(ctx context.Context, what mishap) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	overrides := limits.NewOverrides(s.Client, "", 0)
+	override := limits.Override{Level: limits.Level{User: fmt.Sprint("user-", what.N/8%soakUsers)}, By: "soak"}
+	if what.N%8 == 0 {
+		override.User, override.Category = "", "orders"
+	}
+	if what.Kind == restoreLimit {
+		_, _ = overrides.Unset(ctx, override.Level, "soak") // Redis may be away
+		return
+	}
+	override.Policy = throttle.Policy{MinGap: []time.Duration{100, 300, 700, 1500}[what.N/8%4] * time.Millisecond}
+	if what.N%3 == 0 {
+		override.Until = time.Now().Add(time.Duration(500+what.N%3000) * time.Millisecond)
+	}
+	_ = overrides.Set(ctx, override)
+}
+
+// muteSome mutes one who gets news, or the news, which goes on for a little longer where
+// Redis is away when it is to end.
+func (s *soak) muteSome(ctx context.Context, what mishap) (unmute func()) {
+	overrides := limits.NewOverrides(s.Client, "", 0)
+	of := limits.Level{User: fmt.Sprint("user-", what.N/2%soakReaders), Mute: true}
+	if what.N%2 == 0 {
+		of.User, of.Category = "", news
+	}
+	inTime := func(f func(context.Context)) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		f(ctx)
+	}
+	inTime(func(ctx context.Context) {
+		_ = overrides.Set(ctx, limits.Override{Level: of, By: "soak", Until: time.Now().Add(what.For + 2*time.Second)})
+	})
+	return func() { inTime(func(ctx context.Context) { _, _ = overrides.Unset(ctx, of, "soak") }) }
+}
+
+// call asks the API for something, which may be away.
+func (s *soak) call(method, path, body string) (status int, answer []byte) {
+	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := s.http.Do(request)
+	if err != nil {
+		return 0, nil
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	if err != nil {
+		return 0, nil
+	}
+	return response.StatusCode, answer
+}
+
+// requeue sends dead letters again, malformed ones too.
+func (s *soak) requeue() {
+	_, answer := s.call(http.MethodGet, "/v1/dead-letters?limit=10", "")
+	var page struct {
+		Letters []ledger.Letter `json:"dead_letters"`
+	}
+	if json.Unmarshal(answer, &page) != nil {
+		return
+	}
+	for _, letter := range page.Letters {
+		s.call(http.MethodPost, "/v1/dead-letters/"+letter.ID+"/requeue", "")
+	}
+}
+
+// enqueueHostile puts something on the queue, or into a timeline, as no producer
+// does.
+func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	s.mu.Lock()
+	s.hostile++
+	id := fmt.Sprint("hostile-", s.hostile)
+	s.mu.Unlock()
+	queue := push.Default.Queue()
+	put := func(payload string, options ...asynq.Option) {
+		options = append(options, asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(asynqwire.MaxRetry))
+		_, _ = asynq.NewClientFromRedisClient(s.Client).EnqueueContext(ctx, asynq.NewTask(asynqwire.TaskType, []byte(payload)), options...)
+	}
+	switch n % 5 {
+	case 0:
+		put(`{"notification":{"id":"` + id)
+	case 1:
+		put(strings.Repeat("[", 5000))
+	case 2: // a task of another type
+		s.Client.Set(ctx, "asynq:{"+queue+"}:t:"+id, "x", time.Hour)
+		s.Client.LPush(ctx, "asynq:{"+queue+"}:pending", id)
+	case 3: // no task at all
+		s.Client.LPush(ctx, "asynq:{"+queue+"}:pending", id)
+	case 4: // a timeline of another type, and somebody who comes to it
+		s.Client.Set(ctx, "pushpace:{shop/"+id+"}:sent", "x", 0)
+		s.mu.Lock()
+		s.broken = append(s.broken, "pushpace:{shop/"+id+"}:sent")
+		s.mu.Unlock()
+		n := &push.Notification{ID: id, App: "shop", User: id, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}}}
+		s.beside.Go(func() { s.hand(t, n, s.enqueue) }) // what Redis has got it does, though nobody waits for it
+	}
+}

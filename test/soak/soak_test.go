@@ -1,0 +1,315 @@
+//go:build soak && unix
+
+package soak
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/rig"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/quiet"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// Everything goes wrong at once: workers, producers and Redis are killed, frozen
+// and ended, providers fail and lie, operators change limits, pause, mute, cancel and
+// requeue, quiet hours begin and end, and jobs are hostile. Nothing is lost, nobody gets
+// more than the limits allow or anything in their quiet hours, one push tells of whom it
+// says, what is sent twice was being sent when something broke, and the audit is
+// exact at rest and never wrong in motion.
+//
+// It lasts 10 minutes, or 20 s with -short. The workers' clocks are seconds apart, for which
+// the program is built once more.
+func TestSoak(t *testing.T) {
+	length, seed := lasts(10*time.Minute, 20*time.Second), *seeded
+	s := &soak{skewed: buildSkewed(t)}
+	t.Logf("-for %s -seed %d", length, seed)
+	s.begin(t, seed, length)
+	s.run(t, soakPlan(seed, length), length)
+	s.rest(t)
+	s.judge(t)
+}
+
+// A soak is the site, and what is noted for the judge.
+type soak struct {
+	*rig.CrashSite
+	seed    uint64
+	news    throttle.Policy // of that category
+	skewed  string          // the program whose clock CLOCK_SKEW_SECONDS sets off
+	url     string          // the API's
+	workers []*rig.Program
+	api     *rig.Program
+	http    *http.Client
+
+	mu       sync.Mutex
+	accepted map[string]bool // by ID
+	underWay map[string]bool // pushes that were under way when something broke
+	windows  []window
+	hostile  int
+	broken   []string // wrong-typed keys
+	wolves   []string // audits that found something missing in motion
+	audits   int      // in motion, that have told something
+	next     atomic.Int64
+	beside   sync.WaitGroup // of all that goes on beside the plan
+}
+
+// A window is when something broke, and was in trouble.
+type window struct {
+	from, to time.Time
+	why      mishapKind
+}
+
+const soakWorkers = 3
+
+func (s *soak) begin(t *testing.T, seed uint64, length time.Duration) {
+	t.Helper()
+	s.seed, s.accepted, s.underWay = seed, map[string]bool{}, map[string]bool{}
+	s.CrashSite = rig.NewCrashSite(t, soakDefault, 5*time.Millisecond)
+	s.news = throttle.Policy{Quiet: soakHours(t, time.Now(), length), Night: quiet.Night{Zone: time.UTC}}
+	hours, err := json.Marshal(s.news.Quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := redistest.FreeAddress(t)
+	s.url = "http://" + address
+	file := filepath.Join(s.Dir, "config.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	categories := fmt.Sprintf("  time_zone: UTC\n  quiet_hours_spread: 0s\n  categories: {orders: {rates: [%s]}, %s: {rates: [%s]}, %s: {exempt: true}, %s: {quiet_hours: %s}}\napps:",
+		soakOrders.Rates[0], rare, soakRare.Rates[0], security, news, hours)
+	extended := strings.Replace(string(text), "apps:", categories, 1) + fmt.Sprintf(`
+    dead_tokens: {webhook: {url: "http://%s/nowhere", secret: soak-soak-soak-soak-soak-soak-soak}}
+worker: {attempts: 4, shutdown_timeout: 10s}
+http: {listen: %q}
+log: {level: warn}
+`, address, address)
+	if err := os.WriteFile(file, []byte(extended), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Env = append(s.Env, "PUSHPACE_APPS__SHOP__APNS__TIMEOUT=2s", "PUSHPACE_APPS__SHOP__FCM__TIMEOUT=2s")
+	s.http = &http.Client{Timeout: 3 * time.Second}
+	t.Cleanup(s.http.CloseIdleConnections)
+	s.workers = make([]*rig.Program, soakWorkers)
+	s.supervise(t)
+}
+
+// supervise starts what has ended, as systemd does.
+func (s *soak) supervise(t *testing.T) {
+	t.Helper()
+	has := func(p *rig.Program) bool {
+		if p == nil {
+			return false
+		}
+		select {
+		case <-p.Done:
+			if text := p.Stderr.String(); strings.Contains(text, "panic:") || strings.Contains(text, "fatal error:") {
+				t.Errorf("a program has panicked: %s", text)
+			}
+			return false
+		default:
+			return true
+		}
+	}
+	for i, w := range s.workers {
+		if has(w) {
+			continue
+		}
+		with := s.Setup
+		with.Program = s.skewed // one clock is right
+		with.Env = append(with.Env[:len(with.Env):len(with.Env)], fmt.Sprint("CLOCK_SKEW_SECONDS=", 2*(i-1)))
+		s.workers[i] = rig.Start(t, with, "serve", "--only", "worker")
+	}
+	if !has(s.api) {
+		s.api = rig.Start(t, s.Setup, "serve", "--only", "api")
+	}
+}
+
+// run has the plan happen while notifications are handed over.
+func (s *soak) run(t *testing.T, plan []mishap, length time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	for range 4 {
+		s.beside.Go(func() { s.produce(ctx, t) })
+	}
+	s.beside.Go(func() { s.produceLines(ctx, t) })
+	auditing, enough := context.WithCancel(t.Context())
+	defer enough()
+	s.beside.Go(func() { s.auditInMotion(auditing) })
+
+	began := time.Now()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	var repairs []repair
+	for now := range tick.C {
+		s.supervise(t)
+		due, left := repairs, repairs[:0:0]
+		for _, r := range due {
+			if now.Before(r.at) {
+				left = append(left, r)
+				continue
+			}
+			r.mend()
+			s.note(r.began, time.Now(), r.why)
+		}
+		repairs = left
+		if now.Sub(began) > length && len(plan) == 0 && len(repairs) == 0 {
+			break
+		}
+		// one at a time: with Redis away each may take seconds, and repairs come before the next
+		if len(plan) == 0 || now.Sub(began) < plan[0].At ||
+			redisMishap(plan[0].Kind) && slices.ContainsFunc(repairs, func(r repair) bool { return redisMishap(r.why) }) {
+			continue // the machine is slower than the plan
+		}
+		if mend := s.cause(t, plan[0]); mend != nil {
+			repairs = append(repairs, repair{now.Add(plan[0].For), plan[0].Kind, now, mend})
+		}
+		plan = plan[1:]
+	}
+	stop()
+	enough()
+	s.beside.Wait()
+}
+
+// redisMishap reports whether it is one of those that exclude each other.
+func redisMishap(kind mishapKind) bool { return slices.Contains(redisMishaps, kind) }
+
+// A repair ends a trouble.
+type repair struct {
+	at    time.Time
+	why   mishapKind
+	began time.Time
+	mend  func()
+}
+
+func (s *soak) note(from, to time.Time, why mishapKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.windows = append(s.windows, window{from, to, why})
+}
+
+// program runs the program beside the test's own goroutine, and kills it when the
+// time is over.
+func (s *soak) program(within time.Duration, stdin io.Reader, args ...string) (status int, out string) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, rig.Binary, args...)
+	cmd.Dir, cmd.Stdin = s.Dir, stdin
+	cmd.Env = append(os.Environ(), s.Env...)
+	text, _ := cmd.CombinedOutput() // the status says it
+	return cmd.ProcessState.ExitCode(), string(text)
+}
+
+// auditInMotion asks all the time whether something is missing.
+func (s *soak) auditInMotion(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		status, out := s.program(20*time.Second, nil, "audit", "--json")
+		if status != rig.Done && status != rig.Violated {
+			continue // Redis may be away
+		}
+		var audit control.Audit
+		err := json.Unmarshal([]byte(out), &audit)
+		s.mu.Lock()
+		s.audits++
+		// jobs that nobody has accepted are queued too
+		if err != nil || status == rig.Violated && (audit.Difference > 0 || -audit.Difference > audit.InFlight+int64(s.hostile)) {
+			s.wolves = append(s.wolves, out)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// rest has all trouble end, sends everybody one more of what nobody gets twice,
+// and waits until everything has ended.
+func (s *soak) rest(t *testing.T) {
+	t.Helper()
+	s.APNs.Recover()
+	s.FCM.Recover()
+	s.supervise(t)
+	s.settled(t)
+	for i := range soakUsers {
+		n := &push.Notification{
+			ID: fmt.Sprint("last-", i), App: "shop", User: fmt.Sprint("user-", i), Category: rare, Title: "hello", TTL: push.Duration(3 * time.Second),
+			Targets: []push.Target{{Platform: push.FCM, Token: fmt.Sprint("last-", i)}},
+		}
+		s.hand(t, n, s.enqueue)
+	}
+	s.settled(t)
+	for _, w := range append(s.workers, s.api) {
+		w.Terminate(t)
+	}
+	for _, w := range append(s.workers, s.api) {
+		if got := w.Wait(t); got != rig.Done {
+			t.Errorf("exit status %d: %s", got, &w.Stderr)
+		}
+	}
+}
+
+// inHand are the jobs that workers have, or had when they were killed: these come back
+// when their leases are over, though the notification may have ended.
+func (s *soak) inHand(ctx context.Context) (jobs []string) {
+	for queue := range asynqwire.Queues() {
+		for _, id := range s.Client.LRange(ctx, asynqwire.QueueKey(queue, "active"), 0, -1).Val() {
+			lease := time.Unix(int64(s.Client.ZScore(ctx, asynqwire.QueueKey(queue, "lease"), id).Val()), 0)
+			jobs = append(jobs, fmt.Sprintf("%s of %s, its lease over at %s", id, queue, lease.Format(time.TimeOnly)))
+		}
+	}
+	return jobs
+}
+
+// settled waits until all have ended, and nothing is in hand.
+func (s *soak) settled(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	for _, key := range s.broken {
+		if err := s.Client.Del(ctx, key).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"resume", "--app", "shop", "--platform", "apns"}, {"resume", "--app", "shop", "--platform", "fcm"},
+		{"resume", "--app", "shop"}, {"resume", "--category", "orders"}, {"resume", "--category", rare}} {
+		s.program(10*time.Second, nil, args...) // it may not be paused
+	}
+	records := ledger.NewRecords(s.Client, "", 0)
+	if !eventually.Within(16*time.Minute, func() bool { // the longest pause between two attempts is a quarter of an hour
+		s.supervise(t)
+		counts, err := records.Counts(ctx)
+		return err == nil && counts.Accepted >= int64(len(s.accepted)) && counts.Waiting() == 0 && len(s.inHand(ctx)) == 0
+	}) {
+		counts, _ := records.Counts(ctx)
+		t.Errorf("not all have ended: %+v; in hand: %q", counts, s.inHand(ctx))
+		for id := range s.accepted {
+			if record, _, err := records.Lookup(ctx, ledger.Ref{ID: id}); err != nil || !record.State.Ended() {
+				_, out := s.program(10*time.Second, nil, "status", id)
+				t.Fatalf("such as %s: %s", id, out)
+			}
+		}
+		t.FailNow()
+	}
+}
