@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,11 +78,11 @@ func cluster(t *testing.T) redis.UniversalClient {
 	return client
 }
 
-// divide has a Cluster be divided into one shard under the prefix, or as PUSHPACE_SHARDS says.
+// divide has a Cluster be divided into shards under the prefix, as the tags say.
 func divide(t *testing.T, client redis.UniversalClient, prefix string) {
 	t.Helper()
 	if _, ok := client.(*redis.ClusterClient); ok {
-		Divide(t, client, prefix, cmp.Or(os.Getenv("PUSHPACE_SHARDS"), "1"))
+		Divide(t, client, prefix, cmp.Or(shards, "1"))
 	}
 }
 

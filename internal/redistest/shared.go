@@ -61,10 +61,10 @@ func Database(t testing.TB) int {
 }
 
 // Over runs the test on the embedded Redis and on a real one, where it has a database of
-// its own. With PUSHPACE_CLUSTER=1 it runs it on a Cluster instead.
+// its own. With the tag cluster it runs it on a Cluster instead.
 func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Helper()
-	if os.Getenv("PUSHPACE_CLUSTER") == "1" {
+	if shards != "" {
 		t.Run("cluster", func(t *testing.T) {
 			t.Parallel()
 			test(t, cluster(t))

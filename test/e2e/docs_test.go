@@ -356,48 +356,6 @@ func runSignature(t *testing.T, page []block) {
 	}
 }
 
-// runTypeScript compiles a program against the types that are generated from the API's
-// document, and runs it.
-func runTypeScript(t *testing.T, page []block) {
-	if os.Getenv("PUSHPACE_REQUIRE_NODE") != "1" {
-		t.Skip("PUSHPACE_REQUIRE_NODE is not 1: it takes Node, and npm's registry")
-	}
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Fatalf("%s is not on the PATH", program)
-		}
-	}
-	for _, b := range page {
-		dir := t.TempDir()
-		if err := os.CopyFS(dir, os.DirFS(top+"internal/api/testdata/generated/typescript")); err != nil {
-			t.Fatal(err)
-		}
-		document, err := os.ReadFile(top + "internal/api/openapi.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, text := range map[string]string{"openapi.json": string(document), "send.ts": forProducers(t, b)} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var out []byte
-		for _, command := range [][]string{
-			{"npm", "ci", "--no-audit", "--no-fund"},
-			{"node_modules/.bin/openapi-typescript", "openapi.json", "--output", "api.d.ts"},
-			{"node_modules/.bin/tsc"},
-			{"node", "out/send.js"},
-		} {
-			cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-			cmd.Dir = dir
-			if out, err = cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v: %v\n%s", command, err, out)
-			}
-		}
-		shows(t, string(out), "order-4713 is on the queue", "order-4713 was known", "/targets")
-	}
-}
-
 var (
 	code    = regexp.MustCompile("`[^`\n]*`")
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)|<img src="([^"]+)"`)

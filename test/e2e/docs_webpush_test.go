@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,32 +31,6 @@ func runBrowser(t *testing.T, page []block) {
 		t.Fatalf("there are %d blocks, want the page and its service worker", len(page))
 	}
 	showsAPush(t, map[string]string{"/": page[0].text, "/sw.js": page[1].text})
-}
-
-// Angular's service worker shows the same payload.
-func TestAngularShowsAPush(t *testing.T) {
-	t.Parallel()
-	if os.Getenv("PUSHPACE_REQUIRE_NODE") != "1" {
-		t.Skip("PUSHPACE_REQUIRE_NODE is not 1: it takes Node, and the registry of npm")
-	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/angular")); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "npm", "ci", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	worker, err := os.ReadFile(filepath.Join(dir, "node_modules", "@angular", "service-worker", "ngsw-worker.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	showsAPush(t, map[string]string{
-		"/":               `<!doctype html><title>Shop</title><script>navigator.serviceWorker.register('/ngsw-worker.js')</script>`,
-		"/ngsw-worker.js": string(worker),
-		"/ngsw.json":      `{"configVersion":1,"timestamp":1,"index":"/","assetGroups":[],"dataGroups":[],"hashTable":{},"navigationUrls":[],"navigationRequestStrategy":"performance"}`,
-	})
 }
 
 // A shownPush is what a browser tells of a notification that it shows.

@@ -1,12 +1,10 @@
-//go:build linux
+//go:build e2e && linux
 
-// Package deploy holds what pushpace is run with: an image, compose files, a
-// systemd unit, manifests for Kubernetes, a dashboard and alert rules. Its tests
-// check them against the program and its configuration.
+// Package deploy checks what pushpace is run with, the files in deploy/, against the
+// program and its configuration.
 package deploy
 
 import (
-	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,12 +48,6 @@ func load(t *testing.T, text string, secrets ...string) *config.Config {
 	return c
 }
 
-// imageVariable has the program be built as the image has it: of that build nothing else
-// can use a part, so that it takes minutes.
-const imageVariable = "PUSHPACE_REQUIRE_IMAGE"
-
-var ofImage = os.Getenv(imageVariable) == "1"
-
 // built is the program, built once for all tests.
 var built struct {
 	once sync.Once
@@ -63,20 +55,21 @@ var built struct {
 	err  error
 }
 
+// TestMain has all tests find the files of deploy/ where they are.
 func TestMain(m *testing.M) {
+	if err := os.Chdir("../../deploy"); err != nil {
+		panic(err)
+	}
 	status := m.Run()
 	_ = os.RemoveAll(built.dir)
 	os.Exit(status)
 }
 
-// program builds the program, by the image's own line if imageVariable says so.
+// program builds the program, by the image's own line if asImage is true.
 func program(t *testing.T) (binary string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds the program")
-	}
 	line := []string{"", "go build -o /out/pushpace ./cmd/pushpace"}
-	if ofImage {
+	if asImage {
 		if line = regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*)$`).FindStringSubmatch(read(t, "Dockerfile")); line == nil {
 			t.Fatal("the Dockerfile builds nothing")
 		}
@@ -96,24 +89,6 @@ func program(t *testing.T) (binary string) {
 		t.Fatal(built.err)
 	}
 	return filepath.Join(built.dir, "pushpace")
-}
-
-// The image's own line builds one static program.
-func TestImageIsStatic(t *testing.T) {
-	if !ofImage {
-		t.Skip(imageVariable + " is not 1: it builds the program a second time")
-	}
-	t.Parallel()
-	f, err := elf.Open(program(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
-			t.Errorf("the program is not static: it has %s", p.Type)
-		}
-	}
 }
 
 // The image knows the program's command, and the program the flags that the image, the

@@ -1,0 +1,5 @@
+//go:build cluster && one
+
+package redistest
+
+const shards = "1"

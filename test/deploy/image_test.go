@@ -1,0 +1,27 @@
+//go:build e2e && soak && linux
+
+package deploy
+
+import (
+	"debug/elf"
+	"testing"
+)
+
+// asImage has the program be built as the image has it. No other build can use a part of
+// that, so that it takes minutes.
+const asImage = true
+
+// The image's own line builds one static program.
+func TestImageIsStatic(t *testing.T) {
+	t.Parallel()
+	f, err := elf.Open(program(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the program is not static: it has %s", p.Type)
+		}
+	}
+}

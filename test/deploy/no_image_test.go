@@ -1,0 +1,5 @@
+//go:build e2e && !soak && linux
+
+package deploy
+
+const asImage = false
