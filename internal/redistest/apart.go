@@ -2,6 +2,6 @@
 
 package redistest
 
-// shards is empty: tests run on an embedded and a real Redis. The tag cluster has them run
-// on a Cluster of three masters in 8 shards instead, and the tag one beside it, in one.
+// shards is empty: tests run on an embedded and a real Redis. With the tag cluster they run
+// on a Cluster of three masters in one shard instead, and with the tag shards too, in 8.
 const shards = ""

@@ -1,5 +1,5 @@
-//go:build cluster && !one
+//go:build cluster && !shards
 
 package redistest
 
-const shards = "8"
+const shards = "1"

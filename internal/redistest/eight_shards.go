@@ -1,0 +1,5 @@
+//go:build cluster && shards
+
+package redistest
+
+const shards = "8"

@@ -1,5 +1,0 @@
-//go:build cluster && one
-
-package redistest
-
-const shards = "1"
