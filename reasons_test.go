@@ -101,7 +101,7 @@ func TestEachIsListed(t *testing.T) {
 	}
 	types := []string{"Reason", "State", "MalformedReason", "Cause", "Trouble"}
 	seen := 0
-	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm", "providers/webpush", "worker/control", "internal/base/redisreply"} {
+	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm/internal/wire", "providers/webpush", "worker/control", "internal/base/redisreply"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)

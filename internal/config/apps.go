@@ -6,7 +6,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmconfig"
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 )
@@ -34,7 +34,7 @@ type APNs struct {
 
 // FCM is an app's way to FCM.
 type FCM struct {
-	fcm.Config
+	fcmconfig.Config
 	Shared
 }
 

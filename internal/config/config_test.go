@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmconfig"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -76,7 +76,7 @@ func TestParseEverything(t *testing.T) {
 					URL: "https://example.com/outcomes", Secret: "0123456789abcdef", Timeout: 2 * time.Second}}},
 			"shop.v2 é": {APNs: &APNs{Config: apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"},
 				Shared: Shared{Quota: &AppQuota{Name: "europe"}, Concurrency: 2000}},
-				FCM: &FCM{Config: fcm.Config{CredentialsFile: "testdata/secret", ProjectID: "shop-1"},
+				FCM: &FCM{Config: fcmconfig.Config{CredentialsFile: "testdata/secret", ProjectID: "shop-1"},
 					Shared: Shared{Quota: &AppQuota{Quota: Quota{Rate: throttle.Rate{Count: 600000, Period: time.Minute}}}}}},
 		},
 		HTTP: HTTP{

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmconfig"
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 )
@@ -34,7 +34,7 @@ var ways = map[push.Platform]func(App) *Provider{
 		if a.FCM == nil {
 			return nil
 		}
-		return &Provider{Shared: a.FCM.Shared, Timeout: orDefault(a.FCM.Timeout, fcm.DefaultTimeout), Validate: a.FCM.Validate, Project: a.FCM.Project}
+		return &Provider{Shared: a.FCM.Shared, Timeout: orDefault(a.FCM.Timeout, fcmconfig.DefaultTimeout), Validate: a.FCM.Validate, Project: a.FCM.Project}
 	},
 	push.PlatformWebPush: func(a App) *Provider {
 		if a.WebPush == nil {

@@ -12,10 +12,8 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/fcm"
-	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -66,9 +64,9 @@ func TestRowOfProvider(t *testing.T) {
 
 func TestReasonsToAskForLess(t *testing.T) {
 	t.Parallel()
-	known := slices.Concat(apns.Reasons(), fcm.Reasons(), webpush.Reasons())
+	known := words.Reasons()
 	for _, reason := range asksForLess {
-		if !slices.Contains(known, reason) || classOf(reason) != "waits" {
+		if !slices.Contains(known, string(reason)) || classOf(reason) != "waits" {
 			t.Errorf("%s is no reason", reason)
 		}
 	}

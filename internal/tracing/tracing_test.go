@@ -28,7 +28,6 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
-	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -146,13 +145,10 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	defer google.Close()
 	appleConfig, err := apple.WriteCredentials(dir)
 	must(t, err)
-	googleConfig, err := google.WriteCredentials(dir)
-	must(t, err)
 	appleSender, err := apns.New(appleConfig)
 	must(t, err)
 	defer appleSender.Close()
-	googleSender, err := fcm.New(t.Context(), googleConfig)
-	must(t, err)
+	googleSender := google.NewSender()
 	defer googleSender.Close()
 	for i, sender := range []providers.Sender{appleSender, googleSender} { // so that a connection is there in time
 		if o := sender.Send(t.Context(), n, n.Targets[i]); o.Kind != providers.Delivered {

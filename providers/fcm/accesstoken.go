@@ -3,10 +3,7 @@ package fcm
 import (
 	"bytes"
 	"context"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -16,96 +13,11 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/google"
 	"golang.org/x/oauth2/jwt"
 
-	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 )
-
-// scope lets an access token send messages, and nothing else.
-const scope = "https://www.googleapis.com/auth/firebase.messaging"
-
-// readCredentials reads a service account's key file. Its errors hold nothing
-// of the key.
-func readCredentials(file string) (account *jwt.Config, project string, err error) {
-	data, err := textfile.Read(file)
-	if err != nil {
-		return nil, "", fmt.Errorf("credentials_file: %w", err)
-	}
-	if problem := notAccount(data); problem != "" {
-		return nil, "", fmt.Errorf("credentials_file: %s %s; %s", file, problem, wantAccount)
-	}
-	if account, err = google.JWTConfigFromJSON(data, scope); err != nil {
-		return nil, "", fmt.Errorf("credentials_file: %s cannot be read; %s", file, wantAccount)
-	}
-	if err := checkKey(account.PrivateKey); err != nil {
-		return nil, "", fmt.Errorf("credentials_file: %s: private_key %w", file, err)
-	}
-	if account.Email == "" {
-		return nil, "", fmt.Errorf("credentials_file: %s: client_email is missing", file)
-	}
-	if err := checkURL(account.TokenURL); err != nil {
-		return nil, "", fmt.Errorf("credentials_file: %s: token_uri %w", file, err)
-	}
-	var named struct {
-		ProjectID string `json:"project_id"`
-	}
-	_ = json.Unmarshal(data, &named) // it was read as JSON above
-	return account, named.ProjectID, nil
-}
-
-// wantAccount says which file there should be.
-const wantAccount = "want the JSON key file of a service account: Firebase console, Project settings, Service accounts, Generate new private key"
-
-// others are the types of Google's credential files that are not supported. Some name URLs
-// to ask, or programs to run.
-var others = map[string]string{
-	"external_account":                 "is for workload identity federation",
-	"external_account_authorized_user": "is for workforce identity federation",
-	"authorized_user":                  "is a person's login of gcloud (application default credentials)",
-	"impersonated_service_account":     "is for the impersonation of a service account",
-	"gdch_service_account":             "is of Google Distributed Cloud",
-}
-
-// notAccount says why a file is not a service account's key; "" if it may be. It repeats
-// nothing of the file.
-func notAccount(data []byte) string {
-	var form struct {
-		Type    string          `json:"type"`
-		Web     json.RawMessage `json:"web"`
-		Desktop json.RawMessage `json:"installed"`
-		Project json.RawMessage `json:"project_info"`
-	}
-	switch err := json.Unmarshal(data, &form); {
-	case err != nil:
-		return "is not a JSON object"
-	case form.Type == "service_account":
-		return ""
-	case others[form.Type] != "":
-		return others[form.Type] + ", which is not supported"
-	case form.Web != nil || form.Desktop != nil:
-		return "is an OAuth client"
-	case form.Project != nil:
-		return "is the google-services.json of an app"
-	}
-	return "is not a service account's key"
-}
-
-func checkKey(text []byte) error {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return errors.New("is not in PEM")
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	}
-	if _, ok := key.(*rsa.PrivateKey); err != nil || !ok {
-		return errors.New("is not an RSA key")
-	}
-	return nil
-}
 
 // An accessToken is a bearer token for FCM.
 type accessToken struct {
@@ -252,7 +164,7 @@ func tokenRefused(endpoint string, status int, retryAfter time.Duration, body []
 	default:
 		b.Error = ""
 	}
-	o := misconfigured(CredentialsRefused, providers.ConcernsCredential)
+	o := wire.Misconfigured(CredentialsRefused, providers.ConcernsCredential)
 	o.Err = fmt.Errorf("the token endpoint answered %d%s: the service account's key is revoked or wrong, or this machine's clock is off; check credentials_file", status, b.Error)
 	return o
 }
@@ -297,7 +209,7 @@ func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.err = err
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(response.Body, wire.MaxAnswer))
 	_ = response.Body.Close()
 	if err != nil {
 		t.err = err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 )
 
 // An attempt is one request on its way through the SDK: what to put on the
@@ -40,9 +41,6 @@ type attemptKey struct{}
 // statusSpent is a status that the SDK takes for a failure and never repeats.
 const statusSpent = 599
 
-// maxAnswer bounds how much of an answer is read; FCM's have a few hundred bytes.
-const maxAnswer = 64 << 10
-
 // roundTripper performs the attempts.
 type roundTripper struct{ next http.RoundTripper }
 
@@ -70,7 +68,7 @@ func (rt roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	// Read here: the SDK would repeat the request if its own reading failed.
 	a.status, a.header = response.StatusCode, response.Header
-	a.reply, a.err = readReply(response)
+	a.reply, a.err = wire.ReadReply(response)
 	_ = response.Body.Close()
 	switch {
 	case a.err != nil:
@@ -82,17 +80,6 @@ func (rt roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response.Body = io.NopCloser(bytes.NewReader(a.reply))
 	return response, nil
-}
-
-// readReply reads the beginning of a response's body.
-func readReply(response *http.Response) ([]byte, error) {
-	limited := io.LimitReader(response.Body, maxAnswer)
-	if n := response.ContentLength; n >= 0 && n <= maxAnswer {
-		reply := make([]byte, n)
-		_, err := io.ReadFull(limited, reply)
-		return reply, err
-	}
-	return io.ReadAll(limited)
 }
 
 // request returns r with the attempt's body and bearer. The SDK makes r for
@@ -123,7 +110,7 @@ func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) 
 	case a.body.Late():
 		return providers.MissedOutcome()
 	case !a.sent:
-		o := rejected(providers.Invalid)
+		o := wire.Rejected(providers.Invalid)
 		o.Err = errors.New("the firebase SDK refuses to send: the target has no token")
 		return o
 	case a.err != nil && (a.status < 200 || a.status > 299):
@@ -132,9 +119,9 @@ func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) 
 		o.Ambiguous = o.Ambiguous && a.body.Wrote() && a.status == 0
 		return o
 	}
-	said := readAnswer(a.status, a.header, a.reply, now)
+	said := wire.ReadAnswer(a.status, a.header, a.reply, now)
 	said.TokenWorked = tokenWorked
-	return classify(said)
+	return wire.Classify(said)
 }
 
 // cause returns why ctx ended when it ended, since a transport may report that

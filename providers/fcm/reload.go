@@ -7,6 +7,7 @@ import (
 	"golang.org/x/oauth2/jwt"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 )
 
 // Reload reads the service account's key file again, tries it at its token
@@ -17,7 +18,7 @@ import (
 func (s *Sender) Reload() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	account, project, err := readCredentials(s.credentialsFile)
+	account, project, err := wire.ReadCredentials(s.credentialsFile)
 	if err != nil {
 		return err
 	}

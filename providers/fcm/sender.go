@@ -19,7 +19,22 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/filewatch"
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/fcm/fcmconfig"
+	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 	"github.com/pushpace/pushpace/push"
+)
+
+// Config says how to reach FCM on behalf of one Firebase project. Package fcmconfig has it
+// for programs that need no SDK.
+type Config = fcmconfig.Config
+
+const (
+	// DefaultTimeout is how long one attempt may take when Config.Timeout is zero.
+	DefaultTimeout = fcmconfig.DefaultTimeout
+	// MaxTimeout is the longest Config.Timeout.
+	MaxTimeout = fcmconfig.MaxTimeout
+
+	defaultEndpoint = "https://fcm.googleapis.com"
 )
 
 // A Sender sends for one Firebase project. It implements providers.Sender.
@@ -65,12 +80,12 @@ func newSender(ctx context.Context, cfg Config, interval time.Duration) (*Sender
 		return nil, err
 	}
 	watch := filewatch.New(cfg.CredentialsFile)
-	account, named, err := readCredentials(cfg.CredentialsFile)
+	account, named, err := wire.ReadCredentials(cfg.CredentialsFile)
 	if err != nil {
 		return nil, err
 	}
 	project := cmp.Or(cfg.ProjectID, named)
-	if !projectID.MatchString(project) {
+	if !wire.IsProject(project) {
 		return nil, errors.New("project_id: is missing, and credentials_file names no project either")
 	}
 	proxy, err := providers.EnvironmentProxy()
@@ -114,7 +129,7 @@ func newClient(ctx context.Context, project, endpoint string, transport http.Rou
 func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
 	message, err := n.RenderFCM(t, time.Now())
 	if err != nil {
-		o := rejected(providers.Invalid)
+		o := wire.Rejected(providers.Invalid)
 		o.Err = err
 		return o
 	}
@@ -141,7 +156,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 }
 
 func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target) providers.Outcome {
-	a := &attempt{bearer: token.value, body: providers.NewBody(ctx, sendRequest(message, s.dryRun), s.line.Connected)}
+	a := &attempt{bearer: token.value, body: providers.NewBody(ctx, wire.SendRequest(message, s.dryRun), s.line.Connected)}
 	// What the SDK returns says less than what the attempt saw.
 	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Token: t.Token})
 	worked := token.worked.Load()
@@ -165,18 +180,6 @@ func rehearsed(o providers.Outcome) providers.Outcome {
 		o.Reason, o.ProviderID = providers.DryRun, ""
 	}
 	return o
-}
-
-// sendRequest returns the body of the v1 API's send request.
-func sendRequest(message push.FCMMessage, validateOnly bool) []byte {
-	before, after := `{"message":`, `}`
-	if validateOnly {
-		before = `{"validate_only":true,"message":`
-	}
-	body := make([]byte, 0, len(before)+len(message.JSON)+len(after))
-	body = append(body, before...)
-	body = append(body, message.JSON...)
-	return append(body, after...)
 }
 
 // begin counts a push in, unless the sender is closed.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 )
 
 func TestServiceAccountTakesByteOrderMarkAndCRLF(t *testing.T) {
@@ -23,7 +25,7 @@ func TestServiceAccountTakesByteOrderMarkAndCRLF(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, project, err := readCredentials(file)
+		_, project, err := wire.ReadCredentials(file)
 		return project, err
 	}
 	if project, err := read("\ufeff" + strings.ReplaceAll(string(account), "\n", "\r\n")); err != nil || project != "shop-1" {

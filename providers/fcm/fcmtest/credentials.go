@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmconfig"
 )
 
 // The service account that the server knows.
@@ -20,10 +20,10 @@ const (
 // WriteCredentials writes into dir a service account's key file, as Google
 // issues it, whose token_uri is the server's, and the certificate of the server's
 // authority. It returns the configuration of a sender that uses them.
-func (s *Server) WriteCredentials(dir string) (fcm.Config, error) {
+func (s *Server) WriteCredentials(dir string) (fcmconfig.Config, error) {
 	key, err := x509.MarshalPKCS8PrivateKey(s.key)
 	if err != nil {
-		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
+		return fcmconfig.Config{}, fmt.Errorf("fcmtest: %w", err)
 	}
 	text, err := json.MarshalIndent(map[string]string{
 		"type":           "service_account",
@@ -35,18 +35,18 @@ func (s *Server) WriteCredentials(dir string) (fcm.Config, error) {
 		"token_uri":      s.URL() + "/token",
 	}, "", "  ")
 	if err != nil {
-		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
+		return fcmconfig.Config{}, fmt.Errorf("fcmtest: %w", err)
 	}
-	c := fcm.Config{
+	c := fcmconfig.Config{
 		CredentialsFile: filepath.Join(dir, "fcm-credentials.json"),
 		RootCAFile:      filepath.Join(dir, "fcm-root-ca.pem"),
 		Endpoint:        s.URL(),
 	}
 	if err := os.WriteFile(c.CredentialsFile, text, 0o600); err != nil {
-		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
+		return fcmconfig.Config{}, fmt.Errorf("fcmtest: %w", err)
 	}
 	if err := os.WriteFile(c.RootCAFile, s.CA(), 0o644); err != nil {
-		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
+		return fcmconfig.Config{}, fmt.Errorf("fcmtest: %w", err)
 	}
 	return c, nil
 }

@@ -1,4 +1,4 @@
-package fcm
+package wire
 
 import (
 	"os"
@@ -30,7 +30,7 @@ func TestOtherCredentialsAreNamed(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := readCredentials(file)
+		_, _, err := ReadCredentials(file)
 		if err == nil || !strings.HasPrefix(err.Error(), "credentials_file: "+file) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Generate new private key") {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		} else if strings.Contains(err.Error(), secret) {

@@ -1,16 +1,33 @@
-package fcm
+// Package wire has what of FCM needs no SDK: the credentials, and what answers mean.
+package wire
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 )
 
-// An answer is what one of FCM's answers says, as far as it matters.
-type answer struct {
+// MaxAnswer bounds how much of an answer is read; FCM's have a few hundred bytes.
+const MaxAnswer = 64 << 10
+
+// ReadReply reads the beginning of a response's body.
+func ReadReply(response *http.Response) ([]byte, error) {
+	limited := io.LimitReader(response.Body, MaxAnswer)
+	if n := response.ContentLength; n >= 0 && n <= MaxAnswer {
+		reply := make([]byte, n)
+		_, err := io.ReadFull(limited, reply)
+		return reply, err
+	}
+	return io.ReadAll(limited)
+}
+
+// An Answer is what one of FCM's answers says, as far as it matters.
+type Answer struct {
 	// HTTP is the status code.
 	HTTP int
 	// Status is google.rpc's name of the error: INVALID_ARGUMENT, NOT_FOUND.
@@ -44,12 +61,12 @@ const (
 // there is no code for it. Source: "FCM error codes", example 2.
 const notAToken = "not a valid FCM registration token"
 
-// readAnswer reads an answer. Whatever it cannot read it leaves out.
-func readAnswer(status int, h http.Header, body []byte, now time.Time) answer {
+// ReadAnswer reads an answer. Whatever it cannot read it leaves out.
+func ReadAnswer(status int, h http.Header, body []byte, now time.Time) Answer {
 	if status >= 200 && status < 300 {
 		return accepted(status, body)
 	}
-	a := answer{HTTP: status, RetryAfter: providers.RetryAfter(h, now)}
+	a := Answer{HTTP: status, RetryAfter: providers.RetryAfter(h, now)}
 	var b struct {
 		Error *struct {
 			Status  string `json:"status"`
@@ -93,10 +110,22 @@ func readAnswer(status int, h http.Header, body []byte, now time.Time) answer {
 }
 
 // accepted reads the answer to a message that FCM has taken.
-func accepted(status int, body []byte) answer {
+func accepted(status int, body []byte) Answer {
 	var b struct {
 		Name string `json:"name"`
 	}
 	_ = json.Unmarshal(body, &b) // without a name it is taken all the same
-	return answer{HTTP: status, Name: b.Name}
+	return Answer{HTTP: status, Name: b.Name}
+}
+
+// SendRequest returns the body of the v1 API's send request.
+func SendRequest(message push.FCMMessage, validateOnly bool) []byte {
+	before, after := `{"message":`, `}`
+	if validateOnly {
+		before = `{"validate_only":true,"message":`
+	}
+	body := make([]byte, 0, len(before)+len(message.JSON)+len(after))
+	body = append(body, before...)
+	body = append(body, message.JSON...)
+	return append(body, after...)
 }

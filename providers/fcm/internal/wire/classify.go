@@ -1,4 +1,4 @@
-package fcm
+package wire
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ const (
 	failureWait = 10 * time.Second
 )
 
-// classify says what an answer means. It is pure.
-func classify(a answer) providers.Outcome {
+// Classify says what an answer means. It is pure.
+func Classify(a Answer) providers.Outcome {
 	if a.HTTP >= 200 && a.HTTP < 300 {
 		// The status is what counts: a body that cannot be read does not unsend it.
 		return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK, ProviderID: a.Name}
@@ -33,7 +33,7 @@ func classify(a answer) providers.Outcome {
 }
 
 // byCode goes by the FcmError detail, where it says what is wrong.
-func byCode(a answer) (providers.Outcome, bool) {
+func byCode(a Answer) (providers.Outcome, bool) {
 	switch reason := providers.Reason(a.Code); reason {
 	case Unregistered, SenderIDMismatch:
 		return providers.Outcome{Kind: providers.DeadToken, Reason: reason, Concerns: providers.ConcernsToken}, true
@@ -44,13 +44,13 @@ func byCode(a answer) (providers.Outcome, bool) {
 	case Unavailable, Internal:
 		return failure(a, reason), true
 	case ThirdPartyAuthError, "APNS_AUTH_ERROR": // the second is its former name
-		return misconfigured(ThirdPartyAuthError, providers.ConcernsApp), true
+		return Misconfigured(ThirdPartyAuthError, providers.ConcernsApp), true
 	}
 	return providers.Outcome{}, false
 }
 
 // byStatus goes by the HTTP status, when there is no FcmError or an unknown one.
-func byStatus(a answer) providers.Outcome {
+func byStatus(a Answer) providers.Outcome {
 	switch {
 	case a.HTTP == http.StatusTooManyRequests:
 		return quota(a, named(a, ResourceExhausted))
@@ -64,9 +64,9 @@ func byStatus(a answer) providers.Outcome {
 		return failure(a, named(a, providers.Unknown))
 	case a.HTTP < 400:
 		// A redirect, which is not followed: FCM does not answer so.
-		return misconfigured(providers.Unreadable, providers.ConcernsApp)
+		return Misconfigured(providers.Unreadable, providers.ConcernsApp)
 	case a.Code != "":
-		return rejected(named(a, providers.Unknown))
+		return Rejected(named(a, providers.Unknown))
 	}
 	switch a.HTTP {
 	case http.StatusBadRequest:
@@ -78,24 +78,24 @@ func byStatus(a answer) providers.Outcome {
 			// The access token ran out before its time; the next one will do.
 			return providers.Outcome{Kind: providers.Retry, Reason: named(a, Unauthenticated), Concerns: providers.ConcernsCredential}
 		}
-		return misconfigured(named(a, Unauthenticated), providers.ConcernsCredential)
+		return Misconfigured(named(a, Unauthenticated), providers.ConcernsCredential)
 	case http.StatusForbidden:
-		return misconfigured(named(a, PermissionDenied), providers.ConcernsCredential)
+		return Misconfigured(named(a, PermissionDenied), providers.ConcernsCredential)
 	case http.StatusNotFound:
 		// Without FcmError it is the project or the URL that is not found.
-		return misconfigured(named(a, NotFound), providers.ConcernsApp)
+		return Misconfigured(named(a, NotFound), providers.ConcernsApp)
 	case http.StatusRequestEntityTooLarge:
 	default:
 		if a.Page {
 			// Not FCM's word: what stands in between lets no message through.
-			return misconfigured(providers.Unreadable, providers.ConcernsApp)
+			return Misconfigured(providers.Unreadable, providers.ConcernsApp)
 		}
 	}
-	return rejected(named(a, providers.Unknown))
+	return Rejected(named(a, providers.Unknown))
 }
 
 // named returns the reason of an answer that byStatus would call reason.
-func named(a answer, reason providers.Reason) providers.Reason {
+func named(a Answer, reason providers.Reason) providers.Reason {
 	switch a.Code {
 	case "":
 		if a.Page {
@@ -108,14 +108,14 @@ func named(a answer, reason providers.Reason) providers.Reason {
 	return providers.Unknown
 }
 
-func invalidArgument(a answer) providers.Outcome {
+func invalidArgument(a Answer) providers.Outcome {
 	if a.BadToken {
 		return providers.Outcome{Kind: providers.DeadToken, Reason: InvalidToken, Concerns: providers.ConcernsToken}
 	}
-	return rejected(InvalidArgument)
+	return Rejected(InvalidArgument)
 }
 
-func quota(a answer, reason providers.Reason) providers.Outcome {
+func quota(a Answer, reason providers.Reason) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Retry, Reason: reason, RetryAfter: a.RetryAfter, Concerns: providers.ConcernsApp}
 	if a.Device {
 		o.Concerns = providers.ConcernsToken
@@ -128,7 +128,7 @@ func quota(a answer, reason providers.Reason) providers.Outcome {
 
 // failure is the provider's trouble. When a gateway speaks for FCM (502, 504,
 // a page), nobody knows what became of the request behind it.
-func failure(a answer, reason providers.Reason) providers.Outcome {
+func failure(a Answer, reason providers.Reason) providers.Outcome {
 	return providers.Outcome{
 		Kind: providers.Retry, Reason: reason, Concerns: providers.ConcernsProvider,
 		RetryAfter: max(a.RetryAfter, failureWait),
@@ -136,18 +136,18 @@ func failure(a answer, reason providers.Reason) providers.Outcome {
 	}
 }
 
-func rejected(reason providers.Reason) providers.Outcome {
+func Rejected(reason providers.Reason) providers.Outcome {
 	return providers.Outcome{Kind: providers.Rejected, Reason: reason, Concerns: providers.ConcernsMessage}
 }
 
-func misconfigured(reason providers.Reason, concerns providers.Concern) providers.Outcome {
+func Misconfigured(reason providers.Reason, concerns providers.Concern) providers.Outcome {
 	return providers.Outcome{Kind: providers.Misconfigured, Reason: reason, Concerns: concerns}
 }
 
 // describe says what was answered and what to do. It repeats nothing of the
 // answer that could hold a token or a part of the message: Google's own text
 // quotes both.
-func describe(a answer, o providers.Outcome) error {
+func describe(a Answer, o providers.Outcome) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "FCM answered %d", a.HTTP)
 	if isWord(a.Status) {

@@ -1,4 +1,4 @@
-package fcm
+package wire
 
 import (
 	"encoding/json"
@@ -114,9 +114,9 @@ func TestClassify(t *testing.T) {
 		if c.retryAfter != "" {
 			h.Set("Retry-After", c.retryAfter)
 		}
-		a := readAnswer(c.status, h, []byte(c.body), now)
+		a := ReadAnswer(c.status, h, []byte(c.body), now)
 		a.TokenWorked = c.worked
-		o := classify(a)
+		o := Classify(a)
 		if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != c.concerns || o.RetryAfter != c.wait || o.Ambiguous != c.ambiguous {
 			t.Errorf("%s: %v %s, concerns %d, wait %v, ambiguous %v", c.name, o.Kind, o.Reason, o.Concerns, o.RetryAfter, o.Ambiguous)
 		}
@@ -135,7 +135,7 @@ func TestClassify(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	t.Parallel()
-	o := classify(readAnswer(400, nil, []byte(errorBody("INVALID_ARGUMENT", "secret", withField("message.android.ttl"), withField("message.<secret>"), withField("secret"))), time.Now()))
+	o := Classify(ReadAnswer(400, nil, []byte(errorBody("INVALID_ARGUMENT", "secret", withField("message.android.ttl"), withField("message.<secret>"), withField("secret"))), time.Now()))
 	const want = "FCM answered 400 INVALID_ARGUMENT, message.android.ttl: the message is invalid"
 	if o.Err.Error() != want {
 		t.Errorf("error %q, want %q", o.Err, want)
@@ -158,7 +158,7 @@ func FuzzReadAnswer(f *testing.F) {
 	f.Add(200, "", []byte(`{"name":1}`))
 	f.Add(502, "-1", []byte("<html>"))
 	f.Fuzz(func(t *testing.T, status int, retryAfter string, body []byte) {
-		o := classify(readAnswer(status, http.Header{"Retry-After": {retryAfter}}, body, time.Unix(0, 0)))
+		o := Classify(ReadAnswer(status, http.Header{"Retry-After": {retryAfter}}, body, time.Unix(0, 0)))
 		if o.Kind < providers.Delivered || o.Kind > providers.Misconfigured || o.Reason == "" {
 			t.Errorf("%+v", o)
 		}

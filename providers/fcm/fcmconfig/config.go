@@ -1,12 +1,11 @@
-package fcm
+// Package fcmconfig says how to reach FCM. It links no SDK, as package fcm does.
+package fcmconfig
 
 import (
-	"errors"
-	"net/url"
-	"regexp"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 )
 
 // DefaultTimeout is how long one attempt may take when Config.Timeout is zero.
@@ -16,8 +15,6 @@ const DefaultTimeout = 10 * time.Second
 
 // MaxTimeout is the longest Config.Timeout.
 const MaxTimeout = time.Minute
-
-const defaultEndpoint = "https://fcm.googleapis.com"
 
 // Config says how to reach FCM on behalf of one Firebase project.
 type Config struct {
@@ -42,9 +39,6 @@ type Config struct {
 	DryRun bool `yaml:"dry_run"`
 }
 
-// A project ID is part of the URL. Domain-scoped ones hold a dot and a colon.
-var projectID = regexp.MustCompile(`^[a-z0-9.:-]{1,100}$`)
-
 // Validate returns every fault of the configuration, each with its key. It
 // reads no file.
 func (c Config) Validate() error {
@@ -52,11 +46,11 @@ func (c Config) Validate() error {
 	if c.CredentialsFile == "" {
 		all.Add("credentials_file", "is missing: name the JSON key file of a service account that may send messages")
 	}
-	if c.ProjectID != "" && !projectID.MatchString(c.ProjectID) {
+	if c.ProjectID != "" && !wire.IsProject(c.ProjectID) {
 		all.Add("project_id", "%q is not a project ID: it has lower-case letters, digits and hyphens", c.ProjectID)
 	}
 	if c.Endpoint != "" {
-		if err := checkURL(c.Endpoint); err != nil {
+		if err := wire.CheckURL(c.Endpoint); err != nil {
 			all.Add("endpoint", "%v", err)
 		}
 	}
@@ -72,21 +66,6 @@ func (c Config) Project() (string, error) {
 	if c.ProjectID != "" {
 		return c.ProjectID, nil
 	}
-	_, named, err := readCredentials(c.CredentialsFile)
+	_, named, err := wire.ReadCredentials(c.CredentialsFile)
 	return named, err
-}
-
-// checkURL accepts https only: the requests hold credentials. Its errors do
-// not repeat the URL, which could hold some itself.
-func checkURL(s string) error {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		return errors.New("is not a URL")
-	case u.Scheme != "https" || u.Host == "":
-		return errors.New("is not an https URL such as https://127.0.0.1:8443")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return errors.New("must have no user, query or fragment")
-	}
-	return nil
 }
