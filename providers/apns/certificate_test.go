@@ -85,40 +85,46 @@ func (s shop) config(certificate, key, password string) Config {
 func TestCertificateFormsAreRead(t *testing.T) {
 	t.Parallel()
 	ec := newShop(t, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
-	rsa := newShop(t, "-newkey", "rsa:2048")
-	for _, s := range []shop{ec, rsa} {
-		s.export("today.p12", canary)
-		s.export("chain.pfx", canary, "-certfile", "ca.pem")
-		s.export("empty.p12", "")
-		s.export("old.p12", canary, "-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1")
-		s.export("plain.p12", canary, "-keypbe", "NONE", "-certpbe", "NONE")
-		s.export("sha512.p12", canary, "-macalg", "sha512")
-		s.export("p12 by another name", canary)
-		s.run("pkey", "-in", "key.pem", "-aes256", "-passout", "pass:"+canary, "-out", "encrypted.pem")
-		s.run("pkey", "-in", "key.pem", "-traditional", "-out", "traditional.pem")
-		s.run("pkey", "-in", "key.pem", "-traditional", "-aes128", "-passout", "pass:"+canary, "-out", "proc-type.pem")
-		s.run("x509", "-in", "cert.pem", "-outform", "DER", "-out", "aps.cer")
-		s.run("pkcs12", "-in", "chain.pfx", "-passin", "pass:"+canary, "-passout", "pass:"+canary, "-out", "bags.pem")
-		s.write("leaf-first.pem", "cert.pem", "ca.pem", "key.pem")
-		s.write("leaf-last.pem", "key.pem", "ca.pem", "cert.pem")
-		s.write("ca-first.pem", "ca.pem", "cert.pem")
-		for _, c := range []struct {
-			certificate, key, password string
-			chain                      int
-		}{
-			{"today.p12", "", canary, 1}, {"chain.pfx", "", canary, 2}, {"empty.p12", "", "", 1}, {"old.p12", "", canary, 1},
-			{"plain.p12", "", canary, 1}, {"sha512.p12", "", canary, 1}, {"p12 by another name", "", canary, 1},
-			{"cert.pem", "key.pem", "", 1}, {"cert.pem", "traditional.pem", "", 1},
-			{"cert.pem", "encrypted.pem", canary, 1}, {"cert.pem", "proc-type.pem", canary, 1},
-			{"leaf-first.pem", "", "", 2}, {"leaf-last.pem", "", "", 2}, {"ca-first.pem", "key.pem", "", 2},
-			{"bags.pem", "", canary, 2}, {"aps.cer", "key.pem", "", 1},
-		} {
-			cert, err := loadCertificate(s.config(c.certificate, c.key, c.password))
-			if err != nil || cert.Leaf.Subject.CommonName != "leaf" || len(cert.Certificate) != c.chain {
-				t.Errorf("%s with %q: %d certificates, %v", c.certificate, c.key, len(cert.Certificate), err)
-			}
+	read := func(s shop, certificate, key, password string, chain int) {
+		t.Helper()
+		cert, err := loadCertificate(s.config(certificate, key, password))
+		if err != nil || cert.Leaf.Subject.CommonName != "leaf" || len(cert.Certificate) != chain {
+			t.Errorf("%s with %q: %d certificates, %v", certificate, key, len(cert.Certificate), err)
 		}
 	}
+	ec.export("today.p12", canary)
+	ec.export("chain.pfx", canary, "-certfile", "ca.pem")
+	ec.export("empty.p12", "")
+	ec.export("old.p12", canary, "-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES", "-macalg", "sha1")
+	ec.export("plain.p12", canary, "-keypbe", "NONE", "-certpbe", "NONE")
+	ec.export("sha512.p12", canary, "-macalg", "sha512")
+	ec.export("p12 by another name", canary)
+	ec.run("pkey", "-in", "key.pem", "-aes256", "-passout", "pass:"+canary, "-out", "encrypted.pem")
+	ec.run("pkey", "-in", "key.pem", "-traditional", "-out", "traditional.pem")
+	ec.run("pkey", "-in", "key.pem", "-traditional", "-aes128", "-passout", "pass:"+canary, "-out", "proc-type.pem")
+	ec.run("x509", "-in", "cert.pem", "-outform", "DER", "-out", "aps.cer")
+	ec.run("pkcs12", "-in", "chain.pfx", "-passin", "pass:"+canary, "-passout", "pass:"+canary, "-out", "bags.pem")
+	ec.write("leaf-first.pem", "cert.pem", "ca.pem", "key.pem")
+	ec.write("leaf-last.pem", "key.pem", "ca.pem", "cert.pem")
+	ec.write("ca-first.pem", "ca.pem", "cert.pem")
+	for _, c := range []struct {
+		certificate, key, password string
+		chain                      int
+	}{
+		{"today.p12", "", canary, 1}, {"chain.pfx", "", canary, 2}, {"empty.p12", "", "", 1}, {"old.p12", "", canary, 1},
+		{"plain.p12", "", canary, 1}, {"sha512.p12", "", canary, 1}, {"p12 by another name", "", canary, 1},
+		{"cert.pem", "key.pem", "", 1}, {"cert.pem", "traditional.pem", "", 1},
+		{"cert.pem", "encrypted.pem", canary, 1}, {"cert.pem", "proc-type.pem", canary, 1},
+		{"leaf-first.pem", "", "", 2}, {"leaf-last.pem", "", "", 2}, {"ca-first.pem", "key.pem", "", 2},
+		{"bags.pem", "", canary, 2}, {"aps.cer", "key.pem", "", 1},
+	} {
+		read(ec, c.certificate, c.key, c.password, c.chain)
+	}
+	rsa := newShop(t, "-newkey", "rsa:2048")
+	rsa.export("today.p12", canary)
+	rsa.run("pkey", "-in", "key.pem", "-traditional", "-out", "traditional.pem")
+	read(rsa, "today.p12", "", canary, 1)
+	read(rsa, "cert.pem", "traditional.pem", "", 1)
 	// RC2 with 40 bits, as Keychain Access exports it. OpenSSL 3 may lack the provider.
 	cmd := exec.CommandContext(t.Context(), "openssl", "pkcs12", "-export", "-legacy", "-in", "cert.pem", "-inkey", "key.pem", "-passout", "pass:"+canary, "-out", "rc2.p12")
 	cmd.Dir = ec.dir

@@ -2,9 +2,6 @@ package apns_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -77,66 +74,6 @@ func harmless(t *testing.T, o providers.Outcome, secrets ...string) {
 	}
 }
 
-func TestSendAnswers(t *testing.T) {
-	t.Parallel()
-	const token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
-	for _, c := range []struct {
-		name      string
-		answer    standin.Answer
-		kind      providers.Kind
-		reason    providers.Reason
-		concerns  providers.Concern
-		ambiguous bool
-		received  int64
-		accepted  int
-	}{
-		{"accepted", standin.Answer{}, providers.Delivered, providers.OK, providers.NoConcern, false, 1, 1},
-		{"unregistered", standin.Answer{Status: 410}, providers.DeadToken, apns.Unregistered, providers.ConcernsToken, false, 1, 0},
-		{"expired token", standin.Answer{Status: 410, Reason: "ExpiredToken"}, providers.DeadToken, apns.ExpiredToken, providers.ConcernsToken, false, 1, 0},
-		{"bad device token", standin.Answer{Status: 400}, providers.DeadToken, apns.BadDeviceToken, providers.ConcernsToken, false, 1, 0},
-		{"not for topic", standin.Answer{Status: 400, Reason: "DeviceTokenNotForTopic"}, providers.Rejected, apns.DeviceTokenNotForTopic, providers.ConcernsToken, false, 1, 0},
-		{"invalid provider token", standin.Answer{Status: 403}, providers.Misconfigured, apns.InvalidProviderToken, providers.ConcernsCredential, false, 1, 0},
-		{"too many requests", standin.Answer{Status: 429}, providers.Retry, apns.TooManyRequests, providers.ConcernsToken, false, 1, 0},
-		{"internal error", standin.Answer{Status: 500}, providers.Retry, apns.InternalServerError, providers.ConcernsProvider, false, 1, 0},
-		{"unavailable", standin.Answer{Status: 503}, providers.Retry, apns.ServiceUnavailable, providers.ConcernsProvider, false, 1, 0},
-		{"shutdown", standin.Answer{Status: 503, Reason: "Shutdown"}, providers.Retry, apns.Shutdown, providers.ConcernsProvider, false, 1, 0},
-		{"unknown reason", standin.Answer{Status: 418, Reason: secret}, providers.Rejected, providers.Unknown, providers.ConcernsApp, false, 1, 0},
-		{"proxy's page", standin.Answer{Fault: standin.Page}, providers.Retry, providers.Unreadable, providers.ConcernsProvider, true, 1, 0},
-		{"end of file", standin.Answer{Fault: standin.Close}, providers.Retry, providers.ConnectionLost, providers.ConcernsProvider, true, 1, 1},
-		{"GOAWAY", standin.Answer{Fault: standin.GoAway}, providers.Retry, providers.ConnectionLost, providers.ConcernsProvider, true, 1, 1},
-		{"black hole", standin.Answer{Fault: standin.BlackHole}, providers.Retry, providers.TimedOut, providers.ConcernsProvider, true, 1, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			server := newServer(t, apnstest.Options{})
-			server.Respond(token, c.answer)
-			config := credentials(t, server)
-			if c.answer.Fault == standin.BlackHole {
-				config.Timeout = 3 * time.Second // enough to connect on a busy machine
-			}
-			sender := newSender(t, config)
-			o := sender.Send(t.Context(), notification("n1"), to(token))
-			if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != c.concerns || o.Ambiguous != c.ambiguous {
-				t.Errorf("%+v", o)
-			}
-			if (o.Err == nil) != (c.kind == providers.Delivered) {
-				t.Errorf("Err = %v", o.Err)
-			}
-			harmless(t, o, token)
-			if got := server.Count().Received; got != c.received {
-				t.Errorf("%d requests, want %d", got, c.received)
-			}
-			if got := server.Ledger().Len(); got != c.accepted {
-				t.Errorf("%d accepted, want %d", got, c.accepted)
-			}
-			// Whatever happened, the next one goes through.
-			if o := sender.Send(t.Context(), notification("n2"), to("00aa")); o.Kind != providers.Delivered {
-				t.Errorf("the next one: %+v", o)
-			}
-		})
-	}
-}
-
 func TestSendWhatTheServerDidNotProcess(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
@@ -156,31 +93,6 @@ func TestSendWhatTheServerDidNotProcess(t *testing.T) {
 	}
 	if server.Ledger().Len() != 1 {
 		t.Errorf("%d accepted", server.Ledger().Len())
-	}
-}
-
-func TestSendRetryAfter(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, apnstest.Options{})
-	sender := newSender(t, credentials(t, server))
-	for i, c := range []struct {
-		answer    standin.Answer
-		low, high time.Duration
-	}{
-		{standin.Answer{Status: 503}, 0, 0},
-		{standin.Answer{Status: 503, RetryAfter: 7 * time.Second}, 7 * time.Second, 7 * time.Second},
-		{standin.Answer{Status: 429, RetryAfter: time.Minute, RetryAfterDate: true}, 55 * time.Second, 61 * time.Second},
-		{standin.Answer{Status: 429, RetryAfter: 48 * time.Hour}, time.Hour, time.Hour},
-		{standin.Answer{Status: 429}, 30 * time.Second, time.Minute},
-		{standin.Answer{Status: 503, Reason: "Shutdown"}, time.Second, time.Second},
-		{standin.Answer{Fault: standin.Page, RetryAfter: 3 * time.Second}, 3 * time.Second, 3 * time.Second},
-	} {
-		token := fmt.Sprintf("%064x", i)
-		server.Respond(token, c.answer)
-		o := sender.Send(t.Context(), notification("n1"), to(token))
-		if o.Kind != providers.Retry || o.RetryAfter < c.low || o.RetryAfter > c.high {
-			t.Errorf("%+v: %+v", c.answer, o)
-		}
 	}
 }
 
@@ -351,48 +263,6 @@ func TestSendDeadlineWhileConnecting(t *testing.T) {
 	config.Timeout = 50 * time.Millisecond
 	o := newSender(t, config).Send(t.Context(), notification("n1"), to("00aa"))
 	if o.Kind != providers.Retry || o.Reason != providers.TimedOut || o.Ambiguous {
-		t.Errorf("%+v", o)
-	}
-}
-
-func TestSendDeadline(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, apnstest.Options{})
-	sender := newSender(t, credentials(t, server))
-	if o := sender.Send(t.Context(), notification("n0"), to("00aa")); o.Kind != providers.Delivered { // on a warm connection
-		t.Fatalf("%+v", o)
-	}
-	const allowed = time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), allowed)
-	defer cancel()
-	start := time.Now()
-	o := sender.Send(ctx, notification("n1"), to("fade0b1a"))
-	if took := time.Since(start); took > allowed+5*time.Second {
-		t.Errorf("took %v", took)
-	}
-	if o.Reason != providers.TimedOut || !o.Ambiguous || !errors.Is(o.Err, context.DeadlineExceeded) {
-		t.Errorf("%+v", o)
-	}
-	// A cancelled caller has sent nothing.
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if o := newSender(t, credentials(t, server)).Send(gone, notification("n1"), to("00aa")); o.Reason != providers.Cancelled || o.Ambiguous {
-		t.Errorf("%+v", o)
-	}
-}
-
-func TestSendAfterClose(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, apnstest.Options{})
-	sender := newSender(t, credentials(t, server))
-	if o := sender.Send(t.Context(), notification("n1"), to("00aa")); o.Kind != providers.Delivered {
-		t.Fatalf("%+v", o)
-	}
-	if err := sender.Close(); err != nil {
-		t.Fatal(err)
-	}
-	o := sender.Send(t.Context(), notification("n2"), to("00aa"))
-	if o.Kind != providers.Retry || o.Ambiguous || o.Err == nil {
 		t.Errorf("%+v", o)
 	}
 }

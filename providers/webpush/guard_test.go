@@ -206,7 +206,7 @@ func TestNoProxy(t *testing.T) {
 // A redirect is an answer like another.
 func TestNoRedirect(t *testing.T) {
 	in := newInside(t)
-	h := newHostile(t, 0, func(w http.ResponseWriter, r *http.Request) {
+	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:"+strconv.Itoa(in.port)+"/", http.StatusFound)
 	})
 	for _, endpoint := range []string{"https://push.example.com/x", "https://fcm.googleapis.com/x"} {

@@ -28,7 +28,7 @@ func TestSuite(t *testing.T) {
 	for _, c := range []struct {
 		service push.Platform
 		http1   bool
-	}{{push.WebPushGoogle, false}, {push.WebPushGoogle, true}, {push.WebPushApple, false}, {push.WebPushMozilla, true}} {
+	}{{push.WebPushGoogle, false}, {push.WebPushApple, false}, {push.WebPushMozilla, true}} {
 		t.Run(fmt.Sprintf("%s/HTTP1=%v", c.service, c.http1), func(t *testing.T) {
 			providertest.Test(t, func(t *testing.T) providertest.Harness {
 				return harness(t, c.service, webpushtest.Options{HTTP1: c.http1})

@@ -1,0 +1,34 @@
+package providertest
+
+import (
+	"context"
+	"sync"
+)
+
+// A Deadline is a context whose deadline passes when the test says so.
+type Deadline struct {
+	context.Context
+	done chan struct{}
+	// Pass has the deadline pass.
+	Pass func()
+}
+
+// NewDeadline returns one that ends by Pass alone.
+func NewDeadline(parent context.Context) *Deadline {
+	d := &Deadline{Context: parent, done: make(chan struct{})}
+	d.Pass = sync.OnceFunc(func() { close(d.done) })
+	return d
+}
+
+// Done is closed when the deadline has passed.
+func (d *Deadline) Done() <-chan struct{} { return d.done }
+
+// Err is context.DeadlineExceeded from then on.
+func (d *Deadline) Err() error {
+	select {
+	case <-d.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,5 @@
+//go:build soak
+
+package webpush_test
+
+const manyOrigins = 10_000
