@@ -66,46 +66,6 @@ func startCluster(t *testing.T) ([]*redistest.Server, func() *redis.ClusterClien
 	}
 }
 
-// TestCluster paces users on all nodes of a cluster, from two limiters at once.
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	_, client := startCluster(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	var limiters []*throttle.Redis
-	for range 2 {
-		c := client()
-		defer c.Close()
-		l := throttle.NewRedis(c, throttle.Options{Prefix: "cluster"})
-		defer l.Close()
-		limiters = append(limiters, l)
-	}
-	var mu sync.Mutex
-	var log []grant
-	var calls sync.WaitGroup
-	const users, jobs = 40, 8
-	for i := range users * jobs {
-		user, id, category := fmt.Sprintf("u%d", i%users), fmt.Sprintf("n%d", i), i/users%3 == 0
-		calls.Go(func() {
-			d, _, err := acquireUntil(ctx, limiters[i%2], clusterRequest(user, id, category))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			log = append(log, grant{user, id, category, d.At.UnixMicro()})
-		})
-	}
-	calls.Wait()
-	c := client()
-	defer c.Close()
-	judgeTimelines(t, c, "cluster", clusterGeneral, clusterCategory, log)
-	if served := judgeNodes(ctx, t, c, "cluster:*"); served != 3 {
-		t.Errorf("%d nodes hold timelines; want 3", served)
-	}
-}
-
 // judgeNodes judges the leaks of every node, and answers how many have keys.
 func judgeNodes(ctx context.Context, t *testing.T, c *redis.ClusterClient, pattern string) int {
 	t.Helper()

@@ -57,7 +57,7 @@ func TestTheScriptDecidesAsTheModel(t *testing.T) {
 // to, and make few calls.
 func TestTheScriptDecidesAsTheModelAnywhere(t *testing.T) {
 	t.Parallel()
-	for range 10 {
+	for range anywhere {
 		scriptAndModel(t, true)
 	}
 }

@@ -79,34 +79,3 @@ func TestAZoneThatChangesMeanwhile(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-// What is kept of quiet hours is there while somebody waits by them.
-func TestWhatIsKeptOfQuietHours(t *testing.T) {
-	t.Parallel()
-	l, policy := quietLine(t)
-	kept := func() string {
-		keys, _ := l.server.HKeys("pushpace:{u}:limits")
-		return strings.Join(keys, " ")
-	}
-	for _, id := range []string{"n0", "n1"} {
-		l.acquire(id, policy)
-	}
-	if got := kept(); got != "c g h" {
-		t.Errorf("kept is %s", got)
-	}
-	r := l.request("n2", policy)
-	r.Zone = time.UTC
-	if _, err := l.limiter.Acquire(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	if got := kept(); got != "c g h z" {
-		t.Errorf("with a zone kept is %s", got)
-	}
-	l.advance(time.Second) // limits change at most once in it
-	if d := l.acquire("n1", Policy{MinGap: time.Second}); d.Left > 2*time.Second {
-		t.Errorf("%+v", d)
-	}
-	if got := kept(); got != "@ c g" {
-		t.Errorf("without quiet hours kept is %s", got)
-	}
-}

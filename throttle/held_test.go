@@ -30,7 +30,7 @@ func hoursOf(t *testing.T, windows ...string) quiet.Hours {
 	return h
 }
 
-// A nightLine is a user's line on one of the limiters, whose clock is set to a time in Berlin.
+// A nightLine is a user's line whose clock is set to a time in Berlin.
 type nightLine struct {
 	t       *testing.T
 	limiter Planner
@@ -40,25 +40,16 @@ type nightLine struct {
 	policy  Policy // gap 1s, 3/1h, quiet 22:00-08:00
 }
 
-// atNight runs the test on each limiter, in the night that begins on 2026-11-25.
+// atNight runs the test in the night that begins on 2026-11-25.
 func atNight(t *testing.T, test func(*nightLine)) {
 	t.Parallel()
 	berlin := zoneOf(t, "Europe/Berlin")
 	policy := Policy{MinGap: time.Second, Rates: []Rate{{3, time.Hour}}, Quiet: hoursOf(t, "22:00-08:00"), Night: quiet.Night{Zone: berlin}}
 	const horizon = 30 * 24 * time.Hour
-	t.Run("memory", func(t *testing.T) {
-		t.Parallel()
-		clock := newFakeClock()
-		m := NewTwin(TwinOptions{Horizon: horizon, Now: clock.now})
-		test(&nightLine{t, m, berlin, func(at time.Time) { clock.micros.Store(at.UnixMicro()) }, clock.now, policy})
-	})
-	t.Run("script", func(t *testing.T) {
-		t.Parallel()
-		l := newClockedLine(t)
-		r := NewRedis(l.limiter.client, Options{Timeout: time.Minute, Horizon: horizon, Now: l.clock.now})
-		t.Cleanup(func() { _ = r.Close() })
-		test(&nightLine{t, r, berlin, func(at time.Time) { l.advance(at.Sub(l.clock.now())) }, l.clock.now, policy})
-	})
+	l := newClockedLine(t)
+	r := NewRedis(l.limiter.client, Options{Timeout: time.Minute, Horizon: horizon, Now: l.clock.now})
+	t.Cleanup(func() { _ = r.Close() })
+	test(&nightLine{t, r, berlin, func(at time.Time) { l.advance(at.Sub(l.clock.now())) }, l.clock.now, policy})
 }
 
 // at is a time of the night's first day in Berlin, or with "1 " of the next, and so on.

@@ -39,14 +39,14 @@ func commands(t *testing.T, client *redis.Client) (n int) {
 // that costs Redis does not grow with the line, and others are served meanwhile.
 func TestCancelsOnALongLine(t *testing.T) {
 	t.Parallel()
-	const waiting, cancels, atOnce, most = 2000, 17, 4, 1000
+	const waiting, sent, cancels, atOnce, most = throttle.LongLine, 200, 17, 4, 1000
 	minute, day := time.Minute, 24*time.Hour
 	general := throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: minute}}}
 	for name, scopes := range map[string][]throttle.Scope{
 		"general limits":    {{Name: throttle.General, Policy: general}},
 		"a category's":      {{Name: throttle.General, Policy: general}, {Name: "c", Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: minute / 2}}}}},
 		"both":              {{Name: throttle.General, Policy: general}, {Name: "c", Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: minute}}}}},
-		"a rate of a day's": {{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: day}}}}, {Name: "c", Policy: throttle.Policy{MinGap: minute / 2}}},
+		"a rate of a day's": {{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: sent, Period: day}}}}, {Name: "c", Policy: throttle.Policy{MinGap: minute / 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +57,7 @@ func TestCancelsOnALongLine(t *testing.T) {
 			request := func(i int) throttle.Request {
 				return throttle.Request{User: "u", ID: fmt.Sprint("n", i), Scopes: scopes, Horizon: 10_000 * day}
 			}
-			for i := range waiting + 1000 { // a rate may let the first thousand go
+			for i := range waiting + sent { // a rate may let so many go
 				if _, err := l.Acquire(ctx, request(i)); err != nil {
 					t.Fatal(err)
 				}
@@ -68,7 +68,7 @@ func TestCancelsOnALongLine(t *testing.T) {
 			var lanes sync.WaitGroup
 			next := make(chan int, cancels)
 			for i := range cancels {
-				next <- 1010 + 11*i
+				next <- sent + 10 + 11*i
 			}
 			close(next)
 			for range atOnce {
@@ -113,14 +113,14 @@ func TestCancelsOnALongLine(t *testing.T) {
 // wholeLine is what a script reads first when it reads all that waits of a user.
 var wholeLine = regexp.MustCompile(`cmdstat_hgetall:calls=(\d+)`)
 
-// TestArrivalsBehindALongLine has some come behind a thousand of their category: no call
+// TestArrivalsBehindALongLine has some come behind many of their category: no call
 // reads the line, whatever the rates count.
 func TestArrivalsBehindALongLine(t *testing.T) {
 	t.Parallel()
-	const waiting, arrivals = 1000, 50
+	const waiting, arrivals = throttle.LongLine / 2, 50
 	const day = 24 * time.Hour
 	few := throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}}
-	many := throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: day}}}
+	many := throttle.Policy{Rates: []throttle.Rate{{Count: waiting, Period: day}}}
 	server := redistest.Start(t)
 	client := server.Client(t)
 	for name, scopes := range map[string][]throttle.Scope{

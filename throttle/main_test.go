@@ -13,6 +13,6 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.Parallel()
-	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(100))) // which are 100 where nobody says so
+	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(histories)))
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }

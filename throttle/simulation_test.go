@@ -22,7 +22,7 @@ var (
 // the reply. What was granted is judged from a log of the simulation's own.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	total := simulateAll(t, 160, false)
+	total := simulateAll(t, simulated, false)
 	if total.runs < 100 {
 		return // too few to show everything
 	}
@@ -36,7 +36,7 @@ func TestSimulation(t *testing.T) {
 // forth, by seconds. By that clock the limits hold all the same.
 func TestSimulationOfAServerWhoseClockSteps(t *testing.T) {
 	t.Parallel()
-	if total := simulateAll(t, 40, true); total.jolts == 0 || total.granted == 0 {
+	if total := simulateAll(t, simulated/4, true); total.jolts == 0 || total.granted == 0 {
 		t.Error("the clock did not step")
 	}
 }

@@ -1,0 +1,10 @@
+//go:build soak
+
+package throttle
+
+const (
+	histories = 100
+	anywhere  = 10
+	simulated = 160
+	longLine  = 2000
+)
