@@ -6,5 +6,5 @@ const (
 	histories = 100
 	anywhere  = 10
 	simulated = 160
-	longLine  = 2000
+	longLine  = 4000
 )

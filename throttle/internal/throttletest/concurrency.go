@@ -36,7 +36,7 @@ type asked struct {
 }
 
 func (s *stage) linearizable(limiters []throttle.Planner) {
-	for range 12 {
+	for range s.size(12) {
 		history := s.concurrentHistory(limiters)
 		for i := range history {
 			in := history[i].Input.(asked)

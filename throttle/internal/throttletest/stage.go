@@ -26,7 +26,7 @@ var users atomic.Int64
 func (s *stage) user() string { return fmt.Sprint("user", users.Add(1)) }
 
 // slowChecks is how many random histories a slow implementation is shown.
-const slowChecks = 30
+const slowChecks = 10
 
 // size answers how many of something there are, fewer for a slow implementation.
 func (s *stage) size(n int) int {
