@@ -2,6 +2,7 @@ package meter_test
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,8 +45,8 @@ func (c *suiteClock) advance(d time.Duration) {
 	}
 }
 
-// conforms checks every property of the meters that open makes.
-func conforms(t *testing.T, open func(testing.TB, *suiteClock) instance) {
+// conforms checks every property of the meters that open makes, or those of that name.
+func conforms(t *testing.T, open func(testing.TB, *suiteClock) instance, only ...string) {
 	t.Helper()
 	for _, p := range []struct {
 		name string
@@ -71,6 +72,9 @@ func conforms(t *testing.T, open func(testing.TB, *suiteClock) instance) {
 		{"all users share a hot key", hotKey},
 		{"the published code's faults", publishedFaults},
 	} {
+		if len(only) > 0 && !slices.Contains(only, p.name) {
+			continue
+		}
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			clock := new(suiteClock)

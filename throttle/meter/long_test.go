@@ -1,0 +1,5 @@
+//go:build soak
+
+package meter_test
+
+const histories = 100
