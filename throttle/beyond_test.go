@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Of many that wait a third hold slots. All go in the order in which they were accepted,
-// though they ask in another one.
+// A third of the notifications that wait hold slots. All go in the order of acceptance,
+// though they ask in another order.
 func TestTheOrderHoldsBeyondTheSlots(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)

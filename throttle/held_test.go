@@ -30,7 +30,7 @@ func hoursOf(t *testing.T, windows ...string) quiet.Hours {
 	return h
 }
 
-// A nightLine is a user's line whose clock is set to a time in Berlin.
+// A nightLine is the line of one user. The test sets its clock, to times in Berlin.
 type nightLine struct {
 	t       *testing.T
 	limiter Planner

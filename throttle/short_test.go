@@ -2,11 +2,13 @@
 
 package throttle
 
-// How many random histories a test has: of calls, of calls that begin anywhere (times
-// those), of the simulation; and how many wait in a long line.
 const (
+	// histories counts the random histories of a test.
 	histories = 15
-	anywhere  = 1
+	// anywhere multiplies the histories that begin in a random state.
+	anywhere = 1
+	// simulated counts the runs of the simulation.
 	simulated = 24
-	longLine  = 400
+	// longLine counts the notifications that wait in a long line.
+	longLine = 400
 )

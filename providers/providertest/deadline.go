@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A Deadline is a context whose deadline passes when the test says so.
+// A Deadline is a context. Its deadline passes when the test calls Pass.
 type Deadline struct {
 	context.Context
 	done chan struct{}
@@ -13,7 +13,7 @@ type Deadline struct {
 	Pass func()
 }
 
-// NewDeadline returns one that ends by Pass alone.
+// NewDeadline returns a Deadline that ends by Pass alone.
 func NewDeadline(parent context.Context) *Deadline {
 	d := &Deadline{Context: parent, done: make(chan struct{})}
 	d.Pass = sync.OnceFunc(func() { close(d.done) })

@@ -28,8 +28,7 @@ import (
 // An oracle is a folder with foreign implementations of Web Push.
 type oracle string
 
-// newOracle returns one with what testdata/oracle asks for. It takes Node, and the registry
-// of npm.
+// newOracle installs the packages of testdata/oracle. It needs Node and the registry of npm.
 func newOracle(t *testing.T) oracle {
 	t.Helper()
 	dir := t.TempDir()

@@ -45,7 +45,7 @@ func (c *suiteClock) advance(d time.Duration) {
 	}
 }
 
-// conforms checks every property of the meters that open makes, or those of that name.
+// conforms checks the properties named in only, or all of them, on meters that open makes.
 func conforms(t *testing.T, open func(testing.TB, *suiteClock) instance, only ...string) {
 	t.Helper()
 	for _, p := range []struct {

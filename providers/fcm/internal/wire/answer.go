@@ -1,4 +1,4 @@
-// Package wire has what of FCM needs no SDK: the credentials, and what answers mean.
+// Package wire reads FCM's credentials and answers. It links no SDK.
 package wire
 
 import (
