@@ -99,38 +99,3 @@ func TestOneVisitAsksSoOftenAtMost(t *testing.T) {
 		})
 	}
 }
-
-// A bulkhead knows of what comes while the throttle is asked, and of nothing that waits for
-// something else first: what costs units, and what has a slot that is near.
-func TestWhoIsExpected(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		metered bool
-		after   time.Duration
-		want    bool
-	}{
-		"asked at once": {false, 0, true},
-		"costs units":   {true, 0, false},
-		"has a slot":    {false, time.Millisecond, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			d := &delivery{Notification: &push.Notification{ID: "n", App: "shop", User: "ada"}, term: lasting{}, metered: c.metered}
-			limiter := &answers{answer: func(int) throttle.Decision {
-				if d.expected != c.want {
-					t.Errorf("%s: it is expected: %t", name, d.expected)
-				}
-				return throttle.Decision{Status: throttle.Granted}
-			}}
-			o := &Options{Limiter: limiter, Limits: limits.New(throttle.Policy{}, nil), Log: slog.New(slog.DiscardHandler)}
-			o.setDefaults()
-			a := newAdmission(o, units{}, newSlots(o, nil), tracing{}, new(repeats.Log))
-			d.expect()
-			if _, err := a.ask(t.Context(), d, step{after: c.after}); err != nil || limiter.asked != 1 {
-				t.Errorf("%s: asked %d times, %v", name, limiter.asked, err)
-			}
-			if d.arrive(); d.expected {
-				t.Errorf("%s: it is expected for ever", name)
-			}
-		})
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/push"
@@ -24,33 +22,31 @@ func collapsing(id, category string) *push.Notification {
 // in the line, and the older one ends.
 func TestCollapse(t *testing.T) {
 	const gap = 10 * time.Second
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
-		r.start()
-		r.enqueue(to("first"))
-		r.settled(1)
-		r.enqueue(collapsing("older", ""))
-		slot := r.deferred("older").Until
-		r.enqueue(to("between"))
-		r.deferred("between")
-		r.enqueue(collapsing("newer", ""))
-		r.deferred("newer")
-		if line := r.timeline("u1").Bookings; len(line) != 2 || line[0].ID != "newer" || line[0].Slot.Sub(slot).Abs() > 50*time.Millisecond || line[1].ID != "between" {
-			t.Errorf("there wait %+v, want the newer one at %s and the one behind", line, slot)
-		}
-		counts := r.settled(4)
-		if counts.Ended[push.Superseded] != 1 || counts.Ended[push.Delivered] != 3 || r.record("older").State != push.Superseded {
-			t.Errorf("counts %+v, older %+v", counts, r.record("older"))
-		}
-		newer, between := r.pushed("newer"), r.pushed("between")
-		if len(newer) != 1 || len(between) != 1 || len(r.pushed("older")) != 0 {
-			t.Fatalf("pushed %+v", r.pushed(""))
-		}
-		// who comes late for its slot on a busy machine may be overtaken
-		if early := slot.Sub(newer[0].At); early > 50*time.Millisecond {
-			t.Errorf("the newer one went out %s before the slot it inherits", early)
-		}
-	})
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
+	r.start()
+	r.enqueue(to("first"))
+	r.settled(1)
+	r.enqueue(collapsing("older", ""))
+	slot := r.deferred("older").Until
+	r.enqueue(to("between"))
+	r.deferred("between")
+	r.enqueue(collapsing("newer", ""))
+	r.deferred("newer")
+	if line := r.timeline("u1").Bookings; len(line) != 2 || line[0].ID != "newer" || line[0].Slot.Sub(slot).Abs() > 50*time.Millisecond || line[1].ID != "between" {
+		t.Errorf("there wait %+v, want the newer one at %s and the one behind", line, slot)
+	}
+	counts := r.settled(4)
+	if counts.Ended[push.Superseded] != 1 || counts.Ended[push.Delivered] != 3 || r.record("older").State != push.Superseded {
+		t.Errorf("counts %+v, older %+v", counts, r.record("older"))
+	}
+	newer, between := r.pushed("newer"), r.pushed("between")
+	if len(newer) != 1 || len(between) != 1 || len(r.pushed("older")) != 0 {
+		t.Fatalf("pushed %+v", r.pushed(""))
+	}
+	// who comes late for its slot on a busy machine may be overtaken
+	if early := slot.Sub(newer[0].At); early > 50*time.Millisecond {
+		t.Errorf("the newer one went out %s before the slot it inherits", early)
+	}
 }
 
 // An older one that comes back after a newer one was accepted ends too, and
@@ -100,46 +96,42 @@ func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle
 // A worker that comes late to put off what another has ended meanwhile leaves no
 // slot that nobody comes for.
 func TestASlotOfWhatHasEnded(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Hour}, nil))
-		limiter := &slowLimiter{Planner: r.limiter, id: "late", answered: make(chan struct{}), let: make(chan struct{})}
-		r.options.Limiter = limiter
-		r.start()
-		r.enqueue(to("first"))
-		r.settled(1)
-		r.enqueue(to("late"))
-		<-limiter.answered
-		if _, err := ledgertest.At(t, r.records, "late").Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered}, Attempts: 1}); err != nil {
-			t.Fatal(err)
-		}
-		close(limiter.let)
-		wait(t, func() bool { return len(r.timeline("u1").Bookings) == 0 })
-		if record := r.record("late"); record.State != push.Delivered || record.Deferrals != 0 {
-			t.Errorf("%+v", record)
-		}
-	})
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: time.Hour}, nil))
+	limiter := &slowLimiter{Planner: r.limiter, id: "late", answered: make(chan struct{}), let: make(chan struct{})}
+	r.options.Limiter = limiter
+	r.start()
+	r.enqueue(to("first"))
+	r.settled(1)
+	r.enqueue(to("late"))
+	<-limiter.answered
+	if _, err := ledgertest.At(t, r.records, "late").Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered}, Attempts: 1}); err != nil {
+		t.Fatal(err)
+	}
+	close(limiter.let)
+	wait(t, func() bool { return len(r.timeline("u1").Bookings) == 0 })
+	if record := r.record("late"); record.State != push.Delivered || record.Deferrals != 0 {
+		t.Errorf("%+v", record)
+	}
 }
 
 // An older one that a worker had in its hands, beyond its look at the collapse
 // key, when the newer one came, does not keep its slot once it is put off.
 func TestCollapseOfWhatIsInHand(t *testing.T) {
 	const gap = time.Hour
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
-		limiter := &slowLimiter{Planner: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}
-		r.options.Limiter = limiter
-		r.start()
-		r.enqueue(to("first"))
-		r.settled(1)
-		r.enqueue(collapsing("older", ""))
-		<-limiter.answered
-		r.enqueue(collapsing("newer", ""))
-		second := r.deferred("newer").Until
-		close(limiter.let)
-		wait(t, func() bool { return r.record("older").State == push.Superseded })
-		wait(t, func() bool { return second.Sub(r.record("newer").Until) > gap/2 })
-		if line := r.timeline("u1").Bookings; len(line) != 1 || line[0].ID != "newer" {
-			t.Errorf("there wait %+v, want the newer one in the older one's place", line)
-		}
-	})
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
+	limiter := &slowLimiter{Planner: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}
+	r.options.Limiter = limiter
+	r.start()
+	r.enqueue(to("first"))
+	r.settled(1)
+	r.enqueue(collapsing("older", ""))
+	<-limiter.answered
+	r.enqueue(collapsing("newer", ""))
+	second := r.deferred("newer").Until
+	close(limiter.let)
+	wait(t, func() bool { return r.record("older").State == push.Superseded })
+	wait(t, func() bool { return second.Sub(r.record("newer").Until) > gap/2 })
+	if line := r.timeline("u1").Bookings; len(line) != 1 || line[0].ID != "newer" {
+		t.Errorf("there wait %+v, want the newer one in the older one's place", line)
+	}
 }

@@ -66,115 +66,92 @@ func TestCancel(t *testing.T) {
 }
 
 func TestStatusAndAudit(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"digest": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}}))
-		control := r.control()
-		if audit, err := control.Audit(t.Context()); err != nil || audit.Accepted != 0 || audit.Difference != 0 {
-			t.Errorf("audit of nothing: %+v, %v", audit, err)
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{}, map[string]throttle.Policy{"digest": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}}))
+	control := r.control()
+	if audit, err := control.Audit(t.Context()); err != nil || audit.Accepted != 0 || audit.Difference != 0 {
+		t.Errorf("audit of nothing: %+v, %v", audit, err)
+	}
+	r.start()
+	for _, id := range []string{"first", "second"} {
+		n := to(id)
+		n.Category = "digest"
+		r.enqueue(n)
+		if id == "first" {
+			r.settled(1)
 		}
-		r.start()
-		for _, id := range []string{"first", "second"} {
-			n := to(id)
-			n.Category = "digest"
-			r.enqueue(n)
-			if id == "first" {
-				r.settled(1)
-			}
-		}
-		r.deferred("second")
-		wait(t, func() bool {
-			s, err := control.Status(t.Context(), push.Ref{ID: "second"})
-			return err == nil && s.Job == "retry"
-		})
-		status, err := control.Status(t.Context(), push.Ref{ID: "second"})
-		must(t, err)
-		if status.State != push.Waiting || status.Scope != "digest" || status.Rule != "1/1h" || status.Deferrals != 1 || status.Until.Before(time.Now()) {
-			t.Errorf("status %+v", status)
-		}
-		if _, err := control.Status(t.Context(), push.Ref{ID: "nobody"}); !errors.Is(err, push.ErrUnknownID) {
-			t.Error(err)
-		}
-		audit, err := control.Audit(t.Context())
-		must(t, err)
-		if audit.Accepted != 2 || audit.Ended[push.Delivered] != 1 || audit.Waiting != 1 || audit.Queued != 1 || audit.Difference != 0 {
-			t.Errorf("audit %+v", audit)
-		}
+	}
+	r.deferred("second")
+	wait(t, func() bool {
+		s, err := control.Status(t.Context(), push.Ref{ID: "second"})
+		return err == nil && s.Job == "retry"
 	})
+	status, err := control.Status(t.Context(), push.Ref{ID: "second"})
+	must(t, err)
+	if status.State != push.Waiting || status.Scope != "digest" || status.Rule != "1/1h" || status.Deferrals != 1 || status.Until.Before(time.Now()) {
+		t.Errorf("status %+v", status)
+	}
+	if _, err := control.Status(t.Context(), push.Ref{ID: "nobody"}); !errors.Is(err, push.ErrUnknownID) {
+		t.Error(err)
+	}
+	audit, err := control.Audit(t.Context())
+	must(t, err)
+	if audit.Accepted != 2 || audit.Ended[push.Delivered] != 1 || audit.Waiting != 1 || audit.Queued != 1 || audit.Difference != 0 {
+		t.Errorf("audit %+v", audit)
+	}
 }
 
 func TestRequeueADeadLetter(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		sender := r.options.Senders["shop"]
-		delete(r.options.Senders, "shop")
-		stop := r.start()
-		r.enqueue(to("unknown"))
-		r.settled(1)
-		r.letter("unknown")
-		stop()
-		r.options.Senders["shop"] = sender // the operator has mended the configuration
-		r.start()
-		must(t, r.producer.Requeue(t.Context(), "unknown"))
-		wait(t, func() bool { return r.record("unknown").State == push.Delivered })
-		counts, err := r.records.Counts(t.Context())
-		must(t, err)
-		if counts.Accepted != 1 || counts.Ended[push.Rejected] != 0 || counts.Ended[push.Delivered] != 1 {
-			t.Errorf("counts %+v", counts)
-		}
-		if err := r.producer.Requeue(t.Context(), "unknown"); !errors.Is(err, ledger.ErrNoLetter) {
-			t.Errorf("the letter is still there: %v", err)
-		}
-	})
-}
-
-func TestPurge(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
-	r.start()
-	n := to("bad")
-	n.App = "nobody"
-	r.enqueue(n)
+	r := newRig(t, oneRedis(t), unlimited)
+	sender := r.options.Senders["shop"]
+	delete(r.options.Senders, "shop")
+	stop := r.start()
+	r.enqueue(to("unknown"))
 	r.settled(1)
-	for _, want := range []error{nil, ledger.ErrNoLetter} {
-		if err := r.records.Purge(t.Context(), push.Ref{ID: "bad"}, push.Contents); !errors.Is(err, want) {
-			t.Errorf("purged: %v; want %v", err, want)
-		}
+	r.letter("unknown")
+	stop()
+	r.options.Senders["shop"] = sender // the operator has mended the configuration
+	r.start()
+	must(t, r.producer.Requeue(t.Context(), "unknown"))
+	wait(t, func() bool { return r.record("unknown").State == push.Delivered })
+	counts, err := r.records.Counts(t.Context())
+	must(t, err)
+	if counts.Accepted != 1 || counts.Ended[push.Rejected] != 0 || counts.Ended[push.Delivered] != 1 {
+		t.Errorf("counts %+v", counts)
 	}
-	if counts := r.settled(1); counts.Ended[push.Rejected] != 1 {
-		t.Errorf("counts %+v: the end stays counted", counts)
+	if err := r.producer.Requeue(t.Context(), "unknown"); !errors.Is(err, ledger.ErrNoLetter) {
+		t.Errorf("the letter is still there: %v", err)
 	}
 }
 
 // However often and from wherever dead letters are put back while they are
 // rejected again, none is lost.
 func TestRequeuesThatRaceLoseNothing(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.apns.RespondAlways(standin.Answer{Status: http.StatusRequestEntityTooLarge, Delay: 5 * time.Millisecond})
-		r.start()
-		const n = 10
-		for i := range n {
-			r.enqueue(to(fmt.Sprintf("back-%d", i)))
-		}
-		r.settled(n)
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				for range 8 {
-					for i := range n {
-						// it may have no letter at the moment, or its last job still
-						_ = r.producer.Requeue(context.Background(), fmt.Sprintf("back-%d", i))
-					}
+	r := newRig(t, oneRedis(t), unlimited)
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusRequestEntityTooLarge, Delay: 5 * time.Millisecond})
+	r.start()
+	const n = 10
+	for i := range n {
+		r.enqueue(to(fmt.Sprintf("back-%d", i)))
+	}
+	r.settled(n)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			for range 8 {
+				for i := range n {
+					// it may have no letter at the moment, or its last job still
+					_ = r.producer.Requeue(context.Background(), fmt.Sprintf("back-%d", i))
 				}
-			})
-		}
-		wg.Wait()
-		counts := r.settled(n)
-		wait(t, func() bool { audit, err := r.control().Audit(t.Context()); return err == nil && audit.Queued == 0 })
-		if counts, _ = r.records.Counts(t.Context()); counts.Accepted != n || counts.Waiting() != 0 || counts.Ended[push.Rejected] != n {
-			t.Errorf("counts %+v", counts)
-		}
-		for i := range n {
-			r.letter(fmt.Sprintf("back-%d", i))
-		}
-	})
+			}
+		})
+	}
+	wg.Wait()
+	counts := r.settled(n)
+	wait(t, func() bool { audit, err := r.control().Audit(t.Context()); return err == nil && audit.Queued == 0 })
+	if counts, _ = r.records.Counts(t.Context()); counts.Accepted != n || counts.Waiting() != 0 || counts.Ended[push.Rejected] != n {
+		t.Errorf("counts %+v", counts)
+	}
+	for i := range n {
+		r.letter(fmt.Sprintf("back-%d", i))
+	}
 }

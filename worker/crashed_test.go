@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
@@ -115,44 +113,42 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-				r := newRig(t, client, limits.New(every(time.Hour), nil))
-				n := to("used", apple, google)
-				if c.state == push.Undeliverable {
-					n = to("used", apple)
+			r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+			n := to("used", apple, google)
+			if c.state == push.Undeliverable {
+				n = to("used", apple)
+			}
+			if c.with != nil {
+				c.with(n)
+			}
+			r.enqueue(n)
+			if n.TTL > 0 {
+				n.ExpiresAt = time.Now().Add(time.Duration(n.TTL))
+			}
+			r.crashed(n, max(1, c.times))
+			c.then(t, r, n)
+			wait(t, func() bool { return r.record(n.ID).State.Ended() })
+			record := r.record(n.ID)
+			if record.State != c.state || len(record.Outcomes) != len(n.Targets) {
+				t.Fatalf("record %+v, want it %s", record, c.state)
+			}
+			for i, o := range record.Outcomes {
+				if !o.Ambiguous {
+					t.Errorf("target %d: %+v", i, o)
 				}
-				if c.with != nil {
-					c.with(n)
+			}
+			if timeline := r.timeline(n.User); len(timeline.Admissions[throttle.General]) != 1 || len(timeline.Bookings) != 0 {
+				t.Errorf("the timeline: %+v; want the slot used and nothing booked", timeline)
+			}
+			if pushes := r.pushed(""); len(pushes) > 0 {
+				t.Errorf("pushed %+v", pushes)
+			}
+			if c.state.Dead() {
+				letter := r.letter(n.ID)
+				if len(letter.Outcomes) != len(n.Targets) || !letter.Outcomes[0].Ambiguous {
+					t.Errorf("the letter's outcomes: %+v", letter.Outcomes)
 				}
-				r.enqueue(n)
-				if n.TTL > 0 {
-					n.ExpiresAt = time.Now().Add(time.Duration(n.TTL))
-				}
-				r.crashed(n, max(1, c.times))
-				c.then(t, r, n)
-				wait(t, func() bool { return r.record(n.ID).State.Ended() })
-				record := r.record(n.ID)
-				if record.State != c.state || len(record.Outcomes) != len(n.Targets) {
-					t.Fatalf("record %+v, want it %s", record, c.state)
-				}
-				for i, o := range record.Outcomes {
-					if !o.Ambiguous {
-						t.Errorf("target %d: %+v", i, o)
-					}
-				}
-				if timeline := r.timeline(n.User); len(timeline.Admissions[throttle.General]) != 1 || len(timeline.Bookings) != 0 {
-					t.Errorf("the timeline: %+v; want the slot used and nothing booked", timeline)
-				}
-				if pushes := r.pushed(""); len(pushes) > 0 {
-					t.Errorf("pushed %+v", pushes)
-				}
-				if c.state.Dead() {
-					letter := r.letter(n.ID)
-					if len(letter.Outcomes) != len(n.Targets) || !letter.Outcomes[0].Ambiguous {
-						t.Errorf("the letter's outcomes: %+v", letter.Outcomes)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -160,59 +156,53 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 // A worker that crashes between an end and the return of its slot leaves that to the next
 // visit.
 func TestAnEndedOneGivesItsSlotBack(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(every(time.Hour), nil))
-		n := to("ended", apple)
-		r.enqueue(n)
-		r.crashed(n, 1)
-		_, err := ledgertest.At(t, r.records, n.ID).Settle(t.Context(), n.ID, &ledger.End{State: push.Expired, Outcomes: push.Unsent(n.Targets)})
-		must(t, err)
-		r.start()
-		wait(t, func() bool { return len(r.timeline(n.User).Admissions[throttle.General]) == 0 })
-	})
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	n := to("ended", apple)
+	r.enqueue(n)
+	r.crashed(n, 1)
+	_, err := ledgertest.At(t, r.records, n.ID).Settle(t.Context(), n.ID, &ledger.End{State: push.Expired, Outcomes: push.Unsent(n.Targets)})
+	must(t, err)
+	r.start()
+	wait(t, func() bool { return len(r.timeline(n.User).Admissions[throttle.General]) == 0 })
 }
 
 // What may have been sent is that too when it is put back from the dead letters.
 func TestARequeuedLetterMayHaveBeenSent(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(every(time.Hour), nil))
-		n := to("used", apple)
-		r.enqueue(n)
-		r.crashed(n, 4)
-		r.options.Attempts = 3
-		stop := r.start()
-		r.settled(1)
-		if letter := r.letter("used"); letter.Reason != string(providers.Unrecorded) {
-			t.Errorf("letter %+v", letter)
-		}
-		stop()
-		must(t, r.producer.Requeue(t.Context(), "used"))
-		if record := r.record("used"); record.Attempts != 0 || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
-			t.Errorf("record %+v", record)
-		}
-		must(t, r.control().Cancel(t.Context(), push.Ref{ID: "used"}))
-		if record := r.record("used"); record.State != push.Cancelled || !record.Outcomes[0].Ambiguous || r.slots() != 1 {
-			t.Errorf("record %+v, %d slots", record, r.slots())
-		}
-	})
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	n := to("used", apple)
+	r.enqueue(n)
+	r.crashed(n, 4)
+	r.options.Attempts = 3
+	stop := r.start()
+	r.settled(1)
+	if letter := r.letter("used"); letter.Reason != string(providers.Unrecorded) {
+		t.Errorf("letter %+v", letter)
+	}
+	stop()
+	must(t, r.producer.Requeue(t.Context(), "used"))
+	if record := r.record("used"); record.Attempts != 0 || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
+		t.Errorf("record %+v", record)
+	}
+	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "used"}))
+	if record := r.record("used"); record.State != push.Cancelled || !record.Outcomes[0].Ambiguous || r.slots() != 1 {
+		t.Errorf("record %+v, %d slots", record, r.slots())
+	}
 }
 
 // What a shutdown cuts off while it is sent may have been.
 func TestWhatAShutdownCutsOffMayHaveBeenSent(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(every(time.Hour), nil))
-		r.options.ShutdownTimeout = 300 * time.Millisecond
-		r.apns.Respond(appleToken, standin.Answer{Fault: standin.BlackHole})
-		stop := r.start()
-		r.enqueue(to("cut-off"))
-		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
-		stop()
-		must(t, r.control().Cancel(t.Context(), push.Ref{ID: "cut-off"}))
-		if record := r.record("cut-off"); record.State != push.Cancelled || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
-			t.Errorf("record %+v", record)
-		}
-		if got := r.slots(); got != 1 {
-			t.Errorf("%d slots", got)
-		}
-	})
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	r.options.ShutdownTimeout = 300 * time.Millisecond
+	r.apns.Respond(appleToken, standin.Answer{Fault: standin.BlackHole})
+	stop := r.start()
+	r.enqueue(to("cut-off"))
+	wait(t, func() bool { return r.apns.Count().InFlight == 1 })
+	stop()
+	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "cut-off"}))
+	if record := r.record("cut-off"); record.State != push.Cancelled || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
+		t.Errorf("record %+v", record)
+	}
+	if got := r.slots(); got != 1 {
+		t.Errorf("%d slots", got)
+	}
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -16,45 +14,22 @@ import (
 // What is over its user's limit is put off at once, however long others wait for a place
 // before its provider: it takes up nobody's.
 func TestWhatIsOverItsLimitWaitsForNoPlace(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Hour}, nil))
-		r.options.Concurrency, r.options.ShutdownTimeout = 1, time.Millisecond
-		r.apns.RespondAlways(standin.Answer{Delay: 10 * time.Second})
-		// both are pulled at once, before the provider is known to be stuck
-		r.enqueue(to("first"))
-		r.enqueue(to("second"))
-		r.start()
-		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
-		wait(t, func() bool {
-			r.seen.mu.Lock()
-			defer r.seen.mu.Unlock()
-			return len(r.seen.deferred) == 1
-		})
-		if c := r.apns.Count(); c.Received != 1 || c.InFlight != 1 {
-			t.Errorf("it is put off when the first is no longer in flight: %+v", c)
-		}
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: time.Hour}, nil))
+	r.options.Concurrency, r.options.ShutdownTimeout = 1, time.Millisecond
+	r.apns.RespondAlways(standin.Answer{Delay: 10 * time.Second})
+	// both are pulled at once, before the provider is known to be stuck
+	r.enqueue(to("first"))
+	r.enqueue(to("second"))
+	r.start()
+	wait(t, func() bool { return r.apns.Count().InFlight == 1 })
+	wait(t, func() bool {
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		return len(r.seen.deferred) == 1
 	})
-}
-
-// What had no connection in time keeps its place while it asks again: it does not come
-// behind those who wait for one.
-func TestWhatHadNoConnectionKeepsItsPlace(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Second}, nil))
-		r.options.Concurrency = 1
-		r.fcm.TokenScript.RespondAlways(standin.Answer{Delay: 2 * time.Second})
-		defer r.start()()
-		for _, id := range []string{"first", "second"} {
-			n := to(id, google)
-			n.User = id
-			r.enqueue(n)
-			wait(t, func() bool { return !r.admitted(id, id).IsZero() })
-		}
-		wait(t, func() bool { return len(r.pushed("")) == 2 })
-		if all := r.pushed(""); all[0].Notification != "first" {
-			t.Errorf("%s goes first", all[0].Notification)
-		}
-	})
+	if c := r.apns.Count(); c.Received != 1 || c.InFlight != 1 {
+		t.Errorf("it is put off when the first is no longer in flight: %+v", c)
+	}
 }
 
 // What is admitted while there is no connection yet keeps its distance at the
@@ -63,44 +38,42 @@ func TestAColdWorkerKeepsItsDistances(t *testing.T) {
 	const users, each = 10, 3
 	// a connection is there, for all but the first, later than two are admitted
 	const gap, cold, tolerance = time.Second, 1500 * time.Millisecond, 400 * time.Millisecond
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		for _, target := range []push.Target{apple, google} {
-			t.Run(string(target.Platform), func(t *testing.T) {
-				r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
-				r.apns.RespondAlways(standin.Answer{Delay: cold})
-				r.fcm.TokenScript.RespondAlways(standin.Answer{Delay: cold})
-				defer r.start()()
-				for i := range each {
-					for u := range users {
-						n := to(fmt.Sprintf("%s-%d-%d", target.Platform, u, i), target)
-						n.User = fmt.Sprintf("%s-%d", target.Platform, u)
-						r.enqueue(n)
-					}
-				}
-				wait(t, func() bool { return len(r.pushed("")) >= users*each })
-				last := map[string]time.Time{}
-				early := 0 // a machine that stalls has some, and without a look at the connection there are everybody's
-				for _, e := range r.pushed("") {
-					user := e.Notification[:len(e.Notification)-2]
-					if before, ok := last[user]; ok && e.At.Sub(before) < gap-tolerance {
-						t.Logf("%s comes %s after the one before, want %s", e.Notification, e.At.Sub(before), gap)
-						early++
-					}
-					last[user] = e.At
-				}
-				if early > users*(each-1)/2 {
-					t.Errorf("%d of %d come too soon", early, users*(each-1))
-				}
+	for _, target := range []push.Target{apple, google} {
+		t.Run(string(target.Platform), func(t *testing.T) {
+			r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
+			r.apns.RespondAlways(standin.Answer{Delay: cold})
+			r.fcm.TokenScript.RespondAlways(standin.Answer{Delay: cold})
+			defer r.start()()
+			for i := range each {
 				for u := range users {
-					for i := range each {
-						id := fmt.Sprintf("%s-%d-%d", target.Platform, u, i)
-						wait(t, func() bool { return r.record(id).State.Ended() })
-						if record := r.record(id); record.State != push.Delivered || record.Attempts != 1 {
-							t.Errorf("%s: %+v", id, record)
-						}
+					n := to(fmt.Sprintf("%s-%d-%d", target.Platform, u, i), target)
+					n.User = fmt.Sprintf("%s-%d", target.Platform, u)
+					r.enqueue(n)
+				}
+			}
+			wait(t, func() bool { return len(r.pushed("")) >= users*each })
+			last := map[string]time.Time{}
+			early := 0 // a machine that stalls has some, and without a look at the connection there are everybody's
+			for _, e := range r.pushed("") {
+				user := e.Notification[:len(e.Notification)-2]
+				if before, ok := last[user]; ok && e.At.Sub(before) < gap-tolerance {
+					t.Logf("%s comes %s after the one before, want %s", e.Notification, e.At.Sub(before), gap)
+					early++
+				}
+				last[user] = e.At
+			}
+			if early > users*(each-1)/2 {
+				t.Errorf("%d of %d come too soon", early, users*(each-1))
+			}
+			for u := range users {
+				for i := range each {
+					id := fmt.Sprintf("%s-%d-%d", target.Platform, u, i)
+					wait(t, func() bool { return r.record(id).State.Ended() })
+					if record := r.record(id); record.State != push.Delivered || record.Attempts != 1 {
+						t.Errorf("%s: %+v", id, record)
 					}
 				}
-			})
-		}
-	})
+			}
+		})
+	}
 }

@@ -110,147 +110,141 @@ func TestDigest(t *testing.T) {
 // One that has waited for a provider is told of too; and what is cancelled is not lost by
 // accident.
 func TestDigestOfAPausedRoute(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		log := r.logs()
-		r.start()
-		held := pause.Pause{App: "shop", Reason: "test"}
-		r.pause(held, log)
-		r.enqueue(like("carrier"))
-		r.asleep(1)
-		ref := push.Ref{ID: "carrier"}
-		r.joins(like("one"), "carrier")
-		r.joins(like("two"), "carrier")
-		carries := new(push.CarriesError)
-		if err := r.producer.Cancel(t.Context(), "carrier"); !errors.As(err, &carries) || carries.Others != 2 {
-			t.Errorf("a producer cancels it: %v", err)
-		}
-		if err := r.control().Cancel(t.Context(), ref); !errors.As(err, &carries) {
-			t.Errorf("an operator cancels it: %v", err)
-		}
-		if err := r.producer.Cancel(t.Context(), "one"); !errors.Is(err, push.ErrEnded) {
-			t.Errorf("one that has joined is cancelled: %v", err)
-		}
-		must(t, r.control().CancelWithOthers(t.Context(), ref))
-		r.enqueue(like("next"))
-		r.asleep(1)
-		r.joins(like("three"), "next")
-		r.resume(held)
-		if state := r.ends("next"); state != push.Delivered || r.record("next").Told != 1 {
-			t.Errorf("it ends %s: %+v", state, r.record("next"))
-		}
-		if len(r.pushed("")) != 1 {
-			t.Errorf("%+v", r.pushed(""))
-		}
-		r.accounts()
-	})
+	r := newRig(t, oneRedis(t), unlimited)
+	log := r.logs()
+	r.start()
+	held := pause.Pause{App: "shop", Reason: "test"}
+	r.pause(held, log)
+	r.enqueue(like("carrier"))
+	r.asleep(1)
+	ref := push.Ref{ID: "carrier"}
+	r.joins(like("one"), "carrier")
+	r.joins(like("two"), "carrier")
+	carries := new(push.CarriesError)
+	if err := r.producer.Cancel(t.Context(), "carrier"); !errors.As(err, &carries) || carries.Others != 2 {
+		t.Errorf("a producer cancels it: %v", err)
+	}
+	if err := r.control().Cancel(t.Context(), ref); !errors.As(err, &carries) {
+		t.Errorf("an operator cancels it: %v", err)
+	}
+	if err := r.producer.Cancel(t.Context(), "one"); !errors.Is(err, push.ErrEnded) {
+		t.Errorf("one that has joined is cancelled: %v", err)
+	}
+	must(t, r.control().CancelWithOthers(t.Context(), ref))
+	r.enqueue(like("next"))
+	r.asleep(1)
+	r.joins(like("three"), "next")
+	r.resume(held)
+	if state := r.ends("next"); state != push.Delivered || r.record("next").Told != 1 {
+		t.Errorf("it ends %s: %+v", state, r.record("next"))
+	}
+	if len(r.pushed("")) != 1 {
+		t.Errorf("%+v", r.pushed(""))
+	}
+	r.accounts()
 }
 
 // A dead letter holds all that its push was to tell of, and brings them back.
 func TestDigestLetter(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r, o := tuned(t, client, every(time.Hour), nil)
-		r.start()
-		with := func(id string) *push.Notification {
-			n := like(id)
-			n.Category = "mistyped"
-			return n
-		}
-		r.enqueue(with("at once"))
-		r.ends("at once")
-		r.enqueue(with("carrier"))
-		r.deferred("carrier")
-		r.joins(with("one"), "carrier")
-		r.joins(with("two"), "carrier")
-		r.options.Limits.SetUnknown(limits.RefuseUnknown)
-		r.let(o)
-		if state := r.ends("carrier"); state != push.Rejected {
-			t.Fatalf("it ends %s", state)
-		}
-		job, err := push.Decode(r.letter("carrier").Job)
-		must(t, err)
-		if n := job.Notification; !slices.Equal(job.Digested, []string{"one", "two"}) || n.Title != "3 people like your photo" || n.Body != "title of carrier and 2 others" || n.Data[push.DigestKey] != "3" {
-			t.Errorf("%+v of %q", n, job.Digested)
-		}
-		r.options.Limits.SetUnknown(limits.AllowUnknown)
-		must(t, r.producer.Requeue(t.Context(), "carrier"))
-		if state := r.ends("carrier"); state != push.Delivered || len(r.pushed("carrier")) != 1 || r.record("carrier").Told != 2 {
-			t.Errorf("it ends %s, %+v", state, r.record("carrier"))
-		}
-		counts := r.settled(4)
-		if counts.Ended[push.Digested] != 2 || counts.Ended[push.Delivered] != 2 || counts.Waiting() != 0 {
-			t.Errorf("%+v", counts)
-		}
-		r.accounts()
-	})
+	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
+	r.start()
+	with := func(id string) *push.Notification {
+		n := like(id)
+		n.Category = "mistyped"
+		return n
+	}
+	r.enqueue(with("at once"))
+	r.ends("at once")
+	r.enqueue(with("carrier"))
+	r.deferred("carrier")
+	r.joins(with("one"), "carrier")
+	r.joins(with("two"), "carrier")
+	r.options.Limits.SetUnknown(limits.RefuseUnknown)
+	r.let(o)
+	if state := r.ends("carrier"); state != push.Rejected {
+		t.Fatalf("it ends %s", state)
+	}
+	job, err := push.Decode(r.letter("carrier").Job)
+	must(t, err)
+	if n := job.Notification; !slices.Equal(job.Digested, []string{"one", "two"}) || n.Title != "3 people like your photo" || n.Body != "title of carrier and 2 others" || n.Data[push.DigestKey] != "3" {
+		t.Errorf("%+v of %q", n, job.Digested)
+	}
+	r.options.Limits.SetUnknown(limits.AllowUnknown)
+	must(t, r.producer.Requeue(t.Context(), "carrier"))
+	if state := r.ends("carrier"); state != push.Delivered || len(r.pushed("carrier")) != 1 || r.record("carrier").Told != 2 {
+		t.Errorf("it ends %s, %+v", state, r.record("carrier"))
+	}
+	counts := r.settled(4)
+	if counts.Ended[push.Digested] != 2 || counts.Ended[push.Delivered] != 2 || counts.Waiting() != 0 {
+		t.Errorf("%+v", counts)
+	}
+	r.accounts()
 }
 
 // Of a burst one goes, one waits, and the others join it and give their slots back. A worker
 // that crashed after it had sealed changes nothing: the same is told once more. What comes
 // then waits for another push.
 func TestDigestOfABurst(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r, o := tuned(t, client, every(time.Hour), nil)
-		r.start()
-		for i := range 5 {
-			r.enqueue(like(fmt.Sprint("burst-", i)))
-		}
-		carrier := ""
-		wait(t, func() bool {
-			counts, err := r.records.Counts(t.Context())
-			must(t, err)
-			return counts.Ended[push.Delivered] == 1 && counts.Ended[push.Digested] == 3 && r.slots() == 2
-		})
-		for i := range 5 {
-			if record := r.record(fmt.Sprint("burst-", i)); record.State == push.Digested && carrier == "" {
-				carrier = record.Into
-			} else if record.State == push.Digested && record.Into != carrier {
-				t.Errorf("into %s and %s", carrier, record.Into)
-			}
-		}
-		r.deferred(carrier)
-		told, err := home(client).Digest("shop", "u1", "", "post-4711").Seal(t.Context(), carrier)
+	client := oneRedis(t)
+	r, o := tuned(t, client, every(time.Hour), nil)
+	r.start()
+	for i := range 5 {
+		r.enqueue(like(fmt.Sprint("burst-", i)))
+	}
+	carrier := ""
+	wait(t, func() bool {
+		counts, err := r.records.Counts(t.Context())
 		must(t, err)
-		if len(told.IDs) != 4 {
-			t.Errorf("%+v", told)
-		}
-		r.enqueue(like("later"))
-		r.deferred("later")
-		r.let(o)
-		r.settled(6)
-		if record := r.record(carrier); record.State != push.Delivered || record.Told != 3 || len(r.pushed(carrier)) != 1 {
-			t.Errorf("%+v", record)
-		}
-		if record := r.record("later"); record.State != push.Delivered || record.Told != 0 || len(r.pushed("")) != 3 {
-			t.Errorf("%+v of %d", record, len(r.pushed("")))
-		}
-		r.accounts()
+		return counts.Ended[push.Delivered] == 1 && counts.Ended[push.Digested] == 3 && r.slots() == 2
 	})
+	for i := range 5 {
+		if record := r.record(fmt.Sprint("burst-", i)); record.State == push.Digested && carrier == "" {
+			carrier = record.Into
+		} else if record.State == push.Digested && record.Into != carrier {
+			t.Errorf("into %s and %s", carrier, record.Into)
+		}
+	}
+	r.deferred(carrier)
+	told, err := home(client).Digest("shop", "u1", "", "post-4711").Seal(t.Context(), carrier)
+	must(t, err)
+	if len(told.IDs) != 4 {
+		t.Errorf("%+v", told)
+	}
+	r.enqueue(like("later"))
+	r.deferred("later")
+	r.let(o)
+	r.settled(6)
+	if record := r.record(carrier); record.State != push.Delivered || record.Told != 3 || len(r.pushed(carrier)) != 1 {
+		t.Errorf("%+v", record)
+	}
+	if record := r.record("later"); record.State != push.Delivered || record.Told != 0 || len(r.pushed("")) != 3 {
+		t.Errorf("%+v of %d", record, len(r.pushed("")))
+	}
+	r.accounts()
 }
 
 // The job of one that has joined in the hands of another worker, which has not come to be
 // done with it, ends when it is visited.
 func TestJoinedElsewhere(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r, _ := tuned(t, client, every(time.Hour), nil)
-		stop := r.start()
-		r.enqueue(like("at once"))
-		r.ends("at once")
-		r.enqueue(like("carrier"))
-		r.deferred("carrier")
-		stop()
-		n := like("joined")
-		r.enqueue(n)
-		text, err := strictjson.Encode(n)
-		must(t, err)
-		part, err := home(client).Digest("shop", "u1", "", n.Digest.Key).Join(t.Context(), &ledger.Joiner{
-			ID: n.ID, Accepted: time.Now(), Title: n.Title, JSON: text, Targets: push.Unsent(n.Targets),
-		}, false, 0, push.MaxDigest)
-		must(t, err)
-		if part.Into != "carrier" {
-			t.Fatalf("%+v", part)
-		}
-		r.start()
-		r.accounts()
-	})
+	client := oneRedis(t)
+	r, _ := tuned(t, client, every(time.Hour), nil)
+	stop := r.start()
+	r.enqueue(like("at once"))
+	r.ends("at once")
+	r.enqueue(like("carrier"))
+	r.deferred("carrier")
+	stop()
+	n := like("joined")
+	r.enqueue(n)
+	text, err := strictjson.Encode(n)
+	must(t, err)
+	part, err := home(client).Digest("shop", "u1", "", n.Digest.Key).Join(t.Context(), &ledger.Joiner{
+		ID: n.ID, Accepted: time.Now(), Title: n.Title, JSON: text, Targets: push.Unsent(n.Targets),
+	}, false, 0, push.MaxDigest)
+	must(t, err)
+	if part.Into != "carrier" {
+		t.Fatalf("%+v", part)
+	}
+	r.start()
+	r.accounts()
 }

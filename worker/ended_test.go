@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pushpace/pushpace/push"
@@ -21,66 +20,64 @@ import (
 // At the level debug the log has one line for each notification that ends, and
 // no token; at others it has none.
 func TestDebugTellsOfEachEnd(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		for i, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
-			r := newRig(t, client, unlimited)
-			log := new(logged)
-			r.options.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))
-			r.enqueue(to("good" + level.String()))
-			dead := to("gone" + level.String())
-			dead.Targets[0].Token = "deaddead"
-			r.enqueue(dead)
-			stop := r.start()
-			r.settled(2 * (i + 1))
-			stop()
-			for name, state := range map[string]push.State{"good": push.Delivered, "gone": push.Undeliverable} {
-				line := regexp.MustCompile(`level=DEBUG msg="notification ended" id=` + name + level.String() + ` app=\S+ platforms=\[apns\] outcome=` + string(state) + ` ms=\d+\n`)
-				want := 0
-				if level == slog.LevelDebug {
-					want = 1
-				}
-				if got := len(line.FindAllString(log.text(), -1)); got != want {
-					t.Errorf("%s at %s: %d lines, want %d: %s", name, level, got, want, log.text())
-				}
+	client := oneRedis(t)
+	for i, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
+		r := newRig(t, client, unlimited)
+		log := new(logged)
+		r.options.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))
+		r.enqueue(to("good" + level.String()))
+		dead := to("gone" + level.String())
+		dead.Targets[0].Token = "deaddead"
+		r.enqueue(dead)
+		stop := r.start()
+		r.settled(2 * (i + 1))
+		stop()
+		for name, state := range map[string]push.State{"good": push.Delivered, "gone": push.Undeliverable} {
+			line := regexp.MustCompile(`level=DEBUG msg="notification ended" id=` + name + level.String() + ` app=\S+ platforms=\[apns\] outcome=` + string(state) + ` ms=\d+\n`)
+			want := 0
+			if level == slog.LevelDebug {
+				want = 1
 			}
-			if strings.Contains(log.text(), "deaddead") {
-				t.Errorf("a token is in the log: %s", log.text())
+			if got := len(line.FindAllString(log.text(), -1)); got != want {
+				t.Errorf("%s at %s: %d lines, want %d: %s", name, level, got, want, log.text())
 			}
 		}
-	})
+		if strings.Contains(log.text(), "deaddead") {
+			t.Errorf("a token is in the log: %s", log.text())
+		}
+	}
 }
 
 // Each end is counted once, by whomever it came about.
 func TestEachEndIsCounted(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(every(time.Hour), nil))
-		r.enqueue(to("spoiled"))
-		key := queueKey(client, push.Default.Queue(), "t:spoiled")
-		message, err := client.HGet(t.Context(), key, "msg").Bytes()
-		must(t, err)
-		const payload = 2 // of asynq's message: the last one counts
-		message = protowire.AppendString(protowire.AppendTag(message, payload, protowire.BytesType), "{")
-		must(t, client.HSet(t.Context(), key, "msg", message).Err())
-		r.start()
-		r.enqueue(to("sent"))
-		r.settled(2)
-		for _, id := range []string{"by a producer", "by an operator"} {
-			n := to(id)
-			n.NotBefore = time.Now().Add(time.Hour)
-			r.enqueue(n)
-		}
-		must(t, r.producer.Cancel(t.Context(), "by a producer"))
-		must(t, r.control().Cancel(t.Context(), push.Ref{ID: "by an operator"}))
-		r.enqueue(collapsing("older", ""))
-		r.deferred("older")
-		r.enqueue(collapsing("newer", ""))
-		wait(t, func() bool { return client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0 })
-		want := map[push.State]int{push.Delivered: 1, push.Rejected: 1, push.Cancelled: 2, push.Superseded: 1}
-		wait(t, func() bool {
-			r.seen.mu.Lock()
-			defer r.seen.mu.Unlock()
-			return maps.Equal(r.seen.ended, want)
-		})
+	client := oneRedis(t)
+	r := newRig(t, client, limits.New(every(time.Hour), nil))
+	r.enqueue(to("spoiled"))
+	key := queueKey(client, push.Default.Queue(), "t:spoiled")
+	message, err := client.HGet(t.Context(), key, "msg").Bytes()
+	must(t, err)
+	const payload = 2 // of asynq's message: the last one counts
+	message = protowire.AppendString(protowire.AppendTag(message, payload, protowire.BytesType), "{")
+	must(t, client.HSet(t.Context(), key, "msg", message).Err())
+	r.start()
+	r.enqueue(to("sent"))
+	r.settled(2)
+	for _, id := range []string{"by a producer", "by an operator"} {
+		n := to(id)
+		n.NotBefore = time.Now().Add(time.Hour)
+		r.enqueue(n)
+	}
+	must(t, r.producer.Cancel(t.Context(), "by a producer"))
+	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "by an operator"}))
+	r.enqueue(collapsing("older", ""))
+	r.deferred("older")
+	r.enqueue(collapsing("newer", ""))
+	wait(t, func() bool { return client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0 })
+	want := map[push.State]int{push.Delivered: 1, push.Rejected: 1, push.Cancelled: 2, push.Superseded: 1}
+	wait(t, func() bool {
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		return maps.Equal(r.seen.ended, want)
 	})
 }
 
@@ -100,31 +97,29 @@ func (l *unfreeing) Cancel(ctx context.Context, r throttle.Request) ([]throttle.
 // A slot that cannot be given back at its notification's end is given back later, whoever
 // has the job then, and the end counts once.
 func TestASlotIsGivenBackAfterTheEnd(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(every(time.Hour), nil))
-		limiter := &unfreeing{Planner: r.limiter}
-		limiter.left.Store(2)
-		r.options.Limiter = limiter
-		stop := r.start()
-		r.enqueue(to("sent"))
-		r.settled(1)
-		n := to("expires")
-		n.TTL = push.Duration(time.Second)
-		r.enqueue(n)
-		counts := r.settled(2)
-		stop()
-		r.start()
-		wait(t, func() bool { return limiter.left.Load() < 0 && r.slots() == 1 })
-		r.seen.mu.Lock()
-		told := r.seen.ended[push.Expired]
-		r.seen.mu.Unlock()
-		if counts.Ended[push.Expired] != 1 || told != 1 {
-			t.Errorf("%+v, and %d are told of", counts, told)
-		}
-		wait(t, func() bool {
-			audit, err := r.control().Audit(t.Context())
-			must(t, err)
-			return audit.Difference == 0 && audit.Queued == 0
-		})
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	limiter := &unfreeing{Planner: r.limiter}
+	limiter.left.Store(2)
+	r.options.Limiter = limiter
+	stop := r.start()
+	r.enqueue(to("sent"))
+	r.settled(1)
+	n := to("expires")
+	n.TTL = push.Duration(time.Second)
+	r.enqueue(n)
+	counts := r.settled(2)
+	stop()
+	r.start()
+	wait(t, func() bool { return limiter.left.Load() < 0 && r.slots() == 1 })
+	r.seen.mu.Lock()
+	told := r.seen.ended[push.Expired]
+	r.seen.mu.Unlock()
+	if counts.Ended[push.Expired] != 1 || told != 1 {
+		t.Errorf("%+v, and %d are told of", counts, told)
+	}
+	wait(t, func() bool {
+		audit, err := r.control().Audit(t.Context())
+		must(t, err)
+		return audit.Difference == 0 && audit.Queued == 0
 	})
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -34,98 +32,58 @@ func (r *rig) status(id string, cause control.Cause) *control.Status {
 }
 
 func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: 2 * time.Second}, map[string]throttle.Policy{"security": {Exempt: true}}))
-		begins := time.Now().Add(time.Hour).Round(0).UTC()
-		n := to("scheduled", push.Target{Platform: push.FCM, Token: googleToken})
-		n.NotBefore, n.Category = begins, "news"
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 2 * time.Second}, map[string]throttle.Policy{"security": {Exempt: true}}))
+	begins := time.Now().Add(time.Hour).Round(0).UTC()
+	n := to("scheduled", push.Target{Platform: push.FCM, Token: googleToken})
+	n.NotBefore, n.Category = begins, "news"
+	r.enqueue(n)
+	s := r.status("scheduled", control.ForSchedule)
+	if !s.Waits.Until.Equal(begins.Truncate(time.Millisecond)) || s.App != "shop" || s.User != "u1" || s.Category != "news" || s.Job != "scheduled" {
+		t.Errorf("%+v, %+v", s, s.Waits)
+	}
+	if o := s.Outcomes; len(o) != 1 || o[0] != (ledger.TargetOutcome{Platform: push.FCM, TokenEnd: "-token"}) {
+		t.Errorf("targets %+v", o)
+	}
+	r.enqueue(to("first"))
+	if s := r.status("first", control.ForWorker); s.Waits.Reason != "no worker runs" || s.Attempts != 0 {
+		t.Errorf("%+v", s.Waits)
+	}
+	r.start()
+	r.settled(1)
+	r.enqueue(to("second")) // waits in the process
+	s = r.status("second", control.ForLimit)
+	if w := s.Waits; s.Job != "active" || w.Scope != throttle.General || w.Rule != "gap" || !w.Until.After(time.Now().Add(-time.Second)) {
+		t.Errorf("%+v, %+v", s, w)
+	}
+	line, err := r.control().Timeline(t.Context(), "shop", "u1", nil)
+	must(t, err)
+	if b := line.Bookings; len(b) == 0 || b[0].ID != "second" || b[0].Job != "active" || b[0].Rule != "gap" || !b[0].Slot.Equal(s.Waits.Until) {
+		t.Errorf("bookings %+v", b)
+	}
+	if sent := line.Scopes[0].Admissions; len(sent) != 1 || sent[0].ID != "first" {
+		t.Errorf("sent %+v", sent)
+	}
+	r.settled(2)
+	if record := r.record("second"); record.Deferrals != 1 || record.Attempts != 1 || record.FirstAttempt.IsZero() || record.Outcomes[0].ProviderID == "" {
+		t.Errorf("%+v", record)
+	}
+	if record := r.record("first"); record.Deferrals != 0 || record.Attempts != 1 {
+		t.Errorf("%+v", record)
+	}
+
+	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
+	for _, id := range strings.Fields("a b c d e f g h i j k l") {
+		n := to(id, push.Target{Platform: push.FCM, Token: googleToken})
+		n.Category = "security"
 		r.enqueue(n)
-		s := r.status("scheduled", control.ForSchedule)
-		if !s.Waits.Until.Equal(begins.Truncate(time.Millisecond)) || s.App != "shop" || s.User != "u1" || s.Category != "news" || s.Job != "scheduled" {
-			t.Errorf("%+v, %+v", s, s.Waits)
-		}
-		if o := s.Outcomes; len(o) != 1 || o[0] != (ledger.TargetOutcome{Platform: push.FCM, TokenEnd: "-token"}) {
-			t.Errorf("targets %+v", o)
-		}
-		r.enqueue(to("first"))
-		if s := r.status("first", control.ForWorker); s.Waits.Reason != "no worker runs" || s.Attempts != 0 {
-			t.Errorf("%+v", s.Waits)
-		}
-		r.start()
-		r.settled(1)
-		r.enqueue(to("second")) // waits in the process
-		s = r.status("second", control.ForLimit)
-		if w := s.Waits; s.Job != "active" || w.Scope != throttle.General || w.Rule != "gap" || !w.Until.After(time.Now().Add(-time.Second)) {
-			t.Errorf("%+v, %+v", s, w)
-		}
-		line, err := r.control().Timeline(t.Context(), "shop", "u1", nil)
-		must(t, err)
-		if b := line.Bookings; len(b) == 0 || b[0].ID != "second" || b[0].Job != "active" || b[0].Rule != "gap" || !b[0].Slot.Equal(s.Waits.Until) {
-			t.Errorf("bookings %+v", b)
-		}
-		if sent := line.Scopes[0].Admissions; len(sent) != 1 || sent[0].ID != "first" {
-			t.Errorf("sent %+v", sent)
-		}
-		r.settled(2)
-		if record := r.record("second"); record.Deferrals != 1 || record.Attempts != 1 || record.FirstAttempt.IsZero() || record.Outcomes[0].ProviderID == "" {
-			t.Errorf("%+v", record)
-		}
-		if record := r.record("first"); record.Deferrals != 0 || record.Attempts != 1 {
-			t.Errorf("%+v", record)
-		}
-
-		r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
-		for _, id := range strings.Fields("a b c d e f g h i j k l") {
-			n := to(id, push.Target{Platform: push.FCM, Token: googleToken})
-			n.Category = "security"
-			r.enqueue(n)
-		}
-		wait(t, func() bool {
-			s := r.status("l", control.ForProvider)
-			w := s.Waits
-			return w.Platform == push.FCM && strings.Contains(w.Reason, "503") && !w.Since.IsZero() && !w.Until.IsZero()
-		})
-		must(t, r.control().Pause(t.Context(), pause.Pause{App: "shop", By: "ada", Reason: "wrong text"}))
-		if s := r.status("l", control.ForPause); s.Waits.Reason != "wrong text" || s.Waits.Since.IsZero() || len(s.Paused) == 0 {
-			t.Errorf("%+v", s.Waits)
-		}
+	}
+	wait(t, func() bool {
+		s := r.status("l", control.ForProvider)
+		w := s.Waits
+		return w.Platform == push.FCM && strings.Contains(w.Reason, "503") && !w.Since.IsZero() && !w.Until.IsZero()
 	})
-}
-
-// What a closed route keeps waits for the provider from the first second on, whoever is
-// asked: also what has failed before the route closed, and is put off for another attempt.
-func TestWhatAClosedRouteKeepsIsTheProviders(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n = 12 // of each
-		r := newRig(t, client, hourly)
-		r.hasten(time.Minute, 0)
-		r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, Delay: 100 * time.Millisecond}) // again in 10 s or later
-		r.start()
-		r.enqueueMany("android", n, google)
-		r.enqueueMany("both", n, apple, google) // of which APNs takes its part
-		wait(t, func() bool { return len(r.pushed("")) == n })
-		r.asleep(2 * n)
-		r.status("android-0", control.ForProvider) // the worker has told of it
-		if w := r.status("both-0", control.ForProvider).Waits; w.Platform != push.FCM {
-			t.Errorf("%+v", w)
-		}
-		wait(t, func() bool { // a slow machine looks when some have come back, as they do once
-			for id, q := range r.queued(control.Selection{}) {
-				if q.For == control.InHand {
-					return false
-				}
-				if q.For != control.ForProvider {
-					t.Errorf("%s waits for %s", id, q.For)
-				}
-			}
-			shares := r.shares(100)
-			if _, back := shares[control.InHand]; back {
-				return false
-			}
-			if len(shares) != 1 || shares[control.ForProvider].Count != 2*n {
-				t.Errorf("%+v", shares)
-			}
-			return r.standing(pause.Trouble).Waiting == 2*n
-		})
-	})
+	must(t, r.control().Pause(t.Context(), pause.Pause{App: "shop", By: "ada", Reason: "wrong text"}))
+	if s := r.status("l", control.ForPause); s.Waits.Reason != "wrong text" || s.Waits.Since.IsZero() || len(s.Paused) == 0 {
+		t.Errorf("%+v", s.Waits)
+	}
 }

@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
-
-	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -74,50 +71,5 @@ func TestWhatAQuotaHeldIsNotLate(t *testing.T) {
 	r.settled(n + 2)
 	if late := r.seen.lateness(); len(late) != len(before) {
 		t.Errorf("late are %v, and were %v of those that their limit alone held", late, before)
-	}
-}
-
-// stuck is a sender of which nothing comes back until it is let go.
-type stuck struct {
-	providers.Sender
-	until chan struct{}
-}
-
-func (s stuck) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
-	if n.Category == "stuck" {
-		<-s.until
-	}
-	return s.Sender.Send(ctx, n, t)
-}
-
-// What stayed on the queue at its slot, since nothing is pulled for a provider that does
-// not answer, is not late.
-func TestWhatAStuckProviderHeldIsNotLate(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, realRedis(t), apart)
-	r.options.Concurrency = 2
-	s := stuck{r.options.Senders["shop"][push.APNs], make(chan struct{})}
-	r.with(s)
-	r.start()
-	r.putOff("held", apple)
-	inspector, n := asynq.NewInspectorFromRedisClient(r.client), 0
-	parked := func() bool {
-		tasks, err := inspector.ListRetryTasks(home(r.client).Queue(push.Default.Queue()), asynq.PageSize(1000))
-		return err == nil && slices.ContainsFunc(tasks, func(task *asynq.TaskInfo) bool { return task.LastErr == "" })
-	}
-	for ; n < 10 || !parked(); n++ { // each of a user of its own
-		one := to(fmt.Sprint("stuck-", n), apple)
-		one.User, one.Category = one.ID, "stuck"
-		r.enqueue(one)
-	}
-	due := r.record("held-1").Until
-	wait(t, func() bool { // it is left on the queue too
-		task, err := inspector.GetTaskInfo(home(r.client).Queue(push.Default.Queue()), "held-1")
-		return err == nil && task.State == asynq.TaskStateRetry && task.NextProcessAt.After(due.Add(time.Second))
-	})
-	close(s.until)
-	r.settled(n + 2)
-	if late := r.seen.lateness(); len(late) != 0 {
-		t.Errorf("late is %v", late)
 	}
 }

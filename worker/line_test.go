@@ -89,22 +89,6 @@ func TestALineIsInOrder(t *testing.T) {
 	})
 }
 
-// While an answer is awaited jobs gather, one that was accepted earlier before the others,
-// and who has no answer yet asks again.
-func TestALineGathers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newLineRig()
-		r.decideAll(t.Context(), r.taken("u", 5))
-		r.decideAll(t.Context(), r.taken("u", 7), r.taken("u", 1), r.taken("u", 4))
-		r.answers <- 1
-		synctest.Wait()
-		r.answers <- 2 // of three
-		r.answers <- 1
-		r.check(t, []int{5}, []int{1, 4, 7}, []int{7})
-	})
-}
-
 // The categories of a user ask side by side, and of each only those together between which
 // none of another one lies.
 func TestALineOfCategories(t *testing.T) {
@@ -123,32 +107,6 @@ func TestALineOfCategories(t *testing.T) {
 			synctest.Wait()
 		}
 		r.check(t, []int{0}, []int{1}, []int{2, 3}, []int{4, 5}, []int{6})
-	})
-}
-
-// One that is to ask later holds nobody up, and is asked about when it is late for that,
-// before those that were accepted later.
-func TestALineHasLateOnesAsk(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newLineRig()
-		slept := r.taken("u", 1)
-		go r.decide(t.Context(), slept, time.Second)
-		synctest.Wait()
-		r.decideAll(t.Context(), r.taken("u", 2))
-		r.answers <- 1
-		synctest.Wait()
-		r.lines.mu.Lock()
-		slept.turn.asks = time.Now() // as when the machine has stood still: its timer is late
-		r.lines.mu.Unlock()
-		r.decideAll(t.Context(), r.taken("u", 3))
-		r.answers <- 2
-		r.check(t, []int{2}, []int{1, 3})
-
-		go r.decide(t.Context(), r.taken("u", 4), time.Second)
-		time.Sleep(2 * time.Second)
-		r.answers <- 1
-		r.check(t, []int{2}, []int{1, 3}, []int{4})
 	})
 }
 
@@ -195,24 +153,6 @@ func TestALineOutlivesWhoAsks(t *testing.T) {
 	})
 }
 
-// What costs units of a provider's quota is decided alone: it takes them in its turn.
-func TestALineOfMeteredOnes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newLineRig()
-		r.decideAll(t.Context(), r.taken("u", 1))
-		for n := 2; n < 6; n++ {
-			d := r.taken("u", n)
-			d.metered = n > 3
-			r.decideAll(t.Context(), d)
-		}
-		for range 4 {
-			r.answers <- mostTogether
-		}
-		r.check(t, []int{1}, []int{2, 3}, []int{4}, []int{5})
-	})
-}
-
 // Where asking panics, all that were asked about are told, and the line goes on.
 func TestALineOutlivesAPanic(t *testing.T) {
 	t.Parallel()
@@ -242,21 +182,5 @@ func TestALineOutlivesAPanic(t *testing.T) {
 		if got := l.decide(t.Context(), d("3"), 0); got.err != nil {
 			t.Error(got.err)
 		}
-	})
-}
-
-// A job that comes again before its first visit is over is asked about after that.
-func TestALineAsksOnceForEach(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newLineRig()
-		all := []*delivery{r.taken("u", 1), r.taken("u", 2), r.taken("u", 3), r.taken("u", 4)}
-		all[1].turn.id, all[2].turn.id, all[3].turn.id = "a", "b", "a"
-		r.decideAll(t.Context(), all...)
-		for range 3 {
-			r.answers <- mostTogether
-			synctest.Wait()
-		}
-		r.check(t, []int{1}, []int{2, 3}, []int{4})
 	})
 }

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -67,18 +65,6 @@ func (r *rig) wrongly() (s *apns.Sender, mend func()) {
 	}
 }
 
-// leaving is a sender that leaves a push after that long.
-func (r *rig) leaving(after time.Duration) *apns.Sender {
-	r.t.Helper()
-	cfg, err := r.apns.WriteCredentials(r.t.TempDir())
-	must(r.t, err)
-	cfg.Timeout = after
-	s, err := apns.New(cfg)
-	must(r.t, err)
-	r.t.Cleanup(func() { s.Close() })
-	return s
-}
-
 // with has the workers that start from now on send for the shop with this.
 func (r *rig) with(s providers.Sender) {
 	senders := maps.Clone(r.options.Senders)
@@ -90,90 +76,84 @@ func (r *rig) with(s providers.Sender) {
 // A worker whose key is wrong keeps to itself what it is told.
 func TestAWorkerWithAWrongKeyStopsNobody(t *testing.T) {
 	const n = 100
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		healthy := r.run()
-		sender, _ := r.wrongly()
-		r.with(sender)
-		wrong := r.run()
-		first := 0
-		wait(t, func() bool { // until the wrong one gets one of them
-			r.enqueue(to(fmt.Sprint("first-", first), devices(first, apple)...))
-			first++
-			return statusOf(t, wrong, "shop", push.APNs).Pause == "InvalidProviderToken"
-		})
-		r.enqueueMany("then", n, apple)
-		r.settled(first + n)
-		if got := r.pauses(); len(got) != 0 {
-			t.Errorf("all have to keep to %+v", got)
-		}
-		if got := statusOf(t, healthy, "shop", push.APNs); got.Pause != "" || got.Breaker != route.BreakerClosed {
-			t.Errorf("the healthy one: %+v", got)
-		}
-		if s := r.standing(pause.Provider); s.Workers != 1 || !strings.Contains(s.Error, "403 InvalidProviderToken") || s.At.IsZero() {
-			t.Errorf("listed: %+v", s)
-		}
-		if len(r.pushed("")) != first+n {
-			t.Errorf("%d pushes of %d", len(r.pushed("")), first+n)
-		}
+	r := newRig(t, oneRedis(t), unlimited)
+	healthy := r.run()
+	sender, _ := r.wrongly()
+	r.with(sender)
+	wrong := r.run()
+	first := 0
+	wait(t, func() bool { // until the wrong one gets one of them
+		r.enqueue(to(fmt.Sprint("first-", first), devices(first, apple)...))
+		first++
+		return statusOf(t, wrong, "shop", push.APNs).Pause == "InvalidProviderToken"
 	})
+	r.enqueueMany("then", n, apple)
+	r.settled(first + n)
+	if got := r.pauses(); len(got) != 0 {
+		t.Errorf("all have to keep to %+v", got)
+	}
+	if got := statusOf(t, healthy, "shop", push.APNs); got.Pause != "" || got.Breaker != route.BreakerClosed {
+		t.Errorf("the healthy one: %+v", got)
+	}
+	if s := r.standing(pause.Provider); s.Workers != 1 || !strings.Contains(s.Error, "403 InvalidProviderToken") || s.At.IsZero() {
+		t.Errorf("listed: %+v", s)
+	}
+	if len(r.pushed("")) != first+n {
+		t.Errorf("%d pushes of %d", len(r.pushed("")), first+n)
+	}
 }
 
 // Two workers that are refused pause all who have the same key. A new key is not
 // held back by that.
 func TestANewKeyLiftsItsPause(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.hasten(time.Hour, time.Hour)
-		var mend [2]func()
-		for i := range mend {
-			var sender providers.Sender
-			sender, mend[i] = r.wrongly()
-			r.with(sender)
-			r.run()
-		}
-		// each has a key of its own, so nobody bears the other out
-		r.enqueueMany("kept", 20, apple)
-		wait(t, func() bool { return len(r.seen.pausesSeen()) == 2 })
-		mend[0]()
-		mend[1]()
-		r.enqueueMany("more", 20, apple)
-		if counts := r.settled(40); counts.Ended[push.Delivered] != 40 {
-			t.Errorf("counts %+v", counts)
-		}
-	})
+	r := newRig(t, oneRedis(t), unlimited)
+	r.hasten(time.Hour, time.Hour)
+	var mend [2]func()
+	for i := range mend {
+		var sender providers.Sender
+		sender, mend[i] = r.wrongly()
+		r.with(sender)
+		r.run()
+	}
+	// each has a key of its own, so nobody bears the other out
+	r.enqueueMany("kept", 20, apple)
+	wait(t, func() bool { return len(r.seen.pausesSeen()) == 2 })
+	mend[0]()
+	mend[1]()
+	r.enqueueMany("more", 20, apple)
+	if counts := r.settled(40); counts.Ended[push.Delivered] != 40 {
+		t.Errorf("counts %+v", counts)
+	}
 }
 
 // A worker that starts with new credentials does not keep to the old ones' pause.
 func TestARestartWithANewKey(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.hasten(time.Hour, time.Hour)
-		right := r.options.Senders["shop"][push.APNs]
-		sender, _ := r.wrongly()
-		r.with(sender)
-		one := r.start()
-		r.options.On("elsewhere")
-		two := r.start()
-		r.enqueueMany("kept", 20, apple)
-		wait(t, func() bool { return len(r.pauses()) == 1 }) // the second says the same
-		log := r.logs()
-		third := r.start()
-		wait(t, func() bool { return strings.Contains(log.text(), `set_by="another process"`) })
-		if n := strings.Count(log.text(), "reason=InvalidProviderToken"); n != 1 {
-			t.Errorf("told %d times:\n%s", n, log.text())
-		}
-		third()
-		one()
-		two()
-		r.with(right)
-		r.start()
-		r.enqueue(to("new", apple))
-		r.settled(1)
-		if list, err := r.control().Pauses(t.Context()); err != nil || len(list) != 0 {
-			t.Errorf("listed, though nobody has that key: %+v, %v", list, err)
-		}
-	})
+	r := newRig(t, oneRedis(t), unlimited)
+	r.hasten(time.Hour, time.Hour)
+	right := r.options.Senders["shop"][push.APNs]
+	sender, _ := r.wrongly()
+	r.with(sender)
+	one := r.start()
+	r.options.On("elsewhere")
+	two := r.start()
+	r.enqueueMany("kept", 20, apple)
+	wait(t, func() bool { return len(r.pauses()) == 1 }) // the second says the same
+	log := r.logs()
+	third := r.start()
+	wait(t, func() bool { return strings.Contains(log.text(), `set_by="another process"`) })
+	if n := strings.Count(log.text(), "reason=InvalidProviderToken"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, log.text())
+	}
+	third()
+	one()
+	two()
+	r.with(right)
+	r.start()
+	r.enqueue(to("new", apple))
+	r.settled(1)
+	if list, err := r.control().Pauses(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("listed, though nobody has that key: %+v, %v", list, err)
+	}
 }
 
 // An operator who has mended something need not wait for the end of the pause.
@@ -188,41 +168,39 @@ func TestResumeEndsWhatProvidersHaveBroughtAbout(t *testing.T) {
 		"down":    {standin.Answer{Status: http.StatusServiceUnavailable}, pause.Trouble, "ServiceUnavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-				r := newRig(t, client, unlimited)
-				r.hasten(time.Hour, time.Hour)
-				log := r.logs()
-				r.start()
-				r.start()
-				r.apns.RespondAlways(c.answer)
-				r.enqueueMany("kept", 30, apple)
-				s := r.standing(c.kind)
-				if s.App != "shop" || s.Platform != push.APNs || s.Reason != c.reason || s.Error == "" || s.At.IsZero() || time.Until(s.Until) < 3*time.Minute {
-					t.Errorf("listed: %+v", s)
-				}
-				r.apns.Recover()
-				hold := pause.Pause{App: "shop", Platform: push.FCM, By: "ada"}
-				if ended, err := r.control().Resume(t.Context(), hold); err != nil || len(ended) != 0 {
-					t.Errorf("of the other platform: %+v, %v", ended, err)
-				}
-				hold.Platform = push.APNs
-				ended, err := r.control().Resume(t.Context(), hold)
-				if err != nil || len(ended) != 1 || ended[0].Reason != c.reason {
-					t.Errorf("ended: %+v, %v", ended, err)
-				}
-				const line = `tried again" app=shop platform=apns by=ada`
-				wait(t, func() bool { return strings.Count(log.text(), line) == 2 })
-				wait(t, func() bool { // though nothing is sent
-					list, err := r.control().Pauses(t.Context())
-					must(t, err)
-					return len(list) == 0
-				})
-				r.enqueue(to("new", apple)) // the probe, which need not wait
-				wait(t, func() bool { return r.record("new").State == push.Delivered })
-				if list, err := r.control().Pauses(t.Context()); err != nil || len(list) > 0 {
-					t.Errorf("listed: %+v, %v", list, err)
-				}
+			r := newRig(t, oneRedis(t), unlimited)
+			r.hasten(time.Hour, time.Hour)
+			log := r.logs()
+			r.start()
+			r.start()
+			r.apns.RespondAlways(c.answer)
+			r.enqueueMany("kept", 30, apple)
+			s := r.standing(c.kind)
+			if s.App != "shop" || s.Platform != push.APNs || s.Reason != c.reason || s.Error == "" || s.At.IsZero() || time.Until(s.Until) < 3*time.Minute {
+				t.Errorf("listed: %+v", s)
+			}
+			r.apns.Recover()
+			hold := pause.Pause{App: "shop", Platform: push.FCM, By: "ada"}
+			if ended, err := r.control().Resume(t.Context(), hold); err != nil || len(ended) != 0 {
+				t.Errorf("of the other platform: %+v, %v", ended, err)
+			}
+			hold.Platform = push.APNs
+			ended, err := r.control().Resume(t.Context(), hold)
+			if err != nil || len(ended) != 1 || ended[0].Reason != c.reason {
+				t.Errorf("ended: %+v, %v", ended, err)
+			}
+			const line = `tried again" app=shop platform=apns by=ada`
+			wait(t, func() bool { return strings.Count(log.text(), line) == 2 })
+			wait(t, func() bool { // though nothing is sent
+				list, err := r.control().Pauses(t.Context())
+				must(t, err)
+				return len(list) == 0
 			})
+			r.enqueue(to("new", apple)) // the probe, which need not wait
+			wait(t, func() bool { return r.record("new").State == push.Delivered })
+			if list, err := r.control().Pauses(t.Context()); err != nil || len(list) > 0 {
+				t.Errorf("listed: %+v, %v", list, err)
+			}
 		})
 	}
 }
@@ -230,24 +208,23 @@ func TestResumeEndsWhatProvidersHaveBroughtAbout(t *testing.T) {
 // An entry of the pauses that cannot be read keeps no worker from starting and no
 // operator from looking, and is named once.
 func TestAPauseThatCannotBeRead(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		log := r.logs()
-		for _, key := range []string{"providers", "operators", "resumed"} {
-			must(t, client.HSet(t.Context(), "pushpace:{pauses}:"+key, "odd-"+key, "odd").Err())
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	log := r.logs()
+	for _, key := range []string{"providers", "operators", "resumed"} {
+		must(t, client.HSet(t.Context(), "pushpace:{pauses}:"+key, "odd-"+key, "odd").Err())
+	}
+	r.start()
+	r.enqueue(to("sent", apple))
+	r.settled(1)
+	must(t, r.control().Pause(t.Context(), pause.Pause{App: "shop"}))
+	if s := r.standing(pause.Operator); s.App != "shop" {
+		t.Errorf("listed: %+v", s)
+	}
+	wait(t, func() bool { return strings.Contains(log.text(), "paused by an operator") }) // it has read them again
+	for _, key := range []string{"providers", "operators", "resumed"} {
+		if n := strings.Count(log.text(), "entry=odd-"+key); n != 1 {
+			t.Errorf("%s: named %d times\n%s", key, n, log.text())
 		}
-		r.start()
-		r.enqueue(to("sent", apple))
-		r.settled(1)
-		must(t, r.control().Pause(t.Context(), pause.Pause{App: "shop"}))
-		if s := r.standing(pause.Operator); s.App != "shop" {
-			t.Errorf("listed: %+v", s)
-		}
-		wait(t, func() bool { return strings.Contains(log.text(), "paused by an operator") }) // it has read them again
-		for _, key := range []string{"providers", "operators", "resumed"} {
-			if n := strings.Count(log.text(), "entry=odd-"+key); n != 1 {
-				t.Errorf("%s: named %d times\n%s", key, n, log.text())
-			}
-		}
-	})
+	}
 }

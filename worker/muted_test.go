@@ -111,152 +111,142 @@ func TestMuted(t *testing.T) {
 
 // A mute ends by itself, by Redis's clock.
 func TestAMuteEnds(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r, o := tuned(t, client, throttle.Policy{}, nil)
-		r.start()
-		r.mute(o, limits.Level{Category: "news"}, false)
-		news := func(id string) *push.Notification {
-			n := to(id)
-			n.Category = "news"
-			return n
-		}
-		r.enqueue(news("muted"))
-		r.enqueue(to("of no category"))
-		r.muted("muted")
-		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news", Mute: true}, Until: r.options.Limits.Now().Add(time.Second), By: "ann"}))
-		wait(t, func() bool {
-			return !r.options.Limits.Muted(limits.Level{App: "shop", User: "u1", Category: "news"}, false)
-		})
-		r.enqueue(news("sent"))
-		for _, id := range []string{"sent", "of no category"} {
-			if state := r.ends(id); state != push.Delivered {
-				t.Errorf("%s ends %s", id, state)
-			}
-		}
+	r, o := tuned(t, oneRedis(t), throttle.Policy{}, nil)
+	r.start()
+	r.mute(o, limits.Level{Category: "news"}, false)
+	news := func(id string) *push.Notification {
+		n := to(id)
+		n.Category = "news"
+		return n
+	}
+	r.enqueue(news("muted"))
+	r.enqueue(to("of no category"))
+	r.muted("muted")
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news", Mute: true}, Until: r.options.Limits.Now().Add(time.Second), By: "ann"}))
+	wait(t, func() bool {
+		return !r.options.Limits.Muted(limits.Level{App: "shop", User: "u1", Category: "news"}, false)
 	})
+	r.enqueue(news("sent"))
+	for _, id := range []string{"sent", "of no category"} {
+		if state := r.ends(id); state != push.Delivered {
+			t.Errorf("%s ends %s", id, state)
+		}
+	}
 }
 
 // What waits of somebody who was muted while no worker ran ends when one starts, and those
 // that start later know of the mute.
 func TestMutedWhileNoWorkerRan(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r, o := tuned(t, client, throttle.Policy{}, nil)
-		n := to("scheduled")
-		n.NotBefore = time.Now().Add(time.Hour)
-		r.enqueue(n)
-		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", Mute: true}, By: "ann"}))
-		r.start()
-		r.muted("scheduled")
-		const done = "pushpace:{limits}:pass:mute=true"
-		wait(t, func() bool { return client.Exists(t.Context(), done).Val() == 1 })
-		r.startTwo()
-		r.enqueue(to("new"))
-		r.muted("new")
-	})
+	client := oneRedis(t)
+	r, o := tuned(t, client, throttle.Policy{}, nil)
+	n := to("scheduled")
+	n.NotBefore = time.Now().Add(time.Hour)
+	r.enqueue(n)
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", Mute: true}, By: "ann"}))
+	r.start()
+	r.muted("scheduled")
+	const done = "pushpace:{limits}:pass:mute=true"
+	wait(t, func() bool { return client.Exists(t.Context(), done).Val() == 1 })
+	r.startTwo()
+	r.enqueue(to("new"))
+	r.muted("new")
 }
 
 // One that is muted does not take the place of an older one with its collapse key that is
 // not.
 func TestMutedDoesNotSupersede(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r, o := tuned(t, client, every(time.Hour), nil)
-		r.start()
-		r.mute(o, limits.Level{User: "u1", Category: "news"}, false)
-		r.enqueue(to("sent"))
-		r.ends("sent")
-		r.enqueue(collapsing("older", ""))
-		r.deferred("older")
-		r.enqueue(collapsing("newer", "news"))
-		r.muted("newer")
-		if state := r.record("older").State; state != push.Waiting || r.slots() != 2 {
-			t.Errorf("the older one is %s, with %d slots in use", state, r.slots())
-		}
-	})
+	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
+	r.start()
+	r.mute(o, limits.Level{User: "u1", Category: "news"}, false)
+	r.enqueue(to("sent"))
+	r.ends("sent")
+	r.enqueue(collapsing("older", ""))
+	r.deferred("older")
+	r.enqueue(collapsing("newer", "news"))
+	r.muted("newer")
+	if state := r.record("older").State; state != push.Waiting || r.slots() != 2 {
+		t.Errorf("the older one is %s, with %d slots in use", state, r.slots())
+	}
 }
 
 // One that failed ends muted instead of being tried again; what was delivered to one of its
 // targets ends delivered.
 func TestMutedAfterAFailure(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r, o := tuned(t, client, every(time.Hour), nil)
-		r.start()
-		r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, RetryAfter: time.Hour})
-		r.enqueue(to("failed", google))
-		wait(t, func() bool { return r.record("failed").Attempts == 1 })
-		part := to("in part", push.Target{Platform: push.APNs, Token: appleToken}, google)
-		part.User = "u2"
-		r.enqueue(part)
-		wait(t, func() bool { return len(r.pushed("in part")) == 1 })
-		r.mute(o, limits.Level{App: "shop"}, false)
-		r.muted("failed")
-		if record := r.record("failed"); record.Attempts != 1 || len(record.Outcomes) != 1 || record.Outcomes[0].Kind != "retry" {
-			t.Errorf("%+v", record)
-		}
-		if state := r.ends("in part"); state != push.Delivered {
-			t.Errorf("what was delivered in part ends %s", state)
-		}
-		wait(t, func() bool { return r.slots() == 0 })
-	})
+	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
+	r.start()
+	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, RetryAfter: time.Hour})
+	r.enqueue(to("failed", google))
+	wait(t, func() bool { return r.record("failed").Attempts == 1 })
+	part := to("in part", push.Target{Platform: push.APNs, Token: appleToken}, google)
+	part.User = "u2"
+	r.enqueue(part)
+	wait(t, func() bool { return len(r.pushed("in part")) == 1 })
+	r.mute(o, limits.Level{App: "shop"}, false)
+	r.muted("failed")
+	if record := r.record("failed"); record.Attempts != 1 || len(record.Outcomes) != 1 || record.Outcomes[0].Kind != "retry" {
+		t.Errorf("%+v", record)
+	}
+	if state := r.ends("in part"); state != push.Delivered {
+		t.Errorf("what was delivered in part ends %s", state)
+	}
+	wait(t, func() bool { return r.slots() == 0 })
 }
 
 // What a worker has in hand when its user is muted ends there: it goes out no more, and does
 // not return to the queue.
 func TestMutedInHand(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r, o := tuned(t, client, every(20*time.Second), nil)
-		r.options.MaxWait = time.Minute
-		r.start()
-		r.enqueue(to("sent"))
-		r.ends("sent")
-		r.enqueue(to("waits"))
-		wait(t, func() bool {
-			status, err := r.producer.Status(t.Context(), "waits")
-			must(t, err)
-			return status.Job == "active" && r.slots() == 2
-		})
-		r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, Delay: 5 * time.Second})
-		fails := to("fails", google)
-		fails.User = "u2"
-		r.enqueue(fails)
-		wait(t, func() bool { return r.fcm.Count().InFlight == 1 })
-		r.mute(o, limits.Level{App: "shop"}, false)
-		r.muted("waits", "fails")
-		wait(t, func() bool { return r.slots() == 1 })
+	r, o := tuned(t, oneRedis(t), every(20*time.Second), nil)
+	r.options.MaxWait = time.Minute
+	r.start()
+	r.enqueue(to("sent"))
+	r.ends("sent")
+	r.enqueue(to("waits"))
+	wait(t, func() bool {
+		status, err := r.producer.Status(t.Context(), "waits")
+		must(t, err)
+		return status.Job == "active" && r.slots() == 2
 	})
+	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, Delay: 5 * time.Second})
+	fails := to("fails", google)
+	fails.User = "u2"
+	r.enqueue(fails)
+	wait(t, func() bool { return r.fcm.Count().InFlight == 1 })
+	r.mute(o, limits.Level{App: "shop"}, false)
+	r.muted("waits", "fails")
+	wait(t, func() bool { return r.slots() == 1 })
 }
 
 // However many wait, all that are muted end, each once, whichever worker looks through them;
 // the others stay.
 func TestManyMuted(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const many, others = 450, 5 // several pages
-		r, o := tuned(t, client, every(time.Hour), nil)
-		all := make([]*push.Notification, many+others)
-		for i := range all {
-			all[i] = to(fmt.Sprint("n", i))
-			all[i].User, all[i].Category, all[i].NotBefore = fmt.Sprint("u", i%7), "news", time.Now().Add(time.Hour)
-			if i >= many {
-				all[i].Category = "orders"
-			}
+	client := oneRedis(t)
+	const many, others = 450, 5 // several pages
+	r, o := tuned(t, client, every(time.Hour), nil)
+	all := make([]*push.Notification, many+others)
+	for i := range all {
+		all[i] = to(fmt.Sprint("n", i))
+		all[i].User, all[i].Category, all[i].NotBefore = fmt.Sprint("u", i%7), "news", time.Now().Add(time.Hour)
+		if i >= many {
+			all[i].Category = "orders"
 		}
-		for _, result := range r.producer.EnqueueAll(t.Context(), all) {
-			must(t, result.Err)
-		}
-		r.startTwo()
-		r.mute(o, limits.Level{App: "shop", Category: "news"}, false)
-		counts := r.settled(many)
-		if counts.Ended[push.Muted] != many || counts.Waiting() != others {
-			t.Errorf("%+v", counts)
-		}
-		wait(t, func() bool {
-			r.seen.mu.Lock()
-			defer r.seen.mu.Unlock()
-			return r.seen.ended[push.Muted] == many && client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0
-		})
-		audit, err := r.control().Audit(t.Context())
-		must(t, err)
-		if audit.Difference != 0 || audit.Queued != others {
-			t.Errorf("%+v", audit)
-		}
+	}
+	for _, result := range r.producer.EnqueueAll(t.Context(), all) {
+		must(t, result.Err)
+	}
+	r.startTwo()
+	r.mute(o, limits.Level{App: "shop", Category: "news"}, false)
+	counts := r.settled(many)
+	if counts.Ended[push.Muted] != many || counts.Waiting() != others {
+		t.Errorf("%+v", counts)
+	}
+	wait(t, func() bool {
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		return r.seen.ended[push.Muted] == many && client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0
 	})
+	audit, err := r.control().Audit(t.Context())
+	must(t, err)
+	if audit.Difference != 0 || audit.Queued != others {
+		t.Errorf("%+v", audit)
+	}
 }

@@ -1,17 +1,12 @@
 package worker_test
 
 import (
-	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -61,174 +56,98 @@ func (r *rig) asleep(n int64) {
 // What operators pause spends nothing, and comes back as soon as they resume it.
 func TestAnOperatorsPause(t *testing.T) {
 	const n = 20
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, hourly)
-		log := r.logs()
-		r.start()
-		hold := pause.Pause{App: "shop", Platform: push.APNs, By: "ada", Reason: "a new certificate"}
-		r.pause(hold, log)
-		r.enqueueMany("held", n, apple)
-		r.enqueueMany("flows", n, google)
-		r.settled(n)
-		r.asleep(n)
-		if got := len(r.fcm.Ledger().Entries()); got != n || r.apns.Count().Received != 0 {
-			t.Errorf("%d pushes to the other platform, %d to the paused one", got, r.apns.Count().Received)
-		}
-		wait(t, func() bool { return r.slots() == n })
-		status, err := r.control().Status(t.Context(), push.Ref{ID: "held-0"})
-		must(t, err)
-		if status.State != push.Waiting || status.Attempts != 0 || len(status.Paused) != 1 {
-			t.Fatalf("status %+v", status)
-		}
-		if p := status.Paused[0]; p.Kind != pause.Operator || p.App != "shop" || p.Platform != push.APNs || p.By != "ada" || p.Reason != "a new certificate" {
-			t.Errorf("paused by %+v", p)
-		}
-		if other, err := r.control().Status(t.Context(), push.Ref{ID: "flows-0"}); err != nil || len(other.Paused) != 0 {
-			t.Errorf("status of the other %+v, %v", other, err)
-		}
-		hold.By = "ben"
-		r.resume(hold)
-		resumed := time.Now()
-		counts := r.settled(2 * n)
-		if took := time.Since(resumed); took > prompt { // it is one second where processors are free
-			t.Errorf("it takes %s from the resumption", took)
-		}
-		if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.slots() != 2*n || r.archived() != 0 {
-			t.Errorf("counts %+v with %d pushes, %d slots", counts, len(r.pushed("")), r.slots())
-		}
-		wait(t, func() bool { return strings.Contains(log.text(), "an operator's pause is over") })
-		for _, words := range []string{"paused by an operator", "an operator's pause is over"} {
-			if strings.Count(log.text(), words) != 1 || !strings.Contains(log.text(), `by=ada reason="a new certificate"`) {
-				t.Errorf("the log: %s", log.text())
-			}
-		}
-		if !strings.Contains(log.text(), "ended_by=ben") {
+	client := oneRedis(t)
+	r := newRig(t, client, hourly)
+	log := r.logs()
+	r.start()
+	hold := pause.Pause{App: "shop", Platform: push.APNs, By: "ada", Reason: "a new certificate"}
+	r.pause(hold, log)
+	r.enqueueMany("held", n, apple)
+	r.enqueueMany("flows", n, google)
+	r.settled(n)
+	r.asleep(n)
+	if got := len(r.fcm.Ledger().Entries()); got != n || r.apns.Count().Received != 0 {
+		t.Errorf("%d pushes to the other platform, %d to the paused one", got, r.apns.Count().Received)
+	}
+	wait(t, func() bool { return r.slots() == n })
+	status, err := r.control().Status(t.Context(), push.Ref{ID: "held-0"})
+	must(t, err)
+	if status.State != push.Waiting || status.Attempts != 0 || len(status.Paused) != 1 {
+		t.Fatalf("status %+v", status)
+	}
+	if p := status.Paused[0]; p.Kind != pause.Operator || p.App != "shop" || p.Platform != push.APNs || p.By != "ada" || p.Reason != "a new certificate" {
+		t.Errorf("paused by %+v", p)
+	}
+	if other, err := r.control().Status(t.Context(), push.Ref{ID: "flows-0"}); err != nil || len(other.Paused) != 0 {
+		t.Errorf("status of the other %+v, %v", other, err)
+	}
+	hold.By = "ben"
+	r.resume(hold)
+	resumed := time.Now()
+	counts := r.settled(2 * n)
+	if took := time.Since(resumed); took > prompt { // it is one second where processors are free
+		t.Errorf("it takes %s from the resumption", took)
+	}
+	if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.slots() != 2*n || r.archived() != 0 {
+		t.Errorf("counts %+v with %d pushes, %d slots", counts, len(r.pushed("")), r.slots())
+	}
+	wait(t, func() bool { return strings.Contains(log.text(), "an operator's pause is over") })
+	for _, words := range []string{"paused by an operator", "an operator's pause is over"} {
+		if strings.Count(log.text(), words) != 1 || !strings.Contains(log.text(), `by=ada reason="a new certificate"`) {
 			t.Errorf("the log: %s", log.text())
 		}
-		if ttl := client.PTTL(t.Context(), "pushpace:{pauses}:operators").Val(); ttl <= 0 || ttl > time.Minute {
-			t.Errorf("what has ended stays for %s", ttl)
-		}
-		must(t, client.Del(t.Context(), "pushpace:{pauses}:operators").Err())
-		wait(t, func() bool { return len(client.Keys(t.Context(), "pushpace:{pauses}:*").Val()) == 0 })
-	})
+	}
+	if !strings.Contains(log.text(), "ended_by=ben") {
+		t.Errorf("the log: %s", log.text())
+	}
+	if ttl := client.PTTL(t.Context(), "pushpace:{pauses}:operators").Val(); ttl <= 0 || ttl > time.Minute {
+		t.Errorf("what has ended stays for %s", ttl)
+	}
+	must(t, client.Del(t.Context(), "pushpace:{pauses}:operators").Err())
+	wait(t, func() bool { return len(client.Keys(t.Context(), "pushpace:{pauses}:*").Val()) == 0 })
 }
 
 // What waits for its slot when the pause begins lets it go; what expires
 // meanwhile has expired; and a worker that was not there resumes what is held.
 func TestAPauseOfACategory(t *testing.T) {
 	const gap = 12 * time.Second
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"digest": {MinGap: gap}}))
-		log := r.logs()
-		stop := r.start()
-		digest := func(id string) *push.Notification {
-			n := to(id)
-			n.Category = "digest"
-			return n
-		}
-		r.enqueue(digest("first"))
-		r.settled(1)
-		r.enqueue(digest("second"))
-		r.deferred("second")
-		hold := pause.Pause{Category: "digest"}
-		r.pause(hold, log)
-		expires := digest("expires")
-		expires.ExpiresAt = time.Now().Add(2 * time.Second)
-		r.enqueue(expires)
-		r.enqueue(to("other"))
-		counts := r.settled(3)
-		if counts.Ended[push.Expired] != 1 || r.record("other").State != push.Delivered {
-			t.Errorf("counts %+v", counts)
-		}
-		digests := throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "digest")}
-		wait(t, func() bool {
-			timeline, err := r.limiter.Timeline(t.Context(), digests)
-			must(t, err)
-			held := client.ZCard(t.Context(), shardKey(client, `held:["","","digest"]`)).Val()
-			return held > 0 && len(timeline.Bookings) == 0
-		})
-		r.asleep(1)
-		stop()
-		r.resume(hold) // while there is no worker
-		r.start()
-		started := time.Now()
-		r.settled(4)
-		if record := r.record("second"); record.State != push.Delivered || record.Attempts != 1 || time.Since(started) > gap+prompt {
-			t.Errorf("record %+v after %s", record, time.Since(started))
-		}
-	})
-}
-
-// A notification to two platforms goes to the one that is not paused.
-func TestHalfOfItIsPausedByAnOperator(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, hourly)
-		log := r.logs()
-		r.start()
-		hold := pause.Pause{Platform: push.APNs, Until: time.Now().Add(12 * time.Second)}
-		r.pause(hold, log)
-		r.enqueue(to("both", apple, google))
-		wait(t, func() bool { return r.record("both").Attempts == 1 })
-		if got := r.pushed("both"); len(got) != 1 || got[0].Platform != string(push.FCM) {
-			t.Errorf("pushed %+v", got)
-		}
-		status, err := r.control().Status(t.Context(), push.Ref{ID: "both"})
-		if err != nil || len(status.Paused) != 1 {
-			t.Errorf("status %+v, %v", status, err)
-		}
-		r.settled(1) // it has an end
-		late := time.Since(hold.Until)
-		if record := r.record("both"); record.State != push.Delivered || len(r.pushed("both")) != 2 || r.slots() != 1 {
-			t.Errorf("record %+v, pushed %+v", record, r.pushed("both"))
-		}
-		if late < -500*time.Millisecond || late > prompt {
-			t.Errorf("the other half goes out %s after the pause's end", late)
-		}
-	})
-}
-
-// However much a pause holds, the rest does not stand behind it, neither then
-// nor when it comes back in the order in which it was accepted.
-func TestAPauseOfMuch(t *testing.T) {
-	const n, user = 3000, "u%d"
-	t.Parallel()
-	r := newRig(t, realRedis(t), unlimited)
+	client := oneRedis(t)
+	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"digest": {MinGap: gap}}))
 	log := r.logs()
-	r.options.Concurrency = 64
-	r.start()
-	hold := pause.Pause{App: "shop", Category: "bulk"}
+	stop := r.start()
+	digest := func(id string) *push.Notification {
+		n := to(id)
+		n.Category = "digest"
+		return n
+	}
+	r.enqueue(digest("first"))
+	r.settled(1)
+	r.enqueue(digest("second"))
+	r.deferred("second")
+	hold := pause.Pause{Category: "digest"}
 	r.pause(hold, log)
-	for i := range n {
-		h := to(fmt.Sprintf("held-%04d", i), apple)
-		h.Category, h.User = "bulk", fmt.Sprintf(user, i)
-		r.enqueue(h)
+	expires := digest("expires")
+	expires.ExpiresAt = time.Now().Add(2 * time.Second)
+	r.enqueue(expires)
+	r.enqueue(to("other"))
+	counts := r.settled(3)
+	if counts.Ended[push.Expired] != 1 || r.record("other").State != push.Delivered {
+		t.Errorf("counts %+v", counts)
 	}
-	r.asleep(n)
-	r.enqueue(to("meanwhile"))
-	wait(t, func() bool { return len(r.pushed("meanwhile")) == 1 })
-	r.resume(hold)
-	resumed := time.Now()
-	sent := func() []standin.Entry { return r.apns.Ledger().Entries() }
-	wait(t, func() bool { return len(sent()) > 100 })
-	r.enqueue(to("among-them"))
-	before := len(sent())
-	counts := r.settled(n + 2)
-	t.Logf("%d come back within %s", n, time.Since(resumed))
-	if counts.Ended[push.Delivered] != n+2 || len(r.pushed("")) != n+2 {
-		t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
-	}
-	among := slices.IndexFunc(sent(), func(e standin.Entry) bool { return e.Notification == "among-them" })
-	// As many as come back before the next wait, those in hand, and those pulled ahead.
-	if most := before + 1200 + 4*r.options.Concurrency; among > most {
-		t.Errorf("%d go out before among-them, want %d at most", among, most)
-	}
-	var firsts []string
-	for _, e := range sent() {
-		if strings.HasPrefix(e.Notification, "held-") && len(firsts) < 100 {
-			firsts = append(firsts, e.Notification)
-		}
-	}
-	if last := slices.Max(firsts); last > "held-0700" {
-		t.Errorf("%s is among the first hundred", last)
+	digests := throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "digest")}
+	wait(t, func() bool {
+		timeline, err := r.limiter.Timeline(t.Context(), digests)
+		must(t, err)
+		held := client.ZCard(t.Context(), shardKey(client, `held:["","","digest"]`)).Val()
+		return held > 0 && len(timeline.Bookings) == 0
+	})
+	r.asleep(1)
+	stop()
+	r.resume(hold) // while there is no worker
+	r.start()
+	started := time.Now()
+	r.settled(4)
+	if record := r.record("second"); record.State != push.Delivered || record.Attempts != 1 || time.Since(started) > gap+prompt {
+		t.Errorf("record %+v after %s", record, time.Since(started))
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -20,102 +18,101 @@ import (
 
 // Each end is told of: in the stream, and to the app's webhook with its signature.
 func TestOutcomesReachTheProducer(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{
-			"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
-		}))
-		r.options.Hasten(0, 0, 20*time.Millisecond)
-		r.records = r.records.WithBounds(ledger.Bounds{Outcomes: 1000, Apps: map[string]bool{"shop": true}})
-		r.options.Outcomes = 1000
-		var mu sync.Mutex
-		told := map[string]ledger.OutcomeEvent{}
-		hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-			body, err := io.ReadAll(request.Body)
-			if err == nil {
-				err = push.VerifySignature(webhookSecret, body, request.Header.Get(push.SignatureHeader), time.Now(), time.Minute)
-			}
-			var report struct {
-				Outcomes []ledger.OutcomeEvent `json:"outcomes"`
-			}
-			if err == nil {
-				err = json.Unmarshal(body, &report)
-			}
-			if err != nil {
-				t.Errorf("%s: %v", body, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, event := range report.Outcomes {
-				told[event.ID] = event
-			}
-		}))
-		t.Cleanup(hook.Close)
-		r.options.OutcomeWebhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Secret: webhookSecret}}
-		r.start()
-
-		r.enqueue(to("delivered"))
-		two := to("two", push.Target{Platform: push.APNs, Token: deadToken}, google)
-		two.Category = "slow"
-		r.enqueue(two)
-		r.settled(2)
-		r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
-		for _, id := range []string{"cancelled", "expired"} {
-			n := to(id)
-			n.Category = "slow"
-			if id == "expired" {
-				n.ExpiresAt = time.Now().Add(time.Minute)
-			}
-			r.enqueue(n)
+	client := oneRedis(t)
+	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{
+		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
+	}))
+	r.options.Hasten(0, 0, 20*time.Millisecond)
+	r.records = r.records.WithBounds(ledger.Bounds{Outcomes: 1000, Apps: map[string]bool{"shop": true}})
+	r.options.Outcomes = 1000
+	var mu sync.Mutex
+	told := map[string]ledger.OutcomeEvent{}
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err == nil {
+			err = push.VerifySignature(webhookSecret, body, request.Header.Get(push.SignatureHeader), time.Now(), time.Minute)
 		}
-		r.enqueue(collapsing("superseded", "slow"))
-		r.deferred("cancelled")
-		r.deferred("superseded")
-		r.enqueue(collapsing("newer", ""))
-		must(t, r.control().Cancel(t.Context(), push.Ref{ID: "cancelled"}))
-		unknown := to("rejected")
-		unknown.App = "unknown"
-		r.enqueue(unknown)
-		r.settled(8)
-
-		want := map[string]push.State{
-			"delivered": push.Delivered, "two": push.Delivered, "dead": push.Undeliverable, "cancelled": push.Cancelled,
-			"expired": push.Expired, "superseded": push.Superseded, "newer": push.Delivered,
+		var report struct {
+			Outcomes []ledger.OutcomeEvent `json:"outcomes"`
 		}
-		wait(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(told) == len(want) })
+		if err == nil {
+			err = json.Unmarshal(body, &report)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		for id, state := range want {
-			e := told[id]
-			if e.State != state || e.App != "shop" || e.User != "u1" || e.Entry == "" || e.Targets == nil || time.Since(e.At).Abs() > time.Minute {
-				t.Errorf("%s: %+v", id, e)
+		for _, event := range report.Outcomes {
+			told[event.ID] = event
+		}
+	}))
+	t.Cleanup(hook.Close)
+	r.options.OutcomeWebhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Secret: webhookSecret}}
+	r.start()
+
+	r.enqueue(to("delivered"))
+	two := to("two", push.Target{Platform: push.APNs, Token: deadToken}, google)
+	two.Category = "slow"
+	r.enqueue(two)
+	r.settled(2)
+	r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
+	for _, id := range []string{"cancelled", "expired"} {
+		n := to(id)
+		n.Category = "slow"
+		if id == "expired" {
+			n.ExpiresAt = time.Now().Add(time.Minute)
+		}
+		r.enqueue(n)
+	}
+	r.enqueue(collapsing("superseded", "slow"))
+	r.deferred("cancelled")
+	r.deferred("superseded")
+	r.enqueue(collapsing("newer", ""))
+	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "cancelled"}))
+	unknown := to("rejected")
+	unknown.App = "unknown"
+	r.enqueue(unknown)
+	r.settled(8)
+
+	want := map[string]push.State{
+		"delivered": push.Delivered, "two": push.Delivered, "dead": push.Undeliverable, "cancelled": push.Cancelled,
+		"expired": push.Expired, "superseded": push.Superseded, "newer": push.Delivered,
+	}
+	wait(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(told) == len(want) })
+	mu.Lock()
+	defer mu.Unlock()
+	for id, state := range want {
+		e := told[id]
+		if e.State != state || e.App != "shop" || e.User != "u1" || e.Entry == "" || e.Targets == nil || time.Since(e.At).Abs() > time.Minute {
+			t.Errorf("%s: %+v", id, e)
+		}
+	}
+	if e := told["two"]; e.Category != "slow" || e.Attempts != 1 || len(e.Targets) != 2 || e.Targets[0].Kind != "dead_token" ||
+		e.Targets[1].Kind != "delivered" || e.Targets[1].Platform != push.FCM {
+		t.Errorf("two: %+v", e)
+	}
+	// the streams have each end once; unknown apps share one
+	var events []ledger.OutcomeEvent
+	for _, app := range []string{"shop", ""} {
+		for streams := ledger.NewOutcomes(client, ""); ; {
+			more, err := streams.Next(t.Context(), app, "mine", time.Hour, 100)
+			must(t, err)
+			if events = append(events, more...); len(more) == 0 {
+				break
 			}
 		}
-		if e := told["two"]; e.Category != "slow" || e.Attempts != 1 || len(e.Targets) != 2 || e.Targets[0].Kind != "dead_token" ||
-			e.Targets[1].Kind != "delivered" || e.Targets[1].Platform != push.FCM {
-			t.Errorf("two: %+v", e)
+	}
+	seen := map[string]int{}
+	for _, e := range events {
+		seen[e.ID]++
+		if e.ID == "rejected" && (e.State != push.Rejected || e.Reason == "" || e.App != "unknown") {
+			t.Errorf("%+v", e)
 		}
-		// the streams have each end once; unknown apps share one
-		var events []ledger.OutcomeEvent
-		for _, app := range []string{"shop", ""} {
-			for streams := ledger.NewOutcomes(client, ""); ; {
-				more, err := streams.Next(t.Context(), app, "mine", time.Hour, 100)
-				must(t, err)
-				if events = append(events, more...); len(more) == 0 {
-					break
-				}
-			}
-		}
-		seen := map[string]int{}
-		for _, e := range events {
-			seen[e.ID]++
-			if e.ID == "rejected" && (e.State != push.Rejected || e.Reason == "" || e.App != "unknown") {
-				t.Errorf("%+v", e)
-			}
-		}
-		if len(seen) != 8 || len(events) != 8 {
-			t.Errorf("the stream has %+v", seen)
-		}
-	})
+	}
+	if len(seen) != 8 || len(events) != 8 {
+		t.Errorf("the stream has %+v", seen)
+	}
 }
 
 // Nothing is told unless it is asked for.

@@ -57,40 +57,39 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-				r := newRig(t, client, limits.New(every(time.Hour), nil))
-				unavailable := standin.Answer{Status: http.StatusServiceUnavailable, Reason: "ServiceUnavailable"}
-				r.apns.RespondAlways(unavailable)
-				r.fcm.RespondAlways(unavailable)
-				n := to("late", apple, google)
-				n.TTL = push.Duration(c.ttl)
-				r.enqueue(n)
-				expires := time.Now().Add(c.ttl)
-				r.crashed(n, 0)
-				c.did(t, r)
-				wait(t, func() bool { return time.Now().After(expires) })
-				before := r.record("late")
-				r.start()
-				key := queueKey(client, push.Default.Queue(), "t:late")
-				if c.state == push.Waiting {
-					r.visited("late", 2) // for the target that is left
-				} else {
-					wait(t, func() bool { return client.Exists(t.Context(), key).Val() == 0 })
-				}
-				record := r.record("late")
-				if record.State != c.state || len(record.Outcomes) != 2 || record.Outcomes[0].ProviderID != wasDelivered.ProviderID {
-					t.Errorf("record %+v\nbefore %+v", record, before)
-				}
-				if c.state.Ended() && (record.Attempts != before.Attempts || record.Error != before.Error) {
-					t.Errorf("record %+v\nbefore %+v", record, before)
-				}
-				if got := r.slots(); got != 1 {
-					t.Errorf("%d slots", got)
-				}
-				if got := r.apns.Count().Received; got != c.apns {
-					t.Errorf("%d requests, want %d", got, c.apns)
-				}
-			})
+			client := oneRedis(t)
+			r := newRig(t, client, limits.New(every(time.Hour), nil))
+			unavailable := standin.Answer{Status: http.StatusServiceUnavailable, Reason: "ServiceUnavailable"}
+			r.apns.RespondAlways(unavailable)
+			r.fcm.RespondAlways(unavailable)
+			n := to("late", apple, google)
+			n.TTL = push.Duration(c.ttl)
+			r.enqueue(n)
+			expires := time.Now().Add(c.ttl)
+			r.crashed(n, 0)
+			c.did(t, r)
+			wait(t, func() bool { return time.Now().After(expires) })
+			before := r.record("late")
+			r.start()
+			key := queueKey(client, push.Default.Queue(), "t:late")
+			if c.state == push.Waiting {
+				r.visited("late", 2) // for the target that is left
+			} else {
+				wait(t, func() bool { return client.Exists(t.Context(), key).Val() == 0 })
+			}
+			record := r.record("late")
+			if record.State != c.state || len(record.Outcomes) != 2 || record.Outcomes[0].ProviderID != wasDelivered.ProviderID {
+				t.Errorf("record %+v\nbefore %+v", record, before)
+			}
+			if c.state.Ended() && (record.Attempts != before.Attempts || record.Error != before.Error) {
+				t.Errorf("record %+v\nbefore %+v", record, before)
+			}
+			if got := r.slots(); got != 1 {
+				t.Errorf("%d slots", got)
+			}
+			if got := r.apns.Count().Received; got != c.apns {
+				t.Errorf("%d requests, want %d", got, c.apns)
+			}
 		})
 	}
 }

@@ -24,23 +24,22 @@ func ownRig(t *testing.T, client redis.UniversalClient) *rig {
 // A worker that has nothing but Redis, limits and senders paces what its producer hands
 // over, knows its quota, and follows the overrides.
 func TestAWorkerOnItsOwn(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := ownRig(t, client)
-		r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", throttle.Rate{Count: 1000, Period: time.Minute}, 10)}}
-		w := r.run()
-		for _, id := range []string{"first", "second"} {
-			n := to(id, google)
-			_, err := w.Producer().Enqueue(t.Context(), n)
-			must(t, err)
-		}
-		r.asleep(1)
-		if all := w.Quotas(); len(all) != 1 || all[0].Key != "fcm/demo" {
-			t.Errorf("the quotas are %+v", all)
-		}
-		overrides := limits.NewOverrides(client, "", 0)
-		must(t, overrides.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop"}, Policy: throttle.Policy{MinGap: time.Millisecond}, By: "test"}))
-		r.settled(2)
-	})
+	client := oneRedis(t)
+	r := ownRig(t, client)
+	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", throttle.Rate{Count: 1000, Period: time.Minute}, 10)}}
+	w := r.run()
+	for _, id := range []string{"first", "second"} {
+		n := to(id, google)
+		_, err := w.Producer().Enqueue(t.Context(), n)
+		must(t, err)
+	}
+	r.asleep(1)
+	if all := w.Quotas(); len(all) != 1 || all[0].Key != "fcm/demo" {
+		t.Errorf("the quotas are %+v", all)
+	}
+	overrides := limits.NewOverrides(client, "", 0)
+	must(t, overrides.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop"}, Policy: throttle.Policy{MinGap: time.Millisecond}, By: "test"}))
+	r.settled(2)
 }
 
 // What a worker cannot make its parts from is refused, and leaves nothing behind.

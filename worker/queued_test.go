@@ -1,19 +1,15 @@
 package worker_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -50,215 +46,141 @@ func (r *rig) shares(sample int) map[control.Cause]control.Share {
 }
 
 func TestEveryCauseIsTold(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}}))
-		holds := pause.NewStore(client, "")
-		must(t, holds.Begin(t.Context(), pause.Pause{Category: "later"}))
-		stop := r.start()
-		for _, category := range []string{"marketing", "later"} {
-			for i := range 3 {
-				n := to(fmt.Sprintf("%s-%d", category, i))
-				n.Category, n.User = category, "ada"
-				if category == "later" && i == 2 {
-					n.CollapseKey = "last"
-				}
-				r.enqueue(n)
+	client := oneRedis(t)
+	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}}))
+	holds := pause.NewStore(client, "")
+	must(t, holds.Begin(t.Context(), pause.Pause{Category: "later"}))
+	stop := r.start()
+	for _, category := range []string{"marketing", "later"} {
+		for i := range 3 {
+			n := to(fmt.Sprintf("%s-%d", category, i))
+			n.Category, n.User = category, "ada"
+			if category == "later" && i == 2 {
+				n.CollapseKey = "last"
 			}
+			r.enqueue(n)
 		}
-		planned := to("planned")
-		planned.NotBefore = time.Now().Add(time.Hour)
-		r.enqueue(planned)
-		wait(t, func() bool {
-			causes := map[control.Cause]int{}
-			for _, q := range r.queued(control.Selection{}) {
-				causes[q.For]++
-			}
-			return maps.Equal(causes, map[control.Cause]int{control.ForLimit: 2, control.ForPause: 3, control.ForSchedule: 1})
-		})
-		stop()
-		r.enqueue(to("due"))
-		all := r.queued(control.Selection{})
-		want := map[string]control.Cause{"later-0": control.ForPause, "later-1": control.ForPause, "later-2": control.ForPause, "planned": control.ForSchedule, "due": control.ForWorker}
-		for id, q := range all {
-			if q.Category == "marketing" {
-				want[id] = control.ForLimit
-				if q.Scope != "marketing" || q.Rule != "1/24h" || time.Until(q.Until) < time.Hour {
-					t.Errorf("%+v", q)
-				}
-			}
-			if q.For != want[id] || q.App != "shop" || q.User == "" || q.Accepted.IsZero() {
-				t.Errorf("%+v, want it for %s", q, want[id])
-			}
+	}
+	planned := to("planned")
+	planned.NotBefore = time.Now().Add(time.Hour)
+	r.enqueue(planned)
+	wait(t, func() bool {
+		causes := map[control.Cause]int{}
+		for _, q := range r.queued(control.Selection{}) {
+			causes[q.For]++
 		}
-		if len(all) != 7 || time.Until(all["planned"].Until) < 50*time.Minute {
-			t.Errorf("%+v", all)
-		}
-		for _, c := range []struct {
-			selection control.Selection
-			want      int
-		}{
-			{control.Selection{App: "shop"}, 7}, {control.Selection{App: "other"}, 0}, {control.Selection{Category: "marketing"}, 2}, {control.Selection{User: "ada"}, 5},
-			{control.Selection{User: "ada", Category: "later"}, 3}, {control.Selection{CollapseKey: "last", Category: "later"}, 1},
-			{control.Selection{Apps: []string{"mail", "shop"}}, 7}, {control.Selection{Apps: []string{"mail"}}, 0}, {control.Selection{App: "shop", Apps: []string{"mail"}}, 0},
-		} {
-			if got := r.queued(c.selection); len(got) != c.want {
-				t.Errorf("%+v selects %d, want %d", c.selection, len(got), c.want)
-			}
-		}
-		for _, sample := range []int{2, 100} {
-			shares := r.shares(sample)
-			sum := int64(0)
-			for cause, s := range shares {
-				sum += s.Count
-				if s.Oldest.IsZero() || time.Since(s.Oldest) > time.Minute {
-					t.Errorf("%s: the oldest is of %s", cause, s.Oldest)
-				}
-			}
-			exact := shares[control.ForLimit].Count == 2 && shares[control.ForPause].Count == 3
-			if sampled := shares[control.ForLimit].Sampled || shares[control.ForPause].Sampled; sampled != (sample == 2) || !sampled && !exact {
-				t.Errorf("of %d: %+v", sample, shares)
-			}
-			if shares[control.ForWorker].Count != 1 || shares[control.ForSchedule].Count != 1 || sum < 6 || sum > 8 {
-				t.Errorf("of %d: %+v", sample, shares)
-			}
-		}
+		return maps.Equal(causes, map[control.Cause]int{control.ForLimit: 2, control.ForPause: 3, control.ForSchedule: 1})
 	})
-}
-
-// What waits is read in pages, of which none is missed that stays.
-func TestQueuedPages(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{}, nil))
-		const n = 450
-		want := map[string]bool{}
-		for i := range n {
-			one := to(fmt.Sprintf("n-%d", i))
-			if want[one.ID] = true; i%3 == 0 {
-				one.NotBefore = time.Now().Add(time.Hour)
-			}
-			r.enqueue(one)
-		}
-		for cursor, pages := "", 0; ; pages++ {
-			page, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
-			must(t, err)
-			if len(page.Waiting) > 450 {
-				t.Errorf("a page has %d", len(page.Waiting))
-			}
-			for _, q := range page.Waiting {
-				delete(want, q.ID)
-			}
-			if cursor = page.Next; cursor == "" {
-				if pages < 1 {
-					t.Error("all at once")
-				}
-				break
+	stop()
+	r.enqueue(to("due"))
+	all := r.queued(control.Selection{})
+	want := map[string]control.Cause{"later-0": control.ForPause, "later-1": control.ForPause, "later-2": control.ForPause, "planned": control.ForSchedule, "due": control.ForWorker}
+	for id, q := range all {
+		if q.Category == "marketing" {
+			want[id] = control.ForLimit
+			if q.Scope != "marketing" || q.Rule != "1/24h" || time.Until(q.Until) < time.Hour {
+				t.Errorf("%+v", q)
 			}
 		}
-		if len(want) > 0 {
-			t.Errorf("%d are missed", len(want))
+		if q.For != want[id] || q.App != "shop" || q.User == "" || q.Accepted.IsZero() {
+			t.Errorf("%+v, want it for %s", q, want[id])
 		}
-		if _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, ledger.ErrCursor) {
-			t.Errorf("%v", err)
+	}
+	if len(all) != 7 || time.Until(all["planned"].Until) < 50*time.Minute {
+		t.Errorf("%+v", all)
+	}
+	for _, c := range []struct {
+		selection control.Selection
+		want      int
+	}{
+		{control.Selection{App: "shop"}, 7}, {control.Selection{App: "other"}, 0}, {control.Selection{Category: "marketing"}, 2}, {control.Selection{User: "ada"}, 5},
+		{control.Selection{User: "ada", Category: "later"}, 3}, {control.Selection{CollapseKey: "last", Category: "later"}, 1},
+		{control.Selection{Apps: []string{"mail", "shop"}}, 7}, {control.Selection{Apps: []string{"mail"}}, 0}, {control.Selection{App: "shop", Apps: []string{"mail"}}, 0},
+	} {
+		if got := r.queued(c.selection); len(got) != c.want {
+			t.Errorf("%+v selects %d, want %d", c.selection, len(got), c.want)
 		}
-	})
+	}
+	for _, sample := range []int{2, 100} {
+		shares := r.shares(sample)
+		sum := int64(0)
+		for cause, s := range shares {
+			sum += s.Count
+			if s.Oldest.IsZero() || time.Since(s.Oldest) > time.Minute {
+				t.Errorf("%s: the oldest is of %s", cause, s.Oldest)
+			}
+		}
+		exact := shares[control.ForLimit].Count == 2 && shares[control.ForPause].Count == 3
+		if sampled := shares[control.ForLimit].Sampled || shares[control.ForPause].Sampled; sampled != (sample == 2) || !sampled && !exact {
+			t.Errorf("of %d: %+v", sample, shares)
+		}
+		if shares[control.ForWorker].Count != 1 || shares[control.ForSchedule].Count != 1 || sum < 6 || sum > 8 {
+			t.Errorf("of %d: %+v", sample, shares)
+		}
+	}
 }
 
 // What is taken from a list while it is read moves what stays, and hides none of it.
 func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		const n = 650
-		stay := map[string]bool{}
-		for i := range n {
-			r.enqueue(to(fmt.Sprintf("n-%d", i)))
-			stay[fmt.Sprintf("n-%d", i)] = true
-		}
-		taken := 0
-		for cursor := ""; ; {
-			page, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
-			must(t, err)
-			for i, q := range page.Waiting {
-				delete(stay, q.ID)
-				if i%2 == 0 && taken < 200 {
-					taken++
-					must(t, r.control().Cancel(t.Context(), push.Ref{ID: q.ID}))
-				}
-			}
-			if cursor = page.Next; cursor == "" {
-				break
+	r := newRig(t, oneRedis(t), unlimited)
+	const n = 650
+	stay := map[string]bool{}
+	for i := range n {
+		r.enqueue(to(fmt.Sprintf("n-%d", i)))
+		stay[fmt.Sprintf("n-%d", i)] = true
+	}
+	taken := 0
+	for cursor := ""; ; {
+		page, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
+		must(t, err)
+		for i, q := range page.Waiting {
+			delete(stay, q.ID)
+			if i%2 == 0 && taken < 200 {
+				taken++
+				must(t, r.control().Cancel(t.Context(), push.Ref{ID: q.ID}))
 			}
 		}
-		if len(stay) > 0 || taken < 200 {
-			t.Errorf("%d are missed that stay, %d were taken", len(stay), taken)
+		if cursor = page.Next; cursor == "" {
+			break
 		}
-		if page, err := r.control().Queued(t.Context(), control.Selection{}, "6-9000000000000000000"); err != nil || len(page.Waiting) != 200 {
-			t.Errorf("from far beyond the end: %d, %v", len(page.Waiting), err)
-		}
-	})
+	}
+	if len(stay) > 0 || taken < 200 {
+		t.Errorf("%d are missed that stay, %d were taken", len(stay), taken)
+	}
+	if page, err := r.control().Queued(t.Context(), control.Selection{}, "6-9000000000000000000"); err != nil || len(page.Waiting) != 200 {
+		t.Errorf("from far beyond the end: %d, %v", len(page.Waiting), err)
+	}
 }
 
 // A job that cannot be read, for its key's type or its length, is told of as such.
 func TestWhatCannotBeReadWaitsToo(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		queue := queueKey(client, push.Default.Queue(), "")
-		r.enqueue(to("right"))
-		later := time.Now().Add(time.Hour)
-		for _, id := range []string{"scheduled", "typed"} {
-			n := to(id)
-			n.NotBefore = later
-			r.enqueue(n)
-		}
-		must(t, client.Set(t.Context(), queue+"t:strange", "x", 0).Err())
-		must(t, client.LPush(t.Context(), queue+"pending", "strange").Err())
-		must(t, client.HSet(t.Context(), queue+"t:long", "state", "retry", "msg", strings.Repeat("x", asynqwire.MaxEnvelopeSize+1)).Err())
-		must(t, client.ZAdd(t.Context(), queue+"retry", redis.Z{Score: float64(later.Unix()), Member: "long"}).Err())
-		must(t, client.ZAdd(t.Context(), queue+"retry", redis.Z{Score: float64(later.Unix()), Member: "gone"}).Err())
-		must(t, client.Del(t.Context(), queue+"t:typed").Err())
-		must(t, client.Set(t.Context(), queue+"t:typed", "x", 0).Err())
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	queue := queueKey(client, push.Default.Queue(), "")
+	r.enqueue(to("right"))
+	later := time.Now().Add(time.Hour)
+	for _, id := range []string{"scheduled", "typed"} {
+		n := to(id)
+		n.NotBefore = later
+		r.enqueue(n)
+	}
+	must(t, client.Set(t.Context(), queue+"t:strange", "x", 0).Err())
+	must(t, client.LPush(t.Context(), queue+"pending", "strange").Err())
+	must(t, client.HSet(t.Context(), queue+"t:long", "state", "retry", "msg", strings.Repeat("x", asynqwire.MaxEnvelopeSize+1)).Err())
+	must(t, client.ZAdd(t.Context(), queue+"retry", redis.Z{Score: float64(later.Unix()), Member: "long"}).Err())
+	must(t, client.ZAdd(t.Context(), queue+"retry", redis.Z{Score: float64(later.Unix()), Member: "gone"}).Err())
+	must(t, client.Del(t.Context(), queue+"t:typed").Err())
+	must(t, client.Set(t.Context(), queue+"t:typed", "x", 0).Err())
 
-		all := r.queued(control.Selection{})
-		if len(all) != 5 || all["right"].App != "shop" || all["strange"].App != "" || all["long"].App != "" || all["typed"].For != control.ForSchedule {
-			t.Errorf("waiting: %+v", all)
-		}
-		if shares := r.shares(10); shares[control.ForWorker].Count != 2 || shares[control.ForSchedule].Count != 2 {
-			t.Errorf("%+v", shares)
-		}
-		if err := r.control().Cancel(t.Context(), push.Ref{ID: "typed"}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
-			t.Errorf("cancel what cannot be read: %v", err)
-		}
-		must(t, r.control().Cancel(t.Context(), push.Ref{ID: "scheduled"}))
-	})
-}
-
-func TestCancelEach(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{}, nil))
-		var ids []string
-		for i := range 40 {
-			one := to(fmt.Sprintf("n-%d", i))
-			one.NotBefore = time.Now().Add(time.Hour)
-			r.enqueue(one)
-			ids = append(ids, one.ID)
-		}
-		must(t, r.control().Cancel(context.WithoutCancel(t.Context()), push.Ref{ID: "n-3"}))
-		ids = append(ids, "nobody")
-		errs := make([]error, len(ids))
-		var all sync.WaitGroup
-		for i, id := range ids {
-			all.Go(func() { errs[i] = r.control().Cancel(t.Context(), push.Ref{ID: id}) })
-		}
-		all.Wait()
-		for i, err := range errs {
-			want := map[int]error{3: push.ErrEnded, 40: push.ErrUnknownID}[i]
-			if !errors.Is(err, want) {
-				t.Errorf("%d: %v, want %v", i, err, want)
-			}
-		}
-		counts, err := r.records.Counts(t.Context())
-		must(t, err)
-		if counts.Ended[push.Cancelled] != 40 || counts.Waiting() != 0 {
-			t.Errorf("%+v", counts)
-		}
-	})
+	all := r.queued(control.Selection{})
+	if len(all) != 5 || all["right"].App != "shop" || all["strange"].App != "" || all["long"].App != "" || all["typed"].For != control.ForSchedule {
+		t.Errorf("waiting: %+v", all)
+	}
+	if shares := r.shares(10); shares[control.ForWorker].Count != 2 || shares[control.ForSchedule].Count != 2 {
+		t.Errorf("%+v", shares)
+	}
+	if err := r.control().Cancel(t.Context(), push.Ref{ID: "typed"}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("cancel what cannot be read: %v", err)
+	}
+	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "scheduled"}))
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -37,75 +35,74 @@ func inANight(t *testing.T, p throttle.Policy) (throttle.Policy, night) {
 // What comes in quiet hours waits for their end and says so, without the limiter too; what is
 // critical, of a category with its own, or of a user elsewhere, does not.
 func TestQuietHours(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const gap = 2 * time.Second
-		general, night := inANight(t, throttle.Policy{MinGap: gap})
-		r := newRig(t, client, limits.New(general, map[string]throttle.Policy{"alerts": {Quiet: quiet.Hours{}}, "security": {Exempt: true}}))
-		log := r.logs()
-		r.start()
-		for i := range 3 {
-			r.enqueue(to(fmt.Sprint("held-", i)))
-			r.deferred(fmt.Sprint("held-", i))
+	client := oneRedis(t)
+	const gap = 2 * time.Second
+	general, night := inANight(t, throttle.Policy{MinGap: gap})
+	r := newRig(t, client, limits.New(general, map[string]throttle.Policy{"alerts": {Quiet: quiet.Hours{}}, "security": {Exempt: true}}))
+	log := r.logs()
+	r.start()
+	for i := range 3 {
+		r.enqueue(to(fmt.Sprint("held-", i)))
+		r.deferred(fmt.Sprint("held-", i))
+	}
+	for i, q := range r.queued(control.Selection{For: control.ForQuiet}) {
+		if q.Scope != throttle.General || q.Until.Before(night.ends) {
+			t.Errorf("%s: %+v", i, q)
 		}
-		for i, q := range r.queued(control.Selection{For: control.ForQuiet}) {
-			if q.Scope != throttle.General || q.Until.Before(night.ends) {
-				t.Errorf("%s: %+v", i, q)
-			}
-		}
-		if shares := r.shares(100); shares[control.ForQuiet].Count != 3 {
-			t.Errorf("%+v", shares)
-		}
-		first, last := r.status("held-0", control.ForQuiet).Waits, r.status("held-2", control.ForQuiet).Waits
-		if !first.QuietUntil.Equal(night.ends) || first.Until.Sub(night.ends).Abs() > time.Second || first.Rule != throttle.QuietRule {
-			t.Errorf("the first waits for %+v", first)
-		}
-		if !last.QuietUntil.Equal(night.ends) || last.Until.Sub(night.ends) < 2*gap || last.Rule != throttle.GapRule {
-			t.Errorf("the last waits for %+v", last)
-		}
-		untold, err := control.New(client, r.records, nil, r.options.Limits).Status(t.Context(), push.Ref{ID: "held-2"})
-		if err != nil || untold.Waits.For != control.ForQuiet || !untold.Waits.QuietUntil.Equal(night.ends) {
-			t.Errorf("without a limiter: %+v, %v", untold.Waits, err)
-		}
+	}
+	if shares := r.shares(100); shares[control.ForQuiet].Count != 3 {
+		t.Errorf("%+v", shares)
+	}
+	first, last := r.status("held-0", control.ForQuiet).Waits, r.status("held-2", control.ForQuiet).Waits
+	if !first.QuietUntil.Equal(night.ends) || first.Until.Sub(night.ends).Abs() > time.Second || first.Rule != throttle.QuietRule {
+		t.Errorf("the first waits for %+v", first)
+	}
+	if !last.QuietUntil.Equal(night.ends) || last.Until.Sub(night.ends) < 2*gap || last.Rule != throttle.GapRule {
+		t.Errorf("the last waits for %+v", last)
+	}
+	untold, err := control.New(client, r.records, nil, r.options.Limits).Status(t.Context(), push.Ref{ID: "held-2"})
+	if err != nil || untold.Waits.For != control.ForQuiet || !untold.Waits.QuietUntil.Equal(night.ends) {
+		t.Errorf("without a limiter: %+v, %v", untold.Waits, err)
+	}
 
-		away := to("away")
-		away.User, away.TimeZone = "u2", "Etc/GMT+12" // where these hours are half a day later
-		foreign := to("foreign")
-		foreign.User, foreign.TimeZone = "u3", "Mars/Olympus"
-		critical := to("critical")
-		critical.Priority = push.Critical
-		alert, exempt := to("alert"), to("exempt")
-		alert.User, alert.Category, exempt.Category = "u4", "alerts", "security"
-		r.enqueue(away)
-		r.enqueueRaw(foreign)
-		r.enqueue(critical)
-		r.enqueue(alert)
-		r.enqueue(exempt)
-		r.settled(4)
-		if all := r.pushed(""); len(all) != 4 || len(r.pushed("foreign")) != 0 {
-			t.Errorf("pushed %+v", all)
-		}
-		if w := r.status("foreign", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
-			t.Errorf("one of a zone that there is not waits for %+v", w)
-		}
-		r.seen.mu.Lock()
-		unknown := r.seen.noZone
-		r.seen.mu.Unlock()
-		if named := strings.Count(log.text(), "time_zone=Mars/Olympus"); unknown != 1 || named != 1 {
-			t.Errorf("counted %d, named %d times", unknown, named)
-		}
-		if line := r.timeline("u1").Bookings; len(line) != 3 || line[0].ID != "held-0" || line[0].Slot.Before(night.ends) {
-			t.Errorf("there wait %+v", line)
-		}
+	away := to("away")
+	away.User, away.TimeZone = "u2", "Etc/GMT+12" // where these hours are half a day later
+	foreign := to("foreign")
+	foreign.User, foreign.TimeZone = "u3", "Mars/Olympus"
+	critical := to("critical")
+	critical.Priority = push.Critical
+	alert, exempt := to("alert"), to("exempt")
+	alert.User, alert.Category, exempt.Category = "u4", "alerts", "security"
+	r.enqueue(away)
+	r.enqueueRaw(foreign)
+	r.enqueue(critical)
+	r.enqueue(alert)
+	r.enqueue(exempt)
+	r.settled(4)
+	if all := r.pushed(""); len(all) != 4 || len(r.pushed("foreign")) != 0 {
+		t.Errorf("pushed %+v", all)
+	}
+	if w := r.status("foreign", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
+		t.Errorf("one of a zone that there is not waits for %+v", w)
+	}
+	r.seen.mu.Lock()
+	unknown := r.seen.noZone
+	r.seen.mu.Unlock()
+	if named := strings.Count(log.text(), "time_zone=Mars/Olympus"); unknown != 1 || named != 1 {
+		t.Errorf("counted %d, named %d times", unknown, named)
+	}
+	if line := r.timeline("u1").Bookings; len(line) != 3 || line[0].ID != "held-0" || line[0].Slot.Before(night.ends) {
+		t.Errorf("there wait %+v", line)
+	}
 
-		// another critical one waits for the gap, without a slot, and is no reason to reject it
-		next := to("next")
-		next.Priority, next.IfFull = push.Critical, push.IfFullReject
-		r.enqueue(next)
-		r.settled(5)
-		if record := r.record("next"); record.State != push.Delivered {
-			t.Errorf("%+v", record)
-		}
-	})
+	// another critical one waits for the gap, without a slot, and is no reason to reject it
+	next := to("next")
+	next.Priority, next.IfFull = push.Critical, push.IfFullReject
+	r.enqueue(next)
+	r.settled(5)
+	if record := r.record("next"); record.State != push.Delivered {
+		t.Errorf("%+v", record)
+	}
 }
 
 // enqueueRaw puts the notification on the queue as it is, as no producer does.
@@ -120,175 +117,144 @@ func (r *rig) enqueueRaw(n *push.Notification) {
 
 // What would expire in quiet hours ends at once, and what expires at their end or later waits.
 func TestExpiryInQuietHours(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		policy, night := inANight(t, throttle.Policy{})
-		r := newRig(t, client, limits.New(policy, nil))
-		r.start()
-		short, critical, atTheEnd := to("short"), to("critical"), to("at-the-end")
-		short.TTL, critical.TTL = push.Duration(5*time.Minute), push.Duration(5*time.Minute)
-		critical.Priority = push.Critical
-		atTheEnd.ExpiresAt = night.ends.Add(time.Second)
-		r.enqueue(short)
-		r.enqueue(critical)
-		r.enqueue(atTheEnd)
-		counts := r.settled(2)
-		if record := r.record("short"); record.State != push.Expired || record.Error != "would expire in quiet hours" {
-			t.Errorf("%+v", record)
-		}
-		if counts.Ended[push.Delivered] != 1 || len(r.pushed("critical")) != 1 {
-			t.Errorf("counts %+v", counts)
-		}
-		if until := r.deferred("at-the-end").Until; until.Sub(night.ends).Abs() > time.Second {
-			t.Errorf("it waits until %s", until)
-		}
-	})
+	policy, night := inANight(t, throttle.Policy{})
+	r := newRig(t, oneRedis(t), limits.New(policy, nil))
+	r.start()
+	short, critical, atTheEnd := to("short"), to("critical"), to("at-the-end")
+	short.TTL, critical.TTL = push.Duration(5*time.Minute), push.Duration(5*time.Minute)
+	critical.Priority = push.Critical
+	atTheEnd.ExpiresAt = night.ends.Add(time.Second)
+	r.enqueue(short)
+	r.enqueue(critical)
+	r.enqueue(atTheEnd)
+	counts := r.settled(2)
+	if record := r.record("short"); record.State != push.Expired || record.Error != "would expire in quiet hours" {
+		t.Errorf("%+v", record)
+	}
+	if counts.Ended[push.Delivered] != 1 || len(r.pushed("critical")) != 1 {
+		t.Errorf("counts %+v", counts)
+	}
+	if until := r.deferred("at-the-end").Until; until.Sub(night.ends).Abs() > time.Second {
+		t.Errorf("it waits until %s", until)
+	}
 }
 
 // In quiet hours a newer one takes the place of an older one too, or passes them where it is
 // critical. Their collapse key lives for as long as it waits.
 func TestCollapseInQuietHours(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		policy, night := inANight(t, throttle.Policy{MinGap: time.Second})
-		r := newRig(t, client, limits.New(policy, nil))
-		r.start()
-		r.enqueue(collapsing("older", ""))
-		r.deferred("older")
-		r.enqueue(to("between"))
-		r.deferred("between")
-		r.enqueue(collapsing("newer", ""))
-		r.deferred("newer")
-		r.settled(1)
-		if line := r.timeline("u1").Bookings; r.record("older").State != push.Superseded || len(line) != 2 || line[0].ID != "newer" || line[0].Slot.Sub(night.ends).Abs() > time.Second {
-			t.Errorf("older %+v, there wait %+v", r.record("older"), line)
-		}
-		if life := client.PTTL(t.Context(), shardKey(client, "collapse:shop/u1/score")).Val(); life < push.DefaultRetention+30*time.Minute {
-			t.Errorf("the key lives for %s, and its notification waits for an hour", life)
-		}
-		urgent := collapsing("urgent", "")
-		urgent.Priority = push.Critical
-		r.enqueue(urgent)
-		r.settled(3)
-		if len(r.pushed("urgent")) != 1 || r.record("newer").State != push.Superseded {
-			t.Errorf("pushed %+v, newer %+v", r.pushed(""), r.record("newer"))
-		}
-		r.status("between", control.ForQuiet)
-	})
+	client := oneRedis(t)
+	policy, night := inANight(t, throttle.Policy{MinGap: time.Second})
+	r := newRig(t, client, limits.New(policy, nil))
+	r.start()
+	r.enqueue(collapsing("older", ""))
+	r.deferred("older")
+	r.enqueue(to("between"))
+	r.deferred("between")
+	r.enqueue(collapsing("newer", ""))
+	r.deferred("newer")
+	r.settled(1)
+	if line := r.timeline("u1").Bookings; r.record("older").State != push.Superseded || len(line) != 2 || line[0].ID != "newer" || line[0].Slot.Sub(night.ends).Abs() > time.Second {
+		t.Errorf("older %+v, there wait %+v", r.record("older"), line)
+	}
+	if life := client.PTTL(t.Context(), shardKey(client, "collapse:shop/u1/score")).Val(); life < push.DefaultRetention+30*time.Minute {
+		t.Errorf("the key lives for %s, and its notification waits for an hour", life)
+	}
+	urgent := collapsing("urgent", "")
+	urgent.Priority = push.Critical
+	r.enqueue(urgent)
+	r.settled(3)
+	if len(r.pushed("urgent")) != 1 || r.record("newer").State != push.Superseded {
+		t.Errorf("pushed %+v, newer %+v", r.pushed(""), r.record("newer"))
+	}
+	r.status("between", control.ForQuiet)
 }
 
 // What waits for a route into quiet hours waits for their end when the route is there again.
 func TestARouteResumedInQuietHours(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		policy, night := inANight(t, throttle.Policy{})
-		r := newRig(t, client, limits.New(policy, nil))
-		log := r.logs()
-		r.start()
-		hold := pause.Pause{App: "shop", By: "ada"}
-		r.pause(hold, log)
-		r.enqueue(to("one"))
-		r.status("one", control.ForPause)
-		r.resume(hold)
-		if w := r.status("one", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) || len(r.pushed("")) != 0 {
-			t.Errorf("%+v", w)
-		}
-	})
+	policy, night := inANight(t, throttle.Policy{})
+	r := newRig(t, oneRedis(t), limits.New(policy, nil))
+	log := r.logs()
+	r.start()
+	hold := pause.Pause{App: "shop", By: "ada"}
+	r.pause(hold, log)
+	r.enqueue(to("one"))
+	r.status("one", control.ForPause)
+	r.resume(hold)
+	if w := r.status("one", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) || len(r.pushed("")) != 0 {
+		t.Errorf("%+v", w)
+	}
 }
 
 // When quiet hours end what they have held leaves, spaced by the limits, and nothing before;
 // what expires at their very end has expired.
 func TestQuietHoursEnd(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n, gap = 4, 100 * time.Millisecond
-		now := time.Now().UTC()
-		ends := now.Add(6 * time.Second).Truncate(time.Second)
-		in := time.FixedZone("next minute", 60-ends.Second()) // where a minute begins then
-		hours, err := quiet.ParseHours([]string{now.In(in).Add(-time.Hour).Format("15:04") + "-" + ends.In(in).Format("15:04")})
-		must(t, err)
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap, Quiet: hours, Night: quiet.Night{Zone: in}}, nil))
-		r.start()
-		r.enqueueMany("held", n)
-		last := to("last")
-		last.User, last.ExpiresAt = "u2", ends
-		accepted := n
-		if _, err := r.producer.Enqueue(t.Context(), last); err == nil { // else it is over by now
-			accepted++
+	const n, gap = 4, 100 * time.Millisecond
+	now := time.Now().UTC()
+	ends := now.Add(6 * time.Second).Truncate(time.Second)
+	in := time.FixedZone("next minute", 60-ends.Second()) // where a minute begins then
+	hours, err := quiet.ParseHours([]string{now.In(in).Add(-time.Hour).Format("15:04") + "-" + ends.In(in).Format("15:04")})
+	must(t, err)
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap, Quiet: hours, Night: quiet.Night{Zone: in}}, nil))
+	r.start()
+	r.enqueueMany("held", n)
+	last := to("last")
+	last.User, last.ExpiresAt = "u2", ends
+	accepted := n
+	if _, err := r.producer.Enqueue(t.Context(), last); err == nil { // else it is over by now
+		accepted++
+	}
+	counts := r.settled(accepted)
+	if counts.Ended[push.Delivered] != n || counts.Ended[push.Expired] != int64(accepted-n) {
+		t.Errorf("counts %+v", counts)
+	}
+	var before time.Time
+	for _, a := range r.timeline("u1").Admissions[throttle.General] {
+		if a.At.Before(ends) || a.At.Sub(before) < gap {
+			t.Errorf("%s is let through at %s, after one at %s; they end at %s", a.ID, a.At, before, ends)
 		}
-		counts := r.settled(accepted)
-		if counts.Ended[push.Delivered] != n || counts.Ended[push.Expired] != int64(accepted-n) {
-			t.Errorf("counts %+v", counts)
-		}
-		var before time.Time
-		for _, a := range r.timeline("u1").Admissions[throttle.General] {
-			if a.At.Before(ends) || a.At.Sub(before) < gap {
-				t.Errorf("%s is let through at %s, after one at %s; they end at %s", a.ID, a.At, before, ends)
-			}
-			before = a.At
-		}
-	})
-}
-
-// One user has one zone, that of the newest that waits: by another in which it is day those
-// before it come forward.
-func TestTheNewestZoneCounts(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		policy, _ := inANight(t, throttle.Policy{MinGap: time.Second})
-		r := newRig(t, client, limits.New(policy, nil))
-		r.start()
-		r.enqueueMany("here", 3)
-		for i := range 3 {
-			r.deferred(fmt.Sprint("here-", i))
-		}
-		away := to("away")
-		away.TimeZone = "Etc/GMT+12"
-		r.enqueue(away)
-		if counts := r.settled(4); counts.Ended[push.Delivered] != 4 {
-			t.Errorf("counts %+v", counts)
-		}
-	})
+		before = a.At
+	}
 }
 
 // An override replaces the whole policy, quiet hours too: those of its user that they held come
 // forward at once, and nobody else's.
 func TestAnOverrideEndsQuietHours(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n = 3
-		policy, night := inANight(t, throttle.Policy{MinGap: time.Minute})
-		r, overrides := tuned(t, client, policy, nil)
-		r.startTwo()
-		r.enqueueMany("held", n)
-		other := to("other")
-		other.User = "u2"
-		r.enqueue(other)
-		for _, id := range []string{"held-0", "held-1", "held-2", "other"} { // maybe of two shards
-			wait(t, func() bool {
-				status, err := r.control().Status(t.Context(), push.Ref{ID: id})
-				return err == nil && status.Job == "retry"
-			})
-		}
-		must(t, overrides.Set(t.Context(), limits.Override{Level: limits.Level{User: "u1"}, Policy: every(time.Second), By: "ann"}))
-		if counts := r.settled(n); counts.Ended[push.Delivered] != n || len(r.pushed("other")) != 0 {
-			t.Errorf("counts %+v", counts)
-		}
-		if w := r.status("other", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
-			t.Errorf("the other waits for %+v", w)
-		}
-	})
+	const n = 3
+	policy, night := inANight(t, throttle.Policy{MinGap: time.Minute})
+	r, overrides := tuned(t, oneRedis(t), policy, nil)
+	r.startTwo()
+	r.enqueueMany("held", n)
+	other := to("other")
+	other.User = "u2"
+	r.enqueue(other)
+	for _, id := range []string{"held-0", "held-1", "held-2", "other"} { // maybe of two shards
+		wait(t, func() bool {
+			status, err := r.control().Status(t.Context(), push.Ref{ID: id})
+			return err == nil && status.Job == "retry"
+		})
+	}
+	must(t, overrides.Set(t.Context(), limits.Override{Level: limits.Level{User: "u1"}, Policy: every(time.Second), By: "ann"}))
+	if counts := r.settled(n); counts.Ended[push.Delivered] != n || len(r.pushed("other")) != 0 {
+		t.Errorf("counts %+v", counts)
+	}
+	if w := r.status("other", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
+		t.Errorf("the other waits for %+v", w)
+	}
 }
 
 // Overrides whose quiet hours go by UTC, for want of a zone in the configuration, are told of
 // when the worker begins.
 func TestQuietHoursWithoutAZone(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r, overrides := tuned(t, client, every(time.Second), nil)
-		quietly, _ := inANight(t, throttle.Policy{})
-		for _, level := range []limits.Level{{User: "u"}, {Category: "news"}} {
-			must(t, overrides.Set(t.Context(), limits.Override{Level: level, Policy: throttle.Policy{Quiet: quietly.Quiet, MinGap: time.Second}, By: "ada"}))
-			log := r.logs()
-			r.start()
-			if !strings.Contains(log.text(), "quiet hours that go by UTC") {
-				t.Errorf("%+v: it is not told", level)
-			}
-			_, err := overrides.Unset(t.Context(), level, "ada")
-			must(t, err)
+	r, overrides := tuned(t, oneRedis(t), every(time.Second), nil)
+	quietly, _ := inANight(t, throttle.Policy{})
+	for _, level := range []limits.Level{{User: "u"}, {Category: "news"}} {
+		must(t, overrides.Set(t.Context(), limits.Override{Level: level, Policy: throttle.Policy{Quiet: quietly.Quiet, MinGap: time.Second}, By: "ada"}))
+		log := r.logs()
+		r.start()
+		if !strings.Contains(log.text(), "quiet hours that go by UTC") {
+			t.Errorf("%+v: it is not told", level)
 		}
-	})
+		_, err := overrides.Unset(t.Context(), level, "ada")
+		must(t, err)
+	}
 }

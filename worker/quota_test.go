@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -57,158 +55,150 @@ func (r *rig) enqueueAll(n int, name string, with func(*push.Notification)) {
 // What is over quota waits at the cost of neither attempts nor slots, until there is
 // something again.
 func TestAQuotaHoldsForAllWorkers(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n, count, period = 400, 50, time.Second
-		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, nil))
-		r.meterFCM(throttle.Rate{Count: count, Period: period}, 5)
-		r.start()
-		r.start()
-		r.enqueueAll(n, "over", func(*push.Notification) {})
-		if counts := r.settled(n); counts.Ended[push.Delivered] != n {
-			t.Fatalf("%+v", counts)
+	const n, count, period = 400, 50, time.Second
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, nil))
+	r.meterFCM(throttle.Rate{Count: count, Period: period}, 5)
+	r.start()
+	r.start()
+	r.enqueueAll(n, "over", func(*push.Notification) {})
+	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
+		t.Fatalf("%+v", counts)
+	}
+	sent := r.fcm.Ledger().Entries()
+	if took := sent[n-1].At.Sub(sent[0].At); took < (n/count-2)*period {
+		t.Errorf("%d are sent within %v", n, took)
+	}
+	for i := range n {
+		id := fmt.Sprintf("over-%d", i)
+		if record := r.record(id); record.Attempts != 1 || record.Deferrals != 0 {
+			t.Errorf("%s: %d attempts, %d deferrals", id, record.Attempts, record.Deferrals)
 		}
-		sent := r.fcm.Ledger().Entries()
-		if took := sent[n-1].At.Sub(sent[0].At); took < (n/count-2)*period {
-			t.Errorf("%d are sent within %v", n, took)
+		if timeline := r.timeline(id); len(timeline.Admissions[throttle.General]) != 1 || len(timeline.Bookings) != 0 {
+			t.Errorf("%s: %+v", id, timeline)
 		}
-		for i := range n {
-			id := fmt.Sprintf("over-%d", i)
-			if record := r.record(id); record.Attempts != 1 || record.Deferrals != 0 {
-				t.Errorf("%s: %d attempts, %d deferrals", id, record.Attempts, record.Deferrals)
-			}
-			if timeline := r.timeline(id); len(timeline.Admissions[throttle.General]) != 1 || len(timeline.Bookings) != 0 {
-				t.Errorf("%s: %+v", id, timeline)
-			}
-		}
-		t.Logf("%d of %d a second were sent in %v", n, count, sent[n-1].At.Sub(sent[0].At))
-	})
+	}
+	t.Logf("%d of %d a second were sent in %v", n, count, sent[n-1].At.Sub(sent[0].At))
 }
 
 // Critical ones go while others have used up the quota.
 func TestCriticalOnesGoOverAUsedUpQuota(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.meterFCM(throttle.Rate{Count: 60, Period: time.Minute}, 20)
-		r.start()
-		r.enqueueAll(200, "bulk", func(n *push.Notification) { n.Priority = push.Bulk })
-		wait(t, func() bool { return len(r.pushed("")) >= 18 })
-		r.enqueueAll(2, "code", func(n *push.Notification) { n.Priority = push.Critical })
-		wait(t, func() bool { return len(r.pushed("code-0"))+len(r.pushed("code-1")) == 2 })
-		if sent := len(r.pushed("")); sent > 60 {
-			t.Errorf("they have waited for %d others", sent)
-		}
-	})
+	r := newRig(t, oneRedis(t), unlimited)
+	r.meterFCM(throttle.Rate{Count: 60, Period: time.Minute}, 20)
+	r.start()
+	r.enqueueAll(200, "bulk", func(n *push.Notification) { n.Priority = push.Bulk })
+	wait(t, func() bool { return len(r.pushed("")) >= 18 })
+	r.enqueueAll(2, "code", func(n *push.Notification) { n.Priority = push.Critical })
+	wait(t, func() bool { return len(r.pushed("code-0"))+len(r.pushed("code-1")) == 2 })
+	if sent := len(r.pushed("")); sent > 60 {
+		t.Errorf("they have waited for %d others", sent)
+	}
 }
 
 // What waits for a quota says so, and until when.
 func TestWhatIsOverQuotaSaysSo(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.meterFCM(throttle.Rate{Count: 6, Period: time.Minute}, 1)
-		r.start()
-		const n = 200
-		r.enqueueAll(n, "over", func(*push.Notification) {})
-		operator := control.New(r.client, r.records, nil, r.options.Limits)
-		wait(t, func() bool { // all but those that are sent
-			list, err := operator.Waits(t.Context())
-			must(t, err)
-			for _, s := range list {
-				if s.For == control.ForQuota {
-					return s.Count >= n-10
-				}
-			}
-			return false
-		})
-		sent := 0
-		for i := range n {
-			status, err := operator.Status(t.Context(), push.Ref{ID: fmt.Sprintf("over-%d", i)})
-			must(t, err)
-			if status.State.Ended() || status.Waits.For == control.InHand || status.Waits.For == control.ForWorker { // it comes back just now
-				sent++
-				continue
-			}
-			if w := status.Waits; w.For != control.ForQuota || !strings.HasSuffix(w.Reason, "fcm/demo: 6/1m") {
-				t.Errorf("%s waits for %+v", status.ID, w)
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	r.meterFCM(throttle.Rate{Count: 6, Period: time.Minute}, 1)
+	r.start()
+	const n = 200
+	r.enqueueAll(n, "over", func(*push.Notification) {})
+	operator := control.New(r.client, r.records, nil, r.options.Limits)
+	wait(t, func() bool { // all but those that are sent
+		list, err := operator.Waits(t.Context())
+		must(t, err)
+		for _, s := range list {
+			if s.For == control.ForQuota {
+				return s.Count >= n-10
 			}
 		}
-		if sent > 10 {
-			t.Errorf("%d do not wait", sent)
+		return false
+	})
+	sent := 0
+	for i := range n {
+		status, err := operator.Status(t.Context(), push.Ref{ID: fmt.Sprintf("over-%d", i)})
+		must(t, err)
+		if status.State.Ended() || status.Waits.For == control.InHand || status.Waits.For == control.ForWorker { // it comes back just now
+			sent++
+			continue
 		}
-		wait(t, func() bool { // or there is a unit just now
-			list, err := operator.Queued(t.Context(), control.Selection{For: control.ForQuota}, "")
-			must(t, err)
-			status, err := operator.Status(t.Context(), list.Waiting[0].Ref())
-			must(t, err)
-			return !list.Waiting[0].Until.IsZero() && status.Waits != nil && !status.Waits.Until.IsZero()
-		})
+		if w := status.Waits; w.For != control.ForQuota || !strings.HasSuffix(w.Reason, "fcm/demo: 6/1m") {
+			t.Errorf("%s waits for %+v", status.ID, w)
+		}
+	}
+	if sent > 10 {
+		t.Errorf("%d do not wait", sent)
+	}
+	wait(t, func() bool { // or there is a unit just now
+		list, err := operator.Queued(t.Context(), control.Selection{For: control.ForQuota}, "")
+		must(t, err)
+		status, err := operator.Status(t.Context(), list.Waiting[0].Ref())
+		must(t, err)
+		return !list.Waiting[0].Until.IsZero() && status.Waits != nil && !status.Waits.Until.IsZero()
 	})
 }
 
 // A campaign is spread over all users, whose own limits hold as well.
 func TestACampaignIsSpread(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n, count, period = 200, 40, time.Second
-		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
-		r.options.Meter = realMeter(r.t)
-		r.options.Throughputs = map[string]map[string]worker.Quota{"shop": {"news": quota("category/shop/news", throttle.Rate{Count: count, Period: period}, 5)}}
-		r.start()
-		r.enqueueAll(n, "news", func(n *push.Notification) { n.Category = "news" })
-		r.enqueueAll(n, "other", func(*push.Notification) {})
-		r.enqueueAll(2, "twice", func(n *push.Notification) { n.Category, n.User = "news", "twice" })
-		r.settled(2*n + 1)
-		wait(t, func() bool { // the other one of two has a slot in an hour
-			return len(r.timeline("twice").Bookings) == 1
-		})
-		var news []time.Time
-		for _, e := range r.fcm.Ledger().Entries() {
-			if strings.HasPrefix(e.Notification, "news") {
-				news = append(news, e.At)
-			}
-		}
-		if took := news[n-1].Sub(news[0]); len(news) != n || took < (n/count-2)*period {
-			t.Errorf("%d are sent within %v", len(news), took)
-		}
+	const n, count, period = 200, 40, time.Second
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+	r.options.Meter = realMeter(r.t)
+	r.options.Throughputs = map[string]map[string]worker.Quota{"shop": {"news": quota("category/shop/news", throttle.Rate{Count: count, Period: period}, 5)}}
+	r.start()
+	r.enqueueAll(n, "news", func(n *push.Notification) { n.Category = "news" })
+	r.enqueueAll(n, "other", func(*push.Notification) {})
+	r.enqueueAll(2, "twice", func(n *push.Notification) { n.Category, n.User = "news", "twice" })
+	r.settled(2*n + 1)
+	wait(t, func() bool { // the other one of two has a slot in an hour
+		return len(r.timeline("twice").Bookings) == 1
 	})
+	var news []time.Time
+	for _, e := range r.fcm.Ledger().Entries() {
+		if strings.HasPrefix(e.Notification, "news") {
+			news = append(news, e.At)
+		}
+	}
+	if took := news[n-1].Sub(news[0]); len(news) != n || took < (n/count-2)*period {
+		t.Errorf("%d are sent within %v", len(news), took)
+	}
 }
 
 // While nobody can tell what is left of a quota, nothing is sent on its route and
 // everything on others, and what waits says why. It heals by itself.
 func TestAQuotaNobodyCanTell(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.meterFCM(throttle.Rate{Count: 6000, Period: time.Minute}, 100)
-		away := &awayMeter{Meter: r.options.Meter}
-		away.on.Store(true)
-		r.options.Meter = away
-		log := r.logs()
-		r.start()
-		r.enqueue(to("metered", google))
-		r.enqueue(to("flows"))
-		r.settled(1)
-		operator := control.New(r.client, r.records, nil, r.options.Limits)
-		wait(t, func() bool {
-			status, err := operator.Status(t.Context(), push.Ref{ID: "metered"})
-			must(t, err)
-			return status.Waits.For == control.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo: the meter is away")
-		})
-		const told = "nobody can tell what is left of a quota"
-		wait(t, func() bool { return strings.Contains(log.text(), told) })
-		if text := log.text(); !strings.Contains(text, "quota=fcm/demo") || !strings.Contains(text, "the meter is away") {
-			t.Error(text)
-		}
-		if sent := r.pushed(""); len(sent) != 1 || sent[0].Notification != "flows" {
-			t.Errorf("%+v", sent)
-		}
-		away.on.Store(false)
-		r.settled(2)
-		if record := r.record("metered"); record.State != push.Delivered || record.Attempts != 1 {
-			t.Errorf("%+v", record)
-		}
-		wait(t, func() bool { return strings.Contains(log.text(), "what is left of a quota is known again") })
-		if n := strings.Count(log.text(), told); n != 1 {
-			t.Errorf("it is told %d times", n)
-		}
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	r.meterFCM(throttle.Rate{Count: 6000, Period: time.Minute}, 100)
+	away := &awayMeter{Meter: r.options.Meter}
+	away.on.Store(true)
+	r.options.Meter = away
+	log := r.logs()
+	r.start()
+	r.enqueue(to("metered", google))
+	r.enqueue(to("flows"))
+	r.settled(1)
+	operator := control.New(r.client, r.records, nil, r.options.Limits)
+	wait(t, func() bool {
+		status, err := operator.Status(t.Context(), push.Ref{ID: "metered"})
+		must(t, err)
+		return status.Waits.For == control.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo: the meter is away")
 	})
+	const told = "nobody can tell what is left of a quota"
+	wait(t, func() bool { return strings.Contains(log.text(), told) })
+	if text := log.text(); !strings.Contains(text, "quota=fcm/demo") || !strings.Contains(text, "the meter is away") {
+		t.Error(text)
+	}
+	if sent := r.pushed(""); len(sent) != 1 || sent[0].Notification != "flows" {
+		t.Errorf("%+v", sent)
+	}
+	away.on.Store(false)
+	r.settled(2)
+	if record := r.record("metered"); record.State != push.Delivered || record.Attempts != 1 {
+		t.Errorf("%+v", record)
+	}
+	wait(t, func() bool { return strings.Contains(log.text(), "what is left of a quota is known again") })
+	if n := strings.Count(log.text(), told); n != 1 {
+		t.Errorf("it is told %d times", n)
+	}
 }
 
 // An awayMeter answers nothing while it is on.
@@ -224,72 +214,38 @@ func (f *awayMeter) Take(ctx context.Context, key string, s meter.Spec, a meter.
 	return f.Meter.Take(ctx, key, s, a)
 }
 
-// Who has a slot that is due while the quota is used up keeps it, and goes before the
-// user's next ones.
-func TestADueSlotIsKeptOverQuota(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: 4 * time.Second}, nil))
-		r.meterFCM(throttle.Rate{Count: 100, Period: time.Second}, 10)
-		plenty := &door{took: map[string]int{}}
-		plenty.open.Store(true)
-		away := &awayMeter{Meter: plenty}
-		r.options.Meter = away
-		r.start()
-		for i := range 3 {
-			r.enqueue(to(fmt.Sprint("n-", i), google))
-			wait(t, func() bool { return len(r.timeline("u1").Bookings) == i && len(r.pushed("")) == 1 })
-		}
-		slot := r.timeline("u1").Bookings[0].Slot
-		away.on.Store(true)
-		wait(t, func() bool { return time.Now().After(slot.Add(time.Second)) })
-		if line := r.timeline("u1"); len(line.Bookings) != 2 || len(line.Admissions[throttle.General]) != 1 {
-			t.Errorf("%+v", line)
-		}
-		away.on.Store(false)
-		r.settled(3)
-		for i, e := range r.pushed("") {
-			id := fmt.Sprint("n-", i)
-			if record := r.record(id); e.Notification != id || record.Attempts != 1 {
-				t.Errorf("%s is the %d. one, %s has %d attempts", e.Notification, i, id, record.Attempts)
-			}
-		}
-	})
-}
-
 // A notification to several devices costs one of each, and goes to all of them at once,
 // but for one whose units lapse while the machine stalls.
 func TestEachTargetCostsAUnit(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n, targets, count, period = 30, 6, 60, time.Second
-		r := newRig(t, client, unlimited)
-		r.meterFCM(throttle.Rate{Count: count, Period: period}, 10)
-		r.start()
-		for i := range n {
-			one := to(fmt.Sprint("many-", i), apple)
-			for k := range targets {
-				one.Targets = append(one.Targets, push.Target{Platform: push.FCM, Token: fmt.Sprintf("%s-%d-%d", googleToken, i, k)})
-			}
-			r.enqueue(one)
+	const n, targets, count, period = 30, 6, 60, time.Second
+	r := newRig(t, oneRedis(t), unlimited)
+	r.meterFCM(throttle.Rate{Count: count, Period: period}, 10)
+	r.start()
+	for i := range n {
+		one := to(fmt.Sprint("many-", i), apple)
+		for k := range targets {
+			one.Targets = append(one.Targets, push.Target{Platform: push.FCM, Token: fmt.Sprintf("%s-%d-%d", googleToken, i, k)})
 		}
-		r.settled(n)
-		atOnce := 0
-		for i := range n {
-			record := r.record(fmt.Sprint("many-", i))
-			if record.State != push.Delivered {
-				t.Errorf("%+v", record)
-			}
-			if record.Attempts == 1 {
-				atOnce++
-			}
+		r.enqueue(one)
+	}
+	r.settled(n)
+	atOnce := 0
+	for i := range n {
+		record := r.record(fmt.Sprint("many-", i))
+		if record.State != push.Delivered {
+			t.Errorf("%+v", record)
 		}
-		if atOnce < n/2 {
-			t.Errorf("%d of %d go to all of their devices at once", atOnce, n)
+		if record.Attempts == 1 {
+			atOnce++
 		}
-		sent := r.fcm.Ledger().Entries()
-		if took := sent[len(sent)-1].At.Sub(sent[0].At); len(sent) != n*targets || took < (n*targets/count-2)*period {
-			t.Errorf("%d are sent within %v", len(sent), took)
-		}
-	})
+	}
+	if atOnce < n/2 {
+		t.Errorf("%d of %d go to all of their devices at once", atOnce, n)
+	}
+	sent := r.fcm.Ledger().Entries()
+	if took := sent[len(sent)-1].At.Sub(sent[0].At); len(sent) != n*targets || took < (n*targets/count-2)*period {
+		t.Errorf("%d are sent within %v", len(sent), took)
+	}
 }
 
 // guardDevices has each device get two in the period.
@@ -312,40 +268,38 @@ func (r *rig) overDevice(id, why string) bool {
 // A device gets what it may get of all users and workers, exempt and critical ones
 // included. What is beyond waits, at no attempt and no slot, and nothing else does.
 func TestADeviceIsGuarded(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, map[string]throttle.Policy{"security": {Exempt: true}}))
-		r.guardDevices(realMeter(t), time.Hour)
-		r.start()
-		r.start()
-		send := func(id string, with func(*push.Notification), targets ...push.Target) {
-			one := to(id, targets...)
-			one.User = id
-			with(one)
-			r.enqueue(one)
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, map[string]throttle.Policy{"security": {Exempt: true}}))
+	r.guardDevices(realMeter(t), time.Hour)
+	r.start()
+	r.start()
+	send := func(id string, with func(*push.Notification), targets ...push.Target) {
+		one := to(id, targets...)
+		one.User = id
+		with(one)
+		r.enqueue(one)
+	}
+	plain := func(*push.Notification) {}
+	exempt := func(n *push.Notification) { n.Category, n.Priority = "security", push.Critical }
+	send("first", plain, google)
+	send("second", exempt, google)
+	r.settled(2)
+	send("beyond", plain, google)
+	send("urgent", exempt, google)
+	send("both", plain, apple, google)
+	send("other", plain, push.Target{Platform: push.FCM, Token: "another"})
+	r.settled(3)
+	for id, attempts := range map[string]int{"beyond": 0, "urgent": 0, "both": 1} {
+		wait(t, func() bool { return r.overDevice(id, "over the device's limit 2/1h") })
+		if record := r.record(id); record.State.Ended() || record.Attempts != attempts || record.Deferrals != 0 {
+			t.Errorf("%s: %+v", id, record)
 		}
-		plain := func(*push.Notification) {}
-		exempt := func(n *push.Notification) { n.Category, n.Priority = "security", push.Critical }
-		send("first", plain, google)
-		send("second", exempt, google)
-		r.settled(2)
-		send("beyond", plain, google)
-		send("urgent", exempt, google)
-		send("both", plain, apple, google)
-		send("other", plain, push.Target{Platform: push.FCM, Token: "another"})
-		r.settled(3)
-		for id, attempts := range map[string]int{"beyond": 0, "urgent": 0, "both": 1} {
-			wait(t, func() bool { return r.overDevice(id, "over the device's limit 2/1h") })
-			if record := r.record(id); record.State.Ended() || record.Attempts != attempts || record.Deferrals != 0 {
-				t.Errorf("%s: %+v", id, record)
-			}
-			if line := r.timeline(id); len(line.Admissions[throttle.General]) != attempts || len(line.Bookings) != 0 {
-				t.Errorf("%s: %+v", id, line)
-			}
+		if line := r.timeline(id); len(line.Admissions[throttle.General]) != attempts || len(line.Bookings) != 0 {
+			t.Errorf("%s: %+v", id, line)
 		}
-		if sent := r.fcm.Ledger().Entries(); len(sent) != 3 || len(r.pushed("both")) != 1 || len(r.pushed("other")) != 1 {
-			t.Errorf("%+v", sent)
-		}
-	})
+	}
+	if sent := r.fcm.Ledger().Entries(); len(sent) != 3 || len(r.pushed("both")) != 1 || len(r.pushed("other")) != 1 {
+		t.Errorf("%+v", sent)
+	}
 }
 
 // A door lets two units of a key through, and once it is open all.
@@ -367,63 +321,59 @@ func (d *door) Take(_ context.Context, key string, _ meter.Spec, a meter.Ask) (m
 
 // What waits for its device goes when that may get another, unless it expires before.
 func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		door := &door{took: map[string]int{}}
-		r.guardDevices(door, time.Hour)
-		away := &awayMeter{Meter: r.options.Meter}
-		r.options.Meter = away
-		away.on.Store(true)
-		log := r.logs()
-		r.start()
-		r.enqueueAll(3, "n", func(*push.Notification) {})
-		for i := range 3 {
-			wait(t, func() bool {
-				return r.overDevice(fmt.Sprint("n-", i), "nobody can tell what is left of the quota of the device: the meter is away")
-			})
+	r := newRig(t, oneRedis(t), unlimited)
+	door := &door{took: map[string]int{}}
+	r.guardDevices(door, time.Hour)
+	away := &awayMeter{Meter: r.options.Meter}
+	r.options.Meter = away
+	away.on.Store(true)
+	log := r.logs()
+	r.start()
+	r.enqueueAll(3, "n", func(*push.Notification) {})
+	for i := range 3 {
+		wait(t, func() bool {
+			return r.overDevice(fmt.Sprint("n-", i), "nobody can tell what is left of the quota of the device: the meter is away")
+		})
+	}
+	if text := log.text(); !strings.Contains(text, "what a device may get") || !strings.Contains(text, "the meter is away") {
+		t.Error(text)
+	}
+	away.on.Store(false)
+	r.settled(2)
+	r.enqueueAll(1, "brief", func(n *push.Notification) { n.ExpiresAt = time.Now().Add(2 * time.Second) })
+	if counts := r.settled(3); counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 2 {
+		t.Errorf("%+v", counts)
+	}
+	door.open.Store(true)
+	r.settled(4)
+	for i := range 3 {
+		if record := r.record(fmt.Sprint("n-", i)); record.State != push.Delivered || record.Attempts != 1 {
+			t.Errorf("%+v", record)
 		}
-		if text := log.text(); !strings.Contains(text, "what a device may get") || !strings.Contains(text, "the meter is away") {
-			t.Error(text)
-		}
-		away.on.Store(false)
-		r.settled(2)
-		r.enqueueAll(1, "brief", func(n *push.Notification) { n.ExpiresAt = time.Now().Add(2 * time.Second) })
-		if counts := r.settled(3); counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 2 {
-			t.Errorf("%+v", counts)
-		}
-		door.open.Store(true)
-		r.settled(4)
-		for i := range 3 {
-			if record := r.record(fmt.Sprint("n-", i)); record.State != push.Delivered || record.Attempts != 1 {
-				t.Errorf("%+v", record)
-			}
-		}
-	})
+	}
 }
 
 // What certainly was not sent counts for no device, whose key does not tell the token.
 func TestAGuardCountsWhatLeaves(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.guardDevices(realMeter(t), time.Hour)
-		must(t, r.apns.Close())
-		r.start()
-		r.enqueue(to("fails", apple))
-		wait(t, func() bool { return r.record("fails").Attempts > 0 })
-		key := fmt.Sprintf("device/apns/%.16x", sha256.Sum256([]byte(appleToken)))
-		look := func(least int) bool {
-			answer, err := r.options.Meter.Take(t.Context(), key, r.options.Device(), meter.Ask{Least: least})
-			must(t, err)
-			return answer.Left == 0
-		}
-		wait(t, func() bool { return look(2) })
-		r.enqueue(to("flows", google))
-		r.settled(1)
-		key = fmt.Sprintf("device/fcm/%.16x", sha256.Sum256([]byte(googleToken)))
-		if look(2) || !look(1) {
-			t.Error("what is sent is not counted under its key")
-		}
-	})
+	r := newRig(t, oneRedis(t), unlimited)
+	r.guardDevices(realMeter(t), time.Hour)
+	must(t, r.apns.Close())
+	r.start()
+	r.enqueue(to("fails", apple))
+	wait(t, func() bool { return r.record("fails").Attempts > 0 })
+	key := fmt.Sprintf("device/apns/%.16x", sha256.Sum256([]byte(appleToken)))
+	look := func(least int) bool {
+		answer, err := r.options.Meter.Take(t.Context(), key, r.options.Device(), meter.Ask{Least: least})
+		must(t, err)
+		return answer.Left == 0
+	}
+	wait(t, func() bool { return look(2) })
+	r.enqueue(to("flows", google))
+	r.settled(1)
+	key = fmt.Sprintf("device/fcm/%.16x", sha256.Sum256([]byte(googleToken)))
+	if look(2) || !look(1) {
+		t.Error("what is sent is not counted under its key")
+	}
 }
 
 // A device has one count, however its token is written.

@@ -66,34 +66,6 @@ func (r *rig) android(name string, n int, p push.Priority) {
 	}
 }
 
-// With a ramp, of a backlog that waits after silence at most a tenth of a second's rate
-// leaves in the first second, by however many workers.
-func TestARampBeginsSlowly(t *testing.T) {
-	t.Parallel()
-	const rate = 1000 // a second
-	r := newRig(t, realRedis(t), unlimited)
-	a := r.quota(meter.Spec{Rates: []throttle.Rate{{Count: 60 * rate, Period: time.Minute}}, Ramp: time.Minute})
-	r.android("n", 3*rate/10, push.Bulk)
-	for range 3 {
-		r.start()
-	}
-	wait(t, func() bool {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return !a.first.IsZero() && time.Since(a.first) > 1200*time.Millisecond
-	})
-	sent := 0
-	for _, e := range r.fcm.Ledger().Entries() {
-		if e.At.Before(a.first.Add(time.Second)) {
-			sent++
-		}
-	}
-	if sent == 0 || sent > rate/10 {
-		t.Errorf("%d left in the first second, want 1 to %d", sent, rate/10)
-	}
-	t.Logf("%d left in the first second of %d", sent, rate)
-}
-
 // What FCM refuses for its quota slows all workers down, as the meter is told of it.
 func TestARefusalSlowsTheRamp(t *testing.T) {
 	t.Parallel()

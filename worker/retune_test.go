@@ -175,48 +175,29 @@ func TestRaisedLimits(t *testing.T) {
 	}
 }
 
-// A lowered limit binds those who wait already.
-func TestLoweredLimit(t *testing.T) {
-	t.Parallel()
-	const n = 3
-	const before, lowered = 8 * time.Second, 10 * time.Second
-	r, o := tuned(t, realRedis(t), every(before), nil)
-	first, second := r.startTwo()
-	r.backlog("u", "", n)
-	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "u"}, Policy: every(lowered), By: "ann"}))
-	for _, l := range []*limits.Policies{first, second} {
-		wait(t, func() bool { return l.Scopes("shop", "u", "")[0].Policy.Rates[0].Period == lowered })
-	}
-	known := time.Now()
-	r.went("u", "", n)
-	r.apart("u", throttle.General, known.Add(3*time.Second), lowered) // who waits in the process has its slot
-}
-
 // A raised category moves all its users forward, whichever worker looks through
 // them; users with overrides of their own keep theirs.
 func TestRaisedForManyUsers(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const users, n = 10, 3
-		r, o := tuned(t, client, throttle.Policy{}, map[string]throttle.Policy{"news": every(time.Hour)})
-		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "slow", Category: "news"}, Policy: every(2 * time.Hour), By: "ann"}))
-		r.startTwo()
-		for u := range users {
-			r.backlog(fmt.Sprint("u", u, "-"), "news", n)
+	const users, n = 10, 3
+	r, o := tuned(t, oneRedis(t), throttle.Policy{}, map[string]throttle.Policy{"news": every(time.Hour)})
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "slow", Category: "news"}, Policy: every(2 * time.Hour), By: "ann"}))
+	r.startTwo()
+	for u := range users {
+		r.backlog(fmt.Sprint("u", u, "-"), "news", n)
+	}
+	r.backlog("slow", "news", n)
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
+	changed := time.Now()
+	for u := range users {
+		user := fmt.Sprint("u", u, "-")
+		if took := r.went(user, "news", n).Sub(changed); took > soon {
+			t.Errorf("%s: the last goes out %s after the change", user, took)
 		}
-		r.backlog("slow", "news", n)
-		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
-		changed := time.Now()
-		for u := range users {
-			user := fmt.Sprint("u", u, "-")
-			if took := r.went(user, "news", n).Sub(changed); took > soon {
-				t.Errorf("%s: the last goes out %s after the change", user, took)
-			}
-			r.apart(user, "news", changed.Add(time.Second), time.Second)
-		}
-		if got := len(r.pushed("slownews1")); got != 0 {
-			t.Error("a user with an override of its own has the category's")
-		}
-	})
+		r.apart(user, "news", changed.Add(time.Second), time.Second)
+	}
+	if got := len(r.pushed("slownews1")); got != 0 {
+		t.Error("a user with an override of its own has the category's")
+	}
 }
 
 // A limit that is raised in one app moves those who wait there, and nobody in another.
@@ -303,32 +284,31 @@ func (c *limitsCommands) count(cmd redis.Cmder) {
 // A job pays no command for its policy: those on the overrides' keys are the
 // worker's four a second, however many jobs there are.
 func TestPoliciesCostNoCommands(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n = 500
-		counted := &limitsCommands{}
-		redistest.Hook(client, counted)
-		r, o := tuned(t, client, every(time.Millisecond), map[string]throttle.Policy{"news": every(time.Millisecond)})
-		for i := range 20 {
-			must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2]}, Policy: every(2 * time.Millisecond), By: "ann"}))
-		}
-		r.start()
-		began := time.Now() // before the count is read, as it ends after that
-		before := counted.limits.Load()
-		for i := range n {
-			notification := to(fmt.Sprint("n", i))
-			notification.User, notification.Category = fmt.Sprint("u", i%40), "news"
-			r.enqueue(notification)
-		}
-		if counts := r.settled(n); counts.Ended[push.Delivered] != n {
-			t.Errorf("ended %+v", counts.Ended)
-		}
-		spent := counted.limits.Load() - before
-		took := time.Since(began)
-		most := int64(took/(250*time.Millisecond)) + 3
-		if spent > most || counted.all.Load() < n {
-			t.Errorf("%d commands for the policies of %d jobs in %s, want at most %d; %d commands in all", spent, n, took, most, counted.all.Load())
-		}
-	})
+	client := oneRedis(t)
+	const n = 500
+	counted := &limitsCommands{}
+	redistest.Hook(client, counted)
+	r, o := tuned(t, client, every(time.Millisecond), map[string]throttle.Policy{"news": every(time.Millisecond)})
+	for i := range 20 {
+		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2]}, Policy: every(2 * time.Millisecond), By: "ann"}))
+	}
+	r.start()
+	began := time.Now() // before the count is read, as it ends after that
+	before := counted.limits.Load()
+	for i := range n {
+		notification := to(fmt.Sprint("n", i))
+		notification.User, notification.Category = fmt.Sprint("u", i%40), "news"
+		r.enqueue(notification)
+	}
+	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
+		t.Errorf("ended %+v", counts.Ended)
+	}
+	spent := counted.limits.Load() - before
+	took := time.Since(began)
+	most := int64(took/(250*time.Millisecond)) + 3
+	if spent > most || counted.all.Load() < n {
+		t.Errorf("%d commands for the policies of %d jobs in %s, want at most %d; %d commands in all", spent, n, took, most, counted.all.Load())
+	}
 }
 
 // A worker that cannot know the overrides takes nothing until it does.
@@ -386,33 +366,31 @@ func (l *told) AcquireAll(ctx context.Context, all []throttle.Request) ([]thrott
 // Limits that change while a notification waits bind it, also when they have become
 // again what they were when it came.
 func TestLimitsThatChangeAndChangeBack(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		mild, strict := throttle.Policy{MinGap: 100 * time.Millisecond}, throttle.Policy{MinGap: 2 * time.Second}
-		policies := limits.New(strict, nil)
-		r := newRig(t, client, policies)
-		var mu sync.Mutex // one user's are asked about in turn, but on a machine that stands still
-		granted := map[string]bool{}
-		r.options.Limiter = &told{r.limiter, func(id string) {
-			mu.Lock()
-			defer mu.Unlock()
-			if granted[id] {
-				return
-			}
-			granted[id] = true
-			if len(granted) == 1 {
-				time.Sleep(50 * time.Millisecond) // the other one waits to ask meanwhile
-				policies.SetBase(mild, nil)
-			} else {
-				policies.SetBase(strict, nil)
-			}
-		}}
-		r.enqueue(to("one"))
-		r.enqueue(to("other"))
-		r.start()
-		r.settled(2)
-		one, other := r.admitted("u1", "one"), r.admitted("u1", "other")
-		if apart := other.Sub(one).Abs(); apart < strict.MinGap-time.Millisecond {
-			t.Errorf("%s apart", apart)
+	mild, strict := throttle.Policy{MinGap: 100 * time.Millisecond}, throttle.Policy{MinGap: 2 * time.Second}
+	policies := limits.New(strict, nil)
+	r := newRig(t, oneRedis(t), policies)
+	var mu sync.Mutex // one user's are asked about in turn, but on a machine that stands still
+	granted := map[string]bool{}
+	r.options.Limiter = &told{r.limiter, func(id string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if granted[id] {
+			return
 		}
-	})
+		granted[id] = true
+		if len(granted) == 1 {
+			time.Sleep(50 * time.Millisecond) // the other one waits to ask meanwhile
+			policies.SetBase(mild, nil)
+		} else {
+			policies.SetBase(strict, nil)
+		}
+	}}
+	r.enqueue(to("one"))
+	r.enqueue(to("other"))
+	r.start()
+	r.settled(2)
+	one, other := r.admitted("u1", "one"), r.admitted("u1", "other")
+	if apart := other.Sub(one).Abs(); apart < strict.MinGap-time.Millisecond {
+		t.Errorf("%s apart", apart)
+	}
 }

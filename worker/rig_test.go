@@ -64,6 +64,13 @@ func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClien
 	redistest.Over(t, test)
 }
 
+// oneRedis is a real Redis, where there is one, or else the embedded one.
+func oneRedis(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	t.Parallel()
+	return redistest.One(t)
+}
+
 // realRedis is a client of a database of its own.
 func realRedis(t *testing.T) redis.UniversalClient {
 	t.Helper()

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/providers/webpush"
@@ -46,91 +44,85 @@ func laptop(service push.Platform, name string) push.Target {
 // A push service that is down, or answers nothing, holds back what is for it alone.
 func TestOnePushServiceDown(t *testing.T) {
 	const n = 20
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		server := r.withBrowsers()
-		r.start()
-		for i := range n {
-			name := fmt.Sprint("silent-", i)
-			server.Respond(laptop(push.WebPushApple, name).Token, standin.Answer{Fault: standin.BlackHole})
-			r.enqueue(to(name, laptop(push.WebPushApple, name)))
-			r.enqueue(to(fmt.Sprint("down-", i), laptop(push.WebPushMozilla, fmt.Sprint("fade0503-", i))))
+	r := newRig(t, oneRedis(t), unlimited)
+	server := r.withBrowsers()
+	r.start()
+	for i := range n {
+		name := fmt.Sprint("silent-", i)
+		server.Respond(laptop(push.WebPushApple, name).Token, standin.Answer{Fault: standin.BlackHole})
+		r.enqueue(to(name, laptop(push.WebPushApple, name)))
+		r.enqueue(to(fmt.Sprint("down-", i), laptop(push.WebPushMozilla, fmt.Sprint("fade0503-", i))))
+	}
+	if w := r.status("down-0", control.ForProvider).Waits; w.Platform != push.WebPushMozilla {
+		t.Errorf("it waits for %+v", w)
+	}
+	for i := range n {
+		r.enqueue(to(fmt.Sprint("fine-", i), laptop(push.WebPushGoogle, fmt.Sprint("fine-", i))))
+	}
+	for i := range n {
+		if state := r.ends(fmt.Sprint("fine-", i)); state != push.Delivered {
+			t.Errorf("a fine one is %s", state)
 		}
-		if w := r.status("down-0", control.ForProvider).Waits; w.Platform != push.WebPushMozilla {
-			t.Errorf("it waits for %+v", w)
+	}
+	for _, name := range []string{"silent-0", "down-1"} {
+		if state := r.record(name).State; state.Ended() {
+			t.Errorf("%s is %s", name, state)
 		}
-		for i := range n {
-			r.enqueue(to(fmt.Sprint("fine-", i), laptop(push.WebPushGoogle, fmt.Sprint("fine-", i))))
-		}
-		for i := range n {
-			if state := r.ends(fmt.Sprint("fine-", i)); state != push.Delivered {
-				t.Errorf("a fine one is %s", state)
-			}
-		}
-		for _, name := range []string{"silent-0", "down-1"} {
-			if state := r.record(name).State; state.Ended() {
-				t.Errorf("%s is %s", name, state)
-			}
-		}
-	})
+	}
 }
 
 // A pause of a platform keeps what is for all of its push services, and one of a push service
 // that alone. What is resumed is what was paused.
 func TestPausesOfPushServices(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.withBrowsers()
-		all, one := pause.Pause{App: "shop", Platform: push.PlatformWebPush, By: "ada"}, pause.Pause{App: "shop", Platform: push.WebPushGoogle, By: "ada"}
-		must(t, all.Validate())
-		must(t, one.Validate())
-		if err := (&pause.Pause{Platform: "webpush:nobody"}).Validate(); err == nil {
-			t.Error("a push service that there is not can be paused")
+	r := newRig(t, oneRedis(t), unlimited)
+	r.withBrowsers()
+	all, one := pause.Pause{App: "shop", Platform: push.PlatformWebPush, By: "ada"}, pause.Pause{App: "shop", Platform: push.WebPushGoogle, By: "ada"}
+	must(t, all.Validate())
+	must(t, one.Validate())
+	if err := (&pause.Pause{Platform: "webpush:nobody"}).Validate(); err == nil {
+		t.Error("a push service that there is not can be paused")
+	}
+	must(t, r.control().Pause(t.Context(), one))
+	stop := r.start() // which knows it from the beginning
+	r.enqueue(to("google", laptop(push.WebPushGoogle, "a")))
+	r.status("google", control.ForPause)
+	r.enqueue(to("apple", laptop(push.WebPushApple, "b")))
+	r.ends("apple")
+	stop()
+	must(t, r.control().Pause(t.Context(), all))
+	r.start()
+	r.enqueue(to("apple-2", laptop(push.WebPushApple, "b")))
+	r.status("apple-2", control.ForPause)
+	_, err := r.control().Resume(t.Context(), one)
+	must(t, err)
+	r.status("google", control.ForPause) // by the other one
+	_, err = r.control().Resume(t.Context(), all)
+	must(t, err)
+	for _, id := range []string{"google", "apple-2"} {
+		if state := r.ends(id); state != push.Delivered {
+			t.Errorf("%s is %s", id, state)
 		}
-		must(t, r.control().Pause(t.Context(), one))
-		stop := r.start() // which knows it from the beginning
-		r.enqueue(to("google", laptop(push.WebPushGoogle, "a")))
-		r.status("google", control.ForPause)
-		r.enqueue(to("apple", laptop(push.WebPushApple, "b")))
-		r.ends("apple")
-		stop()
-		must(t, r.control().Pause(t.Context(), all))
-		r.start()
-		r.enqueue(to("apple-2", laptop(push.WebPushApple, "b")))
-		r.status("apple-2", control.ForPause)
-		_, err := r.control().Resume(t.Context(), one)
-		must(t, err)
-		r.status("google", control.ForPause) // by the other one
-		_, err = r.control().Resume(t.Context(), all)
-		must(t, err)
-		for _, id := range []string{"google", "apple-2"} {
-			if state := r.ends(id); state != push.Delivered {
-				t.Errorf("%s is %s", id, state)
-			}
-		}
-	})
+	}
 }
 
 // Endpoints that anybody may make up hold back no other's, however many of them are dead.
 func TestDeadEndpointsOfStrangers(t *testing.T) {
 	const n = 110 // a hundred would be a spike
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		server := r.withBrowsers(push.AnyHost)
-		r.start()
-		for i := range n {
-			r.enqueue(to(fmt.Sprint("dead-", i), webpushtest.Subscription(fmt.Sprintf("https://permanently-removed.invalid/%d", i))))
+	r := newRig(t, oneRedis(t), unlimited)
+	server := r.withBrowsers(push.AnyHost)
+	r.start()
+	for i := range n {
+		r.enqueue(to(fmt.Sprint("dead-", i), webpushtest.Subscription(fmt.Sprintf("https://permanently-removed.invalid/%d", i))))
+	}
+	for i := range n {
+		if state := r.ends(fmt.Sprint("dead-", i)); state != push.Undeliverable {
+			t.Fatalf("dead-%d is %s", i, state)
 		}
-		for i := range n {
-			if state := r.ends(fmt.Sprint("dead-", i)); state != push.Undeliverable {
-				t.Fatalf("dead-%d is %s", i, state)
-			}
-		}
-		r.enqueue(to("fine", laptop(push.WebPushOther, "fine")))
-		if state := r.ends("fine"); state != push.Delivered || server.Ledger().Len() != 1 {
-			t.Errorf("a fine one is %s, and %d were sent", state, server.Ledger().Len())
-		}
-	})
+	}
+	r.enqueue(to("fine", laptop(push.WebPushOther, "fine")))
+	if state := r.ends("fine"); state != push.Delivered || server.Ledger().Len() != 1 {
+		t.Errorf("a fine one is %s, and %d were sent", state, server.Ledger().Len())
+	}
 }
 
 // An aloof is a sender that leaves a server alone so many times, and delivers then.
@@ -148,28 +140,26 @@ func (*aloof) Close() error { return nil }
 // What is not sent since its server is left alone costs no attempt, and comes back by itself
 // until its time is over.
 func TestLeftAlone(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		sender := &aloof{}
-		sender.left.Store(3)
-		r.options.Senders["shop"][push.PlatformWebPush] = sender
-		r.options.Attempts, r.options.RetryTime = 1, time.Hour
-		stop := r.start()
-		r.enqueue(to("patient", laptop(push.WebPushOther, "a")))
-		if waits := r.status("patient", control.ForProvider).Waits; waits.Reason != "it is down" {
-			t.Errorf("it waits for %+v", waits)
-		}
-		if state := r.ends("patient"); state != push.Delivered || r.record("patient").Attempts != 1 {
-			t.Errorf("it is %s after %d attempts", state, r.record("patient").Attempts)
-		}
-		stop()
-		r.options.RetryTime = time.Second
-		sender.left.Store(math.MaxInt64)
-		r.start()
-		r.enqueue(to("given up", laptop(push.WebPushOther, "a")))
-		state := r.ends("given up")
-		if letter := r.letter("given up"); state != push.Exhausted || letter.Attempts != 0 || letter.Reason != string(providers.OriginBackoff) {
-			t.Errorf("it is %s, with %+v", state, letter)
-		}
-	})
+	r := newRig(t, oneRedis(t), unlimited)
+	sender := &aloof{}
+	sender.left.Store(3)
+	r.options.Senders["shop"][push.PlatformWebPush] = sender
+	r.options.Attempts, r.options.RetryTime = 1, time.Hour
+	stop := r.start()
+	r.enqueue(to("patient", laptop(push.WebPushOther, "a")))
+	if waits := r.status("patient", control.ForProvider).Waits; waits.Reason != "it is down" {
+		t.Errorf("it waits for %+v", waits)
+	}
+	if state := r.ends("patient"); state != push.Delivered || r.record("patient").Attempts != 1 {
+		t.Errorf("it is %s after %d attempts", state, r.record("patient").Attempts)
+	}
+	stop()
+	r.options.RetryTime = time.Second
+	sender.left.Store(math.MaxInt64)
+	r.start()
+	r.enqueue(to("given up", laptop(push.WebPushOther, "a")))
+	state := r.ends("given up")
+	if letter := r.letter("given up"); state != push.Exhausted || letter.Attempts != 0 || letter.Reason != string(providers.OriginBackoff) {
+		t.Errorf("it is %s, with %+v", state, letter)
+	}
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -30,52 +28,51 @@ func (r *rig) snapshots() []control.Snapshot {
 
 // Each worker tells what only it knows, and is gone when it ends.
 func TestSnapshots(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.hasten(time.Hour, time.Hour)
-		r.options.Version, r.options.ClockOffset = "v1.2.3", func() time.Duration { return 3 * time.Second }
-		if got := r.snapshots(); len(got) != 0 {
-			t.Fatalf("nobody is there, and is seen: %+v", got)
-		}
-		before := time.Now().Add(-time.Second)
-		first, second := r.start(), r.start()
-		wait(t, func() bool { return len(r.snapshots()) == 2 })
-		r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
-		r.enqueueMany("down", 20, apple)
-		var troubled route.Status
-		wait(t, func() bool {
-			for _, s := range r.snapshots() {
-				if got := s.Routes[0]; got.Breaker != route.BreakerClosed {
-					troubled = got
-					if s.ID == "" || s.PID == 0 || s.Host == "" || s.Version != "v1.2.3" || s.Concurrency != 256 ||
-						!s.Pulls || len(s.Routes) != 3 || s.RedisAheadBy != 3*time.Second || s.Started.Before(before) || s.At.Before(before) {
-						t.Errorf("%+v", s)
-					}
-					return true
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	r.hasten(time.Hour, time.Hour)
+	r.options.Version, r.options.ClockOffset = "v1.2.3", func() time.Duration { return 3 * time.Second }
+	if got := r.snapshots(); len(got) != 0 {
+		t.Fatalf("nobody is there, and is seen: %+v", got)
+	}
+	before := time.Now().Add(-time.Second)
+	first, second := r.start(), r.start()
+	wait(t, func() bool { return len(r.snapshots()) == 2 })
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
+	r.enqueueMany("down", 20, apple)
+	var troubled route.Status
+	wait(t, func() bool {
+		for _, s := range r.snapshots() {
+			if got := s.Routes[0]; got.Breaker != route.BreakerClosed {
+				troubled = got
+				if s.ID == "" || s.PID == 0 || s.Host == "" || s.Version != "v1.2.3" || s.Concurrency != 256 ||
+					!s.Pulls || len(s.Routes) != 3 || s.RedisAheadBy != 3*time.Second || s.Started.Before(before) || s.At.Before(before) {
+					t.Errorf("%+v", s)
 				}
-			}
-			return false
-		})
-		trouble := troubled.Trouble
-		if troubled.App != "shop" || troubled.Platform != push.APNs || trouble.Reason != "ServiceUnavailable" ||
-			!strings.Contains(trouble.Error, "503") || strings.Contains(trouble.Error, appleToken) ||
-			trouble.Failures < 3 || trouble.Answers < trouble.Failures || trouble.Since.Before(before) || time.Until(trouble.Next) < time.Minute {
-			t.Errorf("%+v", troubled)
-		}
-		first()
-		if got := r.snapshots(); len(got) != 1 {
-			t.Errorf("%d are seen after one has ended", len(got))
-		}
-		for _, key := range []string{"alive", r.snapshots()[0].ID} {
-			if ttl := client.PTTL(t.Context(), "pushpace:{workers}:"+key).Val(); ttl <= 0 {
-				t.Errorf("%s lives for %s", key, ttl)
+				return true
 			}
 		}
-		second()
-		if got := r.snapshots(); len(got) != 0 {
-			t.Errorf("%d are seen after all have ended", len(got))
-		}
+		return false
 	})
+	trouble := troubled.Trouble
+	if troubled.App != "shop" || troubled.Platform != push.APNs || trouble.Reason != "ServiceUnavailable" ||
+		!strings.Contains(trouble.Error, "503") || strings.Contains(trouble.Error, appleToken) ||
+		trouble.Failures < 3 || trouble.Answers < trouble.Failures || trouble.Since.Before(before) || time.Until(trouble.Next) < time.Minute {
+		t.Errorf("%+v", troubled)
+	}
+	first()
+	if got := r.snapshots(); len(got) != 1 {
+		t.Errorf("%d are seen after one has ended", len(got))
+	}
+	for _, key := range []string{"alive", r.snapshots()[0].ID} {
+		if ttl := client.PTTL(t.Context(), "pushpace:{workers}:"+key).Val(); ttl <= 0 {
+			t.Errorf("%s lives for %s", key, ttl)
+		}
+	}
+	second()
+	if got := r.snapshots(); len(got) != 0 {
+		t.Errorf("%d are seen after all have ended", len(got))
+	}
 }
 
 // awayLimiter stands for a limiter whose store is away.
@@ -93,16 +90,6 @@ func TestASnapshotTellsThatTheLimitsAreAway(t *testing.T) {
 	if got := r.snapshots()[0].Limits; got.Since.Unix() != 1_795_219_200 || got.Cause != "NOPERM" {
 		t.Errorf("%+v", got)
 	}
-}
-
-func TestSnapshotsOnACluster(t *testing.T) {
-	t.Parallel()
-	nodes := redistest.StartCluster(t, 3)
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { client.Close() })
-	r := newRig(t, client, unlimited)
-	r.start()
-	wait(t, func() bool { return len(r.snapshots()) == 1 })
 }
 
 // The workers' snapshots are read once, by all that tell what waits.
@@ -189,17 +176,15 @@ func (r *rig) done(since time.Time) (sum control.Minute) {
 
 // What a worker did is known after its end, and adds up with what others did.
 func TestWhatWorkersDidOutlivesThem(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		began := time.Now().UTC().Truncate(time.Minute)
-		for i := range 2 {
-			end := r.start()
-			r.enqueueMany(fmt.Sprint("of-", i), 5, apple)
-			r.settled(5 * (i + 1))
-			end()
-			if got := r.done(began); len(r.snapshots()) != 0 || got.Sent != int64(5*(i+1)) || got.Ended[push.Delivered] != got.Sent {
-				t.Errorf("after the end of worker %d: %+v", i, got)
-			}
+	r := newRig(t, oneRedis(t), unlimited)
+	began := time.Now().UTC().Truncate(time.Minute)
+	for i := range 2 {
+		end := r.start()
+		r.enqueueMany(fmt.Sprint("of-", i), 5, apple)
+		r.settled(5 * (i + 1))
+		end()
+		if got := r.done(began); len(r.snapshots()) != 0 || got.Sent != int64(5*(i+1)) || got.Ended[push.Delivered] != got.Sent {
+			t.Errorf("after the end of worker %d: %+v", i, got)
 		}
-	})
+	}
 }

@@ -20,37 +20,35 @@ import (
 
 // A producer cancels without knowing the limits: a worker gives the slot back.
 func TestAProducerCancels(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(every(time.Hour), nil))
-		r.start()
-		r.enqueue(to("sent"))
-		r.settled(1)
-		r.enqueue(to("unwanted"))
-		r.deferred("unwanted")
-		if status, err := r.producer.Status(t.Context(), "unwanted"); err != nil || status.State != push.Waiting || status.Job != "retry" || status.Rule != "1/1h" {
-			t.Errorf("status %+v, %v", status, err)
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	r.start()
+	r.enqueue(to("sent"))
+	r.settled(1)
+	r.enqueue(to("unwanted"))
+	r.deferred("unwanted")
+	if status, err := r.producer.Status(t.Context(), "unwanted"); err != nil || status.State != push.Waiting || status.Job != "retry" || status.Rule != "1/1h" {
+		t.Errorf("status %+v, %v", status, err)
+	}
+	must(t, r.producer.Cancel(t.Context(), "unwanted"))
+	status, err := r.producer.Status(t.Context(), "unwanted")
+	if err != nil || status.State != push.Cancelled || status.Job != "" || len(status.Outcomes) != 1 || status.Outcomes[0].Ambiguous {
+		t.Errorf("status %+v, %v", status, err)
+	}
+	wait(t, func() bool { return r.slots() == 1 })
+	stuck := to("stuck")
+	stuck.User = "u2"
+	r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
+	r.enqueue(stuck)
+	wait(t, func() bool { return r.apns.Count().InFlight == 1 })
+	for id, want := range map[string]error{"unwanted": push.ErrEnded, "sent": push.ErrEnded, "stuck": push.ErrUnderWay, "nobody": push.ErrUnknownID} {
+		if err := r.producer.Cancel(t.Context(), id); !errors.Is(err, want) {
+			t.Errorf("cancel of %s: %v, want %v", id, err, want)
 		}
-		must(t, r.producer.Cancel(t.Context(), "unwanted"))
-		status, err := r.producer.Status(t.Context(), "unwanted")
-		if err != nil || status.State != push.Cancelled || status.Job != "" || len(status.Outcomes) != 1 || status.Outcomes[0].Ambiguous {
-			t.Errorf("status %+v, %v", status, err)
-		}
-		wait(t, func() bool { return r.slots() == 1 })
-		stuck := to("stuck")
-		stuck.User = "u2"
-		r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
-		r.enqueue(stuck)
-		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
-		for id, want := range map[string]error{"unwanted": push.ErrEnded, "sent": push.ErrEnded, "stuck": push.ErrUnderWay, "nobody": push.ErrUnknownID} {
-			if err := r.producer.Cancel(t.Context(), id); !errors.Is(err, want) {
-				t.Errorf("cancel of %s: %v, want %v", id, err, want)
-			}
-		}
-		if _, err := r.producer.Status(t.Context(), "nobody"); !errors.Is(err, push.ErrUnknownID) {
-			t.Error(err)
-		}
-		r.apns.Recover()
-	})
+	}
+	if _, err := r.producer.Status(t.Context(), "nobody"); !errors.Is(err, push.ErrUnknownID) {
+		t.Error(err)
+	}
+	r.apns.Recover()
 }
 
 // What cannot be given back of one user holds up nobody else's, and is told once.

@@ -3,63 +3,20 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
-	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
-
-// asynq keeps 10,000 archived jobs and deletes the others; of dead letters as many are
-// kept as the bound allows.
-func TestTenThousandAndOneDeadLetters(t *testing.T) {
-	const letters = 10_001
-	client, stop := pipeline.Share(embedded(t), pipeline.Options{Timeout: redistest.Patience})
-	t.Cleanup(stop)
-	records := ledger.NewRecords(client, "", 0).WithBounds(ledger.Bounds{DeadLetters: 2 * letters})
-	var wg sync.WaitGroup
-	for g := range 64 {
-		wg.Go(func() {
-			for i := g; i < letters; i += 64 {
-				id := fmt.Sprintf("dead-%d", i)
-				end := ledger.End{State: push.Rejected, Letter: &ledger.Letter{ID: id, State: push.Rejected, Reason: "test", At: time.Now()}}
-				if first, err := ledgertest.At(t, records, id).Settle(context.Background(), id, &end); err != nil || !first {
-					t.Errorf("%s: %t, %v", id, first, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	found := map[string]bool{}
-	for cursor := ""; ; {
-		some, next, err := records.LettersFrom(t.Context(), cursor, 1000)
-		must(t, err)
-		for _, l := range some {
-			found[l.ID] = true
-		}
-		if cursor = next; cursor == "" {
-			break
-		}
-	}
-	counts, err := records.Counts(t.Context())
-	must(t, err)
-	if len(found) != letters || counts.Ended[push.Rejected] != letters {
-		t.Errorf("%d letters, %d counted", len(found), counts.Ended[push.Rejected])
-	}
-}
 
 // A provider that takes and never answers holds up its own notifications only.
 func TestAStuckProviderHoldsUpItsOwnOnly(t *testing.T) {
@@ -80,27 +37,6 @@ func TestAStuckProviderHoldsUpItsOwnOnly(t *testing.T) {
 		t.Errorf("%d pushes were in flight to the stuck provider, at most 4 may be", peak)
 	}
 	r.apns.Recover()
-}
-
-// What a shutdown cuts off goes back to the queue, and is sent by the next.
-func TestAShutdownPutsBackWhatItCutsOff(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.options.ShutdownTimeout = 300 * time.Millisecond
-		r.apns.Respond(appleToken, standin.Answer{Status: http.StatusServiceUnavailable, Delay: 3 * time.Second})
-		stop := r.start()
-		r.enqueue(to("cut-off"))
-		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
-		stop()
-		if record := r.record("cut-off"); record.State != push.Waiting {
-			t.Fatalf("record %+v", record)
-		}
-		r.start()
-		counts := r.settled(1)
-		if counts.Ended[push.Delivered] != 1 || len(r.pushed("cut-off")) != 1 {
-			t.Errorf("counts %+v, pushed %+v", counts, r.pushed("cut-off"))
-		}
-	})
 }
 
 // A user's jobs that are due in the same second go out in the order they came,

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -67,81 +65,77 @@ func devices(i int, targets ...push.Target) []push.Target {
 
 func TestAProviderThatIsDown(t *testing.T) {
 	const n = 30
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, hourly)
-		r.options.Concurrency = 2
-		r.hasten(time.Second, 0)
-		r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
-		r.start()
-		began := time.Now()
-		r.enqueueMany("down", n, apple)
-		wait(t, r.seen.isBroken)
-		r.enqueueMany("flows", n, google)
-		r.settled(n)
-		if got := len(r.fcm.Ledger().Entries()); got != n {
-			t.Errorf("%d pushes to the other platform, want %d", got, n)
+	r := newRig(t, oneRedis(t), hourly)
+	r.options.Concurrency = 2
+	r.hasten(time.Second, 0)
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
+	r.start()
+	began := time.Now()
+	r.enqueueMany("down", n, apple)
+	wait(t, r.seen.isBroken)
+	r.enqueueMany("flows", n, google)
+	r.settled(n)
+	if got := len(r.fcm.Ledger().Entries()); got != n {
+		t.Errorf("%d pushes to the other platform, want %d", got, n)
+	}
+	wait(t, func() bool { return r.slots() == n }) // what waits holds none
+	attempts := 0
+	for i := range n {
+		record := r.record(fmt.Sprintf("down-%d", i))
+		if record.State != push.Waiting {
+			t.Errorf("record %+v", record)
 		}
-		wait(t, func() bool { return r.slots() == n }) // what waits holds none
-		attempts := 0
-		for i := range n {
-			record := r.record(fmt.Sprintf("down-%d", i))
-			if record.State != push.Waiting {
-				t.Errorf("record %+v", record)
-			}
-			attempts += record.Attempts
-		}
-		// a few until the breaker opens, then one a second
-		if most := 10 + int(time.Since(began)/time.Second); attempts > most {
-			t.Errorf("%d attempts while the provider is down, with %d notifications; want at most %d", attempts, n, most)
-		}
-		r.apns.Recover()
-		counts := r.settled(2 * n)
-		if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.archived() != 0 {
-			t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
-		}
-		if r.seen.isBroken() {
-			t.Error("the breaker is still said to be open")
-		}
-		if got := r.slots(); got != 2*n {
-			t.Errorf("%d slots are spent on %d notifications", got, 2*n)
-		}
-	})
+		attempts += record.Attempts
+	}
+	// a few until the breaker opens, then one a second
+	if most := 10 + int(time.Since(began)/time.Second); attempts > most {
+		t.Errorf("%d attempts while the provider is down, with %d notifications; want at most %d", attempts, n, most)
+	}
+	r.apns.Recover()
+	counts := r.settled(2 * n)
+	if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.archived() != 0 {
+		t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
+	}
+	if r.seen.isBroken() {
+		t.Error("the breaker is still said to be open")
+	}
+	if got := r.slots(); got != 2*n {
+		t.Errorf("%d slots are spent on %d notifications", got, 2*n)
+	}
 }
 
 // A delay that the provider asks for holds for a worker that has not asked.
 func TestADelayIsSharedByAllWorkers(t *testing.T) {
 	const asked = 12 * time.Second
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, hourly)
-		r.hasten(100*time.Millisecond, 0)
-		for i := range 3 {
-			r.fcm.Respond(devices(i, google)[0].Token, standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: asked})
+	r := newRig(t, oneRedis(t), hourly)
+	r.hasten(100*time.Millisecond, 0)
+	for i := range 3 {
+		r.fcm.Respond(devices(i, google)[0].Token, standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: asked})
+	}
+	stop := r.start()
+	r.enqueueMany("first", 3, google)
+	wait(t, func() bool { return len(r.pauses()) == 1 })
+	pause := r.pauses()[0]
+	if left := time.Until(pause.Until); pause.App != "shop" || pause.Platform != push.FCM || left > asked {
+		t.Errorf("pause %+v for %s", pause, left)
+	}
+	stop()
+	r.start()
+	r.enqueueMany("held", 10, google)
+	r.enqueueMany("flows", 10, apple)
+	wait(t, func() bool { return r.apns.Ledger().Len() == 10 }) // the other platform's
+	r.settled(23)
+	for _, e := range r.fcm.Ledger().Entries() {
+		if e.At.Before(pause.Until.Add(-50 * time.Millisecond)) {
+			t.Errorf("%s was sent %s before the pause was over", e.Notification, pause.Until.Sub(e.At))
 		}
-		stop := r.start()
-		r.enqueueMany("first", 3, google)
-		wait(t, func() bool { return len(r.pauses()) == 1 })
-		pause := r.pauses()[0]
-		if left := time.Until(pause.Until); pause.App != "shop" || pause.Platform != push.FCM || left > asked {
-			t.Errorf("pause %+v for %s", pause, left)
-		}
-		stop()
-		r.start()
-		r.enqueueMany("held", 10, google)
-		r.enqueueMany("flows", 10, apple)
-		wait(t, func() bool { return r.apns.Ledger().Len() == 10 }) // the other platform's
-		r.settled(23)
-		for _, e := range r.fcm.Ledger().Entries() {
-			if e.At.Before(pause.Until.Add(-50 * time.Millisecond)) {
-				t.Errorf("%s was sent %s before the pause was over", e.Notification, pause.Until.Sub(e.At))
-			}
-		}
-		if got := r.slots(); got != 23 {
-			t.Errorf("%d slots are spent on 23 notifications", got)
-		}
-		if failed := int(r.fcm.Count().Received) - len(r.fcm.Ledger().Entries()); failed != 3 {
-			t.Errorf("%d requests have failed, want the first three alone", failed)
-		}
-	})
+	}
+	if got := r.slots(); got != 23 {
+		t.Errorf("%d slots are spent on 23 notifications", got)
+	}
+	if failed := int(r.fcm.Count().Received) - len(r.fcm.Ledger().Entries()); failed != 3 {
+		t.Errorf("%d requests have failed, want the first three alone", failed)
+	}
 }
 
 // Too many notifications to one device is no other device's trouble.
@@ -164,111 +158,106 @@ func TestTooManyToOneDevice(t *testing.T) {
 // operator is told once.
 func TestAMisconfiguredApp(t *testing.T) {
 	const n = 20
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, hourly)
-		log := new(logged)
-		r.options.Log = slog.New(slog.NewTextHandler(log, nil))
-		r.options.Concurrency, r.options.Attempts = 2, 1
-		r.hasten(100*time.Millisecond, 300*time.Millisecond)
-		r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
-		r.start()
-		r.enqueueMany("kept", n, apple)
-		r.enqueueMany("flows", n, google)
-		r.settled(n)
-		wait(t, func() bool { return len(r.seen.pausesSeen()) >= 3 }) // probed, and paused again
-		counts, err := r.records.Counts(t.Context())
-		must(t, err)
-		if counts.Ended[push.Delivered] != n || counts.Waiting() != n {
-			t.Errorf("counts %+v", counts)
-		}
-		// two at first, then one after each pause
-		if received, paused := r.apns.Count().Received, len(r.seen.pausesSeen()); received > int64(paused)+5 {
-			t.Errorf("%d requests in %d pauses, while the app is misconfigured", received, paused)
-		}
-		if got := strings.Count(log.text(), "level=ERROR"); got != 1 {
-			t.Errorf("the operator is told %d times:\n%s", got, log.text())
-		}
-		if got := r.seen.pausesSeen()[0]; got != "InvalidProviderToken" {
-			t.Errorf("paused because of %s", got)
-		}
-		r.apns.Recover()
-		counts = r.settled(2 * n)
-		if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n {
-			t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
-		}
-		wait(t, func() bool { return strings.Contains(log.text(), "works again") })
-		if strings.Contains(log.text(), appleToken) {
-			t.Errorf("the log: %s", log.text())
-		}
-	})
+	r := newRig(t, oneRedis(t), hourly)
+	log := new(logged)
+	r.options.Log = slog.New(slog.NewTextHandler(log, nil))
+	r.options.Concurrency, r.options.Attempts = 2, 1
+	r.hasten(100*time.Millisecond, 300*time.Millisecond)
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
+	r.start()
+	r.enqueueMany("kept", n, apple)
+	r.enqueueMany("flows", n, google)
+	r.settled(n)
+	wait(t, func() bool { return len(r.seen.pausesSeen()) >= 3 }) // probed, and paused again
+	counts, err := r.records.Counts(t.Context())
+	must(t, err)
+	if counts.Ended[push.Delivered] != n || counts.Waiting() != n {
+		t.Errorf("counts %+v", counts)
+	}
+	// two at first, then one after each pause
+	if received, paused := r.apns.Count().Received, len(r.seen.pausesSeen()); received > int64(paused)+5 {
+		t.Errorf("%d requests in %d pauses, while the app is misconfigured", received, paused)
+	}
+	if got := strings.Count(log.text(), "level=ERROR"); got != 1 {
+		t.Errorf("the operator is told %d times:\n%s", got, log.text())
+	}
+	if got := r.seen.pausesSeen()[0]; got != "InvalidProviderToken" {
+		t.Errorf("paused because of %s", got)
+	}
+	r.apns.Recover()
+	counts = r.settled(2 * n)
+	if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n {
+		t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
+	}
+	wait(t, func() bool { return strings.Contains(log.text(), "works again") })
+	if strings.Contains(log.text(), appleToken) {
+		t.Errorf("the log: %s", log.text())
+	}
 }
 
 // A notification to two platforms goes to the one that works, and comes back
 // for the other.
 func TestHalfOfItIsPaused(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, hourly)
-		r.hasten(100*time.Millisecond, 15*time.Second)
-		r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
-		r.start()
-		r.enqueueMany("trigger", 3, apple)
-		wait(t, func() bool { return len(r.seen.pausesSeen()) == 1 })
-		expires := to("expires", apple, google)
-		expires.ExpiresAt = time.Now().Add(8 * time.Second)
-		r.enqueue(expires)
-		never := to("never", apple)
-		never.ExpiresAt = expires.ExpiresAt
-		r.enqueue(never)
-		r.enqueue(to("both", apple, google))
-		wait(t, func() bool { return len(r.pushed("both")) == 1 && len(r.pushed("expires")) == 1 })
-		wait(t, func() bool { return r.record("both").Attempts == 1 })
-		counts := r.settled(2)
-		if counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 1 {
-			t.Errorf("counts %+v, want the one that no provider took expired", counts)
-		}
-		if record := r.record("never"); record.State != push.Expired || record.Attempts != 0 {
-			t.Errorf("record %+v", record)
-		}
-		if record := r.record("expires"); record.State != push.Delivered || record.Outcomes[0].Kind == "delivered" || record.Outcomes[1].Kind != "delivered" {
-			t.Errorf("record %+v", record)
-		}
-		r.apns.Recover()
-		r.settled(6)
-		if record := r.record("both"); record.State != push.Delivered || len(r.pushed("both")) != 2 {
-			t.Errorf("record %+v, pushed %+v", record, r.pushed("both"))
-		}
-		if got := r.slots(); got != 5 {
-			t.Errorf("%d slots are spent on 5 notifications that were sent", got)
-		}
-	})
+	r := newRig(t, oneRedis(t), hourly)
+	r.hasten(100*time.Millisecond, 15*time.Second)
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
+	r.start()
+	r.enqueueMany("trigger", 3, apple)
+	wait(t, func() bool { return len(r.seen.pausesSeen()) == 1 })
+	expires := to("expires", apple, google)
+	expires.ExpiresAt = time.Now().Add(8 * time.Second)
+	r.enqueue(expires)
+	never := to("never", apple)
+	never.ExpiresAt = expires.ExpiresAt
+	r.enqueue(never)
+	r.enqueue(to("both", apple, google))
+	wait(t, func() bool { return len(r.pushed("both")) == 1 && len(r.pushed("expires")) == 1 })
+	wait(t, func() bool { return r.record("both").Attempts == 1 })
+	counts := r.settled(2)
+	if counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 1 {
+		t.Errorf("counts %+v, want the one that no provider took expired", counts)
+	}
+	if record := r.record("never"); record.State != push.Expired || record.Attempts != 0 {
+		t.Errorf("record %+v", record)
+	}
+	if record := r.record("expires"); record.State != push.Delivered || record.Outcomes[0].Kind == "delivered" || record.Outcomes[1].Kind != "delivered" {
+		t.Errorf("record %+v", record)
+	}
+	r.apns.Recover()
+	r.settled(6)
+	if record := r.record("both"); record.State != push.Delivered || len(r.pushed("both")) != 2 {
+		t.Errorf("record %+v, pushed %+v", record, r.pushed("both"))
+	}
+	if got := r.slots(); got != 5 {
+		t.Errorf("%d slots are spent on 5 notifications that were sent", got)
+	}
 }
 
 // When most tokens are dead, the environment is wrong: no more are dropped.
 func TestASpikeOfDeadTokens(t *testing.T) {
 	const n = 140
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.options.Concurrency = 2
-		r.hasten(100*time.Millisecond, time.Second)
-		r.apns.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: "BadDeviceToken"})
-		r.start()
-		r.enqueueMany("wrong", n, apple)
-		wait(t, func() bool { return len(r.seen.pausesSeen()) >= 2 })
-		counts, err := r.records.Counts(t.Context())
-		must(t, err)
-		dropped := counts.Ended[push.Undeliverable]
-		if dropped < 99 || dropped > 101 || r.seen.pausesSeen()[0] != providers.DeadTokenSpike {
-			t.Errorf("%d tokens are dropped before it is seen, then paused because of %s", dropped, r.seen.pausesSeen()[0])
-		}
-		if reported := client.XLen(t.Context(), shardKey(client, "dead-tokens:shop")).Val(); reported != dropped {
-			t.Errorf("%d tokens are dropped, %d reported", dropped, reported)
-		}
-		r.apns.Recover()
-		counts = r.settled(n)
-		if counts.Ended[push.Delivered] != n-dropped {
-			t.Errorf("counts %+v", counts)
-		}
-	})
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	r.options.Concurrency = 2
+	r.hasten(100*time.Millisecond, time.Second)
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: "BadDeviceToken"})
+	r.start()
+	r.enqueueMany("wrong", n, apple)
+	wait(t, func() bool { return len(r.seen.pausesSeen()) >= 2 })
+	counts, err := r.records.Counts(t.Context())
+	must(t, err)
+	dropped := counts.Ended[push.Undeliverable]
+	if dropped < 99 || dropped > 101 || r.seen.pausesSeen()[0] != providers.DeadTokenSpike {
+		t.Errorf("%d tokens are dropped before it is seen, then paused because of %s", dropped, r.seen.pausesSeen()[0])
+	}
+	if reported := client.XLen(t.Context(), shardKey(client, "dead-tokens:shop")).Val(); reported != dropped {
+		t.Errorf("%d tokens are dropped, %d reported", dropped, reported)
+	}
+	r.apns.Recover()
+	counts = r.settled(n)
+	if counts.Ended[push.Delivered] != n-dropped {
+		t.Errorf("counts %+v", counts)
+	}
 }
 
 // logged is a log that can be read while it is written.

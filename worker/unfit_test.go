@@ -20,113 +20,110 @@ import (
 // A task whose key is of another type is set aside wherever it lies, and no
 // neighbour is lost or kept waiting.
 func TestATaskOfAnotherType(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		ctx, queue := t.Context(), push.Default.Queue()
-		key := queueKey(client, queue, "")
-		const n = 40
-		for i := range n {
-			if i == n/2 {
-				must(t, client.Set(ctx, key+"t:bad-pending", "x", 0).Err())
-				must(t, client.LPush(ctx, key+"pending", "bad-pending").Err())
-			}
-			r.enqueue(to(fmt.Sprint("good-", i)))
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	ctx, queue := t.Context(), push.Default.Queue()
+	key := queueKey(client, queue, "")
+	const n = 40
+	for i := range n {
+		if i == n/2 {
+			must(t, client.Set(ctx, key+"t:bad-pending", "x", 0).Err())
+			must(t, client.LPush(ctx, key+"pending", "bad-pending").Err())
 		}
-		soon := to("soon")
-		soon.NotBefore = time.Now().Add(500 * time.Millisecond)
-		r.enqueue(soon)
-		past := redis.Z{Score: float64(time.Now().Add(-5 * time.Minute).Unix())}
-		for _, set := range []string{"scheduled", "retry", "lease"} { // before all others
-			past.Member = "bad-" + set
-			must(t, client.Set(ctx, key+"t:bad-"+set, "x", 0).Err())
-			must(t, client.ZAdd(ctx, key+set, past).Err())
-		}
-		must(t, client.LPush(ctx, key+"active", "bad-lease").Err())
-		r.start()
-		counts := r.settled(n + 5)
-		if counts.Ended[push.Delivered] != n+1 || counts.Malformed != 4 {
-			t.Errorf("counts %+v", counts)
-		}
-		wait(t, func() bool {
-			audit, err := r.control().Audit(ctx)
-			must(t, err)
-			return audit.Queued == 0 && audit.Difference == 0
-		})
+		r.enqueue(to(fmt.Sprint("good-", i)))
+	}
+	soon := to("soon")
+	soon.NotBefore = time.Now().Add(500 * time.Millisecond)
+	r.enqueue(soon)
+	past := redis.Z{Score: float64(time.Now().Add(-5 * time.Minute).Unix())}
+	for _, set := range []string{"scheduled", "retry", "lease"} { // before all others
+		past.Member = "bad-" + set
+		must(t, client.Set(ctx, key+"t:bad-"+set, "x", 0).Err())
+		must(t, client.ZAdd(ctx, key+set, past).Err())
+	}
+	must(t, client.LPush(ctx, key+"active", "bad-lease").Err())
+	r.start()
+	counts := r.settled(n + 5)
+	if counts.Ended[push.Delivered] != n+1 || counts.Malformed != 4 {
+		t.Errorf("counts %+v", counts)
+	}
+	wait(t, func() bool {
+		audit, err := r.control().Audit(ctx)
+		must(t, err)
+		return audit.Queued == 0 && audit.Difference == 0
 	})
 }
 
 // However many jobs cannot be read, or end as dead letters, the log has a few lines,
 // which add up to all of them.
 func TestManyBadJobs(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		log := new(logged)
-		r.options.Log = slog.New(slog.NewJSONHandler(log, nil))
-		key := queueKey(client, push.Default.Queue(), "")
-		tasks := asynq.NewClientFromRedisClient(client)
-		const each = 300
-		for i := range each {
-			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(home(client).Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
-			must(t, err)
-			id := fmt.Sprint("envelope-", i)
-			must(t, client.HSet(t.Context(), key+"t:"+id, "msg", "\xff\xff\xff", "state", "pending").Err())
-			must(t, client.LPush(t.Context(), key+"pending", id).Err())
-			n := to(fmt.Sprint("app-", i))
-			n.App = fmt.Sprint("unknown-", i)
-			r.enqueue(n)
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	log := new(logged)
+	r.options.Log = slog.New(slog.NewJSONHandler(log, nil))
+	key := queueKey(client, push.Default.Queue(), "")
+	tasks := asynq.NewClientFromRedisClient(client)
+	const each = 300
+	for i := range each {
+		_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(home(client).Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
+		must(t, err)
+		id := fmt.Sprint("envelope-", i)
+		must(t, client.HSet(t.Context(), key+"t:"+id, "msg", "\xff\xff\xff", "state", "pending").Err())
+		must(t, client.LPush(t.Context(), key+"pending", id).Err())
+		n := to(fmt.Sprint("app-", i))
+		n.App = fmt.Sprint("unknown-", i)
+		r.enqueue(n)
+	}
+	stop := r.start()
+	r.settled(3 * each)
+	stop()
+	told := map[string]int{}
+	for line := range strings.Lines(log.text()) {
+		var entry struct {
+			Msg, Reason string
+			Again       int
 		}
-		stop := r.start()
-		r.settled(3 * each)
-		stop()
-		told := map[string]int{}
-		for line := range strings.Lines(log.text()) {
-			var entry struct {
-				Msg, Reason string
-				Again       int
-			}
-			must(t, json.Unmarshal([]byte(line), &entry))
-			told[entry.Msg+" "+entry.Reason] += max(1, entry.Again)
-		}
-		want := map[string]int{"job set aside " + string(asynqwire.MalformedJSON): each, "job set aside " + string(asynqwire.MalformedEnvelope): each, "notification rejected unknown_app": each}
-		if lines := strings.Count(log.text(), "\n"); !maps.Equal(told, want) || lines > 30 { // two a minute of each, of how many minutes it may take
-			t.Errorf("%d lines tell of %v", lines, told)
-		}
-	})
+		must(t, json.Unmarshal([]byte(line), &entry))
+		told[entry.Msg+" "+entry.Reason] += max(1, entry.Again)
+	}
+	want := map[string]int{"job set aside " + string(asynqwire.MalformedJSON): each, "job set aside " + string(asynqwire.MalformedEnvelope): each, "notification rejected unknown_app": each}
+	if lines := strings.Count(log.text(), "\n"); !maps.Equal(told, want) || lines > 30 { // two a minute of each, of how many minutes it may take
+		t.Errorf("%d lines tell of %v", lines, told)
+	}
 }
 
 // A record or a count of another type keeps its own notification from ending, and
 // no other that ends in the same step.
 func TestARecordOfAnotherType(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		ctx := t.Context()
-		ids := []string{"a", "bad", "b", "c", "d"}
-		producer := push.NewProducer(client, "", 0)
-		key := queueKey(client, push.Default.Queue(), "")
-		now := time.Now()
-		dones := home(client).NewDones([]string{key + "active", key + "lease", "", key + "processed:day", key + "processed"}, []any{"", now.Add(time.Hour).Unix()})
-		for _, id := range ids {
-			_, err := producer.Enqueue(ctx, to(id))
-			must(t, err)
-			must(t, client.RPopLPush(ctx, key+"pending", key+"active").Err())
-			must(t, client.ZAdd(ctx, key+"lease", redis.Z{Score: 1, Member: id}).Err())
-			dones.Add(id, key+"t:"+id, []ledger.TargetOutcome{{Kind: "delivered"}})
-		}
-		bad := shardKey(client, "id:bad")
-		must(t, client.Del(ctx, bad).Err())
-		must(t, client.Set(ctx, bad, "x", 0).Err())
-		cmd := dones.Command(ctx, false)
-		_ = client.Process(ctx, cmd)
-		problems, err := dones.Read(ctx, cmd)
+	client := oneRedis(t)
+	ctx := t.Context()
+	ids := []string{"a", "bad", "b", "c", "d"}
+	producer := push.NewProducer(client, "", 0)
+	key := queueKey(client, push.Default.Queue(), "")
+	now := time.Now()
+	dones := home(client).NewDones([]string{key + "active", key + "lease", "", key + "processed:day", key + "processed"}, []any{"", now.Add(time.Hour).Unix()})
+	for _, id := range ids {
+		_, err := producer.Enqueue(ctx, to(id))
 		must(t, err)
-		for i, id := range ids {
-			if (problems[i] != nil) != (id == "bad") {
-				t.Errorf("%s: %v", id, problems[i])
-			}
+		must(t, client.RPopLPush(ctx, key+"pending", key+"active").Err())
+		must(t, client.ZAdd(ctx, key+"lease", redis.Z{Score: 1, Member: id}).Err())
+		dones.Add(id, key+"t:"+id, []ledger.TargetOutcome{{Kind: "delivered"}})
+	}
+	bad := shardKey(client, "id:bad")
+	must(t, client.Del(ctx, bad).Err())
+	must(t, client.Set(ctx, bad, "x", 0).Err())
+	cmd := dones.Command(ctx, false)
+	_ = client.Process(ctx, cmd)
+	problems, err := dones.Read(ctx, cmd)
+	must(t, err)
+	for i, id := range ids {
+		if (problems[i] != nil) != (id == "bad") {
+			t.Errorf("%s: %v", id, problems[i])
 		}
-		if left := client.LRange(ctx, key+"active", 0, -1).Val(); len(left) != 1 || left[0] != "bad" {
-			t.Errorf("in hand are %v", left)
-		}
-	})
+	}
+	if left := client.LRange(ctx, key+"active", 0, -1).Val(); len(left) != 1 || left[0] != "bad" {
+		t.Errorf("in hand are %v", left)
+	}
 }
 
 // A task that no Producer has put on the queue is kept as a dead letter, whatever it

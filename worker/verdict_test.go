@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -62,27 +60,25 @@ func TestOneRefusedTokenWaitsAlone(t *testing.T) {
 // Three tokens that a third party refuses close the route of an app that delivers nothing.
 // None of them is its probe: a push to another token opens it again at once.
 func TestRefusedTokensAreNoProbes(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n = 10
-		r := newRig(t, client, unlimited)
-		r.hasten(time.Second, time.Second)
-		for i := range 3 {
-			r.fcm.Respond(devices(i, google)[0].Token, repeated(100, standin.Answer{Status: http.StatusUnauthorized, Reason: "THIRD_PARTY_AUTH_ERROR"})...)
-		}
-		r.start()
-		r.start() // which knows of the tokens by the pause
-		r.enqueueMany("refused", 3, google)
-		wait(t, func() bool { return len(r.seen.pausesSeen()) > 0 })
-		for i := range n {
-			r.enqueue(to(fmt.Sprint("flows-", i), devices(100+i, google)...))
-		}
-		if counts := r.settled(n); counts.Ended[push.Delivered] != n {
-			t.Errorf("counts %+v", counts)
-		}
-		if got := len(r.seen.pausesSeen()); got > 2 { // each worker may see the three by itself
-			t.Errorf("%d pauses: a refused token has renewed it", got)
-		}
-	})
+	const n = 10
+	r := newRig(t, oneRedis(t), unlimited)
+	r.hasten(time.Second, time.Second)
+	for i := range 3 {
+		r.fcm.Respond(devices(i, google)[0].Token, repeated(100, standin.Answer{Status: http.StatusUnauthorized, Reason: "THIRD_PARTY_AUTH_ERROR"})...)
+	}
+	r.start()
+	r.start() // which knows of the tokens by the pause
+	r.enqueueMany("refused", 3, google)
+	wait(t, func() bool { return len(r.seen.pausesSeen()) > 0 })
+	for i := range n {
+		r.enqueue(to(fmt.Sprint("flows-", i), devices(100+i, google)...))
+	}
+	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
+		t.Errorf("counts %+v", counts)
+	}
+	if got := len(r.seen.pausesSeen()); got > 2 { // each worker may see the three by itself
+		t.Errorf("%d pauses: a refused token has renewed it", got)
+	}
 }
 
 func repeated(n int, a standin.Answer) (all []standin.Answer) {
@@ -95,44 +91,42 @@ func repeated(n int, a standin.Answer) (all []standin.Answer) {
 // A 429 is one device's trouble, until most devices get it: then it is the provider's. Its
 // notifications wait, spend no attempts, and are delivered afterwards.
 func TestAnswerThatMostGetIsTheProviders(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n = 200
-		r := newRig(t, client, hourly)
-		log := r.logs()
-		r.options.Attempts = 1
-		r.hasten(200*time.Millisecond, 0)
-		r.apns.RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, Reason: "TooManyRequests", RetryAfter: 2 * time.Second})
-		r.options.Concurrency = 2
-		w := r.run()
-		for i := range n {
-			one := to(fmt.Sprint("all-", i), devices(i, apple)...)
-			one.User = one.ID
-			r.enqueue(one)
-		}
-		s := r.standing(pause.Provider)
-		if s.Reason != "TooManyRequests" || s.Failures < 5 || s.Answers < s.Failures {
-			t.Errorf("the incident %+v", s)
-		}
-		wait(t, func() bool { return statusOf(t, w, "shop", push.APNs).Breaker != route.BreakerClosed })
-		wait(t, func() bool { return len(r.seen.pausesSeen()) >= 3 }) // probed, and paused again
-		counts, err := r.records.Counts(t.Context())
-		must(t, err)
-		if counts.Waiting() < n-5 {
-			t.Errorf("counts %+v: its notifications end", counts)
-		}
-		if received := r.apns.Count().Received; received > 40 {
-			t.Errorf("%d requests of %d notifications while most are refused", received, n)
-		}
-		r.apns.Recover()
-		counts = r.settled(n)
-		if exhausted := counts.Ended[push.Exhausted]; exhausted > 4 || counts.Ended[push.Delivered] != n-exhausted {
-			t.Errorf("counts %+v: want all but the first four delivered", counts)
-		}
-		if got := strings.Count(log.text(), "asks for a pause"); got != 1 {
-			t.Errorf("the log has %d lines:\n%s", got, log.text())
-		}
-		if !strings.Contains(log.text(), "failures=") || !strings.Contains(log.text(), "answers=") {
-			t.Errorf("the log does not say how many of the answers fail:\n%s", log.text())
-		}
-	})
+	const n = 200
+	r := newRig(t, oneRedis(t), hourly)
+	log := r.logs()
+	r.options.Attempts = 1
+	r.hasten(200*time.Millisecond, 0)
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, Reason: "TooManyRequests", RetryAfter: 2 * time.Second})
+	r.options.Concurrency = 2
+	w := r.run()
+	for i := range n {
+		one := to(fmt.Sprint("all-", i), devices(i, apple)...)
+		one.User = one.ID
+		r.enqueue(one)
+	}
+	s := r.standing(pause.Provider)
+	if s.Reason != "TooManyRequests" || s.Failures < 5 || s.Answers < s.Failures {
+		t.Errorf("the incident %+v", s)
+	}
+	wait(t, func() bool { return statusOf(t, w, "shop", push.APNs).Breaker != route.BreakerClosed })
+	wait(t, func() bool { return len(r.seen.pausesSeen()) >= 3 }) // probed, and paused again
+	counts, err := r.records.Counts(t.Context())
+	must(t, err)
+	if counts.Waiting() < n-5 {
+		t.Errorf("counts %+v: its notifications end", counts)
+	}
+	if received := r.apns.Count().Received; received > 40 {
+		t.Errorf("%d requests of %d notifications while most are refused", received, n)
+	}
+	r.apns.Recover()
+	counts = r.settled(n)
+	if exhausted := counts.Ended[push.Exhausted]; exhausted > 4 || counts.Ended[push.Delivered] != n-exhausted {
+		t.Errorf("counts %+v: want all but the first four delivered", counts)
+	}
+	if got := strings.Count(log.text(), "asks for a pause"); got != 1 {
+		t.Errorf("the log has %d lines:\n%s", got, log.text())
+	}
+	if !strings.Contains(log.text(), "failures=") || !strings.Contains(log.text(), "answers=") {
+		t.Errorf("the log does not say how many of the answers fail:\n%s", log.text())
+	}
 }

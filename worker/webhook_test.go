@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/webhook"
@@ -93,83 +91,80 @@ func (r *rig) pending(app string) int64 {
 }
 
 func TestDeadTokensReachTheProducer(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		log := new(logged)
-		r.options.Log = slog.New(slog.NewTextHandler(log, nil))
-		r.options.Hasten(0, 0, 20*time.Millisecond)
-		// more failures than a delivery has patience for, and an answer that is none
-		hook := newReceiver(t, 500, 302, 404, 503, 500, 500, 500, 500, 500, 500, 500, 500)
-		r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL + "/secret-path", Secret: webhookSecret, Timeout: 3 * time.Second}}
-		r.start()
-		dead := push.Target{Platform: push.APNs, Token: deadToken}
-		r.enqueue(to("half", dead, google))
-		elsewhere := to("elsewhere", dead)
-		elsewhere.App = "apple"
-		r.enqueue(elsewhere)
-		counts := r.settled(2)
-		if counts.DeadTokens != 2 {
-			t.Errorf("counts %+v", counts)
+	r := newRig(t, oneRedis(t), unlimited)
+	log := new(logged)
+	r.options.Log = slog.New(slog.NewTextHandler(log, nil))
+	r.options.Hasten(0, 0, 20*time.Millisecond)
+	// more failures than a delivery has patience for, and an answer that is none
+	hook := newReceiver(t, 500, 302, 404, 503, 500, 500, 500, 500, 500, 500, 500, 500)
+	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL + "/secret-path", Secret: webhookSecret, Timeout: 3 * time.Second}}
+	r.start()
+	dead := push.Target{Platform: push.APNs, Token: deadToken}
+	r.enqueue(to("half", dead, google))
+	elsewhere := to("elsewhere", dead)
+	elsewhere.App = "apple"
+	r.enqueue(elsewhere)
+	counts := r.settled(2)
+	if counts.DeadTokens != 2 {
+		t.Errorf("counts %+v", counts)
+	}
+	wait(t, func() bool { return len(hook.tokens()) > 0 })
+	wait(t, func() bool { return r.pending("shop") == 0 })
+	got := hook.tokens()
+	if len(got) != 1 {
+		t.Fatalf("the webhook has got %+v, want its own app's once", got)
+	}
+	d := got[0]
+	if d.App != "shop" || d.User != "u1" || d.Platform != push.APNs || d.Token != deadToken || d.Reason != "Unregistered" ||
+		d.Notification != "half" || d.Since.IsZero() || !d.Since.Before(d.At) || time.Since(d.At) > time.Minute || d.Entry == "" {
+		t.Errorf("the webhook has got %+v", d)
+	}
+	for _, secret := range []string{"secret-path", string(webhookSecret), deadToken} {
+		if strings.Contains(log.text(), secret) {
+			t.Errorf("the log shows %s: %s", secret, log.text())
 		}
-		wait(t, func() bool { return len(hook.tokens()) > 0 })
-		wait(t, func() bool { return r.pending("shop") == 0 })
-		got := hook.tokens()
-		if len(got) != 1 {
-			t.Fatalf("the webhook has got %+v, want its own app's once", got)
-		}
-		d := got[0]
-		if d.App != "shop" || d.User != "u1" || d.Platform != push.APNs || d.Token != deadToken || d.Reason != "Unregistered" ||
-			d.Notification != "half" || d.Since.IsZero() || !d.Since.Before(d.At) || time.Since(d.At) > time.Minute || d.Entry == "" {
-			t.Errorf("the webhook has got %+v", d)
-		}
-		for _, secret := range []string{"secret-path", string(webhookSecret), deadToken} {
-			if strings.Contains(log.text(), secret) {
-				t.Errorf("the log shows %s: %s", secret, log.text())
-			}
-		}
-		// of its first failure, with the cause, and of its end
-		if strings.Count(log.text(), "a webhook fails") != 1 || !strings.Contains(log.text(), "the webhook answers 500, want 2xx") ||
-			strings.Count(log.text(), "the webhook works again") != 1 {
-			t.Errorf("the log says %s", log.text())
-		}
-		r.seen.mu.Lock()
-		defer r.seen.mu.Unlock()
-		if posted := r.seen.posted[webhook.DeadTokens]; posted[false] != 12 || posted[true] == 0 {
-			t.Errorf("posted %v", posted)
-		}
-	})
+	}
+	// of its first failure, with the cause, and of its end
+	if strings.Count(log.text(), "a webhook fails") != 1 || !strings.Contains(log.text(), "the webhook answers 500, want 2xx") ||
+		strings.Count(log.text(), "the webhook works again") != 1 {
+		t.Errorf("the log says %s", log.text())
+	}
+	r.seen.mu.Lock()
+	defer r.seen.mu.Unlock()
+	if posted := r.seen.posted[webhook.DeadTokens]; posted[false] != 12 || posted[true] == 0 {
+		t.Errorf("posted %v", posted)
+	}
 }
 
 // What a deliverer takes and does not live to deliver, another one delivers.
 func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		r.options.Hasten(0, 0, 20*time.Millisecond)
-		tokens := ledger.NewDeadTokens(client, "", 0)
-		must(t, tokens.Add(t.Context(), ledger.DeadToken{App: "shop", Token: "taken"}))
-		taken, err := tokens.Next(t.Context(), "shop", "webhook:shop", time.Hour, 10)
-		must(t, err)
-		if len(taken) != 1 {
-			t.Fatalf("taken %+v", taken)
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	r.options.Hasten(0, 0, 20*time.Millisecond)
+	tokens := ledger.NewDeadTokens(client, "", 0)
+	must(t, tokens.Add(t.Context(), ledger.DeadToken{App: "shop", Token: "taken"}))
+	taken, err := tokens.Next(t.Context(), "shop", "webhook:shop", time.Hour, 10)
+	must(t, err)
+	if len(taken) != 1 {
+		t.Fatalf("taken %+v", taken)
+	}
+	hook := newReceiver(t)
+	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
+	r.start()
+	r.start()
+	must(t, tokens.Add(t.Context(), ledger.DeadToken{App: "shop", Token: "new"}))
+	delivered := func() (names []string) { // one that stands still for long may have its own taken over, too
+		for _, d := range hook.tokens() {
+			names = append(names, d.Token)
 		}
-		hook := newReceiver(t)
-		r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
-		r.start()
-		r.start()
-		must(t, tokens.Add(t.Context(), ledger.DeadToken{App: "shop", Token: "new"}))
-		delivered := func() (names []string) { // one that stands still for long may have its own taken over, too
-			for _, d := range hook.tokens() {
-				names = append(names, d.Token)
-			}
-			slices.Sort(names)
-			return slices.Compact(names)
-		}
-		wait(t, func() bool { return len(delivered()) == 2 })
-		wait(t, func() bool { return r.pending("shop") == 0 })
-		if names := delivered(); !slices.Equal(names, []string{"new", "taken"}) {
-			t.Errorf("delivered %v", names)
-		}
-	})
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	wait(t, func() bool { return len(delivered()) == 2 })
+	wait(t, func() bool { return r.pending("shop") == 0 })
+	if names := delivered(); !slices.Equal(names, []string{"new", "taken"}) {
+		t.Errorf("delivered %v", names)
+	}
 }
 
 // A webhook that takes the request and never answers is given up, and asked again.

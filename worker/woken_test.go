@@ -3,18 +3,14 @@ package worker_test
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -70,39 +66,5 @@ func TestAPageOfALineComesBack(t *testing.T) {
 	r.enqueue(to("mover"))
 	if counts := r.settled(many); counts.Ended[push.Delivered] != many {
 		t.Errorf("ended %+v", counts.Ended)
-	}
-}
-
-// trips counts the round trips of a client.
-type trips struct{ n atomic.Int64 }
-
-func (*trips) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.n.Add(1)
-		return next(ctx, cmd)
-	}
-}
-func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.n.Add(1)
-		return next(ctx, cmds)
-	}
-}
-
-func TestManyAreWokenInFewRoundTrips(t *testing.T) {
-	t.Parallel()
-	const many = 200
-	client := realRedis(t)
-	r, l, stop := asleep(t, client, many)
-	stop()
-	counted := new(trips)
-	redistest.Hook(client, counted)
-	control.New(client, ledger.NewRecords(client, "", 0), l, r.options.Limits).WakeAll(t.Context(), []control.Moved{{App: "shop", User: "u", Bookings: l.moved}})
-	if n := counted.n.Load(); n > many/10 {
-		t.Errorf("%d are woken in %d round trips", many, n)
-	}
-	if jobs := r.jobs(); jobs[queue.JobPending] != many {
-		t.Errorf("the jobs are %v", jobs)
 	}
 }

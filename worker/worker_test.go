@@ -55,50 +55,48 @@ func TestDeliversToBothPlatforms(t *testing.T) {
 
 // A user's excess goes out later, at its slots, at a few checks each.
 func TestPacesAUser(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n, gap = 8, 600 * time.Millisecond
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
-		r.options.Attempts = 1 // a deferral on the last attempt loses nothing
-		r.start()
-		tries(t, func(try int) (fault string) {
-			checksBefore, deferralsBefore := r.seen.counts()
-			for i := range n {
-				r.enqueue(to(fmt.Sprintf("paced-%d-%d", try, i)))
-			}
-			r.settled(n * (try + 1))
-			admissions := r.timeline("u1").Admissions[throttle.General]
-			for i := 1; i < len(admissions); i++ {
-				if distance := admissions[i].At.Sub(admissions[i-1].At); distance < gap-time.Millisecond {
-					t.Errorf("admission %d is %s after the one before; want at least %s", i, distance, gap)
-				}
-			}
-			var pushed []standin.Entry
-			for i := range n {
-				id := fmt.Sprintf("paced-%d-%d", try, i)
-				one := r.pushed(id)
-				if len(one) != 1 {
-					t.Fatalf("%d pushes of %s", len(one), id)
-				}
-				if early := r.admitted("u1", id).Sub(one[0].At); early > 50*time.Millisecond {
-					t.Errorf("%s goes out %s before its slot", id, early)
-				}
-				pushed = append(pushed, one...)
-			}
-			slices.SortFunc(pushed, func(a, b standin.Entry) int { return a.At.Compare(b.At) })
-			if took := pushed[n-1].At.Sub(pushed[0].At); took > (n-1)*gap+prompt {
-				return fmt.Sprintf("took %s; the limits allow %s", took, (n-1)*gap)
-			}
-			// who comes late for its slot asks once more
-			checks, deferrals := r.seen.counts()
-			if deferrals == deferralsBefore || checks-checksBefore > 4*n {
-				return fmt.Sprintf("%d checks and %d deferrals for %d notifications", checks-checksBefore, deferrals-deferralsBefore, n)
-			}
-			return ""
-		})
-		if r.archived() != 0 {
-			t.Error("asynq has archived deferred jobs")
+	const n, gap = 8, 600 * time.Millisecond
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
+	r.options.Attempts = 1 // a deferral on the last attempt loses nothing
+	r.start()
+	tries(t, func(try int) (fault string) {
+		checksBefore, deferralsBefore := r.seen.counts()
+		for i := range n {
+			r.enqueue(to(fmt.Sprintf("paced-%d-%d", try, i)))
 		}
+		r.settled(n * (try + 1))
+		admissions := r.timeline("u1").Admissions[throttle.General]
+		for i := 1; i < len(admissions); i++ {
+			if distance := admissions[i].At.Sub(admissions[i-1].At); distance < gap-time.Millisecond {
+				t.Errorf("admission %d is %s after the one before; want at least %s", i, distance, gap)
+			}
+		}
+		var pushed []standin.Entry
+		for i := range n {
+			id := fmt.Sprintf("paced-%d-%d", try, i)
+			one := r.pushed(id)
+			if len(one) != 1 {
+				t.Fatalf("%d pushes of %s", len(one), id)
+			}
+			if early := r.admitted("u1", id).Sub(one[0].At); early > 50*time.Millisecond {
+				t.Errorf("%s goes out %s before its slot", id, early)
+			}
+			pushed = append(pushed, one...)
+		}
+		slices.SortFunc(pushed, func(a, b standin.Entry) int { return a.At.Compare(b.At) })
+		if took := pushed[n-1].At.Sub(pushed[0].At); took > (n-1)*gap+prompt {
+			return fmt.Sprintf("took %s; the limits allow %s", took, (n-1)*gap)
+		}
+		// who comes late for its slot asks once more
+		checks, deferrals := r.seen.counts()
+		if deferrals == deferralsBefore || checks-checksBefore > 4*n {
+			return fmt.Sprintf("%d checks and %d deferrals for %d notifications", checks-checksBefore, deferrals-deferralsBefore, n)
+		}
+		return ""
 	})
+	if r.archived() != 0 {
+		t.Error("asynq has archived deferred jobs")
+	}
 }
 
 // tries has what depends on a machine that keeps up be right once in three
@@ -114,20 +112,6 @@ func tries(t *testing.T, f func(try int) (fault string)) {
 		t.Log(fault)
 	}
 	t.Error(fault)
-}
-
-func TestADeferralIsRecorded(t *testing.T) {
-	r := newRig(t, embedded(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
-	r.start()
-	r.enqueue(to("first"))
-	r.settled(1)
-	r.enqueue(to("second"))
-	wait(t, func() bool { return r.record("second").Deferrals > 0 })
-	record := r.record("second")
-	left := time.Until(record.Until)
-	if record.State != push.Waiting || record.Scope != throttle.General || record.Rule != "1/1h" || left < 59*time.Minute || left > 61*time.Minute {
-		t.Errorf("record %+v", record)
-	}
 }
 
 func TestExemptCategoriesAreNotChecked(t *testing.T) {
@@ -150,53 +134,49 @@ func TestExemptCategoriesAreNotChecked(t *testing.T) {
 
 // The same ID before and after it was delivered, and for another queue.
 func TestAnIDIsDeliveredOnce(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		first := to("once")
-		if receipt := r.enqueue(first); receipt.Known {
-			t.Error("a new ID is known")
+	r := newRig(t, oneRedis(t), unlimited)
+	first := to("once")
+	if receipt := r.enqueue(first); receipt.Known {
+		t.Error("a new ID is known")
+	}
+	other := to("once")
+	other.Priority = push.Critical
+	again := func(when string) {
+		if receipt := r.enqueue(to("once")); !receipt.Known {
+			t.Errorf("%s: the ID is not known", when)
 		}
-		other := to("once")
-		other.Priority = push.Critical
-		again := func(when string) {
-			if receipt := r.enqueue(to("once")); !receipt.Known {
-				t.Errorf("%s: the ID is not known", when)
-			}
-			if _, err := r.producer.Enqueue(t.Context(), other); !errors.Is(err, push.ErrConflict) {
-				t.Errorf("%s: with another priority: %v", when, err)
-			}
+		if _, err := r.producer.Enqueue(t.Context(), other); !errors.Is(err, push.ErrConflict) {
+			t.Errorf("%s: with another priority: %v", when, err)
 		}
-		again("queued")
-		r.start()
-		r.settled(1)
-		again("delivered")
-		r.enqueue(to("last"))
-		counts := r.settled(2)
-		if got := r.pushed("once"); len(got) != 1 {
-			t.Errorf("delivered %d times", len(got))
-		}
-		if counts.Accepted != 2 {
-			t.Errorf("accepted %d, want 2", counts.Accepted)
-		}
-	})
+	}
+	again("queued")
+	r.start()
+	r.settled(1)
+	again("delivered")
+	r.enqueue(to("last"))
+	counts := r.settled(2)
+	if got := r.pushed("once"); len(got) != 1 {
+		t.Errorf("delivered %d times", len(got))
+	}
+	if counts.Accepted != 2 {
+		t.Errorf("accepted %d, want 2", counts.Accepted)
+	}
 }
 
 func TestWhatIsRetried(t *testing.T) {
 	flaky := push.Target{Platform: push.APNs, Token: appleToken}
 	steady := push.Target{Platform: push.FCM, Token: googleToken}
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}, nil))
-		r.apns.Respond(appleToken, standin.Answer{Status: http.StatusServiceUnavailable})
-		r.start()
-		r.enqueue(to("flaky", flaky, steady))
-		r.settled(1)
-		if got := r.pushed("flaky"); len(got) != 2 {
-			t.Errorf("pushed %+v: want one for each target, the delivered one not sent to again", got)
-		}
-		if record := r.record("flaky"); record.State != push.Delivered || record.Attempts != 2 {
-			t.Errorf("record %+v", record)
-		}
-	})
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}, nil))
+	r.apns.Respond(appleToken, standin.Answer{Status: http.StatusServiceUnavailable})
+	r.start()
+	r.enqueue(to("flaky", flaky, steady))
+	r.settled(1)
+	if got := r.pushed("flaky"); len(got) != 2 {
+		t.Errorf("pushed %+v: want one for each target, the delivered one not sent to again", got)
+	}
+	if record := r.record("flaky"); record.State != push.Delivered || record.Attempts != 2 {
+		t.Errorf("record %+v", record)
+	}
 }
 
 func TestExhausted(t *testing.T) {
@@ -220,20 +200,18 @@ func TestExhausted(t *testing.T) {
 
 // What no provider took gives its slot back.
 func TestADeadTokenSpendsNoSlot(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
-		r.start()
-		r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
-		counts := r.settled(1)
-		if counts.Ended[push.Undeliverable] != 1 || counts.DeadTokens != 1 {
-			t.Errorf("counts %+v", counts)
-		}
-		r.enqueue(to("alive"))
-		r.settled(2)
-		if got := r.pushed("alive"); len(got) != 1 {
-			t.Errorf("the user's slot was not given back: %d pushes", len(got))
-		}
-	})
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+	r.start()
+	r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
+	counts := r.settled(1)
+	if counts.Ended[push.Undeliverable] != 1 || counts.DeadTokens != 1 {
+		t.Errorf("counts %+v", counts)
+	}
+	r.enqueue(to("alive"))
+	r.settled(2)
+	if got := r.pushed("alive"); len(got) != 1 {
+		t.Errorf("the user's slot was not given back: %d pushes", len(got))
+	}
 }
 
 func TestExpired(t *testing.T) {
@@ -257,34 +235,6 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// What an earlier Producer has taken although it expires before it may be sent
-// ends as what it is, and can be cancelled until then.
-func TestExpiredBeforeItMayBeSent(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
-	now := time.Now()
-	for id, notBefore := range map[string]time.Time{"over": now.Add(-time.Second), "unwanted": now.Add(time.Hour)} {
-		n := to(id)
-		n.NotBefore, n.ExpiresAt = notBefore, now.Add(2*time.Hour)
-		r.enqueue(n)
-		queue := push.Default.Queue()
-		n.ExpiresAt = notBefore.Add(-time.Minute)
-		payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: now})
-		must(t, err)
-		inspector := asynq.NewInspectorFromRedisClient(r.client)
-		must(t, r.client.SAdd(t.Context(), asynqwire.QueuesKey, queue).Err()) // as workers do
-		must(t, inspector.DeleteTask(queue, id))
-		_, err = asynq.NewClientFromRedisClient(r.client).Enqueue(asynq.NewTask(asynqwire.TaskType, payload),
-			asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(asynqwire.MaxRetry), asynq.ProcessAt(notBefore))
-		must(t, err)
-	}
-	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "unwanted"}))
-	r.start()
-	counts := r.settled(2)
-	if counts.Ended[push.Expired] != 1 || counts.Ended[push.Cancelled] != 1 || counts.Malformed != 0 {
-		t.Errorf("counts %+v", counts)
-	}
-}
-
 func TestNotBefore(t *testing.T) {
 	r := newRig(t, embedded(t), unlimited)
 	n := to("later")
@@ -301,43 +251,42 @@ func TestNotBefore(t *testing.T) {
 func TestBadJobsAreSetAside(t *testing.T) {
 	valid, err := push.Encode(&push.Job{Notification: to("x"), AcceptedAt: time.Now()})
 	must(t, err)
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, unlimited)
-		tasks := asynq.NewClientFromRedisClient(client)
-		bad := map[string]struct {
-			payload string
-			reason  asynqwire.MalformedReason
-		}{
-			"garbage":   {"\xff\x00 not JSON", asynqwire.MalformedJSON},
-			"empty":     {"", asynqwire.MalformedJSON},
-			"truncated": {string(valid[:len(valid)/2]), asynqwire.MalformedJSON},
-			"version":   {strings.Replace(string(valid), `"v":1`, `"v":99`, 1), asynqwire.MalformedVersion},
-			"oversized": {`{"v":1,"x":"` + strings.Repeat("x", push.MaxEncodedSize) + `"}`, asynqwire.MalformedSize},
-			"nobody":    {strings.Replace(string(valid), `"u1"`, `""`, 1), asynqwire.MalformedNotification},
-			"platform":  {strings.Replace(string(valid), `"apns"`, `"pigeon"`, 1), asynqwire.MalformedNotification},
-			"targets":   {strings.Replace(string(valid), `"platform":"apns","token":"`+appleToken+`"`, ``, 1), asynqwire.MalformedNotification},
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	tasks := asynq.NewClientFromRedisClient(client)
+	bad := map[string]struct {
+		payload string
+		reason  asynqwire.MalformedReason
+	}{
+		"garbage":   {"\xff\x00 not JSON", asynqwire.MalformedJSON},
+		"empty":     {"", asynqwire.MalformedJSON},
+		"truncated": {string(valid[:len(valid)/2]), asynqwire.MalformedJSON},
+		"version":   {strings.Replace(string(valid), `"v":1`, `"v":99`, 1), asynqwire.MalformedVersion},
+		"oversized": {`{"v":1,"x":"` + strings.Repeat("x", push.MaxEncodedSize) + `"}`, asynqwire.MalformedSize},
+		"nobody":    {strings.Replace(string(valid), `"u1"`, `""`, 1), asynqwire.MalformedNotification},
+		"platform":  {strings.Replace(string(valid), `"apns"`, `"pigeon"`, 1), asynqwire.MalformedNotification},
+		"targets":   {strings.Replace(string(valid), `"platform":"apns","token":"`+appleToken+`"`, ``, 1), asynqwire.MalformedNotification},
+	}
+	for id, b := range bad {
+		_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(home(client).Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
+		must(t, err)
+	}
+	r.start()
+	r.enqueue(to("good"))
+	counts := r.settled(len(bad) + 1)
+	if int(counts.Malformed) != len(bad) || counts.Accepted != 1 || counts.Ended[push.Delivered] != 1 {
+		t.Errorf("counts %+v", counts)
+	}
+	for id, b := range bad {
+		if letter := r.letter(id); letter.Reason != string(b.reason) || string(letter.Job) != b.payload || letter.State != ledger.Malformed {
+			t.Errorf("%s: letter %+v", id, letter)
+		} else if strings.Contains(letter.Error, appleToken) {
+			t.Errorf("%s: the error holds the token: %s", id, letter.Error)
 		}
-		for id, b := range bad {
-			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(home(client).Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
-			must(t, err)
-		}
-		r.start()
-		r.enqueue(to("good"))
-		counts := r.settled(len(bad) + 1)
-		if int(counts.Malformed) != len(bad) || counts.Accepted != 1 || counts.Ended[push.Delivered] != 1 {
-			t.Errorf("counts %+v", counts)
-		}
-		for id, b := range bad {
-			if letter := r.letter(id); letter.Reason != string(b.reason) || string(letter.Job) != b.payload || letter.State != ledger.Malformed {
-				t.Errorf("%s: letter %+v", id, letter)
-			} else if strings.Contains(letter.Error, appleToken) {
-				t.Errorf("%s: the error holds the token: %s", id, letter.Error)
-			}
-		}
-		if r.archived() != 0 {
-			t.Error("asynq has archived some")
-		}
-	})
+	}
+	if r.archived() != 0 {
+		t.Error("asynq has archived some")
+	}
 }
 
 func TestRejected(t *testing.T) {
@@ -365,17 +314,5 @@ func TestRejected(t *testing.T) {
 		if letter := r.letter(id); letter.Reason != reason {
 			t.Errorf("%s: letter %+v, want reason %s", id, letter, reason)
 		}
-	}
-}
-
-func TestValidationNamesEveryFault(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
-	_, err := r.producer.Enqueue(t.Context(), &push.Notification{App: "shop"})
-	var faults push.Faults
-	if !errors.As(err, &faults) || len(faults) < 2 {
-		t.Errorf("got %v, want faults of user and targets", err)
-	}
-	if counts, err := r.records.Counts(t.Context()); err != nil || counts.Accepted != 0 {
-		t.Errorf("counts %+v, %v", counts, err)
 	}
 }

@@ -4,6 +4,7 @@ package redistest
 
 import (
 	"os"
+	"os/exec"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,19 @@ func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	}
 	on("embedded", func(t testing.TB) *redis.Client { return Connect(t, &redis.Options{Addr: Miniredis(t).Addr()}) })
 	on("redis", Own)
+}
+
+// One is a real Redis, where there is one, and the test has a database of its own on it, or else
+// the embedded one. With PUSHPACE_CLUSTER=1 it is a Cluster.
+func One(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	if os.Getenv("PUSHPACE_CLUSTER") == "1" {
+		return cluster(t)
+	}
+	if _, err := exec.LookPath(program()); err != nil {
+		return Connect(t, &redis.Options{Addr: Miniredis(t).Addr()})
+	}
+	return Own(t)
 }
 
 // Own connects to the shared Redis, where the test has a database of its own.

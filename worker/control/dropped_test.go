@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -16,42 +14,41 @@ import (
 // One worker logs, once a minute, a line for each app with the number since the last line.
 func TestDroppedIsLoggedOncePerAppAndMinute(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := ledger.NewRecords(client, "", 0)
-		counts := ledgertest.First(t, records).Key("counts")
-		drop := func(app string, n int64) {
-			t.Helper()
-			if err := client.HIncrBy(t.Context(), counts, "dropped:"+ledger.DeadLetters+":"+app, n).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		lines := func() (all []string) {
-			t.Helper()
-			var text bytes.Buffer
-			for range 2 { // workers
-				(&Control{client: client, records: records}).logDropped(t.Context(), slog.New(slog.NewTextHandler(&text, nil)))
-			}
-			for line := range strings.Lines(text.String()) {
-				_, attrs, _ := strings.Cut(strings.TrimSpace(line), "app=")
-				all = append(all, attrs)
-			}
-			return all
-		}
-		expect := func(want ...string) {
-			t.Helper()
-			if got := lines(); strings.Join(got, "\n") != strings.Join(want, "\n") {
-				t.Errorf("logged %q, want %q", got, want)
-			}
-		}
-		expect()
-		drop("mail", 2)
-		drop("a:b", 7)
-		expect("a:b deleted=7 in_all=7", "mail deleted=2 in_all=2")
-		drop("mail", 3)
-		expect() // within the minute
-		if err := client.Del(t.Context(), "pushpace:{dropped}:turn").Err(); err != nil {
+	client := redistest.One(t)
+	records := ledger.NewRecords(client, "", 0)
+	counts := ledgertest.First(t, records).Key("counts")
+	drop := func(app string, n int64) {
+		t.Helper()
+		if err := client.HIncrBy(t.Context(), counts, "dropped:"+ledger.DeadLetters+":"+app, n).Err(); err != nil {
 			t.Fatal(err)
 		}
-		expect("mail deleted=3 in_all=5")
-	})
+	}
+	lines := func() (all []string) {
+		t.Helper()
+		var text bytes.Buffer
+		for range 2 { // workers
+			(&Control{client: client, records: records}).logDropped(t.Context(), slog.New(slog.NewTextHandler(&text, nil)))
+		}
+		for line := range strings.Lines(text.String()) {
+			_, attrs, _ := strings.Cut(strings.TrimSpace(line), "app=")
+			all = append(all, attrs)
+		}
+		return all
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		if got := lines(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("logged %q, want %q", got, want)
+		}
+	}
+	expect()
+	drop("mail", 2)
+	drop("a:b", 7)
+	expect("a:b deleted=7 in_all=7", "mail deleted=2 in_all=2")
+	drop("mail", 3)
+	expect() // within the minute
+	if err := client.Del(t.Context(), "pushpace:{dropped}:turn").Err(); err != nil {
+		t.Fatal(err)
+	}
+	expect("mail deleted=3 in_all=5")
 }

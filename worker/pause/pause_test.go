@@ -93,21 +93,20 @@ func TestOperators(t *testing.T) {
 
 func TestOperatorsAreBounded(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		ctx, store := t.Context(), NewStore(client, "")
-		for i := range maxOperators {
-			field := (&Pause{App: fmt.Sprint(i)}).Selector()
-			if err := client.HSet(ctx, "pushpace:{pauses}:operators", field, "0 1 {}").Err(); err != nil {
-				t.Fatal(err)
-			}
+	client := redistest.One(t)
+	ctx, store := t.Context(), NewStore(client, "")
+	for i := range maxOperators {
+		field := (&Pause{App: fmt.Sprint(i)}).Selector()
+		if err := client.HSet(ctx, "pushpace:{pauses}:operators", field, "0 1 {}").Err(); err != nil {
+			t.Fatal(err)
 		}
-		if err := store.Begin(ctx, Pause{App: "more"}); !errors.Is(err, ErrTooMany) {
-			t.Errorf("one more: %v", err)
-		}
-		if err := store.Begin(ctx, Pause{App: "7", Reason: "another"}); err != nil {
-			t.Errorf("one that is there: %v", err)
-		}
-	})
+	}
+	if err := store.Begin(ctx, Pause{App: "more"}); !errors.Is(err, ErrTooMany) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := store.Begin(ctx, Pause{App: "7", Reason: "another"}); err != nil {
+		t.Errorf("one that is there: %v", err)
+	}
 }
 
 func TestOperatorsAreValidated(t *testing.T) {
@@ -174,62 +173,61 @@ func TestOn(t *testing.T) {
 
 func TestProviders(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		ctx, store := t.Context(), NewStore(client, "")
-		begin := func(app string, length time.Duration, reason string, want Shared) {
-			t.Helper()
-			p := Pause{App: app, Platform: push.FCM, Reason: reason, Level: 2}
-			if length > 0 {
-				p.Until = time.Now().Add(length)
-			}
-			if set, err := store.Share(ctx, p); err != nil || set != want {
-				t.Errorf("pause of %s: %d, %v", app, set, err)
-			}
+	client := redistest.One(t)
+	ctx, store := t.Context(), NewStore(client, "")
+	begin := func(app string, length time.Duration, reason string, want Shared) {
+		t.Helper()
+		p := Pause{App: app, Platform: push.FCM, Reason: reason, Level: 2}
+		if length > 0 {
+			p.Until = time.Now().Add(length)
 		}
-		list := func() []Pause {
-			t.Helper()
-			in, err := store.Read(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return in.Providers
+		if set, err := store.Share(ctx, p); err != nil || set != want {
+			t.Errorf("pause of %s: %d, %v", app, set, err)
 		}
-		if got := list(); len(got) != 0 {
-			t.Errorf("paused from the start: %+v", got)
+	}
+	list := func() []Pause {
+		t.Helper()
+		in, err := store.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
 		}
-		begin("shop/é x", time.Hour, "QUOTA_EXCEEDED", Agreed)
-		begin("shop/é x", time.Minute, "short", Outlasted)
-		begin("news", time.Millisecond, "over", Agreed)
-		if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl < 59*time.Minute || ttl > time.Hour {
-			t.Errorf("the pauses live for %s, want as long as the longest", ttl)
-		}
-		deadline := time.Now().Add(10 * time.Second)
-		for len(list()) > 1 && time.Now().Before(deadline) {
-		}
-		got := list()
-		if len(got) != 1 {
-			t.Fatalf("listed: %+v", got)
-		}
-		left := time.Until(got[0].Until)
-		if p := got[0]; p.App != "shop/é x" || p.Platform != push.FCM || p.Reason != "QUOTA_EXCEEDED" || p.Level != 2 || left < 59*time.Minute || left > time.Hour {
-			t.Errorf("listed: %+v, for %s", p, left)
-		}
-		begin("shop/é x", 2*time.Hour, "longer", Agreed)
-		begin("shop/é x", 0, "without_end", Agreed)
-		begin("shop/é x", time.Hour, "not_for_ever", Outlasted)
-		if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl >= 0 {
-			t.Errorf("a pause without an end is over in %s", ttl)
-		}
-		if got := list(); len(got) != 1 || !got[0].Until.IsZero() || got[0].Reason != "without_end" {
-			t.Errorf("listed: %+v", got)
-		}
-		client.HSet(ctx, "pushpace:{pauses}:providers", "odd", "odd")
-		client.HSet(ctx, "pushpace:{pauses}:resumed", "stray", "odd")
-		all, err := store.Read(ctx)
-		if err != nil || len(all.Providers) != 1 || all.Providers[0].Reason != "without_end" || len(all.Tried) != 0 || !slices.Equal(all.Unread, []string{"odd", "stray"}) {
-			t.Errorf("with what cannot be read: %+v, %v", all, err)
-		}
-	})
+		return in.Providers
+	}
+	if got := list(); len(got) != 0 {
+		t.Errorf("paused from the start: %+v", got)
+	}
+	begin("shop/é x", time.Hour, "QUOTA_EXCEEDED", Agreed)
+	begin("shop/é x", time.Minute, "short", Outlasted)
+	begin("news", time.Millisecond, "over", Agreed)
+	if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl < 59*time.Minute || ttl > time.Hour {
+		t.Errorf("the pauses live for %s, want as long as the longest", ttl)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for len(list()) > 1 && time.Now().Before(deadline) {
+	}
+	got := list()
+	if len(got) != 1 {
+		t.Fatalf("listed: %+v", got)
+	}
+	left := time.Until(got[0].Until)
+	if p := got[0]; p.App != "shop/é x" || p.Platform != push.FCM || p.Reason != "QUOTA_EXCEEDED" || p.Level != 2 || left < 59*time.Minute || left > time.Hour {
+		t.Errorf("listed: %+v, for %s", p, left)
+	}
+	begin("shop/é x", 2*time.Hour, "longer", Agreed)
+	begin("shop/é x", 0, "without_end", Agreed)
+	begin("shop/é x", time.Hour, "not_for_ever", Outlasted)
+	if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl >= 0 {
+		t.Errorf("a pause without an end is over in %s", ttl)
+	}
+	if got := list(); len(got) != 1 || !got[0].Until.IsZero() || got[0].Reason != "without_end" {
+		t.Errorf("listed: %+v", got)
+	}
+	client.HSet(ctx, "pushpace:{pauses}:providers", "odd", "odd")
+	client.HSet(ctx, "pushpace:{pauses}:resumed", "stray", "odd")
+	all, err := store.Read(ctx)
+	if err != nil || len(all.Providers) != 1 || all.Providers[0].Reason != "without_end" || len(all.Tried) != 0 || !slices.Equal(all.Unread, []string{"odd", "stray"}) {
+		t.Errorf("with what cannot be read: %+v, %v", all, err)
+	}
 }
 
 // By how much a clock is off is known to within a round trip.

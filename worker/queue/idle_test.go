@@ -180,86 +180,83 @@ func TestAWordWakesAnIdleServer(t *testing.T) {
 // What comes back to the queue gives a word too.
 func TestAWordForWhatComesBack(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := idling(t, client, never)
-		queue := push.Default.Queue()
-		tasks := asynq.NewClientFromRedisClient(client)
-		put := func(id string, in time.Duration) {
-			t.Helper()
-			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(queue)), asynq.ProcessIn(in)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.rest()
-		put("delayed", time.Second)
-		s.isHanded("delayed")
-		s.rest()
-		put("woken", time.Hour)
-		client.ZUnionStore(t.Context(), s.client.shard.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.client.shard.QueueKey(queue, "scheduled")}})
-		if _, err := NewInspector(client, shard.Named(client, "", 1)[0]).WakeAll(t.Context(), queue, []string{"woken"}); err != nil {
+	client := redistest.One(t)
+	s := idling(t, client, never)
+	queue := push.Default.Queue()
+	tasks := asynq.NewClientFromRedisClient(client)
+	put := func(id string, in time.Duration) {
+		t.Helper()
+		if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(queue)), asynq.ProcessIn(in)); err != nil {
 			t.Fatal(err)
 		}
-		s.isHanded("woken")
-	})
+	}
+	s.rest()
+	put("delayed", time.Second)
+	s.isHanded("delayed")
+	s.rest()
+	put("woken", time.Hour)
+	client.ZUnionStore(t.Context(), s.client.shard.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.client.shard.QueueKey(queue, "scheduled")}})
+	if _, err := NewInspector(client, shard.Named(client, "", 1)[0]).WakeAll(t.Context(), queue, []string{"woken"}); err != nil {
+		t.Fatal(err)
+	}
+	s.isHanded("woken")
 }
 
 // A critical job that comes passes the bulk ones that were pulled ahead: their queue is
 // looked into first once in seven times.
 func TestCriticalPassesWhatWasPulledAhead(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := idling(t, client, never)
-		s.rest()
-		s.held.Lock()
-		for i := range 2 * prefetched {
-			s.enqueueUntold(fmt.Sprint(i), push.Bulk)
-		}
-		s.tell(push.Bulk)
-		s.areHanded(6)
-		s.enqueue("critical", push.Critical)
-		eventually.Holds(s.t, "the word has come", func() bool {
-			s.client.idle.mu.Lock()
-			defer s.client.idle.mu.Unlock()
-			return !s.client.idle.until[push.Critical.Queue()].After(time.Now())
-		})
-		s.held.Unlock()
-		for range prefetched - 6 {
-			if <-s.handled == "critical" {
-				return
-			}
-		}
-		t.Error("all that was pulled ahead comes before it")
+	client := redistest.One(t)
+	s := idling(t, client, never)
+	s.rest()
+	s.held.Lock()
+	for i := range 2 * prefetched {
+		s.enqueueUntold(fmt.Sprint(i), push.Bulk)
+	}
+	s.tell(push.Bulk)
+	s.areHanded(6)
+	s.enqueue("critical", push.Critical)
+	eventually.Holds(s.t, "the word has come", func() bool {
+		s.client.idle.mu.Lock()
+		defer s.client.idle.mu.Unlock()
+		return !s.client.idle.until[push.Critical.Queue()].After(time.Now())
 	})
+	s.held.Unlock()
+	for range prefetched - 6 {
+		if <-s.handled == "critical" {
+			return
+		}
+	}
+	t.Error("all that was pulled ahead comes before it")
 }
 
 // However many wait and however many come, each job is handed out once, and none is
 // left for a poll.
 func TestWordsForMany(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		const n = 300
-		s := idling(t, client, never)
-		others := idling(t, client, never)
-		s.rest()
-		others.rest()
-		for i := range n {
-			s.enqueue(fmt.Sprint(i), []push.Priority{push.Bulk, push.Critical, push.Default}[i%3])
+	client := redistest.One(t)
+	const n = 300
+	s := idling(t, client, never)
+	others := idling(t, client, never)
+	s.rest()
+	others.rest()
+	for i := range n {
+		s.enqueue(fmt.Sprint(i), []push.Priority{push.Bulk, push.Critical, push.Default}[i%3])
+	}
+	seen := map[string]bool{}
+	for range n {
+		var id string
+		select {
+		case id = <-s.handled:
+		case id = <-others.handled:
+		case <-time.After(time.Minute):
+			t.Fatalf("%d of %d are handed out", len(seen), n)
 		}
-		seen := map[string]bool{}
-		for range n {
-			var id string
-			select {
-			case id = <-s.handled:
-			case id = <-others.handled:
-			case <-time.After(time.Minute):
-				t.Fatalf("%d of %d are handed out", len(seen), n)
-			}
-			if seen[id] {
-				t.Errorf("%s is handed out twice", id)
-			}
-			seen[id] = true
+		if seen[id] {
+			t.Errorf("%s is handed out twice", id)
 		}
-	})
+		seen[id] = true
+	}
 }
 
 // A lost word, or none, costs a poll.
@@ -304,34 +301,20 @@ func TestALostWord(t *testing.T) {
 // A server whose handlers are all busy passes a word on.
 func TestABusyServerPassesTheWordOn(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		busy := idling(t, client, never)
-		busy.rest()
-		busy.held.Lock()
-		defer busy.held.Unlock()
-		for i := range 6 {
-			busy.enqueue(fmt.Sprint(i), push.Default)
-			busy.isHanded(fmt.Sprint(i))
-		}
-		free := idling(t, client, never)
-		free.rest()
-		busy.enqueueUntold("critical", push.Critical)
-		busy.tell(push.Critical)
-		free.isHanded("critical")
-	})
-}
-
-// What was told to a server that ends, and to no other, is told to another.
-func TestAServerThatEndsPassesTheWordOn(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		ends, stays := idling(t, client, never), idling(t, client, never)
-		ends.rest()
-		stays.rest()
-		ends.enqueueUntold("one", push.Bulk)
-		ends.Shutdown()
-		stays.isHanded("one")
-	})
+	client := redistest.One(t)
+	busy := idling(t, client, never)
+	busy.rest()
+	busy.held.Lock()
+	defer busy.held.Unlock()
+	for i := range 6 {
+		busy.enqueue(fmt.Sprint(i), push.Default)
+		busy.isHanded(fmt.Sprint(i))
+	}
+	free := idling(t, client, never)
+	free.rest()
+	busy.enqueueUntold("critical", push.Critical)
+	busy.tell(push.Critical)
+	free.isHanded("critical")
 }
 
 // One word has a server take all that is there, and what it has in hand or has pulled
@@ -340,21 +323,20 @@ func TestOneWordForMany(t *testing.T) {
 	t.Parallel()
 	for name, n := range map[string]int{"in hand": 6, "and pulled ahead": 8} {
 		t.Run(name, func(t *testing.T) {
-			redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-				ends := idling(t, client, never)
-				ends.rest()
-				ends.held.Lock()
-				defer ends.held.Unlock()
-				for i := range n {
-					ends.enqueueUntold(fmt.Sprint(i), push.Default)
-				}
-				ends.tell(push.Default)
-				ends.areHanded(6)
-				stays := idling(t, client, never)
-				stays.rest()
-				ends.Shutdown()
-				stays.areHanded(n)
-			})
+			client := redistest.One(t)
+			ends := idling(t, client, never)
+			ends.rest()
+			ends.held.Lock()
+			defer ends.held.Unlock()
+			for i := range n {
+				ends.enqueueUntold(fmt.Sprint(i), push.Default)
+			}
+			ends.tell(push.Default)
+			ends.areHanded(6)
+			stays := idling(t, client, never)
+			stays.rest()
+			ends.Shutdown()
+			stays.areHanded(n)
 		})
 	}
 }
@@ -426,39 +408,18 @@ func connect(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
 	return client
 }
 
-// A pull that found nothing tells nothing of a queue for which a word has come since.
-func TestAnEmptyPullThatIsOvertaken(t *testing.T) {
-	t.Parallel()
-	i, queue := newIdle(shard.Shard{}, NewHands(6), leads), push.Default.Queue()
-	for _, others := range i.queues {
-		i.ask(others, time.Hour)
-	}
-	i.ask(queue, 0) // there were jobs on it
-	if !i.claim(queue) {
-		t.Fatal("a queue that is not empty is not to be asked")
-	}
-	i.ask(queue, 0) // a word, before the pull's answer
-	if !i.claim(queue) {
-		t.Error("the queue is not asked once more")
-	}
-	if i.claim(queue) || time.Until(i.next()) <= 0 {
-		t.Error("an empty queue is asked time and again")
-	}
-}
-
 // A server that waits ends at once, and is given no more words.
 func TestShutdownWhileIdle(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := idling(t, client, never)
-		s.rest()
-		s.Shutdown()
-		for _, queue := range s.client.idle.queues {
-			if n := client.SCard(t.Context(), s.client.shard.IdleKey(queue)).Val(); n != 0 {
-				t.Errorf("%d words for %s would get lost", n, queue)
-			}
+	client := redistest.One(t)
+	s := idling(t, client, never)
+	s.rest()
+	s.Shutdown()
+	for _, queue := range s.client.idle.queues {
+		if n := client.SCard(t.Context(), s.client.shard.IdleKey(queue)).Val(); n != 0 {
+			t.Errorf("%d words for %s would get lost", n, queue)
 		}
-	})
+	}
 }
 
 // A user of Redis's who may use no channel is told of, and jobs are found by asking.

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -93,120 +92,37 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 // holds nobody up. A key of another type parks nothing, and loses nothing.
 func TestWhatWasParkedAndIsNoLonger(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n, room := newBounded(t, client)
-		inspector := NewInspector(client, n.client.shard)
-		n.enqueue("ends", "woken", "stays")
-		if ids := n.pull(); len(ids) > 0 {
-			t.Fatalf("pulled %v", ids)
-		}
-		if _, err := client.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
-			pipe.ZRem(t.Context(), n.key("retry"), "ends")
-			pipe.Del(t.Context(), n.key("t:ends"))
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := inspector.WakeAll(t.Context(), n.queue, []string{"woken"}); err != nil {
-			t.Fatal(err)
-		}
-		if ids := n.pull(); len(ids) > 0 {
-			t.Fatalf("pulled %v", ids)
-		}
-		*room = 9
-		if ids := n.pull(); !slices.Equal(ids, []string{"woken", "stays"}) {
-			t.Errorf("pulled %v", ids)
-		}
+	client := redistest.One(t)
+	n, room := newBounded(t, client)
+	inspector := NewInspector(client, n.client.shard)
+	n.enqueue("ends", "woken", "stays")
+	if ids := n.pull(); len(ids) > 0 {
+		t.Fatalf("pulled %v", ids)
+	}
+	if _, err := client.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
+		pipe.ZRem(t.Context(), n.key("retry"), "ends")
+		pipe.Del(t.Context(), n.key("t:ends"))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inspector.WakeAll(t.Context(), n.queue, []string{"woken"}); err != nil {
+		t.Fatal(err)
+	}
+	if ids := n.pull(); len(ids) > 0 {
+		t.Fatalf("pulled %v", ids)
+	}
+	*room = 9
+	if ids := n.pull(); !slices.Equal(ids, []string{"woken", "stays"}) {
+		t.Errorf("pulled %v", ids)
+	}
 
-		*room = 0
-		if err := client.Set(t.Context(), n.key("parked:shop/apns"), "text", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		n.enqueue("one", "two")
-		if ids := n.pull(); !slices.Equal(ids, []string{"one", "two"}) {
-			t.Errorf("pulled %v", ids)
-		}
-	})
-}
-
-// A parked job says so, and for nothing else that it has returned for, and when it was due.
-func TestWhatIsToldOfParkedJobs(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n, _ := newBounded(t, client)
-		inspector, before := NewInspector(client, n.client.shard), time.Now().Truncate(time.Microsecond)
-		n.enqueue("parked")
-		if ids := n.pull(); len(ids) > 0 {
-			t.Fatalf("pulled %v", ids)
-		}
-		place, err := inspector.Find(t.Context(), n.queue, "parked")
-		if err != nil || place.State != JobPutOff || place.Last != (Return{}) || !place.Due.IsZero() {
-			t.Errorf("it is found as %+v, %v", place, err)
-		}
-		jobs, _, err := inspector.Page(t.Context(), Spot{n.queue, JobPutOff}, 0)
-		if err != nil || len(jobs) != 1 || jobs[0].Last != (Return{}) || !jobs[0].Due.IsZero() || push.OnlyRoute([]byte(jobs[0].Payload)) != "shop/apns" {
-			t.Errorf("it is listed as %+v, %v", jobs, err)
-		}
-		client.ZAdd(t.Context(), n.key("parked:shop/apns"), redis.Z{Member: "2020-01-01T00:00:00 gone"})
-		if at, err := inspector.OldestDue(t.Context(), time.Now()); err != nil || at.Before(before) || at.After(time.Now()) {
-			t.Errorf("the oldest is due since %s, %v, and it was accepted after %s", at, err, before)
-		}
-	})
-}
-
-// A job that is parked for an hour stays in its place, and holds nobody up that is due.
-func TestParkedJobsStay(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n, room := newBounded(t, client)
-		n.enqueue("one", "two", "returned")
-		if ids := n.pull(); len(ids) > 0 {
-			t.Fatalf("pulled %v", ids)
-		}
-		hourLater := func() {
-			t.Helper()
-			for _, id := range client.ZRange(t.Context(), n.key("retry"), 0, -1).Val() {
-				client.ZAdd(t.Context(), n.key("retry"), redis.Z{Score: float64(time.Now().Add(-time.Second).Unix()), Member: id})
-			}
-			args := []any{time.Now().Unix(), 100, time.Now().UnixNano()}
-			if err := n.client.forward(t.Context(), []string{n.client.shard.QueueKey(push.Critical.Queue(), "scheduled")}, args).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		hourLater()
-		if pending, later := client.LLen(t.Context(), n.key("pending")).Val(), client.ZCount(t.Context(), n.key("retry"), fmt.Sprint(time.Now().Add(parkedFor/2).Unix()), "inf").Val(); pending != 0 || later != 3 {
-			t.Errorf("%d are pending, and %d parked for another hour", pending, later)
-		}
-		if err := client.ZRem(t.Context(), n.key("parked:shop/apns"), client.ZRange(t.Context(), n.key("parked:shop/apns"), 2, 2).Val()[0]).Err(); err != nil {
-			t.Fatal(err)
-		}
-		hourLater() // one has lost its place
-		if pending := client.LRange(t.Context(), n.key("pending"), 0, -1).Val(); !slices.Equal(pending, []string{"returned"}) {
-			t.Errorf("pending are %v", pending)
-		}
-		*room = 9
-		if ids := n.pull(); !slices.Equal(ids, []string{"one", "two", "returned"}) {
-			t.Errorf("pulled %v", ids)
-		}
-	})
-}
-
-// Of parked jobs that have ended any number takes no room from the others.
-func TestParkedJobsThatHaveEnded(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n, room := newBounded(t, client)
-		n.enqueue("stays")
-		if ids := n.pull(); len(ids) > 0 {
-			t.Fatalf("pulled %v", ids)
-		}
-		for i := range 100 {
-			client.ZAdd(t.Context(), n.key("parked:shop/apns"), redis.Z{Member: fmt.Sprintf("2020-01-01T00:00:00 gone-%d", i)})
-		}
-		client.ZAdd(t.Context(), n.key("parked:shop/apns"), redis.Z{Member: "2020"}) // nobody of ours has put it there
-		*room = 1
-		if ids := n.pull(); !slices.Equal(ids, []string{"stays"}) {
-			t.Errorf("pulled %v", ids)
-		}
-	})
+	*room = 0
+	if err := client.Set(t.Context(), n.key("parked:shop/apns"), "text", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	n.enqueue("one", "two")
+	if ids := n.pull(); !slices.Equal(ids, []string{"one", "two"}) {
+		t.Errorf("pulled %v", ids)
+	}
 }

@@ -3,13 +3,11 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -17,58 +15,10 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
-
-// What is done is looked for from the end of the active list that fewer of what is in
-// hand lie at.
-func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		var stalled []Bound
-		c := newClient(Config{
-			Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), Bounds: func(string, time.Time) []Bound { return stalled }, Parked: func([]string) {},
-			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
-		})
-		queue := push.Bulk.Queue()
-		for i := range 3 * prefetched {
-			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(fmt.Sprint(i)), asynq.Queue(c.shard.Queue(queue))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		take := func() {
-			t.Helper()
-			keys := []string{c.shard.QueueKey(queue, "pending"), c.shard.QueueKey(queue, "paused"), c.shard.QueueKey(queue, "active"), c.shard.QueueKey(queue, "lease")}
-			jobs, _, err := c.take(t.Context(), queue, keys, []any{time.Now().Add(time.Minute).Unix(), c.shard.QueueKey(queue, "t:")})
-			if err != nil || len(jobs) != prefetched {
-				t.Errorf("it takes %d jobs, %v, want %d", len(jobs), err, prefetched)
-			}
-		}
-		take()
-		stalled = []Bound{
-			{Route: "this", InHand: 8},
-			{Route: "that", InHand: 12},
-		}
-		take()
-		for inHand, want := range map[int64]bool{39: true, 40: false} {
-			if c.config.Hands.inHand = int(inHand); c.mostStuck(queue) != want {
-				t.Errorf("of %d in hand 20 are stuck, and most: %t", inHand, !want)
-			}
-		}
-		if c.mostStuck(push.Critical.Queue()) {
-			t.Error("it is so of another queue")
-		}
-		stalled = nil
-		take()
-		if c.mostStuck(queue) {
-			t.Error("nothing is stalled any more")
-		}
-	})
-}
 
 // A panic over a job that is taken in hand costs that job its visit alone.
 func TestAPanicOverAJob(t *testing.T) {
@@ -161,46 +111,45 @@ func TestWhatAJobFollows(t *testing.T) {
 // after followFor at most.
 func TestAJobFollowsAnother(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		c := newNewcomer(t, client).client
-		queue, looks := push.Default.Queue(), &looking{}
-		redistest.Hook(client, looks)
-		task := c.shard.QueueKey(queue, "t:first")
-		begins := func(of pulled) chan time.Time {
-			of.Queue, of.Term = queue, c.life.term.Load()
-			begun := make(chan time.Time, 1)
-			work := c.worked(&of, func(context.Context) error {
-				begun <- time.Now()
-				return nil
-			})
-			go func() { _ = work(context.Background()) }()
-			return begun
-		}
-		hold := func(worker string) {
-			t.Helper()
-			if err := client.HSet(t.Context(), task, "state", "active", "worker", worker).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		hold("another")
-		<-begins(pulled{})
-		begun := begins(pulled{follows: "first"})
-		eventually.Holds(t, "it has looked twice", func() bool { return looks.Load() >= 2 })
-		ended := time.Now()
-		if err := client.HSet(t.Context(), task, "state", "pending").Err(); err != nil {
+	client := redistest.One(t)
+	c := newNewcomer(t, client).client
+	queue, looks := push.Default.Queue(), &looking{}
+	redistest.Hook(client, looks)
+	task := c.shard.QueueKey(queue, "t:first")
+	begins := func(of pulled) chan time.Time {
+		of.Queue, of.Term = queue, c.life.term.Load()
+		begun := make(chan time.Time, 1)
+		work := c.worked(&of, func(context.Context) error {
+			begun <- time.Now()
+			return nil
+		})
+		go func() { _ = work(context.Background()) }()
+		return begun
+	}
+	hold := func(worker string) {
+		t.Helper()
+		if err := client.HSet(t.Context(), task, "state", "active", "worker", worker).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if at := <-begun; at.Before(ended) {
-			t.Error("it begins while another worker has the one before it")
-		}
-		hold(c.life.term.Load().id)
-		<-begins(pulled{follows: "first"})
-		hold("another")
-		asked := time.Now()
-		if at := <-begins(pulled{follows: "first"}); at.Sub(asked) < followFor {
-			t.Errorf("it waits %s, want %s", at.Sub(asked), followFor)
-		}
-	})
+	}
+	hold("another")
+	<-begins(pulled{})
+	begun := begins(pulled{follows: "first"})
+	eventually.Holds(t, "it has looked twice", func() bool { return looks.Load() >= 2 })
+	ended := time.Now()
+	if err := client.HSet(t.Context(), task, "state", "pending").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if at := <-begun; at.Before(ended) {
+		t.Error("it begins while another worker has the one before it")
+	}
+	hold(c.life.term.Load().id)
+	<-begins(pulled{follows: "first"})
+	hold("another")
+	asked := time.Now()
+	if at := <-begins(pulled{follows: "first"}); at.Sub(asked) < followFor {
+		t.Errorf("it waits %s, want %s", at.Sub(asked), followFor)
+	}
 }
 
 // looking counts the looks at tasks.
@@ -219,104 +168,45 @@ func (l *looking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// A queue that asynq's own tool has paused gives nothing, and harms nothing.
-func TestAPausedQueue(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n := newNewcomer(t, client)
-		n.enqueue("job")
-		queue := push.Default.Queue()
-		if err := client.Set(t.Context(), shard.Named(client, "", 1)[0].QueueKey(queue, "paused"), 1, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		jobs, empty, err := n.once()
-		if len(jobs) > 0 || !empty || err != nil {
-			t.Errorf("%d jobs, empty %t, %v", len(jobs), empty, err)
-		}
-	})
-}
-
 // A message that no Producer of ours has made is looked through once, and not from each of
 // its places: that took seconds. Of three pulls the machine stands still in all of them
 // hardly ever.
 func TestAHostileMessageIsPulled(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n := newNewcomer(t, client)
-		task := asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat(`"app":`, asynqwire.MaxEnvelopeSize/8)))
-		for range 3 * prefetched {
-			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Named(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
-				t.Fatal(err)
-			}
+	client := redistest.One(t)
+	n := newNewcomer(t, client)
+	task := asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat(`"app":`, asynqwire.MaxEnvelopeSize/8)))
+	for range 3 * prefetched {
+		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Named(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+			t.Fatal(err)
 		}
-		fastest := time.Hour
-		for range 3 {
-			began := time.Now()
-			if jobs, _, err := n.once(); len(jobs) != prefetched || err != nil {
-				t.Fatalf("%d jobs, %v", len(jobs), err)
-			}
-			fastest = min(fastest, time.Since(began))
+	}
+	fastest := time.Hour
+	for range 3 {
+		began := time.Now()
+		if jobs, _, err := n.once(); len(jobs) != prefetched || err != nil {
+			t.Fatalf("%d jobs, %v", len(jobs), err)
 		}
-		if fastest > 15*time.Second { // a pattern that backtracks takes far longer
-			t.Errorf("a pull takes %s", fastest)
-		}
-	})
+		fastest = min(fastest, time.Since(began))
+	}
+	if fastest > 15*time.Second { // a pattern that backtracks takes far longer
+		t.Errorf("a pull takes %s", fastest)
+	}
 }
 
 // An ID without a job is in nobody's hands.
 func TestAnIDWithoutAJobIsDropped(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n := newNewcomer(t, client)
-		n.enqueue("one", "two")
-		if err := client.Del(t.Context(), n.key("t:one")).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if ids := n.pull(); !slices.Equal(ids, []string{"two"}) {
-			t.Errorf("pulled %v", ids)
-		}
-		if left := client.Exists(t.Context(), n.key("t:one")).Val() + client.LLen(t.Context(), n.key("active")).Val(); left != 1 {
-			t.Errorf("%d are in hand", left)
-		}
-	})
-}
-
-// IDs without jobs, however many, do not have one pull look at all of them.
-func TestManyIDsWithoutAJob(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n := newNewcomer(t, client)
-		for i := range 300 {
-			if err := client.LPush(t.Context(), n.key("pending"), fmt.Sprint("gone-", i)).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		n.enqueue("job")
-		if jobs, empty, err := n.once(); len(jobs) > 0 || empty || err != nil {
-			t.Errorf("%d jobs, empty %t, %v", len(jobs), empty, err)
-		}
-		if ids := n.pull(); !slices.Equal(ids, []string{"job"}) {
-			t.Errorf("pulled %v", ids)
-		}
-	})
-}
-
-// What is known of a job that is never worked off takes no room for ever.
-func TestWhatIsNeverBegunIsForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		begun := 0
-		works := recent[handed]{drop: func(h handed) { h.begin() }}
-		note := func(id string) { works.note(id, handed{nil, func() { begun++ }}) }
-		note("one")
-		note("one") // it is handed out again
-		if begun != 1 {
-			t.Errorf("%d are begun", begun)
-		}
-		time.Sleep(forgetAfter + time.Second)
-		note("other")
-		if begun != 2 {
-			t.Errorf("%d are begun", begun)
-		}
-	})
+	client := redistest.One(t)
+	n := newNewcomer(t, client)
+	n.enqueue("one", "two")
+	if err := client.Del(t.Context(), n.key("t:one")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if ids := n.pull(); !slices.Equal(ids, []string{"two"}) {
+		t.Errorf("pulled %v", ids)
+	}
+	if left := client.Exists(t.Context(), n.key("t:one")).Val() + client.LLen(t.Context(), n.key("active")).Val(); left != 1 {
+		t.Errorf("%d are in hand", left)
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -54,28 +52,15 @@ func TestALongTextIsShortened(t *testing.T) {
 // Nothing of a shard waits for asynq's lists of servers, which lie on any master.
 func TestAsynqListsNoServers(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := idling(t, client, time.Minute)
-		for _, id := range []string{"one", "two"} { // asynq tells of itself before it hands out the first
-			s.enqueue(id, push.Default)
-			<-s.handled
+	client := redistest.One(t)
+	s := idling(t, client, time.Minute)
+	for _, id := range []string{"one", "two"} { // asynq tells of itself before it hands out the first
+		s.enqueue(id, push.Default)
+		<-s.handled
+	}
+	for _, key := range []string{"asynq:servers", "asynq:workers"} {
+		if n := client.Exists(t.Context(), key).Val(); n > 0 {
+			t.Errorf("%s is there", key)
 		}
-		for _, key := range []string{"asynq:servers", "asynq:workers"} {
-			if n := client.Exists(t.Context(), key).Val(); n > 0 {
-				t.Errorf("%s is there", key)
-			}
-		}
-	})
-}
-
-// No connection of a shard's is for what asynq's own tools cancel.
-func TestAsynqHearsOfNoCancels(t *testing.T) {
-	t.Parallel()
-	server := redistest.Miniredis(t)
-	s := idling(t, redistest.Connect(t, &redis.Options{Addr: server.Addr()}), time.Minute)
-	s.enqueue("one", push.Default)
-	<-s.handled
-	if n := server.PubSubNumSub("asynq:cancel")["asynq:cancel"]; n > 0 {
-		t.Errorf("%d listen", n)
 	}
 }

@@ -185,24 +185,23 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 // have been away, or its clock has been set.
 func TestWhoJudges(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		dead, judge := newNewcomer(t, client), newNewcomer(t, client)
-		dead.unseen(time.Hour)
-		if found := judge.sign(); len(found) > 0 {
-			t.Errorf("one that has just come finds %v dead", found)
-		}
-		judge.seasoned().last = time.Now().Add(-sureFor - time.Second)
-		if found := judge.sign(); len(found) > 0 {
-			t.Errorf("one that had no answer finds %v dead", found)
-		}
-		judge.seasoned().unseen(deadAfter + time.Second)
-		if found := judge.sign(); len(found) > 0 {
-			t.Errorf("one that was not seen finds %v dead", found)
-		}
-		if found := judge.sign(); len(found) != 1 {
-			t.Errorf("%v is dead in the end", found)
-		}
-	})
+	client := redistest.One(t)
+	dead, judge := newNewcomer(t, client), newNewcomer(t, client)
+	dead.unseen(time.Hour)
+	if found := judge.sign(); len(found) > 0 {
+		t.Errorf("one that has just come finds %v dead", found)
+	}
+	judge.seasoned().last = time.Now().Add(-sureFor - time.Second)
+	if found := judge.sign(); len(found) > 0 {
+		t.Errorf("one that had no answer finds %v dead", found)
+	}
+	judge.seasoned().unseen(deadAfter + time.Second)
+	if found := judge.sign(); len(found) > 0 {
+		t.Errorf("one that was not seen finds %v dead", found)
+	}
+	if found := judge.sign(); len(found) != 1 {
+		t.Errorf("%v is dead in the end", found)
+	}
 }
 
 // A Redis that is full refuses no sign: what is in hand can be sent and settled there.
@@ -220,75 +219,72 @@ func TestAFullRedisTakesASign(t *testing.T) {
 // A server that could not put back all does not sign off, so that others find it.
 func TestWhoLeavesJobsDoesNotSignOff(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		for cause, want := range map[error]int64{nil: 0, errLeft: 1} {
-			n := newNewcomer(t, client)
-			ctx, end := context.WithCancelCause(t.Context())
-			end(cause)
-			n.keep(ctx, n.life, func() {})
-			if got := client.ZCard(t.Context(), n.client.workersKey()).Val(); got != want {
-				t.Errorf("%d are left for %v, want %d", got, cause, want)
-			}
-			client.Del(t.Context(), n.client.workersKey())
+	client := redistest.One(t)
+	for cause, want := range map[error]int64{nil: 0, errLeft: 1} {
+		n := newNewcomer(t, client)
+		ctx, end := context.WithCancelCause(t.Context())
+		end(cause)
+		n.keep(ctx, n.life, func() {})
+		if got := client.ZCard(t.Context(), n.client.workersKey()).Val(); got != want {
+			t.Errorf("%d are left for %v, want %d", got, cause, want)
 		}
-	})
+		client.Del(t.Context(), n.client.workersKey())
+	}
 }
 
 // A worker that others have taken for dead begins another term, drops what it has pulled
 // before, and takes nothing from whoever has it now.
 func TestAWorkerThatWasTakenForDead(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		stopped, other := newNewcomer(t, client), newNewcomer(t, client)
-		stopped.enqueue("job")
-		stopped.pull()
-		before, term := stopped.id(), stopped.life.term.Load()
-		if term.Lost(t.Context()) {
-			t.Error("the term is lost at once")
-		}
-		stopped.unseen(time.Hour)
-		other.bury(t.Context(), other.seasoned().sign())
-		if got := other.pull(); !slices.Equal(got, []string{"job"}) {
-			t.Fatalf("the other pulls %v", got)
-		}
-		if errs := []error{stopped.returns("job", &Return{Why: Deferred}), stopped.requeues("job")}; !redisreply.NotFound(errs[0]) || !redisreply.NotFound(errs[1]) {
-			t.Errorf("before it knows: %v", errs)
-		}
-		stopped.sign()
-		if !term.Lost(t.Context()) || stopped.id() == before || stopped.life.term.Load().Lost(t.Context()) {
-			t.Error("it has not begun another term")
-		}
-		if err := stopped.returns("job", ErrLost); err != nil {
-			t.Error(err)
-		}
-		if state := client.HGet(t.Context(), other.key("t:job"), "state").Val(); state != "active" {
-			t.Errorf("the other's job is %s", state)
-		}
-		if err := other.returns("job", &Return{Why: Deferred}); err != nil {
-			t.Errorf("the other returns its job: %v", err)
-		}
-		if left := client.LLen(t.Context(), other.key("active")).Val(); left != 0 {
-			t.Errorf("%d are in hand", left)
-		}
-		// what a pull on its way has taken meanwhile is found too
-		if found := other.seasoned().sign(); !slices.Equal(found, []string{before}) {
-			t.Errorf("dead are %v, want %s once more", found, before)
-		}
-	})
+	client := redistest.One(t)
+	stopped, other := newNewcomer(t, client), newNewcomer(t, client)
+	stopped.enqueue("job")
+	stopped.pull()
+	before, term := stopped.id(), stopped.life.term.Load()
+	if term.Lost(t.Context()) {
+		t.Error("the term is lost at once")
+	}
+	stopped.unseen(time.Hour)
+	other.bury(t.Context(), other.seasoned().sign())
+	if got := other.pull(); !slices.Equal(got, []string{"job"}) {
+		t.Fatalf("the other pulls %v", got)
+	}
+	if errs := []error{stopped.returns("job", &Return{Why: Deferred}), stopped.requeues("job")}; !redisreply.NotFound(errs[0]) || !redisreply.NotFound(errs[1]) {
+		t.Errorf("before it knows: %v", errs)
+	}
+	stopped.sign()
+	if !term.Lost(t.Context()) || stopped.id() == before || stopped.life.term.Load().Lost(t.Context()) {
+		t.Error("it has not begun another term")
+	}
+	if err := stopped.returns("job", ErrLost); err != nil {
+		t.Error(err)
+	}
+	if state := client.HGet(t.Context(), other.key("t:job"), "state").Val(); state != "active" {
+		t.Errorf("the other's job is %s", state)
+	}
+	if err := other.returns("job", &Return{Why: Deferred}); err != nil {
+		t.Errorf("the other returns its job: %v", err)
+	}
+	if left := client.LLen(t.Context(), other.key("active")).Val(); left != 0 {
+		t.Errorf("%d are in hand", left)
+	}
+	// what a pull on its way has taken meanwhile is found too
+	if found := other.seasoned().sign(); !slices.Equal(found, []string{before}) {
+		t.Errorf("dead are %v, want %s once more", found, before)
+	}
 }
 
 // A job whose lease is over comes back from any worker's hands, as asynq has it.
 func TestALeaseThatIsOver(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		one, other := newNewcomer(t, client), newNewcomer(t, client)
-		one.enqueue("job")
-		one.pull()
-		// a Redis that does not know asynq's script yet has asynq send its text
-		if err := other.returns("job", asynq.ErrLeaseExpired); err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-			t.Error(err)
-		}
-	})
+	client := redistest.One(t)
+	one, other := newNewcomer(t, client), newNewcomer(t, client)
+	one.enqueue("job")
+	one.pull()
+	// a Redis that does not know asynq's script yet has asynq send its text
+	if err := other.returns("job", asynq.ErrLeaseExpired); err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+		t.Error(err)
+	}
 }
 
 // While it is not certain whether a term goes on, whoever asks waits for the next sign.
@@ -334,39 +330,38 @@ func TestATermIsUncertain(t *testing.T) {
 // it is back on the queue.
 func TestAServerDropsWhatIsLost(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := &refuser{handled: make(chan Job, 10), goOn: make(chan error)}
-		s.Server = NewServer(Config{
-			Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(4), ShutdownTimeout: time.Second,
-			Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
-			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
-		})
-		if err := s.Start(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		stop := sync.OnceFunc(s.Shutdown)
-		t.Cleanup(stop)
-		other := newNewcomer(t, client)
-		other.enqueue("job")
-		first := <-s.handled
-		if err := client.ZAdd(t.Context(), other.client.workersKey(), redis.Z{Score: 0, Member: first.Term.id}).Err(); err != nil {
-			t.Fatal(err)
-		}
-		for news := first.Term.awaited(); !first.Term.Lost(t.Context()); news = first.Term.awaited() {
-			<-news // until its next sign it does not know
-		}
-		other.bury(t.Context(), []string{first.Term.id})
-		second := <-s.handled // in another term
-		s.goOn <- errors.New("the first visit has failed")
-		if second.Term == first.Term || second.Retries != 1 {
-			t.Errorf("it comes back in the same term, or as not failed: %+v", second)
-		}
-		s.goOn <- nil
-		stop()
-		if left := client.Exists(t.Context(), other.key("t:job")).Val(); left > 0 {
-			t.Error("the second visit does not end it")
-		}
+	client := redistest.One(t)
+	s := &refuser{handled: make(chan Job, 10), goOn: make(chan error)}
+	s.Server = NewServer(Config{
+		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(4), ShutdownTimeout: time.Second,
+		Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
+		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})
+	if err := s.Start(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	stop := sync.OnceFunc(s.Shutdown)
+	t.Cleanup(stop)
+	other := newNewcomer(t, client)
+	other.enqueue("job")
+	first := <-s.handled
+	if err := client.ZAdd(t.Context(), other.client.workersKey(), redis.Z{Score: 0, Member: first.Term.id}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for news := first.Term.awaited(); !first.Term.Lost(t.Context()); news = first.Term.awaited() {
+		<-news // until its next sign it does not know
+	}
+	other.bury(t.Context(), []string{first.Term.id})
+	second := <-s.handled // in another term
+	s.goOn <- errors.New("the first visit has failed")
+	if second.Term == first.Term || second.Retries != 1 {
+		t.Errorf("it comes back in the same term, or as not failed: %+v", second)
+	}
+	s.goOn <- nil
+	stop()
+	if left := client.Exists(t.Context(), other.key("t:job")).Val(); left > 0 {
+		t.Error("the second visit does not end it")
+	}
 }
 
 // awaited is closed when more is known of the term.
@@ -408,21 +403,4 @@ func TestASignTakesNoLongerThanItMay(t *testing.T) {
 	if _, err := n.client.sign(t.Context(), n.life); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the sign ends with %v", err)
 	}
-}
-
-// A job without a message does not keep a dead worker's others.
-func TestADeadWorkersJobWithoutAMessage(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		dead, alive := newNewcomer(t, client), newNewcomer(t, client)
-		dead.enqueue("one", "two")
-		dead.pull()
-		if err := client.HDel(t.Context(), dead.key("t:one"), "msg").Err(); err != nil {
-			t.Fatal(err)
-		}
-		alive.bury(t.Context(), []string{dead.id()})
-		if n, err := client.LLen(t.Context(), dead.key("pending")).Result(); n != 2 || err != nil {
-			t.Errorf("%d are back on the queue, %v", n, err)
-		}
-	})
 }

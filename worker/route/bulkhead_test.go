@@ -51,21 +51,6 @@ func TestMoreIsPulled(t *testing.T) {
 	}
 }
 
-// Where a line was full nothing is pulled for it until half of it has gone.
-func TestAFullLineIsPulledForAgain(t *testing.T) {
-	t.Parallel()
-	b, now := newBulkhead(1), time.Now()
-	b.enter(1)
-	for _, tt := range []struct{ waiting, want int }{
-		{pulledLine - 1, 1}, {pulledLine, 0}, {pulledLine - 1, 0}, {pulledLine/2 + 1, 0}, {pulledLine / 2, pulledLine / 2}, {pulledLine - 1, 1},
-	} {
-		b.waiting[1] = make([]*place, tt.waiting)
-		if got := b.more(1, now).room; got != tt.want {
-			t.Errorf("%d wait, and there is room for %d, want %d", tt.waiting, got, tt.want)
-		}
-	}
-}
-
 // Bulk ones are pulled as far as default ones leave room, and an eighth of the line at least;
 // default ones as if there were no bulk ones.
 func TestBulkOnesLeaveRoom(t *testing.T) {
@@ -107,27 +92,6 @@ func TestCriticalOnesArePulled(t *testing.T) {
 	b.enter(0)
 	b.waiting[0] = make([]*place, keptShare)
 	room(0, 0)
-}
-
-func TestABulkheadLearnsHowLongItsPlacesAreTaken(t *testing.T) {
-	t.Parallel()
-	waited := newBulkhead(1)
-	waited.enter(1)
-	waited.enter(1)
-	now := time.Now().UnixNano() + int64(time.Hour)
-	waited.release(now)
-	before := waited.meanHold
-	if waited.release(now + int64(time.Second)); waited.meanHold > before {
-		t.Errorf("who has waited for a place counts as if it had been taken for %s", time.Duration(waited.meanHold))
-	}
-	b := newBulkhead(4)
-	for i := range int64(100) {
-		b.taken = append(b.taken, i)
-		b.release(i + int64(time.Second))
-	}
-	if usual := time.Duration(b.meanHold); usual < 990*time.Millisecond || usual > time.Second {
-		t.Errorf("%s", usual)
-	}
 }
 
 // Who waits for one that moves again waits on.

@@ -150,35 +150,34 @@ func tokenOf(i int) push.Target {
 // What one worker learns, another one knows when it reads.
 func TestEveryWorkerLearnsOfAPause(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		worker := func() (*Routes, *Route) {
-			rs := routesOf(client, "", "", map[push.Platform]providers.Sender{push.APNs: nil, push.FCM: nil}, 0)
-			return rs, rs.Of("shop")[push.APNs]
-		}
-		one, its := worker()
-		other, others := worker()
-		began := time.Now()
-		its.proven = true
-		one.learn(t, its, deadToken, lostLeast)
-		if its.Left(time.Now()) == 0 {
-			t.Error("the worker that learns of a pause does not keep it at once")
-		}
-		other.read(t)
-		left := others.pauseLeft(time.Now())
-		if least := 29*time.Second - time.Since(began); left > 30*time.Second || left < least {
-			t.Errorf("the other worker pauses for %s", left)
-		}
-		if other.Of("shop")[push.FCM].Left(time.Now()) != 0 {
-			t.Error("the other platform is paused too")
-		}
-		if o := other.learn(t, others, deadToken, 1); o.Kind != providers.Misconfigured || o.Reason != providers.DeadTokenSpike || !errors.Is(o.Err, deadToken.Err) {
-			t.Errorf("the other worker goes on dropping tokens: %+v", o)
-		}
-		if !others.evidence.suspects(subjectOf(tokenOf(lostLeast-1), "")) {
-			t.Error("the other worker may probe with a token that the spike comes from")
-		}
-		if d := others.breaker.left(time.Now()); d == 0 {
-			t.Error("the other worker does not probe when the pause is over")
-		}
-	})
+	client := redistest.One(t)
+	worker := func() (*Routes, *Route) {
+		rs := routesOf(client, "", "", map[push.Platform]providers.Sender{push.APNs: nil, push.FCM: nil}, 0)
+		return rs, rs.Of("shop")[push.APNs]
+	}
+	one, its := worker()
+	other, others := worker()
+	began := time.Now()
+	its.proven = true
+	one.learn(t, its, deadToken, lostLeast)
+	if its.Left(time.Now()) == 0 {
+		t.Error("the worker that learns of a pause does not keep it at once")
+	}
+	other.read(t)
+	left := others.pauseLeft(time.Now())
+	if least := 29*time.Second - time.Since(began); left > 30*time.Second || left < least {
+		t.Errorf("the other worker pauses for %s", left)
+	}
+	if other.Of("shop")[push.FCM].Left(time.Now()) != 0 {
+		t.Error("the other platform is paused too")
+	}
+	if o := other.learn(t, others, deadToken, 1); o.Kind != providers.Misconfigured || o.Reason != providers.DeadTokenSpike || !errors.Is(o.Err, deadToken.Err) {
+		t.Errorf("the other worker goes on dropping tokens: %+v", o)
+	}
+	if !others.evidence.suspects(subjectOf(tokenOf(lostLeast-1), "")) {
+		t.Error("the other worker may probe with a token that the spike comes from")
+	}
+	if d := others.breaker.left(time.Now()); d == 0 {
+		t.Error("the other worker does not probe when the pause is over")
+	}
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -79,53 +77,52 @@ func (s identified) Fingerprint() string { return string(s) }
 // same, and is believed when it is borne out.
 func TestWhoIsBelieved(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		refused := providers.Outcome{
-			Kind: providers.Misconfigured, Reason: "InvalidProviderToken", Concerns: providers.ConcernsCredential, Err: errors.New("APNs answers 403"),
-		}
-		quota := providers.Outcome{Kind: providers.Retry, Reason: "QUOTA_EXCEEDED", Concerns: providers.ConcernsApp, RetryAfter: time.Minute}
-		for name, c := range map[string]struct {
-			o           providers.Outcome
-			proven      bool
-			clock       time.Duration
-			others      string
-			second      string // the host of a second worker that says the same
-			want, alone bool
-		}{
-			"its credentials have worked": {o: refused, proven: true, others: "a", want: true},
-			"a second one says the same":  {o: refused, others: "a", second: "two", want: true},
-			"it says so once more":        {o: refused, others: "a", second: "one", alone: true},
-			"it is alone":                 {o: refused, others: "a", alone: true},
-			"its clock is off":            {o: refused, proven: true, clock: -time.Hour, others: "a", alone: true},
-			"a quota, by a wrong clock":   {o: quota, clock: time.Hour, others: "a", alone: true},
-			"others have others":          {o: refused, proven: true, others: "b"},
-			"a quota is everybody's":      {o: quota, others: "b", want: true},
-		} {
-			t.Run(name, func(t *testing.T) {
-				prefix := strings.ReplaceAll(name, " ", "-")
-				worker := func(host string, credentials identified, clock time.Duration) (*Routes, *Route) {
-					rs := routesOf(client, prefix, host, map[push.Platform]providers.Sender{push.APNs: credentials}, clock)
-					return rs, rs.Of("shop")[push.APNs]
-				}
-				one, its := worker("one", "a", c.clock)
-				two, also := worker(c.second, "a", 0)
-				other, others := worker("other", identified(c.others), 0)
-				its.proven = c.proven
-				one.learn(t, its, c.o, several)
-				if c.second != "" {
-					two.learn(t, also, c.o, several)
-				}
-				other.read(t)
-				if got := others.pauseLeft(time.Now()) > 0; got != c.want {
-					t.Errorf("the others pause: %t", got)
-				}
-				one.read(t)
-				if got := its.status(time.Now()); got.Pause != c.o.Reason || got.Alone != c.alone {
-					t.Errorf("the worker itself: %+v", got)
-				}
-			})
-		}
-	})
+	client := redistest.One(t)
+	refused := providers.Outcome{
+		Kind: providers.Misconfigured, Reason: "InvalidProviderToken", Concerns: providers.ConcernsCredential, Err: errors.New("APNs answers 403"),
+	}
+	quota := providers.Outcome{Kind: providers.Retry, Reason: "QUOTA_EXCEEDED", Concerns: providers.ConcernsApp, RetryAfter: time.Minute}
+	for name, c := range map[string]struct {
+		o           providers.Outcome
+		proven      bool
+		clock       time.Duration
+		others      string
+		second      string // the host of a second worker that says the same
+		want, alone bool
+	}{
+		"its credentials have worked": {o: refused, proven: true, others: "a", want: true},
+		"a second one says the same":  {o: refused, others: "a", second: "two", want: true},
+		"it says so once more":        {o: refused, others: "a", second: "one", alone: true},
+		"it is alone":                 {o: refused, others: "a", alone: true},
+		"its clock is off":            {o: refused, proven: true, clock: -time.Hour, others: "a", alone: true},
+		"a quota, by a wrong clock":   {o: quota, clock: time.Hour, others: "a", alone: true},
+		"others have others":          {o: refused, proven: true, others: "b"},
+		"a quota is everybody's":      {o: quota, others: "b", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			prefix := strings.ReplaceAll(name, " ", "-")
+			worker := func(host string, credentials identified, clock time.Duration) (*Routes, *Route) {
+				rs := routesOf(client, prefix, host, map[push.Platform]providers.Sender{push.APNs: credentials}, clock)
+				return rs, rs.Of("shop")[push.APNs]
+			}
+			one, its := worker("one", "a", c.clock)
+			two, also := worker(c.second, "a", 0)
+			other, others := worker("other", identified(c.others), 0)
+			its.proven = c.proven
+			one.learn(t, its, c.o, several)
+			if c.second != "" {
+				two.learn(t, also, c.o, several)
+			}
+			other.read(t)
+			if got := others.pauseLeft(time.Now()) > 0; got != c.want {
+				t.Errorf("the others pause: %t", got)
+			}
+			one.read(t)
+			if got := its.status(time.Now()); got.Pause != c.o.Reason || got.Alone != c.alone {
+				t.Errorf("the worker itself: %+v", got)
+			}
+		})
+	}
 }
 
 // What keeps to another worker's pause has seen no trouble of its own, and what an
