@@ -19,7 +19,7 @@ func TestAuditInMotion(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		r.start()
-		const each, looks = 300, 40
+		const each, looks = 60, 15
 		var all sync.WaitGroup
 		for p := range 4 {
 			all.Go(func() {

@@ -34,7 +34,7 @@ func TestClocksOfTwoMastersDiffer(t *testing.T) {
 				}
 			}()
 			t.Cleanup(func() { stop(); <-ended })
-			r := newRig(t, embedded(t), apart)
+			r := newRig(t, redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()}), apart)
 			limiter, err := throttle.New(redistest.Connect(t, &redis.Options{Addr: server.Addr()}), throttle.Options{Timeout: redistest.Patience})
 			must(t, err)
 			t.Cleanup(func() { limiter.Close() })

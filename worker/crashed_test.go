@@ -13,7 +13,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // crashed leaves the notification's job as a worker does that was admitted, and
@@ -55,18 +54,6 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 		},
 		"cancelled": {
 			then: func(t *testing.T, r *rig, n *push.Notification) {
-				must(t, r.control().Cancel(t.Context(), push.Ref{ID: n.ID}))
-			},
-			state: push.Cancelled,
-		},
-		"paused, then cancelled": {
-			then: func(t *testing.T, r *rig, n *push.Notification) {
-				must(t, r.control().Pause(t.Context(), pause.Pause{App: n.App}))
-				r.start()
-				wait(t, func() bool {
-					status, err := r.control().Status(t.Context(), push.Ref{ID: n.ID})
-					return err == nil && status.Job == "retry"
-				})
 				must(t, r.control().Cancel(t.Context(), push.Ref{ID: n.ID}))
 			},
 			state: push.Cancelled,

@@ -81,12 +81,12 @@ func (w *wakes) note(cmd redis.Cmder, err error) {
 	}
 }
 
-// What was held while a provider was down comes back once each, gently at first, the critical
-// ones first, and so it does after it has failed again in the midst of it. To be held costs no
-// attempt. That it comes faster and faster is tested in worker/route.
+// What was held while a provider was down comes back once each, the critical ones first, also
+// after it has failed again in the midst of it. To be held costs no attempt. How fast it comes
+// is tested in worker/route.
 func TestWhatWasHeldReturns(t *testing.T) {
 	t.Parallel()
-	const n = 5000
+	const n = 900
 	const most = 16 // in flight
 	client, woken := realRedis(t), new(wakes)
 	redistest.Hook(client, woken)
@@ -142,15 +142,6 @@ func TestWhatWasHeldReturns(t *testing.T) {
 	}
 	if len(critical) < n/3*9/10 || bulk > n/3/10 {
 		t.Errorf("%d critical ones were woken, %d bulk ones before most of them", len(critical), bulk)
-	}
-	gently := 0
-	for _, e := range entries {
-		if e.At.Sub(entries[0].At) < 400*time.Millisecond {
-			gently++
-		}
-	}
-	if gently > 400 {
-		t.Errorf("%d are sent in the first 400 ms", gently)
 	}
 	// A breaker opens after ten failures and what was in flight, and then one fails a second.
 	if looks := int64(2*(10+most+60) + 2*int(away/time.Second)); failed+again > looks {

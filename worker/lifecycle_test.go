@@ -12,7 +12,7 @@ import (
 
 // A worker that never started may be stopped, as often as one likes, and starts no more.
 func TestStopWithoutStart(t *testing.T) {
-	r := newRig(t, embedded(t), hourly)
+	r := newRig(t, oneRedis(t), hourly)
 	w, err := worker.New(r.options)
 	must(t, err)
 	for range 2 {
@@ -25,7 +25,7 @@ func TestStopWithoutStart(t *testing.T) {
 
 // The context of a start bounds the start alone.
 func TestTheContextOfAStart(t *testing.T) {
-	r := newRig(t, embedded(t), hourly)
+	r := newRig(t, oneRedis(t), hourly)
 	ended, end := context.WithCancel(t.Context())
 	end()
 	w, err := worker.New(r.options)
@@ -52,7 +52,7 @@ func TestTheContextOfAStart(t *testing.T) {
 // What is under way when the context of a stop ends goes back to the queue, and another
 // worker ends it.
 func TestTheContextOfAStop(t *testing.T) {
-	r := newRig(t, embedded(t), hourly)
+	r := newRig(t, oneRedis(t), hourly)
 	r.options.ShutdownTimeout = time.Minute
 	r.apns.RespondAlways(standin.Answer{Delay: time.Hour})
 	w, err := worker.New(r.options)

@@ -195,7 +195,7 @@ func TestMutedAfterAFailure(t *testing.T) {
 // What a worker has in hand when its user is muted ends there: it goes out no more, and does
 // not return to the queue.
 func TestMutedInHand(t *testing.T) {
-	r, o := tuned(t, oneRedis(t), every(20*time.Second), nil)
+	r, o := tuned(t, oneRedis(t), every(10*time.Second), nil)
 	r.options.MaxWait = time.Minute
 	r.start()
 	r.enqueue(to("sent"))
@@ -206,7 +206,7 @@ func TestMutedInHand(t *testing.T) {
 		must(t, err)
 		return status.Job == "active" && r.slots() == 2
 	})
-	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, Delay: 5 * time.Second})
+	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, Delay: 2 * time.Second})
 	fails := to("fails", google)
 	fails.User = "u2"
 	r.enqueue(fails)
@@ -220,7 +220,7 @@ func TestMutedInHand(t *testing.T) {
 // the others stay.
 func TestManyMuted(t *testing.T) {
 	client := oneRedis(t)
-	const many, others = 450, 5 // several pages
+	const many, others = 250, 5 // several pages
 	r, o := tuned(t, client, every(time.Hour), nil)
 	all := make([]*push.Notification, many+others)
 	for i := range all {

@@ -107,12 +107,11 @@ func TestAnOperatorsPause(t *testing.T) {
 	wait(t, func() bool { return len(client.Keys(t.Context(), "pushpace:{pauses}:*").Val()) == 0 })
 }
 
-// What waits for its slot when the pause begins lets it go; what expires
+// What comes for its slot during the pause lets it go; what expires
 // meanwhile has expired; and a worker that was not there resumes what is held.
 func TestAPauseOfACategory(t *testing.T) {
-	const gap = 12 * time.Second
 	client := oneRedis(t)
-	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"digest": {MinGap: gap}}))
+	r, o := tuned(t, client, throttle.Policy{}, map[string]throttle.Policy{"digest": every(time.Hour)})
 	log := r.logs()
 	stop := r.start()
 	digest := func(id string) *push.Notification {
@@ -134,6 +133,8 @@ func TestAPauseOfACategory(t *testing.T) {
 	if counts.Ended[push.Expired] != 1 || r.record("other").State != push.Delivered {
 		t.Errorf("counts %+v", counts)
 	}
+	// what waits for its slot is woken
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "digest"}, Policy: every(time.Millisecond), By: "ann"}))
 	digests := throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "digest")}
 	wait(t, func() bool {
 		timeline, err := r.limiter.Timeline(t.Context(), digests)
@@ -145,9 +146,8 @@ func TestAPauseOfACategory(t *testing.T) {
 	stop()
 	r.resume(hold) // while there is no worker
 	r.start()
-	started := time.Now()
 	r.settled(4)
-	if record := r.record("second"); record.State != push.Delivered || record.Attempts != 1 || time.Since(started) > gap+prompt {
-		t.Errorf("record %+v after %s", record, time.Since(started))
+	if record := r.record("second"); record.State != push.Delivered || record.Attempts != 1 {
+		t.Errorf("record %+v", record)
 	}
 }

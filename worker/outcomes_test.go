@@ -117,7 +117,7 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 
 // Nothing is told unless it is asked for.
 func TestOutcomesAreOffByDefault(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
+	r := newRig(t, oneRedis(t), unlimited)
 	r.start()
 	r.enqueue(to("delivered"))
 	r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))

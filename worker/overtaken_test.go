@@ -59,6 +59,7 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := oneRedis(t)
 			r := newRig(t, client, limits.New(every(time.Hour), nil))
+			r.options.GiveUp(time.Second)
 			unavailable := standin.Answer{Status: http.StatusServiceUnavailable, Reason: "ServiceUnavailable"}
 			r.apns.RespondAlways(unavailable)
 			r.fcm.RespondAlways(unavailable)
@@ -111,6 +112,7 @@ func TestWhatWasNotRecordedIsOvertaken(t *testing.T) {
 	redistest.Hook(own, attempts)
 	redistest.Hook(own, pulls)
 	unrecorded.options.Queue = own
+	unrecorded.options.GiveUp(time.Second)
 
 	unrecorded.start()
 	unrecorded.enqueue(to("twice", apple, google))

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -149,6 +151,9 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 	}
 	if page, err := r.control().Queued(t.Context(), control.Selection{}, "6-9000000000000000000"); err != nil || len(page.Waiting) != 200 {
 		t.Errorf("from far beyond the end: %d, %v", len(page.Waiting), err)
+	}
+	if _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, ledger.ErrCursor) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -59,8 +60,7 @@ func wasTaken(outcomes []ledger.TargetOutcome) bool {
 
 // persist repeats a write that failed for a while.
 func (s *settling) persist(ctx context.Context, d *delivery, write func() error) error {
-	const most = 10 * time.Second
-	return d.at.Persist(ctx, most, write)
+	return d.at.Persist(ctx, cmp.Or(s.times.record, 10*time.Second), write)
 }
 
 // plain reports whether there is nothing to tell of a delivery but that it was

@@ -64,7 +64,7 @@ func (f *refusal) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 // A shard that refuses writes keeps back what its route holds, and no other shard's.
 func TestAShardThatRefusesKeepsItsOwnBack(t *testing.T) {
 	t.Parallel()
-	const n, shards = 3000, 8
+	const n, shards = 600, 8
 	client, refused := realRedis(t), &refusal{shard: "shard-03-"}
 	redistest.Divide(t, client, "pushpace", fmt.Sprint(shards))
 	redistest.Hook(client, refused)

@@ -62,7 +62,7 @@ func TestAWorkerCrashesWhileItReleases(t *testing.T) {
 // However much stands back about when a pause ends, by whichever worker's view of
 // the pauses, comes back.
 func TestWhatStandsBackWhenAPauseEnds(t *testing.T) {
-	const rounds, about = 4, 500 * time.Millisecond
+	const rounds, about = 2, 100 * time.Millisecond
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
 	r.start()

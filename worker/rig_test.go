@@ -97,12 +97,6 @@ func shardKey(client redis.UniversalClient, name string) string {
 	return home(client).Key(name)
 }
 
-func embedded(t *testing.T) redis.UniversalClient {
-	t.Helper()
-	t.Parallel()
-	return redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
-}
-
 func newRig(t *testing.T, client redis.UniversalClient, limits *limits.Policies) *rig {
 	t.Helper()
 	client, stop := pipeline.Share(client, pipeline.Options{Timeout: redistest.Patience})
@@ -146,7 +140,12 @@ func (r *rig) start() (stop func()) {
 	must(r.t, err)
 	must(r.t, w.Start(r.t.Context()))
 	stop = sync.OnceFunc(func() { must(r.t, w.Stop(context.Background())) })
-	r.t.Cleanup(stop)
+	r.t.Cleanup(func() {
+		ended, end := context.WithCancel(context.Background())
+		end()
+		_ = w.Stop(ended) // the test waits for nothing that is still in flight
+		stop()
+	})
 	return stop
 }
 

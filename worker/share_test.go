@@ -33,7 +33,7 @@ func (r *rig) sharers() int64 {
 // Workers who come and go have no more in flight together than they may, and all of it
 // while there is enough to send. Without a bound nothing is shared.
 func TestWorkersShareWhatMayBeInFlight(t *testing.T) {
-	const places, n = 6, 200
+	const places, n = 6, 80
 	r := newRig(t, oneRedis(t), unlimited)
 	r.options.ShutdownTimeout = redistest.Patience // what a worker has in hand as it stops is not cut off
 	unbound := r.start()
@@ -77,7 +77,7 @@ func TestWorkersShareWhatMayBeInFlight(t *testing.T) {
 // A notification to several devices takes one place, and so they come one after the other.
 func TestTargetsOfAShareComeOneByOne(t *testing.T) {
 	const n = 5
-	r := newRig(t, embedded(t), hourly)
+	r := newRig(t, oneRedis(t), hourly)
 	r.apns.RespondAlways(standin.Answer{Delay: 50 * time.Millisecond})
 	r.bound(1)
 	r.start()
@@ -94,7 +94,7 @@ func TestTargetsOfAShareComeOneByOne(t *testing.T) {
 
 // The targets of one route wait for none of another's.
 func TestTargetsOfTwoSharesComeAtOnce(t *testing.T) {
-	r := newRig(t, embedded(t), hourly)
+	r := newRig(t, oneRedis(t), hourly)
 	release := make(chan struct{})
 	first, second := &slow{release: release}, &slow{release: release}
 	r.options.Senders["shop"] = map[push.Platform]providers.Sender{push.APNs: first, push.FCM: second}

@@ -83,7 +83,7 @@ func (awayLimiter) Stats() throttle.OutageStats {
 }
 
 func TestASnapshotTellsThatTheLimitsAreAway(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
+	r := newRig(t, oneRedis(t), unlimited)
 	r.options.Limiter = awayLimiter{r.options.Limiter}
 	r.start()
 	wait(t, func() bool { return len(r.snapshots()) == 1 })

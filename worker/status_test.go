@@ -39,7 +39,7 @@ func (r *rig) run() *worker.Worker {
 }
 
 func TestRoutesTellOfPausesAndBreakers(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
+	r := newRig(t, oneRedis(t), unlimited)
 	w := r.run()
 	if got := w.Routes(); len(got) != 3 || got[0].App != "apple" || got[1].Platform != push.APNs || got[2].Platform != push.FCM {
 		t.Fatalf("%+v", got)
@@ -61,7 +61,7 @@ func TestRoutesTellOfPausesAndBreakers(t *testing.T) {
 }
 
 func TestRoutesTellWhatIsInFlight(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
+	r := newRig(t, oneRedis(t), unlimited)
 	r.options.Concurrency, r.options.ShutdownTimeout = 1, time.Second
 	w := r.run()
 	r.apns.RespondAlways(standin.Answer{Delay: time.Second})
@@ -116,8 +116,9 @@ func TestBacklogAndAges(t *testing.T) {
 
 // A visit counts as the first one once, however often the notification comes back.
 func TestOnlyTheFirstVisitHasAnAge(t *testing.T) {
-	const n = 4
-	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 2 * time.Second}, nil))
+	const n = 3
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: time.Second}, nil))
+	r.options.MaxWait = 100 * time.Millisecond // the others go back
 	for i := range n {
 		r.enqueue(to("paced-" + string(rune('a'+i))))
 	}

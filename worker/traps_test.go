@@ -20,7 +20,7 @@ import (
 
 // A provider that takes and never answers holds up its own notifications only.
 func TestAStuckProviderHoldsUpItsOwnOnly(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
+	r := newRig(t, oneRedis(t), unlimited)
 	r.options.Concurrency = 4
 	r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
 	r.start()
@@ -43,7 +43,7 @@ func TestAStuckProviderHoldsUpItsOwnOnly(t *testing.T) {
 // though asynq brings them back in the order of their IDs, which leaves one of
 // each second in order.
 func TestOrderIsTheSlotsNotTheIDs(t *testing.T) {
-	r := newRig(t, embedded(t), limits.New(throttle.Policy{MinGap: 250 * time.Millisecond}, nil))
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 250 * time.Millisecond}, nil))
 	r.options.MaxWait = 1600 * time.Millisecond
 	r.start()
 	tries(t, func(try int) (fault string) {
@@ -104,14 +104,14 @@ func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 
 // An idle worker sends at most 50 commands a second.
 func TestAnIdleWorkerLeavesRedisAlone(t *testing.T) {
-	client, counter := embedded(t), new(commands)
+	client, counter := oneRedis(t), new(commands)
 	redistest.Hook(client, counter)
 	r := newRig(t, client, unlimited)
 	r.start()
 	r.enqueue(to("first")) // everything is loaded
 	r.settled(1)
 	start, before := time.Now(), counter.n.Load()
-	timer := time.NewTimer(4 * time.Second)
+	timer := time.NewTimer(2 * time.Second)
 	defer timer.Stop()
 	<-timer.C
 	if rate := float64(counter.n.Load()-before) / time.Since(start).Seconds(); rate > 50 {

@@ -23,7 +23,7 @@ func TestUnknownCategory(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			policies := limits.New(throttle.Policy{}, map[string]throttle.Policy{"orders": {Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}})
 			policies.SetUnknown(policy)
-			r := newRig(t, embedded(t), policies)
+			r := newRig(t, oneRedis(t), policies)
 			var log logged
 			r.options.Log = slog.New(slog.NewTextHandler(&log, nil))
 			r.start()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -58,6 +59,7 @@ func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, realRedis(t), hourly)
+			r.options.GiveUp(time.Second)
 			if c.answer.Status != 0 {
 				r.apns.RespondAlways(c.answer)
 			}
@@ -93,6 +95,7 @@ func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
 func TestDeadTokensThatAreNeverReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, realRedis(t), hourly)
+	r.options.GiveUp(time.Second)
 	log := new(logged)
 	r.options.Log, r.options.Attempts = slog.New(slog.NewTextHandler(log, nil)), 1
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusGone, Reason: "Unregistered"})

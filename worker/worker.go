@@ -142,6 +142,7 @@ func (o *Options) setDefaults() {
 type times struct {
 	route   route.Times
 	webhook webhook.Times
+	record  time.Duration // that a write which fails is repeated; 0 means 10 s
 }
 
 // A Worker works off the queues.

@@ -115,7 +115,7 @@ func tries(t *testing.T, f func(try int) (fault string)) {
 }
 
 func TestExemptCategoriesAreNotChecked(t *testing.T) {
-	r := newRig(t, embedded(t), limits.New(
+	r := newRig(t, oneRedis(t), limits.New(
 		throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
 		map[string]throttle.Policy{"security": {Exempt: true}}))
 	r.start()
@@ -180,7 +180,7 @@ func TestWhatIsRetried(t *testing.T) {
 }
 
 func TestExhausted(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
+	r := newRig(t, oneRedis(t), unlimited)
 	r.options.Attempts = 2
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusInternalServerError})
 	r.start()
@@ -215,7 +215,7 @@ func TestADeadTokenSpendsNoSlot(t *testing.T) {
 }
 
 func TestExpired(t *testing.T) {
-	r := newRig(t, embedded(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	past := to("past")
 	past.ExpiresAt = time.Now().Add(time.Second)
 	r.enqueue(past)
@@ -236,7 +236,7 @@ func TestExpired(t *testing.T) {
 }
 
 func TestNotBefore(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
+	r := newRig(t, oneRedis(t), unlimited)
 	n := to("later")
 	n.NotBefore = time.Now().Add(1500 * time.Millisecond)
 	r.start()
@@ -290,7 +290,7 @@ func TestBadJobsAreSetAside(t *testing.T) {
 }
 
 func TestRejected(t *testing.T) {
-	r := newRig(t, embedded(t), unlimited)
+	r := newRig(t, oneRedis(t), unlimited)
 	r.start()
 	unknown := to("unknown-app")
 	unknown.App = "nobody"
