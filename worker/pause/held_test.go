@@ -25,11 +25,8 @@ type heldRig struct {
 
 const by = "shop/apns"
 
-func overHeld(t *testing.T, test func(t *testing.T, r *heldRig)) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		test(t, &heldRig{t, client, NewJobs(client, ledgertest.First(t, ledger.NewRecords(client, "", 0)).Shard)})
-	})
+func newHeldRig(t *testing.T, client redis.UniversalClient) *heldRig {
+	return &heldRig{t, client, NewJobs(client, ledgertest.First(t, ledger.NewRecords(client, "", 0)).Shard)}
 }
 
 // state has asynq say where the job is: it is in retry if it has returned.
@@ -73,7 +70,9 @@ var noon = time.UnixMilli(1_795_219_200_123)
 // The first are those of the highest priority, and then those accepted first. Any one comes
 // sooner or later.
 func TestWhichOfTheHeld(t *testing.T) {
-	overHeld(t, func(t *testing.T, r *heldRig) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newHeldRig(t, client)
 		add := func() {
 			for i, p := range []push.Priority{push.Bulk, push.Default, push.Critical} {
 				r.hold(p, noon.Add(time.Hour), string(p)+" late")
@@ -94,7 +93,7 @@ func TestWhichOfTheHeld(t *testing.T) {
 			}
 		}
 		drawn := map[string]bool{}
-		for range 200 {
+		for range 60 {
 			add()
 			woken, err := r.WakeHeld(t.Context(), by, 1, Any)
 			if err != nil || len(woken.IDs) != 1 || woken.Left.All() != 5 {
@@ -115,104 +114,104 @@ func TestWhichOfTheHeld(t *testing.T) {
 // A job that a worker has in hand stays held, and keeps nobody back; one that is due already,
 // or has left the queue, is held no longer.
 func TestHeldJobsInHand(t *testing.T) {
-	overHeld(t, func(t *testing.T, r *heldRig) {
-		r.hold(push.Default, noon, "in hand", "due", "gone")
-		r.hold(push.Default, noon.Add(time.Second), "asleep")
-		for id, state := range map[string]string{"in hand": "active", "due": "pending", "gone": ""} {
-			r.client.ZRem(t.Context(), r.shard.QueueKey("pushpace-default", "retry"), id)
-			r.state(push.Default, id, state)
-		}
-		r.client.Del(t.Context(), r.shard.QueueKey("pushpace-default", "t:gone"))
-		if got := r.wake(1, First, Held{0, 1, 0}); !slices.Equal(got, []string{"asleep"}) {
-			t.Errorf("woken %q", got)
-		}
-		if got := r.wake(9, First, Held{0, 1, 0}); len(got) > 0 {
-			t.Errorf("woken %q", got)
-		}
-		r.state(push.Default, "in hand", "retry")
-		if got := r.wake(9, First, Held{}); !slices.Equal(got, []string{"in hand"}) {
-			t.Errorf("woken %q", got)
-		}
-	})
+	t.Parallel()
+	r := newHeldRig(t, redistest.One(t))
+	r.hold(push.Default, noon, "in hand", "due", "gone")
+	r.hold(push.Default, noon.Add(time.Second), "asleep")
+	for id, state := range map[string]string{"in hand": "active", "due": "pending", "gone": ""} {
+		r.client.ZRem(t.Context(), r.shard.QueueKey("pushpace-default", "retry"), id)
+		r.state(push.Default, id, state)
+	}
+	r.client.Del(t.Context(), r.shard.QueueKey("pushpace-default", "t:gone"))
+	if got := r.wake(1, First, Held{0, 1, 0}); !slices.Equal(got, []string{"asleep"}) {
+		t.Errorf("woken %q", got)
+	}
+	if got := r.wake(9, First, Held{0, 1, 0}); len(got) > 0 {
+		t.Errorf("woken %q", got)
+	}
+	r.state(push.Default, "in hand", "retry")
+	if got := r.wake(9, First, Held{}); !slices.Equal(got, []string{"in hand"}) {
+		t.Errorf("woken %q", got)
+	}
 }
 
 // What is due is told of the fullest queue, and what holds jobs of another priority's queue
 // finds them there.
 func TestHeldJobsAreOfAnyQueue(t *testing.T) {
-	overHeld(t, func(t *testing.T, r *heldRig) {
-		for i := range 3 {
-			r.state(push.Bulk, strconv.Itoa(i), "retry")
-			r.hold(push.Critical, noon, strconv.Itoa(i)+"c")
-			if err := r.Hold(t.Context(), by, push.Critical, noon, strconv.Itoa(i)); err != nil {
-				t.Fatal(err)
-			}
+	t.Parallel()
+	r := newHeldRig(t, redistest.One(t))
+	for i := range 3 {
+		r.state(push.Bulk, strconv.Itoa(i), "retry")
+		r.hold(push.Critical, noon, strconv.Itoa(i)+"c")
+		if err := r.Hold(t.Context(), by, push.Critical, noon, strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
 		}
-		woken, err := r.WakeHeld(t.Context(), by, 9, First)
-		if err != nil || len(woken.IDs) != 6 || woken.Due != 3 {
-			t.Errorf("woken %+v, %v", woken, err)
-		}
-	})
+	}
+	woken, err := r.WakeHeld(t.Context(), by, 9, First)
+	if err != nil || len(woken.IDs) != 6 || woken.Due != 3 {
+		t.Errorf("woken %+v, %v", woken, err)
+	}
 }
 
 // One without a priority is a default one, whenever it was accepted.
 func TestHeldWithoutAPriority(t *testing.T) {
-	overHeld(t, func(t *testing.T, r *heldRig) {
-		for i, at := range []time.Time{noon, {}, time.Date(2300, time.January, 1, 0, 0, 0, 0, time.UTC)} {
-			r.hold("", at, "plain-"+strconv.Itoa(i))
-		}
-		r.hold(push.Bulk, time.Date(2300, time.January, 1, 0, 0, 0, 0, time.UTC), "bulk")
-		r.wake(0, First, Held{0, 3, 1})
-	})
+	t.Parallel()
+	r := newHeldRig(t, redistest.One(t))
+	for i, at := range []time.Time{noon, {}, time.Date(2300, time.January, 1, 0, 0, 0, 0, time.UTC)} {
+		r.hold("", at, "plain-"+strconv.Itoa(i))
+	}
+	r.hold(push.Bulk, time.Date(2300, time.January, 1, 0, 0, 0, 0, time.UTC), "bulk")
+	r.wake(0, First, Held{0, 3, 1})
 }
 
 // Those that have ended are gone with those that are woken, and a name whose jobs are gone
 // holds none.
 func TestHeldJobsThatEnded(t *testing.T) {
-	overHeld(t, func(t *testing.T, r *heldRig) {
-		for i := range 300 {
-			if err := r.Hold(t.Context(), by, push.Default, noon, "ended-"+strconv.Itoa(i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r.hold(push.Default, noon.Add(time.Second), "lives")
-		woken, gone := []string(nil), 0
-		for {
-			w, err := r.WakeHeld(t.Context(), by, 50, First)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if woken, gone = append(woken, w.IDs...), gone+w.Gone; w.Gone == 0 {
-				break
-			}
-		}
-		if !slices.Equal(woken, []string{"lives"}) || gone != 301 {
-			t.Errorf("woken %q, %d are gone", woken, gone)
-		}
-		if err := r.client.SAdd(t.Context(), r.shard.Key("holding"), "lapsed").Err(); err != nil {
+	t.Parallel()
+	r := newHeldRig(t, redistest.One(t))
+	for i := range 120 {
+		if err := r.Hold(t.Context(), by, push.Default, noon, "ended-"+strconv.Itoa(i)); err != nil {
 			t.Fatal(err)
 		}
-		if all, err := r.Held(t.Context()); err != nil || len(all) > 0 || r.client.Exists(t.Context(), r.shard.Key("holding")).Val() > 0 {
-			t.Errorf("held %v, %v", all, err)
+	}
+	r.hold(push.Default, noon.Add(time.Second), "lives")
+	woken, gone := []string(nil), 0
+	for {
+		w, err := r.WakeHeld(t.Context(), by, 50, First)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		if woken, gone = append(woken, w.IDs...), gone+w.Gone; w.Gone == 0 {
+			break
+		}
+	}
+	if !slices.Equal(woken, []string{"lives"}) || gone != 121 {
+		t.Errorf("woken %q, %d are gone", woken, gone)
+	}
+	if err := r.client.SAdd(t.Context(), r.shard.Key("holding"), "lapsed").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := r.Held(t.Context()); err != nil || len(all) > 0 || r.client.Exists(t.Context(), r.shard.Key("holding")).Val() > 0 {
+		t.Errorf("held %v, %v", all, err)
+	}
 }
 
 // A key of another type holds nothing, and keeps nothing else back.
 func TestHeldBesideWhatIsSpoiled(t *testing.T) {
-	overHeld(t, func(t *testing.T, r *heldRig) {
-		r.hold(push.Default, noon, "one")
-		r.client.Set(t.Context(), r.shard.Key("held:spoiled"), "x", 0)
-		r.client.SAdd(t.Context(), r.shard.Key("holding"), "spoiled")
-		all, err := r.Held(t.Context())
-		if want := (Held{0, 1, 0}); err != nil || len(all) != 1 || all[by] != want {
-			t.Errorf("held %v, %v", all, err)
-		}
-		if w, err := r.WakeHeld(t.Context(), "spoiled", 5, First); err != nil || w.Gone > 0 {
-			t.Errorf("woken %+v, %v", w, err)
-		}
-		r.client.Set(t.Context(), r.shard.Key("holding"), "x", 0)
-		if all, err := r.Held(t.Context()); err != nil || len(all) > 0 {
-			t.Errorf("held %v, %v", all, err)
-		}
-	})
+	t.Parallel()
+	r := newHeldRig(t, redistest.One(t))
+	r.hold(push.Default, noon, "one")
+	r.client.Set(t.Context(), r.shard.Key("held:spoiled"), "x", 0)
+	r.client.SAdd(t.Context(), r.shard.Key("holding"), "spoiled")
+	all, err := r.Held(t.Context())
+	if want := (Held{0, 1, 0}); err != nil || len(all) != 1 || all[by] != want {
+		t.Errorf("held %v, %v", all, err)
+	}
+	if w, err := r.WakeHeld(t.Context(), "spoiled", 5, First); err != nil || w.Gone > 0 {
+		t.Errorf("woken %+v, %v", w, err)
+	}
+	r.client.Set(t.Context(), r.shard.Key("holding"), "x", 0)
+	if all, err := r.Held(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("held %v, %v", all, err)
+	}
 }

@@ -137,48 +137,47 @@ func (n *newcomer) requeues(id string) error {
 // which it was accepted, and counts a failure; what a live one has stays.
 func TestADeadWorkersJobsComeBack(t *testing.T) {
 	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		dead, alive := newNewcomer(t, client), newNewcomer(t, client)
-		var ids []string
-		for i := range 3 * overPage {
-			ids = append(ids, fmt.Sprintf("job-%d", i))
+	client := redistest.One(t)
+	dead, alive := newNewcomer(t, client), newNewcomer(t, client)
+	var ids []string
+	for i := range 3 * overPage {
+		ids = append(ids, fmt.Sprintf("job-%d", i))
+	}
+	dead.enqueue(ids...)
+	dead.pull()
+	alive.enqueue("alive's")
+	alive.pull()
+	alive.enqueue("last")
+	if err := client.HSet(t.Context(), dead.key("t:"+ids[0]), "msg", "no message").Err(); err != nil { // whoever pulls it sets it aside
+		t.Fatal(err)
+	}
+	dead.unseen(deadAfter - 2*time.Second)
+	if found := alive.seasoned().sign(); len(found) > 0 {
+		t.Errorf("%v is dead too soon", found)
+	}
+	dead.unseen(deadAfter + time.Second)
+	found := alive.sign()
+	if !slices.Equal(found, []string{dead.id()}) {
+		t.Fatalf("dead are %v, want %s", found, dead.id())
+	}
+	alive.bury(t.Context(), found)
+	newNewcomer(t, client).bury(t.Context(), found) // by another worker at the same time
+	if found := alive.sign(); len(found) > 0 {
+		t.Errorf("%v is dead once more", found)
+	}
+	if waits, err := client.LRange(t.Context(), alive.key("pending"), 0, -1).Result(); err != nil || len(waits) != len(ids)+1 {
+		t.Errorf("%d jobs are on the queue, %v", len(waits), err)
+	}
+	got := alive.pull()
+	if want := append(ids[1:], "last"); !slices.Equal(got, want) {
+		t.Errorf("%d jobs come back as %v, want %d as %v", len(got), got, len(want), want)
+	}
+	for id, want := range map[string]int{ids[1]: 1, "last": 0, "alive's": 0} {
+		message, err := client.HGet(t.Context(), alive.key("t:"+id), "msg").Result()
+		if e, _ := asynqwire.ReadEnvelope(message); err != nil || e.Retried != want {
+			t.Errorf("%s has failed %d times, want %d; %v", id, e.Retried, want, err)
 		}
-		dead.enqueue(ids...)
-		dead.pull()
-		alive.enqueue("alive's")
-		alive.pull()
-		alive.enqueue("last")
-		if err := client.HSet(t.Context(), dead.key("t:"+ids[0]), "msg", "no message").Err(); err != nil { // whoever pulls it sets it aside
-			t.Fatal(err)
-		}
-		dead.unseen(deadAfter - 2*time.Second)
-		if found := alive.seasoned().sign(); len(found) > 0 {
-			t.Errorf("%v is dead too soon", found)
-		}
-		dead.unseen(deadAfter + time.Second)
-		found := alive.sign()
-		if !slices.Equal(found, []string{dead.id()}) {
-			t.Fatalf("dead are %v, want %s", found, dead.id())
-		}
-		alive.bury(t.Context(), found)
-		newNewcomer(t, client).bury(t.Context(), found) // by another worker at the same time
-		if found := alive.sign(); len(found) > 0 {
-			t.Errorf("%v is dead once more", found)
-		}
-		if waits, err := client.LRange(t.Context(), alive.key("pending"), 0, -1).Result(); err != nil || len(waits) != len(ids)+1 {
-			t.Errorf("%d jobs are on the queue, %v", len(waits), err)
-		}
-		got := alive.pull()
-		if want := append(ids[1:], "last"); !slices.Equal(got, want) {
-			t.Errorf("%d jobs come back as %v, want %d as %v", len(got), got, len(want), want)
-		}
-		for id, want := range map[string]int{ids[1]: 1, "last": 0, "alive's": 0} {
-			message, err := client.HGet(t.Context(), alive.key("t:"+id), "msg").Result()
-			if e, _ := asynqwire.ReadEnvelope(message); err != nil || e.Retried != want {
-				t.Errorf("%s has failed %d times, want %d; %v", id, e.Retried, want, err)
-			}
-		}
-	})
+	}
 }
 
 // A worker that has not had an answer, or whose own sign is old, judges nobody: Redis may

@@ -322,7 +322,7 @@ func (l *lossy) Renew(ctx context.Context, key string, c meter.Claim) (int, erro
 // there may be, and all of it when it is calm again.
 func TestSharesInTrouble(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range uint64(troubles) {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
 			rng := rand.New(rand.NewPCG(seed, 13))
