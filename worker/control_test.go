@@ -63,41 +63,6 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-func TestStatusAndAudit(t *testing.T) {
-	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{}, map[string]throttle.Policy{"digest": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}}))
-	control := r.control()
-	if audit, err := control.Audit(t.Context()); err != nil || audit.Accepted != 0 || audit.Difference != 0 {
-		t.Errorf("audit of nothing: %+v, %v", audit, err)
-	}
-	r.start()
-	for _, id := range []string{"first", "second"} {
-		n := to(id)
-		n.Category = "digest"
-		r.enqueue(n)
-		if id == "first" {
-			r.settled(1)
-		}
-	}
-	r.deferred("second")
-	wait(t, func() bool {
-		s, err := control.Status(t.Context(), push.Ref{ID: "second"})
-		return err == nil && s.Job == "retry"
-	})
-	status, err := control.Status(t.Context(), push.Ref{ID: "second"})
-	must(t, err)
-	if status.State != push.Waiting || status.Scope != "digest" || status.Rule != "1/1h" || status.Deferrals != 1 || status.Until.Before(time.Now()) {
-		t.Errorf("status %+v", status)
-	}
-	if _, err := control.Status(t.Context(), push.Ref{ID: "nobody"}); !errors.Is(err, push.ErrUnknownID) {
-		t.Error(err)
-	}
-	audit, err := control.Audit(t.Context())
-	must(t, err)
-	if audit.Accepted != 2 || audit.Ended[push.Delivered] != 1 || audit.Waiting != 1 || audit.Queued != 1 || audit.Difference != 0 {
-		t.Errorf("audit %+v", audit)
-	}
-}
-
 func TestRequeueADeadLetter(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	sender := r.options.Senders["shop"]

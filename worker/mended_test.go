@@ -126,36 +126,6 @@ func TestANewKeyLiftsItsPause(t *testing.T) {
 	}
 }
 
-// A worker that starts with new credentials does not keep to the old ones' pause.
-func TestARestartWithANewKey(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	r.hasten(time.Hour, time.Hour)
-	right := r.options.Senders["shop"][push.APNs]
-	sender, _ := r.wrongly()
-	r.with(sender)
-	one := r.start()
-	r.options.On("elsewhere")
-	two := r.start()
-	r.enqueueMany("kept", 20, apple)
-	wait(t, func() bool { return len(r.pauses()) == 1 }) // the second says the same
-	log := r.logs()
-	third := r.start()
-	wait(t, func() bool { return strings.Contains(log.text(), `set_by="another process"`) })
-	if n := strings.Count(log.text(), "reason=InvalidProviderToken"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, log.text())
-	}
-	third()
-	one()
-	two()
-	r.with(right)
-	r.start()
-	r.enqueue(to("new", apple))
-	r.settled(1)
-	if list, err := r.control().Pauses(t.Context()); err != nil || len(list) != 0 {
-		t.Errorf("listed, though nobody has that key: %+v, %v", list, err)
-	}
-}
-
 // An operator who has mended something need not wait for the end of the pause.
 func TestResumeEndsWhatProvidersHaveBroughtAbout(t *testing.T) {
 	t.Parallel()

@@ -82,26 +82,3 @@ func TestEntered(t *testing.T) {
 		}
 	}
 }
-
-func TestFirstStep(t *testing.T) {
-	t.Parallel()
-	const most = 2 * time.Second
-	now := time.Unix(1_000, 0)
-	for name, c := range map[string]struct {
-		visit visit
-		slot  time.Time
-		want  step
-	}{
-		"no slot":                 {visit{}, time.Time{}, step{do: ask, ahead: most}},
-		"its slot is near":        {visit{}, now.Add(time.Second), step{do: ask, after: time.Second - beforeSlot, ahead: most}},
-		"its slot is over":        {visit{}, now.Add(-time.Second), step{do: ask, ahead: most}},
-		"its slot is far":         {visit{}, now.Add(time.Hour), step{do: ask, ahead: most}},
-		"near, where many wait":   {visit{full: true}, now.Add(time.Second), step{do: ask, ahead: most}},
-		"after as many as may be": {visit{asks: maxAsks}, time.Time{}, step{do: giveUp}},
-	} {
-		c.visit.most = most
-		if got := c.visit.first(c.slot, now); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
-}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
-	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -92,52 +91,6 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 				t.Errorf("%d requests, want %d", got, c.apns)
 			}
 		})
-	}
-}
-
-// What a worker could not record is no news once another one has made a visit.
-func TestWhatWasNotRecordedIsOvertaken(t *testing.T) {
-	t.Parallel()
-	client := realRedis(t)
-	unrecorded := newRig(t, client, limits.New(every(time.Hour), nil))
-	other := newRig(t, client, unrecorded.options.Limits)
-	unavailable := standin.Answer{Status: http.StatusServiceUnavailable}
-	unrecorded.apns.RespondAlways(unavailable)
-	unrecorded.fcm.RespondAlways(unavailable)
-	other.fcm.RespondAlways(unavailable)
-	attempts := &failing{match: func(cmd redis.Cmder) bool { return hasArg(cmd, "attempt") }}
-	attempts.left.Store(1 << 32)
-	pulls := &failing{match: func(cmd redis.Cmder) bool { return hasArg(cmd, queueKey(client, push.Default.Queue(), "pending")) }}
-	own := redistest.Another(t, client)
-	redistest.Hook(own, attempts)
-	redistest.Hook(own, pulls)
-	unrecorded.options.Queue = own
-	unrecorded.options.GiveUp(time.Second)
-
-	unrecorded.start()
-	unrecorded.enqueue(to("twice", apple, google))
-	wait(t, func() bool { return unrecorded.apns.Count().Received == 1 && unrecorded.fcm.Count().Received == 1 })
-	pulls.left.Store(1 << 32)
-	unrecorded.visited("twice", 1)
-	stop := other.start()
-	other.visited("twice", 2)
-	stop()
-	if record := other.record("twice"); record.Attempts != 1 || record.Outcomes[0].Kind != "delivered" {
-		t.Fatalf("record %+v", record)
-	}
-	attempts.left.Store(0)
-	pulls.left.Store(0)
-	unrecorded.apns.Recover()
-	unrecorded.fcm.Recover()
-	unrecorded.settled(1)
-	if record := unrecorded.record("twice"); record.State != push.Delivered || record.Attempts != 2 {
-		t.Errorf("record %+v", record)
-	}
-	if first, second := unrecorded.apns.Count().Received, other.apns.Count().Received; first != 1 || second != 1 {
-		t.Errorf("APNs had %d and %d requests, want one of each worker", first, second)
-	}
-	if got := unrecorded.slots(); got != 1 {
-		t.Errorf("%d slots", got)
 	}
 }
 

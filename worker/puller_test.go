@@ -3,16 +3,13 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -67,32 +64,5 @@ func TestAFailedEndIsRepeated(t *testing.T) {
 	wait(t, func() bool { audit, err := r.control().Audit(t.Context()); return err == nil && audit.Queued == 0 })
 	if done.left.Load() > 0 {
 		t.Error("nothing has failed")
-	}
-}
-
-// What was pulled ahead and not handed out when the worker stops is on the
-// queue again.
-func TestWhatWasPulledAheadIsPutBack(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	r.options.Concurrency, r.options.MaxWaiting = 1, 1 // three in hand
-	r.options.ShutdownTimeout = time.Second
-	r.apns.RespondAlways(standin.Answer{Delay: 300 * time.Millisecond})
-	const n = 12
-	for i := range n {
-		r.enqueue(to(fmt.Sprintf("ahead-%d", i)))
-	}
-	stop := r.start()
-	wait(t, func() bool { return r.apns.Count().InFlight > 0 })
-	stop()
-	audit, err := r.control().Audit(t.Context())
-	must(t, err)
-	if audit.InFlight != 0 || audit.Difference != 0 {
-		t.Errorf("after the worker stopped: %+v", audit)
-	}
-	r.apns.Recover()
-	r.options.Concurrency = 8
-	r.start()
-	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
-		t.Errorf("counts %+v", counts)
 	}
 }

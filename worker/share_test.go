@@ -1,10 +1,8 @@
 package worker_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,41 +89,6 @@ func TestTargetsOfAShareComeOneByOne(t *testing.T) {
 		t.Errorf("%+v with %d pushes, %d at once", got, len(r.pushed("")), r.apns.Count().Peak)
 	}
 }
-
-// The targets of one route wait for none of another's.
-func TestTargetsOfTwoSharesComeAtOnce(t *testing.T) {
-	r := newRig(t, oneRedis(t), hourly)
-	release := make(chan struct{})
-	first, second := &slow{release: release}, &slow{release: release}
-	r.options.Senders["shop"] = map[push.Platform]providers.Sender{push.APNs: first, push.FCM: second}
-	r.options.InFlight = map[string]map[push.Platform]int{"shop": {push.APNs: 4, push.FCM: 4}}
-	r.start()
-	r.enqueue(to("family", apple, push.Target{Platform: push.APNs, Token: fmt.Sprintf("%064x", 1)}, google, push.Target{Platform: push.FCM, Token: "another"}))
-	wait(t, func() bool { return first.inFlight.Load() == 1 && second.inFlight.Load() == 1 })
-	close(release)
-	r.settled(1)
-	if first.peak.Load() != 1 || second.peak.Load() != 1 {
-		t.Errorf("%d and %d were in flight at once", first.peak.Load(), second.peak.Load())
-	}
-}
-
-// A slow is a sender that delivers when it is released.
-type slow struct {
-	release        chan struct{}
-	inFlight, peak atomic.Int64
-}
-
-func (s *slow) Send(context.Context, *push.Notification, push.Target) providers.Outcome {
-	now := s.inFlight.Add(1)
-	defer s.inFlight.Add(-1)
-	if now > s.peak.Load() {
-		s.peak.Store(now)
-	}
-	<-s.release
-	return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}
-}
-
-func (*slow) Close() error { return nil }
 
 // A share that cannot be renewed ends with what is in flight by it. What is for the
 // provider waits then, at no attempt, and says so; the other provider's goes on.

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
@@ -36,28 +35,6 @@ func (r *rig) run() *worker.Worker {
 	must(r.t, w.Start(r.t.Context()))
 	r.t.Cleanup(func() { must(r.t, w.Stop(context.Background())) })
 	return w
-}
-
-func TestRoutesTellOfPausesAndBreakers(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	w := r.run()
-	if got := w.Routes(); len(got) != 3 || got[0].App != "apple" || got[1].Platform != push.APNs || got[2].Platform != push.FCM {
-		t.Fatalf("%+v", got)
-	}
-	want := route.Status{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed}
-	got := statusOf(t, w, "shop", push.APNs)
-	if want.Credential = got.Credential; !reflect.DeepEqual(got, want) || got.Credential == "" || got.Credential == statusOf(t, w, "shop", push.FCM).Credential {
-		t.Errorf("%+v", got)
-	}
-	r.apns.RespondAlways(standin.Answer{Status: 403, Reason: "InvalidProviderToken"})
-	r.enqueueMany("refused", 3, apple)
-	wait(t, func() bool { // the breaker opens a moment after the pause has begun
-		got := statusOf(t, w, "shop", push.APNs)
-		return got.Pause == "InvalidProviderToken" && got.Breaker == route.BreakerOpen
-	})
-	if got := statusOf(t, w, "shop", push.FCM); got.Pause != "" || got.Breaker != route.BreakerClosed {
-		t.Errorf("%+v", got)
-	}
 }
 
 func TestRoutesTellWhatIsInFlight(t *testing.T) {

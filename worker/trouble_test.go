@@ -138,22 +138,6 @@ func TestADelayIsSharedByAllWorkers(t *testing.T) {
 	}
 }
 
-// Too many notifications to one device is no other device's trouble.
-func TestTooManyToOneDevice(t *testing.T) {
-	r := newRig(t, oneRedis(t), hourly)
-	r.start()
-	const busyToken = "fade042900000000000000000000000000000000000000000000000000000001"
-	for i := range 12 {
-		r.enqueue(to(fmt.Sprintf("busy-%d", i), push.Target{Platform: push.APNs, Token: busyToken}))
-	}
-	wait(t, func() bool { return r.apns.Count().Received >= 12 })
-	r.enqueueMany("flows", 10, apple)
-	counts := r.settled(10)
-	if counts.Ended[push.Delivered] != 10 || len(r.pauses()) != 0 || r.seen.isBroken() {
-		t.Errorf("counts %+v, pauses %+v, breaker open %t", counts, r.pauses(), r.seen.isBroken())
-	}
-}
-
 // A misconfigured app keeps its notifications until it is mended, and its
 // operator is told once.
 func TestAMisconfiguredApp(t *testing.T) {

@@ -1,10 +1,7 @@
 package worker_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"log/slog"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -52,44 +49,6 @@ func TestATaskOfAnotherType(t *testing.T) {
 		must(t, err)
 		return audit.Queued == 0 && audit.Difference == 0
 	})
-}
-
-// However many jobs cannot be read, or end as dead letters, the log has a few lines,
-// which add up to all of them.
-func TestManyBadJobs(t *testing.T) {
-	client := oneRedis(t)
-	r := newRig(t, client, unlimited)
-	log := new(logged)
-	r.options.Log = slog.New(slog.NewJSONHandler(log, nil))
-	key := queueKey(client, push.Default.Queue(), "")
-	tasks := asynq.NewClientFromRedisClient(client)
-	const each = 300
-	for i := range each {
-		_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(home(client).Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
-		must(t, err)
-		id := fmt.Sprint("envelope-", i)
-		must(t, client.HSet(t.Context(), key+"t:"+id, "msg", "\xff\xff\xff", "state", "pending").Err())
-		must(t, client.LPush(t.Context(), key+"pending", id).Err())
-		n := to(fmt.Sprint("app-", i))
-		n.App = fmt.Sprint("unknown-", i)
-		r.enqueue(n)
-	}
-	stop := r.start()
-	r.settled(3 * each)
-	stop()
-	told := map[string]int{}
-	for line := range strings.Lines(log.text()) {
-		var entry struct {
-			Msg, Reason string
-			Again       int
-		}
-		must(t, json.Unmarshal([]byte(line), &entry))
-		told[entry.Msg+" "+entry.Reason] += max(1, entry.Again)
-	}
-	want := map[string]int{"job set aside " + string(asynqwire.MalformedJSON): each, "job set aside " + string(asynqwire.MalformedEnvelope): each, "notification rejected unknown_app": each}
-	if lines := strings.Count(log.text(), "\n"); !maps.Equal(told, want) || lines > 30 { // two a minute of each, of how many minutes it may take
-		t.Errorf("%d lines tell of %v", lines, told)
-	}
 }
 
 // A record or a count of another type keeps its own notification from ending, and

@@ -52,30 +52,6 @@ func TestOneRefusedTokenWaitsAlone(t *testing.T) {
 	}
 }
 
-// Three tokens that a third party refuses close the route of an app that delivers nothing.
-// None of them is its probe: a push to another token opens it again at once.
-func TestRefusedTokensAreNoProbes(t *testing.T) {
-	const n = 10
-	r := newRig(t, oneRedis(t), unlimited)
-	r.hasten(time.Second, time.Second)
-	for i := range 3 {
-		r.fcm.Respond(devices(i, google)[0].Token, repeated(100, standin.Answer{Status: http.StatusUnauthorized, Reason: "THIRD_PARTY_AUTH_ERROR"})...)
-	}
-	r.start()
-	r.start() // which knows of the tokens by the pause
-	r.enqueueMany("refused", 3, google)
-	wait(t, func() bool { return len(r.seen.pausesSeen()) > 0 })
-	for i := range n {
-		r.enqueue(to(fmt.Sprint("flows-", i), devices(100+i, google)...))
-	}
-	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
-		t.Errorf("counts %+v", counts)
-	}
-	if got := len(r.seen.pausesSeen()); got > 2 { // each worker may see the three by itself
-		t.Errorf("%d pauses: a refused token has renewed it", got)
-	}
-}
-
 func repeated(n int, a standin.Answer) (all []standin.Answer) {
 	for range n {
 		all = append(all, a)

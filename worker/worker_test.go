@@ -114,24 +114,6 @@ func tries(t *testing.T, f func(try int) (fault string)) {
 	t.Error(fault)
 }
 
-func TestExemptCategoriesAreNotChecked(t *testing.T) {
-	r := newRig(t, oneRedis(t), limits.New(
-		throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
-		map[string]throttle.Policy{"security": {Exempt: true}}))
-	r.start()
-	r.enqueue(to("ordinary"))
-	const exempt = 10
-	for i := range exempt {
-		n := to(fmt.Sprintf("code-%d", i))
-		n.Category = "security"
-		r.enqueue(n)
-	}
-	r.settled(1 + exempt)
-	if checks, _ := r.seen.counts(); checks >= exempt { // a late one is checked again
-		t.Errorf("%d checks, want those of the ordinary one", checks)
-	}
-}
-
 // The same ID before and after it was delivered, and for another queue.
 func TestAnIDIsDeliveredOnce(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
@@ -232,18 +214,6 @@ func TestExpired(t *testing.T) {
 	}
 	if left, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "")}); err != nil || len(left.Bookings) != 0 {
 		t.Errorf("an expired notification holds a booking: %+v, %v", left, err)
-	}
-}
-
-func TestNotBefore(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	n := to("later")
-	n.NotBefore = time.Now().Add(1500 * time.Millisecond)
-	r.start()
-	r.enqueue(n)
-	r.settled(1)
-	if got := r.pushed("later"); len(got) != 1 || got[0].At.Before(n.NotBefore) || got[0].At.After(n.NotBefore.Add(prompt)) {
-		t.Errorf("pushed %+v, want it at %s", got, n.NotBefore)
 	}
 }
 

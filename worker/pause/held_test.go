@@ -135,35 +135,6 @@ func TestHeldJobsInHand(t *testing.T) {
 	}
 }
 
-// What is due is told of the fullest queue, and what holds jobs of another priority's queue
-// finds them there.
-func TestHeldJobsAreOfAnyQueue(t *testing.T) {
-	t.Parallel()
-	r := newHeldRig(t, redistest.One(t))
-	for i := range 3 {
-		r.state(push.Bulk, strconv.Itoa(i), "retry")
-		r.hold(push.Critical, noon, strconv.Itoa(i)+"c")
-		if err := r.Hold(t.Context(), by, push.Critical, noon, strconv.Itoa(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	woken, err := r.WakeHeld(t.Context(), by, 9, First)
-	if err != nil || len(woken.IDs) != 6 || woken.Due != 3 {
-		t.Errorf("woken %+v, %v", woken, err)
-	}
-}
-
-// One without a priority is a default one, whenever it was accepted.
-func TestHeldWithoutAPriority(t *testing.T) {
-	t.Parallel()
-	r := newHeldRig(t, redistest.One(t))
-	for i, at := range []time.Time{noon, {}, time.Date(2300, time.January, 1, 0, 0, 0, 0, time.UTC)} {
-		r.hold("", at, "plain-"+strconv.Itoa(i))
-	}
-	r.hold(push.Bulk, time.Date(2300, time.January, 1, 0, 0, 0, 0, time.UTC), "bulk")
-	r.wake(0, First, Held{0, 3, 1})
-}
-
 // Those that have ended are gone with those that are woken, and a name whose jobs are gone
 // holds none.
 func TestHeldJobsThatEnded(t *testing.T) {

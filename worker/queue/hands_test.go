@@ -42,29 +42,3 @@ func TestHands(t *testing.T) {
 		t.Error("a single hand takes nothing")
 	}
 }
-
-// Of several pulls beside each other each has its part of the room there is, and who has more
-// pulled than begun counts that.
-func TestPullsShareTheRoom(t *testing.T) {
-	t.Parallel()
-	h, queue := NewHands(8), push.Default.Queue()
-	bounds := func() []Bound { return []Bound{{Route: "shop/apns", Room: 5}} }
-	room := func(queue string, want int) {
-		t.Helper()
-		if is := h.room(queue, bounds())[0].Room; is != want {
-			t.Errorf("there is room for %d, want %d", is, want)
-		}
-	}
-	one := h.reserve(queue, bounds())
-	room(queue, 0)
-	room(push.Critical.Queue(), 5)
-	h.pulled(queue, one, []pulled{{route: "shop/apns"}, {route: "shop/apns"}, {}})
-	room(queue, 3)
-	h.begun(queue, "shop/apns")
-	h.begun(queue, "")
-	room(queue, 4)
-	h.begun(queue, "shop/apns")
-	if room(queue, 5); len(h.ahead) > 0 {
-		t.Error(h.ahead)
-	}
-}

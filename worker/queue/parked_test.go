@@ -11,13 +11,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// newBounded returns a newcomer whose jobs for APNs have no room, and the room.
-func newBounded(t *testing.T, client redis.UniversalClient) (*newcomer, *int) {
-	n, room := newNewcomer(t, client), new(int)
-	n.client.config.Bounds = func(string, time.Time) []Bound { return []Bound{{Route: "shop/apns", Room: *room}} }
-	return n, room
-}
-
 // What is for a route that has no room is parked, in the order of acceptance, and whatever
 // comes for that route is, until the parked ones have been pulled: by any worker. What is for
 // others passes.
@@ -86,43 +79,4 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 		}
 		pull(other, "7", "6")
 	})
-}
-
-// A parked job that ends or is woken meanwhile is not pulled twice, and the place that it had
-// holds nobody up. A key of another type parks nothing, and loses nothing.
-func TestWhatWasParkedAndIsNoLonger(t *testing.T) {
-	t.Parallel()
-	client := redistest.One(t)
-	n, room := newBounded(t, client)
-	inspector := NewInspector(client, n.client.shard)
-	n.enqueue("ends", "woken", "stays")
-	if ids := n.pull(); len(ids) > 0 {
-		t.Fatalf("pulled %v", ids)
-	}
-	if _, err := client.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
-		pipe.ZRem(t.Context(), n.key("retry"), "ends")
-		pipe.Del(t.Context(), n.key("t:ends"))
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := inspector.WakeAll(t.Context(), n.queue, []string{"woken"}); err != nil {
-		t.Fatal(err)
-	}
-	if ids := n.pull(); len(ids) > 0 {
-		t.Fatalf("pulled %v", ids)
-	}
-	*room = 9
-	if ids := n.pull(); !slices.Equal(ids, []string{"woken", "stays"}) {
-		t.Errorf("pulled %v", ids)
-	}
-
-	*room = 0
-	if err := client.Set(t.Context(), n.key("parked:shop/apns"), "text", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	n.enqueue("one", "two")
-	if ids := n.pull(); !slices.Equal(ids, []string{"one", "two"}) {
-		t.Errorf("pulled %v", ids)
-	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
@@ -270,19 +269,6 @@ func TestAWorkerThatWasTakenForDead(t *testing.T) {
 	// what a pull on its way has taken meanwhile is found too
 	if found := other.seasoned().sign(); !slices.Equal(found, []string{before}) {
 		t.Errorf("dead are %v, want %s once more", found, before)
-	}
-}
-
-// A job whose lease is over comes back from any worker's hands, as asynq has it.
-func TestALeaseThatIsOver(t *testing.T) {
-	t.Parallel()
-	client := redistest.One(t)
-	one, other := newNewcomer(t, client), newNewcomer(t, client)
-	one.enqueue("job")
-	one.pull()
-	// a Redis that does not know asynq's script yet has asynq send its text
-	if err := other.returns("job", asynq.ErrLeaseExpired); err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-		t.Error(err)
 	}
 }
 

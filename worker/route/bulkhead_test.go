@@ -51,49 +51,6 @@ func TestMoreIsPulled(t *testing.T) {
 	}
 }
 
-// Bulk ones are pulled as far as default ones leave room, and an eighth of the line at least;
-// default ones as if there were no bulk ones.
-func TestBulkOnesLeaveRoom(t *testing.T) {
-	t.Parallel()
-	b, now := newBulkhead(1), time.Now()
-	b.enter(1)
-	for _, tt := range []struct{ others, bulk, room, left int }{
-		{0, 100, pulledLine, pulledLine - 100},
-		{100, 100, pulledLine - 100, pulledLine - 200},
-		{pulledLine, 0, 0, pulledLine / fairShare},
-		{pulledLine, pulledLine/fairShare - 1, 0, 1},
-		{0, pulledLine, pulledLine, 0},
-	} {
-		b.waiting[1], b.coming[2] = make([]*place, tt.others), tt.bulk
-		if room, left := b.more(1, now).room, b.more(2, now).room; room != tt.room || left != tt.left {
-			t.Errorf("before %d and %d bulk ones there is room for %d and %d, want %d and %d", tt.others, tt.bulk, room, left, tt.room, tt.left)
-		}
-	}
-}
-
-// What is critical is pulled as long as a place that is kept for it is free, or as many may
-// wait.
-func TestCriticalOnesArePulled(t *testing.T) {
-	t.Parallel()
-	b, now := newBulkhead(2*keptShare), time.Now()
-	for range 2 * keptShare {
-		b.enter(1)
-	}
-	room := func(rank, want int) {
-		t.Helper()
-		b.changed = now.Add(-time.Second).UnixNano()
-		if got := b.more(rank, now).room; got != want {
-			t.Errorf("of rank %d there is room for %d, want %d", rank, got, want)
-		}
-	}
-	room(1, 0)
-	room(0, maxCritical+2)
-	b.enter(0)
-	b.enter(0)
-	b.waiting[0] = make([]*place, keptShare)
-	room(0, 0)
-}
-
 // Who waits for one that moves again waits on.
 func TestWhoWaitsSeesItMove(t *testing.T) {
 	t.Parallel()
