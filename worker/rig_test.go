@@ -21,7 +21,6 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
-	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -112,14 +111,11 @@ func newRig(t *testing.T, client redis.UniversalClient, limits *limits.Policies)
 	t.Cleanup(func() { fcmServer.Close() })
 	apnsConfig, err := apnsServer.WriteCredentials(t.TempDir())
 	must(t, err)
-	fcmConfig, err := fcmServer.WriteCredentials(t.TempDir())
-	must(t, err)
-	apnsConfig.Timeout, fcmConfig.Timeout = time.Minute, time.Minute // what is late is sent once, too
+	apnsConfig.Timeout = time.Minute // what is late is sent once, too
 	apnsSender, err := apns.New(apnsConfig)
 	must(t, err)
 	t.Cleanup(func() { apnsSender.Close() })
-	fcmSender, err := fcm.New(t.Context(), fcmConfig)
-	must(t, err)
+	fcmSender := fcmServer.NewSender() // without the SDK, which takes seconds to link
 	t.Cleanup(func() { fcmSender.Close() })
 	r := &rig{
 		t: t, client: client, apns: apnsServer, fcm: fcmServer, limiter: limiter, seen: &seen{ended: map[push.State]int{}},
