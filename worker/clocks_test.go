@@ -9,7 +9,11 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
+
+// apart are limits under which what waits goes back to the queue for its slot.
+var apart = limits.New(throttle.Policy{MinGap: 3 * time.Second}, nil)
 
 // The clocks of a user's two masters differ: the one with the limits is half a minute ahead
 // of the one with the queue, or behind. A deferred job still leaves when its gap is over.
@@ -43,7 +47,7 @@ func TestClocksOfTwoMastersDiffer(t *testing.T) {
 			later := to("later", apple)
 			later.User, later.NotBefore = "u2", time.Now().Add(2*time.Second)
 			r.enqueue(later)
-			r.putOff("u1", apple)
+			r.enqueueMany("u1", 2, apple)
 			r.settled(3)
 			admitted := r.timeline("u1").Admissions[throttle.General]
 			if len(admitted) != 2 || admitted[1].At.Sub(admitted[0].At) < 3*time.Second-time.Millisecond {

@@ -32,7 +32,8 @@ func (r *rig) status(id string, cause control.Cause) *control.Status {
 }
 
 func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
-	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 2 * time.Second}, map[string]throttle.Policy{"security": {Exempt: true}}))
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 6 * time.Second}, map[string]throttle.Policy{"security": {Exempt: true}}))
+	r.options.MaxWait = time.Minute // who waits for the gap does so in the process
 	begins := time.Now().Add(time.Hour).Round(0).UTC()
 	n := to("scheduled", push.Target{Platform: push.FCM, Token: googleToken})
 	n.NotBefore, n.Category = begins, "news"

@@ -14,7 +14,7 @@ import (
 // What is beyond a user's line goes out behind it, or ends at once where it says
 // so; none is lost, and none goes out too soon.
 func TestAFullLine(t *testing.T) {
-	const n, gap = 6, time.Second
+	const n, gap = 6, 2 * time.Second
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
 	r.options.MaxBooked = 3
 	r.options.MaxWaiting = 1 // the others go to the line

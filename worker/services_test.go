@@ -142,7 +142,7 @@ func (*aloof) Close() error { return nil }
 func TestLeftAlone(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	sender := &aloof{}
-	sender.left.Store(3)
+	sender.left.Store(math.MaxInt64)
 	r.options.Senders["shop"][push.PlatformWebPush] = sender
 	r.options.Attempts, r.options.RetryTime = 1, time.Hour
 	stop := r.start()
@@ -150,6 +150,7 @@ func TestLeftAlone(t *testing.T) {
 	if waits := r.status("patient", control.ForProvider).Waits; waits.Reason != "it is down" {
 		t.Errorf("it waits for %+v", waits)
 	}
+	sender.left.Store(0)
 	if state := r.ends("patient"); state != push.Delivered || r.record("patient").Attempts != 1 {
 		t.Errorf("it is %s after %d attempts", state, r.record("patient").Attempts)
 	}

@@ -183,13 +183,13 @@ func TestAMisconfiguredApp(t *testing.T) {
 // for the other.
 func TestHalfOfItIsPaused(t *testing.T) {
 	r := newRig(t, oneRedis(t), hourly)
-	r.hasten(100*time.Millisecond, 10*time.Second)
+	r.hasten(100*time.Millisecond, 12*time.Second)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
 	r.start()
 	r.enqueueMany("trigger", 3, apple)
 	wait(t, func() bool { return len(r.seen.pausesSeen()) == 1 })
 	expires := to("expires", apple, google)
-	expires.ExpiresAt = time.Now().Add(6 * time.Second)
+	expires.ExpiresAt = time.Now().Add(8 * time.Second)
 	r.enqueue(expires)
 	never := to("never", apple)
 	never.ExpiresAt = expires.ExpiresAt
