@@ -13,7 +13,7 @@ func (o *Options) Hasten(open, paused, hook time.Duration) {
 	o.times = times{route: route.Times{Open: open, Paused: paused, Calm: open}, webhook: webhook.Times{Poll: hook, Again: hook, Give: 10 * hook, Claim: 20 * hook}}
 }
 
-// GiveUp has a write that fails be repeated for so long.
+// GiveUp bounds how long the worker repeats a write that fails.
 func (o *Options) GiveUp(after time.Duration) { o.times.record = after }
 
 // On has the worker run on a host of that name.

@@ -81,9 +81,8 @@ func (w *wakes) note(cmd redis.Cmder, err error) {
 	}
 }
 
-// What was held while a provider was down comes back once each, the critical ones first, also
-// after it has failed again in the midst of it. To be held costs no attempt. How fast it comes
-// is tested in worker/route.
+// After a provider was down each notification comes back once, the critical ones first, and so
+// it is after a second failure. The wait costs no attempt. worker/route tests how fast they come.
 func TestWhatWasHeldReturns(t *testing.T) {
 	t.Parallel()
 	const n = 900

@@ -107,8 +107,8 @@ func TestAnOperatorsPause(t *testing.T) {
 	wait(t, func() bool { return len(client.Keys(t.Context(), "pushpace:{pauses}:*").Val()) == 0 })
 }
 
-// What comes for its slot during the pause lets it go; what expires
-// meanwhile has expired; and a worker that was not there resumes what is held.
+// A notification that comes for its slot during the pause gives the slot back. One that expires
+// meanwhile ends. A worker that starts later resumes the rest.
 func TestAPauseOfACategory(t *testing.T) {
 	client := oneRedis(t)
 	r, o := tuned(t, client, throttle.Policy{}, map[string]throttle.Policy{"digest": every(time.Hour)})
@@ -133,7 +133,7 @@ func TestAPauseOfACategory(t *testing.T) {
 	if counts.Ended[push.Expired] != 1 || r.record("other").State != push.Delivered {
 		t.Errorf("counts %+v", counts)
 	}
-	// what waits for its slot is woken
+	// a raised limit wakes the one that waits for its slot
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "digest"}, Policy: every(time.Millisecond), By: "ann"}))
 	digests := throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "digest")}
 	wait(t, func() bool {

@@ -7,7 +7,7 @@
 // scripts.go). The invariants:
 //
 //   - A script is recognised by the hash of its text. Check refuses, before anything
-//     starts, an asynq that runs another one. contract_test.go says what to compare then.
+//     starts, an asynq that runs another one. contract_test.go lists what to compare.
 //   - A job is in exactly one of asynq's lists and sets, whatever is interrupted.
 //   - What takes a job out of hand is insisted on; what brings it back happens once.
 //   - What asynq could not read, or would lose, is set aside as a dead letter.
