@@ -1,13 +1,11 @@
-package operate
+package operate_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,125 +14,126 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
 )
-
-// overBoth runs the test on Redis, embedded and real, and on a Cluster.
-func overBoth(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
-	t.Helper()
-	redistest.Over(t, test)
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		var addresses []string
-		for _, node := range redistest.StartCluster(t, 3) {
-			addresses = append(addresses, node.Addr())
-		}
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses, ContextTimeoutEnabled: true})
-		t.Cleanup(func() { _ = client.Close() })
-		test(t, client)
-	})
-}
 
 // errOf is the error of an action that also answers something else.
 func errOf[T any](_ T, err error) error { return err }
 
 // Each action leaves one entry: who, what, and how many. What fails leaves none.
 func TestEachActionLeavesOneEntry(t *testing.T) {
-	overBoth(t, func(t *testing.T, client redis.UniversalClient) {
-		s := newService(t, client)
-		plant(t, s)
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		s, with := newService(t, client)
+		operatetest.FillOwn(t, with)
+		operatetest.FillOther(t, with)
+		log, err := s.As(operatetest.Root, "").LimitsLog(t.Context(), 0, 100)
+		must(t, err)
 		until := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 		shop := limits.Level{App: "shop"}
 		for _, c := range []struct {
 			name string
-			do   func(ctx context.Context, o *Operator) error
+			do   func(ctx context.Context, o *operate.Operator) error
 			want *trail.Entry // nil for none
 		}{
-			{"a limit", func(ctx context.Context, o *Operator) error {
+			{"a limit", func(ctx context.Context, o *operate.Operator) error {
 				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{App: "shop", User: "ada", Category: "news"}, Policy: rate}))
 			}, &trail.Entry{Action: trail.SetLimit, Level: limits.Level{App: "shop", User: "ada", Category: "news"}, Count: 1}},
-			{"a quota's, by its name", func(ctx context.Context, o *Operator) error {
+			{"a quota's, by its name", func(ctx context.Context, o *operate.Operator) error {
 				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{Quota: "both"}, Policy: rate}))
 			}, &trail.Entry{Action: trail.SetLimit, Level: limits.Level{Quota: "quota/both"}, Count: 1}},
-			{"a mute", func(ctx context.Context, o *Operator) error {
+			{"a mute", func(ctx context.Context, o *operate.Operator) error {
 				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{App: "shop", User: "ada", Mute: true}}))
 			}, &trail.Entry{Action: trail.Mute, Level: limits.Level{App: "shop", User: "ada"}, Count: 1}},
-			{"its end", func(ctx context.Context, o *Operator) error {
+			{"its end", func(ctx context.Context, o *operate.Operator) error {
 				return o.UnsetLimit(ctx, limits.Level{App: "shop", User: "ada", Mute: true})
 			}, &trail.Entry{Action: trail.Unmute, Level: limits.Level{App: "shop", User: "ada"}, Count: 1}},
-			{"its second end", func(ctx context.Context, o *Operator) error {
+			{"its second end", func(ctx context.Context, o *operate.Operator) error {
 				return o.UnsetLimit(ctx, limits.Level{App: "shop", User: "ada", Mute: true})
 			}, nil},
-			{"a bad limit", func(ctx context.Context, o *Operator) error {
+			{"a bad limit", func(ctx context.Context, o *operate.Operator) error {
 				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{App: "none"}, Policy: rate}))
 			}, nil},
-			{"an import", func(ctx context.Context, o *Operator) error {
-				return o.Import(ctx, []limits.Override{{Level: shop, Policy: rate}, {Level: limits.Level{App: "mail"}, Policy: rate}, {Level: limits.Level{App: "shop", User: "eve"}, Policy: rate}})
-			}, &trail.Entry{Action: trail.ImportLimits, Apps: []string{"mail", "shop"}, Count: 3}},
-			{"an import for every app", func(ctx context.Context, o *Operator) error {
+			{"an import", func(ctx context.Context, o *operate.Operator) error {
+				return o.Import(ctx, []limits.Override{{Level: shop, Policy: rate}, {Level: limits.Level{App: operatetest.Other}, Policy: rate}, {Level: limits.Level{App: "shop", User: "eve"}, Policy: rate}})
+			}, &trail.Entry{Action: trail.ImportLimits, Apps: []string{operatetest.Other, operatetest.Own}, Count: 3}},
+			{"an import for every app", func(ctx context.Context, o *operate.Operator) error {
 				return o.Import(ctx, []limits.Override{{Level: shop, Policy: rate}, {Level: limits.Level{User: "eve"}, Policy: rate}})
 			}, &trail.Entry{Action: trail.ImportLimits, Count: 2}},
-			{"an import's check", func(ctx context.Context, o *Operator) error {
+			{"an import's check", func(ctx context.Context, o *operate.Operator) error {
 				return o.CheckImport(ctx, []limits.Override{{Level: shop, Policy: rate}})
 			}, nil},
-			{"none any more", func(ctx context.Context, o *Operator) error {
+			{"none any more", func(ctx context.Context, o *operate.Operator) error {
 				return o.UnsetLimit(ctx, limits.Level{App: "shop", Category: "unset"})
 			},
 				&trail.Entry{Action: trail.UnsetLimit, Level: limits.Level{App: "shop", Category: "unset"}, Count: 1}},
-			{"none that was none", func(ctx context.Context, o *Operator) error {
+			{"none that was none", func(ctx context.Context, o *operate.Operator) error {
 				return o.UnsetLimit(ctx, limits.Level{App: "shop", Category: "unset"})
 			}, nil},
-			{"an undo", func(ctx context.Context, o *Operator) error {
-				return o.UndoLimit(ctx, changeOf(ctx, o, "shop", "undone"))
+			{"an undo", func(ctx context.Context, o *operate.Operator) error {
+				return o.UndoLimit(ctx, changeOf(asking{app: operatetest.Own, log: log}, "undone"))
 			},
 				&trail.Entry{Action: trail.UndoLimit, Level: limits.Level{App: "shop", Category: "undone"}, Count: 1}},
 
-			{"a pause", func(ctx context.Context, o *Operator) error {
+			{"a pause", func(ctx context.Context, o *operate.Operator) error {
 				return o.Pause(ctx, pause.Pause{App: "shop", Platform: push.APNs, Category: "news", Reason: "a reason", Until: until})
 			}, &trail.Entry{Action: trail.Pause, Level: limits.Level{App: "shop", Category: "news"}, Platform: push.APNs, Count: 1, Reason: "a reason", Until: until}},
-			{"a pause of everything", func(ctx context.Context, o *Operator) error { return o.Pause(ctx, pause.Pause{}) }, &trail.Entry{Action: trail.Pause, Count: 1}},
-			{"its end", func(ctx context.Context, o *Operator) error { return errOf(o.Resume(ctx, pause.Pause{})) }, &trail.Entry{Action: trail.Resume, Count: 1}},
-			{"its second end", func(ctx context.Context, o *Operator) error { return errOf(o.Resume(ctx, pause.Pause{})) }, nil},
+			{"a pause of everything", func(ctx context.Context, o *operate.Operator) error { return o.Pause(ctx, pause.Pause{}) }, &trail.Entry{Action: trail.Pause, Count: 1}},
+			{"its end", func(ctx context.Context, o *operate.Operator) error { return errOf(o.Resume(ctx, pause.Pause{})) }, &trail.Entry{Action: trail.Resume, Count: 2}}, // and the trouble of a provider
+			{"a pause's end", func(ctx context.Context, o *operate.Operator) error {
+				return errOf(o.Resume(ctx, pause.Pause{App: "shop", Category: "resumed"}))
+			}, &trail.Entry{Action: trail.Resume, Level: limits.Level{App: "shop", Category: "resumed"}, Count: 1}},
+			{"its second end", func(ctx context.Context, o *operate.Operator) error {
+				return errOf(o.Resume(ctx, pause.Pause{App: "shop", Category: "resumed"}))
+			}, nil},
 
-			{"a cancellation", func(ctx context.Context, o *Operator) error { return o.Cancel(ctx, push.Ref{ID: "shop-cancelled"}) },
+			{"a cancellation", func(ctx context.Context, o *operate.Operator) error {
+				return o.Cancel(ctx, push.Ref{ID: "shop-cancelled"})
+			},
 				&trail.Entry{Action: trail.Cancel, Level: shop, ID: "shop-cancelled", Count: 1}},
-			{"a producer's", func(ctx context.Context, _ *Operator) error {
+			{"a producer's", func(ctx context.Context, _ *operate.Operator) error {
 				return s.As(access.Bearer{Name: "backend", Role: config.Producer}, "").Cancel(ctx, push.Ref{ID: "shop-waits"})
 			}, nil},
-			{"of one that has ended", func(ctx context.Context, o *Operator) error { return o.Cancel(ctx, push.Ref{ID: "shop-cancelled"}) }, nil},
-			{"several", func(ctx context.Context, o *Operator) error {
-				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "shop-each"}, {ID: "none"}, {ID: "mail-each"}})...)
+			{"of one that has ended", func(ctx context.Context, o *operate.Operator) error {
+				return o.Cancel(ctx, push.Ref{ID: "shop-cancelled"})
+			}, nil},
+			{"several", func(ctx context.Context, o *operate.Operator) error {
+				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "shop-each"}, {ID: "none"}, {ID: "secret-app-each"}})...)
 			},
-				&trail.Entry{Action: trail.Cancel, Apps: []string{"mail", "shop"}, Count: 2}},
-			{"several, of which one is", func(ctx context.Context, o *Operator) error {
-				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "none"}, {ID: "mail-waits"}})...)
+				&trail.Entry{Action: trail.Cancel, Apps: []string{operatetest.Other, operatetest.Own}, Count: 2}},
+			{"several, of which one is", func(ctx context.Context, o *operate.Operator) error {
+				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "none"}, {ID: "secret-app-waits"}})...)
 			},
-				&trail.Entry{Action: trail.Cancel, Level: limits.Level{App: "mail"}, ID: "mail-waits", Count: 1}},
-			{"several, of which none is", func(ctx context.Context, o *Operator) error {
-				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "none"}, {ID: "mail-waits"}})...)
+				&trail.Entry{Action: trail.Cancel, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-waits", Count: 1}},
+			{"several, of which none is", func(ctx context.Context, o *operate.Operator) error {
+				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "none"}, {ID: "secret-app-waits"}})...)
 			}, nil},
 
-			{"a requeue", func(ctx context.Context, o *Operator) error { return o.Requeue(ctx, push.Ref{ID: "shop-requeued"}) },
+			{"a requeue", func(ctx context.Context, o *operate.Operator) error {
+				return o.Requeue(ctx, push.Ref{ID: "shop-requeued"})
+			},
 				&trail.Entry{Action: trail.Requeue, ID: "shop-requeued", Count: 1}}, // whose app is known once a worker has it
-			{"requeues", func(ctx context.Context, o *Operator) error {
-				return cmpOr(o.RequeueEach(ctx, []push.Ref{{ID: "shop-requeues"}, {ID: "mail-requeues"}})...)
+			{"requeues", func(ctx context.Context, o *operate.Operator) error {
+				return cmpOr(o.RequeueEach(ctx, []push.Ref{{ID: "shop-requeues"}, {ID: "secret-app-requeues"}})...)
 			},
 				&trail.Entry{Action: trail.Requeue, Count: 2}},
-			{"of whom it is said", func(ctx context.Context, o *Operator) error {
-				return cmpOr(o.PurgeEach(ctx, []push.Ref{{ID: "mail-purged", App: "mail"}, {ID: "shop-letter", App: "mail"}})...)
+			{"of whom it is said", func(ctx context.Context, o *operate.Operator) error {
+				return cmpOr(o.PurgeEach(ctx, []push.Ref{{ID: "secret-app-purged", App: operatetest.Other}, {ID: "shop-letter", App: operatetest.Other}})...)
 			},
-				&trail.Entry{Action: trail.Purge, Level: limits.Level{App: "mail"}, ID: "mail-purged", Count: 1}},
-			{"a purge", func(ctx context.Context, o *Operator) error { return o.Purge(ctx, push.Ref{ID: "shop-purged"}) },
+				&trail.Entry{Action: trail.Purge, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-purged", Count: 1}},
+			{"a purge", func(ctx context.Context, o *operate.Operator) error { return o.Purge(ctx, push.Ref{ID: "shop-purged"}) },
 				&trail.Entry{Action: trail.Purge, ID: "shop-purged", Count: 1}},
-			{"purges by the shop's", func(ctx context.Context, _ *Operator) error {
-				return cmpOr(s.As(access.Bearer{Name: "root", Role: config.Operator, Apps: []string{"shop"}}, "").PurgeEach(ctx, []push.Ref{{ID: "shop-purges"}, {ID: "shop-letter"}, {ID: "mail-purges"}})...)
+			{"purges by the shop's", func(ctx context.Context, _ *operate.Operator) error {
+				return cmpOr(s.As(access.Bearer{Name: "root", Role: config.Operator, Apps: []string{"shop"}}, "").PurgeEach(ctx, []push.Ref{{ID: "shop-purges"}, {ID: "shop-letter"}, {ID: "secret-app-purges"}})...)
 			}, &trail.Entry{Action: trail.Purge, Level: shop, Count: 2}},
 		} {
-			everything := s.As(root, "192.0.2.1:1")
+			everything := s.As(operatetest.Root, "192.0.2.1:1")
 			before, err := everything.Actions(t.Context(), "", 1000)
 			if err != nil {
 				t.Fatal(err)
@@ -169,28 +168,29 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 // A bearer of some apps sees what was about these alone, on however many pages.
 func TestActionsOf(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := newService(t, client)
+		s, _ := newService(t, client)
+		kept := trail.New(client, "")
 		for i := range 600 { // more than are read at once
-			e := trail.Entry{By: "root", Action: trail.Cancel, Count: 2, Level: limits.Level{App: "mail"}}
+			e := trail.Entry{By: "root", Action: trail.Cancel, Count: 2, Level: limits.Level{App: operatetest.Other}}
 			if i%200 == 0 {
 				e.App = "shop"
 			}
-			if err := s.trail.Add(t.Context(), e); err != nil {
+			if err := kept.Add(t.Context(), e); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, e := range []trail.Entry{
-			{Apps: []string{"mail", "shop"}}, {}, {Level: limits.Level{User: "ada"}}, {Level: limits.Level{Category: "news"}},
-			{Level: limits.Level{Quota: "quota/both"}}, {Level: limits.Level{Quota: "apns/mail"}},
+			{Apps: []string{operatetest.Other, operatetest.Own}}, {}, {Level: limits.Level{User: "ada"}}, {Level: limits.Level{Category: "news"}},
+			{Level: limits.Level{Quota: "quota/both"}}, {Level: limits.Level{Quota: "apns/secret-app"}},
 		} {
-			if err := s.trail.Add(t.Context(), e); err != nil {
+			if err := kept.Add(t.Context(), e); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, c := range []struct {
 			apps []string
 			want int
-		}{{[]string{"shop"}, 3 + 1}, {[]string{"mail"}, 597 + 2}, {[]string{"mail", "shop"}, 600 + 3}, {[]string{"other"}, 0}, {nil, 606}} {
+		}{{[]string{"shop"}, 3 + 1}, {[]string{operatetest.Other}, 597 + 2}, {[]string{operatetest.Other, operatetest.Own}, 600 + 3}, {[]string{"other"}, 0}, {nil, 606}} {
 			its := s.As(access.Bearer{Name: "x", Role: config.Viewer, Apps: c.apps}, "")
 			all, err := its.Actions(t.Context(), "", 1000)
 			if err != nil || len(all) != c.want {
@@ -210,34 +210,23 @@ func TestActionsOf(t *testing.T) {
 				t.Errorf("%q: %d on pages", c.apps, len(pages))
 			}
 		}
-		if _, err := s.As(root, "").Actions(t.Context(), "x", 1); !errors.Is(err, trail.ErrCursor) {
+		if _, err := s.As(operatetest.Root, "").Actions(t.Context(), "x", 1); !errors.Is(err, trail.ErrCursor) {
 			t.Errorf("no cursor: %v", err)
 		}
 	})
 }
 
-// A trail that cannot be written is told in the log, and fails no action. One whose client
-// has gone is written.
+// A trail that cannot be written is told in the log, and fails no action.
 func TestActionsThatAreNotWritten(t *testing.T) {
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := newService(t, client)
-		var log bytes.Buffer
-		s.with.Log = slog.New(slog.NewTextHandler(&log, nil))
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		o := s.As(root, "")
-		o.did(gone, Pause, trail.Entry{Count: 1})
-		if all, err := o.Actions(t.Context(), "", 10); err != nil || len(all) != 1 {
-			t.Errorf("%+v, %v", all, err)
-		}
-		if err := client.Set(t.Context(), "pushpace:actions", "no stream", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := o.Pause(t.Context(), pause.Pause{App: "shop"}); err != nil {
-			t.Error(err)
-		}
-		if lines := slices.Collect(strings.Lines(log.String())); len(lines) != 3 || !strings.Contains(lines[2], "an action is missing") || !strings.Contains(lines[2], "action=pause") || !strings.Contains(lines[2], "WRONGTYPE") {
-			t.Error(fmt.Sprint(lines))
-		}
-	})
+	client := redistest.Own(t)
+	with := operatetest.Options(t, client, limits.New(throttle.Policy{}, nil))
+	var log bytes.Buffer
+	with.Log = slog.New(slog.NewTextHandler(&log, nil))
+	must(t, client.Set(t.Context(), "pushpace:actions", "no stream", 0).Err())
+	if err := operate.New(with).As(operatetest.Root, "").Pause(t.Context(), pause.Pause{App: "shop"}); err != nil {
+		t.Error(err)
+	}
+	if got := log.String(); !strings.Contains(got, "an action is missing") || !strings.Contains(got, "action=pause") || !strings.Contains(got, "WRONGTYPE") {
+		t.Error(got)
+	}
 }

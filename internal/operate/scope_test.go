@@ -1,16 +1,23 @@
 package operate
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
 )
+
+// root may do everything.
+var root = access.Bearer{Name: "root", Role: config.Operator}
 
 // of returns an operator of these apps alone; without any of all.
 func of(apps ...string) *Operator {
@@ -61,5 +68,18 @@ func TestPauses(t *testing.T) {
 	}
 	if len(of().pausesOf(all)) != len(all) {
 		t.Error("a bearer of all apps does not see all")
+	}
+}
+
+// An action is recorded although its client has gone meanwhile.
+func TestActionOfWhoHasGone(t *testing.T) {
+	t.Parallel()
+	client := redistest.Own(t)
+	o := New(Options{Queue: client, Records: ledger.NewRecords(client, "", 0), Log: slog.New(slog.DiscardHandler)}).As(root, "")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	o.did(gone, Pause, trail.Entry{Count: 1})
+	if all, err := o.Actions(t.Context(), "", 10); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -1,0 +1,172 @@
+// Package operatetest has what tests of the operators' service and of its surfaces share: the
+// options of a service, and a world of two apps.
+package operatetest
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// The two apps of a world. Whatever belongs to Other alone has "secret" in its name.
+const (
+	Own   = "shop"
+	Other = "secret-app"
+)
+
+// Root may do everything.
+var Root = access.Bearer{Name: "root", Role: config.Operator}
+
+// Both is an app that sends to APNs and FCM.
+var Both = operate.App{Platforms: []push.Platform{push.APNs, push.FCM}}
+
+// Options are those of a service over the Redis, without apps and quotas. It waits for an
+// answer as long as the client does.
+func Options(t testing.TB, client redis.UniversalClient, policies *limits.Policies) operate.Options {
+	t.Helper()
+	patience := redistest.Patience
+	if one, ok := client.(*redis.Client); ok {
+		patience = one.Options().ReadTimeout
+	}
+	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: patience})
+	t.Cleanup(stop)
+	limiter, err := throttle.New(shared, throttle.Options{Timeout: patience})
+	must(t, err)
+	t.Cleanup(func() { _ = limiter.Close() })
+	records := ledger.NewRecords(shared, "", 0)
+	return operate.Options{
+		Producer: push.NewProducer(shared, "", 0), Records: records, Control: control.New(shared, records, limiter, policies), Queue: client,
+		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
+		Preview: &operate.Previewer{Limits: policies, Lines: limiter, Apps: []string{Own}}, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// TwoApps has the options name both apps. Each has a quota, and they share one.
+func TwoApps(o *operate.Options) {
+	o.Apps = operate.Apps{Own: Both, Other: Both}
+	o.Preview.Apps = []string{Other, Own}
+	quota := config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}, Algorithm: meter.TokenBucket}
+	o.Quotas = func() (quotas.Quotas, error) {
+		return quotas.Quotas{
+			{Key: "apns/" + Own, Apps: []string{Own}, Quota: quota}, {Key: "apns/" + Other, Apps: []string{Other}, Quota: quota},
+			{Key: "quota/both", Name: "both", Apps: []string{Other, Own}, Quota: quota},
+		}, nil
+	}
+}
+
+// Waiting and Letters are the notifications of each app: their IDs are the app's name, a
+// hyphen and one of these. Limited and Paused are categories with an override and with a pause.
+var (
+	Waiting = []string{"waits", "cancelled", "with-others", "each"}
+	Letters = []string{"letter", "requeued", "requeues", "purged", "purges"}
+	Limited = []string{"unset", "undone", "looked at"}
+	Paused  = []string{"resumed", "ending"}
+)
+
+var hourly = throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
+
+// FillOwn gives the shop things of all kinds, and besides what is everybody's.
+func FillOwn(t testing.TB, o operate.Options) {
+	t.Helper()
+	fill(t, o, Own)
+	set(t, o, "own", limits.Level{Quota: "apns/" + Own}, limits.Level{Quota: "quota/both"})
+	must(t, o.Control.Pause(t.Context(), pause.Pause{Category: "news", By: "ada"}))
+	work(t, o, ownRoute)
+}
+
+// FillOther gives the other app as much, and besides what no bearer of the shop alone may see.
+func FillOther(t testing.TB, o operate.Options) {
+	t.Helper()
+	fill(t, o, Other)
+	set(t, o, "secret", limits.Level{User: "secret-user"}, limits.Level{Category: "secret-of-all"}, limits.Level{Quota: "apns/" + Other})
+	for _, e := range []trail.Entry{{Level: limits.Level{User: "secret-user"}}, {Level: limits.Level{Quota: "apns/" + Other}}, {Apps: []string{Other, Own}}, {ID: "secret-malformed"}} {
+		e.By, e.Action, e.Count = "secret-ada", trail.Purge, 1
+		must(t, trail.New(o.Queue, "").Add(t.Context(), e))
+	}
+	work(t, o, ownRoute, route.Status{App: Other, Platform: push.FCM, Breaker: route.BreakerOpen, Trouble: route.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
+	// what cannot be read belongs to no app
+	must(t, ledgertest.First(t, o.Records).SetAside(t.Context(), &ledger.Letter{ID: "secret-malformed", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
+}
+
+// fill gives the app things of all kinds. Its operator and user are named after it.
+func fill(t testing.TB, o operate.Options, app string) {
+	t.Helper()
+	ctx, user, by := t.Context(), app+"-user", app+"-operator"
+	one := push.Notification{App: app, User: user, Category: app, Title: app, Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+	for _, what := range Waiting {
+		n := one
+		n.ID, n.NotBefore = app+"-"+what, time.Now().Add(time.Hour)
+		_, err := o.Producer.Enqueue(ctx, &n)
+		must(t, err)
+	}
+	for _, what := range Letters {
+		n := one
+		n.ID = app + "-" + what
+		job, err := push.Encode(&push.Job{Notification: &n, AcceptedAt: time.Now()})
+		must(t, err)
+		at, err := o.Records.Of(ctx, app, user)
+		must(t, err)
+		must(t, at.SetAside(ctx, &ledger.Letter{ID: n.ID, State: ledger.Malformed, Reason: app, At: time.Now(), Queue: push.Default.Queue(), Job: job}))
+	}
+	set(t, o, by, limits.Level{App: app}, limits.Level{App: app, User: user}, limits.Level{App: app, Category: app})
+	for _, category := range Limited {
+		set(t, o, by, limits.Level{App: app, Category: category})
+	}
+	must(t, o.Control.Pause(ctx, pause.Pause{App: app, By: by, Reason: app}))
+	for _, category := range Paused {
+		must(t, o.Control.Pause(ctx, pause.Pause{App: app, Category: category, By: by}))
+	}
+	must(t, trail.New(o.Queue, "").Add(ctx, trail.Entry{By: by, Action: trail.Pause, Level: limits.Level{App: app}, Count: 1, Reason: app}))
+	limiter := o.Preview.Lines.(throttle.Limiter)
+	for _, id := range []string{"-sent", "-booked"} {
+		_, err := limiter.Acquire(ctx, throttle.Request{App: app, User: user, ID: app + id, Scopes: o.Limits.Scopes(app, user, "")})
+		must(t, err)
+	}
+}
+
+func set(t testing.TB, o operate.Options, by string, levels ...limits.Level) {
+	t.Helper()
+	for _, level := range levels {
+		must(t, o.Overrides.Set(t.Context(), limits.Override{Level: level, Policy: hourly, By: by}))
+	}
+}
+
+var ownRoute = route.Status{App: Own, Platform: push.APNs, Breaker: route.BreakerClosed}
+
+// work leaves a worker's snapshot with these routes, and with sums of everybody's where there
+// are several.
+func work(t testing.TB, o operate.Options, routes ...route.Status) {
+	t.Helper()
+	w := &control.Snapshot{ID: "w1", Routes: routes}
+	if len(routes) > 1 {
+		w.Waiting, w.Minutes, w.Quotas = 3, []control.Minute{{At: time.Now(), Sent: 777_777}}, []route.QuotaStatus{{Key: "apns/" + Other}}
+	}
+	_, err := control.LeaveSnapshot(t.Context(), o.Queue, "", w, true)
+	must(t, err)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
