@@ -65,10 +65,7 @@ func TestOverviewOf(t *testing.T) {
 			}
 		}
 		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).Sampling(sample), Records: records, Queue: client})
-		all, err := s.readOverview(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := complete(t, s.readOverview)
 		if of().overviewOf(all) != all {
 			t.Error("a bearer of all apps does not see all of it")
 		}

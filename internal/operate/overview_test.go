@@ -188,16 +188,15 @@ func TestOverviewOfWhatCouldBeRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			redistest.Hook(client, &breakage{"hscan", broken})
-			const within = 4 * time.Second
-			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: within, Log: slog.New(slog.DiscardHandler)})
-			began := time.Now()
-			o, err := s.As(root, "").Overview(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(began); took >= within {
-				t.Errorf("it took %s", took)
-			}
+			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: eventually.Patience, Log: slog.New(slog.DiscardHandler)})
+			var o *Overview
+			eventually.Holds(t, "all other parts are read", func() bool { // a slow machine reads some too late
+				var err error
+				if o, err = s.As(root, "").Overview(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return len(o.Unread) <= 1
+			})
 			if o.Waiting != 1 || len(o.Waits) != 1 || len(o.Queues) != 3 || len(o.Redis) != 1 || o.Workers == nil || o.Pauses == nil || o.Letters.Reasons == nil {
 				t.Errorf("%+v", o)
 			}

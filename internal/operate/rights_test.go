@@ -3,8 +3,10 @@ package operate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -306,4 +308,46 @@ func TestEachActionAsksWhoItIs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The log of limits is read on to a bearer's own changes, however many are others'.
+func TestLimitsLogOf(t *testing.T) {
+	t.Parallel()
+	s, with := newService(t, redistest.Own(t))
+	all := make([]limits.Override, 2*1000+10) // more than two pages that are read at once
+	for i := range all {
+		all[i] = limits.Override{Level: limits.Level{App: operatetest.Other, User: fmt.Sprint(i)}, Policy: rate, By: "eve"}
+		if i < 2 || i == 1500 {
+			all[i].App = operatetest.Own
+		}
+	}
+	must(t, with.Overrides.Import(t.Context(), all))
+	its := s.As(access.Bearer{Role: config.Viewer, Apps: []string{operatetest.Own}}, "")
+	var users []string
+	for before := int64(0); len(users) < 5; {
+		page, err := its.LimitsLog(t.Context(), before, 2)
+		must(t, err)
+		if len(page) == 0 {
+			break
+		}
+		for _, c := range page {
+			users, before = append(users, c.User), c.Version
+		}
+	}
+	if !slices.Equal(users, []string{"1500", "1", "0"}) {
+		t.Errorf("%q", users)
+	}
+}
+
+// An app of a bearer's own that the configuration does not have yet is refused in words that
+// name no other app.
+func TestAnAppThatIsNotThereYet(t *testing.T) {
+	t.Parallel()
+	s, _ := newService(t, redistest.Own(t))
+	a := asking{t.Context(), s.As(access.Bearer{Role: config.Operator, Apps: []string{"new", operatetest.Own}}, ""), "new", nil}
+	for _, name := range []string{"Enqueue", "SetLimit", "Preview", "Pause", "Timeline"} {
+		if err := tries[name].ask(a); err == nil || strings.Contains(err.Error(), "secret") || errors.As(err, new(*operate.OthersError)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
