@@ -11,7 +11,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/worker/queue"
 
-	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -65,7 +64,7 @@ func TestGeneratedClients(t *testing.T) {
 		t.Skip("PUSHPACE_REQUIRE_NODE is not 1: it takes Node, and the registries of npm and Go")
 	}
 	t.Parallel()
-	r := newRig(t, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both} })
+	r := newRig(t, demo)
 	server := httptest.NewServer(r.api)
 	t.Cleanup(server.Close)
 	t.Run("TypeScript", func(t *testing.T) {

@@ -15,11 +15,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/push"
 )
@@ -106,9 +108,12 @@ func conforms(req *http.Request, answer *exchange) error {
 	return nil
 }
 
-// Every route is in the document, and nothing else is.
+// Every route is in the document, which is served, and nothing else is.
 func TestDocumentHasTheRoutes(t *testing.T) {
 	t.Parallel()
+	if got := newRig(t).do(http.StatusOK, "", "GET", "/openapi.json", ""); got.text != string(document) {
+		t.Error("another document is served")
+	}
 	doc, err := load()
 	if err != nil {
 		t.Fatal(err)
@@ -232,14 +237,6 @@ func TestDocumentHasTheProbes(t *testing.T) {
 	ask("/readyz", http.StatusServiceUnavailable)
 }
 
-func TestDocumentIsServed(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	if got := r.do(http.StatusOK, "", "GET", "/openapi.json", ""); got.text != string(document) {
-		t.Error("another document is served")
-	}
-}
-
 // What generators make types from says its types, and each operation has its
 // place and each notification its example.
 func TestDocumentIsForGenerators(t *testing.T) {
@@ -302,5 +299,83 @@ func TestDocumentIsForGenerators(t *testing.T) {
 				t.Errorf("the example %s is refused: %v", name, err)
 			}
 		}
+	}
+}
+
+// The document has the fields of what webhooks are told, and no others.
+func TestDocumentHasTheWebhooks(t *testing.T) {
+	t.Parallel()
+	doc, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1, 0)
+	for name, report := range map[string]any{
+		"DeadToken":    ledger.DeadToken{Since: at, At: at},
+		"OutcomeEvent": ledger.OutcomeEvent{Category: "c", Reason: "r", Into: "i", At: at, Targets: []ledger.TargetOutcome{}},
+	} {
+		text, err := json.Marshal(report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(text, &fields); err != nil {
+			t.Fatal(err)
+		}
+		properties := doc.Components.Schemas[name].Value.Properties
+		for field := range fields {
+			if properties[field] == nil {
+				t.Errorf("%s: %s is missing", name, field)
+			}
+		}
+		if len(properties) != len(fields) {
+			t.Errorf("%s has %d fields, want %d", name, len(properties), len(fields))
+		}
+	}
+}
+
+// Wherever the document names platforms or push services it names those of push: the platforms,
+// the services, or both.
+func TestDocumentHasThePlatforms(t *testing.T) {
+	t.Parallel()
+	var services, both []string
+	for _, p := range push.Platforms() {
+		both = append(both, string(p))
+		for _, service := range push.Services(p) {
+			if services = append(services, string(service)); service != p {
+				both = append(both, string(service))
+			}
+		}
+	}
+	allowed := []string{fmt.Sprint(push.Platforms()), fmt.Sprint(services), fmt.Sprint(both)}
+	found := 0
+	var look func(at string, v any)
+	look = func(at string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if enum, ok := v["enum"].([]any); ok && slices.ContainsFunc(enum, func(name any) bool { return name == string(push.APNs) }) {
+				if found++; !slices.Contains(allowed, fmt.Sprint(enum)) {
+					t.Errorf("%s: the enum is %q, want one of %q", at, enum, allowed)
+				}
+			}
+			properties, _ := v["properties"].(map[string]any)
+			if platform, ok := properties["platform"].(map[string]any); ok && platform["enum"] == nil && platform["$ref"] == nil {
+				t.Errorf("%s: a platform has no enum", at)
+			}
+			for name, member := range v {
+				look(at+"/"+name, member)
+			}
+		case []any:
+			for i, item := range v {
+				look(fmt.Sprint(at, "/", i), item)
+			}
+		}
+	}
+	var anything any
+	if err := json.Unmarshal(document, &anything); err != nil {
+		t.Fatal(err)
+	}
+	if look("", anything); found == 0 {
+		t.Error("the document names no platform")
 	}
 }

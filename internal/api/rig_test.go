@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -16,21 +15,28 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/throttle/quiet"
-	"github.com/pushpace/pushpace/worker/control"
 )
+
+func TestMain(m *testing.M) {
+	redistest.Parallel()
+	// a connection that is closed waits half a second for its client
+	goleak.VerifyTestMain(m, redistest.Dialing(), goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // A rig is an API over a real Redis, with everything that serve gives it. Each
 // request and answer is held against the document.
@@ -57,53 +63,39 @@ const (
 	operatorToken = "operator-token"
 )
 
+func testToken(name string, role config.Role, token string, apps ...string) config.Token {
+	return config.Token{Name: name, Role: role, SHA256: config.Hash(sha256.Sum256([]byte(token))), Apps: apps}
+}
+
 func testTokens() []config.Token {
-	token := func(name string, role config.Role, token string) config.Token {
-		return config.Token{Name: name, Role: role, SHA256: config.Hash(sha256.Sum256([]byte(token)))}
-	}
 	return []config.Token{
-		token("shop", config.Producer, producerToken), token("wall", config.Viewer, viewerToken), token("ada", config.Operator, operatorToken),
+		testToken("shop", config.Producer, producerToken), testToken("wall", config.Viewer, viewerToken), testToken("ada", config.Operator, operatorToken),
 	}
 }
 
-// both is an app that sends to both platforms.
-var both = operate.App{Platforms: []push.Platform{push.APNs, push.FCM}}
+// demo has the configuration's apps be demo and shop.
+func demo(o *rigOptions) { o.Apps = operate.Apps{"demo": operatetest.Both, "shop": operatetest.Both} }
 
 // newRig makes one on a database of its own; change may adapt the options.
 func newRig(t *testing.T, change ...func(*rigOptions)) *rig {
 	t.Helper()
-	options := redistest.Shared(t).Options()
-	options.DB, options.PoolSize, options.ContextTimeoutEnabled = redistest.Database(t), 20, true
-	client := redis.NewClient(options)
-	t.Cleanup(func() { _ = client.Close() })
-	return newRigOn(t, client, change...)
+	return newRigOn(t, redistest.Own(t), change...)
 }
 
 func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *rig {
 	t.Helper()
-	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: client.Options().ReadTimeout})
-	t.Cleanup(stop)
-	r := &rig{t: t, client: client, log: new(logged)}
-	records := ledger.NewRecords(shared, "", 0)
 	berlin, err := zone.Load("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies := limits.New(throttle.Policy{MinGap: time.Second, Night: quiet.Night{Zone: berlin, Spread: 10 * time.Minute}}, map[string]throttle.Policy{"security": {Exempt: true}})
-	limiter, err := throttle.New(shared, throttle.Options{})
 	must(t, err)
-	t.Cleanup(func() { _ = limiter.Close() })
-	var h config.HTTP
-	h.SetDefaults()
-	h.Tokens = testTokens()
-	r.options = rigOptions{HTTP: h, Options: operate.Options{
-		Producer: push.NewProducer(shared, "", 0), Records: records, Control: control.New(shared, records, limiter, policies), Queue: client,
-		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Preview: &operate.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: meter.NewRedis(shared, ""),
-		Within: h.Timeout, Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	}}
+	policies := limits.New(throttle.Policy{MinGap: time.Second, Night: quiet.Night{Zone: berlin, Spread: 10 * time.Minute}}, map[string]throttle.Policy{"security": {Exempt: true}})
+	r := &rig{t: t, client: client, log: new(logged)}
+	r.options.Options = operatetest.Options(t, client, policies)
+	r.options.HTTP.SetDefaults()
+	r.options.HTTP.Tokens, r.options.HTTP.Timeout = testTokens(), eventually.Patience
+	r.options.Log = slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, f := range change {
 		f(&r.options)
 	}
+	r.options.Within = r.options.HTTP.Timeout
 	r.tokens = new(access.Tokens)
 	r.tokens.Set(r.options.HTTP.Tokens)
 	r.service = operate.New(r.options.Options)
@@ -111,6 +103,13 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *
 	r.api = New(Options{HTTP: r.options.HTTP, Tokens: r.tokens, Service: r.service, Meter: r.options.Meter, Log: r.options.Log})
 	t.Cleanup(r.api.Close)
 	return r
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // rolesOf are the roles that may use the route.
@@ -221,9 +220,32 @@ func notification(id, user string) string {
 
 func (r *rig) counts() ledger.Counts {
 	r.t.Helper()
-	counts, err := r.options.Records.Counts(context.Background())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	counts, err := r.options.Records.Counts(r.t.Context())
+	must(r.t, err)
 	return counts
+}
+
+// bury has a notification end as a dead letter.
+func (r *rig) bury(id string) {
+	r.t.Helper()
+	var n push.Notification
+	must(r.t, json.Unmarshal([]byte(notification(id, "ada")), &n))
+	r.buryAt(ledgertest.At(r.t, r.options.Records, id), &n)
+}
+
+func (r *rig) buryAt(at *ledger.Shard, n *push.Notification) {
+	r.t.Helper()
+	job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
+	must(r.t, err)
+	letter := &ledger.Letter{ID: n.ID, State: push.Rejected, Reason: "payload", Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
+	_, err = at.Settle(r.t.Context(), n.ID, &ledger.End{State: push.Rejected, Letter: letter})
+	must(r.t, err)
+}
+
+// pointers are those of the problem's faults.
+func (p *problem) pointers() (all []string) {
+	for _, f := range p.Errors {
+		all = append(all, f.Pointer)
+	}
+	return all
 }

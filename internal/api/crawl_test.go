@@ -1,0 +1,191 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/operatetest"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// named are the values that name another app's things in a path or a query, by what they are
+// called there. For {x} stands "secret", or "nobody", of whom there is nothing.
+var named = map[string][]string{
+	"id": {"{x}-app-waits", "{x}-app-letter", "{x}-malformed"}, "user": {"{x}-app-user", "{x}-user"}, "app": {"{x}-app"},
+	"category": {"{x}-app", "{x}-of-all"}, "quota": {"apns/{x}-app", "both"}, "platform": {"fcm"}, "all": {"true"},
+}
+
+// bodies are those that name another app's things, by how a path begins or ends.
+var bodies = map[string][]string{
+	"/v1/notifications":       {`{"app":"{x}-app","user":"u","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}`},
+	"/v1/notifications:batch": {`[{"app":"{x}-app","user":"u","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}]`},
+	"/v1/cancellations":       {ids}, "/v1/requeues": {ids}, "/v1/purges": {ids, `{"ids":[{"id":"{x}-app-letter","app":"{x}-app"}]}`},
+	"/v1/limits/import":  {`{"overrides":[{"app":"shop","rates":["5/1m"]},{"app":"{x}-app","rates":["5/1m"]}]}`, `{"overrides":[{"user":"{x}-user","rates":["5/1m"]}]}`, `{"overrides":[{"quota":"both","rates":["5/1m"]}]}`},
+	"/v1/limits/preview": {`{"app":"{x}-app","min_gap":"1s"}`, `{"user":"{x}-user","min_gap":"1s"}`, `{"quota":"both","rates":["1/1s"]}`},
+	"mute":               {`{}`}, "/v1/pauses": {`{}`}, "": {`{"rates":["5/1m"]}`},
+}
+
+const ids = `{"ids":["{x}-app-waits","{x}-app-letter","{x}-malformed"]}`
+
+// pathsOf are the paths of a route with the names of another app's things in it.
+func pathsOf(r route) []string {
+	paths := []string{r.path}
+	for name, values := range named {
+		var all []string
+		for _, path := range paths {
+			if !strings.Contains(path, "{"+name+"}") {
+				all = append(all, path)
+				continue
+			}
+			for _, value := range values {
+				all = append(all, strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value)))
+			}
+		}
+		paths = all
+	}
+	return paths
+}
+
+// queriesOf are nothing, each value of each parameter, and one of all together.
+func queriesOf(r route) []url.Values {
+	all, whole := []url.Values{{}}, url.Values{}
+	for _, name := range r.query {
+		for _, value := range named[name] {
+			all = append(all, url.Values{name: {value}})
+			whole[name] = []string{value}
+		}
+	}
+	return append(all, whole)
+}
+
+func bodiesOf(r route) []string {
+	if !r.takes {
+		return []string{""}
+	}
+	if some := bodies[r.path]; some != nil {
+		return some
+	}
+	if strings.HasSuffix(r.path, "/mute") {
+		return bodies["mute"]
+	}
+	return bodies[""]
+}
+
+// A token for one app is told nothing of another's by any route, changes nothing of it, and
+// cannot tell from an answer, or by what it costs Redis, whether there is any.
+func TestOthersAreNotTold(t *testing.T) {
+	t.Parallel()
+	client, asked := redistest.Own(t), new(trips)
+	client.AddHook(asked)
+	r := newRigOn(t, client, func(o *rigOptions) {
+		operatetest.TwoApps(&o.Options)
+		o.HTTP.Tokens = append(o.HTTP.Tokens, testToken("own", config.Operator, "own-token", operatetest.Own))
+	})
+	operatetest.FillOwn(t, r.options.Options)
+	operatetest.FillOther(t, r.options.Options)
+	before := r.kept()
+	try := func(method, address, body string) {
+		var answers [2]string
+		var costs [2]int
+		names := strings.NewReplacer("%7Bx%7D", "{x}").Replace(address) + " " + body
+		for i, name := range []string{"nobody", "secret"} {
+			fill := strings.NewReplacer("{x}", name, "%7Bx%7D", name)
+			req := httptest.NewRequest(method, fill.Replace(address), strings.NewReader(fill.Replace(body)))
+			req.Header.Set("Authorization", "Bearer own-token")
+			if body != "" {
+				req.Header.Set("Content-Type", "application/json")
+			}
+			recorder := httptest.NewRecorder()
+			asked.take()
+			r.api.ServeHTTP(recorder, req)
+			costs[i] = len(asked.take())
+			answers[i] = strings.ReplaceAll(fmt.Sprint(recorder.Code, " ", recorder.Body), name, "{x}")
+			if tells := !strings.Contains(names, "{x}") && strings.Contains(answers[i], "{x}"); tells || recorder.Code >= http.StatusInternalServerError {
+				t.Errorf("%s %s: %s", method, names, answers[i])
+			}
+		}
+		if strings.Contains(names, "{x}") && answers[0] != answers[1] {
+			t.Errorf("%s %s tells what there is: %s\nfrom what there is not: %s", method, names, answers[1], answers[0])
+		}
+		if strings.Contains(address, "%7Bx%7D") && answers[0][0] == '4' && costs[0] != costs[1] {
+			t.Errorf("%s %s costs %d where there is nothing, and %d else", method, names, costs[0], costs[1])
+		}
+	}
+	for _, route := range routes {
+		if route.action == nil {
+			continue
+		}
+		for _, path := range pathsOf(route) {
+			for _, query := range queriesOf(route) {
+				if strings.HasSuffix(path, "/timeline") && !query.Has("app") {
+					continue // of its one app, where what is set for all apps is in force
+				}
+				for _, body := range bodiesOf(route) {
+					try(route.method, path+"?"+query.Encode(), body)
+				}
+			}
+		}
+	}
+	if after := r.kept(); !maps.Equal(before, after) {
+		for key := range before {
+			if after[key] == before[key] {
+				delete(after, key)
+			}
+		}
+		t.Errorf("%d keys, of which these have changed: %q", len(before), after)
+	}
+}
+
+// kept is all that Redis holds, but for what ends by itself.
+func (r *rig) kept() map[string]string {
+	r.t.Helper()
+	all := map[string]string{}
+	keys, err := r.client.Keys(r.t.Context(), "*").Result()
+	must(r.t, err)
+	for _, key := range keys {
+		if !strings.Contains(key, "{workers}") {
+			all[key], err = r.client.Dump(r.t.Context(), key).Result()
+			must(r.t, err)
+		}
+	}
+	return all
+}
+
+// What each role may do is what the routes say, and nobody may do anything else.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tokens := map[config.Role]string{config.Producer: producerToken, config.Viewer: viewerToken, config.Operator: operatorToken}
+	for _, route := range routes {
+		if route.action == nil {
+			continue
+		}
+		path := strings.NewReplacer("{id}", "none", "{user}", "ada", "{category}", "orders").Replace(route.path)
+		r.do(http.StatusUnauthorized, "", route.method, path, "")
+		r.do(http.StatusUnauthorized, "wrong", route.method, path, "")
+		for role, token := range tokens {
+			if !route.action.Allows(access.Bearer{Role: role}) {
+				r.do(http.StatusForbidden, token, route.method, path, "")
+				continue
+			}
+			recorder := httptest.NewRecorder()
+			req := httptest.NewRequest(route.method, path, nil)
+			req.Header.Set("Authorization", "Bearer "+token)
+			r.api.ServeHTTP(recorder, req)
+			if recorder.Code == http.StatusUnauthorized || recorder.Code == http.StatusForbidden {
+				t.Errorf("%s may not %s %s", role, route.method, path)
+			}
+		}
+		if route.method == http.MethodGet && !strings.Contains(route.path, "notifications") && route.action != operate.Look {
+			t.Errorf("%s %s: every GET is for viewers and operators", route.method, route.path)
+		}
+	}
+}
