@@ -2,12 +2,15 @@ package console
 
 import (
 	"html"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
-	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -25,54 +28,24 @@ func TestChoiceOfAnID(t *testing.T) {
 		ben.User += "n"
 	}
 	r.enqueue(ada, ben)
-	text := r.get(http.StatusOK, "/console/waiting")
-	contains(t, text, "2 wait.", `value="`+html.EscapeString(selectable("same", "shop", ben.User))+`"`, `value="`+html.EscapeString(selectable("same", "shop", "ada"))+`"`)
 	of := func(n *push.Notification) string { return "?" + url.Values{"app": {n.App}, "user": {n.User}}.Encode() }
 	const page = "/console/notifications/same"
-	for _, n := range []*push.Notification{ada, ben} {
-		contains(t, text, `href="`+html.EscapeString(page+of(n))+`"`)
-	}
-	contains(t, r.get(http.StatusConflict, page), `href="`+html.EscapeString(page+of(ada))+`"`, `href="`+html.EscapeString(page+of(ben))+`"`)
-	contains(t, r.get(http.StatusOK, page+of(ben)), ben.User, `action="`+html.EscapeString(page+of(ben))+`"`)
-	r.post(http.StatusConflict, page, url.Values{"confirmed": {"yes"}})
-	r.post(http.StatusSeeOther, page+of(ben), url.Values{"confirmed": {"yes"}})
-	contains(t, r.get(http.StatusOK, page+of(ben)), "It was cancelled")
-	r.states(map[push.State]int64{push.Cancelled: 1, push.Waiting: 1})
-}
-
-// What is selected, and all that match, are those that were listed, where several users
-// have an ID.
-func TestSelectionsOfAnID(t *testing.T) {
-	t.Parallel()
-	client := redistest.Own(t)
-	redistest.Divide(t, client, "pushpace", "8")
-	r := newRigOn(t, client)
-	ada, ben := toUser("same", "ada", "news"), toUser("same", "ben", "news")
-	for shard.Of(8, ben.App, ben.User) == shard.Of(8, ada.App, ada.User) {
-		ben.User += "n"
-	}
-	// confirmed has the form's act done once it is confirmed, and returns where that leads.
-	confirmed := func(path string, form url.Values, told ...string) string {
+	// shows has a page of that status, which shows the texts: a shard may be silent for a
+	// while on a busy machine.
+	shows := func(want int, path string, texts ...string) {
 		t.Helper()
-		asked := r.post(http.StatusOK, path, form)
-		contains(t, asked, told...)
-		return r.get(http.StatusOK, r.post(http.StatusSeeOther, path, hidden(t, asked)))
+		eventually.Holds(t, path+" shows all", func() bool {
+			browser := *r
+			answer := browser.send(httptest.NewRequest(http.MethodGet, path, nil))
+			text, _ := io.ReadAll(answer.Body)
+			return answer.StatusCode == want && !slices.ContainsFunc(texts, func(one string) bool { return !strings.Contains(string(text), html.EscapeString(one)) })
+		})
 	}
-	r.enqueue(ada, ben)
-	contains(t, confirmed("/console/waiting", url.Values{"ref": {selectable("same", "shop", ben.User)}}, "1 notification", "same ("+ben.User+" of shop)"), "1 cancelled.", "1 waits.", "ada")
-	contains(t, confirmed("/console/waiting", url.Values{"all": {"yes"}}, "1 notification"), "1 cancelled.", "Nothing waits.")
-
-	const letters = "/console/dead-letters"
-	for _, n := range []*push.Notification{ada, ben} {
-		one := *n
-		one.ID = "dead"
-		at, err := r.setting.Work.Records.Of(t.Context(), one.App, one.User)
-		must(t, err)
-		job, err := push.Encode(&push.Job{Notification: &one, AcceptedAt: time.Now()})
-		must(t, err)
-		must(t, at.SetAside(t.Context(), &ledger.Letter{ID: one.ID, State: ledger.Malformed, Reason: "invalid", At: time.Now(), Queue: push.Default.Queue(), Job: job}))
-	}
-	contains(t, r.get(http.StatusOK, letters), "2 dead letters.")
-	contains(t, confirmed(letters, url.Values{"do": {"purge"}, "ref": {selectable("dead", "shop", ben.User)}}, "1 dead letter"), "1 purged.", "1 dead letter.", "ada")
-	contains(t, confirmed(letters, url.Values{"do": {"purge-all"}}, "1 dead letter"), "1 purged.", "No dead letters.")
+	shows(http.StatusOK, "/console/waiting", "2 wait.", page+of(ada), page+of(ben), selectable("same", "shop", ben.User))
+	shows(http.StatusConflict, page, page+of(ada), page+of(ben))
+	shows(http.StatusOK, page+of(ben), "User", ben.User)
+	r.post(http.StatusSeeOther, page+of(ben), url.Values{"confirmed": {"yes"}})
+	shows(http.StatusOK, page+of(ben), "It was cancelled")
+	to := r.post(http.StatusSeeOther, "/console/waiting", url.Values{"ref": {selectable("same", "shop", "ada")}, "confirmed": {"yes"}, "expect": {"1"}})
+	shows(http.StatusOK, to, "1 cancelled.", "Nothing waits.")
 }

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && e2e
 
 package console
 
@@ -33,7 +33,6 @@ func TestConsole(t *testing.T) {
 	s.fill(t)
 	t.Run("pages", s.testPages)
 	t.Run("confirmation", s.testConfirmation)
-	t.Run("mute", s.testMute)
 	t.Run("story", s.testStory)
 	t.Run("live", s.testLive)
 	t.Run("zone", s.testZone)

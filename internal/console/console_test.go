@@ -6,16 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
-
-	"github.com/pushpace/pushpace/internal/redistest"
 )
-
-func TestMain(m *testing.M) {
-	redistest.Parallel()
-	goleak.VerifyTestMain(m, redistest.Dialing())
-}
 
 // What no page takes is refused, by a page.
 func TestRefused(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,36 +34,18 @@ import (
 // page took one for markup it would have an element, or an attribute, that is called
 // hostile.
 var corpus = map[string]string{
-	"script":          `<script hostile>alert(1)</script>`,
-	"image":           `"><hostile src=x onerror=alert(1)>`,
-	"attribute":       `' hostile='1' onmouseover='alert(1)`,
-	"quoted":          `" hostile="1" autofocus onfocus="alert(1)`,
-	"bare":            ` hostile=1 onclick=alert(1) `,
-	"closing":         `</title></script></style></textarea></pre></svg><hostile>`,
-	"svg":             `<svg/onload=alert(1)><hostile/></svg>`,
-	"comment":         `--><hostile><!--`,
-	"entities":        `&lt;hostile&gt;&#60;hostile&#62;&quot; hostile=1`,
-	"template":        `{{.Operator}}{{template "hostile"}}${7*7}<%= 1 %>`,
-	"javascript":      `javascript:alert('hostile')//`,
-	"data":            `data:text/html,<hostile>`,
-	"network path":    `//hostile.example/%2e%2e/`,
-	"climbing":        `../../v1/audit?hostile=1#x`,
-	"escaped":         `%3Chostile%3E%00%0d%0aSet-Cookie:hostile=1`,
-	"query":           `a&app=hostile&confirmed=yes;b=c`,
-	"backslash":       `\u003chostile\u003e\"\'\x3chostile`,
-	"formula":         `=HYPERLINK("https://hostile.example","x")`,
-	"unicode":         "ẞ日本語 e\u0301 \U0001f469\u200d\U0001f4bb",
-	"right to left":   "שלום 123 abc",
-	"overridden":      "\u202egpj.hostile\u202c",
-	"isolated":        "a\u2066b\u2067c\u2069\u200e\u200f\u061c",
-	"lines":           "a\nb\r\nc\u2028d\u2029e\u0085f",
-	"control":         "\x1b[31mhostile\x1b]0;x\x07\x00\x7f\u009b",
-	"unseen":          "a\u200bb\ufeffc\u00add\u2060e",
-	"no UTF-8":        "a\xffb\xc3\x28",
-	"long":            strings.Repeat("W", 128),
-	"long and hebrew": strings.Repeat("ש", 64),
-	"blank":           "   ",
-	"dots":            "...",
+	"markup":        `"><hostile src=x onerror=alert(1)></title></script></textarea></pre></svg><script hostile>alert(1)</script>`,
+	"attributes":    `' hostile='1' onmouseover='alert(1)" hostile="1" autofocus onfocus="alert(1) hostile=1 onclick=alert(1)`,
+	"templates":     `&lt;hostile&gt;&#60;hostile&#62;--><hostile><!--{{.Operator}}{{template "hostile"}}${7*7}<%= 1 %>`,
+	"javascript":    `javascript:alert('hostile')//`,
+	"network path":  `//hostile.example/%2e%2e/`,
+	"climbing":      `../../v1/audit?a&app=hostile&confirmed=yes;b=c#x%0d%0aSet-Cookie:hostile=1`,
+	"right to left": "שלום 123 abc ẞ日本語 e\u0301 \U0001f469\u200d\U0001f4bb",
+	"unseen":        "\u202egpj.hostile\u202c a\u2066b\u2067c\u2069\u200e\u061c\u200bb\ufeffc\u00add\u2060e",
+	"control":       "a\nb\r\nc\u2028d\x1b[31mhostile\x1b]0;x\x07\x00\x7f\u009b",
+	"no UTF-8":      "a\xffb\xc3\x28",
+	"long":          strings.Repeat("W", 128),
+	"blank":         "   ",
 }
 
 // unseen reports whether a rune changes how others are shown, or is not shown.
@@ -91,6 +73,9 @@ func TestHostileNames(t *testing.T) {
 			}
 			refused := !utf8.ValidString(text) || strings.ContainsFunc(text, unseen) || strings.Contains(text, "\n") || names.Ends(text) != ""
 			for pattern, all := range shows {
+				if !slices.ContainsFunc(routes, func(r route) bool { return r.path == pattern }) {
+					t.Errorf("there is no %s", pattern)
+				}
 				if !shown[pattern] && (all || !refused) {
 					t.Errorf("%s does not show the name", pattern)
 				}
@@ -287,18 +272,4 @@ func vocabularyOf(t *testing.T) vocabulary {
 		t.Fatalf("the templates have %d elements, %v", len(known), err)
 	}
 	return known
-}
-
-// Every route that shows names is one of the table.
-func TestCorpusLooksAtTheTable(t *testing.T) {
-	t.Parallel()
-	paths := map[string]bool{}
-	for _, r := range routes {
-		paths[r.path] = true
-	}
-	for path := range maps.Keys(shows) {
-		if !paths[path] {
-			t.Errorf("there is no %s", path)
-		}
-	}
 }

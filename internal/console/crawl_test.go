@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/html"
 )
@@ -42,7 +41,7 @@ type form struct {
 }
 
 // mostPages bounds a crawl.
-const mostPages = 250
+const mostPages = 100
 
 func (c *crawl) all() {
 	values := []string{c.name, "buried", "waits-0-most", "tried", "ended", "torn", "alien", "none"}
@@ -109,17 +108,15 @@ func (c *crawl) look(at string) {
 	if err != nil { // a browser would not send it either
 		return
 	}
-	c.answer(func() *http.Request { return httptest.NewRequest(req.Method, req.URL.String(), nil) })
+	c.answer(httptest.NewRequest(req.Method, req.URL.String(), nil))
 }
 
 // submit sends the form as a browser does.
 func (c *crawl) submit(f form) {
 	c.t.Helper()
-	c.answer(func() *http.Request {
-		req := httptest.NewRequest(http.MethodPost, f.to, strings.NewReader(f.fields.Encode()))
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		return req
-	})
+	req := httptest.NewRequest(http.MethodPost, f.to, strings.NewReader(f.fields.Encode()))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	c.answer(req)
 }
 
 // lines are those that the log has, without counts, which come when their time is over, and
@@ -129,21 +126,14 @@ func (c *crawl) lines() int {
 	return strings.Count(log, "\n") - strings.Count(log, " again=") - strings.Count(log, "a part of the overview could not be read")
 }
 
-// answer has the request answered, again where Redis does not answer in time on a slow
-// machine, and judges the page.
-func (c *crawl) answer(request func() *http.Request) {
+// answer has the request answered, and judges the page.
+func (c *crawl) answer(req *http.Request) {
 	c.t.Helper()
-	req := request()
 	what := strings.ReplaceAll(fmt.Sprintf("%s %s %.200s", c.who, req.Method, req.URL), "%", "%%")
 	c.path = req.URL.EscapedPath()
 	told := c.lines()
 	browser := *c.rig // whose cookie stays
 	answer := browser.send(req)
-	for tries := 0; answer.StatusCode == http.StatusServiceUnavailable && tries < 20; tries++ {
-		time.Sleep(250 * time.Millisecond) // what has not answered is left alone for a while
-		req, told = request(), c.lines()
-		answer = browser.send(req)
-	}
 	c.at = strings.TrimPrefix(req.Pattern, "GET ")
 	if lines := c.lines() - told; lines > 1 {
 		c.fault(what, "%d, and %d lines in the log:\n%s", answer.StatusCode, lines, c.log.String()[len(c.log.String())-1000:])

@@ -28,25 +28,7 @@ func TestFind(t *testing.T) {
 	contains(t, r.get(http.StatusOK, find("bob")), "Several apps know", `href="/console/users/bob?app=mail"`, `href="/console/users/bob?app=shop"`)
 	contains(t, r.get(http.StatusOK, find("adda")), "Nothing is known", `href="/console/users/adda?app=shop"`)
 	contains(t, r.get(http.StatusOK, "/console/find"), "Give the ID")
-	for _, name := range append(hostile, "\x00", "\xff", "\u202eabc") {
-		lacks(t, r.get(http.StatusOK, find(name)), "<script>alert", "<img", "\u202e", "\x00")
-	}
 	for _, bad := range []string{"?q=a&q=b", "?x=1", "?q=" + url.QueryEscape(string(make([]byte, 300)))} {
 		r.get(http.StatusBadRequest, "/console/find"+bad)
-	}
-}
-
-// Nothing is found of another app.
-func TestFindOfSomeApps(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, slow, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
-	r.line("ada", 2)
-	for _, q := range []string{"ada-1", "ada", "adda"} {
-		status, text := r.ofApps([]string{"mail"}, http.MethodGet, "/console/find?q="+q, nil)
-		contains(t, text, "Nothing is known")
-		lacks(t, text, "shop")
-		if status != http.StatusOK {
-			t.Errorf("%s: %d", q, status)
-		}
 	}
 }

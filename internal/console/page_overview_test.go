@@ -261,19 +261,6 @@ func TestOverviewPage(t *testing.T) {
 	}
 }
 
-// A bearer of some apps sees what is theirs.
-func TestOverviewOfSomeApps(t *testing.T) {
-	t.Parallel()
-	o := &operate.Overview{
-		At: noon, Apps: []string{"shop"}, Workers: []control.Snapshot{{ID: "w", Pulls: true}}, Minutes: []control.Minute{},
-		Waits: []control.Share{{For: control.ForLimit, Count: 3}}, Waiting: 3,
-	}
-	view := viewOfOverview(o, nil)
-	if view.Throughput != nil || view.Accounts.State != "" || len(view.Waits) != 1 || len(view.Workers) != 1 {
-		t.Errorf("%+v", view)
-	}
-}
-
 // However many workers there are, a page shows those in trouble, and says how many more.
 func TestManyWorkers(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -109,11 +108,9 @@ func TestPauseAPushService(t *testing.T) {
 func TestBadPauses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	long := strings.Repeat("x", 600)
 	for _, form := range []url.Values{
-		{}, {"all": {"yes"}, "app": {"shop"}}, {"all": {"no"}}, {"app": {"none"}}, {"app": {"shop"}, "platform": {"x"}}, {"app": {"shop"}, "reason": {long}}, {"app": {"shop"}, "reason": {"a\x00"}},
-		{"app": {"shop"}, "for": {"3m"}}, {"app": {"shop"}, "for": {"1h"}, "until": {"2099-01-01T00:00:00Z"}}, {"app": {"shop"}, "until": {"tomorrow"}}, {"app": {"shop"}, "until": {"0001-01-01T00:00"}}, {"app": {"shop"}, "until": {"9999-12-31T23:59:59-23:59"}}, {"app": {"shop", "shop"}}, {"app": {"shop"}, "by": {"x"}},
-		{"category": {long}},
+		{}, {"all": {"yes"}, "app": {"shop"}}, {"all": {"no"}}, {"app": {"none"}}, {"app": {"shop"}, "platform": {"x"}}, {"app": {"shop"}, "reason": {"a\x00"}},
+		{"app": {"shop"}, "for": {"1h"}, "until": {"2099-01-01T00:00:00Z"}}, {"app": {"shop"}, "until": {"tomorrow"}}, {"app": {"shop", "shop"}}, {"app": {"shop"}, "by": {"x"}},
 	} {
 		r.post(http.StatusBadRequest, "/console/pauses", form)
 		form.Set("confirmed", "yes")
@@ -125,47 +122,5 @@ func TestBadPauses(t *testing.T) {
 	}
 	if all := r.inForce(); len(all) > 0 {
 		t.Errorf("%+v", all)
-	}
-	for _, name := range hostile {
-		lacks(t, r.post(http.StatusOK, "/console/pauses", url.Values{"category": {name}, "reason": {name}}), "<script>alert", "<img")
-		r.post(http.StatusSeeOther, "/console/pauses", url.Values{"category": {name}, "reason": {name}, "confirmed": {"yes"}})
-	}
-	text := r.get(http.StatusOK, "/console/pauses")
-	lacks(t, text, "<script>alert", "<img")
-	if all := r.inForce(); len(all) != len(hostile) {
-		t.Errorf("%d are in force", len(all))
-	}
-}
-
-// A bearer of some apps begins and ends theirs alone, and sees besides what keeps all.
-func TestPausesOfSomeApps(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
-	ctx := t.Context()
-	for _, p := range []pause.Pause{{App: "shop", Reason: "secret of shop"}, {Category: "news", Reason: "for everybody"}, {App: "mail", Reason: "of mail"}} {
-		must(t, r.setting.Work.Control.Pause(ctx, p))
-	}
-	some := []string{"mail"}
-	_, text := r.ofApps(some, http.MethodGet, "/console/pauses", nil)
-	contains(t, text, "for everybody", "of mail")
-	lacks(t, text, "shop", "Everything")
-	if n := strings.Count(text, ">Resume</button>"); n != 1 {
-		t.Errorf("%d can be ended", n)
-	}
-	for _, form := range []url.Values{{"app": {"shop"}}, {"category": {"news"}}, {"all": {"yes"}}, {"platform": {"apns"}}} {
-		form.Set("confirmed", "yes")
-		form.Set("expect", "1")
-		for _, at := range []string{"/console/pauses", "/console/pauses/end"} {
-			if status, _ := r.ofApps(some, http.MethodPost, at, form); status != http.StatusForbidden {
-				t.Errorf("%s %v: %d", at, form, status)
-			}
-		}
-	}
-	if len(r.inForce()) != 3 {
-		t.Errorf("%+v", r.inForce())
-	}
-	r.ofApps(some, http.MethodPost, "/console/pauses/end", url.Values{"app": {"mail"}, "confirmed": {"yes"}, "expect": {"1"}})
-	if len(r.inForce()) != 2 {
-		t.Errorf("%+v", r.inForce())
 	}
 }

@@ -2,29 +2,42 @@ package console
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/queue"
 )
+
+func TestMain(m *testing.M) {
+	for i := range routes { // what is asked for has the time that a busy machine takes
+		routes[i].within = 0
+	}
+	redistest.Parallel()
+	goleak.VerifyTestMain(m, redistest.Dialing())
+}
 
 // A rig is a console over a real Redis, with all that serve gives it. Without tokens
 // everyone on this machine is an operator.
@@ -33,7 +46,7 @@ type rig struct {
 	client   redis.UniversalClient
 	setting  setting
 	service  *operate.Service
-	producer *push.Producer
+	producer operate.Producer
 	limiter  throttle.Planner
 	console  *Console
 	cookie   *http.Cookie // as a browser keeps it; nil for none
@@ -52,40 +65,21 @@ func testToken(name string, role config.Role, token string) config.Token {
 // newRig makes one on a database of its own; change may adapt the options.
 func newRig(t *testing.T, change ...func(*setting)) *rig {
 	t.Helper()
-	o := redistest.Shared(t).Options()
-	o.DB, o.PoolSize, o.ContextTimeoutEnabled = redistest.Database(t), 20, true
-	client := redis.NewClient(o)
-	t.Cleanup(func() { _ = client.Close() })
-	return newRigOn(t, client, change...)
+	return newRigOn(t, redistest.Own(t), change...)
 }
 
 func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*setting)) *rig {
 	t.Helper()
-	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: redistest.Patience})
-	t.Cleanup(stop)
-	records := ledger.NewRecords(shared, "", 0)
-	_, err := records.All(t.Context()) // as a program knows since its start: an audit has no time to ask
+	work := operatetest.Options(t, client, limits.New(throttle.Policy{MinGap: time.Hour}, map[string]throttle.Policy{"security": {Exempt: true}}))
+	_, err := work.Records.All(t.Context()) // as a program knows since its start: an audit has no time to ask
 	must(t, err)
-	policies := limits.New(throttle.Policy{MinGap: time.Hour}, map[string]throttle.Policy{"security": {Exempt: true}})
-	limiter, err := throttle.New(shared, throttle.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = limiter.Close() })
-	control := control.New(shared, records, limiter, policies)
+	work.Follows, work.Fresh, work.Within = true, Fresh, usual
+	work.Apps = operate.Apps{"shop": operatetest.Both}
 	cfg := new(config.Config)
 	cfg.HTTP.SetDefaults()
-	producer := push.NewProducer(shared, "", 0)
-	counter := meter.NewRedis(shared, "")
-	r := &rig{t: t, client: client, producer: producer, limiter: limiter, setting: setting{
-		Options: Options{
-			Config: cfg, Tokens: new(access.Tokens), Sessions: NewSessions(client, cfg.Redis.Prefix), Meter: counter,
-			Log: slog.New(slog.DiscardHandler),
-		},
-		Work: operate.Options{
-			Follows:  true,
-			Producer: producer, Records: records, Control: control, Limits: policies, Overrides: limits.NewOverrides(shared, "", 0),
-			Preview: &operate.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: counter,
-			Apps: operate.Apps{"shop": {Platforms: []push.Platform{push.APNs, push.FCM}}}, Queue: client, Fresh: Fresh, Within: usual,
-		},
+	r := &rig{t: t, client: client, producer: work.Producer, limiter: work.Preview.Lines.(throttle.Planner), setting: setting{
+		Options: Options{Config: cfg, Tokens: new(access.Tokens), Sessions: NewSessions(client, cfg.Redis.Prefix), Meter: work.Meter, Log: slog.New(slog.DiscardHandler)},
+		Work:    work,
 	}}
 	for _, f := range change {
 		f(&r.setting)
@@ -166,4 +160,163 @@ func (r *rig) send(req *http.Request) *http.Response {
 		}
 	}
 	return answer
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// secret is the token of everything that tests notify of; its last six letters may be
+// seen.
+const secret = "5ec2e70000000000000000000000000000000000000000000000000000a1b2c3"
+
+// toUser returns a notification with that ID.
+func toUser(id, user, category string) *push.Notification {
+	return &push.Notification{
+		ID: id, App: "shop", User: user, Category: category, Title: "Hello", Data: map[string]string{"order": "10000000000000001"},
+		Targets: []push.Target{{Platform: push.APNs, Token: secret}},
+	}
+}
+
+// enqueue hands notifications over.
+func (r *rig) enqueue(all ...*push.Notification) {
+	r.t.Helper()
+	for _, result := range r.producer.EnqueueAll(r.t.Context(), all) {
+		must(r.t, result.Err)
+	}
+}
+
+// visitLimits has the limiter asked for each, as a worker does, and those that it denies
+// put off until their slots.
+func (r *rig) visitLimits(all ...*push.Notification) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	r.enqueue(all...)
+	for _, n := range all {
+		scopes := r.setting.Work.Limits.Scopes(n.App, n.User, n.Category)
+		d, err := r.limiter.Acquire(ctx, throttle.Request{App: n.App, User: n.User, ID: n.ID, Category: n.Category, Scopes: scopes, Horizon: 100 * time.Hour})
+		must(r.t, err)
+		if d.Status == throttle.Granted {
+			continue
+		}
+		until := time.Now().Add(d.Left)
+		_, err = ledgertest.At(r.t, r.setting.Work.Records, n.ID).Defer(ctx, n.ID, until, d.Scope, d.Rule)
+		must(r.t, err)
+		r.returned(n.ID, queue.Deferred, until)
+	}
+}
+
+// returned has a job that is due return to the queue, as asynq does it.
+func (r *rig) returned(id string, why queue.Why, until time.Time) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	name := push.Default.Queue()
+	task := asynqwire.QueueKey(name, "t:"+id)
+	message, err := r.client.HGet(ctx, task, "msg").Bytes()
+	must(r.t, err)
+	const errorField = 7
+	message = protowire.AppendTag(message, errorField, protowire.BytesType)
+	message = protowire.AppendString(message, (&queue.Return{Why: why, After: time.Until(until)}).Error())
+	pipe := r.client.TxPipeline()
+	pipe.HSet(ctx, task, "msg", message, "state", "retry")
+	pipe.LRem(ctx, asynqwire.QueueKey(name, "pending"), 1, id)
+	pipe.ZAdd(ctx, asynqwire.QueueKey(name, "retry"), redis.Z{Score: float64(until.Unix()), Member: id})
+	_, err = pipe.Exec(ctx)
+	must(r.t, err)
+}
+
+// bury has a notification end as a dead letter.
+func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
+	r.t.Helper()
+	ctx := r.t.Context()
+	r.enqueue(n)
+	name := push.Default.Queue()
+	job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: at})
+	must(r.t, err)
+	pipe := r.client.TxPipeline()
+	pipe.LRem(ctx, asynqwire.QueueKey(name, "pending"), 1, n.ID)
+	pipe.Del(ctx, asynqwire.QueueKey(name, "t:"+n.ID))
+	_, err = pipe.Exec(ctx)
+	must(r.t, err)
+	_, err = ledgertest.At(r.t, r.setting.Work.Records, n.ID).Settle(ctx, n.ID, &ledger.End{State: push.Rejected, Error: "it is " + reason, Letter: &ledger.Letter{
+		ID: n.ID, State: push.Rejected, Reason: reason, Error: "it is " + reason, At: at, Queue: name, Job: job, Outcomes: push.Unsent(n.Targets),
+	}})
+	must(r.t, err)
+}
+
+// state returns where a notification is.
+func (r *rig) state(id string) push.State {
+	r.t.Helper()
+	record, _, err := r.setting.Work.Records.Lookup(r.t.Context(), push.Ref{ID: id})
+	must(r.t, err)
+	return record.State
+}
+
+// states expects so many notifications in each state.
+func (r *rig) states(want map[push.State]int64) {
+	r.t.Helper()
+	counts, err := r.setting.Work.Records.Counts(r.t.Context())
+	must(r.t, err)
+	got := map[push.State]int64{push.Waiting: counts.Waiting()}
+	for state, n := range counts.Ended {
+		got[state] = n
+	}
+	for state, n := range got {
+		if n != want[state] {
+			r.t.Errorf("%d are %s, want %d", n, state, want[state])
+		}
+	}
+}
+
+// line enqueues so many for one user: the first is let through, and the others wait.
+func (r *rig) line(user string, n int) (ids []string) {
+	r.t.Helper()
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%s-%d", user, i))
+		r.visitLimits(toUser(ids[i], user, "news"))
+	}
+	return ids
+}
+
+// hidden are the fields of the form that a page asks to confirm.
+func hidden(t *testing.T, text string) url.Values {
+	t.Helper()
+	form := url.Values{}
+	for _, m := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).FindAllStringSubmatch(text, -1) {
+		form.Add(unescaped(m[1]), unescaped(m[2]))
+	}
+	if form.Get("confirmed") != "yes" {
+		t.Fatalf("nothing is to be confirmed:\n%s", text)
+	}
+	return form
+}
+
+var unescaper = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&lt;", "<", "&gt;", ">", "&#43;", "+", "&amp;", "&")
+
+func unescaped(text string) string { return unescaper.Replace(text) }
+
+// slow has a user get one an hour.
+func slow(o *setting) {
+	o.Work.Limits.SetBase(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil)
+}
+
+func contains(t *testing.T, text string, all ...string) {
+	t.Helper()
+	for _, want := range all {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
+	}
+}
+
+func lacks(t *testing.T, text string, all ...string) {
+	t.Helper()
+	for _, never := range all {
+		if strings.Contains(text, never) {
+			t.Errorf("%q is in:\n%s", never, text)
+		}
+	}
 }
