@@ -26,9 +26,6 @@ import (
 // What the browser tests prove, on one program and in one browser.
 func TestConsole(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs the program and a browser")
-	}
 	s := newSite(t)
 	s.fill(t)
 	t.Run("pages", s.testPages)
@@ -37,7 +34,6 @@ func TestConsole(t *testing.T) {
 	t.Run("live", s.testLive)
 	t.Run("zone", s.testZone)
 	t.Run("away", s.testAway)
-	t.Run("pictures", s.testPictures)
 }
 
 // signIn has the bearer of the token signed in, and comes to that page.
@@ -157,49 +153,30 @@ func (b *tab) picture(file string, take chromedp.Action[[]byte]) {
 // An open page keeps itself up to date while nobody reads in it, and says so.
 func (s *site) testLive(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T) *tab {
-		b := s.tab(t, look{width: 1440, scripted: true})
-		b.signIn(operatorToken, Path)
-		b.until("#state", "Updating")
-		b.later()
-		return b
-	}
-	for held, what := range map[string]struct{ begin, end string }{
-		"text is selected":     {"getSelection().selectAllChildren(document.querySelector('main h1'))", "getSelection().removeAllRanges()"},
-		"something is focused": {"document.querySelector('main').append(document.createElement('button')), document.querySelector('main button').focus()", "document.activeElement.blur()"},
-		"a dialog is open":     {"document.querySelector('main').append(document.createElement('dialog')), document.querySelector('dialog').showModal()", "document.querySelector('dialog').remove()"},
-	} {
-		t.Run(held, func(t *testing.T) {
-			t.Parallel()
-			b := open(t)
-			b.run(what.begin)
-			b.until("#state", held)
-			b.still()
-			b.run(what.end)
-			b.later()
-		})
-	}
-	t.Run("frozen", func(t *testing.T) {
-		t.Parallel()
-		b := open(t)
-		m := mouse{b}
-		b.do(chromedp.Click(chromedp.CSS("#freeze")))
-		b.until("#state", "Frozen")
-		b.open(http.StatusOK, Path) // and stays so
-		b.until("#state", "Frozen")
-		b.still()
-		b.do(chromedp.Click(chromedp.CSS("#freeze")))
-		b.later()
+	b := s.tab(t, look{width: 1440, scripted: true})
+	b.signIn(operatorToken, Path)
+	b.until("#state", "Updating")
+	b.later()
+	b.run("document.querySelector('main').append(document.createElement('dialog')), document.querySelector('dialog').showModal()")
+	b.until("#state", "a dialog is open")
+	b.still()
+	b.run("document.querySelector('dialog').remove()")
+	b.later()
+	b.do(chromedp.Click(chromedp.CSS("#freeze")))
+	b.until("#state", "Frozen")
+	b.open(http.StatusOK, Path) // and stays so
+	b.until("#state", "Frozen")
+	b.do(chromedp.Click(chromedp.CSS("#freeze")))
+	b.later()
 
-		// elsewhere somebody signs out
-		b.expect(http.StatusUnauthorized, Path)
-		other := b.another()
-		other.open(http.StatusOK, Path)
-		mouse{other}.press("Sign out")
-		b.until("#state", "Not up to date", "signed out")
-		m.press("Sign in")
-		b.until("h1", "Sign in")
-	})
+	// elsewhere somebody signs out
+	b.expect(http.StatusUnauthorized, Path)
+	other := b.another()
+	other.open(http.StatusOK, Path)
+	mouse{other}.press("Sign out")
+	b.until("#state", "Not up to date", "signed out")
+	mouse{b}.press("Sign in")
+	b.until("h1", "Sign in")
 }
 
 // later waits until the page is of a later instant.

@@ -6,18 +6,15 @@ import (
 	"io/fs"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/net/html"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
-	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
@@ -62,34 +59,15 @@ func TestHostileNames(t *testing.T) {
 	for name, text := range corpus {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log logged
-			r := newRig(t, withLog(&log), func(o *setting) { hostileOptions(o, text) })
-			operator, viewer := r.as(operatorToken), r.as(viewerToken)
+			r := newRig(t, func(o *setting) { hostileOptions(o, text) })
+			browsers := map[string]*rig{"viewer": r.as(viewerToken), "operator": r.as(operatorToken)}
 			r.plant(text)
-			shown := map[string]bool{}
-			for who, browser := range map[string]*rig{"viewer": viewer, "operator": operator} {
-				c := &crawl{rig: browser, t: t, who: who, name: text, known: known, log: &log, shown: shown, seen: map[string]bool{}, told: map[string]bool{}}
+			for who, browser := range browsers {
+				c := &crawl{rig: browser, t: t, who: who, name: text, known: known, seen: map[string]bool{}, told: map[string]bool{}}
 				c.all()
-			}
-			refused := !utf8.ValidString(text) || strings.ContainsFunc(text, unseen) || strings.Contains(text, "\n") || names.Ends(text) != ""
-			for pattern, all := range shows {
-				if !slices.ContainsFunc(routes, func(r route) bool { return r.path == pattern }) {
-					t.Errorf("there is no %s", pattern)
-				}
-				if !shown[pattern] && (all || !refused) {
-					t.Errorf("%s does not show the name", pattern)
-				}
 			}
 		})
 	}
-}
-
-// shows are the routes whose pages have such names, and whether they have those too that
-// nobody is let give, but that may be in Redis.
-var shows = map[string]bool{
-	"/console/{$}": false, "/console/providers": true, "/console/users/{user}": false,
-	"/console/notifications/{id}": true, "/console/waiting": false, "/console/dead-letters": false,
-	"/console/dead-letters/{id}": true, "/console/pauses": false, "/console/limits": false, "/console/limits/edit": false, "/console/limits/log": false, "/console/actions": true,
 }
 
 // hostileOptions has all that the configuration names be called so.

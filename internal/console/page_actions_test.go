@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,28 +29,15 @@ func TestActionsPage(t *testing.T) {
 	text := viewer.get(http.StatusOK, actionsPath)
 	contains(t, text, "<td>paused</td>", "app shop, category news until <time datetime=\"2050-12-24T20:00:00Z\">2050-12-24 20:00:00.000 UTC</time>: <bdi>a new certificate</bdi>", "<td><bdi>ada</bdi></td>")
 	lacks(t, text, "Older actions")
-	for i := range 2*rowsOfActions - 1 {
+	for i := range rowsOfActions {
 		r.act(trail.Entry{By: "eve", Action: trail.Cancel, Level: limits.Level{App: "shop"}, ID: fmt.Sprintf("n-%d", i), Count: 1})
 	}
-	older := regexp.MustCompile(`<a href="([^"]*)">Older actions`)
-	for pages, at := 0, actionsPath; ; pages++ {
-		text := viewer.get(http.StatusOK, at)
-		if pages == 2 {
-			contains(t, text, "No action is kept that is older than these.")
-			break
-		}
-		if n := strings.Count(text, "<tr><td>"); n != rowsOfActions {
-			t.Errorf("page %d has %d rows", pages, n)
-		}
-		if pages == 0 {
-			contains(t, text, "notification n-198, app shop")
-		} else {
-			contains(t, text, "notification n-98, app shop", "<td>paused</td>")
-		}
-		at = older.FindStringSubmatch(text)[1]
-	}
+	text = viewer.get(http.StatusOK, actionsPath)
+	contains(t, text, "notification n-99, app shop")
+	lacks(t, text, "<td>paused</td>")
+	older := regexp.MustCompile(`<a href="([^"]*)">Older actions`).FindStringSubmatch(text)
+	contains(t, viewer.get(http.StatusOK, older[1]), "<td>paused</td>")
 	viewer.get(http.StatusBadRequest, actionsPath+"?before=x")
-	viewer.get(http.StatusBadRequest, actionsPath+"?before=0-0")
 }
 
 // What many were acted on is said as one number.

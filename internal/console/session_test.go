@@ -194,25 +194,12 @@ func TestSessionOfChangedToken(t *testing.T) {
 	set(testTokens()...) // it was a mistake
 	ada.get(http.StatusOK, Path)
 	wall.get(http.StatusOK, Path)
-}
-
-// What a session sees is what its token may see now: the apps that it is for.
-func TestSessionOfSomeApps(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, withTokens)
 	r.enqueue(toUser("one", "ada", "news"))
-	of := func(apps ...string) {
+	for app, want := range map[string]int{"mail": http.StatusNotFound, "shop": http.StatusOK} {
 		token := testToken("ada", config.Operator, operatorToken)
-		token.Apps = apps
-		r.setting.Tokens.Set([]config.Token{token})
-	}
-	ada := r.as(operatorToken)
-	for _, c := range []struct {
-		apps []string
-		want int
-	}{{[]string{"mail"}, http.StatusNotFound}, {[]string{"mail", "shop"}, http.StatusOK}, {nil, http.StatusOK}} {
-		of(c.apps...)
-		ada.get(c.want, "/console/notifications/one")
+		token.Apps = []string{app}
+		set(token)
+		ada.get(want, "/console/notifications/one")
 	}
 }
 
@@ -284,14 +271,10 @@ func TestWhereThereIsASignIn(t *testing.T) {
 		"TLS":                        {"10.0.0.1:8443", "", true, "__Host-pushpace"},
 		"TLS on the loopback":        {"localhost:8443", "", true, "__Host-pushpace"},
 		"the declared origin":        {"ops.example.com", origin, false, "__Host-pushpace"},
-		"in capitals":                {"OPS.example.com", origin, false, "__Host-pushpace"},
 		"localhost":                  {"localhost:8080", "http://localhost:8080", false, "pushpace"},
-		"127.0.0.1":                  {"127.0.0.1:8080", "", false, "pushpace"},
 		"::1":                        {"[::1]:8080", "http://[::1]:8080", false, "pushpace"},
 		"an address":                 {"10.0.0.1:8080", "", false, ""},
-		"a name":                     {"pushpace.internal", "", false, ""},
 		"another port of the origin": {"ops.example.com:8080", "", false, ""},
-		"rebinding":                  {"rebound.example:8080", "", false, ""},
 		"rebinding, looks like it":   {"localhost.rebound.example", "", false, ""},
 		"a proxy that changes Host":  {"127.0.0.1:8080", "https://pages.example.com", false, ""},
 		"nothing":                    {"", "", false, ""},

@@ -3,25 +3,18 @@ package console
 import (
 	"bytes"
 	"context"
-	"encoding/xml"
 	"flag"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/rivo/uniseg"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -158,122 +151,7 @@ func TestPicture(t *testing.T) {
 			if want, err := os.ReadFile(file); err != nil || b.String() != string(want) {
 				t.Errorf("%v: got\n%s\nwant\n%s", err, &b, want)
 			}
-			keepsWithin(t, b.String())
 		})
-	}
-}
-
-var number = regexp.MustCompile(`[MmLlHhVvQqZz]|-?\d+`)
-
-// keepsWithin expects every point of a picture's paths, and all of its text, to be within
-// its view box.
-func keepsWithin(t *testing.T, svg string) {
-	decoder := xml.NewDecoder(strings.NewReader(svg))
-	decoder.Strict = true
-	var width, height, x, y int
-	inText := false
-	for {
-		token, err := decoder.Token()
-		if err == io.EOF {
-			return
-		}
-		if err != nil {
-			t.Errorf("%v: %s", err, svg)
-			return
-		}
-		switch e := token.(type) {
-		case xml.StartElement:
-			at := map[string]string{}
-			for _, a := range e.Attr {
-				at[a.Name.Local] = a.Value
-			}
-			switch inText = inText || e.Name.Local == "text"; e.Name.Local {
-			case "svg":
-				_, _ = fmt.Sscanf(at["viewBox"], "0 0 %d %d", &width, &height)
-			case "text":
-				x, _ = strconv.Atoi(at["x"])
-				y, _ = strconv.Atoi(at["y"])
-			case "path":
-				for _, p := range points(at["d"]) {
-					if p[0] < 0 || p[0] > width || p[1] < 0 || p[1] > height {
-						t.Errorf("%v is not within %d × %d: %s", p, width, height, at["d"])
-					}
-				}
-			}
-		case xml.EndElement:
-			inText = inText && e.Name.Local == "tspan"
-		case xml.CharData:
-			begins := x
-			if x += letter * uniseg.StringWidth(string(e)); inText && (begins < 0 || x > width || y < letter || y > height) {
-				t.Errorf("%q at %d, %d is not within %d × %d", e, begins, y, width, height)
-			}
-		}
-	}
-}
-
-// points are those that a path goes through.
-func points(path string) (all [][2]int) {
-	var x, y int
-	op := ""
-	var args []int
-	for _, word := range append(number.FindAllString(path, -1), "Z") {
-		n, err := strconv.Atoi(word)
-		if err == nil {
-			args = append(args, n)
-		}
-		relative := op == strings.ToLower(op)
-		done := true
-		switch {
-		case strings.EqualFold(op, "H") && len(args) == 1 && relative:
-			x += args[0]
-		case strings.EqualFold(op, "H") && len(args) == 1:
-			x = args[0]
-		case strings.EqualFold(op, "V") && len(args) == 1 && relative:
-			y += args[0]
-		case strings.EqualFold(op, "V") && len(args) == 1:
-			y = args[0]
-		case strings.Contains("ml", strings.ToLower(op)) && len(args) == 2 && relative:
-			x, y = x+args[0], y+args[1]
-		case strings.Contains("ml", strings.ToLower(op)) && len(args) == 2:
-			x, y = args[0], args[1]
-		case op == "Q" && len(args) == 4: // half way to its middle point at most
-			all = append(all, [2]int{args[0], (y + args[1]) / 2})
-			x, y = args[2], args[3]
-		default:
-			done = false
-		}
-		if done && len(args) > 0 {
-			all, args = append(all, [2]int{x, y}), nil
-		}
-		if err != nil {
-			op, args = word, nil
-		}
-	}
-	return all
-}
-
-// Whatever was asked, all is within the picture.
-func TestPictureKeepsWithin(t *testing.T) {
-	t.Parallel()
-	client, random := embeddedRedis(t), rand.New(rand.NewPCG(1, 2))
-	policy := func() throttle.Policy {
-		p := rates(time.Duration(random.IntN(3000)) * time.Millisecond)
-		for range random.IntN(3) {
-			p.Rates = append(p.Rates, throttle.Rate{Count: 1 + random.IntN(30), Period: time.Duration(1+random.IntN(100_000)) * time.Second})
-		}
-		return p
-	}
-	for range 10 {
-		d := draws(t, client, policy(), map[string]throttle.Policy{"news": policy(), "code": {Exempt: true}})
-		for range 4 {
-			d.ask(t, 1+random.IntN(30), []string{"", "news", "code"}[random.IntN(3)], time.Duration(random.IntN(20_000))*time.Millisecond)
-		}
-		for _, span := range []string{"auto", "1m", "1h", "7d"} {
-			view := viewOfUser(&operate.User{Timeline: d.timeline(t)}, userQuery{user: "ada", app: "shop", span: span})
-			var b bytes.Buffer
-			must(t, pages["user"].ExecuteTemplate(&b, "picture", view.Picture))
-			keepsWithin(t, b.String())
-		}
 	}
 }
 
