@@ -24,6 +24,7 @@ var needy = []struct{ token, method, path, body string }{
 	{producerToken, "POST", "/v1/notifications", "[" + notification("two", "ada") + "," + notification("three", "ada") + "]"},
 	{producerToken, "GET", "/v1/notifications/one", ""},
 	{producerToken, "DELETE", "/v1/notifications/one", ""},
+	{ratedToken, "GET", "/v1/notifications/one", ""},
 	{operatorToken, "GET", "/v1/dead-letters", ""},
 	{operatorToken, "GET", "/v1/dead-letters/one", ""},
 	{operatorToken, "POST", "/v1/dead-letters/one/requeue", ""},

@@ -19,7 +19,7 @@ import (
 // that is made beside a request may or may not hold what the request puts there.
 const never = math.MaxInt64
 
-// Too many that wait are refused, and taken again once there is room.
+// Too many that wait, or are dead letters, are refused, and taken again once there is room.
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxQueue = 3 })
@@ -34,23 +34,15 @@ func TestQueueIsBounded(t *testing.T) {
 			t.Errorf("%v", answer.Header)
 		}
 	}
+	r.api.backlog.at.Store(0) // a known ID too
+	r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("0", "ada"))
 	r.do(http.StatusOK, producerToken, "DELETE", "/v1/notifications/0", "")
+	r.bury("dead") // which takes its place
+	r.api.backlog.at.Store(0)
+	r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("more", "ada"))
+	r.do(http.StatusNoContent, operatorToken, "DELETE", "/v1/dead-letters/dead", "")
 	r.api.backlog.at.Store(0)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("more", "ada"))
-}
-
-// Dead letters take the place of notifications that wait, and purging them makes room.
-func TestQueueBoundCountsDeadLetters(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxQueue = 2 })
-	for _, id := range []string{"dead-1", "dead-2"} {
-		r.bury(id)
-	}
-	r.api.backlog.measure(t.Context())
-	r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
-	r.do(http.StatusNoContent, operatorToken, "DELETE", "/v1/dead-letters/dead-1", "")
-	r.api.backlog.at.Store(0)
-	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
 }
 
 // It is counted once a second at most, beside the requests, and never refuses by
@@ -162,17 +154,5 @@ func TestRoundTrips(t *testing.T) {
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", "["+strings.Join(items, ",")+"]")
 	if got := counted.take(); len(got) != 1 || got[0] != "evalsha" {
 		t.Errorf("round trips %q", got)
-	}
-}
-
-// While the queue is full, a known ID is refused as any other.
-func TestFullForAKnownID(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxQueue = 1 })
-	r.api.backlog.at.Store(never)
-	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
-	r.api.backlog.at.Store(0)
-	if p := r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("one", "ada")).problem(t); p.Detail != errFull.Detail {
-		t.Errorf("%+v", p)
 	}
 }

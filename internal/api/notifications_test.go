@@ -2,7 +2,10 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,32 +16,32 @@ import (
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
+// A notification is taken once, whatever its ID, and an ID of another one is refused.
 func TestEnqueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, c := range []struct {
-		name, body string
-		want       int
-		id         string
-		known      bool
+		body  string
+		want  int
+		id    string
+		known bool
 	}{
-		{"new", notification("order-1", "ada"), http.StatusAccepted, "order-1", false},
-		{"the same again", notification("order-1", "ada"), http.StatusOK, "order-1", true},
-		{"another", notification("a/b c?d#%", "ada"), http.StatusAccepted, "a/b c?d#%", false},
-		{"later", `{"id":"later","app":"demo","user":"ada","targets":[{"platform":"fcm","token":"t"}],"title":"t","not_before":"2126-01-01T00:00:00Z"}`, http.StatusAccepted, "later", false},
-		{"every field", `{"id":"full","app":"demo","user":"ü","category":"orders","priority":"bulk","targets":[{"platform":"apns","token":"Ab"},{"platform":"fcm","token":"t:1"}],
+		{notification("order-1", "ada"), http.StatusAccepted, "order-1", false},
+		{notification("order-1", "ada"), http.StatusOK, "order-1", true},
+		{notification("a/b c?d#%", "ada"), http.StatusAccepted, "a/b c?d#%", false},
+		{`{"id":"full","app":"demo","user":"ü","category":"orders","priority":"bulk","targets":[{"platform":"apns","token":"Ab"},{"platform":"fcm","token":"t:1"}],
 			"title":"a","subtitle":"b","body":"c","badge":0,"sound":"default","image":"https://example.com/a.png","thread":"d","channel":"e",
 			"data":{"k":"v","K":"w"},"push_type":"alert","collapse_key":"f","ttl":"1d2h","apns":{"aps":{"category":"x"}},"fcm":{"android":{"ttl":"3s"}}}`,
 			http.StatusAccepted, "full", false},
 	} {
 		answer := r.do(c.want, producerToken, "POST", "/v1/notifications", c.body)
 		var got accepted
-		answer.into(t, &got)
-		if got.ID != c.id || got.Known != c.known {
-			t.Errorf("%s: %s", c.name, answer.text)
+		if answer.into(t, &got); got.ID != c.id || got.Known != c.known {
+			t.Errorf("%s: %s", c.body, answer.text)
 		}
 	}
 	if p := r.do(http.StatusConflict, producerToken, "POST", "/v1/notifications", notification("order-1", "ben")).problem(t); !strings.Contains(p.Detail, "another user") {
@@ -46,15 +49,145 @@ func TestEnqueue(t *testing.T) {
 	}
 	r.log.lines()
 	var generated accepted
-	r.do(http.StatusAccepted, operatorToken, "POST", "/v1/notifications", notification("", "ada")).into(t, &generated)
-	if len(generated.ID) != 36 {
+	if r.do(http.StatusAccepted, operatorToken, "POST", "/v1/notifications", notification("", "ada")).into(t, &generated); len(generated.ID) != 36 {
 		t.Errorf("the ID %q was generated", generated.ID)
 	}
-	if counts := r.counts(); counts.Accepted != 5 || counts.Waiting() != 5 {
+	if counts := r.counts(); counts.Accepted != 4 || counts.Waiting() != 4 {
 		t.Errorf("%+v", counts)
 	}
 	if lines := r.log.lines(); len(lines) > 0 {
 		t.Errorf("logged %q", lines)
+	}
+}
+
+// Of a batch each has its own answer, at both places, and all together a status.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	bad := `{"id":"bad","app":"demo","user":"","targets":[]}`
+	later := strings.Replace(notification("later", "ada"), `"title"`, `"not_before":"2126-01-01T00:00:00Z","title"`, 1)
+	taken := notification("a", "ben")
+	for i, c := range []struct {
+		want     int
+		items    []string
+		statuses string
+	}{
+		{http.StatusAccepted, []string{notification("a", "ada"), bad, notification("b", "ada"), notification("a", "ada"), later, "7"}, "a 202; 400;b 202;a 200;later 202; 400;"},
+		{http.StatusOK, []string{notification("a", "ada"), bad, later}, "a 200; 400;later 200;"},
+		{http.StatusBadRequest, []string{bad, bad}, " 400; 400;"},
+		{http.StatusOK, []string{taken, notification("b", "ada")}, "a 409;b 200;"},
+		{http.StatusConflict, []string{taken, strings.Replace(later, `"ada"`, `"ben"`, 1)}, "a 409;later 409;"},
+		{http.StatusBadRequest, []string{taken, bad}, "a 409; 400;"},
+	} {
+		path := []string{"/v1/notifications", "/v1/notifications:batch"}[i%2]
+		answer := r.do(c.want, producerToken, "POST", path, "["+strings.Join(c.items, ",\n ")+"]")
+		var got batch
+		if c.want >= 400 {
+			got.Results = answer.problem(t).Results
+		} else {
+			answer.into(t, &got)
+		}
+		statuses, pointers := "", []string(nil)
+		for _, one := range got.Results {
+			statuses += fmt.Sprintf("%s %d;", one.ID, one.Status)
+			for _, f := range one.Errors {
+				pointers = append(pointers, f.Pointer)
+			}
+		}
+		if want := []string{"/1/user", "/1/targets", "/5"}; statuses != c.statuses || i == 0 && !slices.Equal(pointers, want) {
+			t.Errorf("%s, want %s: %q", statuses, c.statuses, pointers)
+		}
+	}
+	if p := r.do(http.StatusBadRequest, producerToken, "POST", "/v1/notifications:batch", taken).problem(t); p.Errors[0].Detail != "must be an array" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A thousand come in one request, and are queued in its order.
+func TestLargeBatch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var items, want []string
+	for i := range maxBatch {
+		id := fmt.Sprintf("n-%04d", i)
+		items, want = append(items, notification(id, "ada")), append(want, id)
+	}
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", "["+strings.Join(items, ",")+"]")
+	queued, err := r.client.LRange(t.Context(), "asynq:{"+push.Default.Queue()+"}:pending", 0, -1).Result()
+	slices.Reverse(queued) // the next to be pulled is the list's last
+	if err != nil || !slices.Equal(queued, want) {
+		t.Errorf("%d queued, %v; not in the order of the request", len(queued), err)
+	}
+}
+
+// A producer is warned of a category that the configuration does not have, if anybody is.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	in := func(category, id string) string {
+		return strings.Replace(notification(id, "ada"), `"orders"`, `"`+category+`"`, 1)
+	}
+	const odd = `"warnings":["category secruity is not configured; did you mean security?"]`
+	r := newRig(t, func(o *rigOptions) { o.Limits.SetUnknown(limits.WarnUnknown) })
+	for _, status := range []int{http.StatusAccepted, http.StatusOK} {
+		for category, want := range map[string]int{"secruity": 1, "security": 0, "": 0} {
+			if text := r.do(status, producerToken, "POST", "/v1/notifications", in(category, "alone-"+category)).text; strings.Count(text, odd) != want {
+				t.Errorf("%d %q: %s", status, category, text)
+			}
+		}
+		if text := r.do(status, producerToken, "POST", "/v1/notifications:batch", "["+in("security", "b-0")+","+in("secruity", "b-2")+"]").text; strings.Count(text, odd) != 1 {
+			t.Errorf("%d: %s", status, text)
+		}
+	}
+	r.options.Limits.SetUnknown(limits.AllowUnknown)
+	if text := r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", in("secruity", "allowed")).text; strings.Contains(text, "warnings") {
+		t.Error(text)
+	}
+	r.options.Limits.SetUnknown(limits.RefuseUnknown)
+	r.do(http.StatusBadRequest, producerToken, "POST", "/v1/notifications", in("secruity", "refused"))
+}
+
+// The header Idempotency-Key is the ID of a notification that has none, quoted or bare.
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	post := func(want int, path, body string, keys ...string) *exchange {
+		req := httptest.NewRequest("POST", path, strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+producerToken)
+		req.Header[idempotencyHeader] = keys
+		return r.send(want, req, body)
+	}
+	const path = "/v1/notifications"
+	for _, c := range []struct {
+		key, id, body string
+		want          int
+	}{
+		{"bare", "bare", notification("", "ada"), http.StatusAccepted},
+		{`"bare"`, "bare", notification("", "ada"), http.StatusOK},
+		{`"bare"`, "bare", notification("bare", "ada"), http.StatusOK},
+		{`"bare"`, "", notification("", "ben"), http.StatusConflict},
+		{`"a \"b\" \\ c"`, `a "b" \ c`, notification("", "ada"), http.StatusAccepted},
+		{`a"b\c`, `a"b\c`, notification("", "ada"), http.StatusAccepted},
+	} {
+		answer := post(c.want, path, c.body, c.key)
+		var got accepted
+		if c.want < 400 {
+			answer.into(t, &got)
+		}
+		if got.ID != c.id || got.Known != (c.want == http.StatusOK) {
+			t.Errorf("%s: %s", c.key, answer.text)
+		}
+	}
+	for _, keys := range [][]string{{""}, {`" "`}, {strings.Repeat("k", 129)}, {"a", "a"}, {`"a`}, {`"a"b"`}, {`"a\n"`}, {`"a\"`}, {"ö"}, {`"a";b=1`}} {
+		if p := post(http.StatusBadRequest, path, notification("", "ada"), keys...).problem(t); p.Detail != errBadKey.Detail {
+			t.Errorf("%q: %+v", keys, p)
+		}
+	}
+	if p := post(http.StatusBadRequest, path, notification("another", "ada"), "bare").problem(t); len(p.Errors) != 1 || p.Errors[0] != (fault{"/id", "is another than the header Idempotency-Key has"}) {
+		t.Errorf("%+v", p)
+	}
+	if p := post(http.StatusBadRequest, path, "["+notification("", "ada")+"]", "one").problem(t); p.Detail != errKeyOfMany.Detail {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -81,7 +214,7 @@ func TestStatusAndCancel(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 	r.do(http.StatusConflict, producerToken, "DELETE", path, "")
-	for _, unknown := range []string{"none", "%00", strings.Repeat("x", 129), "%C3%A9"} {
+	for _, unknown := range []string{"none", "%00", strings.Repeat("x", 129)} {
 		r.do(http.StatusNotFound, producerToken, "GET", "/v1/notifications/"+unknown, "")
 		r.do(http.StatusNotFound, producerToken, "DELETE", "/v1/notifications/"+unknown, "")
 	}

@@ -61,6 +61,7 @@ const (
 	producerToken = "producer-token"
 	viewerToken   = "viewer-token"
 	operatorToken = "operator-token"
+	ratedToken    = "rated-token" // has a rate that no test uses up
 )
 
 func testToken(name string, role config.Role, token string, apps ...string) config.Token {
@@ -68,8 +69,10 @@ func testToken(name string, role config.Role, token string, apps ...string) conf
 }
 
 func testTokens() []config.Token {
+	rated := testToken("rated", config.Producer, ratedToken)
+	rated.Rate = &config.Quota{Rate: throttle.Rate{Count: 1000, Period: time.Hour}}
 	return []config.Token{
-		testToken("shop", config.Producer, producerToken), testToken("wall", config.Viewer, viewerToken), testToken("ada", config.Operator, operatorToken),
+		testToken("shop", config.Producer, producerToken), testToken("wall", config.Viewer, viewerToken), testToken("ada", config.Operator, operatorToken), rated,
 	}
 }
 
