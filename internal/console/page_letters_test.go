@@ -56,18 +56,18 @@ func TestLetters(t *testing.T) {
 func TestLettersPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	const n = 2*rowsShown + 3
+	const n = rowsShown + 3
 	for i := range n {
 		r.bury(toUser(fmt.Sprintf("n-%03d", i), "ada", ""), "payload", time.Now().Add(-time.Duration(i)*time.Minute))
 	}
-	for page, at := range []string{"/console/dead-letters", "/console/dead-letters?skip=50", "/console/dead-letters?skip=100"} {
+	for page, at := range []string{"/console/dead-letters", "/console/dead-letters?skip=50"} {
 		text := r.get(http.StatusOK, at)
 		for i := range n {
 			if there := strings.Contains(text, fmt.Sprintf(`id=n-%03d&amp;`, i)); there != (i/rowsShown == page) {
 				t.Errorf("page %d: letter %d: %t", page, i, there)
 			}
 		}
-		if more := strings.Contains(text, `rel="next"`); more != (page < 2) || len(text) > 60_000 {
+		if more := strings.Contains(text, `rel="next"`); more != (page < 1) || len(text) > 60_000 {
 			t.Errorf("page %d: more %t, %d bytes", page, more, len(text))
 		}
 	}

@@ -86,13 +86,6 @@ func TestMuteManyOnAPage(t *testing.T) {
 	if r.there(limits.Level{App: "shop", Category: "news", Mute: true}) == nil {
 		t.Error("it is not muted")
 	}
-	// where nothing waits there is no number to confirm
-	asked = operator.post(http.StatusOK, mutePath, url.Values{"category": {"none"}, "do": {"mute"}})
-	contains(t, asked, "0 notifications that wait end muted.")
-	operator.post(http.StatusSeeOther, mutePath, hidden(t, asked))
-	if r.there(limits.Level{Category: "none", Mute: true}) == nil {
-		t.Error("it is not muted")
-	}
 }
 
 func TestBadMuteForms(t *testing.T) {

@@ -247,11 +247,6 @@ func TestUndoLimits(t *testing.T) {
 	if r.there(other) != nil {
 		t.Error("it is there still")
 	}
-	asked = operator.post(http.StatusOK, limitsLogPath, undo("5")) // the removal
-	operator.post(http.StatusSeeOther, limitsLogPath, hidden(t, asked))
-	if o := r.there(other); o == nil || o.Policy.Rates[0].Count != 9 {
-		t.Errorf("%+v", o)
-	}
 	operator.post(http.StatusNotFound, limitsLogPath, undo("99"))
 	operator.post(http.StatusBadRequest, limitsLogPath, undo("x"))
 	operator.get(http.StatusBadRequest, limitsLogPath+"?before=0")

@@ -43,7 +43,7 @@ func TestWaiting(t *testing.T) {
 func TestWaitingPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	const n = 3*rowsShown + 7
+	const n = rowsShown + 7
 	var all []*push.Notification
 	for i := range n {
 		all = append(all, toUser(fmt.Sprintf("n-%d", i), "ada", ""))
@@ -67,7 +67,7 @@ func TestWaitingPages(t *testing.T) {
 			t.Errorf("a page has %d bytes", len(text))
 		}
 	}
-	if len(seen) != n || pages != 4 {
+	if len(seen) != n || pages != 2 {
 		t.Errorf("%d of %d on %d pages", len(seen), n, pages)
 	}
 }
