@@ -15,15 +15,12 @@ import (
 // leave, and restore the limit. What left is what the stand-ins have got.
 func (s *site) testStory(t *testing.T) {
 	t.Parallel()
-	mice := func(b *tab) hand { return mouse{b} }
 	for user, way := range map[string]struct {
 		look look
 		with func(*tab) hand
 	}{
-		"mia":  {look{width: 1440, scripted: true}, mice},
-		"noa":  {look{width: 360, dark: true}, mice},
+		"noa":  {look{width: 360, dark: true}, func(b *tab) hand { return mouse{b} }},
 		"otto": {look{width: 1440, dark: true, scripted: true}, func(b *tab) hand { return keys{b} }},
-		"pia":  {look{width: 360, scripted: true}, func(b *tab) hand { return keys{b} }},
 	} {
 		t.Run(fmt.Sprintf("%T %s", way.with(nil), way.look), func(t *testing.T) {
 			t.Parallel()
