@@ -31,7 +31,7 @@ func (r *rig) oneLine(status int, route, who string) {
 	}
 }
 
-// A body that is none is refused with a pointer to each fault, and tells the log nothing.
+// An invalid body is refused with a pointer to each fault. The log shows no part of it.
 func TestBadBodies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -77,7 +77,7 @@ func TestBadBodies(t *testing.T) {
 	}
 }
 
-// What looks like JSON in UTF-8 is taken, and a byte order mark is passed over.
+// JSON in UTF-8 is accepted, with or without a byte order mark.
 func TestContentTypes(t *testing.T) {
 	t.Parallel()
 	for given, ok := range map[string]bool{
@@ -110,7 +110,7 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-// What no route takes is answered as that, and what is in a path is in no log.
+// Unknown paths and methods are refused, and the log shows no path.
 func TestBadPaths(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -143,8 +143,8 @@ func TestBadPaths(t *testing.T) {
 	r.oneLine(http.StatusUnauthorized, "/v1/audit", "")
 }
 
-// A parameter that is given twice is refused on every route, be it the same value.
-func TestAParameterTwice(t *testing.T) {
+// Every route refuses a parameter that is given twice, even with the same value.
+func TestDuplicateParameter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	tokens := map[config.Role]string{config.Producer: producerToken, config.Viewer: viewerToken, config.Operator: operatorToken}

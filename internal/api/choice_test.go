@@ -37,8 +37,8 @@ func TestChoiceOfAnID(t *testing.T) {
 		}
 		taken[shard.Of(8, all[i].App, all[i].User)] = true
 	}
-	// answer is what the request is answered with that status: a shard may be silent for a
-	// while on a busy machine.
+	// answer repeats the request until it gets that status: on a busy machine a shard may
+	// answer too late.
 	answer := func(want int, token, method, path, body string) (text string) {
 		t.Helper()
 		eventually.Holds(t, fmt.Sprint(method, " ", path, " is answered by ", want), func() bool {

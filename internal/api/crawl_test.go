@@ -16,14 +16,14 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// named are the values that name another app's things in a path or a query, by what they are
-// called there. For {x} stands "secret", or "nobody", of whom there is nothing.
+// named has values for each parameter that refer to another app. {x} becomes "secret", which
+// exists, or "nobody", which does not.
 var named = map[string][]string{
 	"id": {"{x}-app-waits", "{x}-app-letter", "{x}-malformed"}, "user": {"{x}-app-user", "{x}-user"}, "app": {"{x}-app"},
 	"category": {"{x}-app", "{x}-of-all"}, "quota": {"apns/{x}-app", "both"}, "platform": {"fcm"}, "all": {"true"},
 }
 
-// bodies are those that name another app's things, by how a path begins or ends.
+// bodies has the bodies that refer to another app, by path.
 var bodies = map[string][]string{
 	"/v1/notifications":       {`{"app":"{x}-app","user":"u","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}`},
 	"/v1/notifications:batch": {`[{"app":"{x}-app","user":"u","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}]`},
@@ -79,8 +79,8 @@ func bodiesOf(r route) []string {
 	return bodies[""]
 }
 
-// A token for one app is told nothing of another's by any route, changes nothing of it, and
-// cannot tell from an answer, or by what it costs Redis, whether there is any.
+// A token for one app sees and changes nothing of another app on any route. Neither answers
+// nor the number of Redis commands show whether that app exists.
 func TestOthersAreNotTold(t *testing.T) {
 	t.Parallel()
 	client, asked := redistest.Own(t), new(trips)
@@ -144,7 +144,7 @@ func TestOthersAreNotTold(t *testing.T) {
 	}
 }
 
-// kept is all that Redis holds, but for what ends by itself.
+// kept returns all keys of Redis with their values, except workers, which expire.
 func (r *rig) kept() map[string]string {
 	r.t.Helper()
 	all := map[string]string{}
@@ -159,7 +159,7 @@ func (r *rig) kept() map[string]string {
 	return all
 }
 
-// What each role may do is what the routes say, and nobody may do anything else.
+// Each role may use exactly the routes that allow it.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -134,8 +134,8 @@ func TestPagesOfLimits(t *testing.T) {
 	}
 }
 
-// What no operator means is refused, with a pointer to each fault, and changes nothing: what
-// a policy may be is told by its own package.
+// An invalid override is refused with a pointer to each fault, and changes nothing. The rules
+// of policies are tested in throttle/limits.
 func TestBadLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo, withQuota)
@@ -202,7 +202,7 @@ func TestImportLimits(t *testing.T) {
 	}
 }
 
-// A preview tells what an override would do, and changes nothing.
+// A preview shows the effect of an override and changes nothing.
 func TestPreviewOfLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo, withQuota)

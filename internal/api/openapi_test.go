@@ -255,7 +255,7 @@ func TestDocumentIsForGenerators(t *testing.T) {
 	}
 }
 
-// The document has the fields of what webhooks are told, and no others.
+// The document has exactly the fields of the webhooks' reports.
 func TestDocumentHasTheWebhooks(t *testing.T) {
 	t.Parallel()
 	doc, err := load()
@@ -287,8 +287,7 @@ func TestDocumentHasTheWebhooks(t *testing.T) {
 	}
 }
 
-// Wherever the document names platforms or push services it names those of push: the platforms,
-// the services, or both.
+// Each enum of platforms in the document lists all platforms, all push services, or both.
 func TestDocumentHasThePlatforms(t *testing.T) {
 	t.Parallel()
 	var services, both []string

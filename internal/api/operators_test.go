@@ -23,7 +23,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A pause is begun, shown with what it keeps, and ended; who did it is in the trail.
+// A pause is begun, shown and ended, and the trail names the operator.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -66,7 +66,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// What no operator means is refused, and begins and ends nothing.
+// An invalid pause is refused, and nothing begins or ends.
 func TestBadPauses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo)
@@ -98,7 +98,7 @@ func TestBadPauses(t *testing.T) {
 	}
 }
 
-// A dead letter is shown, requeued and purged; all come page by page, and by what they are.
+// A dead letter is shown, requeued and purged. The list has pages and filters.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -148,9 +148,9 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// This process may name a dead letter of any length: that of a job that was no notification
-// is called as whoever put it on the queue called it.
-func TestALongLetterOfThisProcess(t *testing.T) {
+// Inside the process an ID of a dead letter may have any length: a malformed job keeps the ID
+// that its producer gave it.
+func TestLongLetterID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	id := strings.Repeat("x", 3*maxPath)
@@ -166,7 +166,7 @@ func TestALongLetterOfThisProcess(t *testing.T) {
 	}
 }
 
-// A look at everything: the overview, the workers, what was done, the accounts.
+// The overview, the workers, the throughput and the audit.
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -201,8 +201,8 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// What waits is listed by what selects it, and several are cancelled, requeued and purged at
-// once, each with its own outcome.
+// The waiting list has filters. Several IDs are cancelled, requeued or purged in one request,
+// each with its own outcome.
 func TestSeveralAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo)
@@ -212,7 +212,7 @@ func TestSeveralAtOnce(t *testing.T) {
 		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", text)
 	}
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification("code", "ada"), "orders", "security", 1))
-	// of what is mutable, what is critical and what is exempt is not listed
+	// mutable leaves out critical and exempt notifications
 	for query, want := range map[string]int{"user=ada": 3, "user=ada&mutable=true": 1, "mutable=true&category=security": 0, "category=orders": 2, "app=shop": 0} {
 		var page control.Page
 		if r.do(http.StatusOK, viewerToken, "GET", "/v1/waiting?"+query, "").into(t, &page); len(page.Waiting) != want {
@@ -254,7 +254,7 @@ func TestSeveralAtOnce(t *testing.T) {
 	}
 }
 
-// A user's timeline has what was sent and what waits, by the scopes that are asked for.
+// A timeline shows admissions and slots of a user, for the requested scopes.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo)

@@ -245,7 +245,7 @@ func (r *rig) buryAt(at *ledger.Shard, n *push.Notification) {
 	must(r.t, err)
 }
 
-// pointers are those of the problem's faults.
+// pointers returns the pointers of all faults.
 func (p *problem) pointers() (all []string) {
 	for _, f := range p.Errors {
 		all = append(all, f.Pointer)

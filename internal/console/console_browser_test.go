@@ -169,7 +169,7 @@ func (s *site) testLive(t *testing.T) {
 	b.do(chromedp.Click(chromedp.CSS("#freeze")))
 	b.later()
 
-	// elsewhere somebody signs out
+	// another tab signs out
 	b.expect(http.StatusUnauthorized, Path)
 	other := b.another()
 	other.open(http.StatusOK, Path)

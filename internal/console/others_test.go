@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 )
 
-// named are the values that name another app's things in an address or a form, by what they
-// are called there. For {x} stands "secret", or "nobody", of whom there is nothing.
+// named has values for each parameter that refer to another app. {x} becomes "secret", which
+// exists, or "nobody", which does not.
 var named = map[string][]string{
 	"id":  {"{x}-app-waits", "{x}-app-letter", "{x}-malformed"},
 	"ref": {"id={x}-app-waits", "id={x}-app-letter", "id={x}-malformed", "app={x}-app&id={x}-app-each&user={x}-app-user"},
@@ -74,8 +74,8 @@ func pathsOf(r route) []string {
 
 var passing = regexp.MustCompile(`(?s)<svg.*?</svg>|<time[^>]*>.*?</time>|\b\d+(\.\d+)? ?(µs|ms|s|m|h)(\d+(m|s))*\b`)
 
-// ask makes the request with this in the place of {x}, and returns the answer without what
-// passes with the time.
+// ask replaces {x} in the request, and returns the answer without pictures, instants and
+// durations.
 func (r *rig) ask(method, address, form, x string) string {
 	r.t.Helper()
 	fill := strings.NewReplacer("{x}", x, "%7Bx%7D", x)
@@ -134,7 +134,7 @@ func TestOthersAreNotTold(t *testing.T) {
 			t.Errorf("%s is another page since there is another app: %s", address, firstDifference(before, after))
 		}
 	}
-	// and those of the other's
+	// pages and forms that refer to the other app
 	tried := 0
 	try := func(method, address, form string) {
 		tried++
@@ -169,7 +169,7 @@ func TestOthersAreNotTold(t *testing.T) {
 	}
 }
 
-// kept is all that Redis holds, but for sessions and what ends by itself.
+// kept returns all keys of Redis with their values, except sessions and workers.
 func (r *rig) kept() map[string]string {
 	r.t.Helper()
 	all := map[string]string{}

@@ -73,7 +73,7 @@ func TestLettersPages(t *testing.T) {
 	}
 }
 
-// A letter shows why it died and what it held, without tokens.
+// The page of a dead letter shows its reason and payload, without tokens.
 func TestLetter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -25,7 +25,7 @@ func TestNotificationWaits(t *testing.T) {
 	lacks(t, text, secret[:20], `class="fault"`, "chip fault")
 }
 
-// A pause that keeps it is told with who has begun it.
+// The page of a paused notification names the operator.
 func TestNotificationPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -205,8 +205,8 @@ func (r *rig) leave(s control.Snapshot) {
 	}
 }
 
-// A process that runs no worker shows what the workers left, and what waits is not in the
-// colours of failure.
+// The overview shows the snapshots of all workers. Waiting notifications do not look like
+// failures.
 func TestOverviewPage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

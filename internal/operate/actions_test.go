@@ -216,7 +216,7 @@ func TestActionsOf(t *testing.T) {
 	})
 }
 
-// A trail that cannot be written is told in the log, and fails no action.
+// If the trail cannot be written the log says so, and the action succeeds.
 func TestActionsThatAreNotWritten(t *testing.T) {
 	client := redistest.Own(t)
 	with := operatetest.Options(t, client, limits.New(throttle.Policy{}, nil))

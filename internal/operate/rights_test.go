@@ -37,7 +37,7 @@ func newService(t *testing.T, client redis.UniversalClient) (*operate.Service, o
 	return s, o
 }
 
-// An asking is one of the operator's methods being asked about what belongs to the app.
+// An asking is the input of a try: who asks, and about which app.
 type asking struct {
 	context.Context
 	*operate.Operator
@@ -50,8 +50,8 @@ type asking struct {
 type try struct {
 	action *operate.Action
 	ask    func(asking) error
-	// hidden is the error that hides another app's things from a bearer. Where it is nil the
-	// answer lacks them; every is for what cannot be told by app.
+	// hidden is the error for another app's things; nil if the answer lacks them instead. every
+	// marks a method that no token for some apps may use.
 	hidden error
 	every  bool
 }

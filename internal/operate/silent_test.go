@@ -72,8 +72,8 @@ func TestAMasterAway(t *testing.T) {
 		}
 	}()
 
-	// faults has everything looked at at once while these shards are away, and returns what is
-	// wrong. On a machine that stalls others are silent too: look asks again.
+	// faults runs all looks at once while these shards are away, and returns the wrong answers.
+	// On a machine that stalls other shards are silent too, so look repeats it.
 	faults := func(away []int) (all []string) {
 		var mu sync.Mutex
 		fault := func(format string, args ...any) {

@@ -1,5 +1,5 @@
-// Package operatetest has what tests of the operators' service and of its surfaces share: the
-// options of a service, and a world of two apps.
+// Package operatetest builds what tests of operate, the API and the console share: the options
+// of a service, and a world of two apps.
 package operatetest
 
 import (
@@ -39,8 +39,8 @@ var Root = access.Bearer{Name: "root", Role: config.Operator}
 // Both is an app that sends to APNs and FCM.
 var Both = operate.App{Platforms: []push.Platform{push.APNs, push.FCM}}
 
-// Options are those of a service over the Redis, without apps and quotas. It waits for an
-// answer as long as the client does.
+// Options returns the options of a service on this Redis, without apps and quotas. Its
+// time-outs are those of the client.
 func Options(t testing.TB, client redis.UniversalClient, policies *limits.Policies) operate.Options {
 	t.Helper()
 	patience := redistest.Patience
@@ -84,7 +84,7 @@ var (
 
 var hourly = throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
 
-// FillOwn gives the shop things of all kinds, and besides what is everybody's.
+// FillOwn adds things of all kinds to the shop, and things of all apps.
 func FillOwn(t testing.TB, o operate.Options) {
 	t.Helper()
 	fill(t, o, Own)
@@ -93,7 +93,7 @@ func FillOwn(t testing.TB, o operate.Options) {
 	work(t, o, ownRoute)
 }
 
-// FillOther gives the other app as much, and besides what no bearer of the shop alone may see.
+// FillOther adds the same to the other app, and what a token for the shop may not see.
 func FillOther(t testing.TB, o operate.Options) {
 	t.Helper()
 	fill(t, o, Other)
@@ -103,7 +103,7 @@ func FillOther(t testing.TB, o operate.Options) {
 		must(t, trail.New(o.Queue, "").Add(t.Context(), e))
 	}
 	work(t, o, ownRoute, route.Status{App: Other, Platform: push.FCM, Breaker: route.BreakerOpen, Trouble: route.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
-	// what cannot be read belongs to no app
+	// an unreadable job belongs to no app
 	must(t, ledgertest.First(t, o.Records).SetAside(t.Context(), &ledger.Letter{ID: "secret-malformed", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 }
 
