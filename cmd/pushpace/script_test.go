@@ -1,0 +1,272 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A scripted is the world of a script that runs, with the processes and servers that it has started.
+type scripted struct {
+	testing.TB
+	dir      string
+	client   *redis.Client // nil before the script's command redis
+	standIns *standIns     // nil before simulate
+	serves   []*served
+	letters  time.Duration
+}
+
+// A served is a process of pushpace serve.
+type served struct {
+	*exec.Cmd
+	ended chan error
+}
+
+// scriptTokens are the API's tokens in scripts, by role. No command may print them.
+var scriptTokens = map[string]string{"operator": "operator-hunter2", "viewer": "viewer-hunter2"}
+
+// TestScripts runs testdata/script: commands as users type them, and what they print. Each
+// script has its folder with the shipped configuration, unless it brings its own.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs the program")
+	}
+	commands := map[string]func(*testscript.TestScript, bool, []string){}
+	for name, f := range map[string]func(*scripted, *testscript.TestScript, []string){
+		"redis": (*scripted).redis, "simulate": (*scripted).simulate, "serve": (*scripted).serve, "end": (*scripted).end,
+		"exits": (*scripted).run, "api": (*scripted).throughAPI, "same": (*scripted).same,
+		"until": (*scripted).until, "settled": (*scripted).settled, "pushes": (*scripted).pushes, "letter": (*scripted).letter,
+	} {
+		commands[name] = func(ts *testscript.TestScript, neg bool, args []string) {
+			if neg {
+				ts.Fatalf("%s takes no !", name)
+			}
+			f(ts.Value(scriptKey{}).(*scripted), ts, args)
+		}
+	}
+	testscript.Run(t, testscript.Params{Dir: filepath.Join("testdata", "script"), Setup: setUpScript, Cmds: commands, RequireUniqueNames: true})
+}
+
+type scriptKey struct{}
+
+func setUpScript(e *testscript.Env) error {
+	s := &scripted{TB: e.T().(testing.TB), dir: e.WorkDir}
+	e.Values[scriptKey{}] = s
+	e.Setenv("HOME", e.WorkDir)
+	e.Setenv("TOKEN", scriptTokens["operator"])
+	e.Defer(func() { s.close(e.Getenv("TMPDIR")) })
+	file := filepath.Join(s.dir, "config.yaml")
+	if _, err := os.Stat(file); err == nil {
+		return nil
+	}
+	tokens := "\nhttp:\n  tokens:\n"
+	for _, role := range slices.Sorted(maps.Keys(scriptTokens)) {
+		tokens += fmt.Sprintf("    - {name: %s, role: %s, sha256: %x}\n", role, role, sha256.Sum256([]byte(scriptTokens[role])))
+	}
+	return os.WriteFile(file, []byte(strings.Replace(string(pushpace.ConfigYAML), "\nhttp:\n", tokens, 1)), 0o600)
+}
+
+// close ends what the script has started. Nothing may be left in the temporary folder.
+func (s *scripted) close(temporary string) {
+	if err := s.stop(); err != nil {
+		s.Error(err)
+	}
+	if s.standIns != nil {
+		_ = s.standIns.close()
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		s.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// redis gives the script a database of its own. With arguments it is a command to that
+// Redis, and prints the reply.
+func (s *scripted) redis(ts *testscript.TestScript, args []string) {
+	if len(args) > 0 {
+		command := make([]any, len(args))
+		for i, arg := range args {
+			command[i] = arg
+		}
+		reply, err := s.client.Do(s.Context(), command...).Result()
+		ts.Check(err)
+		_, _ = fmt.Fprintln(ts.Stdout(), reply)
+		return
+	}
+	s.client = redistest.Own(s)
+	ts.Setenv("PUSHPACE_REDIS__ADDRESS", s.client.Options().Addr)
+	ts.Setenv("PUSHPACE_REDIS__DB", strconv.Itoa(s.client.Options().DB))
+}
+
+// simulate starts stand-ins for the providers of the app demo.
+func (s *scripted) simulate(ts *testscript.TestScript, _ []string) {
+	if s.standIns != nil {
+		ts.Check(s.standIns.close())
+	}
+	var err error
+	s.standIns, err = startStandIns(s.TempDir(), func(*platform) standInOptions { return standInOptions{} })
+	ts.Check(err)
+	for _, setting := range strings.Fields(variables("demo", s.standIns.app)) {
+		key, value, _ := strings.Cut(setting, "=")
+		ts.Setenv(key, value)
+	}
+}
+
+// serve starts pushpace serve with these arguments. Its log is serve.log, its API at $API.
+func (s *scripted) serve(ts *testscript.TestScript, args []string) {
+	const serving = "msg=serving"
+	ts.Check(ts.Exec("sh", "-c", "env >.env; touch serve.log"))
+	before := strings.Count(ts.ReadFile("serve.log"), serving)
+	log, err := os.OpenFile(filepath.Join(s.dir, "serve.log"), os.O_APPEND|os.O_WRONLY, 0)
+	ts.Check(err)
+	defer log.Close()
+	p := &served{exec.Command(binary, append([]string{"serve"}, args...)...), make(chan error, 1)}
+	p.Dir, p.Stderr = s.dir, log
+	p.Env = append(strings.Split(ts.ReadFile(".env"), "\n"), "PUSHPACE_HTTP__LISTEN=127.0.0.1:0")
+	ts.Check(p.Start())
+	go func() { p.ended <- p.Wait() }()
+	s.serves = append(s.serves, p)
+	if !eventually.Within(eventually.Patience, func() bool {
+		return len(p.ended) > 0 || strings.Count(ts.ReadFile("serve.log"), serving) > before
+	}) || len(p.ended) > 0 {
+		ts.Fatalf("serve does not start:\n%s", ts.ReadFile("serve.log"))
+	}
+	if at := regexp.MustCompile(`msg=api url=(\S+)`).FindAllStringSubmatch(ts.ReadFile("serve.log"), -1); at != nil {
+		ts.Setenv("API", at[len(at)-1][1])
+	}
+}
+
+// end stops what serves.
+func (s *scripted) end(ts *testscript.TestScript, _ []string) { ts.Check(s.stop()) }
+
+func (s *scripted) stop() error {
+	var errs []error
+	for _, p := range s.serves {
+		_ = p.Process.Signal(syscall.SIGTERM)
+		select {
+		case err := <-p.ended:
+			errs = append(errs, err)
+		case <-time.After(eventually.Patience):
+			_ = p.Process.Kill()
+			errs = append(errs, errors.New("serve does not end"), <-p.ended)
+		}
+	}
+	s.serves = nil
+	return errors.Join(errs...)
+}
+
+// run runs pushpace and expects the exit status that the arguments begin with, else 0.
+func (s *scripted) run(ts *testscript.TestScript, args []string) {
+	want, got := exitDone, exitDone
+	if n, err := strconv.Atoi(args[0]); err == nil {
+		want, args = n, args[1:]
+	}
+	var exit *exec.ExitError
+	if err := ts.Exec("pushpace", args...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+	if strings.Contains(ts.ReadFile("stdout")+ts.ReadFile("stderr"), "hunter2") {
+		ts.Fatalf("a secret is printed")
+	}
+}
+
+// throughAPI is run through the API with $TOKEN.
+func (s *scripted) throughAPI(ts *testscript.TestScript, args []string) {
+	ts.Setenv(apiVariable, ts.Getenv("API"))
+	ts.Setenv(tokenVariable, ts.Getenv("TOKEN"))
+	defer ts.Setenv(apiVariable, "")
+	s.run(ts, args)
+}
+
+// same is run on Redis and through the API, which have to print the same.
+func (s *scripted) same(ts *testscript.TestScript, args []string) {
+	s.run(ts, args)
+	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
+	s.throughAPI(ts, args)
+	if stdout != ts.ReadFile("stdout") || stderr != ts.ReadFile("stderr") {
+		ts.Fatalf("on Redis it printed\n%s%s", stdout, stderr)
+	}
+}
+
+// until runs pushpace with all arguments but the first until its output matches that one.
+func (s *scripted) until(ts *testscript.TestScript, args []string) {
+	want := regexp.MustCompile("(?m)" + args[0])
+	if !eventually.Within(eventually.Patience, func() bool {
+		s.run(ts, args[1:])
+		return want.MatchString(ts.ReadFile("stdout"))
+	}) {
+		ts.Fatalf("the output never matches %s", want)
+	}
+}
+
+// settled waits until so many notifications have ended.
+func (s *scripted) settled(ts *testscript.TestScript, args []string) {
+	want, err := strconv.ParseInt(args[0], 10, 64)
+	ts.Check(err)
+	records := ledger.NewRecords(s.client, "", 0)
+	if !eventually.Within(eventually.Patience, func() bool {
+		counts, err := records.Counts(s.Context())
+		ts.Check(err)
+		var ended int64
+		for _, n := range counts.Ended {
+			ended += n
+		}
+		return ended == want
+	}) {
+		ts.Fatalf("%d have not ended", want)
+	}
+}
+
+// pushes expects that the stand-ins have accepted so many.
+func (s *scripted) pushes(ts *testscript.TestScript, args []string) {
+	n := 0
+	for _, server := range s.standIns.servers {
+		n += server.Ledger().Len()
+	}
+	if strconv.Itoa(n) != args[0] {
+		ts.Fatalf("%d pushes", n)
+	}
+}
+
+// letter ID USER CATEGORY REASON leaves a dead letter of this hour, newer than the last one.
+func (s *scripted) letter(ts *testscript.TestScript, args []string) {
+	n := &push.Notification{ID: args[0], App: "demo", User: args[1], Category: args[2], Title: "Hello", Targets: []push.Target{
+		{Platform: push.FCM, Token: "a-token"}, {Platform: push.APNs, Token: "00fc"}, {Platform: push.FCM, Token: "another"},
+	}}
+	job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
+	ts.Check(err)
+	at, err := ledger.NewRecords(s.client, "", 0).Of(s.Context(), n.App, n.User)
+	ts.Check(err)
+	s.letters += time.Second
+	ts.Check(at.SetAside(s.Context(), &ledger.Letter{
+		ID: n.ID, State: ledger.Malformed, Reason: args[3], Outcomes: push.Unsent(n.Targets),
+		At: time.Now().Add(s.letters - 30*time.Minute), Queue: push.Default.Queue(), Job: job,
+	}))
+}
