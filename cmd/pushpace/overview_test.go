@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -14,54 +13,6 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
 )
-
-// Who looks sees whether a worker runs and what waits, on Redis and through the
-// API alike; and that no worker runs is said where somebody wonders.
-func TestOverview(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.simulate(t)
-	_, url := s.guardedAPI(t)
-	remote := through(url, viewerToken)
-	s.send(t, exitDone, notification("one", "ada", "orders", "apns", "00"))
-	for _, with := range []setup{s.setup, remote} {
-		got := ended(t, with, "overview")
-		for _, want := range []string{"no worker runs, 1 notification waits", "WAIT FOR", "worker    1", "redis  "} {
-			if !strings.Contains(got.stdout, want) || got.status != exitDone || strings.Contains(got.stdout, "\x1b") {
-				t.Errorf("%q is missing:\n%s%s", want, got.stdout, got.stderr)
-			}
-		}
-		for _, args := range [][]string{{"status", "one"}, {"audit"}} {
-			if got := ended(t, with, args...); !strings.HasPrefix(got.stderr, "No worker runs: ") {
-				t.Errorf("%v: %+v", args, got)
-			}
-		}
-	}
-	worker := s.serve(t)
-	worker.until(t, "the overview of a worker that has delivered it", func() bool {
-		var o operate.Overview
-		got := ended(t, remote, "overview", "--json")
-		if err := json.Unmarshal([]byte(got.stdout), &o); err != nil {
-			t.Fatalf("%+v: %v", got, err)
-		}
-		return len(o.Workers) == 1 && o.Waiting == 0 && len(o.Providers) == 2 && o.Workers[0].Pulls && strings.HasSuffix(doneIn(o.Minutes), ", 1 delivered") && time.Since(o.Workers[0].Started) < time.Minute
-	})
-	got := ended(t, s.setup, "overview")
-	for _, want := range []string{"1 worker runs, nothing waits", "  runs", "last 15 minutes  1 sent, 0 put off, 1 delivered", "apns of demo  0          "} {
-		if !strings.Contains(got.stdout, want) {
-			t.Errorf("%q is missing:\n%s", want, got.stdout)
-		}
-	}
-	for user, unknown := range map[string]bool{"ada": false, "adda": true} {
-		if got := ended(t, s.setup, "timeline", user); strings.Contains(got.stderr, "Nothing is known of "+user+" in demo") != unknown {
-			t.Errorf("%s: %+v", user, got)
-		}
-	}
-	s.stop(t, worker)
-	if got := ended(t, s.setup, "overview"); !strings.Contains(got.stdout, "no worker runs, nothing waits") {
-		t.Errorf("after the worker's end:\n%s", got.stdout)
-	}
-}
 
 // A provider in trouble is not paused, and a look that is due is not told as one to come.
 func TestOverviewOfTrouble(t *testing.T) {

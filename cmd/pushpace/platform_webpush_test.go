@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,5 +26,19 @@ func TestASubscriptionIsNotRepeated(t *testing.T) {
 		if _, err := readSubscription(given); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", given, err)
 		}
+	}
+}
+
+func TestSubscriptionFileTakesByteOrderMark(t *testing.T) {
+	t.Parallel()
+	key := func(n int) string { return base64.RawURLEncoding.EncodeToString(make([]byte, n)) }
+	text := fmt.Sprintf(`{"endpoint":"https://updates.push.services.mozilla.com/x","keys":{"p256dh":%q,"auth":%q}}`, key(65), key(16))
+	file := filepath.Join(write(t, "s.json", "\ufeff"+text), "s.json")
+	if target, err := readSubscription(file); err != nil || target.Keys == nil {
+		t.Error(err)
+	}
+	file = filepath.Join(write(t, "s.json", "\xff\xfe{\x00"), "s.json")
+	if _, err := readSubscription(file); err == nil || !strings.HasPrefix(err.Error(), file+": is in UTF-16") {
+		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -35,7 +38,7 @@ type scripted struct {
 	client   *redis.Client // nil before the script's command redis
 	standIns *standIns     // nil before simulate
 	serves   []*served
-	letters  time.Duration
+	newest   time.Duration // by how much the newest dead letter is behind the first
 }
 
 // A served is a process of pushpace serve.
@@ -57,8 +60,9 @@ func TestScripts(t *testing.T) {
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, f := range map[string]func(*scripted, *testscript.TestScript, []string){
 		"redis": (*scripted).redis, "simulate": (*scripted).simulate, "serve": (*scripted).serve, "end": (*scripted).end,
-		"exits": (*scripted).run, "api": (*scripted).throughAPI, "same": (*scripted).same,
-		"until": (*scripted).until, "settled": (*scripted).settled, "pushes": (*scripted).pushes, "letter": (*scripted).letter,
+		"exits": (*scripted).run, "misuse": (*scripted).misuse, "api": (*scripted).throughAPI, "same": (*scripted).same,
+		"until": (*scripted).until, "settled": (*scripted).settled, "pushes": (*scripted).pushes, "letters": (*scripted).letters,
+		"logged": (*scripted).logged,
 	} {
 		commands[name] = func(ts *testscript.TestScript, neg bool, args []string) {
 			if neg {
@@ -120,14 +124,18 @@ func (s *scripted) redis(ts *testscript.TestScript, args []string) {
 	ts.Setenv("PUSHPACE_REDIS__DB", strconv.Itoa(s.client.Options().DB))
 }
 
-// simulate starts stand-ins for the providers of the app demo.
-func (s *scripted) simulate(ts *testscript.TestScript, _ []string) {
+// simulate starts stand-ins for the providers of the app demo. With an argument FCM's
+// token server refuses by that reason.
+func (s *scripted) simulate(ts *testscript.TestScript, args []string) {
 	if s.standIns != nil {
 		ts.Check(s.standIns.close())
 	}
 	var err error
 	s.standIns, err = startStandIns(s.TempDir(), func(*platform) standInOptions { return standInOptions{} })
 	ts.Check(err)
+	if len(args) > 0 {
+		s.standIns.servers[push.FCM].(*fcmtest.Server).TokenScript.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: args[0]})
+	}
 	for _, setting := range strings.Fields(variables("demo", s.standIns.app)) {
 		key, value, _ := strings.Cut(setting, "=")
 		ts.Setenv(key, value)
@@ -197,6 +205,14 @@ func (s *scripted) run(ts *testscript.TestScript, args []string) {
 	}
 }
 
+// misuse runs pushpace with all arguments but the first, which its fault has to match.
+func (s *scripted) misuse(ts *testscript.TestScript, args []string) {
+	s.run(ts, append([]string{strconv.Itoa(exitUsage)}, args[1:]...))
+	if fault := ts.ReadFile("stderr"); !regexp.MustCompile("(?m)"+args[0]).MatchString(fault) || ts.ReadFile("stdout") != "" {
+		ts.Fatalf("the fault does not match %s", args[0])
+	}
+}
+
 // throughAPI is run through the API with $TOKEN.
 func (s *scripted) throughAPI(ts *testscript.TestScript, args []string) {
 	ts.Setenv(apiVariable, ts.Getenv("API"))
@@ -223,6 +239,14 @@ func (s *scripted) until(ts *testscript.TestScript, args []string) {
 		return want.MatchString(ts.ReadFile("stdout"))
 	}) {
 		ts.Fatalf("the output never matches %s", want)
+	}
+}
+
+// logged waits until the log of what serves matches.
+func (s *scripted) logged(ts *testscript.TestScript, args []string) {
+	want := regexp.MustCompile(args[0])
+	if !eventually.Within(eventually.Patience, func() bool { return want.MatchString(ts.ReadFile("serve.log")) }) {
+		ts.Fatalf("%s is not in\n%s", want, ts.ReadFile("serve.log"))
 	}
 }
 
@@ -255,18 +279,22 @@ func (s *scripted) pushes(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// letter ID USER CATEGORY REASON leaves a dead letter of this hour, newer than the last one.
-func (s *scripted) letter(ts *testscript.TestScript, args []string) {
-	n := &push.Notification{ID: args[0], App: "demo", User: args[1], Category: args[2], Title: "Hello", Targets: []push.Target{
-		{Platform: push.FCM, Token: "a-token"}, {Platform: push.APNs, Token: "00fc"}, {Platform: push.FCM, Token: "another"},
-	}}
-	job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
+// letters N PREFIX USER CATEGORY REASON leaves dead letters of this hour, PREFIX-1 the oldest.
+func (s *scripted) letters(ts *testscript.TestScript, args []string) {
+	many, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	at, err := ledger.NewRecords(s.client, "", 0).Of(s.Context(), n.App, n.User)
+	at, err := ledger.NewRecords(s.client, "", 0).Of(s.Context(), "demo", args[2])
 	ts.Check(err)
-	s.letters += time.Second
-	ts.Check(at.SetAside(s.Context(), &ledger.Letter{
-		ID: n.ID, State: ledger.Malformed, Reason: args[3], Outcomes: push.Unsent(n.Targets),
-		At: time.Now().Add(s.letters - 30*time.Minute), Queue: push.Default.Queue(), Job: job,
-	}))
+	for i := range many {
+		n := &push.Notification{ID: fmt.Sprintf("%s-%d", args[1], i+1), App: "demo", User: args[2], Category: args[3], Title: "Hello", Targets: []push.Target{
+			{Platform: push.FCM, Token: "a-token"}, {Platform: push.APNs, Token: "00fc"}, {Platform: push.FCM, Token: "another"},
+		}}
+		job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
+		ts.Check(err)
+		s.newest += time.Second
+		ts.Check(at.SetAside(s.Context(), &ledger.Letter{
+			ID: n.ID, State: ledger.Malformed, Reason: args[4], Outcomes: push.Unsent(n.Targets),
+			At: time.Now().Add(s.newest - 30*time.Minute), Queue: push.Default.Queue(), Job: job,
+		}))
+	}
 }
