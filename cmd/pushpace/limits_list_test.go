@@ -24,6 +24,7 @@ func TestReadOverrides(t *testing.T) {
 		{`{"user":"v","rates":["1/1m"]} x`, "line 1: "},
 		{strings.Repeat("x", maxLine+1), "line 1: the line is too long"},
 		{"[]", "line 1: "},
+		{`{"user":"v","rates":["1/25h"]}`, "longer period than the horizon"},
 		{`{"user":"v","rates":["1/1m"],"user":"w"}`, "line 1: /user"},
 		{`{"user":"v","rates":["1/1m"],"RATES":["9/1m"]}`, "line 1: /RATES"},
 	} {

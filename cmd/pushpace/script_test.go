@@ -122,6 +122,9 @@ func (s *scripted) redis(ts *testscript.TestScript, args []string) {
 	s.client = redistest.Own(s)
 	ts.Setenv("PUSHPACE_REDIS__ADDRESS", s.client.Options().Addr)
 	ts.Setenv("PUSHPACE_REDIS__DB", strconv.Itoa(s.client.Options().DB))
+	for _, key := range []string{"REDIS__TIMEOUT", "REDIS__DIAL_TIMEOUT", "HTTP__TIMEOUT", "HTTP__READ_TIMEOUT"} {
+		ts.Setenv("PUSHPACE_"+key, "30s") // for a machine that stalls
+	}
 }
 
 // simulate starts stand-ins for the providers of the app demo. With an argument FCM's
@@ -231,14 +234,15 @@ func (s *scripted) same(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// until runs pushpace with all arguments but the first until its output matches that one.
+// until runs pushpace as run does, with all arguments but the first, until what it prints
+// matches that one.
 func (s *scripted) until(ts *testscript.TestScript, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
 	if !eventually.Within(eventually.Patience, func() bool {
 		s.run(ts, args[1:])
-		return want.MatchString(ts.ReadFile("stdout"))
+		return want.MatchString(ts.ReadFile("stdout") + ts.ReadFile("stderr"))
 	}) {
-		ts.Fatalf("the output never matches %s", want)
+		ts.Fatalf("it never prints %s", want)
 	}
 }
 
