@@ -17,7 +17,7 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"pushpace": main})
+	testscript.Main(tests{m}, map[string]func(){"pushpace": main, "pushpace-shell": runShell})
 }
 
 // Tests are run where the program is on the PATH.

@@ -4,8 +4,10 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -35,10 +37,50 @@ import (
 type scripted struct {
 	testing.TB
 	dir      string
+	shell    *shell
 	client   *redis.Client // nil before the script's command redis
 	standIns *standIns     // nil before simulate
 	serves   []*served
 	newest   time.Duration // by how much the newest dead letter is behind the first
+}
+
+// A shell is a process that runs pushpace's commands one after another, which saves each of
+// them the start of a process.
+type shell struct {
+	*exec.Cmd
+	in       io.Closer
+	commands *json.Encoder
+	statuses *json.Decoder
+}
+
+// A shellCommand is one for a shell, with its environment. Its input and output are files in
+// the shell's folder.
+type shellCommand struct{ Env, Args []string }
+
+// runShell is the shell's main function.
+func runShell() {
+	commands, statuses := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for {
+		var c shellCommand
+		if commands.Decode(&c) != nil {
+			return
+		}
+		os.Clearenv()
+		for _, entry := range c.Env {
+			key, value, _ := strings.Cut(entry, "=")
+			_ = os.Setenv(key, value) // but for those that only sh can have
+		}
+		os.Stdin, _ = os.Open(".stdin")
+		os.Stdout, _ = os.Create(".stdout")
+		os.Stderr, _ = os.Create(".stderr")
+		status := run(c.Args)
+		for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
+			_ = f.Close()
+		}
+		if statuses.Encode(status) != nil {
+			return
+		}
+	}
 }
 
 // A served is a process of pushpace serve.
@@ -60,7 +102,7 @@ func TestScripts(t *testing.T) {
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, f := range map[string]func(*scripted, *testscript.TestScript, []string){
 		"redis": (*scripted).redis, "simulate": (*scripted).simulate, "serve": (*scripted).serve, "end": (*scripted).end,
-		"exits": (*scripted).run, "misuse": (*scripted).misuse, "api": (*scripted).throughAPI, "same": (*scripted).same,
+		"run": (*scripted).run, "misuse": (*scripted).misuse, "api": (*scripted).throughAPI, "same": (*scripted).same,
 		"until": (*scripted).until, "settled": (*scripted).settled, "pushes": (*scripted).pushes, "letters": (*scripted).letters,
 		"logged": (*scripted).logged,
 	} {
@@ -78,6 +120,10 @@ type scriptKey struct{}
 
 func setUpScript(e *testscript.Env) error {
 	s := &scripted{TB: e.T().(testing.TB), dir: e.WorkDir}
+	var err error
+	if s.shell, err = startShell(s.dir); err != nil {
+		return err
+	}
 	e.Values[scriptKey{}] = s
 	e.Setenv("HOME", e.WorkDir)
 	e.Setenv("TOKEN", scriptTokens["operator"])
@@ -93,6 +139,20 @@ func setUpScript(e *testscript.Env) error {
 	return os.WriteFile(file, []byte(strings.Replace(string(pushpace.ConfigYAML), "\nhttp:\n", tokens, 1)), 0o600)
 }
 
+func startShell(dir string) (*shell, error) {
+	cmd := exec.Command("pushpace-shell")
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &shell{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}, cmd.Start()
+}
+
 // close ends what the script has started. Nothing may be left in the temporary folder.
 func (s *scripted) close(temporary string) {
 	if err := s.stop(); err != nil {
@@ -100,6 +160,10 @@ func (s *scripted) close(temporary string) {
 	}
 	if s.standIns != nil {
 		_ = s.standIns.close()
+	}
+	_ = s.shell.in.Close()
+	if err := s.shell.Wait(); err != nil {
+		s.Errorf("the shell: %v", err)
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		s.Errorf("left behind: %v, %v", left, err)
@@ -190,16 +254,14 @@ func (s *scripted) stop() error {
 
 // run runs pushpace and expects the exit status that the arguments begin with, else 0.
 func (s *scripted) run(ts *testscript.TestScript, args []string) {
-	want, got := exitDone, exitDone
+	want, got := exitDone, 0
 	if n, err := strconv.Atoi(args[0]); err == nil {
 		want, args = n, args[1:]
 	}
-	var exit *exec.ExitError
-	if err := ts.Exec("pushpace", args...); errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
+	ts.Check(ts.Exec("sh", "-c", "env >.env; cat >.stdin"))
+	ts.Check(s.shell.commands.Encode(shellCommand{strings.Split(ts.ReadFile(".env"), "\n"), args}))
+	ts.Check(s.shell.statuses.Decode(&got))
+	ts.Check(ts.Exec("sh", "-c", "cat .stdout; cat .stderr >&2"))
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
