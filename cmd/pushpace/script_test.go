@@ -33,7 +33,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A scripted is the world of a script that runs, with the processes and servers that it has started.
+// A scripted is a script that runs, with the processes and servers that it has started.
 type scripted struct {
 	testing.TB
 	dir      string
@@ -102,7 +102,7 @@ func TestScripts(t *testing.T) {
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, f := range map[string]func(*scripted, *testscript.TestScript, []string){
 		"redis": (*scripted).redis, "simulate": (*scripted).simulate, "serve": (*scripted).serve, "end": (*scripted).end,
-		"run": (*scripted).run, "misuse": (*scripted).misuse, "api": (*scripted).throughAPI, "same": (*scripted).same,
+		"run": (*scripted).run, "fails": fault(exitFailed), "misuse": fault(exitUsage), "api": (*scripted).throughAPI, "same": (*scripted).same,
 		"until": (*scripted).until, "settled": (*scripted).settled, "pushes": (*scripted).pushes, "letters": (*scripted).letters,
 		"logged": (*scripted).logged,
 	} {
@@ -270,11 +270,14 @@ func (s *scripted) run(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// misuse runs pushpace with all arguments but the first, which its fault has to match.
-func (s *scripted) misuse(ts *testscript.TestScript, args []string) {
-	s.run(ts, append([]string{strconv.Itoa(exitUsage)}, args[1:]...))
-	if fault := ts.ReadFile("stderr"); !regexp.MustCompile("(?m)"+args[0]).MatchString(fault) || ts.ReadFile("stdout") != "" {
-		ts.Fatalf("the fault does not match %s", args[0])
+// fault returns a command that runs pushpace with all arguments but the first, which the
+// fault has to match. The exit status is the given one.
+func fault(status int) func(*scripted, *testscript.TestScript, []string) {
+	return func(s *scripted, ts *testscript.TestScript, args []string) {
+		s.run(ts, append([]string{strconv.Itoa(status)}, args[1:]...))
+		if !regexp.MustCompile("(?m)"+args[0]).MatchString(ts.ReadFile("stderr")) || ts.ReadFile("stdout") != "" {
+			ts.Fatalf("the fault does not match %s", args[0])
+		}
 	}
 }
 
