@@ -40,8 +40,8 @@ func TestLinesAreGathered(t *testing.T) {
 	})
 }
 
-// Lines that the API refuses for now, or whose answer is lost, are sent again. Each is
-// taken once, those of a user in order.
+// sendLines repeats a request after a 503 or a lost answer. The API accepts each line once,
+// and each user's lines in order.
 func TestLinesAreSentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestLinesAreSentAgain(t *testing.T) {
 				}
 				results = append(results, fmt.Sprintf(`{"id":%q,"status":%d}`, n.ID, status))
 			}
-			if requests != 4 { // whose answer is lost
+			if requests != 4 { // the fourth answer is lost
 				_, _ = io.WriteString(w, `{"results":[`+strings.Join(results, ",")+`]}`)
 			}
 		}), func() error { return nil })

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// commands returns the command with that path, and all below it that help pages list.
+// commands lists the command at the path and all its subcommands, as help pages do.
 func commands(t *testing.T, path ...string) [][]string {
 	t.Helper()
 	all := [][]string{path}
@@ -22,10 +22,10 @@ func commands(t *testing.T, path ...string) [][]string {
 	return all
 }
 
-// help returns a command's help page. It takes os.Stdout for itself, so its test runs alone.
+// help returns a command's help page. It replaces os.Stdout, so its test must not be parallel.
 func help(t *testing.T, path ...string) string {
 	t.Helper()
-	r, w, err := os.Pipe() // which holds a page
+	r, w, err := os.Pipe() // its buffer is larger than a page
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +41,7 @@ func help(t *testing.T, path ...string) string {
 	return string(page)
 }
 
-// Every command takes --json, except commands without an answer and commands whose only
-// output is JSON.
+// Every command has --json. Exceptions print nothing, or only JSON.
 func TestEveryCommandHasHelpAndJSON(t *testing.T) {
 	none := []string{"", "serve", "simulate", "limits", "dead", "token", "vapid", "completion", "limits export", "simulate subscription"}
 	all := commands(t)

@@ -41,11 +41,11 @@ type scripted struct {
 	client   *redis.Client // nil before the script's command redis
 	standIns *standIns     // nil before simulate
 	serves   []*served
-	newest   time.Duration // by how much the newest dead letter is behind the first
+	newest   time.Duration // from the first dead letter to the newest
 }
 
-// A shell is a process that runs pushpace's commands one after another, which saves each of
-// them the start of a process.
+// A shell is a process that runs pushpace's commands one after another: to start a process
+// for each takes ten times as long.
 type shell struct {
 	*exec.Cmd
 	in       io.Closer
@@ -53,8 +53,7 @@ type shell struct {
 	statuses *json.Decoder
 }
 
-// A shellCommand is one for a shell, with its environment. Its input and output are files in
-// the shell's folder.
+// A shellCommand is a command for a shell. Input and output are files in the shell's folder.
 type shellCommand struct{ Env, Args []string }
 
 // runShell is the shell's main function.
@@ -92,8 +91,8 @@ type served struct {
 // scriptTokens are the API's tokens in scripts, by role. No command may print them.
 var scriptTokens = map[string]string{"operator": "operator-hunter2", "viewer": "viewer-hunter2"}
 
-// TestScripts runs testdata/script: commands as users type them, and what they print. Each
-// script has its folder with the shipped configuration, unless it brings its own.
+// TestScripts runs the scripts of testdata/script, which type commands and match their
+// output. Each has a folder of its own with the shipped configuration, or its own one.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -153,7 +152,8 @@ func startShell(dir string) (*shell, error) {
 	return &shell{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}, cmd.Start()
 }
 
-// close ends what the script has started. Nothing may be left in the temporary folder.
+// close ends all processes and servers. It fails the script if the temporary folder is not
+// empty.
 func (s *scripted) close(temporary string) {
 	if err := s.stop(); err != nil {
 		s.Error(err)
@@ -170,7 +170,7 @@ func (s *scripted) close(temporary string) {
 	}
 }
 
-// redis gives the script a database of its own. With arguments it is a command to that
+// redis gives the script a database of its own. With arguments it sends a command to that
 // Redis, and prints the reply.
 func (s *scripted) redis(ts *testscript.TestScript, args []string) {
 	if len(args) > 0 {
@@ -191,8 +191,8 @@ func (s *scripted) redis(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// simulate starts stand-ins for the providers of the app demo. With an argument FCM's
-// token server refuses by that reason.
+// simulate starts stand-ins for the providers of the app demo. With an argument, FCM's
+// token server refuses every request for that reason.
 func (s *scripted) simulate(ts *testscript.TestScript, args []string) {
 	if s.standIns != nil {
 		ts.Check(s.standIns.close())
@@ -233,7 +233,7 @@ func (s *scripted) serve(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// end stops what serves.
+// end stops all processes of serve.
 func (s *scripted) end(ts *testscript.TestScript, _ []string) { ts.Check(s.stop()) }
 
 func (s *scripted) stop() error {
@@ -270,8 +270,8 @@ func (s *scripted) run(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// fault returns a command that runs pushpace with all arguments but the first, which the
-// fault has to match. The exit status is the given one.
+// fault returns a command that runs pushpace and expects the exit status, a fault that
+// matches the first argument, and no other output. The other arguments are pushpace's.
 func fault(status int) func(*scripted, *testscript.TestScript, []string) {
 	return func(s *scripted, ts *testscript.TestScript, args []string) {
 		s.run(ts, append([]string{strconv.Itoa(status)}, args[1:]...))
@@ -289,7 +289,7 @@ func (s *scripted) throughAPI(ts *testscript.TestScript, args []string) {
 	s.run(ts, args)
 }
 
-// same is run on Redis and through the API, which have to print the same.
+// same runs pushpace on Redis and then through the API. Both must print the same.
 func (s *scripted) same(ts *testscript.TestScript, args []string) {
 	s.run(ts, args)
 	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
@@ -299,8 +299,7 @@ func (s *scripted) same(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// until runs pushpace as run does, with all arguments but the first, until what it prints
-// matches that one.
+// until repeats run with the arguments after the first, until the output matches the first.
 func (s *scripted) until(ts *testscript.TestScript, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
 	if !eventually.Within(eventually.Patience, func() bool {
@@ -311,7 +310,7 @@ func (s *scripted) until(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// logged waits until the log of what serves matches.
+// logged waits until serve.log matches.
 func (s *scripted) logged(ts *testscript.TestScript, args []string) {
 	want := regexp.MustCompile(args[0])
 	if !eventually.Within(eventually.Patience, func() bool { return want.MatchString(ts.ReadFile("serve.log")) }) {
@@ -319,7 +318,7 @@ func (s *scripted) logged(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// settled waits until so many notifications have ended.
+// settled waits until that number of notifications has ended.
 func (s *scripted) settled(ts *testscript.TestScript, args []string) {
 	want, err := strconv.ParseInt(args[0], 10, 64)
 	ts.Check(err)
@@ -337,7 +336,7 @@ func (s *scripted) settled(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// pushes expects that the stand-ins have accepted so many.
+// pushes expects the number of pushes that the stand-ins have accepted.
 func (s *scripted) pushes(ts *testscript.TestScript, args []string) {
 	n := 0
 	for _, server := range s.standIns.servers {
@@ -348,7 +347,8 @@ func (s *scripted) pushes(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// letters N PREFIX USER CATEGORY REASON leaves dead letters of this hour, PREFIX-1 the oldest.
+// letters N PREFIX USER CATEGORY REASON adds N dead letters, PREFIX-1 the oldest. All are
+// newer than earlier ones, and at most half an hour old.
 func (s *scripted) letters(ts *testscript.TestScript, args []string) {
 	many, err := strconv.Atoi(args[0])
 	ts.Check(err)
