@@ -100,7 +100,7 @@ func TestScripts(t *testing.T) {
 	}
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, f := range map[string]func(*scripted, *testscript.TestScript, []string){
-		"redis": (*scripted).redis, "simulate": (*scripted).simulate, "serve": (*scripted).serve, "end": (*scripted).end,
+		"redis": (*scripted).redis, "simulate": (*scripted).simulate, "serve": (*scripted).serve, "reload": (*scripted).reload, "end": (*scripted).end,
 		"run": (*scripted).run, "fails": fault(exitFailed), "misuse": fault(exitUsage), "api": (*scripted).throughAPI, "same": (*scripted).same,
 		"until": (*scripted).until, "settled": (*scripted).settled, "pushes": (*scripted).pushes, "letters": (*scripted).letters,
 		"logged": (*scripted).logged,
@@ -230,6 +230,13 @@ func (s *scripted) serve(ts *testscript.TestScript, args []string) {
 	}
 	if at := regexp.MustCompile(`msg=api url=(\S+)`).FindAllStringSubmatch(ts.ReadFile("serve.log"), -1); at != nil {
 		ts.Setenv("API", at[len(at)-1][1])
+	}
+}
+
+// reload makes the processes of serve load their configuration again.
+func (s *scripted) reload(ts *testscript.TestScript, _ []string) {
+	for _, p := range s.serves {
+		ts.Check(p.Process.Signal(syscall.SIGHUP))
 	}
 }
 
