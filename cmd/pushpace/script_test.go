@@ -265,10 +265,10 @@ func (s *scripted) run(ts *testscript.TestScript, args []string) {
 	if n, err := strconv.Atoi(args[0]); err == nil {
 		want, args = n, args[1:]
 	}
-	ts.Check(ts.Exec("sh", "-c", "env >.env; cat >.stdin"))
+	ts.Check(ts.Exec("sh", "-c", "env >.env; exec cat >.stdin"))
 	ts.Check(s.shell.commands.Encode(shellCommand{strings.Split(ts.ReadFile(".env"), "\n"), args}))
 	ts.Check(s.shell.statuses.Decode(&got))
-	ts.Check(ts.Exec("sh", "-c", "cat .stdout; cat .stderr >&2"))
+	ts.Check(ts.Exec("sh", "-c", "cat .stdout; exec cat .stderr >&2"))
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
