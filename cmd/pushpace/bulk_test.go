@@ -90,3 +90,8 @@ func TestLinesAreSentAgain(t *testing.T) {
 		}
 	})
 }
+
+func notification(id, user, category, platform, token string) string {
+	return fmt.Sprintf(`{"id":%q,"app":"demo","user":%q,"category":%q,"targets":[{"platform":%q,"token":%q}],"title":"t"}`+"\n",
+		id, user, category, platform, token)
+}

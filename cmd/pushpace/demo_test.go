@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -74,14 +73,5 @@ func TestLatenessOfAShare(t *testing.T) {
 		if got := l.at(share); got != want {
 			t.Errorf("%v: %v ms, want %v", share, got, want)
 		}
-	}
-}
-
-// A Redis that is down is told of before anything is promised.
-func TestDemoWithoutItsRedis(t *testing.T) {
-	t.Parallel()
-	got := ended(t, setup{}, "demo", "--redis", "127.0.0.1:1")
-	if got.status != exitFailed || !strings.HasPrefix(got.stderr, "pushpace: redis 127.0.0.1:1") || strings.Contains(got.stderr, "users") {
-		t.Errorf("%+v", got)
 	}
 }

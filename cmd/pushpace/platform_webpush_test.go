@@ -33,11 +33,17 @@ func TestSubscriptionFileTakesByteOrderMark(t *testing.T) {
 	t.Parallel()
 	key := func(n int) string { return base64.RawURLEncoding.EncodeToString(make([]byte, n)) }
 	text := fmt.Sprintf(`{"endpoint":"https://updates.push.services.mozilla.com/x","keys":{"p256dh":%q,"auth":%q}}`, key(65), key(16))
-	file := filepath.Join(write(t, "s.json", "\ufeff"+text), "s.json")
+	file := filepath.Join(t.TempDir(), "s.json")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("\ufeff" + text)
 	if target, err := readSubscription(file); err != nil || target.Keys == nil {
 		t.Error(err)
 	}
-	file = filepath.Join(write(t, "s.json", "\xff\xfe{\x00"), "s.json")
+	write("\xff\xfe{\x00")
 	if _, err := readSubscription(file); err == nil || !strings.HasPrefix(err.Error(), file+": is in UTF-16") {
 		t.Error(err)
 	}

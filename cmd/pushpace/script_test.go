@@ -217,7 +217,7 @@ func (s *scripted) serve(ts *testscript.TestScript, args []string) {
 	log, err := os.OpenFile(filepath.Join(s.dir, "serve.log"), os.O_APPEND|os.O_WRONLY, 0)
 	ts.Check(err)
 	defer log.Close()
-	p := &served{exec.Command(binary, append([]string{"serve"}, args...)...), make(chan error, 1)}
+	p := &served{exec.Command("pushpace", append([]string{"serve"}, args...)...), make(chan error, 1)}
 	p.Dir, p.Stderr = s.dir, log
 	p.Env = append(strings.Split(ts.ReadFile(".env"), "\n"), "PUSHPACE_HTTP__LISTEN=127.0.0.1:0")
 	ts.Check(p.Start())
