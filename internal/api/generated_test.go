@@ -1,3 +1,5 @@
+//go:build soak
+
 package api
 
 import (
@@ -60,9 +62,6 @@ func (f folder) must(t *testing.T, name string, args ...string) {
 // Clients that are generated from the document compile, send a localised notification and a
 // Live Activity, and cancel by an ID alone and with whose it is.
 func TestGeneratedClients(t *testing.T) {
-	if os.Getenv("PUSHPACE_REQUIRE_NODE") != "1" {
-		t.Skip("PUSHPACE_REQUIRE_NODE is not 1: it takes Node, and the registries of npm and Go")
-	}
 	t.Parallel()
 	r := newRig(t, demo)
 	server := httptest.NewServer(r.api)
