@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -171,6 +172,33 @@ func TestThePageNamesWhatThereIs(t *testing.T) {
 	_, glossary, _ := strings.Cut(text, "## Glossary")
 	if n := len(regexp.MustCompile(`(?m)^- \*\*`).FindAllString(glossary, -1)); n > 30 {
 		t.Errorf("the glossary has %d words, at most 30", n)
+	}
+}
+
+// Every test that test/README.md names for a promise is in the folder that it names.
+func TestPromisesHaveTests(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("test/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, found := "", 0
+	for _, m := range regexp.MustCompile("`([\\w/]+)`").FindAllStringSubmatch(string(page), -1) {
+		if !strings.HasPrefix(m[1], "Test") {
+			folder = m[1]
+			continue
+		}
+		files, _ := filepath.Glob(folder + "/*_test.go")
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "\nfunc "+m[1]+"(t *testing.T)")
+		}) {
+			t.Errorf("%s has no %s", folder, m[1])
+		}
+		found++
+	}
+	if found < 50 {
+		t.Errorf("%d tests are named", found)
 	}
 }
 

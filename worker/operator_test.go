@@ -1,12 +1,15 @@
 package worker_test
 
 import (
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -149,5 +152,34 @@ func TestAPauseOfACategory(t *testing.T) {
 	r.settled(4)
 	if record := r.record("second"); record.State != push.Delivered || record.Attempts != 1 {
 		t.Errorf("record %+v", record)
+	}
+}
+
+// Thousands that come back after a pause hold nobody else up.
+func TestANewcomerPassesThoseThatComeBack(t *testing.T) {
+	t.Parallel()
+	const n = 3000
+	r := newRig(t, realRedis(t), unlimited)
+	log := r.logs()
+	r.options.Concurrency = 64
+	r.start()
+	hold := pause.Pause{App: "shop", Category: "bulk"}
+	r.pause(hold, log)
+	for i := range n {
+		h := to(fmt.Sprintf("held-%04d", i), apple)
+		h.Category, h.User = "bulk", fmt.Sprint("u", i)
+		r.enqueue(h)
+	}
+	r.asleep(n)
+	r.resume(hold)
+	sent := func() []standin.Entry { return r.apns.Ledger().Entries() }
+	wait(t, func() bool { return len(sent()) > 100 })
+	r.enqueue(to("among-them"))
+	before := len(sent())
+	r.settled(n + 1)
+	among := slices.IndexFunc(sent(), func(e standin.Entry) bool { return e.Notification == "among-them" })
+	// As many as come back before the next wait, those in hand, and those pulled ahead.
+	if most := before + 1200 + 4*r.options.Concurrency; among > most {
+		t.Errorf("%d go out before it, want %d at most", among, most)
 	}
 }

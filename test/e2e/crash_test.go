@@ -4,15 +4,18 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/violations"
@@ -21,6 +24,9 @@ import (
 	"github.com/pushpace/pushpace/test/judge"
 	"github.com/pushpace/pushpace/test/rig"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // Workers are killed three times, Redis once, and a provider fails for a while,
@@ -123,5 +129,361 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	}
 	if left := int64(queue.Size); counts.Accepted != sent || left < counts.Waiting() || left+counts.Ended[push.Delivered] < sent {
 		t.Errorf("%d jobs are left of %+v", left, counts)
+	}
+}
+
+// A worker is killed that has sent and recorded nothing of it. What it sent ends
+// otherwise, one way or another, and says that it may have been sent; no user gets
+// a second push within the hour that allows one.
+func TestACrashGivesNoUsedSlotBack(t *testing.T) {
+	t.Parallel()
+	const each = 10
+	policy := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
+	c := rig.NewCrashSite(t, policy, 2*time.Second)
+	producer, records := push.NewProducer(c.Client, "", 0), ledger.NewRecords(c.Client, "", 0)
+	limiter, err := throttle.New(c.Client, throttle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { limiter.Close() })
+	control := control.New(c.Client, records, limiter, limits.New(policy, nil))
+	fates := map[string]push.State{"expires": push.Expired, "collapses": push.Superseded, "cancels": push.Cancelled}
+	all := func(f func(fate string, user string)) {
+		for fate := range fates {
+			for i := range each {
+				f(fate, fmt.Sprintf("%s-%d", fate, i))
+			}
+		}
+	}
+	const ttl = 25 * time.Second
+	var expires <-chan time.Time // the last one
+	enqueue := func(fate, user, id string) {
+		n := &push.Notification{
+			ID: id, App: "shop", User: user, Title: "hello", Category: fate,
+			Targets: []push.Target{{Platform: push.APNs, Token: fmt.Sprintf("%064x", len(user))}},
+		}
+		switch {
+		case fate == "expires" && id == "a-"+user:
+			n.TTL, expires = push.Duration(ttl), time.After(ttl)
+		case fate == "collapses":
+			n.CollapseKey = "score"
+		}
+		if _, err := producer.Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until := func(what string, f func() bool) {
+		t.Helper()
+		if !eventually.Within(5*time.Minute, f) {
+			t.Fatalf("not within five minutes: %s", what)
+		}
+	}
+	record := func(id string) *ledger.Record {
+		r, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
+		if err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		return r
+	}
+
+	first := c.Serve(t)
+	enqueue("warms", "warm", "warm") // a connection carries many at once when it has answered
+	until("there is a connection", func() bool { return c.Delivered() == 1 })
+	all(func(fate, user string) { enqueue(fate, user, "a-"+user) })
+	until("all are under way", func() bool { return c.APNs.Count().InFlight == int64(each*len(fates)) })
+	if err := first.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until("all are sent", func() bool { return c.Delivered() == 1+each*len(fates) })
+	c.Kill(t, first)
+	if err := control.Pause(t.Context(), pause.Pause{Category: "cancels"}); err != nil {
+		t.Fatal(err)
+	}
+	all(func(fate, user string) { enqueue(fate, user, "b-"+user) })
+	<-expires // before another worker has what this one had, which is soon
+	second := c.Serve(t)
+	all(func(fate, user string) {
+		if fate == "cancels" { // a worker has held it, and given back what it may
+			until("it is held", func() bool {
+				status, err := control.Status(t.Context(), push.Ref{ID: "a-" + user})
+				return err == nil && status.Job == "retry" && len(status.Paused) > 0
+			})
+			if err := control.Cancel(t.Context(), push.Ref{ID: "a-" + user}); err != nil {
+				t.Errorf("cancel: %v", err)
+			}
+		}
+		until("the first one ends", func() bool { return record("a-" + user).State.Ended() })
+	})
+	if _, err := control.Resume(t.Context(), pause.Pause{Category: "cancels"}); err != nil {
+		t.Fatal(err)
+	}
+	all(func(fate, user string) {
+		until("the second one waits for its slot", func() bool { return record("b-"+user).Deferrals > 0 })
+		if r := record("a-" + user); r.State != fates[fate] || len(r.Outcomes) != 1 || !r.Outcomes[0].Ambiguous {
+			t.Errorf("a-%s ended as %s: %+v", user, r.State, r.Outcomes)
+		}
+	})
+	if n := c.Delivered() - 1; n != each*len(fates) {
+		t.Errorf("%d pushes to %d users in an hour that allows each of them one", n, each*len(fates))
+	}
+	audit := rig.Start(t, c.Setup, "audit", "--json")
+	if status := audit.Wait(t); status != rig.Done {
+		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)
+	}
+	second.Terminate(t)
+	if got := second.Wait(t); got != rig.Done {
+		t.Errorf("exit status %d: %s", got, &second.Stderr)
+	}
+}
+
+// A worker is killed again and again while notifications join others. Each ends once; what
+// has joined is told of in one push, which counts it, and which is the same when it is sent
+// again.
+func TestDigestsSurviveKills(t *testing.T) {
+	t.Parallel()
+	const users, each, keys, kills = 20, 60, 4, 8
+	const lasts, gap, sending = 4 * time.Second, 400 * time.Millisecond, 100 * time.Millisecond
+	c := rig.NewCrashSite(t, throttle.Policy{MinGap: gap}, sending)
+	workers := []*rig.Program{c.Serve(t), c.Serve(t), c.Serve(t)}
+	producer := push.NewProducer(c.Client, "", 0)
+	id := func(user, i int) string { return fmt.Sprintf("user-%d-%d", user, i) }
+	var producers sync.WaitGroup
+	for user := range users {
+		producers.Go(func() {
+			<-time.After(time.Duration(user) * gap / users) // so that some are being sent at any time
+			tick := time.NewTicker(lasts / each)
+			defer tick.Stop()
+			for i := range each {
+				n := &push.Notification{
+					ID: id(user, i), App: "shop", User: fmt.Sprint("user-", user), Title: id(user, i), TTL: push.Duration(time.Duration(1+i%2) * time.Hour),
+					Targets: []push.Target{{Platform: push.FCM, Token: fmt.Sprintf("device-%d-%d", user, i)}},
+					Digest:  judge.TellingDigest(fmt.Sprint("key-", i%keys)),
+				}
+				if _, err := producer.Enqueue(t.Context(), n); err != nil {
+					t.Errorf("%s is not accepted: %v", n.ID, err)
+				}
+				<-tick.C
+			}
+		})
+	}
+	for kill := range kills {
+		<-time.After(rand.N(lasts * 3 / 2 / kills))
+		victim := &workers[kill%len(workers)]
+		if err := (*victim).Cmd.Process.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-(*victim).Done
+		*victim = rig.Start(t, c.Setup, "serve")
+	}
+	producers.Wait()
+	c.Drained(t, users*each)
+	// what a killed worker had in hand comes back though its notification may have ended
+	if !eventually.Within(eventually.Patience, func() bool { return len(c.InHand(t)) == 0 }) {
+		t.Errorf("%q are in hand still", c.InHand(t))
+	}
+	for _, w := range workers {
+		w.Terminate(t)
+		if got := w.Wait(t); got != rig.Done {
+			t.Errorf("exit status %d: %s", got, &w.Stderr)
+		}
+	}
+	audit := rig.Start(t, c.Setup, "audit", "--json")
+	if status := audit.Wait(t); status != rig.Done {
+		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)
+	}
+
+	records, sent := ledger.NewRecords(c.Client, "", 0), c.Sent()
+	told := map[string][]string{} // who has joined, by the ID of whose push tells of them
+	ends := map[push.State]int{}
+	for user := range users {
+		for i := range each {
+			id := id(user, i)
+			record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
+			if err != nil {
+				t.Fatalf("%s: %v", id, err)
+			}
+			ends[record.State]++
+			switch record.State {
+			case push.Delivered:
+				if !sent[id] {
+					t.Errorf("%s ended as delivered, and was not sent", id)
+				}
+			case push.Digested:
+				if sent[id] || !sent[record.Into] {
+					t.Errorf("%s ended as digested into %s: of the two %t, %t were sent", id, record.Into, sent[id], sent[record.Into])
+				}
+				told[record.Into] = append(told[record.Into], id)
+			default:
+				t.Errorf("%s ended as %s: %+v", id, record.State, record)
+			}
+		}
+	}
+	counts, err := records.Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts.Ended[push.Delivered] != int64(ends[push.Delivered]) || counts.Ended[push.Digested] != int64(ends[push.Digested]) || ends[push.Digested] < users*each/2 {
+		t.Errorf("%v of %+v", ends, counts)
+	}
+	c.JudgeTold(t, told, sent)
+	t.Logf("%v, %d pushes, %d of them again", ends, c.Delivered(), c.Delivered()-len(sent))
+}
+
+// What a killed worker has in hand is soon known as not being sent: it can be
+// cancelled.
+func TestACrashIsOverInSeconds(t *testing.T) {
+	t.Parallel()
+	const users = 20
+	policy := throttle.Policy{MinGap: 2 * time.Second}
+	c := rig.NewCrashSite(t, policy, 0)
+	stop, longest := make(chan struct{}), make(chan time.Duration)
+	go judge.Stalls(stop, longest)
+	producer, records := push.NewProducer(c.Client, "", 0), ledger.NewRecords(c.Client, "", 0)
+	limiter, err := throttle.New(c.Client, throttle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { limiter.Close() })
+	control := control.New(c.Client, records, limiter, limits.New(policy, nil))
+	killed := c.Serve(t)
+	var held []string
+	for try := 0; len(held) < users/2; try++ {
+		if try == 20 {
+			t.Fatal("a worker never has that many in hand")
+		}
+		for i := range users {
+			c.Enqueue(t, producer, (try*users+i)*2000, fmt.Sprintf("user-%d-%d", try, i)) // of no other fate than to be sent
+			c.Enqueue(t, producer, (try*users+i)*2000+1000, fmt.Sprintf("user-%d-%d", try, i))
+		}
+		held = c.InHand(t)
+	}
+	if err := killed.Cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-killed.Done
+	gone := time.Now()
+	held = c.InHand(t)
+	if err := control.Pause(t.Context(), pause.Pause{App: "shop"}); err != nil { // so that no other worker sends it
+		t.Fatal(err)
+	}
+	other := c.Serve(t)
+	for _, id := range held {
+		if !eventually.Within(time.Minute, func() bool { return control.Cancel(t.Context(), push.Ref{ID: id}) == nil }) {
+			t.Errorf("%s, which the killed worker had, cannot be cancelled", id)
+		}
+	}
+	took := time.Since(gone)
+	close(stop)
+	if stall := <-longest; took > rig.SoonBack+stall {
+		t.Errorf("it takes %s until all of %d can be cancelled, with a stall of %s", took, len(held), stall)
+	}
+	t.Logf("%d were in hand, all can be cancelled after %s", len(held), took)
+	other.Terminate(t)
+	if got := other.Wait(t); got != rig.Done {
+		t.Errorf("exit status %d: %s", got, &other.Stderr)
+	}
+}
+
+// A worker is stopped for so long that another one takes over what it has in hand, and
+// goes on. It sends nothing of that, and takes nothing from the other.
+func TestAStoppedWorkerSendsNothingTwice(t *testing.T) {
+	t.Parallel()
+	const users, each = 40, 30
+	c := rig.NewCrashSite(t, throttle.Policy{MinGap: time.Second}, 2*time.Millisecond)
+	producer := push.NewProducer(c.Client, "", 0)
+	stopped, other := c.Serve(t), c.Serve(t)
+	for i := range users * each {
+		c.Enqueue(t, producer, 1000*i, fmt.Sprintf("user-%d", i%users)) // of no other fate than to be sent
+	}
+	if !eventually.Within(time.Minute, func() bool { return c.Delivered() > 3*users }) {
+		t.Fatalf("%d are sent", c.Delivered())
+	}
+	signal := func(s syscall.Signal) time.Time {
+		if err := stopped.Cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		return time.Now()
+	}
+	at := signal(syscall.SIGSTOP)
+	held := c.InHand(t)
+	sent := c.Delivered()
+	passed := time.NewTimer(20 * time.Second)
+	defer passed.Stop()
+	<-passed.C
+	again := signal(syscall.SIGCONT)
+	if c.Delivered() == sent {
+		t.Error("the other worker sends nothing meanwhile")
+	}
+	c.Drained(t, users*each)
+	first, twice, late := map[string]time.Time{}, 0, 0
+	for _, e := range slices.Concat(c.APNs.Ledger().Entries(), c.FCM.Ledger().Entries()) {
+		switch before, known := first[e.Notification]; {
+		case !known:
+			first[e.Notification] = e.At
+		case before.Before(at.Add(5 * time.Second)): // it was in flight: the other cannot have had it
+			twice++
+		default:
+			late++
+			t.Logf("%s is sent at %s and at %s; the worker was stopped from %s to %s", e.Notification, before, e.At, at, again)
+		}
+	}
+	// One may be between the last look at the sign of life and the connection.
+	if late > 1 || len(first) != users*each {
+		t.Errorf("%d of %d are sent, and %d twice that were not in flight at the stop", len(first), users*each, late)
+	}
+	t.Logf("%d were in hand, %d were sent twice that were in flight, %d that were not", len(held), twice, late)
+	for _, p := range []*rig.Program{stopped, other} {
+		p.Terminate(t)
+		if got := p.Wait(t); got != rig.Done {
+			t.Errorf("exit status %d: %s", got, &p.Stderr)
+		}
+	}
+}
+
+// A worker that is killed while what was held comes back leaves the rest to the other
+// one: nothing is lost, and sent twice is at most what was being sent.
+func TestAWorkerIsKilledWhileWhatWasHeldReturns(t *testing.T) {
+	t.Parallel()
+	const n = 6000
+	c := rig.NewCrashSite(t, throttle.Policy{}, 20*time.Millisecond)
+	c.Env = append(c.Env, "PUSHPACE_WORKER__CONCURRENCY=8") // it takes a quarter of a minute
+	c.APNs.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
+	killed := c.Serve(t)
+	producer := push.NewProducer(c.Client, "", 0)
+	priorities := []push.Priority{push.Critical, push.Default, push.Bulk}
+	for i := range n {
+		if _, err := producer.Enqueue(t.Context(), &push.Notification{
+			ID: fmt.Sprintf("n-%d", i), App: "shop", User: "ada", Title: "hello", Priority: priorities[i%len(priorities)],
+			Targets: []push.Target{{Platform: push.APNs, Token: fmt.Sprintf("%064x", i)}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asleep := func() (all int64) {
+		for _, p := range priorities {
+			all += c.Client.ZCard(t.Context(), asynqwire.QueueKey(p.Queue(), "retry")).Val()
+		}
+		return all
+	}
+	killed.Until(t, "all held", func() bool { return asleep() == n })
+	c.APNs.Recover()
+	killed.Until(t, "some sent", func() bool { return c.Delivered() > n/20 })
+	other := c.Serve(t)
+	underWay := c.Kill(t, killed)
+	if left := asleep(); left == 0 {
+		t.Error("all had returned when the worker was killed")
+	}
+	c.Drained(t, n)
+	other.Terminate(t)
+	if got := other.Wait(t); got != rig.Done {
+		t.Errorf("exit status %d: %s", got, &other.Stderr)
+	}
+	counts, err := ledger.NewRecords(c.Client, "", 0).Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, twice := len(c.Sent()), int64(c.Delivered()-len(c.Sent()))
+	if counts.Ended[push.Delivered] != n || sent != n || twice > underWay+30 { // besides what is on its way to the stand-in
+		t.Errorf("%d are sent, %d of them twice, %d were under way at the kill; counts %+v", sent, twice, underWay, counts)
 	}
 }

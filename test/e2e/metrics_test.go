@@ -5,23 +5,161 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/goccy/go-yaml"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/test/rig"
 )
+
+// What the workers do is told as metrics, without a word of whom they do it for.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	s := rig.NewSite(t)
+	s.Simulate(t)
+	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0")
+	s.Configure(t, rig.ShippedLimits, "default: {min_gap: 2s, rates: [10/1m]}")
+	workers := s.Serve(t)
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.Stderr.String())
+	if url == "" {
+		t.Fatalf("standard error: %s", &workers.Stderr)
+	}
+	var input strings.Builder
+	for i := range 4 { // the last is put off
+		input.WriteString(rig.Notification(fmt.Sprintf("n-%d", i), "canary-a", "canary-b", "apns", "5ec7e7"))
+	}
+	input.WriteString(rig.Notification("dead", "canary-c", "canary-b", "apns", "deaddead"))
+	s.Send(t, rig.Done, input.String())
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	var text string
+	has := func(pattern string) bool { return regexp.MustCompile("(?m)^" + pattern + "$").MatchString(text) }
+	workers.Until(t, "four deliveries", func() bool {
+		response, err := client.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = string(body)
+		return has(`pushpace_ended_total\{state="delivered"\} 4`) && has(`pushpace_ended_total\{state="undeliverable"\} 1`)
+	})
+	for _, pattern := range []string{
+		`pushpace_checks_total ([5-9]|\d\d)`,
+		`pushpace_deferrals_total\{app="demo",category="other",rule="gap",scope="general"\} \d+`,
+		`pushpace_lateness_seconds_count [1-9]`, // how many have a slot depends on how fast they are pulled
+		`pushpace_attempts_total\{app="demo",kind="delivered",platform="apns",reason="ok"\} 4`,
+		`pushpace_attempts_total\{app="demo",kind="dead_token",platform="apns",reason="\w+"\} 1`,
+		`pushpace_breaker_open\{app="demo",platform="fcm"\} 0`,
+		`pushpace_clock_offset_seconds \S+`,
+		`pushpace_limiter_outages_total 0`,
+		`pushpace_limiter_unchecked_total 0`,
+	} {
+		if !has(pattern) {
+			t.Errorf("no %s", pattern)
+		}
+	}
+	for _, secret := range []string{"canary", "5ec7e7", "deaddead", "pushpace_credential_expiry_seconds{"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("it says %q", secret)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+	s.Stop(t, workers)
+}
+
+func TestMetricsOnATakenAddress(t *testing.T) {
+	t.Parallel()
+	s := rig.NewSite(t)
+	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0")
+	workers := s.Serve(t)
+	address := regexp.MustCompile(`127\.0\.0\.1:\d+/`).FindString(workers.Stderr.String())
+	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN="+strings.TrimSuffix(address, "/"))
+	p := rig.Start(t, s.Setup, "serve")
+	if got := p.Wait(t); got != rig.Failed || !strings.HasPrefix(p.Stderr.String(), "pushpace: telemetry.listen: ") || strings.Count(p.Stderr.String(), "\n") != 1 {
+		t.Errorf("exit status %d: %s", got, &p.Stderr)
+	}
+	s.Stop(t, workers)
+}
+
+// A trace goes from send through the queue to the workers, each of which tells
+// the collector its part.
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	traces := map[string]map[string]bool{} // names of spans, by trace
+	services := map[string]bool{}
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		export := new(collector.ExportTraceServiceRequest)
+		if err := proto.Unmarshal(text, export); err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s: %v", r.URL.Path, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, resource := range export.ResourceSpans {
+			for _, a := range resource.Resource.Attributes {
+				if a.Key == "service.name" {
+					services[a.Value.GetStringValue()] = true
+				}
+			}
+			for _, scope := range resource.ScopeSpans {
+				for _, span := range scope.Spans {
+					id := string(span.TraceId)
+					if traces[id] == nil {
+						traces[id] = map[string]bool{}
+					}
+					traces[id][span.Name] = true
+				}
+			}
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	s := rig.NewSite(t)
+	s.Simulate(t)
+	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__TRACING__ENDPOINT="+receiver.URL, "PUSHPACE_TELEMETRY__TRACING__RATIO=1")
+	workers := s.Serve(t)
+	s.Send(t, rig.Done, rig.Notification("one", "ada", "", "apns", "00fc"))
+	workers.Until(t, "the push", func() bool { return len(s.Ledger(t)) == 1 })
+	s.Stop(t, workers) // sends the rest
+	mu.Lock()
+	defer mu.Unlock()
+	if len(traces) != 1 || len(services) != 1 || !services["pushpace"] {
+		t.Errorf("%d traces of %v, want one", len(traces), services)
+	}
+	for _, names := range traces {
+		for _, name := range []string{"enqueue", "queue", "handle", "acquire", "send", "POST"} {
+			if !names[name] {
+				t.Errorf("no span %s in %v", name, names)
+			}
+		}
+	}
+}
 
 // everyMetric has the program do everything that it tells of in metrics, and answers
 // them.
@@ -238,4 +376,112 @@ func TestPromQLIsChecked(t *testing.T) {
 			t.Errorf("%s: %v", expr, err)
 		}
 	}
+}
+
+// A series is what the program's output has of one metric: the names of its labels
+// with their values.
+type series map[string]map[string]bool
+
+// parseMetrics reads the text format.
+func parseMetrics(text string) map[string]series {
+	all := map[string]series{}
+	label := regexp.MustCompile(`([a-z_]+)="((?:[^"\\]|\\.)*)"`)
+	for line := range strings.Lines(text) {
+		m := regexp.MustCompile(`^([a-z_]+)(?:\{(.*)\})? \S+\n$`).FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		if all[m[1]] == nil {
+			all[m[1]] = series{}
+		}
+		for _, l := range label.FindAllStringSubmatch(m[2], -1) {
+			if all[m[1]][l[1]] == nil {
+				all[m[1]][l[1]] = map[string]bool{}
+			}
+			all[m[1]][l[1]][l[2]] = true
+		}
+	}
+	return all
+}
+
+var (
+	promWord     = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
+	promString   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	promSelector = regexp.MustCompile(`([a-zA-Z_:][a-zA-Z0-9_:]*)\{([^{}]*)\}`)
+	promMatcher  = regexp.MustCompile(`^\s*([a-z_]+)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*")\s*$`)
+	promRange    = regexp.MustCompile(`\[(?:\d+[smhd]|\$__rate_interval)\]`)
+	promGrouping = regexp.MustCompile(`\b(?:by|without|on) \(([a-z_, ]*)\)`)
+	promNumber   = regexp.MustCompile(`\b\d+(?:\.\d+)?\b`)
+	promRest     = regexp.MustCompile(`^[\s()+*/<>=,.-]*$`)
+)
+
+// promKnown are the words of PromQL that are used here.
+var promKnown = []string{"sum", "max", "min", "rate", "increase", "histogram_quantile", "time", "abs", "and", "or", "unless"}
+
+// checkPromQL returns what is wrong with an expression, given what the program
+// tells. It knows as much of PromQL as is used here, and refuses the rest.
+func checkPromQL(expr string, told map[string]series) (metrics []string, err error) {
+	rest := expr
+	for _, m := range promSelector.FindAllStringSubmatch(expr, -1) {
+		for matcher := range strings.SplitSeq(m[2], ",") {
+			part := promMatcher.FindStringSubmatch(matcher)
+			switch {
+			case part == nil:
+				return nil, fmt.Errorf("the matcher %q", matcher)
+			case m[1] == "up": // Prometheus's own
+			case told[m[1]][part[1]] == nil:
+				return nil, fmt.Errorf("%s has no label %s", m[1], part[1])
+			case part[2] == "=" && !told[m[1]][part[1]][strings.Trim(part[3], `"`)]:
+				return nil, fmt.Errorf("%s has no %s", m[1], matcher)
+			}
+		}
+		rest = strings.Replace(rest, m[0], m[1], 1)
+	}
+	var groups []string
+	for _, m := range promGrouping.FindAllStringSubmatch(rest, -1) {
+		groups = append(groups, strings.Split(m[1], ", ")...)
+	}
+	rest = promGrouping.ReplaceAllString(promRange.ReplaceAllString(rest, ""), "")
+	if promString.MatchString(rest) || strings.Count(rest, "(") != strings.Count(rest, ")") {
+		return nil, fmt.Errorf("a string or a bracket is where none belongs")
+	}
+	for _, word := range promWord.FindAllString(rest, -1) {
+		if word == "up" || slices.Contains(promKnown, word) {
+			continue
+		}
+		if told[word] == nil {
+			return nil, fmt.Errorf("the program tells no %s", word)
+		}
+		metrics = append(metrics, word)
+	}
+	for _, group := range groups {
+		if group != "instance" && !slices.ContainsFunc(metrics, func(m string) bool { return told[m][group] != nil }) {
+			return nil, fmt.Errorf("no label %s to group by", group)
+		}
+	}
+	if left := promNumber.ReplaceAllString(promWord.ReplaceAllString(rest, ""), ""); !promRest.MatchString(left) {
+		return nil, fmt.Errorf("%q is not understood", left)
+	}
+	return metrics, nil
+}
+
+// family is the metric that a sample belongs to.
+func family(sample string, told map[string]series) string {
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if name, ok := strings.CutSuffix(sample, suffix); ok && told[name+"_bucket"] != nil {
+			return name
+		}
+	}
+	return sample
+}
+
+// families are all metrics of ours that the program tells.
+func families(told map[string]series) []string {
+	ours := map[string]bool{}
+	for name := range told {
+		if strings.HasPrefix(name, "pushpace_") {
+			ours[family(name, told)] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(ours))
 }

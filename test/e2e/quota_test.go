@@ -4,11 +4,18 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // Two processes send together what a quota allows, and what a new one allows when the
@@ -97,4 +104,80 @@ func TestServeOverriddenQuota(t *testing.T) {
 	withinQuota(t, s, workers[0], 11, before, 5)
 	quotas(" 0 of 5 the override by ann")
 	s.Stop(t, workers[:]...)
+}
+
+// Processes that come, stop, stand still and are killed have no more in flight at the provider together
+// than its concurrency, and all of it again soon after.
+func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
+	t.Parallel()
+	const places, n = 12, 4000
+	c := rig.NewCrashSite(t, throttle.Policy{}, 300*time.Millisecond)
+	c.Env = append(c.Env, fmt.Sprintf("PUSHPACE_APPS__SHOP__APNS__CONCURRENCY=%d", places))
+	producer := push.NewProducer(c.Client, "", 0)
+	var producers sync.WaitGroup
+	for p := range 8 {
+		producers.Go(func() {
+			for i := p; i < n; i += 8 {
+				c.Enqueue(t, producer, 2*i, fmt.Sprintf("user-%d", i))
+			}
+		})
+	}
+	// full waits until the provider has as many in flight as it may, once one has gone: it
+	// takes four seconds at most where processors are free.
+	full := func(what string, gone bool) {
+		t.Helper()
+		began := time.Now()
+		if !eventually.Within(20*time.Second, func() bool { return !gone || c.APNs.Count().InFlight <= places-places/4 }) {
+			t.Fatalf("%s: %d are still in flight", what, c.APNs.Count().InFlight)
+		}
+		if !eventually.Within(20*time.Second, func() bool { return c.APNs.Count().InFlight == places }) {
+			t.Fatalf("%s: %d are in flight, of %d", what, c.APNs.Count().InFlight, places)
+		}
+		t.Logf("%s: all of it is in use after %s", what, time.Since(began))
+	}
+	// shared waits until so many processes have a part of it.
+	shared := func(n int) {
+		t.Helper()
+		if !eventually.Within(20*time.Second, func() bool {
+			having := 0
+			for _, part := range c.Client.HVals(t.Context(), "pushpace:{share/shop%2Fapns}").Val() {
+				if strings.Fields(part)[1] != "0" {
+					having++
+				}
+			}
+			return having == n
+		}) {
+			t.Fatalf("%d processes do not have a share each", n)
+		}
+	}
+	workers := []*rig.Program{c.Serve(t)}
+	full("one", false)
+	workers = append(workers, c.Serve(t), c.Serve(t))
+	shared(3)
+	producers.Wait()
+	signal := func(w *rig.Program, s os.Signal) {
+		t.Helper()
+		if err := w.Cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(workers[1], syscall.SIGSTOP)
+	full("one stands still", true)
+	signal(workers[1], syscall.SIGCONT)
+	shared(3)
+	for _, w := range workers[1:] {
+		signal(w, syscall.SIGKILL)
+		<-w.Done
+		full("one is killed", true)
+	}
+	workers = append(workers, c.Serve(t))
+	shared(2)
+	workers[0].Terminate(t)
+	if got := workers[0].Wait(t); got != rig.Done {
+		t.Errorf("exit status %d: %s", got, &workers[0].Stderr)
+	}
+	full("one has left", false)
+	if peak := c.APNs.Count().Peak; peak != places {
+		t.Errorf("%d were in flight at once, want %d", peak, places)
+	}
 }
