@@ -1,3 +1,5 @@
+// Package judge compares what was sent with what was allowed: the limits that were in force,
+// and what a digest told of.
 package judge
 
 import (
@@ -44,13 +46,13 @@ func (d *Digests) See(body []byte) {
 	d.seen[id] = append(d.seen[id], shown{m.Data[push.DigestKey], m.Notification.Title, m.Notification.Body, m.Token})
 }
 
-// TellingDigest is a digest whose text names the titles that it has room for. These are to be
-// the IDs, for the judge.
+// TellingDigest returns a digest whose text names titles. For the judge, each title is the
+// ID of its notification.
 func TellingDigest(key string) *push.Digest {
 	return &push.Digest{Key: key, Title: "{count} news", Body: "{first}, {second}, {third} and {more}"}
 }
 
-// JudgeTold compares the pushes that tell of several with who has joined whom: what was sent
+// JudgeTold compares each push that tells of several with those that joined it: a sent push
 // counts all of them.
 func (d *Digests) JudgeTold(t *testing.T, told map[string][]string, sent map[string]bool) {
 	t.Helper()

@@ -14,10 +14,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Admissions are those of the first users' timelines, by the limiter's clock, with
-// the categories that have limits. They are of what was sent, of everything where
-// that is nil: a worker that is killed before it takes back an admission that was
-// denied leaves one that counts and is not used.
+// Admissions returns the admissions of the first users, by the limiter's clock, with the
+// categories that have limits. It leaves out what sent does not hold, unless sent is nil: a
+// killed worker leaves denied admissions that count and send nothing.
 func Admissions(t *testing.T, client redis.UniversalClient, app string, users int, sent map[string]bool, categories ...string) []violations.Push {
 	t.Helper()
 	var names []string
@@ -61,7 +60,7 @@ func AdmissionsOf(t *testing.T, client redis.UniversalClient, app string, users 
 	return all
 }
 
-// A History is what was in force when, by the log of the overrides.
+// A History says which limits were in force when, by the log of the overrides.
 type History struct {
 	general    throttle.Policy // where nothing else is in force
 	categories map[string]throttle.Policy
@@ -103,7 +102,7 @@ func ReadHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, cat
 	return h
 }
 
-// between returns what the level had at some instant between the two.
+// between returns the policies that the level had from one instant to the other.
 func (h *History) between(from, to time.Time, user, category string) []*throttle.Policy {
 	had := []*throttle.Policy{nil}
 	for _, v := range h.levels[[2]string{user, category}] {
@@ -119,7 +118,7 @@ func (h *History) between(from, to time.Time, user, category string) []*throttle
 	return had
 }
 
-// Around tells what of the user was admitted before the violation, and what was changed.
+// Around lists the admissions and changes of the user before the violation.
 func (h *History) Around(v violations.Violation, admitted []violations.Push) string {
 	var lines []string
 	line := func(at time.Time, format string, args ...any) {
@@ -143,7 +142,7 @@ func (h *History) Around(v violations.Violation, admitted []violations.Push) str
 	return strings.Join(lines, "\n")
 }
 
-// InForce is what some worker may have had in force for the push.
+// InForce returns the policies that any worker may have had in force for the push.
 func (h *History) InForce(p violations.Push) violations.InForce {
 	from, to := p.At.Add(-h.late), p.At.Add(10*time.Millisecond) // an instant of the log is a millisecond long
 	var f violations.InForce

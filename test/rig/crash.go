@@ -36,6 +36,7 @@ type CrashSite struct {
 	judge.Digests
 }
 
+// NewCrashSite starts a Redis and stand-ins that take that long to answer.
 func NewCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *CrashSite {
 	t.Helper()
 	server := redistest.Start(t, redistest.AppendOnly())
@@ -44,7 +45,7 @@ func NewCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *
 	return c
 }
 
-// StandInsBeside is a crashSite on the Redis of that address, without a client.
+// StandInsBeside returns a CrashSite on the Redis at the address, without a client.
 func StandInsBeside(t *testing.T, address string, policy throttle.Policy, typical time.Duration) *CrashSite {
 	t.Helper()
 	c := new(CrashSite)
@@ -99,8 +100,7 @@ func (c *CrashSite) Enqueue(t *testing.T, producer *push.Producer, i int, user s
 	}
 }
 
-// A fate is what is meant to happen to some of the notifications, unless they are
-// sent before.
+// A fate says how a notification is to end, unless it is sent before.
 type fate int
 
 const (
@@ -110,8 +110,7 @@ const (
 	Cancelled
 )
 
-// FateOf returns it by the notification's number: a user has some of each, and so
-// have those that are sent at about the same time.
+// FateOf returns the fate of notification i. Each user has some of each fate.
 func FateOf(i int) fate {
 	switch (i/200 + i) % 5 {
 	case 1:
@@ -138,8 +137,8 @@ func (c *CrashSite) Cancel(t *testing.T, producer *push.Producer, id string) {
 // Delivered is how many pushes the stand-ins have taken.
 func (c *CrashSite) Delivered() int { return c.APNs.Ledger().Len() + c.FCM.Ledger().Len() }
 
-// Kill ends the worker as a crash does, and answers how many notifications the
-// workers had sent or were sending whose end was not recorded.
+// Kill kills the worker, and returns how many notifications the workers had sent, or were
+// sending, without a record of their end.
 func (c *CrashSite) Kill(t *testing.T, p *Program) int64 {
 	t.Helper()
 	counts, err := ledger.NewRecords(c.Client, "", 0).Counts(t.Context())
@@ -176,7 +175,7 @@ func (c *CrashSite) Drained(t *testing.T, n int) {
 	}
 }
 
-// Judge compares the ledgers with what was accepted.
+// Judge compares the ledgers of the stand-ins with the records of accepted notifications.
 func (c *CrashSite) Judge(t *testing.T, accepted int, underWay int64, policy throttle.Policy, tolerance time.Duration, admitted []violations.Push) {
 	t.Helper()
 	entries := append(c.APNs.Ledger().Entries(), c.FCM.Ledger().Entries()...)
@@ -202,7 +201,7 @@ func (c *CrashSite) Judge(t *testing.T, accepted int, underWay int64, policy thr
 	if len(admitted) < len(seen) {
 		t.Errorf("%d admissions of %d that were sent", len(admitted), len(seen))
 	}
-	// Besides what the stand-ins know of there is what is on its way to them: a
+	// The stand-ins do not know of the pushes that are on their way to them: a
 	// few at each kill, as the workers share two processors.
 	if duplicates > underWay+30 {
 		t.Errorf("%d duplicates, %d were under way at the kills", duplicates, underWay)
@@ -243,7 +242,7 @@ func (c *CrashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bo
 // ClockError is how far the limiter's clock may be from the stand-ins'.
 const ClockError = 10 * time.Millisecond
 
-// NotBefore checks that no push came before its admission, of other users than those.
+// NotBefore checks that no push came before its admission. It leaves out the others.
 func NotBefore(t *testing.T, admitted, pushes []violations.Push, others map[string]bool) {
 	t.Helper()
 	admissions := byUser(admitted)
@@ -268,8 +267,8 @@ func byUser(pushes []violations.Push) map[string][]time.Time {
 	return all
 }
 
-// SoonBack is within what a killed worker's jobs are back on the queue, on a machine
-// that is busy with other tests: on a quiet one it is 10 s.
+// SoonBack bounds the time until a killed worker's jobs are back on the queue. It is 10 s
+// on a quiet machine.
 const SoonBack = 20 * time.Second
 
 // InHand are the IDs of the jobs that workers have, or had when they were killed.
@@ -288,7 +287,7 @@ type StandIns struct {
 	FCM  *fcmtest.Server
 }
 
-// credentials are what a sender to the stand-ins is configured with.
+// credentials configure senders to the stand-ins.
 type credentials struct {
 	apns apns.Config
 	fcm  fcm.Config

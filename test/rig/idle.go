@@ -21,7 +21,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An IdleSite is workers that have nothing to do.
+// An IdleSite runs workers that have nothing to do.
 type IdleSite struct {
 	Site
 	Redis    redis.UniversalClient
@@ -58,8 +58,8 @@ func Connect(t *testing.T, address string) redis.UniversalClient {
 	return conn.Client
 }
 
-// Idle waits until so many workers hear words, and would be given some for each queue; of
-// several shards those that lead each.
+// Idle waits until so many workers listen for new jobs of each queue. Of several shards, the
+// worker that leads a shard listens.
 func (s *IdleSite) Idle(t *testing.T, workers int) {
 	t.Helper()
 	s.Workers[len(s.Workers)-1].Until(t, "they wait for a word", func() bool {

@@ -1,3 +1,6 @@
+// Package rig runs pushpace as processes for tests: a Program, a Site with the shipped
+// configuration, or a CrashSite whose Redis and providers a test controls. Whatever a test
+// starts ends with it. Call Main from TestMain: it builds the program.
 package rig
 
 import (
@@ -152,7 +155,7 @@ lines:
 	return n
 }
 
-// LimitsStatus is what the program's API answers a token that asks for the limits.
+// LimitsStatus asks the API for the limits with a token, and returns the HTTP status.
 func (p *Program) LimitsStatus(t *testing.T, token string) int {
 	t.Helper()
 	client := &http.Client{Timeout: 5 * time.Second}
@@ -176,12 +179,13 @@ func Through(url, token string) Setup {
 	return Setup{Env: []string{"PUSHPACE_API=" + url, "PUSHPACE_API_TOKEN=" + token}}
 }
 
-// Finished is what a program printed, and how it ended.
+// Finished holds the exit status and the output of a program that has ended.
 type Finished struct {
 	Status         int
 	Stdout, Stderr string
 }
 
+// Run runs the program to its end.
 func Run(t *testing.T, s Setup, args ...string) Finished {
 	t.Helper()
 	p := Start(t, s, args...)
@@ -196,7 +200,7 @@ const (
 	Violated = 3 // accounting or limits violated
 )
 
-// A Receipt is what send prints about one notification.
+// A Receipt is a line that send prints about one notification.
 type Receipt struct {
 	Line  int    `json:"line"` // of the file
 	ID    string `json:"id"`

@@ -5,7 +5,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -190,26 +189,7 @@ func Ask(t *testing.T, token, method, url, body string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// GuardedAPI starts a process that answers the API to those with a token, and
-// answers its URL.
-func (s *Site) GuardedAPI(t *testing.T) (*Program, string) {
-	t.Helper()
-	file := filepath.Join(s.Dir, "config.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens := "\nhttp:\n  tokens:\n"
-	for role, token := range map[string]string{"operator": OperatorToken, "viewer": ViewerToken} {
-		tokens += fmt.Sprintf("    - {name: %s, role: %s, sha256: %x}\n", role, role, sha256.Sum256([]byte(token)))
-	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "\nhttp:\n", tokens, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return s.ServeAPI(t, "--only", "api")
-}
-
-// Run runs the program to its end and answers what it has written.
+// Run runs the program to its end, expects the exit status, and returns the output.
 func (s *Site) Run(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	p := Start(t, s.Setup, args...)
@@ -254,9 +234,3 @@ func Fetch(t *testing.T, client *http.Client, url string) (int, string) {
 	}
 	return response.StatusCode, string(text)
 }
-
-// The tokens of a site's API.
-const (
-	OperatorToken = "operator-hunter2"
-	ViewerToken   = "viewer-hunter2"
-)

@@ -61,9 +61,9 @@ func withoutAMaster(t *testing.T, o outage) {
 	h := newHanding(t, r)
 	stop := h.begin(t)
 	defer stop()
-	// rate waits until 100 more of the others' are sent, and tells how many that is in a
-	// second. It judges no rate: the machine has other work. What waited for the master
-	// would not be sent at all, since that comes back only after.
+	// rate waits until 100 more of the others' are sent, and returns the rate per second. It
+	// judges no rate, since the machine has other work. The master comes back afterwards, so
+	// none of the 100 can have waited for it.
 	rate := func(what string, least time.Duration) float64 {
 		t.Helper()
 		from, began := len(h.sent(false)), time.Now()

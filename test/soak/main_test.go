@@ -1,7 +1,7 @@
 //go:build soak && unix
 
-// Package soak has the program meet for minutes what can go wrong: random kills, a Cluster
-// that loses masters, and load. With -short each test takes smaller numbers.
+// Package soak tests the program for minutes: random kills, a Cluster that loses masters,
+// and load. With -short each test takes smaller numbers.
 package soak
 
 import (
@@ -19,7 +19,7 @@ var (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// lasts is how long random trouble does: what -for says, or else long, or short with -short.
+// lasts returns the time of -for, or else long, or short with -short.
 func lasts(long, short time.Duration) time.Duration {
 	switch {
 	case *length > 0:
