@@ -19,7 +19,7 @@ import (
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
-	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmconfig"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -290,7 +290,7 @@ type StandIns struct {
 // credentials configure senders to the stand-ins.
 type credentials struct {
 	apns apns.Config
-	fcm  fcm.Config
+	fcm  fcmconfig.Config
 }
 
 // startStandIns starts stand-ins that take that long to answer. Seen, if any, gets the
