@@ -35,14 +35,14 @@ func TestServeQuota(t *testing.T) {
 		input.WriteString(rig.Notification(fmt.Sprint("n", i), fmt.Sprint("u", i), "chat", "apns", "00"))
 	}
 	s.Send(t, rig.Done, input.String())
-	before := withinQuota(t, s, workers[0], 8, 0, 3)
+	withinQuota(t, s, workers[0], 8, 3)
 	s.Configure(t, app, quota("5/1h"))
 	for _, p := range workers {
 		p.HangUp(t)
 		p.Says(t, 1, "the configuration is reloaded", `changed="apps.demo.apns.quota.rate: 3/1h → 5/1h"`)
 	}
 	s.Send(t, rig.Done, rig.Notification("n8", "u8", "chat", "apns", "00")+rig.Notification("n9", "u9", "chat", "apns", "00"))
-	withinQuota(t, s, workers[0], 10, before, 5)
+	withinQuota(t, s, workers[0], 10, 5)
 	s.Configure(t, app, "  demo: {simulated: false} ")
 	for _, p := range workers {
 		p.HangUp(t)
@@ -51,16 +51,19 @@ func TestServeQuota(t *testing.T) {
 	s.Stop(t, workers[:]...)
 }
 
-// withinQuota waits until of so many notifications each is sent or says that it waits for
-// its quota, and returns how many are sent: more than before, and at most so many. On a
-// machine that stands still they are fewer, since units lapse.
-func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, before, most int) int {
+// withinQuota waits until each of n notifications is sent or says that it waits for its
+// quota, and returns how many are sent: most of them, or fewer after ten seconds. Units lapse
+// on a machine that stands still.
+func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, most int) int {
 	t.Helper()
-	pushes := 0
-	worker.Until(t, fmt.Sprint(n, " that are sent or say why they wait"), func() bool {
-		pushes = len(s.Ledger(t))
-		return pushes > before && pushes+strings.Count(rig.Run(t, s.Setup, "waiting").Stdout, "  quota  ") == n
-	})
+	pushes, waiting := 0, rig.Finished{}
+	told := func() bool {
+		pushes, waiting = len(s.Ledger(t)), rig.Run(t, s.Setup, "waiting")
+		return pushes+strings.Count(waiting.Stdout, "  quota  ") == n
+	}
+	if !eventually.Within(10*time.Second, func() bool { return told() && pushes >= most }) && !eventually.Within(eventually.Patience, told) {
+		t.Fatalf("%d are sent, and of %d the others wait as these say: %s%s\n%s", pushes, n, waiting.Stdout, waiting.Stderr, &worker.Stderr)
+	}
 	if pushes > most {
 		t.Errorf("%d pushes, want %d at most", pushes, most)
 	}
@@ -90,7 +93,7 @@ func TestServeOverriddenQuota(t *testing.T) {
 		}
 	}
 	send(0, 3)
-	before := withinQuota(t, s, workers[0], 3, 0, 3)
+	before := withinQuota(t, s, workers[0], 3, 3)
 	quotas("apns/demo demo {rate: 3/1h, algorithm: sliding_window} 0 of 3 the configuration$")
 	if got := rig.Run(t, s.Setup, "limits", "set", "--quota", "apns/demo", "--rate", "5/1h", "--for", "2h", "--by", "ann"); got.Status != rig.Done {
 		t.Fatalf("%+v", got)
@@ -101,7 +104,7 @@ func TestServeOverriddenQuota(t *testing.T) {
 	}
 	quotas("apns/demo demo {rate: 5/1h, algorithm: sliding_window} " + free + " of 5 the override by ann until 20")
 	send(3, 8)
-	withinQuota(t, s, workers[0], 11, before, 5)
+	withinQuota(t, s, workers[0], 11, 5)
 	quotas(" 0 of 5 the override by ann")
 	s.Stop(t, workers[:]...)
 }
