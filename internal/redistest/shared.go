@@ -83,10 +83,10 @@ func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 }
 
 // One is a real Redis, where there is one, and the test has a database of its own on it, or else
-// the embedded one. With PUSHPACE_CLUSTER=1 it is a Cluster.
+// the embedded one. With the tag cluster it is a Cluster.
 func One(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	if os.Getenv("PUSHPACE_CLUSTER") == "1" {
+	if shards != "" {
 		return cluster(t)
 	}
 	if _, err := exec.LookPath(program()); err != nil {
