@@ -209,7 +209,6 @@ func TestTextFilesHaveOneReader(t *testing.T) {
 	others := map[string]string{
 		"internal/base/textfile/textfile.go": "is the reader",
 		"internal/redistest/server.go":       "reads the log of redis-server",
-		"test/rig/site.go":                   "reads what a test has written",
 		"internal/console/static.go":         "reads files of the binary",
 	}
 	read := regexp.MustCompile(`\b(?:ReadFile|LoadX509KeyPair|AuthKeyFromFile)\(`)

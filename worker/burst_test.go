@@ -58,8 +58,8 @@ func TestTheFirstOfABurstGoes(t *testing.T) {
 			for n := range c.jobs {
 				want = append(want, id(user, n))
 			}
-			// those that go at once are judged as a set: one that has no connection in time
-			// is admitted anew
+			// The first ones go at once, in any order: one without a connection in time is
+			// admitted again.
 			slices.Sort(line[:c.first])
 			if !slices.Equal(line, want) {
 				t.Logf("%d of %d go at once: %v", c.first, c.jobs, line)

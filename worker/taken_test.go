@@ -143,7 +143,7 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 			timeline := r.timeline(user)
 			return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
 		}
-		// a worker finishes what was begun: the job is gone, and a note is left
+		// The script has removed the job and left a note: a worker does the rest.
 		begun := client.HExists(t.Context(), shardKey(client, "taken:notes"), unwanted.ID).Val()
 		if begun || err == nil {
 			wait(t, func() bool { return r.record(unwanted.ID).State == push.Cancelled && slots() == 1 })

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// What would not be safe beside what stays as it is waits for the next start.
+// A changed key waits for the next start where it does not fit the keys that stay.
 func TestLiveParts(t *testing.T) {
 	t.Parallel()
 	s := new(system)

@@ -37,7 +37,7 @@ func newService(t *testing.T, client redis.UniversalClient) (*operate.Service, o
 	return s, o
 }
 
-// An asking is the input of a try: who asks, and about which app.
+// An asking says who asks, and about which app.
 type asking struct {
 	context.Context
 	*operate.Operator

@@ -65,7 +65,7 @@ func checkDemo(t *testing.T, args ...string) {
 func TestDemoOnRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	// Somebody else's database stays as it is.
+	// The demo must leave the keys of other databases alone.
 	options := server.Options()
 	options.DB = 15
 	other := redis.NewClient(options)

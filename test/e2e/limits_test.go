@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -69,7 +70,11 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		}
 		sent[n.ID] = n
 	}
-	enqueueAll(t, s, sent)
+	for _, r := range push.NewProducer(s.Client, "", 0).EnqueueAll(t.Context(), slices.Collect(maps.Values(sent))) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
 	if got := category.Wait(t); got != rig.Done {
 		t.Errorf("limits set: exit status %d: %s", got, &category.Stderr)
 	}
@@ -165,25 +170,4 @@ func changeLimits(ctx context.Context, t *testing.T, o *limits.Overrides, busy i
 			t.Errorf("change a limit: %v", err)
 		}
 	}
-}
-
-func enqueueAll(t *testing.T, s *rig.Site, all map[string]*push.Notification) {
-	t.Helper()
-	producer := push.NewProducer(s.Client, "", 0)
-	queue := make(chan *push.Notification)
-	var producers sync.WaitGroup
-	for range 8 {
-		producers.Go(func() {
-			for n := range queue {
-				if _, err := producer.Enqueue(t.Context(), n); err != nil {
-					t.Errorf("%s is not accepted: %v", n.ID, err)
-				}
-			}
-		})
-	}
-	for _, n := range all {
-		queue <- n
-	}
-	close(queue)
-	producers.Wait()
 }

@@ -104,8 +104,8 @@ func TestMetricsOnATakenAddress(t *testing.T) {
 	s.Stop(t, workers)
 }
 
-// A trace goes from send through the queue to the workers, each of which tells
-// the collector its part.
+// A trace has spans of send and of the worker. Each process exports its own to the
+// collector.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -418,8 +418,8 @@ var (
 // promKnown are the words of PromQL that are used here.
 var promKnown = []string{"sum", "max", "min", "rate", "increase", "histogram_quantile", "time", "abs", "and", "or", "unless"}
 
-// checkPromQL returns what is wrong with an expression, given what the program
-// tells. It knows as much of PromQL as is used here, and refuses the rest.
+// checkPromQL checks an expression against the metrics of the program, and returns those it
+// names. It knows the part of PromQL that is used here, and refuses the rest.
 func checkPromQL(expr string, told map[string]series) (metrics []string, err error) {
 	rest := expr
 	for _, m := range promSelector.FindAllStringSubmatch(expr, -1) {

@@ -37,7 +37,7 @@ func TestRedisInTrouble(t *testing.T) {
 	defer client.CloseIdleConnections()
 	later := strings.Replace(rig.Notification("later", "ada", "", "apns", "00"), `"title"`, `"not_before":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`","title"`, 1)
 	s.Send(t, rig.Done, later)
-	// told are the lines above the level info since the mark, but for those of requests
+	// told returns the warnings and errors since the mark, without those of requests
 	told := func(mark int) (lines []string) {
 		for line := range strings.Lines(p.Stderr.String()[mark:]) {
 			var entry struct{ Level, Msg string }

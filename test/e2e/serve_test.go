@@ -149,8 +149,8 @@ func TestServeAsShipped(t *testing.T) {
 	}
 }
 
-// A credential file that changes is told of: a bad one once, while the old one
-// stays in use.
+// The log tells of each changed credential file. A bad file is told of once, and the old
+// credentials stay in use.
 func TestServeTellsOfChangedCredentials(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)

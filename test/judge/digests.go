@@ -13,15 +13,16 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Digests are the requests for pushes that tell of several, as FCM has seen them.
+// Digests holds the pushes of digests that the stand-in of FCM got.
 type Digests struct {
 	mu   sync.Mutex
 	seen map[string][]shown // by the ID of the push
 }
 
-// shown is what such a push shows, and how many it tells of by its data.
+// shown is the text of such a push, and the count in its data.
 type shown struct{ count, title, body, token string }
 
+// See notes the body of a request to FCM, if it is a digest's push.
 func (d *Digests) See(body []byte) {
 	var request struct {
 		Message struct {
@@ -46,8 +47,8 @@ func (d *Digests) See(body []byte) {
 	d.seen[id] = append(d.seen[id], shown{m.Data[push.DigestKey], m.Notification.Title, m.Notification.Body, m.Token})
 }
 
-// TellingDigest returns a digest whose text names titles. For the judge, each title is the
-// ID of its notification.
+// TellingDigest returns a digest whose text lists titles. Each title must be the ID of its
+// notification.
 func TellingDigest(key string) *push.Digest {
 	return &push.Digest{Key: key, Title: "{count} news", Body: "{first}, {second}, {third} and {more}"}
 }

@@ -26,6 +26,7 @@ func Admissions(t *testing.T, client redis.UniversalClient, app string, users in
 	return AdmissionsOf(t, client, app, names, sent, categories...)
 }
 
+// AdmissionsOf is Admissions of these users.
 func AdmissionsOf(t *testing.T, client redis.UniversalClient, app string, users []string, sent map[string]bool, categories ...string) []violations.Push {
 	t.Helper()
 	limiter, err := throttle.New(client, throttle.Options{})
@@ -75,8 +76,8 @@ type ruled struct {
 	policy *throttle.Policy // nil for the one below
 }
 
-// ReadHistory returns the History of overrides over the configured policies, of
-// which none is in force after one of the log's any longer than late.
+// ReadHistory reads the log of overrides over the configured policies. All workers apply a
+// change within late.
 func ReadHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, categories map[string]throttle.Policy, late time.Duration) *History {
 	t.Helper()
 	changes, err := o.Log(t.Context(), 0, limits.LogKept)

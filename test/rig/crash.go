@@ -69,13 +69,6 @@ apps:
 	return c
 }
 
-func (c *CrashSite) Serve(t *testing.T) *Program {
-	t.Helper()
-	p := Start(t, c.Setup, "serve")
-	p.Until(t, "serving", func() bool { return strings.Contains(p.Stderr.String(), "serving") })
-	return p
-}
-
 // Enqueue tries until Redis takes it.
 func (c *CrashSite) Enqueue(t *testing.T, producer *push.Producer, i int, user string) {
 	n := &push.Notification{
@@ -266,10 +259,6 @@ func byUser(pushes []violations.Push) map[string][]time.Time {
 	}
 	return all
 }
-
-// SoonBack bounds the time until a killed worker's jobs are back on the queue. It is 10 s
-// on a quiet machine.
-const SoonBack = 20 * time.Second
 
 // InHand are the IDs of the jobs that workers have, or had when they were killed.
 func (c *CrashSite) InHand(t *testing.T) []string {

@@ -185,6 +185,14 @@ type Finished struct {
 	Stdout, Stderr string
 }
 
+// Serve starts the program as serve, and waits until it serves.
+func (s Setup) Serve(t *testing.T) *Program {
+	t.Helper()
+	p := Start(t, s, "serve")
+	p.Until(t, "serving", func() bool { return strings.Contains(p.Stderr.String(), "serving") })
+	return p
+}
+
 // Run runs the program to its end.
 func Run(t *testing.T, s Setup, args ...string) Finished {
 	t.Helper()

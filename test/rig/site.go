@@ -69,14 +69,6 @@ func (s *Site) StandIns(t *testing.T, typical time.Duration) StandIns {
 	return all
 }
 
-// Serve starts the workers.
-func (s *Site) Serve(t *testing.T) *Program {
-	t.Helper()
-	p := Start(t, s.Setup, "serve")
-	p.Until(t, "serving", func() bool { return strings.Contains(p.Stderr.String(), "serving") })
-	return p
-}
-
 // Send runs send with that input and answers its output by line number.
 func (s *Site) Send(t *testing.T, want int, input string) map[int]Receipt {
 	t.Helper()
@@ -221,6 +213,7 @@ func WriteCertificate(t *testing.T, file string, ends time.Time) {
 	}
 }
 
+// Fetch gets the URL, and returns the status and the body.
 func Fetch(t *testing.T, client *http.Client, url string) (int, string) {
 	t.Helper()
 	response, err := client.Get(url)

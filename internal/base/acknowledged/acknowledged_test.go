@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
@@ -32,15 +33,13 @@ func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.
 	if err := acknowledged.Writes(client, 1); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(redistest.Patience); ; time.Sleep(10 * time.Millisecond) {
-		n, err := client.Wait(t.Context(), 1, 10*time.Millisecond).Result() // a master learns of a replica's link after it
-		if n == 1 {
-			return client, master, replica
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the master has no replica: %v", err)
-		}
+	if !eventually.Within(eventually.Patience, func() bool { // a master learns of a replica's link after it
+		n, err := client.Wait(t.Context(), 1, 10*time.Millisecond).Result()
+		return err == nil && n == 1
+	}) {
+		t.Fatal("the master has no replica")
 	}
+	return client, master, replica
 }
 
 // waits is how often the server was told to wait for its replicas.
