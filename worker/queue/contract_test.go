@@ -35,20 +35,6 @@ Bring ours in line, then the hashes in scripts.go and internal/base/asynqwire/qu
 asynqwire.Version.
 `
 
-// Another script is refused, whatever it is called with.
-func TestAnUnknownScriptIsRefused(t *testing.T) {
-	t.Parallel()
-	s := NewServer(Config{Records: new(ledger.Shard), Hands: NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
-	err := s.client.EvalSha(t.Context(), strings.Repeat("0", 40), []string{asynqwire.QueueKey("q", "pending")}, "id").Err()
-	if err == nil || !strings.Contains(err.Error(), asynqwire.Version) {
-		t.Errorf("%v", err)
-	}
-	r := &rehearsal{missing: []string{"dequeueCmd"}}
-	if err := r.verdict(); err == nil || !strings.Contains(err.Error(), "does not run dequeueCmd") {
-		t.Errorf("%v", err)
-	}
-}
-
 // The start is refused by an asynq of which any one script is another.
 func TestAnotherAsynqStopsTheStart(t *testing.T) {
 	t.Parallel()

@@ -15,12 +15,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/roles"
 )
 
 // An idler is a server that has nothing to do, and the IDs of what it is handed.
@@ -45,17 +42,9 @@ func (s *idler) Take(job Job) Work {
 // idling runs a server that leads, and asks for jobs so often without a word.
 func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idler {
 	t.Helper()
-	return idlingAs(t, client, poll, leads)
-}
-
-// idlingAs is idling for a server of that role.
-func idlingAs(t *testing.T, client redis.UniversalClient, poll time.Duration, role func() roles.Role) *idler {
-	t.Helper()
-	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(Config{
-		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: role, Hands: NewHands(6), ShutdownTimeout: time.Second,
-		Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
-		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
-	})}
+	c := configOf(t, client)
+	c.Hands, c.ShutdownTimeout = NewHands(6), time.Second
+	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(c)}
 	s.client.idle.poll, s.client.idle.echo, s.client.idle.limit = poll, 200*time.Millisecond, redistest.Patience
 	if err := s.Start(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -230,35 +219,6 @@ func TestCriticalPassesWhatWasPulledAhead(t *testing.T) {
 	t.Error("all that was pulled ahead comes before it")
 }
 
-// However many wait and however many come, each job is handed out once, and none is
-// left for a poll.
-func TestWordsForMany(t *testing.T) {
-	t.Parallel()
-	client := redistest.One(t)
-	const n = 60
-	s := idling(t, client, never)
-	others := idling(t, client, never)
-	s.rest()
-	others.rest()
-	for i := range n {
-		s.enqueue(fmt.Sprint(i), []push.Priority{push.Bulk, push.Critical, push.Default}[i%3])
-	}
-	seen := map[string]bool{}
-	for range n {
-		var id string
-		select {
-		case id = <-s.handled:
-		case id = <-others.handled:
-		case <-time.After(time.Minute):
-			t.Fatalf("%d of %d are handed out", len(seen), n)
-		}
-		if seen[id] {
-			t.Errorf("%s is handed out twice", id)
-		}
-		seen[id] = true
-	}
-}
-
 // A lost word, or none, costs a poll.
 func TestALostWord(t *testing.T) {
 	t.Parallel()
@@ -315,107 +275,6 @@ func TestABusyServerPassesTheWordOn(t *testing.T) {
 	busy.enqueueUntold("critical", push.Critical)
 	busy.tell(push.Critical)
 	free.isHanded("critical")
-}
-
-// One word has a server take all that is there, and what it has in hand or has pulled
-// ahead when it ends is told to another.
-func TestOneWordForMany(t *testing.T) {
-	t.Parallel()
-	const n = 8 // six in hand
-	client := redistest.One(t)
-	ends := idling(t, client, never)
-	ends.rest()
-	ends.held.Lock()
-	defer ends.held.Unlock()
-	for i := range n {
-		ends.enqueueUntold(fmt.Sprint(i), push.Default)
-	}
-	ends.tell(push.Default)
-	ends.areHanded(6)
-	stays := idling(t, client, never)
-	stays.rest()
-	ends.Shutdown()
-	stays.areHanded(n)
-}
-
-// Whatever becomes of Redis while a server waits: it hears the next word, by no poll.
-func TestWordsAfterTrouble(t *testing.T) {
-	t.Parallel()
-	for name, trouble := range map[string]func(t *testing.T) (redis.UniversalClient, func()){
-		"it hangs": func(t *testing.T) (redis.UniversalClient, func()) {
-			server := redistest.Start(t)
-			return connect(t, redis.NewClient(impatient(server.Options()))), func() {
-				server.Pause(t)
-				time.Sleep(2 * time.Second) // longer than commands and echoes wait
-				server.Resume(t)
-			}
-		},
-		"its master hangs, and a replica takes its place": func(t *testing.T) (redis.UniversalClient, func()) {
-			master := redistest.Start(t)
-			sentinel := redistest.StartSentinel(t, master)
-			replica := redistest.SentinelReplica(t, master, sentinel)
-			return connect(t, redis.NewFailoverClient(&redis.FailoverOptions{
-				MasterName: redistest.MasterName, SentinelAddrs: []string{sentinel.Addr()}, MaxRetries: 1,
-				ContextTimeoutEnabled: true, ReadTimeout: impatience, DialTimeout: impatience, DialerRetries: 1,
-			})), func() { redistest.FailOver(t, master, replica) }
-		},
-		"the node of its queues hangs, and a replica takes its place": func(t *testing.T) (redis.UniversalClient, func()) {
-			args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
-			nodes := redistest.StartCluster(t, 3, args)
-			client := redis.NewClusterClient(&redis.ClusterOptions{
-				Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, MaxRedirects: 2,
-				ContextTimeoutEnabled: true, ReadTimeout: impatience, DialTimeout: impatience, DialerRetries: 1,
-			})
-			redistest.Divide(t, client, "pushpace", "1")
-			master := redistest.NodeOf(t, nodes, shard.Named(client, "", 1)[0].QueueKey(push.Default.Queue(), "pending"))
-			replica := redistest.Replica(t, master, nodes, args)
-			return connect(t, client), func() { redistest.FailOver(t, master, replica) }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if !long && strings.Contains(name, "replica") {
-				t.Skip("it takes long: -tags soak has it run")
-			}
-			t.Parallel()
-			client, happens := trouble(t)
-			s := idling(t, client, never)
-			s.rest()
-			happens()
-			for i := range 3 {
-				s.rest()
-				id := fmt.Sprint(name, i)
-				s.enqueue(id, push.Default)
-				s.isHanded(id)
-			}
-		})
-	}
-}
-
-// impatience is how long a command may take where Redis hangs.
-const impatience = 500 * time.Millisecond
-
-func impatient(o *redis.Options) *redis.Options {
-	o.ContextTimeoutEnabled, o.ReadTimeout, o.DialTimeout, o.DialerRetries, o.MaxRetries = true, impatience, impatience, 1, 1
-	return o
-}
-
-func connect(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
-// A server that waits ends at once, and is given no more words.
-func TestShutdownWhileIdle(t *testing.T) {
-	t.Parallel()
-	client := redistest.One(t)
-	s := idling(t, client, never)
-	s.rest()
-	s.Shutdown()
-	for _, queue := range s.client.idle.queues {
-		if n := client.SCard(t.Context(), s.client.shard.IdleKey(queue)).Val(); n != 0 {
-			t.Errorf("%d words for %s would get lost", n, queue)
-		}
-	}
 }
 
 // A user of Redis's who may use no channel is told of, and jobs are found by asking.

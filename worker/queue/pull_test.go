@@ -6,15 +6,11 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -95,78 +91,6 @@ func TestWhatAJobFollows(t *testing.T) {
 	}
 	enqueue("ada", "a6")
 	take(other, "")
-	newer, older := one.client.shard.QueueKey(one.queue, "latest"), one.client.shard.QueueKey(one.queue, "latest:older")
-	var many []any
-	for i := range remembered {
-		many = append(many, i, "")
-	}
-	client.HSet(t.Context(), newer, many...)
-	enqueue("ada", "a7")
-	take(one, "a6") // which is in the older hash now
-	if newer, older := client.HLen(t.Context(), newer).Val(), client.HLen(t.Context(), older).Val(); newer != 1 || older < remembered {
-		t.Errorf("%d and %d are remembered", newer, older)
-	}
-}
-
-// A job that follows another one begins when that is in the other worker's hands no more, and
-// after followFor at most.
-func TestAJobFollowsAnother(t *testing.T) {
-	t.Parallel()
-	client := redistest.One(t)
-	c := newNewcomer(t, client).client
-	queue, looks := push.Default.Queue(), &looking{}
-	redistest.Hook(client, looks)
-	task := c.shard.QueueKey(queue, "t:first")
-	begins := func(of pulled) chan time.Time {
-		of.Queue, of.Term = queue, c.life.term.Load()
-		begun := make(chan time.Time, 1)
-		work := c.worked(&of, func(context.Context) error {
-			begun <- time.Now()
-			return nil
-		})
-		go func() { _ = work(context.Background()) }()
-		return begun
-	}
-	hold := func(worker string) {
-		t.Helper()
-		if err := client.HSet(t.Context(), task, "state", "active", "worker", worker).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	hold("another")
-	<-begins(pulled{})
-	begun := begins(pulled{follows: "first"})
-	eventually.Holds(t, "it has looked twice", func() bool { return looks.Load() >= 2 })
-	ended := time.Now()
-	if err := client.HSet(t.Context(), task, "state", "pending").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if at := <-begun; at.Before(ended) {
-		t.Error("it begins while another worker has the one before it")
-	}
-	hold(c.life.term.Load().id)
-	<-begins(pulled{follows: "first"})
-	hold("another")
-	asked := time.Now()
-	if at := <-begins(pulled{follows: "first"}); at.Sub(asked) < followFor {
-		t.Errorf("it waits %s, want %s", at.Sub(asked), followFor)
-	}
-}
-
-// looking counts the looks at tasks.
-type looking struct{ atomic.Int64 }
-
-func (l *looking) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (l *looking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "hmget" {
-			defer l.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-func (l *looking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // A message that no Producer of ours has made is looked through once, and not from each of its

@@ -2,11 +2,8 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
-	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -32,10 +26,7 @@ type newcomer struct {
 
 func newNewcomer(t *testing.T, client redis.UniversalClient) *newcomer {
 	t.Helper()
-	c := newClient(Config{
-		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {},
-		SetAside: func(push.State) {}, Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
-	})
+	c := newClient(configOf(t, client))
 	n := &newcomer{client: c, life: c.life, queue: push.Default.Queue(), t: t}
 	n.life.perSign = redistest.Patience
 	n.sign()
@@ -308,84 +299,5 @@ func TestATermIsUncertain(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// A server whose term is over drops the job that it has in hand, and takes it again when
-// it is back on the queue.
-func TestAServerDropsWhatIsLost(t *testing.T) {
-	t.Parallel()
-	client := redistest.One(t)
-	s := &refuser{handled: make(chan Job, 10), goOn: make(chan error)}
-	s.Server = NewServer(Config{
-		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(4), ShutdownTimeout: time.Second,
-		Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
-		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
-	})
-	if err := s.Start(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	stop := sync.OnceFunc(s.Shutdown)
-	t.Cleanup(stop)
-	other := newNewcomer(t, client)
-	other.enqueue("job")
-	first := <-s.handled
-	if err := client.ZAdd(t.Context(), other.client.workersKey(), redis.Z{Score: 0, Member: first.Term.id}).Err(); err != nil {
-		t.Fatal(err)
-	}
-	for news := first.Term.awaited(); !first.Term.Lost(t.Context()); news = first.Term.awaited() {
-		<-news // until its next sign it does not know
-	}
-	other.bury(t.Context(), []string{first.Term.id})
-	second := <-s.handled // in another term
-	s.goOn <- errors.New("the first visit has failed")
-	if second.Term == first.Term || second.Retries != 1 {
-		t.Errorf("it comes back in the same term, or as not failed: %+v", second)
-	}
-	s.goOn <- nil
-	stop()
-	if left := client.Exists(t.Context(), other.key("t:job")).Val(); left > 0 {
-		t.Error("the second visit does not end it")
-	}
-}
-
-// awaited is closed when more is known of the term.
-func (t *Term) awaited() chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.news
-}
-
-// A refuser handles jobs, the first one first, as it is told.
-type refuser struct {
-	*Server
-	handled chan Job
-	goOn    chan error
-}
-
-func (s *refuser) Take(job Job) Work {
-	return func(context.Context) error {
-		s.handled <- job
-		err := <-s.goOn
-		if err == nil {
-			s.Settle(job.ID, nil)
-		}
-		return err
-	}
-}
-
-// A sign takes no longer than it may, whatever shares pipelines waits for.
-func TestASignTakesNoLongerThanItMay(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	plain := server.Client(t)
-	shared, end := pipeline.Share(plain, pipeline.Options{Timeout: time.Hour})
-	t.Cleanup(end)
-	n := newNewcomer(t, shared)
-	server.Pause(t)
-	defer server.Resume(t)
-	n.life.perSign = 10 * time.Millisecond
-	if _, err := n.client.sign(t.Context(), n.life); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the sign ends with %v", err)
 	}
 }
