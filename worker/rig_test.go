@@ -229,9 +229,7 @@ func (r *rig) archived() int {
 // seen is an Observer that counts.
 type seen struct {
 	mu       sync.Mutex
-	checks   int
 	deferred []throttle.Decision
-	late     []time.Duration
 	ages     []time.Duration
 	took     []time.Duration
 	ended    map[push.State]int
@@ -251,17 +249,13 @@ func (s *seen) Handled(age time.Duration) {
 	s.ages = append(s.ages, age)
 	s.mu.Unlock()
 }
-func (s *seen) Checked(time.Duration) { s.mu.Lock(); s.checks++; s.mu.Unlock() }
+func (s *seen) Checked(time.Duration) {}
 func (s *seen) Deferred(_, _ string, d throttle.Decision) {
 	s.mu.Lock()
 	s.deferred = append(s.deferred, d)
 	s.mu.Unlock()
 }
-func (s *seen) Paced(lateness time.Duration) {
-	s.mu.Lock()
-	s.late = append(s.late, lateness)
-	s.mu.Unlock()
-}
+func (s *seen) Paced(time.Duration) {}
 func (s *seen) Posted(_ string, kind webhook.Kind, taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,11 +287,7 @@ func (s *seen) Attempted(_ string, _ push.Platform, _ providers.Outcome, took ti
 	s.mu.Unlock()
 }
 
-func (s *seen) counts() (checks, deferrals int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.checks, len(s.deferred)
-}
+func (s *seen) deferrals() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.deferred) }
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -306,22 +296,10 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// prompt is within what is done at once, on a machine that is busy with much else: what is
-// not done at once takes minutes.
-const prompt = 30 * time.Second
-
 // wait polls until the condition holds, for at most four minutes.
 func wait(t testing.TB, condition func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(4 * time.Minute)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-deadline.C:
-			t.Fatal("nothing has come of it for four minutes")
-		case <-tick.C:
-		}
+	if !eventually.Within(4*time.Minute, condition) {
+		t.Fatal("nothing has come of it for four minutes")
 	}
 }

@@ -2,11 +2,9 @@ package worker_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -37,19 +35,20 @@ func (r *rig) run() *worker.Worker {
 	return w
 }
 
-func TestRoutesTellWhatIsInFlight(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	r.options.Concurrency, r.options.ShutdownTimeout = 1, time.Second
-	w := r.run()
-	r.apns.RespondAlways(standin.Answer{Delay: time.Second})
-	const n = 10
-	for i := range n {
-		r.enqueue(to(fmt.Sprint("slow-", i)))
-	}
-	wait(t, func() bool { s := statusOf(t, w, "shop", push.APNs); return s.InFlight == 1 && s.Queued > 0 })
-	r.apns.Recover()
-	r.settled(n)
-	wait(t, func() bool { s := statusOf(t, w, "shop", push.APNs); return s.InFlight == 0 && s.Queued == 0 })
+// status waits until the notification waits for that, and answers all about it.
+func (r *rig) status(id string, cause control.Cause) *control.Status {
+	r.t.Helper()
+	var status *control.Status
+	wait(r.t, func() bool {
+		var err error
+		status, err = r.control().Status(r.t.Context(), push.Ref{ID: id})
+		must(r.t, err)
+		if status.State.Ended() {
+			r.t.Fatalf("%s has ended: %+v", id, status.Record)
+		}
+		return status.Waits.For == cause
+	})
+	return status
 }
 
 // What Redis holds is told by the counts and the queues, wherever it waits.
@@ -88,26 +87,5 @@ func TestBacklogAndAges(t *testing.T) {
 	defer r.seen.mu.Unlock()
 	if len(r.seen.ages) != 2 || len(r.seen.took) != 1 || r.seen.took[0] <= 0 || r.seen.ages[0] > time.Minute {
 		t.Errorf("ages %v, attempts %v", r.seen.ages, r.seen.took)
-	}
-}
-
-// A visit counts as the first one once, however often the notification comes back.
-func TestOnlyTheFirstVisitHasAnAge(t *testing.T) {
-	const n = 3
-	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: time.Second}, nil))
-	r.options.MaxWait = 100 * time.Millisecond // the others go back
-	for i := range n {
-		r.enqueue(to("paced-" + string(rune('a'+i))))
-	}
-	r.start() // they come at once, so that the last have to go back
-	counts := r.settled(n)
-	if counts.Booked != 0 {
-		t.Errorf("%d are booked", counts.Booked)
-	}
-	_, deferrals := r.seen.counts()
-	r.seen.mu.Lock()
-	defer r.seen.mu.Unlock()
-	if len(r.seen.ages) != n || deferrals == 0 {
-		t.Errorf("%d first visits of %d notifications, %d deferrals", len(r.seen.ages), n, deferrals)
 	}
 }
