@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -65,26 +64,5 @@ func TestAuditInMotion(t *testing.T) {
 			must(t, err)
 			return audit.Difference == 1 && audit.Balance() == control.Unbalanced
 		})
-	})
-}
-
-// The audit and a status need no list of the queues, of which a worker tells asynq's tools.
-func TestTheListOfQueues(t *testing.T) {
-	client := oneRedis(t)
-	r := newRig(t, client, unlimited)
-	later := to("later")
-	later.NotBefore = time.Now().Add(time.Hour)
-	r.enqueue(later)
-	if audit, err := r.control().Audit(t.Context()); err != nil || audit.Queued != 1 || audit.Difference != 0 {
-		t.Errorf("%+v, %v", audit, err)
-	}
-	if status, err := r.control().Status(t.Context(), push.Ref{ID: "later"}); err != nil || status.Job != "scheduled" || status.Waits.For != control.ForSchedule {
-		t.Errorf("%+v, %v", status, err)
-	}
-	r.start()
-	shards, err := r.records.All(t.Context())
-	must(t, err)
-	wait(t, func() bool {
-		return client.SCard(t.Context(), "asynq:queues").Val() == int64(len(shards)*len(asynqwire.Queues()))
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -83,27 +81,6 @@ func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle
 		<-l.let
 	}
 	return decision, err
-}
-
-// A worker that comes late to put off what another has ended meanwhile leaves no
-// slot that nobody comes for.
-func TestASlotOfWhatHasEnded(t *testing.T) {
-	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: time.Hour}, nil))
-	limiter := &slowLimiter{Planner: r.limiter, id: "late", answered: make(chan struct{}), let: make(chan struct{})}
-	r.options.Limiter = limiter
-	r.start()
-	r.enqueue(to("first"))
-	r.settled(1)
-	r.enqueue(to("late"))
-	<-limiter.answered
-	if _, err := ledgertest.At(t, r.records, "late").Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered}, Attempts: 1}); err != nil {
-		t.Fatal(err)
-	}
-	close(limiter.let)
-	wait(t, func() bool { return len(r.timeline("u1").Bookings) == 0 })
-	if record := r.record("late"); record.State != push.Delivered || record.Deferrals != 0 {
-		t.Errorf("%+v", record)
-	}
 }
 
 // An older one that a worker had in its hands, beyond its look at the collapse

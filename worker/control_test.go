@@ -63,29 +63,6 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-func TestRequeueADeadLetter(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	sender := r.options.Senders["shop"]
-	delete(r.options.Senders, "shop")
-	stop := r.start()
-	r.enqueue(to("unknown"))
-	r.settled(1)
-	r.letter("unknown")
-	stop()
-	r.options.Senders["shop"] = sender // the operator has mended the configuration
-	r.start()
-	must(t, r.producer.Requeue(t.Context(), "unknown"))
-	wait(t, func() bool { return r.record("unknown").State == push.Delivered })
-	counts, err := r.records.Counts(t.Context())
-	must(t, err)
-	if counts.Accepted != 1 || counts.Ended[push.Rejected] != 0 || counts.Ended[push.Delivered] != 1 {
-		t.Errorf("counts %+v", counts)
-	}
-	if err := r.producer.Requeue(t.Context(), "unknown"); !errors.Is(err, ledger.ErrNoLetter) {
-		t.Errorf("the letter is still there: %v", err)
-	}
-}
-
 // However often and from wherever dead letters are put back while they are
 // rejected again, none is lost.
 func TestRequeuesThatRaceLoseNothing(t *testing.T) {

@@ -78,14 +78,6 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 			},
 			state: push.Rejected,
 		},
-		"of a category that is refused": {
-			with: func(n *push.Notification) { n.Category = "odrers" },
-			then: func(_ *testing.T, r *rig, _ *push.Notification) {
-				r.options.Limits.SetUnknown(limits.RefuseUnknown)
-				r.start()
-			},
-			state: push.Rejected,
-		},
 		"exhausted": {
 			times: 4,
 			then:  func(_ *testing.T, r *rig, _ *push.Notification) { r.options.Attempts = 3; r.start() },

@@ -9,8 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -178,73 +176,5 @@ func TestDigestLetter(t *testing.T) {
 	if counts.Ended[push.Digested] != 2 || counts.Ended[push.Delivered] != 2 || counts.Waiting() != 0 {
 		t.Errorf("%+v", counts)
 	}
-	r.accounts()
-}
-
-// Of a burst one goes, one waits, and the others join it and give their slots back. A worker
-// that crashed after it had sealed changes nothing: the same is told once more. What comes
-// then waits for another push.
-func TestDigestOfABurst(t *testing.T) {
-	client := oneRedis(t)
-	r, o := tuned(t, client, every(time.Hour), nil)
-	r.start()
-	for i := range 5 {
-		r.enqueue(like(fmt.Sprint("burst-", i)))
-	}
-	carrier := ""
-	wait(t, func() bool {
-		counts, err := r.records.Counts(t.Context())
-		must(t, err)
-		return counts.Ended[push.Delivered] == 1 && counts.Ended[push.Digested] == 3 && r.slots() == 2
-	})
-	for i := range 5 {
-		if record := r.record(fmt.Sprint("burst-", i)); record.State == push.Digested && carrier == "" {
-			carrier = record.Into
-		} else if record.State == push.Digested && record.Into != carrier {
-			t.Errorf("into %s and %s", carrier, record.Into)
-		}
-	}
-	r.deferred(carrier)
-	told, err := home(client).Digest("shop", "u1", "", "post-4711").Seal(t.Context(), carrier)
-	must(t, err)
-	if len(told.IDs) != 4 {
-		t.Errorf("%+v", told)
-	}
-	r.enqueue(like("later"))
-	r.deferred("later")
-	r.let(o)
-	r.settled(6)
-	if record := r.record(carrier); record.State != push.Delivered || record.Told != 3 || len(r.pushed(carrier)) != 1 {
-		t.Errorf("%+v", record)
-	}
-	if record := r.record("later"); record.State != push.Delivered || record.Told != 0 || len(r.pushed("")) != 3 {
-		t.Errorf("%+v of %d", record, len(r.pushed("")))
-	}
-	r.accounts()
-}
-
-// The job of one that has joined in the hands of another worker, which has not come to be
-// done with it, ends when it is visited.
-func TestJoinedElsewhere(t *testing.T) {
-	client := oneRedis(t)
-	r, _ := tuned(t, client, every(time.Hour), nil)
-	stop := r.start()
-	r.enqueue(like("at once"))
-	r.ends("at once")
-	r.enqueue(like("carrier"))
-	r.deferred("carrier")
-	stop()
-	n := like("joined")
-	r.enqueue(n)
-	text, err := strictjson.Encode(n)
-	must(t, err)
-	part, err := home(client).Digest("shop", "u1", "", n.Digest.Key).Join(t.Context(), &ledger.Joiner{
-		ID: n.ID, Accepted: time.Now(), Title: n.Title, JSON: text, Targets: push.Unsent(n.Targets),
-	}, false, 0, push.MaxDigest)
-	must(t, err)
-	if part.Into != "carrier" {
-		t.Fatalf("%+v", part)
-	}
-	r.start()
 	r.accounts()
 }

@@ -174,27 +174,3 @@ func TestResumeEndsWhatProvidersHaveBroughtAbout(t *testing.T) {
 		})
 	}
 }
-
-// An entry of the pauses that cannot be read keeps no worker from starting and no
-// operator from looking, and is named once.
-func TestAPauseThatCannotBeRead(t *testing.T) {
-	client := oneRedis(t)
-	r := newRig(t, client, unlimited)
-	log := r.logs()
-	for _, key := range []string{"providers", "operators", "resumed"} {
-		must(t, client.HSet(t.Context(), "pushpace:{pauses}:"+key, "odd-"+key, "odd").Err())
-	}
-	r.start()
-	r.enqueue(to("sent", apple))
-	r.settled(1)
-	must(t, r.control().Pause(t.Context(), pause.Pause{App: "shop"}))
-	if s := r.standing(pause.Operator); s.App != "shop" {
-		t.Errorf("listed: %+v", s)
-	}
-	wait(t, func() bool { return strings.Contains(log.text(), "paused by an operator") }) // it has read them again
-	for _, key := range []string{"providers", "operators", "resumed"} {
-		if n := strings.Count(log.text(), "entry=odd-"+key); n != 1 {
-			t.Errorf("%s: named %d times\n%s", key, n, log.text())
-		}
-	}
-}

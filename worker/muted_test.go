@@ -134,24 +134,6 @@ func TestAMuteEnds(t *testing.T) {
 	}
 }
 
-// What waits of somebody who was muted while no worker ran ends when one starts, and those
-// that start later know of the mute.
-func TestMutedWhileNoWorkerRan(t *testing.T) {
-	client := oneRedis(t)
-	r, o := tuned(t, client, throttle.Policy{}, nil)
-	n := to("scheduled")
-	n.NotBefore = time.Now().Add(time.Hour)
-	r.enqueue(n)
-	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", Mute: true}, By: "ann"}))
-	r.start()
-	r.muted("scheduled")
-	const done = "pushpace:{limits}:pass:mute=true"
-	wait(t, func() bool { return client.Exists(t.Context(), done).Val() == 1 })
-	r.startTwo()
-	r.enqueue(to("new"))
-	r.muted("new")
-}
-
 // One that is muted does not take the place of an older one with its collapse key that is
 // not.
 func TestMutedDoesNotSupersede(t *testing.T) {
@@ -195,29 +177,25 @@ func TestMutedAfterAFailure(t *testing.T) {
 // What a worker has in hand when its user is muted ends there: it goes out no more, and does
 // not return to the queue.
 func TestMutedInHand(t *testing.T) {
-	r, o := tuned(t, oneRedis(t), every(10*time.Second), nil)
-	r.options.MaxWait = time.Minute
+	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
+	limiter := &slowLimiter{Planner: r.limiter, id: "asks", answered: make(chan struct{}), let: make(chan struct{})}
+	r.options.Limiter = limiter
+	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, Delay: time.Second})
 	r.start()
-	r.enqueue(to("sent"))
-	r.ends("sent")
-	r.enqueue(to("waits"))
-	wait(t, func() bool {
-		status, err := r.producer.Status(t.Context(), "waits")
-		must(t, err)
-		return status.Job == "active" && r.slots() == 2
-	})
-	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, Delay: 2 * time.Second})
+	r.enqueue(to("asks"))
+	<-limiter.answered
 	fails := to("fails", google)
 	fails.User = "u2"
 	r.enqueue(fails)
-	wait(t, func() bool { return r.fcm.Count().InFlight == 1 })
+	wait(t, func() bool { return r.fcm.Count().Received == 1 })
 	r.mute(o, limits.Level{App: "shop"}, false)
-	r.muted("waits", "fails")
-	wait(t, func() bool { return r.slots() == 1 })
+	close(limiter.let)
+	r.muted("asks", "fails")
+	wait(t, func() bool { return r.slots() == 0 })
 }
 
-// However many wait, all that are muted end, each once, whichever worker looks through them;
-// the others stay.
+// However many wait of those that were muted while no worker ran, all end, each once,
+// whichever worker looks through them; the others stay. What comes later ends too.
 func TestManyMuted(t *testing.T) {
 	client := oneRedis(t)
 	const many, others = 250, 5 // several pages
@@ -233,16 +211,20 @@ func TestManyMuted(t *testing.T) {
 	for _, result := range r.producer.EnqueueAll(t.Context(), all) {
 		must(t, result.Err)
 	}
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", Category: "news", Mute: true}, By: "ann"}))
 	r.startTwo()
-	r.mute(o, limits.Level{App: "shop", Category: "news"}, false)
-	counts := r.settled(many)
-	if counts.Ended[push.Muted] != many || counts.Waiting() != others {
+	late := to("late")
+	late.Category = "news"
+	r.enqueue(late)
+	r.muted("late")
+	counts := r.settled(many + 1)
+	if counts.Ended[push.Muted] != many+1 || counts.Waiting() != others {
 		t.Errorf("%+v", counts)
 	}
 	wait(t, func() bool {
 		r.seen.mu.Lock()
 		defer r.seen.mu.Unlock()
-		return r.seen.ended[push.Muted] == many && client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0
+		return r.seen.ended[push.Muted] == many+1 && client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0
 	})
 	audit, err := r.control().Audit(t.Context())
 	must(t, err)

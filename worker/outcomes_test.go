@@ -114,15 +114,3 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 		t.Errorf("the stream has %+v", seen)
 	}
 }
-
-// Nothing is told unless it is asked for.
-func TestOutcomesAreOffByDefault(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	r.start()
-	r.enqueue(to("delivered"))
-	r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
-	r.settled(2)
-	if n := r.client.Exists(t.Context(), shardKey(r.client, "outcomes:shop")).Val(); n != 0 {
-		t.Error("there is a stream of outcomes")
-	}
-}

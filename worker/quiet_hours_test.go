@@ -12,7 +12,6 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/quiet"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // A night is what quiet hours are in a test: from an hour ago until in an hour, in UTC.
@@ -136,52 +135,6 @@ func TestExpiryInQuietHours(t *testing.T) {
 	}
 	if until := r.deferred("at-the-end").Until; until.Sub(night.ends).Abs() > time.Second {
 		t.Errorf("it waits until %s", until)
-	}
-}
-
-// In quiet hours a newer one takes the place of an older one too, or passes them where it is
-// critical. Their collapse key lives for as long as it waits.
-func TestCollapseInQuietHours(t *testing.T) {
-	client := oneRedis(t)
-	policy, night := inANight(t, throttle.Policy{MinGap: time.Second})
-	r := newRig(t, client, limits.New(policy, nil))
-	r.start()
-	r.enqueue(collapsing("older", ""))
-	r.deferred("older")
-	r.enqueue(to("between"))
-	r.deferred("between")
-	r.enqueue(collapsing("newer", ""))
-	r.deferred("newer")
-	r.settled(1)
-	if line := r.timeline("u1").Bookings; r.record("older").State != push.Superseded || len(line) != 2 || line[0].ID != "newer" || line[0].Slot.Sub(night.ends).Abs() > time.Second {
-		t.Errorf("older %+v, there wait %+v", r.record("older"), line)
-	}
-	if life := client.PTTL(t.Context(), shardKey(client, "collapse:shop/u1/score")).Val(); life < push.DefaultRetention+30*time.Minute {
-		t.Errorf("the key lives for %s, and its notification waits for an hour", life)
-	}
-	urgent := collapsing("urgent", "")
-	urgent.Priority = push.Critical
-	r.enqueue(urgent)
-	r.settled(3)
-	if len(r.pushed("urgent")) != 1 || r.record("newer").State != push.Superseded {
-		t.Errorf("pushed %+v, newer %+v", r.pushed(""), r.record("newer"))
-	}
-	r.status("between", control.ForQuiet)
-}
-
-// What waits for a route into quiet hours waits for their end when the route is there again.
-func TestARouteResumedInQuietHours(t *testing.T) {
-	policy, night := inANight(t, throttle.Policy{})
-	r := newRig(t, oneRedis(t), limits.New(policy, nil))
-	log := r.logs()
-	r.start()
-	hold := pause.Pause{App: "shop", By: "ada"}
-	r.pause(hold, log)
-	r.enqueue(to("one"))
-	r.status("one", control.ForPause)
-	r.resume(hold)
-	if w := r.status("one", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) || len(r.pushed("")) != 0 {
-		t.Errorf("%+v", w)
 	}
 }
 

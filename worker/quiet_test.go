@@ -97,20 +97,3 @@ func TestPutOffInQuietHours(t *testing.T) {
 		}
 	}
 }
-
-func TestWouldExpireInQuietHours(t *testing.T) {
-	t.Parallel()
-	seven := time.Date(2026, time.November, 26, 7, 0, 0, 0, time.UTC)
-	for want, c := range map[string]struct{ expires, quiet time.Time }{
-		"would expire in quiet hours":  {seven.Add(-time.Second), seven},
-		"would expire before its slot": {seven.Add(time.Second), seven},
-	} {
-		d := &delivery{Notification: &push.Notification{ExpiresAt: c.expires}}
-		if got := d.tooShort(&throttle.Decision{Quiet: c.quiet}); got != want {
-			t.Errorf("%s: %s", want, got)
-		}
-		if got := d.tooShort(new(throttle.Decision)); got != "would expire before its slot" {
-			t.Errorf("in open hours: %s", got)
-		}
-	}
-}

@@ -53,20 +53,27 @@ func (r *rig) enqueueAll(n int, name string, with func(*push.Notification)) {
 }
 
 // What is over quota waits at the cost of neither attempts nor slots, until there is
-// something again.
+// something again. A notification to several devices costs a unit for each.
 func TestAQuotaHoldsForAllWorkers(t *testing.T) {
-	const n, count, period = 120, 40, time.Second
+	const n, families, devices, count, period = 30, 6, 5, 20, time.Second
+	const units = n + families*devices
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, nil))
 	r.meterFCM(throttle.Rate{Count: count, Period: period}, 5)
 	r.start()
 	r.start()
 	r.enqueueAll(n, "over", func(*push.Notification) {})
-	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
+	r.enqueueAll(families, "family", func(one *push.Notification) {
+		one.Targets = nil
+		for k := range devices {
+			one.Targets = append(one.Targets, push.Target{Platform: push.FCM, Token: fmt.Sprint(one.ID, "-", k)})
+		}
+	})
+	if counts := r.settled(n + families); counts.Ended[push.Delivered] != n+families {
 		t.Fatalf("%+v", counts)
 	}
 	sent := r.fcm.Ledger().Entries()
-	if took := sent[n-1].At.Sub(sent[0].At); took < (n/count-2)*period {
-		t.Errorf("%d are sent within %v", n, took)
+	if took := sent[len(sent)-1].At.Sub(sent[0].At); len(sent) != units || took < (units/count-2)*period {
+		t.Errorf("%d are sent within %v", len(sent), took)
 	}
 	for i := range n {
 		id := fmt.Sprintf("over-%d", i)
@@ -138,7 +145,7 @@ func TestWhatIsOverQuotaSaysSo(t *testing.T) {
 
 // A campaign is spread over all users, whose own limits hold as well.
 func TestACampaignIsSpread(t *testing.T) {
-	const n, count, period = 120, 40, time.Second
+	const n, count, period = 60, 20, time.Second
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	r.options.Meter = realMeter(r.t)
 	r.options.Throughputs = map[string]map[string]worker.Quota{"shop": {"news": quota("category/shop/news", throttle.Rate{Count: count, Period: period}, 5)}}
@@ -211,31 +218,6 @@ func (f *awayMeter) Take(ctx context.Context, key string, s meter.Spec, a meter.
 		return meter.Answer{}, errors.New("the meter is away")
 	}
 	return f.Meter.Take(ctx, key, s, a)
-}
-
-// A notification to several devices costs a unit for each.
-func TestEachTargetCostsAUnit(t *testing.T) {
-	const n, targets, count, period = 10, 6, 20, time.Second
-	r := newRig(t, oneRedis(t), unlimited)
-	r.meterFCM(throttle.Rate{Count: count, Period: period}, 10)
-	r.start()
-	for i := range n {
-		one := to(fmt.Sprint("many-", i), apple)
-		for k := range targets {
-			one.Targets = append(one.Targets, push.Target{Platform: push.FCM, Token: fmt.Sprintf("%s-%d-%d", googleToken, i, k)})
-		}
-		r.enqueue(one)
-	}
-	r.settled(n)
-	for i := range n {
-		if record := r.record(fmt.Sprint("many-", i)); record.State != push.Delivered {
-			t.Errorf("%+v", record)
-		}
-	}
-	sent := r.fcm.Ledger().Entries()
-	if took := sent[len(sent)-1].At.Sub(sent[0].At); len(sent) != n*targets || took < (n*targets/count-2)*period {
-		t.Errorf("%d are sent within %v", len(sent), took)
-	}
 }
 
 // guardDevices has each device get two in the period.
@@ -363,24 +345,5 @@ func TestAGuardCountsWhatLeaves(t *testing.T) {
 	key = fmt.Sprintf("device/fcm/%.16x", sha256.Sum256([]byte(googleToken)))
 	if look(2) || !look(1) {
 		t.Error("what is sent is not counted under its key")
-	}
-}
-
-// A device has one count, however its token is written.
-func TestADeviceHasOneCount(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	r.guardDevices(realMeter(t), time.Hour)
-	r.withBrowsers()
-	r.start()
-	key := func(token string) string { return fmt.Sprintf("device/webpush/%.16x", sha256.Sum256([]byte(token))) }
-	browser := laptop(push.WebPushMozilla, "a")
-	at := browser.Token
-	browser.Token = strings.Replace(at, "updates.push.services.mozilla.com", "Updates.push.services.mozilla.com:443", 1)
-	r.enqueue(to("capitals", browser))
-	r.settled(1)
-	answer, err := r.options.Meter.Take(t.Context(), key(at), r.options.Device(), meter.Ask{Least: 2})
-	must(t, err)
-	if at == browser.Token || answer.Left == 0 {
-		t.Errorf("it is not counted with the same in lower case: %+v", answer)
 	}
 }

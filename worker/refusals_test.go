@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -23,8 +22,7 @@ func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
 	server := redistest.Start(t)
 	client := redistest.Connect(t, server.Options())
 	r := newRig(t, client, unlimited)
-	log := new(logged)
-	r.options.Log = slog.New(slog.NewTextHandler(log, nil))
+	log := r.logs()
 	r.options.Concurrency, r.options.MaxWaiting = 4, 1
 	r.apns.RespondAlways(standin.Answer{Delay: 5 * time.Millisecond})
 	const n = 900

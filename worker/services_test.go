@@ -1,15 +1,10 @@
 package worker_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"math"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
@@ -122,45 +117,5 @@ func TestDeadEndpointsOfStrangers(t *testing.T) {
 	r.enqueue(to("fine", laptop(push.WebPushOther, "fine")))
 	if state := r.ends("fine"); state != push.Delivered || server.Ledger().Len() != 1 {
 		t.Errorf("a fine one is %s, and %d were sent", state, server.Ledger().Len())
-	}
-}
-
-// An aloof is a sender that leaves a server alone so many times, and delivers then.
-type aloof struct{ left atomic.Int64 }
-
-func (a *aloof) Send(context.Context, *push.Notification, push.Target) providers.Outcome {
-	if a.left.Add(-1) < 0 {
-		return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}
-	}
-	return providers.Outcome{Kind: providers.Retry, Reason: providers.OriginBackoff, Concerns: providers.ConcernsToken, NotSent: true, RetryAfter: time.Second, Err: errors.New("it is down")}
-}
-
-func (*aloof) Close() error { return nil }
-
-// What is not sent since its server is left alone costs no attempt, and comes back by itself
-// until its time is over.
-func TestLeftAlone(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	sender := &aloof{}
-	sender.left.Store(math.MaxInt64)
-	r.options.Senders["shop"][push.PlatformWebPush] = sender
-	r.options.Attempts, r.options.RetryTime = 1, time.Hour
-	stop := r.start()
-	r.enqueue(to("patient", laptop(push.WebPushOther, "a")))
-	if waits := r.status("patient", control.ForProvider).Waits; waits.Reason != "it is down" {
-		t.Errorf("it waits for %+v", waits)
-	}
-	sender.left.Store(0)
-	if state := r.ends("patient"); state != push.Delivered || r.record("patient").Attempts != 1 {
-		t.Errorf("it is %s after %d attempts", state, r.record("patient").Attempts)
-	}
-	stop()
-	r.options.RetryTime = time.Second
-	sender.left.Store(math.MaxInt64)
-	r.start()
-	r.enqueue(to("given up", laptop(push.WebPushOther, "a")))
-	state := r.ends("given up")
-	if letter := r.letter("given up"); state != push.Exhausted || letter.Attempts != 0 || letter.Reason != string(providers.OriginBackoff) {
-		t.Errorf("it is %s, with %+v", state, letter)
 	}
 }

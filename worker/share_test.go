@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -19,58 +18,6 @@ func (r *rig) bound(places int) {
 }
 
 const shareKey = "pushpace:{share/shop%2Fapns}"
-
-// sharers is how many workers have a share, or would like one.
-func (r *rig) sharers() int64 {
-	r.t.Helper()
-	n, err := r.client.HLen(r.t.Context(), shareKey).Result()
-	must(r.t, err)
-	return n
-}
-
-// Workers who come and go have no more in flight together than they may, and all of it
-// while there is enough to send. Without a bound nothing is shared.
-func TestWorkersShareWhatMayBeInFlight(t *testing.T) {
-	const places, n = 6, 80
-	r := newRig(t, oneRedis(t), unlimited)
-	r.options.ShutdownTimeout = redistest.Patience // what a worker has in hand as it stops is not cut off
-	unbound := r.start()
-	r.enqueue(to("unbound"))
-	r.settled(1)
-	if r.sharers() != 0 {
-		t.Error("without a bound there are shares")
-	}
-	unbound()
-	r.bound(places)
-	r.enqueueMany("bound", n, apple)
-	r.apns.RespondAlways(standin.Answer{Delay: time.Second}) // a slow machine, too, begins so many in that time
-	first := r.start()
-	pushed := func(n int) { wait(t, func() bool { return len(r.pushed("")) >= n }) }
-	wait(t, func() bool { return r.apns.Count().Peak == places })
-	r.apns.RespondAlways(standin.Answer{Delay: 50 * time.Millisecond})
-	pushed(n / 8)
-	second := r.start()
-	wait(t, func() bool { return r.sharers() == 2 })
-	pushed(n / 2)
-	first()
-	wait(t, func() bool { return r.sharers() == 1 }) // it gives its share back
-	third := r.start()
-	counts := r.settled(n + 1)
-	attempts := 1
-	for i := range n {
-		attempts += r.record(fmt.Sprintf("bound-%d", i)).Attempts
-	}
-	pushes := len(r.pushed("")) // where a machine stands still a share ends, and what it cuts off is sent again
-	if counts.Ended[push.Delivered] != n+1 || pushes < n+1 || pushes > attempts {
-		t.Errorf("counts %+v with %d pushes at %d attempts", counts, pushes, attempts)
-	}
-	if peak := r.apns.Count().Peak; peak != places {
-		t.Errorf("%d were in flight at once, want %d", peak, places)
-	}
-	second()
-	third()
-	wait(t, func() bool { return r.sharers() == 0 })
-}
 
 // A notification to several devices takes one place, and so they come one after the other.
 func TestTargetsOfAShareComeOneByOne(t *testing.T) {

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,8 +32,7 @@ func (r *rig) hasten(open, paused time.Duration) { r.options.Hasten(open, paused
 // slots is how many of the user's slots are spent or booked.
 func (r *rig) slots() int {
 	r.t.Helper()
-	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "")})
-	must(r.t, err)
+	timeline := r.timeline("u1")
 	return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
 }
 
@@ -104,47 +102,12 @@ func TestAProviderThatIsDown(t *testing.T) {
 	}
 }
 
-// A delay that the provider asks for holds for a worker that has not asked.
-func TestADelayIsSharedByAllWorkers(t *testing.T) {
-	const asked = 8 * time.Second
-	r := newRig(t, oneRedis(t), hourly)
-	r.hasten(100*time.Millisecond, 0)
-	for i := range 3 {
-		r.fcm.Respond(devices(i, google)[0].Token, standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: asked})
-	}
-	stop := r.start()
-	r.enqueueMany("first", 3, google)
-	wait(t, func() bool { return len(r.pauses()) == 1 })
-	pause := r.pauses()[0]
-	if left := time.Until(pause.Until); pause.App != "shop" || pause.Platform != push.FCM || left > asked {
-		t.Errorf("pause %+v for %s", pause, left)
-	}
-	stop()
-	r.start()
-	r.enqueueMany("held", 10, google)
-	r.enqueueMany("flows", 10, apple)
-	wait(t, func() bool { return r.apns.Ledger().Len() == 10 }) // the other platform's
-	r.settled(23)
-	for _, e := range r.fcm.Ledger().Entries() {
-		if e.At.Before(pause.Until.Add(-50 * time.Millisecond)) {
-			t.Errorf("%s was sent %s before the pause was over", e.Notification, pause.Until.Sub(e.At))
-		}
-	}
-	if got := r.slots(); got != 23 {
-		t.Errorf("%d slots are spent on 23 notifications", got)
-	}
-	if failed := int(r.fcm.Count().Received) - len(r.fcm.Ledger().Entries()); failed != 3 {
-		t.Errorf("%d requests have failed, want the first three alone", failed)
-	}
-}
-
 // A misconfigured app keeps its notifications until it is mended, and its
 // operator is told once.
 func TestAMisconfiguredApp(t *testing.T) {
 	const n = 20
 	r := newRig(t, oneRedis(t), hourly)
-	log := new(logged)
-	r.options.Log = slog.New(slog.NewTextHandler(log, nil))
+	log := r.logs()
 	r.options.Concurrency, r.options.Attempts = 2, 1
 	r.hasten(100*time.Millisecond, 300*time.Millisecond)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
@@ -183,37 +146,20 @@ func TestAMisconfiguredApp(t *testing.T) {
 // for the other.
 func TestHalfOfItIsPaused(t *testing.T) {
 	r := newRig(t, oneRedis(t), hourly)
-	r.hasten(100*time.Millisecond, 12*time.Second)
+	r.hasten(100*time.Millisecond, time.Second)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
 	r.start()
 	r.enqueueMany("trigger", 3, apple)
 	wait(t, func() bool { return len(r.seen.pausesSeen()) == 1 })
-	expires := to("expires", apple, google)
-	expires.ExpiresAt = time.Now().Add(8 * time.Second)
-	r.enqueue(expires)
-	never := to("never", apple)
-	never.ExpiresAt = expires.ExpiresAt
-	r.enqueue(never)
 	r.enqueue(to("both", apple, google))
-	wait(t, func() bool { return len(r.pushed("both")) == 1 && len(r.pushed("expires")) == 1 })
-	wait(t, func() bool { return r.record("both").Attempts == 1 })
-	counts := r.settled(2)
-	if counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 1 {
-		t.Errorf("counts %+v, want the one that no provider took expired", counts)
-	}
-	if record := r.record("never"); record.State != push.Expired || record.Attempts != 0 {
-		t.Errorf("record %+v", record)
-	}
-	if record := r.record("expires"); record.State != push.Delivered || record.Outcomes[0].Kind == "delivered" || record.Outcomes[1].Kind != "delivered" {
-		t.Errorf("record %+v", record)
-	}
+	wait(t, func() bool { return len(r.pushed("both")) == 1 && r.record("both").Attempts == 1 })
 	r.apns.Recover()
-	r.settled(6)
+	r.settled(4)
 	if record := r.record("both"); record.State != push.Delivered || len(r.pushed("both")) != 2 {
 		t.Errorf("record %+v, pushed %+v", record, r.pushed("both"))
 	}
-	if got := r.slots(); got != 5 {
-		t.Errorf("%d slots are spent on 5 notifications that were sent", got)
+	if got := r.slots(); got != 4 {
+		t.Errorf("%d slots are spent on 4 notifications", got)
 	}
 }
 

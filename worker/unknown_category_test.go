@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +23,7 @@ func TestUnknownCategory(t *testing.T) {
 			policies := limits.New(throttle.Policy{}, map[string]throttle.Policy{"orders": {Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}})
 			policies.SetUnknown(policy)
 			r := newRig(t, oneRedis(t), policies)
-			var log logged
-			r.options.Log = slog.New(slog.NewTextHandler(&log, nil))
+			log := r.logs()
 			r.start()
 			for id, category := range map[string]string{"one": "odrers", "two": "odrers", "three": "ordres", "four": "orders"} {
 				n := to(id)

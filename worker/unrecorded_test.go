@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -47,10 +46,6 @@ func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
 			must(r.t, r.client.HSet(r.t.Context(), shard+"counts", "delivered", "abc").Err())
 			return func() { must(r.t, r.client.HSet(r.t.Context(), shard+"counts", "delivered", 0).Err()) }
 		}},
-		"the letters": {standin.Answer{Status: http.StatusRequestEntityTooLarge, Reason: "PayloadTooLarge"}, []push.Target{apple}, push.Rejected, func(r *rig, shard string) func() {
-			must(r.t, r.client.Set(r.t.Context(), shard+"letters", "x", 0).Err())
-			return func() { must(r.t, r.client.Del(r.t.Context(), shard+"letters").Err()) }
-		}},
 		"the dead tokens": {standin.Answer{Status: http.StatusGone, Reason: "Unregistered"}, []push.Target{apple}, push.Undeliverable, func(r *rig, _ string) func() {
 			must(r.t, r.client.Set(r.t.Context(), shardKey(r.client, "dead-tokens:shop"), "x", 0).Err())
 			return func() { must(r.t, r.client.Del(r.t.Context(), shardKey(r.client, "dead-tokens:shop")).Err()) }
@@ -81,9 +76,6 @@ func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
 			if counts.Ended[c.state] != 1 || counts.Waiting() != 0 {
 				t.Errorf("counts %+v", counts)
 			}
-			if c.state.Dead() {
-				r.letter("stubborn")
-			}
 			if reported := r.client.XLen(t.Context(), shardKey(r.client, "dead-tokens:shop")).Val(); c.state == push.Undeliverable && reported != 1 {
 				t.Errorf("%d dead tokens reported", reported)
 			}
@@ -96,8 +88,8 @@ func TestDeadTokensThatAreNeverReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, realRedis(t), hourly)
 	r.options.GiveUp(time.Second)
-	log := new(logged)
-	r.options.Log, r.options.Attempts = slog.New(slog.NewTextHandler(log, nil)), 1
+	log := r.logs()
+	r.options.Attempts = 1
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusGone, Reason: "Unregistered"})
 	must(t, r.client.Set(t.Context(), shardKey(r.client, "dead-tokens:shop"), "x", 0).Err())
 	r.start()

@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,8 +8,6 @@ import (
 
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/route"
 )
 
 // An answer about the app's configuration to one token delays no push to others. Its
@@ -57,47 +54,4 @@ func repeated(n int, a standin.Answer) (all []standin.Answer) {
 		all = append(all, a)
 	}
 	return all
-}
-
-// A 429 is one device's trouble, until most devices get it: then it is the provider's. Its
-// notifications wait, spend no attempts, and are delivered afterwards.
-func TestAnswerThatMostGetIsTheProviders(t *testing.T) {
-	const n = 100
-	r := newRig(t, oneRedis(t), hourly)
-	log := r.logs()
-	r.options.Attempts = 1
-	r.hasten(200*time.Millisecond, 0)
-	r.apns.RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, Reason: "TooManyRequests", RetryAfter: 2 * time.Second})
-	r.options.Concurrency = 2
-	w := r.run()
-	for i := range n {
-		one := to(fmt.Sprint("all-", i), devices(i, apple)...)
-		one.User = one.ID
-		r.enqueue(one)
-	}
-	s := r.standing(pause.Provider)
-	if s.Reason != "TooManyRequests" || s.Failures < 5 || s.Answers < s.Failures {
-		t.Errorf("the incident %+v", s)
-	}
-	wait(t, func() bool { return statusOf(t, w, "shop", push.APNs).Breaker != route.BreakerClosed })
-	wait(t, func() bool { return len(r.seen.pausesSeen()) >= 3 }) // probed, and paused again
-	counts, err := r.records.Counts(t.Context())
-	must(t, err)
-	if counts.Waiting() < n-5 {
-		t.Errorf("counts %+v: its notifications end", counts)
-	}
-	if received := r.apns.Count().Received; received > 40 {
-		t.Errorf("%d requests of %d notifications while most are refused", received, n)
-	}
-	r.apns.Recover()
-	counts = r.settled(n)
-	if exhausted := counts.Ended[push.Exhausted]; exhausted > 4 || counts.Ended[push.Delivered] != n-exhausted {
-		t.Errorf("counts %+v: want all but the first four delivered", counts)
-	}
-	if got := strings.Count(log.text(), "asks for a pause"); got != 1 {
-		t.Errorf("the log has %d lines:\n%s", got, log.text())
-	}
-	if !strings.Contains(log.text(), "failures=") || !strings.Contains(log.text(), "answers=") {
-		t.Errorf("the log does not say how many of the answers fail:\n%s", log.text())
-	}
 }

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -22,11 +21,13 @@ var webhookSecret = []byte("0123456789abcdef")
 // A receiver is a producer's webhook.
 type receiver struct {
 	*httptest.Server
-	mu       sync.Mutex
-	answers  []int // the next answers; then 204
-	requests int
-	got      []ledger.DeadToken // what was acknowledged
+	mu      sync.Mutex
+	answers []int              // the next answers; then 204
+	got     []ledger.DeadToken // what was acknowledged
 }
+
+// hangs is the answer of a receiver that never comes.
+const hangs = 0
 
 func newReceiver(t *testing.T, answers ...int) *receiver {
 	r := &receiver{answers: answers}
@@ -44,23 +45,33 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 		if err != nil || request.Method != http.MethodPost {
 			t.Errorf("%s %s: %v", request.Method, body, err)
 		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.requests++
-		if len(r.answers) > 0 {
-			status := r.answers[0]
-			r.answers = r.answers[1:]
+		if status, ok := r.next(report.DeadTokens); ok {
+			if status == hangs {
+				<-request.Context().Done()
+				return
+			}
 			if status/100 == 3 {
 				w.Header().Set("Location", "/elsewhere")
 			}
 			w.WriteHeader(status)
 			return
 		}
-		r.got = append(r.got, report.DeadTokens...)
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(r.Close)
 	return r
+}
+
+// next is the answer to the next request, if it is no acknowledgement of these.
+func (r *receiver) next(reported []ledger.DeadToken) (status int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.answers) == 0 {
+		r.got = append(r.got, reported...)
+		return 0, false
+	}
+	status, r.answers = r.answers[0], r.answers[1:]
+	return status, true
 }
 
 // tokens are what was acknowledged, each once: one whose acknowledgement is late
@@ -92,12 +103,11 @@ func (r *rig) pending(app string) int64 {
 
 func TestDeadTokensReachTheProducer(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
-	log := new(logged)
-	r.options.Log = slog.New(slog.NewTextHandler(log, nil))
+	log := r.logs()
 	r.options.Hasten(0, 0, 20*time.Millisecond)
 	// more failures than a delivery has patience for, and an answer that is none
-	hook := newReceiver(t, 500, 302, 404, 503, 500, 500)
-	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL + "/secret-path", Secret: webhookSecret, Timeout: 3 * time.Second}}
+	hook := newReceiver(t, 500, 302, 404, hangs, 500, 500)
+	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL + "/secret-path", Secret: webhookSecret, Timeout: time.Second}}
 	r.start()
 	dead := push.Target{Platform: push.APNs, Token: deadToken}
 	r.enqueue(to("half", dead, google))
@@ -131,7 +141,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 	}
 	r.seen.mu.Lock()
 	defer r.seen.mu.Unlock()
-	if posted := r.seen.posted[webhook.DeadTokens]; posted[false] != 6 || posted[true] == 0 {
+	if posted := r.seen.posted[webhook.DeadTokens]; posted[false] < 6 || posted[true] == 0 {
 		t.Errorf("posted %v", posted)
 	}
 }
@@ -165,38 +175,4 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 	if names := delivered(); !slices.Equal(names, []string{"new", "taken"}) {
 		t.Errorf("delivered %v", names)
 	}
-}
-
-// A webhook that takes the request and never answers is given up, and asked again.
-func TestAWebhookThatHangs(t *testing.T) {
-	r := newRig(t, oneRedis(t), unlimited)
-	r.options.Hasten(0, 0, 20*time.Millisecond)
-	hung := make(chan struct{})
-	var once sync.Once
-	answered := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		first := false
-		once.Do(func() { first = true })
-		if first {
-			_, _ = io.Copy(io.Discard, request.Body)
-			<-hung
-			return
-		}
-		select {
-		case <-answered:
-		default:
-			close(answered)
-		}
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(hung) })
-	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: server.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
-	must(t, ledger.NewDeadTokens(r.client, "", 0).Add(t.Context(), ledger.DeadToken{App: "shop", Token: "t"}))
-	r.start()
-	select {
-	case <-answered:
-	case <-time.After(30 * time.Second):
-		t.Fatal("it is not asked again")
-	}
-	wait(t, func() bool { return r.pending("shop") == 0 })
 }
