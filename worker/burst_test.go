@@ -33,9 +33,7 @@ func TestTheFirstOfABurstGoes(t *testing.T) {
 			}
 		}
 		for burst := range slices.Chunk(all, c.jobs) {
-			for _, result := range r.producer.EnqueueAll(t.Context(), burst) {
-				must(t, result.Err)
-			}
+			r.enqueueTogether(burst)
 		}
 		overtaken := 0
 		for user := range c.users {

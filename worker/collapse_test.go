@@ -32,6 +32,9 @@ func TestCollapse(t *testing.T) {
 	if line := r.timeline("u1").Bookings; len(line) != 2 || line[0].ID != "newer" || line[0].Slot.Sub(slot).Abs() > 50*time.Millisecond || line[1].ID != "between" {
 		t.Errorf("there wait %+v, want the newer one at %s and the one behind", line, slot)
 	}
+	if life := r.client.PTTL(t.Context(), shardKey(r.client, "collapse:shop/u1/score")).Val(); life < push.DefaultRetention+30*time.Minute {
+		t.Errorf("the key lives for %s, and its notification waits for an hour", life)
+	}
 	r.let(o)
 	counts := r.settled(4)
 	if counts.Ended[push.Superseded] != 1 || counts.Ended[push.Delivered] != 3 || r.record("older").State != push.Superseded {

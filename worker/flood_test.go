@@ -32,9 +32,7 @@ func TestRejectedNotificationsDoNotFillRedis(t *testing.T) {
 			n.App, n.Body = "apple", body
 			all = append(all, n)
 		}
-		for _, receipt := range r.producer.EnqueueAll(t.Context(), all) {
-			must(t, receipt.Err)
-		}
+		r.enqueueTogether(all)
 		other := to(fmt.Sprint("other-", batch))
 		other.User = fmt.Sprint("u", batch)
 		r.enqueue(other)

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,20 +15,13 @@ import (
 func (r *rig) enqueueRanked(n int) {
 	r.t.Helper()
 	ranks := []push.Priority{push.Bulk, push.Default, push.Critical}
-	var all sync.WaitGroup
-	const producers = 16
-	for p := range producers {
-		all.Go(func() {
-			for i := p; i < n; i += producers {
-				note := to(fmt.Sprintf("%s-%d", ranks[i%len(ranks)], i), devices(i, apple)...)
-				note.User, note.Priority = note.ID, ranks[i%len(ranks)]
-				if _, err := r.producer.Enqueue(r.t.Context(), note); err != nil {
-					r.t.Error(err)
-				}
-			}
-		})
+	var all []*push.Notification
+	for i := range n {
+		note := to(fmt.Sprintf("%s-%d", ranks[i%len(ranks)], i), devices(i, apple)...)
+		note.User, note.Priority = note.ID, ranks[i%len(ranks)]
+		all = append(all, note)
 	}
-	all.Wait()
+	r.enqueueTogether(all)
 }
 
 // After a provider was down each notification comes back once, and so it is after a second

@@ -208,9 +208,7 @@ func TestManyMuted(t *testing.T) {
 			all[i].Category = "orders"
 		}
 	}
-	for _, result := range r.producer.EnqueueAll(t.Context(), all) {
-		must(t, result.Err)
-	}
+	r.enqueueTogether(all)
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", Category: "news", Mute: true}, By: "ann"}))
 	r.startTwo()
 	late := to("late")

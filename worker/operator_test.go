@@ -121,7 +121,7 @@ func TestAPauseOfACategory(t *testing.T) {
 	hold := pause.Pause{Category: "digest"}
 	r.pause(hold, log)
 	expires := digest("expires")
-	expires.ExpiresAt = time.Now().Add(2 * time.Second)
+	expires.TTL = push.Duration(2 * time.Second)
 	r.enqueue(expires)
 	r.enqueue(to("other"))
 	counts := r.settled(3)
@@ -178,10 +178,14 @@ func TestANewcomerPassesThoseThatComeBack(t *testing.T) {
 	r.start()
 	hold := pause.Pause{App: "shop", Category: "bulk"}
 	r.pause(hold, log)
+	var all []*push.Notification
 	for i := range n {
 		h := to(fmt.Sprintf("held-%04d", i), apple)
 		h.Category, h.User = "bulk", fmt.Sprint("u", i)
-		r.enqueue(h)
+		all = append(all, h)
+	}
+	for some := range slices.Chunk(all, 500) {
+		r.enqueueTogether(some)
 	}
 	r.asleep(n)
 	r.resume(hold)

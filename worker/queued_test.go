@@ -127,10 +127,12 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	const n = 650
 	stay := map[string]bool{}
+	var all []*push.Notification
 	for i := range n {
-		r.enqueue(to(fmt.Sprintf("n-%d", i)))
-		stay[fmt.Sprintf("n-%d", i)] = true
+		all = append(all, to(fmt.Sprintf("n-%d", i)))
+		stay[all[i].ID] = true
 	}
+	r.enqueueTogether(all)
 	taken := 0
 	for cursor := ""; ; {
 		page, err := r.control().Queued(t.Context(), control.Selection{}, cursor)

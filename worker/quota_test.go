@@ -312,7 +312,7 @@ func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
 	}
 	away.on.Store(false)
 	r.settled(2)
-	r.enqueueAll(1, "brief", func(n *push.Notification) { n.ExpiresAt = time.Now().Add(2 * time.Second) })
+	r.enqueueAll(1, "brief", func(n *push.Notification) { n.TTL = push.Duration(2 * time.Second) })
 	if counts := r.settled(3); counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 2 {
 		t.Errorf("%+v", counts)
 	}

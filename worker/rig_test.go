@@ -152,6 +152,14 @@ func (r *rig) enqueue(n *push.Notification) push.Receipt {
 	return receipt
 }
 
+// enqueueTogether hands over all in one call.
+func (r *rig) enqueueTogether(all []*push.Notification) {
+	r.t.Helper()
+	for _, result := range r.producer.EnqueueAll(r.t.Context(), all) {
+		must(r.t, result.Err)
+	}
+}
+
 // settled waits until so many notifications have ended, for as long as some end, and answers
 // the sums.
 func (r *rig) settled(n int) (counts ledger.Counts) {

@@ -170,10 +170,11 @@ func TestADeadTokenSpendsNoSlot(t *testing.T) {
 func TestExpired(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	past := to("past")
-	past.ExpiresAt = time.Now().Add(time.Second)
+	past.TTL = push.Duration(time.Second)
 	r.enqueue(past)
+	over := time.Now().Add(time.Second)
 	r.enqueue(to("taken"))
-	wait(t, func() bool { return time.Now().After(past.ExpiresAt) })
+	wait(t, func() bool { return time.Now().After(over) })
 	r.start()
 	r.settled(2)
 	soon := to("soon") // before the next slot

@@ -277,6 +277,27 @@ func TestABusyServerPassesTheWordOn(t *testing.T) {
 	free.isHanded("critical")
 }
 
+// One word has a server take all that is there, and what it has in hand or has pulled
+// ahead when it ends is told to another.
+func TestOneWordForMany(t *testing.T) {
+	t.Parallel()
+	const n = 8 // six in hand
+	client := redistest.One(t)
+	ends := idling(t, client, never)
+	ends.rest()
+	ends.held.Lock()
+	defer ends.held.Unlock()
+	for i := range n {
+		ends.enqueueUntold(fmt.Sprint(i), push.Default)
+	}
+	ends.tell(push.Default)
+	ends.areHanded(6)
+	stays := idling(t, client, never)
+	stays.rest()
+	ends.Shutdown()
+	stays.areHanded(n)
+}
+
 // A user of Redis's who may use no channel is told of, and jobs are found by asking.
 func TestAUserWithoutChannels(t *testing.T) {
 	t.Parallel()

@@ -91,6 +91,17 @@ func TestWhatAJobFollows(t *testing.T) {
 	}
 	enqueue("ada", "a6")
 	take(other, "")
+	newer, older := one.client.shard.QueueKey(one.queue, "latest"), one.client.shard.QueueKey(one.queue, "latest:older")
+	var many []any
+	for i := range remembered {
+		many = append(many, i, "")
+	}
+	client.HSet(t.Context(), newer, many...)
+	enqueue("ada", "a7")
+	take(one, "a6") // which is in the older hash now
+	if newer, older := client.HLen(t.Context(), newer).Val(), client.HLen(t.Context(), older).Val(); newer != 1 || older < remembered {
+		t.Errorf("%d and %d are remembered", newer, older)
+	}
 }
 
 // A message that no Producer of ours has made is looked through once, and not from each of its
