@@ -32,8 +32,8 @@ func TestWhatIsOverItsLimitWaitsForNoPlace(t *testing.T) {
 	}
 }
 
-// A waiter is a Sender that has its first push wait for a connection, and asks before each
-// whether it may leave.
+// A waiter is a Sender. Its first push waits for a connection, and each asks whether it may
+// leave.
 type waiter struct {
 	waits, connected chan struct{} // waits is closed once the first does
 	asked, left      atomic.Int64
@@ -53,9 +53,9 @@ func (w *waiter) Send(ctx context.Context, _ *push.Notification, _ push.Target) 
 
 func (*waiter) Close() error { return nil }
 
-// What has waited for a connection until it is too late, or until its worker was taken for
-// dead, does not leave. It is admitted again, by another visit where the job is another's.
-func TestWhatMayNotLeaveIsAdmittedAgain(t *testing.T) {
+// A push may wait for a connection for too long, or until its worker is taken for dead. It
+// does not leave then, and its notification is admitted again.
+func TestALatePushDoesNotLeave(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(r *rig){
 		"it is too late": func(r *rig) {

@@ -194,8 +194,8 @@ func TestMutedInHand(t *testing.T) {
 	wait(t, func() bool { return r.slots() == 0 })
 }
 
-// However many wait of those that were muted while no worker ran, all end, each once,
-// whichever worker looks through them; the others stay. What comes later ends too.
+// A category is muted while no worker runs. All that wait of it end, each once, and so does
+// what comes later. The others stay.
 func TestManyMuted(t *testing.T) {
 	client := oneRedis(t)
 	const many, others = 250, 5 // several pages

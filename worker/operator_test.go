@@ -147,9 +147,9 @@ func TestAPauseOfACategory(t *testing.T) {
 	}
 }
 
-// However much stands back about when a pause ends, by whichever worker's view of
-// the pauses, comes back.
-func TestWhatStandsBackWhenAPauseEnds(t *testing.T) {
+// Notifications come before and after a pause ends, and two workers hear of the end at
+// different instants. All are sent.
+func TestAPauseEndsWhileNotificationsCome(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
 	r.start()

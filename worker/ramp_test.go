@@ -28,8 +28,8 @@ func (a *asked) Take(ctx context.Context, key string, s meter.Spec, ask meter.As
 	return a.Meter.Take(ctx, key, s, ask)
 }
 
-// What FCM refuses for its quota slows all workers down, as the meter is told of it, and so
-// does trouble of the provider, at which the route's breaker opens.
+// The meter is told when FCM refuses pushes for its quota, and when FCM is down. Then all
+// workers slow down.
 func TestTroubleSlowsTheRamp(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]standin.Answer{

@@ -58,7 +58,7 @@ func (r *rig) backlog(user, category string, n int) {
 	}
 }
 
-// went waits until all of the backlog have gone out, whose slots were hours away.
+// went waits until the whole backlog is sent. Its slots were hours away.
 func (r *rig) went(user, category string, n int) {
 	r.t.Helper()
 	for i := range n {

@@ -25,7 +25,7 @@ func (r *rig) snapshots() []control.Snapshot {
 	return all
 }
 
-// awayLimiter stands for a limiter whose store is away.
+// An awayLimiter says that its store is away.
 type awayLimiter struct{ throttle.Planner }
 
 func (awayLimiter) Stats() throttle.OutageStats {
