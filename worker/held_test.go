@@ -29,7 +29,7 @@ func (r *rig) enqueueRanked(n int) {
 // worker/route how fast.
 func TestWhatWasHeldReturns(t *testing.T) {
 	t.Parallel()
-	const n = 900
+	const n = 300
 	const most = 16 // in flight
 	r := newRig(t, realRedis(t), hourly)
 	r.options.Concurrency = most

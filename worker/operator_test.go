@@ -155,7 +155,7 @@ func TestAPauseEndsWhileNotificationsCome(t *testing.T) {
 	r.start()
 	r.start()
 	hold := pause.Pause{App: "shop"}
-	const each = 150
+	const each = 60
 	for round := range 2 {
 		r.pause(hold, log)
 		for i := range each {

@@ -44,12 +44,14 @@ func (r *rig) meterFCM(rate throttle.Rate, burst int) {
 // enqueueAll has so many users get one each.
 func (r *rig) enqueueAll(n int, name string, with func(*push.Notification)) {
 	r.t.Helper()
+	var all []*push.Notification
 	for i := range n {
 		one := to(fmt.Sprintf("%s-%d", name, i), google)
 		one.User = one.ID
 		with(one)
-		r.enqueue(one)
+		all = append(all, one)
 	}
+	r.enqueueTogether(all)
 }
 
 // What is over quota waits at the cost of neither attempts nor slots, until there is
