@@ -3,11 +3,8 @@ package standin
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"net/http"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -63,23 +60,6 @@ func TestScriptOrder(t *testing.T) {
 	next("aa", 0)
 }
 
-func TestRetryAfterHeader(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		answer Answer
-		want   string
-	}{
-		{Answer{}, ""},
-		{Answer{RetryAfter: 1200 * time.Millisecond}, "2"},
-		{Answer{RetryAfter: time.Minute, RetryAfterDate: true}, "Fri, 20 Nov 2026 20:01:00 GMT"},
-	} {
-		if got := c.answer.RetryAfterHeader(now); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.answer, got, c.want)
-		}
-	}
-}
-
 func TestNotificationID(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]string{
@@ -126,16 +106,6 @@ func TestLinesReadBack(t *testing.T) {
 	}
 }
 
-func TestLedgerKeepsFirstError(t *testing.T) {
-	t.Parallel()
-	full := errors.New("full")
-	ledger := NewLedger(func(Entry) error { return full })
-	ledger.Add(Entry{})
-	if !errors.Is(ledger.Err(), full) {
-		t.Errorf("Err() = %v", ledger.Err())
-	}
-}
-
 func TestLatencyIsRepeatable(t *testing.T) {
 	t.Parallel()
 	l := Latency{Typical: 10 * time.Millisecond, Tail: time.Second, TailShare: 0.1, Seed: 7}
@@ -152,42 +122,5 @@ func TestLatencyIsRepeatable(t *testing.T) {
 	}
 	if slow < 50 || slow > 200 {
 		t.Errorf("%d of 1000 are slow, want about 100", slow)
-	}
-}
-
-func TestCountersPeak(t *testing.T) {
-	t.Parallel()
-	var c Counters
-	var all sync.WaitGroup
-	for range 8 {
-		c.Begin()
-	}
-	for range 8 {
-		all.Go(c.End)
-	}
-	all.Wait()
-	if got := c.Count(); got.Received != 8 || got.InFlight != 0 || got.Peak != 8 {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestAccepts(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		answer Answer
-		want   bool
-	}{
-		{Answer{}, true},
-		{Answer{Status: http.StatusOK}, true},
-		{Answer{Status: 503}, false},
-		{Answer{Fault: Close}, true},
-		{Answer{Fault: GoAway}, true},
-		{Answer{Fault: BlackHole}, true},
-		{Answer{Fault: GoAwayUnprocessed}, false},
-		{Answer{Fault: Page}, false},
-	} {
-		if got := c.answer.Accepts(); got != c.want {
-			t.Errorf("%+v: %v", c.answer, got)
-		}
 	}
 }

@@ -190,19 +190,6 @@ func TestTokenUpdates(t *testing.T) {
 	}
 }
 
-func TestServerSpeaksHTTP2Only(t *testing.T) {
-	t.Parallel()
-	s := start(t, Options{})
-	c := client(t, s)
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	c.Transport.(*http.Transport).Protocols = protocols
-	if response, err := c.Get(s.URL()); err == nil {
-		_ = response.Body.Close()
-		t.Errorf("answered %s", response.Proto)
-	}
-}
-
 func TestServerOneStreamUntilAuthenticated(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{Streams: 50})

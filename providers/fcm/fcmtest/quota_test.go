@@ -45,16 +45,6 @@ func TestAWindowIsFullAgain(t *testing.T) {
 	}
 }
 
-// A border that is still to come says as much of where the windows lie.
-func TestAWindowBeginsLater(t *testing.T) {
-	t.Parallel()
-	q := &quotas{of: []Quota{{Count: 1, Per: time.Minute, Begins: midnight.Add(150 * time.Second)}}}
-	taken(q, "p", midnight, 1)
-	if wait, ok := q.take("p", midnight); ok || wait != 30*time.Second {
-		t.Errorf("used up for %s, want 30s", wait)
-	}
-}
-
 // Where the windows lie is drawn for each project.
 func TestWindowsAreDrawn(t *testing.T) {
 	t.Parallel()

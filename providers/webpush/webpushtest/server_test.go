@@ -24,7 +24,6 @@ import (
 
 	"github.com/golang-jwt/jwt/v4"
 
-	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -154,38 +153,7 @@ func put(r *http.Request, body []byte) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
-var all = []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows, push.WebPushOther}
-
-func TestGoodPushesAreTaken(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, Options{})
-	for _, service := range all {
-		endpoint := Endpoint(service, "device")
-		for name, change := range map[string]func(*http.Request){
-			"good":    nil,
-			"padded":  func(q *http.Request) { put(q, r.encrypt(endpoint, `{}`, "\x02\x00\x00\x00")) },
-			"a topic": func(q *http.Request) { q.Header.Set("Topic", strings.Repeat("a", 32)) },
-			"no spaces": func(q *http.Request) {
-				q.Header.Set("Authorization", strings.Replace(q.Header.Get("Authorization"), ", k", ",k", 1))
-			},
-		} {
-			if response, text := r.send(endpoint, change); response.StatusCode != http.StatusCreated {
-				t.Errorf("%s: %s: %s %s", service, name, response.Status, text)
-			}
-		}
-	}
-	entries := r.server.Ledger().Entries()
-	if len(entries) != 20 {
-		t.Fatalf("%d pushes were accepted", len(entries))
-	}
-	for _, e := range entries {
-		if e.Platform != "webpush" || e.App != r.public || !strings.HasPrefix(e.Token, "https://") || e.APNsID+e.Name == "" {
-			t.Errorf("%+v", e)
-		}
-	}
-}
-
-func TestWhatIsRefused(t *testing.T) {
+func TestRequestsAreJudged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Options{})
 	header := func(field, value string) func(*http.Request) {
@@ -214,6 +182,12 @@ func TestWhatIsRefused(t *testing.T) {
 		change  func(*http.Request)
 		status  int
 	}{
+		"padded": {push.WebPushGoogle, body(func([]byte) []byte {
+			return r.encrypt(Endpoint(push.WebPushGoogle, "device"), `{}`, "\x02\x00\x00\x00")
+		}), 201},
+		"no space before the key": {push.WebPushMozilla, func(q *http.Request) {
+			q.Header.Set("Authorization", strings.Replace(q.Header.Get("Authorization"), ", k", ",k", 1))
+		}, 201},
 		"no TTL":               {push.WebPushGoogle, without("TTL"), 400},
 		"a TTL with a sign":    {push.WebPushGoogle, header("TTL", "+5"), 400},
 		"TTL 0 at Apple":       {push.WebPushApple, header("TTL", "0"), 400},
@@ -264,47 +238,5 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 	if response, _ := r.send(Endpoint(push.WebPushGoogle, "device"), once); response.StatusCode != http.StatusBadRequest {
 		t.Errorf("a body that is sent again: %s", response.Status)
-	}
-}
-
-// Each service has its own words.
-func TestTheWordsOfTheServices(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, Options{})
-	for _, c := range []struct {
-		service push.Platform
-		answer  standin.Answer
-		status  int
-		text    string
-	}{
-		{push.WebPushGoogle, standin.Answer{Status: 410}, 410, "push subscription has unsubscribed or expired."},
-		{push.WebPushGoogle, standin.Answer{Reason: "vapid_mismatch", Status: 403}, 403, "do not correspond to the credentials used to create"},
-		{push.WebPushGoogle, standin.Answer{Reason: "UnauthorizedRegistration", Status: 400}, 400, "<TITLE>UnauthorizedRegistration</TITLE>"},
-		{push.WebPushGoogle, standin.Answer{Reason: "endpoint_doubted", Status: 403}, 403, "invalid push subscription endpoint"},
-		{push.WebPushMozilla, standin.Answer{Status: 410}, 410, `"errno":103`},
-		{push.WebPushMozilla, standin.Answer{Reason: "vapid_mismatch", Status: 401}, 401, `"errno":109,"error":"Unauthorized","message":"VAPID public key mismatch"`},
-		{push.WebPushApple, standin.Answer{Status: 403}, 403, `{"reason":"BadJwtToken"}`},
-		{push.WebPushApple, standin.Answer{Reason: "VapidPkHashMismatch", Status: 400}, 400, `{"reason":"VapidPkHashMismatch"}`},
-		{push.WebPushWindows, standin.Answer{Status: 406, RetryAfter: 15 * time.Minute}, 406, ""},
-	} {
-		endpoint := Endpoint(c.service, "told")
-		r.server.Respond(endpoint, c.answer)
-		response, text := r.send(endpoint, nil)
-		if response.StatusCode != c.status || !strings.Contains(text, c.text) {
-			t.Errorf("%s %+v: %s %s", c.service, c.answer, response.Status, text)
-		}
-		if c.service == push.WebPushWindows && (response.Header.Get("X-WNS-STATUS") != "appthrottled" || response.Header.Get("Retry-After") != "900") {
-			t.Errorf("%v", response.Header)
-		}
-	}
-}
-
-// A subscription is the same wherever it is named.
-func TestSubscriptionsFollowFromTheEndpoint(t *testing.T) {
-	t.Parallel()
-	a, b := Subscription("https://push.example.net/a"), Subscription("https://push.example.net/a")
-	other := Subscription("https://push.example.net/b")
-	if *a.Keys != *b.Keys || *a.Keys == *other.Keys || len(a.Keys.P256DH) != 87 || len(a.Keys.Auth) != 22 {
-		t.Errorf("%+v %+v %+v", a.Keys, b.Keys, other.Keys)
 	}
 }
