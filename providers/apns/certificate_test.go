@@ -195,12 +195,13 @@ func TestKeyFormsAreReadOrNamed(t *testing.T) {
 	rsa := newShop(t, "-newkey", "rsa:2048")
 	s.run("ec", "-in", "key.pem", "-out", "sec1.p8")
 	s.run("pkey", "-in", "key.pem", "-outform", "DER", "-out", "der.p8")
+	s.run("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384", "-out", "p384.p8")
 	s.run("pkey", "-in", "key.pem", "-aes256", "-passout", "pass:"+canary, "-out", "encrypted.p8")
 	s.run("pkey", "-in", "key.pem", "-pubout", "-out", "public.p8")
 	s.export("p.p12", canary)
 	for file, want := range map[string]string{
 		"key.pem": "", "sec1.p8": "", "der.p8": "",
-		"encrypted.p8": "openssl pkey -in ", "public.p8": "public key", "cert.pem": "certificate", "p.p12": "no private key",
+		"encrypted.p8": "openssl pkey -in ", "public.p8": "public key", "cert.pem": "certificate", "p.p12": "no private key", "p384.p8": "no P-256 key",
 	} {
 		_, err := loadKey(Config{KeyFile: filepath.Join(s.dir, file), KeyID: "ABCDEFGHIJ", TeamID: "0123456789"})
 		if (err == nil) != (want == "") || err != nil && (!strings.HasPrefix(err.Error(), "key_file: ") || !strings.Contains(err.Error(), want)) {

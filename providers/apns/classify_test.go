@@ -137,11 +137,3 @@ func TestClassifyDelays(t *testing.T) {
 		}
 	}
 }
-
-func TestClassifySince(t *testing.T) {
-	t.Parallel()
-	since := time.UnixMilli(1700000000000)
-	if o := classify(answer{status: 410, readable: true, reason: "Unregistered", since: since}); !o.Since.Equal(since) {
-		t.Errorf("Since = %v", o.Since)
-	}
-}

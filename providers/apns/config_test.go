@@ -5,9 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/sideshow/apns2"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
@@ -57,28 +55,6 @@ func TestConfigHost(t *testing.T) {
 		if got := c.host(); got != want {
 			t.Errorf("host() = %s, want %s", got, want)
 		}
-	}
-}
-
-func TestConfigYAML(t *testing.T) {
-	t.Parallel()
-	const text = `
-topic: com.example.shop
-environment: sandbox
-key_file: k.p8
-key_id: ABCDEFGHIJ
-team_id: "0123456789"
-certificate_file: c.p12
-password_file: p.txt
-endpoint: https://localhost:2197
-root_ca_file: ca.pem
-timeout: 3s
-dry_run: true
-`
-	want := Config{"com.example.shop", Sandbox, "k.p8", "ABCDEFGHIJ", "0123456789", "c.p12", "p.txt", "https://localhost:2197", "ca.pem", 3 * time.Second, true}
-	var got Config
-	if err := yaml.UnmarshalWithOptions([]byte(text), &got, yaml.Strict()); err != nil || got != want {
-		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

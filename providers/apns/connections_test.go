@@ -63,61 +63,6 @@ func TestBurstBeyondTheStreams(t *testing.T) {
 	}
 }
 
-// Whatever the connections go through, a push that is not ambiguous is in the
-// ledger once if it was delivered and not at all otherwise.
-func TestBurstThroughFaults(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: time.Millisecond, Tail: 10 * time.Millisecond, TailShare: 0.2, Seed: 1}})
-	sender := newSender(t, credentials(t, server))
-	const pushes = 600
-	outcomes := make(map[string]providers.Outcome)
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for i := range pushes {
-		token := fmt.Sprintf("%064x", i)
-		switch i % 100 {
-		case 20:
-			server.Respond(token, standin.Answer{Fault: standin.GoAwayUnprocessed})
-		case 40:
-			server.Respond(token, standin.Answer{Fault: standin.GoAway})
-		case 60:
-			server.Respond(token, standin.Answer{Fault: standin.Close})
-		case 80:
-			server.Respond(token, standin.Answer{Status: 503, Reason: "Shutdown"})
-		}
-		all.Go(func() {
-			o := sender.Send(t.Context(), notification(token), to(token))
-			mu.Lock()
-			defer mu.Unlock()
-			outcomes[token] = o
-		})
-	}
-	all.Wait()
-	accepted := make(map[string]int)
-	for _, e := range server.Ledger().Entries() {
-		accepted[e.Token]++
-	}
-	delivered := 0
-	for token, o := range outcomes {
-		switch {
-		case o.Kind == providers.Delivered:
-			delivered++
-			if accepted[token] != 1 {
-				t.Errorf("delivered, but accepted %d times", accepted[token])
-			}
-		case o.Ambiguous:
-			if accepted[token] > 1 {
-				t.Errorf("ambiguous, and accepted %d times", accepted[token])
-			}
-		case accepted[token] != 0:
-			t.Errorf("%+v, but it was accepted", o)
-		}
-	}
-	if delivered == 0 {
-		t.Error("nothing was delivered")
-	}
-}
-
 func TestShutdownTakesANewConnection(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})

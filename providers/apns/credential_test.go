@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/sideshow/apns2/token"
+
+	"github.com/pushpace/pushpace/internal/base/keyfile"
 )
 
 func TestRefresh(t *testing.T) {
@@ -42,9 +44,9 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-func writeKey(t *testing.T, curve elliptic.Curve) string {
+func writeKey(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,7 @@ func writeKey(t *testing.T, curve elliptic.Curve) string {
 
 func TestSendersShareAKey(t *testing.T) {
 	t.Parallel()
-	config := Config{KeyFile: writeKey(t, elliptic.P256()), KeyID: "ABCDEFGHIJ", TeamID: "0123456789"}
+	config := Config{KeyFile: writeKey(t), KeyID: "ABCDEFGHIJ", TeamID: "0123456789"}
 	load := func(c Config) *key {
 		t.Helper()
 		k, err := loadKey(c)
@@ -76,77 +78,32 @@ func TestSendersShareAKey(t *testing.T) {
 	}
 	otherTeam, otherKey := config, config
 	otherTeam.TeamID = "9876543210"
-	otherKey.KeyFile = writeKey(t, elliptic.P256())
+	otherKey.KeyFile = writeKey(t)
 	if load(otherTeam) == first || load(otherKey) == first {
 		t.Error("different keys share a token")
 	}
 }
 
-func TestLoadKeyWrongCurve(t *testing.T) {
+func TestExpiredCertificateIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := loadKey(Config{KeyFile: writeKey(t, elliptic.P384())}); err == nil || !strings.Contains(err.Error(), "P-256") {
+	private, err := os.ReadFile(writeKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := keyfile.Parse("", private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "both.pem")
+	if err := os.WriteFile(file, append(private, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadCertificate(Config{CertificateFile: file}); err == nil || !strings.Contains(err.Error(), "expired on 2020-01-02") {
 		t.Error(err)
-	}
-}
-
-func TestLoadCertificateP12(t *testing.T) {
-	t.Parallel()
-	password := filepath.Join(t.TempDir(), "password")
-	config := Config{CertificateFile: "testdata/client.p12", PasswordFile: password}
-	for content, ok := range map[string]bool{"correct-horse\n": true, "wrong-battery": false} {
-		if err := os.WriteFile(password, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cert, err := loadCertificate(config)
-		if (err == nil) != ok || (cert.Leaf != nil) != ok {
-			t.Errorf("%q: %v", content, err)
-		}
-		if err != nil && strings.Contains(err.Error(), content) {
-			t.Errorf("the error holds the password: %v", err)
-		}
-	}
-}
-
-func TestLoadCertificateRefuses(t *testing.T) {
-	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ownKey, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	otherKey, err := os.ReadFile(writeKey(t, elliptic.P256()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		until time.Time
-		key   []byte
-		want  string
-	}{
-		"expired":        {time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: ownKey}), "expired on 2020-01-02"},
-		"of another key": {time.Now().Add(time.Hour), otherKey, "another private key"},
-	} {
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: c.until}
-		cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Certificate and key apart.
-		dir := t.TempDir()
-		config := Config{CertificateFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
-		for name, text := range map[string][]byte{
-			config.CertificateFile: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
-			config.KeyFile:         c.key,
-		} {
-			if err := os.WriteFile(name, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := loadCertificate(config); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -3,12 +3,14 @@ package apns_test
 import (
 	"net/http"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
+	"github.com/pushpace/pushpace/providers/providertest"
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
@@ -74,44 +76,6 @@ func TestRefusedTokenUpdateKeepsTheProviderToken(t *testing.T) {
 	}
 }
 
-// reloaded is what a sender tells of its reloads.
-func reloaded(sender *apns.Sender) <-chan error {
-	told := make(chan error, 10)
-	sender.OnReload(func(err error) { told <- err })
-	return told
-}
-
-func next(t *testing.T, told <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-told:
-		return err
-	case <-time.After(30 * time.Second):
-		t.Fatal("nothing was reloaded")
-		return nil
-	}
-}
-
-func replace(t *testing.T, file string, content []byte) {
-	t.Helper()
-	temporary := file + ".new"
-	if err := os.WriteFile(temporary, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(temporary, file); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func read(t *testing.T, file string) []byte {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
-}
-
 func watching(t *testing.T, config apns.Config) *apns.Sender {
 	t.Helper()
 	sender, err := apns.NewWatching(config, 10*time.Millisecond)
@@ -125,23 +89,25 @@ func watching(t *testing.T, config apns.Config) *apns.Sender {
 func TestKeyIsReloaded(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
-	config := credentials(t, server)
-	right := read(t, config.KeyFile)
-	wrong := read(t, credentials(t, newServer(t, apnstest.Options{})).KeyFile)
-	replace(t, config.KeyFile, wrong)
+	config, right := credentials(t, server), credentials(t, server).KeyFile
+	providertest.Replace(t, config.KeyFile, credentials(t, newServer(t, apnstest.Options{})).KeyFile)
 	sender := watching(t, config)
-	told := reloaded(sender)
+	next := providertest.Reloads(t, sender)
 	send(t, sender, providers.Misconfigured, apns.InvalidProviderToken)
 
-	replace(t, config.KeyFile, right)
-	if err := next(t, told); err != nil {
+	providertest.Replace(t, config.KeyFile, right)
+	if err := next(); err != nil {
 		t.Fatal(err)
 	}
 	send(t, sender, providers.Delivered, providers.OK)
 
 	// A file that is no key changes nothing.
-	replace(t, config.KeyFile, []byte("secret-of-a-file"))
-	err := next(t, told)
+	junk := filepath.Join(t.TempDir(), "junk")
+	if err := os.WriteFile(junk, []byte("secret-of-a-file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	providertest.Replace(t, config.KeyFile, junk)
+	err := next()
 	if err == nil {
 		t.Fatal("junk is taken for a key")
 	}
@@ -150,7 +116,7 @@ func TestKeyIsReloaded(t *testing.T) {
 	if err := os.Remove(config.KeyFile); err != nil {
 		t.Fatal(err)
 	}
-	if err := next(t, told); err == nil {
+	if err := next(); err == nil {
 		t.Fatal("a missing file is no error")
 	}
 	send(t, sender, providers.Delivered, providers.OK)
@@ -191,14 +157,14 @@ func TestCertificateIsReloaded(t *testing.T) {
 	if n := server.Count().Connections; n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
-	replace(t, config.CertificateFile, read(t, next.CertificateFile))
+	providertest.Replace(t, config.CertificateFile, next.CertificateFile)
 	reload()
 	send(t, sender, providers.Delivered, providers.OK)
 	if n := server.Count().Connections; n != 2 {
 		t.Errorf("%d connections, want a new one for the new certificate", n)
 	}
 	// The new connections show the new certificate indeed.
-	replace(t, config.CertificateFile, read(t, foreign.CertificateFile))
+	providertest.Replace(t, config.CertificateFile, foreign.CertificateFile)
 	reload()
 	send(t, sender, providers.Misconfigured, providers.TLSRefused)
 }
@@ -218,7 +184,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		for range 5 {
 			other, err := server.WriteCertificate(t.TempDir())
 			if err == nil {
-				replace(t, config.CertificateFile, read(t, other.CertificateFile))
+				providertest.Replace(t, config.CertificateFile, other.CertificateFile)
 				err = sender.Reload()
 			}
 			if err != nil {
@@ -238,22 +204,17 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-func TestDryRun(t *testing.T) {
+func TestDryRunConnectsToNothing(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
-	config := credentials(t, server)
-	config.DryRun = true
-	sender := newSender(t, config)
-	send(t, sender, providers.Delivered, providers.DryRun)
-	if o := sender.Send(t.Context(), notification("n1"), to("not hexadecimal")); o.Kind != providers.DeadToken {
-		t.Errorf("%+v", o)
-	}
 	certificate, err := server.WriteCertificate(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate.DryRun = true
-	send(t, newSender(t, certificate), providers.Delivered, providers.DryRun)
+	for _, config := range []apns.Config{credentials(t, server), certificate} {
+		config.DryRun = true
+		send(t, newSender(t, config), providers.Delivered, providers.DryRun)
+	}
 	if c := server.Count(); c.Connections != 0 || c.Received != 0 {
 		t.Errorf("%+v", c)
 	}

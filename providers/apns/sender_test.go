@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -147,8 +146,6 @@ func TestSendRefusesLocally(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))
-	large := notification("n1")
-	large.Body = strings.Repeat("x", push.MaxAPNsPayload)
 	for _, c := range []struct {
 		name   string
 		n      *push.Notification
@@ -156,7 +153,6 @@ func TestSendRefusesLocally(t *testing.T) {
 		kind   providers.Kind
 		reason providers.Reason
 	}{
-		{"too large", large, to("00aa"), providers.Rejected, providers.Invalid},
 		{"other platform", notification("n1"), push.Target{Platform: push.FCM, Token: "00aa"}, providers.Rejected, providers.Invalid},
 		{"not hexadecimal", notification("n1"), to("%zz/../x"), providers.DeadToken, apns.BadDeviceToken},
 		{"empty token", notification("n1"), to(""), providers.DeadToken, apns.BadDeviceToken},
@@ -169,31 +165,6 @@ func TestSendRefusesLocally(t *testing.T) {
 	}
 	if got := server.Count().Received; got != 0 {
 		t.Errorf("%d requests", got)
-	}
-}
-
-func TestSendWithCertificate(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, apnstest.Options{})
-	config, err := server.WriteCertificate(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o := newSender(t, config).Send(t.Context(), notification("n1"), to("00aa")); o.Kind != providers.Delivered {
-		t.Errorf("%+v", o)
-	}
-	// A certificate of another authority.
-	other, err := newServer(t, apnstest.Options{}).WriteCertificate(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.CertificateFile = other.CertificateFile
-	o := newSender(t, config).Send(t.Context(), notification("n2"), to("00aa"))
-	if o.Kind != providers.Misconfigured || o.Reason != providers.TLSRefused {
-		t.Errorf("%+v", o)
-	}
-	if got := server.Ledger().Len(); got != 1 {
-		t.Errorf("%d accepted", got)
 	}
 }
 
@@ -227,27 +198,6 @@ func TestSendWithWrongCredentials(t *testing.T) {
 	if got := server.Ledger().Len(); got != 0 {
 		t.Errorf("%d accepted", got)
 	}
-}
-
-func TestSendDialFails(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, apnstest.Options{})
-	config := credentials(t, server)
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
-	sender := newSender(t, config)
-	var all sync.WaitGroup
-	for range 32 {
-		all.Go(func() {
-			o := sender.Send(t.Context(), notification("n1"), to("00aa"))
-			if o.Kind != providers.Retry || o.Reason != providers.DialFailed || o.Ambiguous || o.Concerns != providers.ConcernsProvider {
-				t.Errorf("%+v", o)
-			}
-			harmless(t, o, "00aa")
-		})
-	}
-	all.Wait()
 }
 
 // A server that takes the connection and says nothing has been sent nothing.

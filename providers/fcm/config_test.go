@@ -7,30 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/providertest"
 )
-
-func TestConfigFromYAML(t *testing.T) {
-	t.Parallel()
-	var got fcm.Config
-	text := "credentials_file: c.json\nproject_id: my-project\nendpoint: https://127.0.0.1:8443\nroot_ca_file: ca.pem\ntimeout: 15s\n"
-	if err := yaml.UnmarshalWithOptions([]byte(text), &got, yaml.Strict()); err != nil {
-		t.Fatal(err)
-	}
-	want := fcm.Config{
-		CredentialsFile: "c.json", ProjectID: "my-project", Endpoint: "https://127.0.0.1:8443",
-		RootCAFile: "ca.pem", Timeout: 15 * time.Second,
-	}
-	if got != want {
-		t.Errorf("read %+v, want %+v", got, want)
-	}
-	if err := got.Validate(); err != nil {
-		t.Errorf("Validate: %v", err)
-	}
-}
 
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
@@ -85,8 +65,6 @@ func TestNewFaults(t *testing.T) {
 		want   string
 	}{
 		{"no such credentials", func(c *fcm.Config) { c.CredentialsFile = filepath.Join(dir, "none") }, "credentials_file: "},
-		{"not JSON", func(c *fcm.Config) { c.CredentialsFile = file("text", "-----BEGIN PRIVATE KEY-----") }, "credentials_file: "},
-		{"not a service account", func(c *fcm.Config) { c.CredentialsFile = replaced("user", "service_account", "authorized_user") }, "service account"},
 		{"not PEM", func(c *fcm.Config) { c.CredentialsFile = replaced("pem", "-----BEGIN", "-----") }, "private_key"},
 		{"not a key", func(c *fcm.Config) { c.CredentialsFile = replaced("key", "MII", "AAA") }, "private_key"},
 		{"no email", func(c *fcm.Config) { c.CredentialsFile = replaced("email", "client_email", "x") }, "client_email"},
@@ -107,7 +85,7 @@ func TestNewFaults(t *testing.T) {
 		if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
-		if strings.Contains(err.Error(), keyText(t, good)[:20]) {
+		if strings.Contains(err.Error(), providertest.KeyLine(t, good.CredentialsFile, `\n`)[:20]) {
 			t.Errorf("%s: the error holds the key", c.name)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rsa"
 	"encoding/json"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,22 +12,9 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/providertest"
 	"github.com/pushpace/pushpace/providers/standin"
 )
-
-func replace(t *testing.T, file, from string) {
-	t.Helper()
-	text, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func delivered(t *testing.T, sender *fcm.Sender) {
 	t.Helper()
@@ -40,26 +26,15 @@ func TestCredentialsAreReloaded(t *testing.T) {
 	server, cfg := start(t, fcmtest.Options{})
 	t.Cleanup(func() { _ = server.Close() })
 	right := edit(t, cfg, "client_id", "2")
-	replace(t, cfg.CredentialsFile, edit(t, cfg, "client_email", "x@example.com"))
+	providertest.Replace(t, cfg.CredentialsFile, edit(t, cfg, "client_email", "x@example.com"))
 	sender, err := fcm.NewWatching(t.Context(), cfg, 10*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sender.Close() })
-	told := make(chan error, 10)
-	sender.OnReload(func(err error) { told <- err })
-	next := func() error {
-		t.Helper()
-		select {
-		case err := <-told:
-			return err
-		case <-time.After(30 * time.Second):
-			t.Fatal("nothing was reloaded")
-			return nil
-		}
-	}
+	next := providertest.Reloads(t, sender)
 	want(t, sender.Send(t.Context(), note(), target("token")), providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential)
-	replace(t, cfg.CredentialsFile, right)
+	providertest.Replace(t, cfg.CredentialsFile, right)
 	if err := next(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +53,7 @@ func TestCredentialsAreReloaded(t *testing.T) {
 		"a refused key":   edit(t, cfg, "private_key", pkcs8(t, other)),
 		"another project": edit(t, cfg, "project_id", "another"),
 	} {
-		replace(t, right, file)
+		providertest.Replace(t, right, file)
 		err := next()
 		if err == nil || !strings.HasPrefix(err.Error(), "credentials_file: ") || strings.Contains(err.Error(), "junk") {
 			t.Errorf("%s: %v", name, err)

@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/providertest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -44,18 +44,13 @@ func started(t *testing.T, options fcmtest.Options) (*fcmtest.Server, *fcm.Sende
 	return server, sender
 }
 
+var want = providertest.Want
+
 func note() *push.Notification {
 	return &push.Notification{ID: "id", App: "app", User: "user", Title: "title"}
 }
 
 func target(token string) push.Target { return push.Target{Platform: push.FCM, Token: token} }
-
-func want(t *testing.T, o providers.Outcome, kind providers.Kind, reason providers.Reason, concerns providers.Concern) {
-	t.Helper()
-	if o.Kind != kind || o.Reason != reason || o.Concerns != concerns {
-		t.Fatalf("outcome %v %s, concerns %d (%v); want %v %s, concerns %d", o.Kind, o.Reason, o.Concerns, o.Err, kind, reason, concerns)
-	}
-}
 
 // What arrives is what push rendered, byte for byte: the SDK's types would lose
 // or change much of this.
@@ -103,53 +98,6 @@ func isRendering(t *testing.T, n *push.Notification, at time.Time, got string) b
 		t.Fatal(err)
 	}
 	return got == `{"message":`+string(m.JSON)+`}`
-}
-
-func TestConnectionsStayFew(t *testing.T) {
-	t.Parallel()
-	server, sender := started(t, fcmtest.Options{Latency: standin.Latency{Typical: 20 * time.Millisecond}})
-	const n = 300
-	var sends sync.WaitGroup
-	var failed atomic.Int64
-	for i := range n {
-		sends.Go(func() {
-			if o := sender.Send(t.Context(), note(), target(fmt.Sprint("token-", i))); o.Kind != providers.Delivered {
-				failed.Add(1)
-			}
-		})
-	}
-	sends.Wait()
-	c := server.Count()
-	if failed.Load() > 0 || server.Ledger().Len() != n {
-		t.Errorf("%d failed, %d were accepted", failed.Load(), server.Ledger().Len())
-	}
-	// net/http dials further connections when the first's streams are taken, and
-	// closes what it turns out not to need.
-	if c.Open > 4 || c.Connections > 32 {
-		t.Errorf("%d connections open, %d in all; want at most 4 open", c.Open, c.Connections)
-	}
-	if c.Peak > 256 {
-		t.Errorf("%d pushes in flight, want at most 256", c.Peak)
-	}
-	if server.TokensIssued() != 1 {
-		t.Errorf("%d access tokens, want 1", server.TokensIssued())
-	}
-}
-
-func TestAccessTokenThatRanOut(t *testing.T) {
-	t.Parallel()
-	server, sender := started(t, fcmtest.Options{})
-	want(t, sender.Send(t.Context(), note(), target("token")), providers.Delivered, providers.OK, providers.NoConcern)
-	server.ExpireTokens()
-	o := sender.Send(t.Context(), note(), target("token"))
-	want(t, o, providers.Retry, fcm.Unauthenticated, providers.ConcernsCredential)
-	if o.Ambiguous {
-		t.Error("ambiguous, though it was refused")
-	}
-	want(t, sender.Send(t.Context(), note(), target("token")), providers.Delivered, providers.OK, providers.NoConcern)
-	if n := server.TokensIssued(); n != 2 {
-		t.Errorf("%d access tokens, want 2", n)
-	}
 }
 
 func TestAccessTokenThatNeverWorked(t *testing.T) {
@@ -292,7 +240,6 @@ func TestBrokenAnswers(t *testing.T) {
 	}{
 		{"200 and half a body", half(http.StatusOK), providers.Delivered, providers.OK, false},
 		{"404 and half a body", half(http.StatusNotFound), providers.Retry, providers.ConnectionLost, false},
-		{"200 without JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "accepted") }, providers.Delivered, providers.OK, false},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, providers.Misconfigured, providers.Unreadable, false},

@@ -1,13 +1,10 @@
 package fcm_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -47,39 +44,23 @@ func harness(t *testing.T, options fcmtest.Options) providertest.Harness {
 	return providertest.Harness{
 		Platform: push.FCM,
 		StandIn:  server,
-		New: func(t *testing.T, timeout time.Duration) providers.Sender {
+		New: func(t *testing.T, o providertest.Options) providers.Sender {
 			cfg := cfg
-			cfg.Timeout = timeout
-			return newSender(t, cfg)
-		},
-		Unreachable: func(t *testing.T) providers.Sender {
-			cfg := cfg
-			cfg.Endpoint = "https://127.0.0.1:1"
+			cfg.Timeout, cfg.DryRun, cfg.Endpoint = o.Timeout, o.DryRun, cmp.Or(o.Endpoint, cfg.Endpoint)
 			return newSender(t, cfg)
 		},
 		At: func(t *testing.T, endpoint string) providers.Sender {
 			cfg := cfg
-			cfg.Endpoint = endpoint
-			text, err := os.ReadFile(cfg.CredentialsFile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cfg.CredentialsFile = filepath.Join(t.TempDir(), "credentials.json")
-			if err := os.WriteFile(cfg.CredentialsFile, []byte(strings.ReplaceAll(string(text), server.URL(), endpoint)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			return newSender(t, cfg)
-		},
-		DryRun: func(t *testing.T) providers.Sender {
-			cfg := cfg
-			cfg.DryRun = true
+			cfg.Endpoint, cfg.CredentialsFile = endpoint, edit(t, cfg, "token_uri", endpoint+"/token")
 			return newSender(t, cfg)
 		},
 		Token:         func(i int) string { return fmt.Sprintf("token-of-device-%d:APA91b", i) },
 		Reasons:       fcm.Reasons(),
 		Misconfigured: standin.Answer{Status: http.StatusForbidden, Reason: fcmtest.Bare},
 		Rejected:      standin.Answer{Status: http.StatusBadRequest, Reason: "INVALID_ARGUMENT"},
-		Secrets:       []string{"ya29.", "PRIVATE KEY", "eyJ", keyText(t, cfg)},
+		MostInFlight:  256,
+		MostOpen:      4,
+		Secrets:       []string{"ya29.", "PRIVATE KEY", "eyJ", providertest.KeyLine(t, cfg.CredentialsFile, `\n`)},
 	}
 }
 
@@ -95,20 +76,6 @@ func start(t *testing.T, options fcmtest.Options) (*fcmtest.Server, fcm.Config) 
 		t.Fatal(err)
 	}
 	return server, cfg
-}
-
-// keyText returns a line of the private key.
-func keyText(t *testing.T, cfg fcm.Config) string {
-	t.Helper()
-	text, err := os.ReadFile(cfg.CredentialsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(text), `\n`)
-	if len(lines) < 3 {
-		t.Fatal("the credentials hold no key")
-	}
-	return lines[1]
 }
 
 func newSender(t *testing.T, cfg fcm.Config) *fcm.Sender {

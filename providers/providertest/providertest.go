@@ -27,20 +27,24 @@ type StandIn interface {
 	Close() error
 }
 
+// Options are settings of a sender. The zero value is the provider's own.
+type Options struct {
+	Timeout time.Duration
+	// Endpoint is the place of the stand-in; empty for its URL.
+	Endpoint string
+	DryRun   bool
+}
+
 // A Harness is what the suite needs to know of one provider. Each of its cases
 // gets a harness of its own.
 type Harness struct {
 	Platform push.Platform
 	StandIn  StandIn
-	// New returns a sender to the stand-in. Its attempts take at most timeout,
-	// or the provider's default when that is 0. The suite closes it.
-	New func(t *testing.T, timeout time.Duration) providers.Sender
-	// Unreachable returns a sender to an address that accepts no connection.
-	Unreachable func(t *testing.T) providers.Sender
-	// At returns a sender to the URL in place of the stand-in's own, for all that it asks.
+	// New returns a sender to the stand-in, which the suite closes.
+	New func(t *testing.T, o Options) providers.Sender
+	// At returns a sender that asks the endpoint for all that it needs. It may be nil: then
+	// New does.
 	At func(t *testing.T, endpoint string) providers.Sender
-	// DryRun returns a sender whose configuration says dry_run.
-	DryRun func(t *testing.T) providers.Sender
 	// Token returns the i-th of any number of valid device tokens.
 	Token func(i int) string
 	// Keys returns the keys that go with the i-th token; nil where a token needs none.
@@ -50,6 +54,9 @@ type Harness struct {
 	// Misconfigured is an answer that says that the app's configuration is
 	// wrong, Rejected one that refuses the notification for good.
 	Misconfigured, Rejected standin.Answer
+	// A burst of 300 pushes has at most MostInFlight of them at the provider at once, and leaves
+	// at most MostOpen connections.
+	MostInFlight, MostOpen int64
 	// Secrets are what no error may hold besides tokens and bodies: parts of
 	// the credentials.
 	Secrets []string
@@ -109,9 +116,9 @@ type bench struct {
 }
 
 // sender returns a sender that is closed with the case.
-func (b *bench) sender(timeout time.Duration) providers.Sender {
+func (b *bench) sender(o Options) providers.Sender {
 	b.Helper()
-	s := b.New(b.T, timeout)
+	s := b.New(b.T, o)
 	b.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			b.Errorf("Close: %v", err)

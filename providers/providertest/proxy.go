@@ -63,7 +63,11 @@ func proxied(t *testing.T, start func(t *testing.T) Harness, variable string) (*
 // behind returns a sender to the name that only the proxy knows.
 func (b *bench) behind() providers.Sender {
 	b.Helper()
-	s := b.At(b.T, "https://"+standin.ProxyHost)
+	const endpoint = "https://" + standin.ProxyHost
+	if b.At == nil {
+		return b.sender(Options{Endpoint: endpoint})
+	}
+	s := b.At(b.T, endpoint)
 	b.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -94,7 +98,7 @@ func testRefusedByProxy(b *bench, p *standin.Proxy) {
 }
 
 func testThisMachineByNoProxy(b *bench, p *standin.Proxy) {
-	b.want(b.send(b.Context(), b.sender(0), 0), providers.Delivered)
+	b.want(b.send(b.Context(), b.sender(Options{}), 0), providers.Delivered)
 	if targets := p.Targets(); len(targets) > 0 {
 		b.Errorf("the proxy was asked for %q", targets)
 	}

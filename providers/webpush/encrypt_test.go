@@ -139,13 +139,3 @@ func TestEncryptionAllocatesLittle(t *testing.T) {
 		t.Errorf("%v allocations, at most %d are allowed", n, maxAllocations)
 	}
 }
-
-func BenchmarkEncrypt(b *testing.B) {
-	to, payload := newReceiver(b), make([]byte, 300)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := encrypt(payload, to); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -2,7 +2,6 @@ package webpush
 
 import (
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
@@ -19,11 +18,6 @@ var StrangersBy = strangersBy
 
 // Guarded is the dialer that New uses, for another port.
 func Guarded(port uint16) *net.Dialer { return guarded(port) }
-
-// Transports are those that a Sender has.
-func (s *Sender) Transports() []*http.Transport {
-	return []*http.Transport{s.transport, s.strangersTransport}
-}
 
 // Sealed returns the body and the header field Authorization of a push.
 func Sealed(key *Key, subject string, t push.Target, payload []byte) (body []byte, authorization, origin string, err error) {

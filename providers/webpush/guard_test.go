@@ -183,26 +183,6 @@ func TestTheGuardIsWhatStandsInBetween(t *testing.T) {
 	}
 }
 
-// A sender goes through no proxy, whatever the environment says: what it dials would be the
-// proxy.
-func TestNoProxy(t *testing.T) {
-	in := newInside(t)
-	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy"} {
-		t.Setenv(name, "http://127.0.0.1:"+strconv.Itoa(in.port))
-	}
-	server, sender := started(t, webpushtest.Options{})
-	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device")))
-	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushOther, "device")))
-	if n := in.reached.Load(); n != 0 || server.Count().Received != 2 {
-		t.Errorf("the proxy was reached %d times", n)
-	}
-	for _, transport := range sender.Transports() {
-		if transport.Proxy != nil {
-			t.Error("a transport has a proxy")
-		}
-	}
-}
-
 // A redirect is an answer like another.
 func TestNoRedirect(t *testing.T) {
 	in := newInside(t)

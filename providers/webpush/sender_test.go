@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/providertest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
@@ -42,19 +42,14 @@ func started(t testing.TB, options webpushtest.Options) (*webpushtest.Server, *w
 	return server, sender
 }
 
+var want = providertest.Want
+
 func note() *push.Notification {
 	return &push.Notification{ID: "id", App: "app", User: "user", Title: "title"}
 }
 
 func target(service push.Platform, name string) push.Target {
 	return webpushtest.Subscription(webpushtest.Endpoint(service, name))
-}
-
-func want(t *testing.T, o providers.Outcome, kind providers.Kind, reason providers.Reason, concerns providers.Concern) {
-	t.Helper()
-	if o.Kind != kind || o.Reason != reason || o.Concerns != concerns {
-		t.Fatalf("outcome %v %s, concerns %d (%v); want %v %s, concerns %d", o.Kind, o.Reason, o.Concerns, o.Err, kind, reason, concerns)
-	}
 }
 
 func delivered(t *testing.T, o providers.Outcome) {
@@ -91,20 +86,6 @@ func TestTheMessageArrivesAsRendered(t *testing.T) {
 		}
 		if p.Header.Get("Urgency") != m.Urgency || p.Header.Get("Topic") != m.Topic || p.Header.Get("Content-Type") != "application/octet-stream" {
 			t.Errorf("%s: %v", service, p.Header)
-		}
-	}
-}
-
-func TestOneTokenForEachOrigin(t *testing.T) {
-	server, sender := started(t, webpushtest.Options{})
-	for i := range 50 {
-		for _, service := range services {
-			delivered(t, sender.Send(t.Context(), note(), target(service, fmt.Sprint("device-", i))))
-		}
-	}
-	for _, service := range services {
-		if n := server.TokensShown(service); n != 1 {
-			t.Errorf("%s was shown %d tokens, want 1", service, n)
 		}
 	}
 }
@@ -180,21 +161,6 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestOutcomesByTheName(t *testing.T) {
-	_, sender := started(t, webpushtest.Options{})
-	for _, service := range services {
-		want(t, sender.Send(t.Context(), note(), target(service, "deaddead01")), providers.DeadToken, webpush.Gone, providers.ConcernsToken)
-		o := sender.Send(t.Context(), note(), target(service, "fade350301"))
-		if o.Kind != providers.Retry || o.Reason != webpush.ServerError || o.RetryAfter != standin.TokenRetryAfter {
-			t.Errorf("%s: %+v", service, o)
-		}
-		delivered(t, sender.Send(t.Context(), note(), target(service, "fade350301")))
-	}
-	for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushMozilla} {
-		want(t, sender.Send(t.Context(), note(), target(service, "baddbadd01")), providers.DeadToken, webpush.InvalidToken, providers.ConcernsToken)
-	}
-}
-
 func TestTargetsThatAreNotSentTo(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
 	defer func() { _ = server.Close() }()
@@ -250,25 +216,6 @@ func TestWrongSurroundings(t *testing.T) {
 		if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != c.concern || o.Ambiguous {
 			t.Errorf("%s: %v %s, concerns %d (%v)", c.name, o.Kind, o.Reason, o.Concerns, o.Err)
 		}
-	}
-}
-
-func TestConnectionsStayFew(t *testing.T) {
-	server, sender := started(t, webpushtest.Options{Latency: standin.Latency{Typical: 20 * time.Millisecond}})
-	const n = 300
-	var sends sync.WaitGroup
-	var failed atomic.Int64
-	for i := range n {
-		sends.Go(func() {
-			if o := sender.Send(t.Context(), note(), target(push.WebPushGoogle, fmt.Sprint("device-", i))); o.Kind != providers.Delivered {
-				failed.Add(1)
-			}
-		})
-	}
-	sends.Wait()
-	c := server.Count()
-	if failed.Load() > 0 || server.Ledger().Len() != n || c.Peak > 256 || c.Open > 20 {
-		t.Errorf("%d failed, %d were accepted, %+v", failed.Load(), server.Ledger().Len(), c)
 	}
 }
 
@@ -381,19 +328,4 @@ func TestFilesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-}
-
-// A push alone, its way over the loopback included.
-func BenchmarkSend(b *testing.B) {
-	_, sender := started(b, webpushtest.Options{Ledger: standin.NewLedger(func(standin.Entry) error { return nil })})
-	n, to := note(), target(push.WebPushGoogle, "device")
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if o := sender.Send(context.Background(), n, to); o.Kind != providers.Delivered {
-				b.Errorf("%v", o.Err)
-				return
-			}
-		}
-	})
 }

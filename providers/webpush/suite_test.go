@@ -1,12 +1,10 @@
 package webpush_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
-	"os"
-	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -49,24 +47,9 @@ func harness(t *testing.T, service push.Platform, options webpushtest.Options) p
 	return providertest.Harness{
 		Platform: push.PlatformWebPush,
 		StandIn:  server,
-		New: func(t *testing.T, timeout time.Duration) providers.Sender {
+		New: func(t *testing.T, o providertest.Options) providers.Sender {
 			cfg := cfg
-			cfg.Timeout = timeout
-			return newSender(t, cfg)
-		},
-		Unreachable: func(t *testing.T) providers.Sender {
-			cfg := cfg
-			cfg.Endpoint = "https://127.0.0.1:1"
-			return newSender(t, cfg)
-		},
-		At: func(t *testing.T, endpoint string) providers.Sender {
-			cfg := cfg
-			cfg.Endpoint = endpoint
-			return newSender(t, cfg)
-		},
-		DryRun: func(t *testing.T) providers.Sender {
-			cfg := cfg
-			cfg.DryRun = true
+			cfg.Timeout, cfg.DryRun, cfg.Endpoint = o.Timeout, o.DryRun, cmp.Or(o.Endpoint, cfg.Endpoint)
 			return newSender(t, cfg)
 		},
 		Token:         endpoint,
@@ -74,7 +57,9 @@ func harness(t *testing.T, service push.Platform, options webpushtest.Options) p
 		Reasons:       webpush.Reasons(),
 		Misconfigured: standin.Answer{Status: http.StatusUnauthorized, Reason: string(webpush.Unauthorized)},
 		Rejected:      standin.Answer{Status: http.StatusRequestEntityTooLarge},
-		Secrets:       []string{"capability", "PRIVATE KEY", "eyJ", keyText(t, cfg), webpushtest.Subscription(endpoint(0)).Keys.P256DH, webpushtest.Subscription(endpoint(0)).Keys.Auth},
+		MostInFlight:  256,
+		MostOpen:      20,
+		Secrets:       []string{"capability", "PRIVATE KEY", "eyJ", providertest.KeyLine(t, cfg.PrivateKeyFile, "\n"), webpushtest.Subscription(endpoint(0)).Keys.P256DH, webpushtest.Subscription(endpoint(0)).Keys.Auth},
 	}
 }
 
@@ -90,20 +75,6 @@ func start(t testing.TB, options webpushtest.Options) (*webpushtest.Server, webp
 		t.Fatal(err)
 	}
 	return server, cfg
-}
-
-// keyText returns a line of the private key.
-func keyText(t *testing.T, cfg webpush.Config) string {
-	t.Helper()
-	text, err := os.ReadFile(cfg.PrivateKeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(text), "\n")
-	if len(lines) < 3 {
-		t.Fatal("the file holds no key")
-	}
-	return lines[1]
 }
 
 func newSender(t testing.TB, cfg webpush.Config) *webpush.Sender {

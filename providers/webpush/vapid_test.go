@@ -102,16 +102,3 @@ func TestATokenForEachOriginAndTwelveHours(t *testing.T) {
 		t.Errorf("%d tokens are kept, want %d", n, maxTokens)
 	}
 }
-
-func BenchmarkToken(b *testing.B) {
-	key, err := GenerateKey()
-	if err != nil {
-		b.Fatal(err)
-	}
-	tokens, now := newTokens(key, "mailto:push@example.com"), time.Now()
-	for b.Loop() {
-		if _, err := tokens.get("https://fcm.googleapis.com", now); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

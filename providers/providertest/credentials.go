@@ -1,0 +1,61 @@
+package providertest
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/textfile"
+	"github.com/pushpace/pushpace/providers"
+)
+
+// Want checks an outcome.
+func Want(t testing.TB, o providers.Outcome, kind providers.Kind, reason providers.Reason, concerns providers.Concern) {
+	t.Helper()
+	if o.Kind != kind || o.Reason != reason || o.Concerns != concerns {
+		t.Fatalf("outcome %v %s, concerns %d (%v); want %v %s, concerns %d", o.Kind, o.Reason, o.Concerns, o.Err, kind, reason, concerns)
+	}
+}
+
+// KeyLine returns the second line of a private key's file, where newline ends the lines.
+func KeyLine(t testing.TB, file, newline string) string {
+	t.Helper()
+	text, err := textfile.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), newline)
+	if len(lines) < 3 {
+		t.Fatalf("%s holds no key", file)
+	}
+	return lines[1]
+}
+
+// Replace puts the file by in the place of file, at one instant. Both are the same then.
+func Replace(t testing.TB, file, by string) {
+	t.Helper()
+	if err := os.Link(by, file+".new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Reloads returns a function that waits for the sender's next reload and returns its error.
+func Reloads(t testing.TB, sender interface{ OnReload(func(error)) }) func() error {
+	reloaded := make(chan error, 10)
+	sender.OnReload(func(err error) { reloaded <- err })
+	return func() error {
+		t.Helper()
+		select {
+		case err := <-reloaded:
+			return err
+		case <-time.After(eventually.Patience):
+			t.Fatal("nothing was reloaded")
+			return nil
+		}
+	}
+}
