@@ -122,35 +122,6 @@ func beside(names func(i int) (app, user string)) string {
 	}
 }
 
-// An ID is its producer's to keep unique: of a user in another shard it is another
-// notification.
-func TestTheSameIDInAnotherShard(t *testing.T) {
-	t.Parallel()
-	client := redistest.Shared(t).Client(t)
-	prefix := redistest.Prefix()
-	redistest.Divide(t, client, prefix, "8")
-	producer, records := push.NewProducer(client, prefix, 0), ledger.NewRecords(client, prefix, 0)
-	known := map[*ledger.Shard]bool{}
-	for i := range 40 {
-		n := order("the-same", func(n *push.Notification) { n.User = fmt.Sprint("user-", i) })
-		at, err := records.Of(t.Context(), n.App, n.User)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := producer.Enqueue(t.Context(), n); (err == nil) == known[at] || err != nil && !errors.Is(err, push.ErrConflict) {
-			t.Errorf("%s, in shard %d: %v", n.User, at.Number, err)
-		}
-		known[at] = true
-	}
-	if err := producer.Cancel(t.Context(), "the-same"); !errors.Is(err, push.ErrAmbiguous) {
-		t.Errorf("whose is to be cancelled? %v", err)
-	}
-	counts, err := records.Counts(t.Context())
-	if err != nil || len(known) != 8 || counts.Accepted != 8 {
-		t.Errorf("%d shards, %+v, %v", len(known), counts, err)
-	}
-}
-
 // What the record says of a notification.
 func TestRecordTellsWhoseNotificationItIs(t *testing.T) {
 	t.Parallel()
@@ -207,6 +178,11 @@ func TestTheSameIDIsChosen(t *testing.T) {
 			len(c.want) == 1 && (err != nil || status.App != c.want[0].App || status.User != c.want[0].User),
 			len(c.want) > 1 && (!errors.As(err, &several) || !errors.Is(err, push.ErrAmbiguous) || !slices.Equal(several.Choices, c.want)):
 			t.Errorf("%+v: %+v, %v, %+v", c.ref, status, err, several)
+		}
+		if len(c.want) == 0 {
+			if err := producer.CancelOf(t.Context(), c.ref); !errors.Is(err, push.ErrUnknownID) {
+				t.Errorf("%+v is cancelled: %v", c.ref, err)
+			}
 		}
 	}
 	if err := producer.CancelOf(t.Context(), push.Ref{ID: "same", App: "shop"}); !errors.Is(err, push.ErrAmbiguous) {
@@ -310,25 +286,4 @@ func apart(t *testing.T, client redis.UniversalClient, prefix string, refs ...pu
 		}
 	}
 	return refs
-}
-
-// On a single Redis, what is narrowed to another user is not known, and nothing is
-// changed.
-func TestAnIDOfAnother(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		producer := push.NewProducer(client, "", 0)
-		if _, err := producer.Enqueue(t.Context(), order("one", nil)); err != nil {
-			t.Fatal(err)
-		}
-		for _, ref := range []push.Ref{{ID: "one", App: "bank"}, {ID: "one", User: "ben"}, {ID: "one", App: "shop", User: "ben"}} {
-			_, err := producer.StatusOf(t.Context(), ref)
-			if cancelled := producer.CancelOf(t.Context(), ref); !errors.Is(err, push.ErrUnknownID) || !errors.Is(cancelled, push.ErrUnknownID) {
-				t.Errorf("%+v: %v, %v", ref, err, cancelled)
-			}
-		}
-		if err := producer.CancelOf(t.Context(), push.Ref{ID: "one", App: "shop", User: "ada"}); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -44,30 +44,6 @@ func Example() {
 	// Output: order-4711-shipped known before: false
 }
 
-// The same ID again is the same notification: what may have been taken is handed
-// over again, and delivered once.
-func ExampleProducer_Enqueue_again() {
-	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
-	defer client.Close()
-	producer := push.NewProducer(client, "", 0)
-
-	code := &push.Notification{
-		ID: "login-77", App: "shop", User: "u1", Category: "security", Priority: push.Critical,
-		Targets: []push.Target{{Platform: push.FCM, Token: "a-registration-token"}},
-		Title:   "123 456 is your code", TTL: push.Duration(5 * time.Minute),
-	}
-	for range 2 {
-		receipt, err := producer.Enqueue(context.Background(), code)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println("known before:", receipt.Known)
-	}
-	// Output:
-	// known before: false
-	// known before: true
-}
-
 // A notification that is not valid is refused with all that is wrong with it.
 func ExampleProducer_Enqueue_faults() {
 	client := redis.NewClient(&redis.Options{Addr: redisAddress()})

@@ -181,6 +181,7 @@ func TestParse(t *testing.T) {
 			[]string{"/ttl", "/user", "/collapse_key", "/targets"},
 		},
 		"what others are judged by": {`{"push_type":1,"targets":[]}`, []string{"/push_type"}},
+		"no time to live":           {`{"app":"a","user":"u","title":"t","targets":[{"platform":"fcm","token":"t"}],"ttl":"0d"}`, []string{"/ttl"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,28 +190,6 @@ func TestParse(t *testing.T) {
 				t.Errorf("faults at %q, want %q: %v", got, test.fields, err)
 			}
 		})
-	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Decode([]byte(jobV1Golden)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkValidateAndEncode(b *testing.B) {
-	b.ReportAllocs()
-	j := job()
-	for b.Loop() {
-		if err := j.Notification.Validate(); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := Encode(j); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

@@ -33,20 +33,6 @@ func TestFCMBlockIsJudgedByFCMsForms(t *testing.T) {
 	}
 }
 
-func TestDataKeysOfFCM(t *testing.T) {
-	t.Parallel()
-	for key, valid := range map[string]bool{
-		"notification": true, "google_place_id": true, "gcm_id": true, "google": true, "gcm": true, "collapse_key": true, "fromage": true,
-		"from": false, "message_type": false, "google.x": false, "gcm.notification.x": false, "gcm.": false,
-	} {
-		n := sample()
-		n.Data = map[string]string{key: "x"}
-		if err := n.Validate(); (err == nil) != valid {
-			t.Errorf("%s: %v, want valid %t", key, err, valid)
-		}
-	}
-}
-
 // Validate refuses a text that is certainly no token of FCM. A queued notification with
 // one is still sent to its other targets.
 func TestTokenOfAnotherKindIsRefused(t *testing.T) {

@@ -2,7 +2,6 @@ package push
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 )
 
@@ -76,17 +75,5 @@ func TestRenderFCMForAppleDevicesAndBrowsers(t *testing.T) {
 				t.Errorf("webpush\n%s, want\n%s", parts.WebPush, test.webpush)
 			}
 		})
-	}
-}
-
-// A message that fits on Android still does with the parts for the others.
-func TestDerivedFCMPartsKeepLargeMessageValid(t *testing.T) {
-	t.Parallel()
-	n := sample()
-	only(FCM)(n)
-	n.Subtitle, n.Image = "", "https://example.com/"+strings.Repeat("i", 1500)
-	n.Body = strings.Repeat("b", 2000)
-	if err := n.Validate(); err != nil {
-		t.Error(err)
 	}
 }

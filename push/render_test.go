@@ -344,33 +344,3 @@ func TestRenderLeavesTheNotificationAlone(t *testing.T) {
 		t.Errorf("rendering changed it to %+v", n)
 	}
 }
-
-func BenchmarkRender(b *testing.B) {
-	n := sample()
-	rawed := sample()
-	rawed.APNs = json.RawMessage(`{"aps":{"category":"C"}}`)
-	b.Run("APNs", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := n.RenderAPNs(n.Targets[0]); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("APNs raw", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := rawed.RenderAPNs(n.Targets[0]); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("FCM", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := n.RenderFCM(n.Targets[1], noon); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

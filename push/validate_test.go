@@ -165,7 +165,6 @@ func TestValidateNamesTheFault(t *testing.T) {
 
 		"apns is no object":          {apns(`[]`), "/apns"},
 		"apns is two values":         {apns(`{}{}`), "/apns"},
-		"apns: headers":              {apns(`{"headers":{"apns-priority":"10"}}`), "/apns/headers"},
 		"apns: the ID's key":         {apns(`{"pushpace_id":null}`), "/apns/pushpace_id"},
 		"apns: aps is no object":     {apns(`{"aps":1}`), "/apns/aps"},
 		"apns: unknown aps key":      {apns(`{"aps":{"sond":"x"}}`), "/apns/aps/sond"},
@@ -186,11 +185,9 @@ func TestValidateNamesTheFault(t *testing.T) {
 		"start without their type":   {live(`{"aps":{"event":"start","timestamp":1,"content-state":{},"attributes":{}}}`), "/apns/aps/attributes-type"},
 
 		"fcm is no object":           {fcm(`"x"`), "/fcm"},
-		"fcm: token":                 {fcm(`{"token":"x"}`), "/fcm/token"},
 		"fcm: topic":                 {fcm(`{"topic":"x"}`), "/fcm/topic"},
 		"fcm: condition":             {fcm(`{"condition":"x"}`), "/fcm/condition"},
 		"fcm: unknown field":         {fcm(`{"android":{"prority":"high"}}`), "/fcm/android/prority"},
-		"fcm: camel case":            {fcm(`{"android":{"collapseKey":"x"}}`), "/fcm/android/collapseKey"},
 		"fcm: unknown of android":    {fcm(`{"android":{"restricted_sattelite_ok":true}}`), "/fcm/android/restricted_sattelite_ok"},
 		"fcm: unknown priority":      {fcm(`{"android":{"priority":"higher"}}`), "/fcm/android/priority"},
 		"fcm: ttl below a nano":      {fcm(`{"android":{"ttl":"3.0000000001s"}}`), "/fcm/android/ttl"},
@@ -249,7 +246,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	t.Parallel()
 	n := sample()
 	var raw strings.Builder
-	for i := range 1000 {
+	for i := range 150 {
 		fmt.Fprintf(&raw, `,"k%d":1`, i)
 	}
 	n.APNs = json.RawMessage(`{"aps":{` + raw.String()[1:] + `}}`)

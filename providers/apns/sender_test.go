@@ -130,18 +130,6 @@ func TestSendWhatGoesOut(t *testing.T) {
 	}
 }
 
-func TestSendTopicOfPushType(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, apnstest.Options{Topics: []string{apnstest.Topic}})
-	sender := newSender(t, credentials(t, server))
-	for _, pushType := range []string{"alert", "background", "voip", "complication", "location", "fileprovider", "pushtotalk", "widgets", "controls"} {
-		n := &push.Notification{ID: pushType, App: "shop", User: "u1", PushType: pushType}
-		if o := sender.Send(t.Context(), n, to("00aa")); o.Kind != providers.Delivered {
-			t.Errorf("%s: %+v", pushType, o)
-		}
-	}
-}
-
 func TestSendRefusesLocally(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
