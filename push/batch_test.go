@@ -72,8 +72,8 @@ func accepted(t *testing.T, client redis.UniversalClient) int64 {
 	return counts.Accepted
 }
 
-// A batch takes one round trip, whatever is in it. What is in the way of one, or has become of
-// it before, is nothing to the others.
+// A batch takes one round trip, and each of it has its own result: known, in conflict, invalid
+// or refused by Redis.
 func TestABatchIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -55,8 +55,8 @@ func accepted(server *apnstest.Server) (byToken map[string]int, ids map[string]s
 // way on a busy machine.
 const heldFor = 300 * time.Millisecond
 
-// What APNs has taken and does not answer is ambiguous, and that alone can be doubled: the
-// second time carries the same apns-id. When it says what it has not taken, nobody notices.
+// A push that APNs took and did not answer is ambiguous. Only such a push can be doubled, and
+// both carry the same apns-id. A push that APNs did not process goes over another connection.
 func TestGoAwayWithoutAnswers(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []standin.Fault{standin.GoAway, standin.Close, standin.GoAwayUnprocessed} {
