@@ -24,14 +24,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }
 
-func TestMemory(t *testing.T) {
-	t.Parallel()
-	conforms(t, func(_ testing.TB, c *suiteClock) instance {
-		m := meter.NewMemory(c.Now)
-		return instance{Meter: m, Peer: m, Held: m.Len}
-	})
-}
-
 func TestMiniredis(t *testing.T) {
 	t.Parallel()
 	conforms(t, func(t testing.TB, c *suiteClock) instance {
@@ -48,7 +40,7 @@ func TestMiniredis(t *testing.T) {
 
 // The embedded Redis shows these properties alone, since it is ten times slower. TestRedis
 // shows all of them on a real Redis.
-var embedded = []string{"counts as an exact oracle", "counts as in memory", "what is to be kept stays", "a key that says nothing is forgotten"}
+var embedded = []string{"counts as an exact oracle", "a key that says nothing is forgotten"}
 
 // On real Redis the suite's clock is in a key, and it is Redis itself that says of each
 // key when it expires.

@@ -1,7 +1,11 @@
 package meter_test
 
 import (
+	"context"
+	"errors"
 	"math/big"
+	"reflect"
+	"sync"
 	"time"
 
 	"pgregory.net/rapid"
@@ -56,13 +60,18 @@ func (o *bucketOracle) drained(d time.Duration) *big.Rat {
 	return new(big.Rat).Quo(big.NewRat(d.Microseconds(), 1), o.every)
 }
 
-func (o *bucketOracle) take(now time.Time, a meter.Ask) (int, time.Duration, string) {
+// pass drains until now.
+func (o *bucketOracle) pass(now time.Time) {
 	if !o.at.IsZero() {
 		o.owed.Sub(o.owed, o.drained(now.Sub(o.at)))
 	}
 	if o.at = now; o.owed.Sign() < 0 {
 		o.owed.SetInt64(0)
 	}
+}
+
+func (o *bucketOracle) take(now time.Time, a meter.Ask) (int, time.Duration, string) {
+	o.pass(now)
 	if a.Most < 0 {
 		if o.spec.Life == 0 {
 			o.owed.Add(o.owed, big.NewRat(int64(a.Most), 1))
@@ -98,6 +107,35 @@ func (o *bucketOracle) lasts(units *big.Rat) time.Duration {
 	d := new(big.Rat).Mul(units, o.every)
 	up := new(big.Int).Add(d.Num(), new(big.Int).Sub(d.Denom(), big.NewInt(1)))
 	return time.Duration(up.Quo(up, d.Denom()).Int64()) * time.Microsecond
+}
+
+// An oracleMeter is a Meter of buckets without ramps, in memory. The zero value is ready.
+type oracleMeter struct {
+	mu      sync.Mutex
+	buckets map[string]*bucketOracle
+}
+
+// Take implements Meter. A changed spec leaves the used part of the burst as it is.
+func (m *oracleMeter) Take(_ context.Context, key string, s meter.Spec, a meter.Ask) (meter.Answer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, o := time.Now().Truncate(time.Microsecond), m.buckets[key]
+	if a.Ahead == 0 && max(1, a.Least)+a.Keep > s.AtOnce() {
+		return meter.Answer{}, errors.New("more units than there can be")
+	}
+	if o == nil || !reflect.DeepEqual(o.spec, s) {
+		next := newBucketOracle(s)
+		if o != nil {
+			o.pass(now)
+			next.owed.Mul(o.owed, big.NewRat(int64(next.burst), int64(o.burst)))
+		}
+		if m.buckets == nil {
+			m.buckets = map[string]*bucketOracle{}
+		}
+		next.at, m.buckets[key], o = now, next, next
+	}
+	units, left, rule := o.take(now, a)
+	return meter.Answer{Units: units, Left: left, Rule: rule}, nil
 }
 
 // A windowOracle remembers every unit.
@@ -175,32 +213,6 @@ func countsAsOracle(s *stage) {
 			got := a.take(spec, ask)
 			if units, left, rule := o.take(a.Now(), ask); got != (meter.Answer{Units: units, Left: left, Rule: rule}) {
 				a.Fatalf("take %+v of %+v: %+v; the oracle has %d units, %s left, rule %q", ask, spec, got, units, left, rule)
-			}
-		}
-	})
-}
-
-// countsAsInMemory holds every answer against Memory's, of histories in which the spec
-// changes and ramps are slowed.
-func countsAsInMemory(s *stage) {
-	s.check(func(a *actor) {
-		other := meter.NewMemory(s.Now)
-		var spec meter.Spec
-		for i := range rapid.IntRange(1, 40).Draw(a.rt, "asks") {
-			if i == 0 || rapid.IntRange(0, 7).Draw(a.rt, "change") == 0 {
-				if spec = drawSpec(a.rt); !windowed(spec) {
-					spec.Ramp = rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(a.rt, "ramp")
-				}
-			}
-			a.pass(spec)
-			ask := a.ask(spec)
-			ask.Slow = rapid.IntRange(0, 7).Draw(a.rt, "slow") == 0
-			if rapid.IntRange(0, 7).Draw(a.rt, "give") == 0 {
-				ask.Most = -ask.Most
-			}
-			want, err := other.Take(a.Context(), a.key, spec, ask)
-			if got := a.take(spec, ask); err != nil || got != want {
-				a.Fatalf("take %+v of %+v: %+v; in memory %+v, %v", ask, spec, got, want, err)
 			}
 		}
 	})

@@ -77,7 +77,7 @@ func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 				var used []time.Time
 				chance := func(n int) bool { mu.Lock(); defer mu.Unlock(); return random.IntN(n) == 0 }
 				m := &strained{
-					Meter: meter.NewMemory(nil),
+					Meter: new(oracleMeter),
 					trip: func() time.Duration {
 						mu.Lock()
 						defer mu.Unlock()
@@ -148,7 +148,7 @@ func inPools(t *testing.T, test func(t *testing.T, pools *meter.Pools, m *strain
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := &strained{Meter: meter.NewMemory(nil), trip: func() time.Duration { return 0 }, fails: func() bool { return false }}
+		m := &strained{Meter: new(oracleMeter), trip: func() time.Duration { return 0 }, fails: func() bool { return false }}
 		pools := meter.NewPools(m)
 		defer pools.Close()
 		test(t, pools, m)

@@ -3,4 +3,4 @@
 package meter_test
 
 // histories is how many random ones a test has.
-const histories = 20
+const histories = 40

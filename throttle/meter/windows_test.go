@@ -124,58 +124,6 @@ func (a *actor) greed(spec meter.Spec, window time.Duration) int {
 	return sum
 }
 
-// Who comes back after what is left gets the units, if nobody else asks, and a
-// microsecond earlier does not.
-func leftIsExact(s *stage) {
-	s.check(func(a *actor) {
-		spec := drawSpec(a.rt)
-		for range rapid.IntRange(1, 12).Draw(a.rt, "asks") {
-			a.pass(spec)
-			ask := a.ask(spec)
-			ask.Most = max(1, ask.Most)
-			answer := a.take(spec, ask)
-			if answer.Units > 0 {
-				continue
-			}
-			if answer.Left <= 0 || answer.Rule == "" {
-				a.Fatalf("%+v of %+v is denied: %+v", ask, spec, answer)
-			}
-			a.advance(answer.Left - time.Microsecond)
-			if early := a.take(spec, ask); early.Units > 0 || early.Left != time.Microsecond {
-				a.Fatalf("%+v of %+v, 1 µs before: %+v", ask, spec, early)
-			}
-			a.advance(time.Microsecond)
-			if due := a.take(spec, ask); due.Units == 0 {
-				a.Fatalf("%+v of %+v, when it is due: %+v", ask, spec, due)
-			}
-		}
-	})
-}
-
-// Asked at any rhythm, what passes is the rate's.
-func noFractionIsLost(s *stage) {
-	for _, spec := range []meter.Spec{
-		{Rates: rate(1000, time.Second), Burst: 3},
-		{Rates: rate(7, 1000*time.Microsecond), Burst: 40},
-		{Rates: rate(999_983, time.Minute), Burst: 1000},
-		{Rates: rate(1, 24*time.Hour), Burst: 2},
-	} {
-		for _, rhythm := range []time.Duration{time.Microsecond, 19 * time.Microsecond, 333 * time.Microsecond, 1900 * time.Microsecond} {
-			a := s.actor(nil)
-			start, sum := a.Now(), a.all(spec)
-			const asks = 150
-			for range asks {
-				a.advance(rhythm)
-				sum += a.all(spec)
-			}
-			want := spec.Most(a.Now().Sub(start) + time.Microsecond)
-			if sum != want {
-				s.Errorf("%+v asked every %s: %d in %d asks; want %d", spec, rhythm, sum, asks, want)
-			}
-		}
-	}
-}
-
 // tooManyIsAnError: what can never be there is not waited for.
 func tooManyIsAnError(s *stage) {
 	for _, spec := range []meter.Spec{
