@@ -10,12 +10,10 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -122,52 +120,6 @@ func TestMiddlewarePassesWithoutAKey(t *testing.T) {
 	known, err := l.Timeline(t.Context(), throttle.Request{User: "u", Scopes: []throttle.Scope{one}})
 	if err != nil || len(known.Admissions[throttle.General]) > 0 {
 		t.Errorf("%+v, %v", known, err)
-	}
-}
-
-func TestMiddlewareUnderConcurrency(t *testing.T) {
-	t.Parallel()
-	for backend, open := range map[string]func(*testing.T) throttle.Limiter{
-		"memory": func(t *testing.T) throttle.Limiter { return inMemory(t, throttle.Options{Timeout: 10 * time.Second}) },
-		"redis": func(t *testing.T) throttle.Limiter {
-			l, err := throttle.New(redistest.Shared(t).Client(t), throttle.Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = l.Close() })
-			return l
-		},
-	} {
-		t.Run(backend, func(t *testing.T) {
-			t.Parallel()
-			scope := throttle.Scope{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}}
-			server := httptest.NewServer(Middleware(open(t), byUser(scope), Options{})(hello))
-			defer server.Close()
-			var passed, denied atomic.Int64
-			var wg sync.WaitGroup
-			for range 20 {
-				wg.Go(func() {
-					r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-					r.Header.Set("User", "u")
-					got, err := server.Client().Do(r)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					defer got.Body.Close()
-					switch got.StatusCode {
-					case 200:
-						passed.Add(1)
-					case 429:
-						denied.Add(1)
-					}
-				})
-			}
-			wg.Wait()
-			if passed.Load() != 5 || denied.Load() != 15 {
-				t.Errorf("%d passed, %d denied; want 5 and 15", passed.Load(), denied.Load())
-			}
-		})
 	}
 }
 

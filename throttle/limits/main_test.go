@@ -10,5 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.Parallel()
+	commandTimeout = redistest.Patience // a busy machine stalls for seconds
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }

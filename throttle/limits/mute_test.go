@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -86,23 +85,6 @@ func TestMutesBesideEachOther(t *testing.T) {
 	check("both have ended", false, false, false)
 }
 
-// A mute changes no limits: the scopes are the very same slices.
-func TestMuteTouchesNoLimits(t *testing.T) {
-	t.Parallel()
-	l := New(per(time.Second), map[string]throttle.Policy{"news": per(time.Hour)})
-	before := l.Scopes("shop", "ada", "news")
-	for _, of := range []Level{at("shop", "ada", "news"), at("", "ada", ""), at("", "", "news"), at("shop", "", "")} {
-		of.Mute = true
-		l.apply([]Change{{Level: of, To: &Override{Level: of}}})
-	}
-	if after := l.Scopes("shop", "ada", "news"); &after[0] != &before[0] {
-		t.Error("the limits have changed")
-	}
-	if names := l.Categories("shop", "ada"); len(names) != 1 {
-		t.Errorf("categories: %v", names)
-	}
-}
-
 func TestMutesInRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -156,44 +138,4 @@ func TestMutesInRedis(t *testing.T) {
 			t.Errorf("%+v", log)
 		}
 	})
-}
-
-func TestMuteIsValidated(t *testing.T) {
-	t.Parallel()
-	ada := Level{User: "ada", Mute: true}
-	for name, c := range map[string]struct {
-		o     Override
-		field string
-	}{
-		"with an end":  {Override{Level: ada, All: true, Until: time.Now(), By: "ann"}, ""},
-		"of nobody":    {Override{Level: Level{Mute: true}, By: "ann"}, ""},
-		"with a rate":  {Override{Level: ada, Policy: per(time.Hour), By: "ann"}, "mute"},
-		"exempt":       {Override{Level: ada, Policy: throttle.Policy{Exempt: true}, By: "ann"}, "mute"},
-		"of a quota":   {Override{Level: Level{Quota: "q", Mute: true}, By: "ann"}, "quota"},
-		"all, no mute": {Override{Level: Level{User: "ada"}, Policy: per(time.Hour), All: true, By: "ann"}, "all"},
-		"by nobody":    {Override{Level: ada}, "by"},
-	} {
-		err := c.o.Validate(24 * time.Hour)
-		if name == "with an end" {
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			continue
-		}
-		if all, ok := err.(throttle.Faults); !ok || len(all) != 1 || all[0].Field != c.field {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestMuteInJSON(t *testing.T) {
-	t.Parallel()
-	const text = `{"user":"ada","mute":true,"all":true,"by":"ann"}`
-	var o Override
-	if err := json.Unmarshal([]byte(text), &o); err != nil || !o.Mute || !o.All {
-		t.Fatalf("%+v, %v", o, err)
-	}
-	if again, err := json.Marshal(o); err != nil || string(again) != text {
-		t.Errorf("%s, %v", again, err)
-	}
 }

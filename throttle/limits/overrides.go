@@ -66,7 +66,7 @@ var overridesSource string
 var overridesScript = acknowledged.Reader(redis.NewScript(overridesSource), "changes")
 
 // commandTimeout bounds each command of the overrides.
-const commandTimeout = 2 * time.Second
+var commandTimeout = 2 * time.Second
 
 func (o *Overrides) run(ctx context.Context, args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)

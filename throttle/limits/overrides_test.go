@@ -149,6 +149,10 @@ func TestOverridesThatAreRefused(t *testing.T) {
 		}, "rates: want one for a quota"},
 		{"a quota of 0", func(o *limits.Override) { o.Level, o.Policy = limits.Level{Quota: "fcm/p"}, rate(0, time.Minute) }, `rates: rate "0/1m": the count is not positive`},
 		{"a quota of a long name", func(o *limits.Override) { o.Level = limits.Level{Quota: strings.Repeat("x", 1025)} }, "quota: must be UTF-8 without control characters and characters that cannot be seen, of at most 1024"},
+		{"a mute with a rate", func(o *limits.Override) { o.Mute = true }, "mute: "},
+		{"an exempt mute", func(o *limits.Override) { o.Mute, o.Policy = true, throttle.Policy{Exempt: true} }, "mute: "},
+		{"a mute of a quota", func(o *limits.Override) { o.Level, o.Policy = limits.Level{Quota: "q", Mute: true}, throttle.Policy{} }, "quota: "},
+		{"all, and no mute", func(o *limits.Override) { o.All = true }, "all: "},
 		{"year 10000", func(o *limits.Override) { o.Until = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, "until: "},
 	} {
 		o := good
@@ -187,58 +191,17 @@ func TestOverrideJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, o) {
 		t.Errorf("read as %+v, %v", read, err)
 	}
+	const mute = `{"user":"ada","mute":true,"all":true,"by":"ann"}`
+	read = limits.Override{}
+	ok(t, json.Unmarshal([]byte(mute), &read))
+	if text, err := json.Marshal(read); err != nil || !read.Mute || !read.All || string(text) != mute {
+		t.Errorf("a mute is read as %+v and written as %s, %v", read, text, err)
+	}
 	for _, bad := range []string{`{"min_gap":"1 s"}`, `{"min_gap":1}`, `{"rates":["x"]}`, `{"rate":["1/1m"]}`, `{"until":"tomorrow"}`, `[]`} {
 		if err := json.Unmarshal([]byte(bad), &read); err == nil {
 			t.Errorf("%s is accepted", bad)
 		}
 	}
-}
-
-// A quota's rate is in force wherever it is followed, until its end by Redis's clock,
-// and concerns no user.
-func TestQuotas(t *testing.T) {
-	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		ctx := t.Context()
-		o := limits.NewOverrides(client, prefix, 0)
-		all := []*follower{follow(t, o), follow(t, limits.NewOverrides(client, prefix, 0))}
-		const key = "category/shop/a%2Fb"
-		rateOf := func(f *follower, key string) throttle.Rate { r, _ := f.Quota(key); return r }
-		set := func(r throttle.Rate, until time.Time) {
-			ok(t, o.Set(ctx, limits.Override{Level: limits.Level{Quota: key}, Policy: throttle.Policy{Rates: []throttle.Rate{r}}, Until: until, By: "ann"}))
-		}
-		slow, slower := throttle.Rate{Count: 300_000, Period: time.Minute}, throttle.Rate{Count: 5, Period: time.Second}
-		set(slow, time.Time{})
-		for _, f := range all {
-			f.next(t, "it is in force", func() bool { return rateOf(f, key) == slow })
-			if _, found := f.Quota("category/shop/a"); found || f.period("u") != time.Second {
-				t.Errorf("it concerns others")
-			}
-		}
-		ends := time.Now().Add(2 * time.Second)
-		set(slower, ends)
-		for _, f := range all {
-			f.next(t, "the next is in force", func() bool { return rateOf(f, key) == slower || time.Now().After(ends) })
-		}
-		for _, f := range all {
-			eventually.Holds(t, "it ends", func() bool { _, found := f.Quota(key); return !found })
-		}
-		if late := time.Since(ends); late < -50*time.Millisecond {
-			t.Errorf("it ended %s after its end", late)
-		}
-		for _, f := range all {
-			eventually.Holds(t, "everybody hears of all", func() bool { return len(f.why()) == 3 })
-		}
-		log, err := o.Log(ctx, 0, 1)
-		ok(t, err)
-		if len(log) != 1 || log[0].Why != "ended" || log[0].Quota != key || !slices.Equal(log[0].From.Policy.Rates, []throttle.Rate{slower}) {
-			t.Errorf("the log says %+v", log)
-		}
-		// a hand has written what Set refuses
-		client.HSet(ctx, prefix+":{limits}:overrides", "quota=odd", `9-1 ann {"min_gap":"1s"}`)
-		if _, found := follow(t, o).Quota("odd"); found {
-			t.Error("no rate is taken for one")
-		}
-	})
 }
 
 // What Redis says is in force is what is in force wherever it is followed.
@@ -304,15 +267,6 @@ func TestEntriesOfAnotherVersion(t *testing.T) {
 		if _, err := o.Log(ctx, 0, 10); err == nil || err.Error() != want {
 			t.Errorf("%q: the log: %v", field, err)
 		}
-	}
-}
-
-// A reader of the layout before finds USER/CATEGORY in no field.
-func TestKeysHaveNoSlash(t *testing.T) {
-	t.Parallel()
-	level := limits.Level{App: "a/b", User: "u/", Category: "/c"}
-	if key := level.Key(); strings.Contains(key, "/") {
-		t.Error(key)
 	}
 }
 

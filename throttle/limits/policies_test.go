@@ -2,11 +2,8 @@ package limits
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,150 +24,9 @@ func at(app, user, category string) Level { return Level{App: app, User: user, C
 
 func of(name string, p throttle.Policy) throttle.Scope { return throttle.Scope{Name: name, Policy: p} }
 
-func TestPrecedence(t *testing.T) {
-	t.Parallel()
-	l := New(per(time.Second), map[string]throttle.Policy{"marketing": per(time.Hour), "security": {Exempt: true}})
-	ends := time.Now().Add(time.Hour)
-	set := func(user, category string, p throttle.Policy) Change {
-		level := Level{User: user, Category: category}
-		return Change{Level: level, To: &Override{Level: level, Policy: p, Until: ends}}
-	}
-	l.apply([]Change{
-		set("vip", "", per(time.Millisecond)),
-		set("both", "", per(2*time.Millisecond)),
-		set("both", "marketing", per(time.Minute)),
-		set("both", "security", per(3*time.Minute)),
-		set("free", "marketing", throttle.Policy{Exempt: true}),
-		set("", "digest", per(2*time.Hour)),
-		set("", "orders", throttle.Policy{Exempt: true}),
-		set("both", "orders", per(5*time.Minute)),
-	})
-	check := func(when string, want map[[2]string][]throttle.Scope) {
-		t.Helper()
-		for of, scopes := range want {
-			for range 2 { // the second time they are remembered
-				if got := l.Scopes("shop", of[0], of[1]); !reflect.DeepEqual(got, scopes) {
-					t.Errorf("%s: user %q, category %q: %v, want %v", when, of[0], of[1], got, scopes)
-				}
-			}
-		}
-	}
-	general := throttle.Scope{Name: throttle.General, Policy: per(time.Second)}
-	check("overridden", map[[2]string][]throttle.Scope{
-		{"u", ""}:             {general},
-		{"u", "unnamed"}:      {general},
-		{"u", "marketing"}:    {general, of("marketing", per(time.Hour))},
-		{"u", "security"}:     nil,
-		{"u", "digest"}:       {general, of("digest", per(2*time.Hour))},
-		{"u", "orders"}:       nil,
-		{"vip", ""}:           {of(throttle.General, per(time.Millisecond))},
-		{"vip", "unnamed"}:    {of(throttle.General, per(time.Millisecond))},
-		{"vip", "marketing"}:  {of(throttle.General, per(time.Millisecond)), of("marketing", per(time.Hour))},
-		{"vip", "security"}:   nil,
-		{"both", "marketing"}: {of(throttle.General, per(2*time.Millisecond)), of("marketing", per(time.Minute))},
-		{"both", "security"}:  {of(throttle.General, per(2*time.Millisecond)), of("security", per(3*time.Minute))},
-		{"both", "orders"}:    {of(throttle.General, per(2*time.Millisecond)), of("orders", per(5*time.Minute))},
-		{"both", "digest"}:    {of(throttle.General, per(2*time.Millisecond)), of("digest", per(2*time.Hour))},
-		{"free", "marketing"}: nil,
-		{"free", ""}:          {general},
-	})
-	l.SetBase(per(3*time.Second), map[string]throttle.Policy{"marketing": per(3 * time.Hour), "digest": per(4 * time.Hour)})
-	general.Policy = per(3 * time.Second)
-	check("reloaded", map[[2]string][]throttle.Scope{
-		{"u", "marketing"}:    {general, of("marketing", per(3*time.Hour))},
-		{"u", "security"}:     {general},
-		{"u", "digest"}:       {general, of("digest", per(2*time.Hour))},
-		{"vip", "marketing"}:  {of(throttle.General, per(time.Millisecond)), of("marketing", per(3*time.Hour))},
-		{"both", "marketing"}: {of(throttle.General, per(2*time.Millisecond)), of("marketing", per(time.Minute))},
-		{"free", "marketing"}: nil,
-	})
-	for where, want := range map[Level]EffectivePolicy{
-		at("shop", "both", ""):          {per(2 * time.Millisecond), FromUser, ends},
-		at("shop", "both", "marketing"): {per(time.Minute), FromUserCategory, ends},
-		at("shop", "u", "digest"):       {per(2 * time.Hour), FromCategory, ends},
-	} {
-		if got := l.InForce(where); !reflect.DeepEqual(got, want) {
-			t.Errorf("in force at %+v is %+v", where, got)
-		}
-	}
-	// the ends of all have come by Redis's clock
-	l.observe(ends.UnixMilli(), time.Now())
-	check("ended", map[[2]string][]throttle.Scope{
-		{"u", "digest"}:       {general, of("digest", per(4*time.Hour))},
-		{"u", "orders"}:       {general},
-		{"vip", ""}:           {general},
-		{"both", "marketing"}: {general, of("marketing", per(3*time.Hour))},
-		{"free", "marketing"}: {general, of("marketing", per(3*time.Hour))},
-	})
-	if own := l.InForce(Level{User: "both", Category: "digest"}); own.Source != FromConfiguration {
-		t.Errorf("in force is %+v", own)
-	}
-}
-
-// Of whatever overrides there are, the most specific one of the app and the user counts,
-// and one of an app binds nobody in another.
-func TestPrecedenceOfEveryCombination(t *testing.T) {
-	t.Parallel()
-	const app, user, category = "shop", "ada", "news"
-	// what may be in force of the general limits and of the category's, the first first
-	type order struct{ general, own []Level }
-	in := map[Level]order{
-		at(app, user, ""): {
-			[]Level{at(app, user, ""), at("", user, ""), at(app, "", "")},
-			[]Level{at(app, user, category), at("", user, category), at(app, "", category), at("", "", category)},
-		},
-		at(app, "bob", ""):     {[]Level{at(app, "", "")}, []Level{at(app, "", category), at("", "", category)}},
-		at("kiosk", user, ""):  {[]Level{at("", user, "")}, []Level{at("", user, category), at("", "", category)}},
-		at("kiosk", "bob", ""): {nil, []Level{at("", "", category)}},
-	}
-	source := map[Level]Source{
-		at(app, "", ""): FromApp, at("", user, ""): FromUser, at(app, user, ""): FromAppUser, at("", "", category): FromCategory,
-		at(app, "", category): FromAppCategory, at("", user, category): FromUserCategory, at(app, user, category): FromAppUserCategory,
-	}
-	levels := slices.SortedFunc(maps.Keys(source), func(a, b Level) int { return strings.Compare(a.Key(), b.Key()) })
-	configured := map[string]throttle.Policy{category: per(time.Hour), "other": per(2 * time.Hour)}
-	for there := range 1 << len(levels) {
-		all := map[Level]*Override{}
-		for i, level := range levels {
-			if there&(1<<i) != 0 {
-				all[level] = &Override{Level: level, Policy: per(time.Duration(i+1) * time.Minute)}
-			}
-		}
-		l := New(per(time.Second), configured)
-		l.replace(all)
-		first := func(levels []Level, configured throttle.Policy) EffectivePolicy {
-			for _, level := range levels {
-				if o := all[level]; o != nil {
-					return EffectivePolicy{Policy: o.Policy, Source: source[level]}
-				}
-			}
-			return EffectivePolicy{Policy: configured, Source: FromConfiguration}
-		}
-		for where, order := range in {
-			general := first(order.general, per(time.Second))
-			for name, own := range map[string]EffectivePolicy{
-				"": general, "none": first(nil, throttle.Policy{}), "other": first(nil, configured["other"]), category: first(order.own, configured[category]),
-			} {
-				where.Category = name
-				if got := l.InForce(where); !reflect.DeepEqual(got, own) {
-					t.Fatalf("of %v, in force at %+v is %+v, want %+v", slices.Collect(maps.Keys(all)), where, got, own)
-				}
-				want := []throttle.Scope{of(throttle.General, general.Policy)}
-				if name == category || name == "other" {
-					want = append(want, of(name, own.Policy))
-				}
-				for range 2 { // the second time they are remembered
-					if got := l.Scopes(where.App, where.User, name); !reflect.DeepEqual(got, want) {
-						t.Fatalf("of %v, the scopes at %+v are %+v, want %+v", slices.Collect(maps.Keys(all)), where, got, want)
-					}
-				}
-			}
-		}
-	}
-}
-
-// Whatever changes, in whatever steps, the scopes are those that the rules of
-// precedence give.
+// Whatever changes, in whatever steps, the scopes and the policies in force are those that
+// the rules of precedence give: the most specific override of the app and the user counts.
+// Mutes change neither.
 func TestScopesFollowTheRules(t *testing.T) {
 	t.Parallel()
 	apps, users, categories := []string{"", "x", "y"}, []string{"", "u", "v"}, []string{"", "a", "b", "c"}
@@ -185,7 +41,7 @@ func TestScopesFollowTheRules(t *testing.T) {
 		overrides := map[Level]*Override{}
 		now := time.Now()
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 5).Draw(rt, "step") {
+			switch rapid.IntRange(0, 6).Draw(rt, "step") {
 			case 0:
 				if general = policy("default"); general.Exempt {
 					general = throttle.Policy{}
@@ -201,13 +57,14 @@ func TestScopesFollowTheRules(t *testing.T) {
 					copied := *o
 					all[level] = &copied
 				}
-				if changes := l.replace(all); changes != nil {
-					for _, c := range changes {
-						if o := overrides[c.Level]; o == nil || !o.ended(now.UnixMilli()) {
-							rt.Errorf("replaced by the same, there changes %+v", c)
-						}
+				for _, c := range l.replace(all) {
+					if o := overrides[c.Level]; !c.Mute && (o == nil || !o.ended(now.UnixMilli())) {
+						rt.Errorf("replaced by the same, there changes %+v", c)
 					}
 				}
+			case 3:
+				mute := Level{App: rapid.SampledFrom(apps[1:]).Draw(rt, "app"), Category: rapid.SampledFrom(categories).Draw(rt, "category"), Mute: true}
+				l.apply([]Change{{Level: mute, To: &Override{Level: mute}}})
 			default:
 				o := &Override{Level: at(rapid.SampledFrom(apps).Draw(rt, "app"), rapid.SampledFrom(users).Draw(rt, "user"), rapid.SampledFrom(categories).Draw(rt, "category"))}
 				if o.Level == (Level{}) {
@@ -227,28 +84,32 @@ func TestScopesFollowTheRules(t *testing.T) {
 				overrides[o.Level] = o
 				l.apply([]Change{{Level: o.Level, To: o}})
 			}
-			first := func(configured throttle.Policy, levels ...Level) throttle.Policy {
-				for _, level := range levels {
+			first := func(configured throttle.Policy, sources []Source, levels ...Level) EffectivePolicy {
+				for i, level := range levels {
 					if o := overrides[level]; o != nil && !o.ended(now.UnixMilli()) {
-						return o.Policy
+						return EffectivePolicy{o.Policy, sources[i], o.Until}
 					}
 				}
-				return configured
+				return EffectivePolicy{Policy: configured, Source: FromConfiguration}
 			}
 			for _, app := range apps[1:] {
 				for _, user := range users[1:] {
 					for _, category := range categories {
-						g := first(general, at(app, user, ""), at("", user, ""), at(app, "", ""))
-						own := throttle.Policy{}
-						if category != "" {
-							own = first(configured[category], at(app, user, category), at("", user, category), at(app, "", category), at("", "", category))
-						}
+						g := first(general, []Source{FromAppUser, FromUser, FromApp}, at(app, user, ""), at("", user, ""), at(app, "", ""))
+						own, general := g, g.Policy
 						var want []throttle.Scope
-						if !own.Exempt && !g.Unlimited() {
-							want = append(want, of(throttle.General, g))
+						if category != "" {
+							own = first(configured[category], []Source{FromAppUserCategory, FromUserCategory, FromAppCategory, FromCategory},
+								at(app, user, category), at("", user, category), at(app, "", category), at("", "", category))
 						}
-						if !own.Exempt && !own.Unlimited() {
-							want = append(want, of(category, own))
+						if !own.Policy.Exempt && !general.Unlimited() {
+							want = append(want, of(throttle.General, general))
+						}
+						if category != "" && !own.Policy.Exempt && !own.Policy.Unlimited() {
+							want = append(want, of(category, own.Policy))
+						}
+						if got := l.InForce(at(app, user, category)); !reflect.DeepEqual(got, own) {
+							rt.Fatalf("in force for app %q, user %q, category %q is %+v, want %+v", app, user, category, got, own)
 						}
 						if got := l.Scopes(app, user, category); !reflect.DeepEqual(got, want) {
 							rt.Fatalf("app %q, user %q, category %q: %v, want %v", app, user, category, got, want)
@@ -365,20 +226,6 @@ func TestScopesWhileTheyChange(t *testing.T) {
 	}
 	close(done)
 	asking.Wait()
-}
-
-func BenchmarkScopes(b *testing.B) {
-	l := New(per(time.Second), map[string]throttle.Policy{"marketing": per(time.Hour)})
-	all := map[Level]*Override{}
-	for i := range MaxOverrides {
-		o := &Override{Level: Level{User: fmt.Sprint("user-", i)}, Policy: per(time.Minute)}
-		all[o.Level] = o
-	}
-	l.replace(all)
-	b.ReportAllocs()
-	for b.Loop() {
-		l.Scopes("shop", "user-77", "marketing")
-	}
 }
 
 // Quiet hours are a scope, also where they are all that a policy has, and so it is that a

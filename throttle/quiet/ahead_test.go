@@ -1,7 +1,6 @@
 package quiet
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -62,38 +61,4 @@ func TestUntilAllocatesNothing(t *testing.T) {
 	if got := h.Until(time.UTC, n, "shop", "ada", at, at+1); got != 0 {
 		t.Errorf("until %d at noon", got)
 	}
-}
-
-func BenchmarkUntil(b *testing.B) {
-	h, _ := ParseHours([]string{"22:00-08:00", "Sa-Su 22:00-10:00"})
-	in, _ := zone.Load("Europe/Berlin")
-	at, n := int64(1795600000), Night{Spread: time.Hour}
-	b.Run("open, cached", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			h.Until(in, n, "shop", "ada", at/utcDay*utcDay+12*3600, at/utcDay*utcDay+12*3600+1)
-		}
-	})
-	b.Run("closed, cached", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			h.Until(in, n, "shop", "ada", at/utcDay*utcDay, at/utcDay*utcDay+1)
-		}
-	})
-	b.Run("list, cached", func(b *testing.B) {
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			h.Ahead(in, n, "shop", fmt.Sprint("u", i), at)
-		}
-	})
-	b.Run("cold", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			at += utcDay
-			if at > 4e9 {
-				at = 1795600000
-			}
-			h.Until(in, n, "shop", "ada", at, at+1)
-		}
-	})
 }
