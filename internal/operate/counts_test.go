@@ -106,34 +106,3 @@ func TestCountsAgree(t *testing.T) {
 		}
 	})
 }
-
-// An overview of what all is looked into takes no longer than a person waits.
-func BenchmarkOverview(b *testing.B) {
-	for _, n := range []int{4_900, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			client := redistest.Start(b).Client(b)
-			producer := push.NewProducer(client, "", 0)
-			for from := 0; from < n; from += 1000 {
-				var all []*push.Notification
-				for i := from; i < min(n, from+1000); i++ {
-					one := &push.Notification{ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("u-", i), Title: "t", Body: "a body of some length", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-					if i%2 == 0 {
-						one.NotBefore = time.Now().Add(time.Hour)
-					}
-					all = append(all, one)
-				}
-				producer.EnqueueAll(b.Context(), all)
-			}
-			if err := pause.NewStore(client, "").Begin(b.Context(), pause.Pause{App: "shop", By: "ada"}); err != nil {
-				b.Fatal(err)
-			}
-			records := ledger.NewRecords(client, "", 0)
-			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)})
-			for b.Loop() {
-				if o, err := s.readOverview(b.Context()); err != nil || o.Waiting != int64(n) || len(o.Unread) > 0 {
-					b.Fatalf("%+v, %v", o, err)
-				}
-			}
-		})
-	}
-}

@@ -16,7 +16,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
-	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -207,18 +206,5 @@ func TestOverviewOfWhatCouldBeRead(t *testing.T) {
 				t.Errorf("of some apps %+v", its.Unread)
 			}
 		})
-	}
-}
-
-// Where nothing can be read there is no overview.
-func TestNoOverview(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client(t)
-	records := ledger.NewRecords(client, "", 0)
-	s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: time.Second, Log: slog.New(slog.DiscardHandler)})
-	server.Kill(t)
-	if o, err := s.As(root, "").Overview(t.Context()); !redisreply.OfRedis(err) {
-		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // root may do everything.
@@ -57,17 +56,6 @@ func TestLevels(t *testing.T) {
 	its := who.quotasOf(all)
 	if len(its) != 2 || len(its[1].Apps) != 1 || len(all[1].Apps) != 2 {
 		t.Errorf("%+v of %+v", its, all)
-	}
-}
-
-func TestPauses(t *testing.T) {
-	t.Parallel()
-	all := []pause.Pause{{App: "shop"}, {App: "mail"}, {}, {Category: "news"}, {App: "mail", Kind: pause.Trouble}}
-	if got := of("shop").pausesOf(all); len(got) != 3 || got[1].App != "" || got[2].Category != "news" {
-		t.Errorf("%+v", got)
-	}
-	if len(of().pausesOf(all)) != len(all) {
-		t.Error("a bearer of all apps does not see all")
 	}
 }
 
