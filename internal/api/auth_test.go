@@ -55,16 +55,6 @@ func TestKnows(t *testing.T) {
 	}
 }
 
-// Tokens are replaced while the API runs.
-func TestSetTokens(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", "")
-	r.api.o.Tokens.Set(testTokens()[2:])
-	r.do(http.StatusUnauthorized, viewerToken, "GET", "/v1/audit", "")
-	r.do(http.StatusOK, operatorToken, "GET", "/v1/audit", "")
-}
-
 // Without tokens this machine may do everything, but for pages of other origins
 // in its browsers.
 func TestWithoutTokens(t *testing.T) {

@@ -12,9 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -101,56 +99,6 @@ func TestRedisAway(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A Redis that refuses the connections is told as it is by every route, and
-// nothing reads as empty.
-func TestRedisRefuses(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Password("first"))
-	conn, err := redisconn.Open(t.Context(), config.Redis{
-		Address:  config.Address{Mode: config.Single, Hosts: []string{server.Addr()}},
-		Password: "first", DialTimeout: redistest.Patience, Timeout: redistest.Patience,
-	}, 20)
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	r := newRigOn(t, conn.Client.(*redis.Client), demo)
-	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("zero", "ada"))
-	admin := server.Client(t)
-	must(t, admin.ConfigSet(t.Context(), "requirepass", "second").Err())
-	must(t, admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err())
-	for _, call := range append(needy, struct{ token, method, path, body string }{producerToken, "GET", "/v1/notifications/zero", ""}) {
-		r.logged()
-		answer := r.do(http.StatusServiceUnavailable, call.token, call.method, call.path, call.body)
-		if p := answer.problem(t); p.Detail != "Redis refuses the credentials (NOAUTH or WRONGPASS)." {
-			t.Errorf("%s %s: %q", call.method, call.path, p.Detail)
-		}
-		var line struct{ Cause string }
-		if lines := r.logged(); len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &line) != nil || !strings.Contains(line.Cause, "WRONGPASS") {
-			t.Errorf("%s %s: logged %q", call.method, call.path, lines)
-		}
-	}
-}
-
-// A Redis that is full takes nothing, and a producer is told why.
-func TestRedisFull(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	r := newRigOn(t, redistest.Connect(t, server.Options()), demo)
-	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("zero", "ada"))
-	if err := r.client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
-	for _, body := range []string{notification("one", "ada"), "[" + notification("two", "ada") + "]"} {
-		if p := r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", body).problem(t); p.Detail != "Redis is full (OOM)." {
-			t.Errorf("%+v", p)
-		}
-	}
-	r.do(http.StatusOK, producerToken, "GET", "/v1/notifications/zero", "")
-	if err := r.client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
-	r.taken("one")
 }
 
 // taken posts the notification until it is taken: with time-outs so short, a busy

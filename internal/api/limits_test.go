@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
@@ -230,32 +229,4 @@ func TestPreviewOfLimits(t *testing.T) {
 	if log, err := r.options.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
 		t.Errorf("it has left %v, %v", log, err)
 	}
-}
-
-// Whatever is sent as an override is refused with faults, or is valid.
-func FuzzOverride(f *testing.F) {
-	for _, seed := range []string{`{"min_gap":"1s","rates":["10/1m"],"exempt":false,"until":"2126-01-01T00:00:00Z"}`, `{"rates":[""]}`, `{"rates":null}`, `[]`, `{"min_gap":"9999999h"}`, `{"rates":["1/1ns","1/1ns"]}`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var w wanted
-		err := strictjson.Parse(body, &w)
-		var o limits.Override
-		if err == nil {
-			o, err = w.override(limits.Level{User: "ada"})
-		}
-		if err == nil {
-			o.By = "fuzz"
-			err = inBody(o.Validate(24 * time.Hour))
-		}
-		if err != nil {
-			if p := problemOf(err); p.Status != http.StatusBadRequest || len(p.Errors) == 0 {
-				t.Fatalf("%+v", p)
-			}
-			return
-		}
-		if err := o.Validate(24 * time.Hour); err != nil {
-			t.Fatal(err)
-		}
-	})
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
-
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/push"
@@ -100,23 +96,6 @@ func TestBatch(t *testing.T) {
 	}
 	if p := r.do(http.StatusBadRequest, producerToken, "POST", "/v1/notifications:batch", taken).problem(t); p.Errors[0].Detail != "must be an array" {
 		t.Errorf("%+v", p)
-	}
-}
-
-// A thousand come in one request, and are queued in its order.
-func TestLargeBatch(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	var items, want []string
-	for i := range maxBatch {
-		id := fmt.Sprintf("n-%04d", i)
-		items, want = append(items, notification(id, "ada")), append(want, id)
-	}
-	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", "["+strings.Join(items, ",")+"]")
-	queued, err := r.client.LRange(t.Context(), "asynq:{"+push.Default.Queue()+"}:pending", 0, -1).Result()
-	slices.Reverse(queued) // the next to be pulled is the list's last
-	if err != nil || !slices.Equal(queued, want) {
-		t.Errorf("%d queued, %v; not in the order of the request", len(queued), err)
 	}
 }
 
@@ -224,25 +203,6 @@ func TestStatusAndCancel(t *testing.T) {
 	if left, err := r.client.Keys(t.Context(), "asynq:{*").Result(); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
-}
-
-// One that a worker has in hand cannot be cancelled.
-func TestCancelUnderWay(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
-	held, release := make(chan struct{}), make(chan struct{})
-	server := asynq.NewServerFromRedisClient(r.client, asynq.Config{Queues: asynqwire.Queues(), LogLevel: asynq.FatalLevel})
-	if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { close(held); <-release; return nil })); err != nil {
-		t.Fatal(err)
-	}
-	<-held
-	p := r.do(http.StatusConflict, producerToken, "DELETE", "/v1/notifications/one", "").problem(t)
-	if !strings.Contains(p.Detail, "right now") {
-		t.Errorf("%+v", p)
-	}
-	close(release)
-	server.Shutdown()
 }
 
 // One that ended before anything was sent has an outcome that says nothing.

@@ -44,6 +44,7 @@ func TestProblemOf(t *testing.T) {
 		{errors.New("UNKNOWN: redis eval error: NOPERM this user has no permissions to run the 'lpush' command"), http.StatusServiceUnavailable, "Redis refuses a command: give its user the rights."},
 		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
 		{ledger.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
+		{push.ErrUnderWay, http.StatusConflict, "The notification is being sent right now; look again in a moment."},
 		{push.ErrEnded, http.StatusConflict, "The notification has ended."},
 		{&ledger.EndedError{State: push.Delivered}, http.StatusConflict, "The notification has ended: delivered."},
 		{errors.New(canary), http.StatusInternalServerError, own},

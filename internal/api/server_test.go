@@ -91,49 +91,6 @@ func TestHugeRequests(t *testing.T) {
 	}
 }
 
-// A shutdown lets what is under way end, and accepts nothing more.
-func TestShutdownDrains(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	s := r.listen(nil)
-	conn, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	body := notification("one", "ada")
-	if _, err := io.WriteString(conn, head+"Expect: 100-continue\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	in := bufio.NewReader(conn)
-	for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} {
-		if line, err := in.ReadString('\n'); err != nil || line != want {
-			t.Fatalf("%q, %v", line, err)
-		}
-	}
-	done := make(chan error)
-	go func() { done <- s.Shutdown(t.Context()) }()
-	for {
-		probe, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			break // it accepts nothing more
-		}
-		_ = probe.Close()
-	}
-	if _, err := io.WriteString(conn, body); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.ReadResponse(in, nil)
-	if err != nil || answer.StatusCode != http.StatusAccepted {
-		t.Fatalf("%+v, %v", answer, err)
-	}
-	_ = answer.Body.Close()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	s.done <- http.ErrServerClosed // for the test's own end
-}
-
 func itoa(n int) string { return big.NewInt(int64(n)).String() }
 
 // selfSigned writes a certificate for localhost and its key.
