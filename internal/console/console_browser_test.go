@@ -29,7 +29,6 @@ func TestConsole(t *testing.T) {
 	s := newSite(t)
 	s.fill(t)
 	t.Run("pages", s.testPages)
-	t.Run("confirmation", s.testConfirmation)
 	t.Run("story", s.testStory)
 	t.Run("live", s.testLive)
 	t.Run("zone", s.testZone)
@@ -204,8 +203,7 @@ const shown = "document.querySelector('#now time').dateTime"
 func (s *site) testAway(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	away := &site{browser: s.browser, binary: s.binary, dir: t.TempDir()}
-	away.url = away.serve(t, redis, configured, "") // open to this machine
+	away := serve(t, s.browser, s.Program, redis, "") // open to this machine
 	open, failed := away.tab(t, look{width: 1440, scripted: true}), away.tab(t, look{width: 360, scripted: true})
 	open.open(http.StatusOK, Path)
 	open.later()

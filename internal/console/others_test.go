@@ -103,6 +103,15 @@ func TestOthersAreNotTold(t *testing.T) {
 		o.Tokens.Set([]config.Token{token})
 	})
 	operatetest.FillOwn(t, r.setting.Work)
+	for _, route := range routes {
+		if route.action != nil {
+			stranger := *r
+			answer := stranger.send(httptest.NewRequest(route.method, filled(route.path), nil))
+			if leads := strings.HasPrefix(answer.Header.Get("Location"), signInPath); answer.StatusCode != http.StatusUnauthorized && !leads {
+				t.Errorf("%s %s for a stranger: %d", route.method, route.path, answer.StatusCode)
+			}
+		}
+	}
 	browser := r.as("own-token")
 	each := func(method string, f func(address, form string)) {
 		for _, route := range routes {

@@ -3,17 +3,14 @@ package console
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/net/html"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
-	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -238,20 +235,6 @@ func TestOverviewPage(t *testing.T) {
 	}
 }
 
-// Of a Cluster the page tells what lies on each master.
-func TestOverviewOfACluster(t *testing.T) {
-	t.Parallel()
-	node := redistest.StartCluster(t, 1)[0]
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr()}, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = client.Close() })
-	text := newRigOn(t, client).get(http.StatusOK, Path)
-	for _, want := range []string{`<th scope="col" class="num">Replicas</th>`, `<td>0-7</td><td class="num">0</td><td class="num">0</td>`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing:\n%s", want, text)
-		}
-	}
-}
-
 func TestRowOfRedis(t *testing.T) {
 	t.Parallel()
 	for want, n := range map[string]redisconn.Node{
@@ -261,31 +244,5 @@ func TestRowOfRedis(t *testing.T) {
 		if got := rowOfRedis("Redis", n); got.State != want || (got.Class == "fault") != (n.Error+n.Failing != "") {
 			t.Errorf("%+v, want %s", got, want)
 		}
-	}
-}
-
-// Ten open pages cost Redis what one does.
-func TestTenTabsCostWhatOneDoes(t *testing.T) {
-	t.Parallel()
-	asked := new(counter)
-	r := newRig(t, func(o *setting) { o.Sessions.client.AddHook(asked); o.Work.Fresh = time.Hour }) // as if the second were not over
-	r.leave(control.Snapshot{ID: "first", Pulls: true})
-	r.get(http.StatusOK, Path)
-	r.get(http.StatusOK, "/console/providers")
-	before := asked.commands.Load()
-	if before == 0 {
-		t.Fatal("nothing was asked")
-	}
-	var tabs sync.WaitGroup
-	for range 10 {
-		tabs.Go(func() {
-			browser := *r
-			browser.get(http.StatusOK, Path)
-			browser.get(http.StatusOK, "/console/providers")
-		})
-	}
-	tabs.Wait()
-	if n := asked.commands.Load() - before; n != 0 {
-		t.Errorf("%d commands more", n)
 	}
 }

@@ -320,3 +320,10 @@ func lacks(t *testing.T, text string, all ...string) {
 		}
 	}
 }
+
+var parameter = regexp.MustCompile(`\{[a-z]+\}`)
+
+// filled is the path with names in the place of its parameters.
+func filled(path string) string {
+	return strings.ReplaceAll(parameter.ReplaceAllString(path, "none"), "{$}", "")
+}

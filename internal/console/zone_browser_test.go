@@ -45,6 +45,7 @@ func (s *site) testZone(t *testing.T) {
 	b.untilTrue(`document.getElementById("until").value.startsWith("2099-01-01T19:00")`)
 	b.run(`document.getElementById("app").value = "shop"`)
 	mouse{b}.press("Pause notifications")
+	b.judge("confirmation")
 	b.untilTrue(`document.querySelector("dd time").dateTime === "2099-01-01T10:00:00Z"`)
 	all("Asia/Tokyo")
 
@@ -55,6 +56,8 @@ func (s *site) testZone(t *testing.T) {
 	}
 	b.do(chromedp.Click(chromedp.CSS("input[data-all]")))
 	b.until("main", fmt.Sprint("Cancel ", boxes))
+	s.send(t, 3, "quin", "orders") // which change nothing under a hand that selects
+	b.still()
 	b.run(`document.querySelector("input[name=ref]").click()`)
 	b.until("main", fmt.Sprint("Cancel ", boxes-1))
 }
