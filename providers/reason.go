@@ -38,8 +38,8 @@ const (
 	// UnknownCategory: the notification's category is not configured, and such are
 	// refused.
 	UnknownCategory Reason = "unknown_category"
-	// LineFull: as many of the user's notifications wait as may, and this one is not
-	// to wait then.
+	// LineFull: as many of the user's notifications hold slots as may, and this one is
+	// new and not critical.
 	LineFull Reason = "line_full"
 	// DeadTokenSpike: so many tokens are dead that the configuration is wrong.
 	DeadTokenSpike Reason = "dead_token_spike"

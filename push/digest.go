@@ -130,7 +130,7 @@ func (c *Carried) Push(carrier *Notification) *Notification {
 func (c *Carried) push(carrier *Notification, titles []string) *Notification {
 	told := *c.Newest
 	told.ID, told.App, told.User, told.Category = carrier.ID, carrier.App, carrier.User, carrier.Category
-	told.Priority, told.NotBefore, told.IfFull = carrier.Priority, carrier.NotBefore, carrier.IfFull
+	told.Priority, told.NotBefore = carrier.Priority, carrier.NotBefore
 	told.ExpiresAt, told.TTL, told.Digest = c.ExpiresAt, 0, nil
 	told.Data = maps.Clone(told.Data)
 	if told.Data == nil {

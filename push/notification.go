@@ -88,10 +88,6 @@ type Notification struct {
 	// Producer turns it into ExpiresAt. Positive; zero means none.
 	TTL Duration `json:"ttl,omitzero"`
 
-	// IfFull is what happens when as many of the user's notifications wait as may
-	// (limits.max_booked). Empty means IfFullWait.
-	IfFull IfFull `json:"if_full,omitempty"`
-
 	// APNs, FCM and WebPush are raw blocks laid over what is derived: for APNs the
 	// payload with "aps", for FCM the "message" of the v1 API, for Web Push the payload
 	// with "notification". Objects are merged, null removes a member, anything else
@@ -166,15 +162,6 @@ func (p Priority) Queue() string {
 	}
 	return asynqwire.Queue(string(Default))
 }
-
-// IfFull is what happens to a notification whose user's line is full.
-type IfFull string
-
-// The choices.
-const (
-	IfFullWait   IfFull = "wait"   // it waits behind the line
-	IfFullReject IfFull = "reject" // it ends rejected, for the reason line_full
-)
 
 // A Duration is a time.Duration written as Go writes it, or in days: "2h", "90s", "5d".
 type Duration time.Duration

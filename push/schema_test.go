@@ -126,7 +126,6 @@ func TestSchemaHasTheBoundsOfTheCode(t *testing.T) {
 	for name, enum := range map[string]struct{ got, want []string }{
 		"priority":  {p["priority"].Enum, []string{"", string(Critical), string(Default), string(Bulk)}},
 		"push_type": {p["push_type"].Enum, pushTypes},
-		"if_full":   {p["if_full"].Enum, []string{"", string(IfFullWait), string(IfFullReject)}},
 	} {
 		slices.Sort(enum.got)
 		slices.Sort(enum.want)

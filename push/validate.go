@@ -122,11 +122,6 @@ func (n *Notification) checkNames(f *Faults) {
 	default:
 		f.Add("/priority", "must be %s, %s or %s", Critical, Default, Bulk)
 	}
-	switch n.IfFull {
-	case "", IfFullWait, IfFullReject:
-	default:
-		f.Add("/if_full", "must be %s or %s", IfFullWait, IfFullReject)
-	}
 	if problem := names.Text(n.CollapseKey, MaxCollapseKeyBytes); problem != "" {
 		f.Add("/collapse_key", "%s", problem)
 	}

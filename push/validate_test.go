@@ -121,7 +121,6 @@ func TestValidateNamesTheFault(t *testing.T) {
 		"user not UTF-8":      {func(n *Notification) { n.User = "\xff" }, "/user"},
 		"user with a control": {func(n *Notification) { n.User = "a\nb" }, "/user"},
 		"long category":       {func(n *Notification) { n.Category = strings.Repeat("a", 129) }, "/category"},
-		"unknown if_full":     {func(n *Notification) { n.IfFull = "drop" }, "/if_full"},
 		"unknown priority":    {func(n *Notification) { n.Priority = "urgent" }, "/priority"},
 		"no target":           {func(n *Notification) { n.Targets = nil }, "/targets"},
 		"101 targets":         {func(n *Notification) { n.Targets = targets(101) }, "/targets"},

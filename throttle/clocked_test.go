@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,22 +38,39 @@ func (l *clockedLine) request(id string, p Policy) Request {
 	return Request{User: "u", ID: id, Horizon: time.Hour, Scopes: []Scope{{General, p}}}
 }
 
-// acquire goes past the claim, which would read another's clock.
-func (l *clockedLine) acquire(id string, p Policy) Decision {
-	l.t.Helper()
-	return l.ask(l.request(id, p), denial{})
+// in is the request in a category, without limits of its own where p is nil.
+func (l *clockedLine) in(category, id string, general Policy, p *Policy) Request {
+	r := l.request(id, general)
+	r.Category = category
+	if p != nil {
+		r.Scopes = append(r.Scopes, Scope{category, *p})
+	}
+	return r
 }
 
-// slots are how far ahead those wait, by ID.
-func (l *clockedLine) slots() map[string]time.Duration {
+func (l *clockedLine) ask(r Request, claim denial) Decision {
 	l.t.Helper()
-	timeline, err := l.limiter.Timeline(l.t.Context(), l.request("", Policy{}))
+	d, err := l.limiter.wait(l.t.Context(), &r, l.limiter.user(&r), claim)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	ahead := map[string]time.Duration{}
-	for _, b := range timeline.Bookings {
-		ahead[b.ID] = b.Slot.Sub(l.clock.now())
-	}
-	return ahead
+	return d
 }
+
+// start is where a fakeClock begins.
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// A fakeClock is one that the test moves.
+type fakeClock struct{ micros atomic.Int64 }
+
+func newFakeClock() *fakeClock {
+	c := new(fakeClock)
+	c.micros.Store(start.UnixMicro())
+	return c
+}
+
+func (c *fakeClock) now() time.Time { return time.UnixMicro(c.micros.Load()) }
+
+func (c *fakeClock) process() process { return process{c.now(), c.now} }
+
+func (c *fakeClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }

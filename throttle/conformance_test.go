@@ -28,18 +28,6 @@ func newSetClock() *setClock {
 func (c *setClock) now() time.Time          { return time.UnixMicro(c.micros.Load()) }
 func (c *setClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
-func TestTwin(t *testing.T) {
-	t.Parallel()
-	throttletest.Run(t, throttletest.Harness{
-		Cannot: []throttletest.Ability{throttletest.SharePeers, throttletest.ListExpiry},
-		New: func(testing.TB) throttletest.Instance {
-			clock := newSetClock()
-			m := throttle.NewTwin(throttle.TwinOptions{Horizon: throttletest.Horizon, Now: clock.now})
-			return throttletest.Instance{Limiter: m, Advance: clock.advance, Held: m.Len}
-		},
-	})
-}
-
 func TestMiniredis(t *testing.T) {
 	t.Parallel()
 	throttletest.Run(t, throttletest.Harness{

@@ -63,11 +63,11 @@ func ExampleLimiter() {
 		fmt.Printf("%s %s by %q %q\n", id, d.Status, d.Scope, d.Rule)
 	}
 	// offer-1 is not sent after all: its place goes to the one who waits for it
-	moved, err := limiter.Cancel(ctx, offer("offer-1"))
+	placed, err := limiter.Cancel(ctx, offer("offer-1"))
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(moved[0].ID, "comes forward")
+	fmt.Println(placed.Early[0].ID, "comes forward")
 	// Output:
 	// offer-1 granted by "" ""
 	// offer-2 deferred by "marketing" "1/24h"

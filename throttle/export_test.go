@@ -6,9 +6,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LongLine is how many wait in a long line.
-const LongLine = longLine
-
 // NewRedis is New on a client that can hold timelines.
 func NewRedis(client redis.UniversalClient, o Options) *Redis {
 	l, err := New(client, o)

@@ -82,7 +82,7 @@ func (n *nightLine) shown(at time.Time) string {
 	return text
 }
 
-// ask has the notification ask at that time. It was accepted then, unless it has asked before.
+// ask has the notification ask at that time.
 func (n *nightLine) ask(at, id string, change ...func(*Request)) Decision {
 	n.t.Helper()
 	n.set(n.at(at))
@@ -95,7 +95,7 @@ func (n *nightLine) ask(at, id string, change ...func(*Request)) Decision {
 }
 
 func (n *nightLine) request(id string, change ...func(*Request)) Request {
-	r := Request{User: "u", ID: id, Scopes: []Scope{{General, n.policy}}, Horizon: 20 * 24 * time.Hour, Accepted: n.now()}
+	r := Request{User: "u", ID: id, Scopes: []Scope{{General, n.policy}}, Horizon: 20 * 24 * time.Hour}
 	for _, c := range change {
 		c(&r)
 	}
@@ -105,9 +105,6 @@ func (n *nightLine) request(id string, change ...func(*Request)) Request {
 func passing(r *Request) { r.Passes = true }
 
 func (n *nightLine) user(name string) func(*Request) { return func(r *Request) { r.User = name } }
-func (n *nightLine) accepted(at string) func(*Request) {
-	return func(r *Request) { r.Accepted = n.at(at) }
-}
 func under(policies ...Policy) func(*Request) {
 	return func(r *Request) {
 		r.Scopes = []Scope{{General, policies[0]}}
@@ -124,8 +121,8 @@ func (n *nightLine) want(d Decision, want string) {
 	if d.Status == Granted && d.At.Equal(d.Now) {
 		got = "now"
 	}
-	if d.Full {
-		got += " full"
+	if d.Slotless {
+		got += " slotless"
 	}
 	if got != want {
 		n.t.Errorf("%s, want %s", got, want)
@@ -166,15 +163,7 @@ func TestQuietHoursHoldFromTheirBeginningToTheirEnd(t *testing.T) {
 			n.t.Errorf("held until %s by %q, %v left", got, d.Scope, d.Left)
 		}
 		n.want(n.ask("1 08:00:00", "c", n.user("c")), "now")
-		n.want(n.ask("1 08:00:00", "b", n.user("b"), n.accepted("22:00:00")), "now")
-	})
-}
-
-func TestQuietHoursThatEndWithinTheWait(t *testing.T) {
-	atNight(t, func(n *nightLine) {
-		wait := func(r *Request) { r.Wait = 2200 * time.Millisecond }
-		n.want(n.ask("1 07:59:59", "a", wait), "deferred 1 08:00:00 quiet_hours")
-		n.want(n.ask("1 07:59:59.9", "a", wait, n.accepted("1 07:59:59")), "granted 1 08:00:00 quiet_hours")
+		n.want(n.ask("1 08:00:00", "b", n.user("b")), "now")
 	})
 }
 
@@ -226,15 +215,15 @@ func TestWhatPassesQuietHours(t *testing.T) {
 		n.five("23:00:00")
 		n.want(n.ask("23:01:00", "x", passing), "now")
 		d := n.ask("23:01:00.2", "y", passing)
-		n.want(d, "deferred 23:01:01 gap")
+		n.want(d, "deferred 23:01:01 gap slotless")
 		if !d.Quiet.IsZero() {
 			n.t.Error("quiet hours hold what passes them")
 		}
 		n.waiting(fiveInTheMorning...)
-		n.want(n.ask("23:01:01", "y", passing, n.accepted("23:01:00.2")), "now")
+		n.want(n.ask("23:01:01", "y", passing), "now")
 		n.waiting(fiveInTheMorning...)
 		n.want(n.ask("1 07:59:59.5", "z", passing), "now")
-		n.want(n.ask("1 08:00:00", "n0", n.accepted("23:00:00")), "deferred 1 08:00:00.5 gap")
+		n.want(n.ask("1 08:00:00", "n0"), "deferred 1 08:00:00.5 gap")
 		n.waiting("1 08:00:00.5", "1 08:00:01.503", "1 08:59:59.5", "1 09:00:00.503", "1 09:00:01.506")
 	})
 }
@@ -243,8 +232,8 @@ func TestWhatPassesQuietHours(t *testing.T) {
 func TestWhatPassesQuietHoursComesInTheMorning(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.five("23:00:00")
-		n.ask("1 08:00:00", "n0", n.accepted("23:00:00"))
-		n.ask("1 08:00:01.003", "n1", n.accepted("23:00:00"))
+		n.ask("1 08:00:00", "n0")
+		n.ask("1 08:00:01.003", "n1")
 		n.want(n.ask("1 08:00:01.5", "x", passing), "deferred 1 09:00:02.009 3/1h")
 	})
 }
@@ -255,42 +244,33 @@ func TestWhatPassesIsCharged(t *testing.T) {
 		for i, at := range []string{"22:00:00", "22:05:00", "22:10:00"} {
 			n.want(n.ask(at, fmt.Sprint("x", i), passing), "now")
 		}
-		n.want(n.ask("22:15:00", "x3", passing), "deferred 23:00:00 3/1h")
+		n.want(n.ask("22:15:00", "x3", passing), "deferred 23:00:00 3/1h slotless")
 		n.waiting()
-		n.want(n.ask("23:00:00", "x3", passing, n.accepted("22:15:00")), "now")
+		n.want(n.ask("23:00:00", "x3", passing), "now")
 		n.want(n.ask("22:59:59.5", "g", passing, n.user("other")), "now")
-		n.want(n.ask("23:00:00", "h", passing, n.user("other"), func(r *Request) { r.MaxBooked = 1 }), "deferred 23:00:00.5 gap")
+		n.want(n.ask("23:00:00", "h", passing, n.user("other"), func(r *Request) { r.MaxBooked = 1 }), "deferred 23:00:00.5 gap slotless")
 	})
 }
 
-// The zone of the most recently accepted of those who wait is that of all of them.
-func TestOneZoneAUser(t *testing.T) {
+// Each notification goes by its own zone, and they share the user's limits.
+func TestTwoZonesOfAUser(t *testing.T) {
 	atNight(t, func(n *nightLine) {
-		tokyo := zoneOf(n.t, "Asia/Tokyo")
-		in := func(r *Request) { r.Zone = tokyo }
-		n.want(n.ask("15:00:00", "tokyo", in), "deferred 1 00:00:00 quiet_hours")
-		berlin := func(r *Request) { r.Zone = zoneOf(n.t, "Europe/Berlin") }
-		n.want(n.ask("22:30:00", "berlin", berlin), "deferred 1 08:00:01.003 gap")
-		n.waiting("1 08:00:00", "1 08:00:01.003")
-		d := n.ask("1 00:00:00", "tokyo", in, n.accepted("15:00:00"))
-		n.want(d, "deferred 1 08:00:00 quiet_hours")
-		if got := n.shown(d.Quiet); got != "1 08:00:00" {
-			n.t.Errorf("held until %s", got)
-		}
-		n.waiting("1 08:00:00", "1 08:00:01.003")
-		n.want(n.ask("1 08:00:00", "tokyo", in, n.accepted("15:00:00")), "now")
-		n.want(n.ask("1 08:00:01.003", "berlin", berlin, n.accepted("22:30:00")), "now")
-		n.want(n.ask("1 08:30:00", "again", in, n.user("other")), "now") // nobody waits: by its own zone
+		in := func(zone string) func(*Request) { return func(r *Request) { r.Zone = zoneOf(n.t, zone) } }
+		n.want(n.ask("15:00:00", "tokyo", in("Asia/Tokyo")), "deferred 1 00:00:00 quiet_hours")
+		n.want(n.ask("22:30:00", "berlin", in("Europe/Berlin")), "deferred 1 08:00:00 quiet_hours")
+		n.waiting("1 00:00:00", "1 08:00:00")
+		n.want(n.ask("1 00:00:00", "tokyo", in("Asia/Tokyo")), "now")
+		n.want(n.ask("1 08:00:00", "berlin", in("Europe/Berlin")), "now")
 	})
 }
 
-func (n *nightLine) reschedule(change ...func(*Request)) []Booking {
+func (n *nightLine) replan(change ...func(*Request)) []Booking {
 	n.t.Helper()
-	moved, err := n.limiter.Reschedule(context.Background(), n.request("", append(change, func(r *Request) { r.Wait = time.Second })...))
+	placed, err := n.limiter.Replan(context.Background(), []Request{n.request("", change...)})
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return moved
+	return placed.Early
 }
 
 func TestQuietHoursThatChangeAtNight(t *testing.T) {
@@ -299,16 +279,16 @@ func TestQuietHoursThatChangeAtNight(t *testing.T) {
 		moved int
 		want  []string
 	}{
-		"end earlier": {[]string{"22:00-07:00"}, 5, []string{"1 07:00:00", "1 07:00:01.003", "1 07:00:02.006", "1 08:00:00.003", "1 08:00:01.006"}},
+		"end earlier": {[]string{"22:00-07:00"}, 3, []string{"1 07:00:00", "1 07:00:01.003", "1 07:00:02.006", "1 08:00:00.003", "1 08:00:01.006"}},
 		"end later":   {[]string{"22:00-09:00"}, 0, []string{"1 09:00:00", "1 09:00:01.003", "1 09:00:02.006", "1 10:00:00.003", "1 10:00:01.006"}},
-		"are no more": {nil, 5, []string{"23:30:01", "23:30:02.003", "23:30:03.006", "1 00:30:01.003", "1 00:30:02.006"}},
+		"are no more": {nil, 3, []string{"23:30:00", "23:30:01.003", "23:30:02.006", "1 00:30:00.003", "1 00:30:01.006"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			atNight(t, func(n *nightLine) {
 				n.five("23:00:00")
 				n.set(n.at("23:30:00"))
 				n.policy.Quiet = hoursOf(n.t, c.hours...)
-				if moved := n.reschedule(); len(moved) != c.moved {
+				if moved := n.replan(); len(moved) != c.moved {
 					n.t.Errorf("moved: %v", moved)
 				}
 				n.waiting(c.want...)
@@ -325,8 +305,8 @@ func TestLimitsWithoutQuietHours(t *testing.T) {
 		}
 		n.set(n.at("22:30:00"))
 		n.policy = Policy{Rates: []Rate{{30, time.Minute}}}
-		n.reschedule()
-		n.waiting("22:30:01", "22:30:01.003", "22:30:01.006")
+		n.replan()
+		n.waiting("22:30:00", "22:30:00.000001", "22:30:00.000002")
 	})
 }
 
@@ -348,11 +328,11 @@ func TestACancelAtNight(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.five("23:00:00")
 		n.set(n.at("23:30:00"))
-		moved, err := n.limiter.Cancel(context.Background(), n.request("n0"))
-		if err != nil || len(moved) != 4 {
-			n.t.Error(moved, err)
+		placed, err := n.limiter.Cancel(context.Background(), n.request("n0"))
+		if err != nil || len(placed.Early) == 0 {
+			n.t.Error(placed, err)
 		}
-		for _, b := range moved {
+		for _, b := range placed.Early {
 			if b.Slot.Before(n.at("1 08:00:00")) {
 				n.t.Errorf("%s is woken for %s", b.ID, n.shown(b.Slot))
 			}
@@ -374,7 +354,7 @@ func TestALineOverManyNights(t *testing.T) {
 		}
 		n.waiting(want...)
 		n.set(n.at("1 01:00:00.5")) // another UTC day
-		if moved := n.reschedule(); len(moved) > 0 {
+		if moved := n.replan(); len(moved) > 0 {
 			n.t.Errorf("moved: %v", moved)
 		}
 		n.waiting(want...)
@@ -386,7 +366,7 @@ func TestALateOneIsHeld(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.want(n.ask("21:59:59", "a"), "now")
 		n.want(n.ask("21:59:59.01", "b", func(r *Request) { r.Scopes[0].Policy.MinGap = 990 * time.Millisecond }), "deferred 21:59:59.99 gap")
-		n.want(n.ask("22:00:00.29", "b", n.accepted("21:59:59.01")), "deferred 1 08:00:00 quiet_hours")
+		n.want(n.ask("22:00:00.29", "b"), "deferred 1 08:00:00 quiet_hours")
 		n.waiting("1 08:00:00")
 	})
 }
@@ -406,7 +386,7 @@ func TestASpreadMorning(t *testing.T) {
 			if !again.Quiet.Equal(d.At) {
 				n.t.Errorf("a morning at %s and at %s", n.shown(d.At), n.shown(again.Quiet))
 			}
-			n.want(n.ask(n.shown(d.At), "n", n.user(fmt.Sprint("u", i)), n.accepted("23:00:00")), "now")
+			n.want(n.ask(n.shown(d.At), "n", n.user(fmt.Sprint("u", i))), "now")
 		}
 		if len(at) < 15 {
 			n.t.Errorf("only %d instants", len(at))

@@ -14,19 +14,14 @@ import (
 //
 //	PREFIX:{APP/USER}:sent          admissions: sorted set, by member(ID)
 //	PREFIX:{APP/USER}:sent:CAT      the category's, where it has limits of its own
-//	PREFIX:{APP/USER}:booked        the slots of all that wait: sorted set, of
-//	                                "CAT INSTANT"
-//	PREFIX:{APP/USER}:queue:CAT     who waits of the category, by the instant of
-//	                                acceptance: sorted set, by ID. The k-th holds
-//	                                the category's k-th slot, if there are so many
-//	PREFIX:{APP/USER}:limits        the limits that the slots were given by, with what
-//	                                is closed by quiet hours: hash, while somebody waits
+//	PREFIX:{APP/USER}:slots         who waits: sorted set, of "CAT ZONE ID"
+//	PREFIX:{APP/USER}:early         those of them whose slot is earlier than their job was
+//	                                told: sorted set
+//	PREFIX:{APP/USER}:lines         how many wait of each line: hash, while somebody waits
 //
 // A claim's are remembered, the others are written when a script needs them.
 type keys struct {
-	sent, catSent    string
-	booked, catQueue string
-	category         string // escaped
+	sent, catSent, slots string
 }
 
 // timeline is the key of the scope's admissions.
@@ -38,25 +33,15 @@ func (k *keys) timeline(scope string) string {
 }
 
 func userKeys(prefix string, r *Request) keys {
-	base, name := prefix+":{"+shard.UserTag(r.App, r.User)+"}:", Escape(r.class())
-	k := keys{catSent: base + "sent:" + name, catQueue: base + "queue:" + name, booked: base + "booked"}
+	base := prefix + ":{" + shard.UserTag(r.App, r.User) + "}:"
+	k := keys{catSent: base + "sent:" + Escape(r.class()), slots: base + "slots"}
 	k.sent = k.catSent[:len(base+"sent")] // parts of one: many users are remembered
-	k.category = k.catSent[len(k.sent)+1:]
 	return k
 }
 
-func (k *keys) base() string   { return k.sent[:len(k.sent)-len("sent")] }
-func (k *keys) limits() string { return k.base() + "limits" }
-
-// all are the keys in the order in which the script has them, with those of the other
-// categories, which are escaped.
-func (k *keys) all(others []string) []string {
-	all := append(make([]string, 0, 5+2*len(others)), k.sent, k.booked, k.limits(), k.catSent, k.catQueue)
-	for _, name := range others {
-		all = append(all, k.base()+"sent:"+name, k.base()+"queue:"+name)
-	}
-	return all
-}
+func (k *keys) base() string  { return k.sent[:len(k.sent)-len("sent")] }
+func (k *keys) early() string { return k.base() + "early" }
+func (k *keys) lines() string { return k.base() + "lines" }
 
 // Escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX,
 // so that no name can end the hash tag or reach into another's keys.

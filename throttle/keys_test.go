@@ -33,7 +33,7 @@ func FuzzEscape(f *testing.F) {
 // different keys, all under the user's hash tag.
 func TestKeysAreApart(t *testing.T) {
 	t.Parallel()
-	names := []string{"a", "b", "a/b", "a:b", "a}", "{a", "sent", "booked", "line", "line:a", "%2F", "é"}
+	names := []string{"a", "b", "a/b", "a:b", "a}", "{a", "sent", "slots", "lines", "sent:a", "%2F", "é"}
 	owners := map[string]string{}
 	for _, app := range append(names, "") {
 		for _, user := range names {
@@ -44,8 +44,8 @@ func TestKeysAreApart(t *testing.T) {
 					r.Scopes = append(r.Scopes, Scope{category, Policy{}})
 				}
 				k := userKeys("p", &r)
-				own := map[string]string{k.sent: "", k.booked: "", k.limits(): ""}
-				for _, key := range []string{k.catSent, k.catQueue} {
+				own := map[string]string{k.sent: "", k.slots: "", k.early(): "", k.lines(): ""}
+				for _, key := range []string{k.catSent} {
 					own[key] = "of " + category
 				}
 				for key, category := range own {

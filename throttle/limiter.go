@@ -8,17 +8,17 @@
 // users, IDs and instants, and nothing of notifications or queues. All limiters are
 // safe for concurrent use, by any number of processes on one Redis.
 //
-// Admissions are law, bookings are advice:
+// Admissions are law, slots are advice:
 //   - What is granted fits among the admissions, by the clock of the store, whatever
 //     waits and whoever crashed.
-//   - A booking says who is next and when to come. Were all lost, order and
-//     punctuality would suffer, and no limit.
-//   - Within a user's category those that wait go in the order of acceptance.
+//   - A slot says when to ask again. Were all lost, order and punctuality would suffer,
+//     and no limit.
+//   - A line is a category's notifications of one zone. They go in the order in which they
+//     asked, and what is new respects every slot of the user.
 //   - A notification holds one slot, however often it asks.
 //   - What quiet hours hold is not let through in them, and has no slot there.
 //
-// claim.go and booking.lua keep these rules on Redis. twin_test.go has them in Go, as a
-// reference that a test compares the script with.
+// claim.go is a first visit, slots.lua all that follows when it is denied.
 package throttle
 
 import (
@@ -44,17 +44,16 @@ const General = "all"
 // In any order of calls, any N+1 admissions of a user and scope span at least
 // the rate's period, and any two at least the gap, to within a millisecond.
 type Limiter interface {
-	// Acquire asks for an admission, or a slot to wait for. The same
+	// Acquire asks for an admission at this instant, or a slot to wait for. The same
 	// notification holds one slot, however often it asks: after a Deferred, the
 	// caller asks again at Decision.At. One that was let through and asks again goes
 	// before those who wait if what was sent allows it now, and behind them if not.
 	// An error means that nothing is known; it is safe to ask again.
 	Acquire(context.Context, Request) (Decision, error)
-	// Cancel gives back what the notification holds, admission or slot, and
-	// moves those who wait behind it forward; of one that is Used, the slot that it
-	// waits for only. Cancelling twice, or what holds nothing, does nothing. It
-	// answers the bookings that now have an earlier slot.
-	Cancel(context.Context, Request) ([]Booking, error)
+	// Cancel gives back what the notification holds, admission or slot, and moves those
+	// forward who wait behind it; of one that is Used, the slot only. Cancelling twice, or
+	// what holds nothing, does nothing.
+	Cancel(context.Context, Request) (Placed, error)
 }
 
 // A Planner is a Limiter for those who also look at, or change, how a user's notifications
@@ -63,27 +62,45 @@ type Planner interface {
 	Limiter
 	// AcquireAll is Acquire for several notifications with the user, the category and
 	// the scopes of the first one, in their order, at one instant. It decides of the
-	// first or of more, and answers as many decisions: the others ask again. Moved is in
-	// the first decision.
+	// first or of more, and answers as many decisions: the others ask again.
 	AcquireAll(context.Context, []Request) ([]Decision, error)
-	// Inherit gives the notification the slot of another one of the same user and
-	// scopes, which no longer holds it. The next Acquire comes for it. When the
-	// other holds none, nothing changes. Of two slots the later one goes, and those
-	// behind it move up: it returns the bookings that now have an earlier slot.
-	Inherit(ctx context.Context, r Request, from string) ([]Booking, error)
-	// Reschedule gives those of the user who wait, of all categories, the earliest
-	// slots that the request's policies allow, and of other categories those that
-	// they wait by; ID is not used. Whom nothing limits any more waits no longer, of
-	// an exempt category nobody: these bookings end, and are returned with the instant
-	// of the call. Besides them it returns the bookings that now have an earlier
-	// slot: a caller that put them to sleep has to wake them.
-	Reschedule(context.Context, Request) ([]Booking, error)
+	// CancelAll is Cancel for several notifications of the user and category of the first one.
+	CancelAll(context.Context, []Request) (Placed, error)
+	// Replan places lines of one user again, each by the scopes and the zone of its
+	// request; ID is not used. Whom nothing limits any more waits no longer: these are all
+	// in Placed.Early, with the instant of the call. Of a Leaver a line is placed once a
+	// second at most.
+	Replan(context.Context, []Request) (Placed, error)
+	// Told clears the marks of those whose jobs come at their slots now, so that they are
+	// not in another Placed.Early.
+	Told(context.Context, Request, []Booking) error
 	// Timeline answers what is known of the user in the request's scopes.
 	Timeline(context.Context, Request) (Timeline, error)
 }
 
-// MaxBooked is how many of a user's notifications hold slots, and the most that a
-// Request may say: a call may read them all, and others wait for Redis meanwhile.
+// Placed is what a call has done to those who wait, and what is left to its caller.
+type Placed struct {
+	// Early are to be woken, since their slots are earlier than their jobs were told: of
+	// each line that the call is of the first one, and those due within two seconds, at
+	// most 64. Their jobs are to come at their slots; then they are Told.
+	Early []Booking
+	// Others are the user's other lines that wait: each is to be placed again once, by a
+	// Replan by its own limits. Empty where nothing has changed for them.
+	Others []Line
+	// After is after how long the lines of the call are to be placed again by a Replan, as
+	// they were within a second; 0 where they need not be.
+	After time.Duration
+}
+
+// A Line is a category's notifications of one zone.
+type Line struct {
+	Category string
+	Zone     string // as time.LoadLocation takes it; empty where none is named or it matters not
+}
+
+// MaxBooked is how many of a user's notifications of a category hold slots, and twice as
+// many of all, unless a Request says less: a call may read them all, and others wait for
+// Redis meanwhile.
 const MaxBooked = 1000
 
 // A Scope is a set of limits with a timeline of its own: the user's general
@@ -105,37 +122,31 @@ type Request struct {
 	// timeline; a request without scopes is granted at once and leaves no trace.
 	Scopes []Scope
 	// Category of the notification, where no scope names it. Those that wait of a
-	// category keep the order in which they were accepted.
+	// category go in the order in which they asked.
 	Category string
-	// Accepted is the instant that says its place among those that wait of its
-	// category, which then the ID decides. A new slot is 100 ms ahead or more: who was
-	// accepted earlier may be on its way. It is nearer where the next place lies beyond
-	// the horizon, or behind others' slots and over 200 ms ahead.
-	// The zero value is the instant of the call, and behind them all.
-	Accepted time.Time
-	// Zone is the one by whose clocks quiet hours hold for the user; nil where the notification
-	// names none. One user has one zone: of those who wait that of the most recently accepted
-	// that names one, else that of the policies' Night. What passes quiet hours, and what names
-	// no zone, changes none. One of zone.Load or time.UTC.
+	// Zone is the one by whose clocks quiet hours hold for the notification; nil for that of
+	// the policies' Night. One of zone.Load or time.UTC.
 	Zone *time.Location
-	// ZoneAt is when the notification was accepted that names Zone; zero for Accepted.
-	ZoneAt time.Time
 	// Passes has the notification pass quiet hours: what they would hold goes as soon as what
 	// was sent allows, and is charged. It has no slot until then, unless it had one.
 	Passes bool
 	// Horizon is how far ahead a slot may lie. A denied request whose slot would
 	// be further is Refused and holds nothing; with 0 every denied one is.
 	Horizon time.Duration
-	// Wait is how long the caller is ready to wait before it sends. A slot no
-	// further away than this is Granted at once, with At in the future; but not to
-	// one with Accepted that has no slot yet, as others may come that were accepted
-	// before it. Others who come forward by a call get no slot sooner than this, within
-	// 100 ms and a second: they have to be woken first.
-	Wait time.Duration
-	// MaxBooked is how many of the user's notifications may hold a slot, at most
-	// the constant MaxBooked; 0 means that. A denied one beyond is Deferred without a
-	// slot, see Decision.Full.
+	// MaxBooked is how many of the user's notifications of the category may hold a slot, at
+	// most the constant MaxBooked; 0 means that. A denied one beyond is Rejected, or
+	// if it is Kept Deferred without a slot.
 	MaxBooked int
+	// Kept says that a full line does not reject it: it is critical, or was accepted into the
+	// line before.
+	Kept bool
+	// Elder is the ID of another one of the same user and category that it has taken the
+	// place of: it takes over its slot, the earlier one where both have one.
+	Elder string
+	// Books has it get a slot even where it might go now, which it may then have come for.
+	Books bool
+	// Leaver tells Replan that limits are as they were, and somebody has left.
+	Leaver bool
 	// Used tells Cancel that the notification was sent, or may have been: its
 	// admission stays.
 	Used bool
@@ -152,8 +163,8 @@ func (r *Request) validate() error {
 		return errScopes
 	case r.User == "":
 		return errors.New("throttle: the request names no user")
-	case r.Horizon < 0 || r.Wait < 0:
-		return errors.New("throttle: the request's horizon or wait is negative")
+	case r.Horizon < 0:
+		return errors.New("throttle: the request's horizon is negative")
 	case r.MaxBooked < 0 || r.MaxBooked > MaxBooked:
 		return fmt.Errorf("throttle: the request's MaxBooked is %d; want 0 to %d", r.MaxBooked, MaxBooked)
 	case !utf8.ValidString(r.ID):
@@ -202,11 +213,21 @@ func validateAll(all []Request) error {
 	return nil
 }
 
-func (r *Request) validateHeir(from string) error {
-	if from == "" || from == r.ID {
-		return errors.New("throttle: a notification inherits from another one")
+// validateLines is validate for lines that are placed together.
+func validateLines(all []Request) error {
+	if len(all) == 0 {
+		return errors.New("throttle: there is no request")
 	}
-	return r.validateID()
+	for i := range all {
+		r, first := &all[i], &all[0]
+		if err := r.validate(); err != nil {
+			return err
+		}
+		if r.App != first.App || r.User != first.User {
+			return errors.New("throttle: the requests are of several users")
+		}
+	}
+	return nil
 }
 
 // policies returns the general limits and the category's, nil for none.
@@ -246,14 +267,6 @@ func (r *Request) remaining(counts []int) []Remaining {
 // mostBooked is how many may hold a slot.
 func (r *Request) mostBooked() int { return cmp.Or(r.MaxBooked, MaxBooked) }
 
-// accepted is Accepted in µs, 0 for none.
-func (r *Request) accepted() int64 {
-	if r.Accepted.IsZero() {
-		return 0
-	}
-	return max(1, r.Accepted.UnixMicro())
-}
-
 // A Status is what became of a request.
 type Status uint8
 
@@ -265,6 +278,8 @@ const (
 	Deferred
 	// Refused: the slot, Decision.At, lies beyond the request's horizon.
 	Refused
+	// Rejected: as many of its line wait as may. It holds nothing.
+	Rejected
 )
 
 // String returns the status as it is written in logs.
@@ -276,6 +291,8 @@ func (s Status) String() string {
 		return "deferred"
 	case Refused:
 		return "refused"
+	case Rejected:
+		return "rejected"
 	}
 	return "unknown"
 }
@@ -299,11 +316,9 @@ type Decision struct {
 	// Slot is the slot that the notification held before this call; zero for
 	// none. At may be later: the job was late, or a limit was lowered.
 	Slot time.Time
-	// Full says of a Deferred one that it holds no slot, as MaxBooked others do. It
-	// keeps its place in the order of acceptance, and of those without a slot the first
-	// one gets the next that there is room for: it is then in that call's Moved. At lies
-	// about where its turn is.
-	Full bool
+	// Slotless says of a Deferred one that it holds no slot: as many wait as may, or it is to
+	// go in quiet hours that it passes. At is when to ask again.
+	Slotless bool
 	// Scope and Rule name the limit that sets At when it is in the future: Rule
 	// is "gap", a rate as it is written ("10/1m"), or "quiet_hours".
 	Scope string
@@ -314,9 +329,9 @@ type Decision struct {
 	// Remaining is what each rate still admits at the instant of the decision,
 	// this admission taken off, when the request asked for a report.
 	Remaining []Remaining
-	// Moved lists bookings that this call gave an earlier slot, or at last one, and those
-	// that nothing limits any more, which have ended.
-	Moved []Booking
+	// Placed is what the call has done to those who wait; of several decisions the first
+	// one has it.
+	Placed
 	// Unchecked says that the store was away and nothing was checked or charged, but quiet
 	// hours: Granted is the operator's choice (see Open), and At the local clock's.
 	Unchecked bool
@@ -345,6 +360,8 @@ type Booking struct {
 	After Entry `json:"after,omitzero"`
 	// Category is the request's, in a Timeline, when this is one of those who wait of it.
 	Category string `json:"category,omitempty"`
+
+	member string // in the set of slots
 }
 
 // An Entry is an admission, a notification that was let through, or a slot.
@@ -362,7 +379,7 @@ type Timeline struct {
 	Admissions map[string][]Entry `json:"admissions"` // by scope
 	Bookings   []Booking          `json:"bookings"`
 	// Quiet is what the quiet hours Hours close to the request in the days ahead, by the clocks
-	// of Zone, that of those who wait if any do. Empty where nothing is closed.
+	// of its Zone. Empty where nothing is closed.
 	Quiet []quiet.Interval `json:"-"`
 	Hours quiet.Hours      `json:"-"`
 	Zone  string           `json:"-"`

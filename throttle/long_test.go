@@ -4,7 +4,5 @@ package throttle
 
 const (
 	histories = 100
-	anywhere  = 10
 	simulated = 160
-	longLine  = 4000
 )

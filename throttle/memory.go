@@ -69,18 +69,23 @@ func (m *Memory) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 }
 
 // Cancel implements Limiter.
-func (m *Memory) Cancel(ctx context.Context, r Request) ([]Booking, error) {
+func (m *Memory) Cancel(ctx context.Context, r Request) (Placed, error) {
 	return m.redis().Cancel(ctx, r)
 }
 
-// Inherit implements Planner.
-func (m *Memory) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
-	return m.redis().Inherit(ctx, r, from)
+// CancelAll implements Planner.
+func (m *Memory) CancelAll(ctx context.Context, all []Request) (Placed, error) {
+	return m.redis().CancelAll(ctx, all)
 }
 
-// Reschedule implements Planner.
-func (m *Memory) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
-	return m.redis().Reschedule(ctx, r)
+// Replan implements Planner.
+func (m *Memory) Replan(ctx context.Context, all []Request) (Placed, error) {
+	return m.redis().Replan(ctx, all)
+}
+
+// Told implements Planner.
+func (m *Memory) Told(ctx context.Context, r Request, woken []Booking) error {
+	return m.redis().Told(ctx, r, woken)
 }
 
 // Timeline implements Planner.

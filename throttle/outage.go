@@ -38,7 +38,7 @@ type OutageOptions struct {
 // call at a time tries the store, a quarter of a second after the last failure
 // and later once a second; the others do not wait: they get the last error, or
 // with Open an Acquire is Granted with Decision.Unchecked, or waits for the
-// end of quiet hours. Cancel, Reschedule and Timeline get the error in either mode.
+// end of quiet hours. The other calls get the error in either mode.
 //
 // Where the limiter keeps users on several nodes and says on which (Redis.Node), each
 // has outages of its own. One of a node that nobody has asked for half a minute is
@@ -122,26 +122,37 @@ func (o *Outage) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 }
 
 // Cancel implements Limiter.
-func (o *Outage) Cancel(ctx context.Context, r Request) ([]Booking, error) {
+func (o *Outage) Cancel(ctx context.Context, r Request) (Placed, error) {
 	return withStore(ctx, o, Closed, r, r.validateID(), o.limiter.Cancel)
 }
 
-// Inherit implements Planner.
-func (o *Outage) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
-	return withStore(ctx, o, Closed, r, r.validateHeir(from), func(ctx context.Context, r Request) ([]Booking, error) {
-		return o.limiter.Inherit(ctx, r, from)
+// CancelAll implements Planner.
+func (o *Outage) CancelAll(ctx context.Context, all []Request) (Placed, error) {
+	if err := validateAll(all); err != nil {
+		return Placed{}, err
+	}
+	return withStore(ctx, o, Closed, all[0], nil, func(ctx context.Context, _ Request) (Placed, error) {
+		return o.limiter.CancelAll(ctx, all)
 	})
 }
 
-// Reschedule implements Planner.
-func (o *Outage) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
-	var all []Booking
-	_, err := withStore(ctx, o, Closed, r, r.validate(), func(ctx context.Context, r Request) (struct{}, error) {
-		moved, err := o.limiter.Reschedule(ctx, r)
-		all = append(all, moved...)
-		return struct{}{}, err
+// Replan implements Planner.
+func (o *Outage) Replan(ctx context.Context, all []Request) (Placed, error) {
+	if err := validateLines(all); err != nil {
+		return Placed{}, err
+	}
+	placed, err := withStore(ctx, o, Closed, all[0], nil, func(ctx context.Context, _ Request) (Placed, error) {
+		return o.limiter.Replan(ctx, all)
 	})
-	return all, err
+	return placed, err
+}
+
+// Told implements Planner.
+func (o *Outage) Told(ctx context.Context, r Request, woken []Booking) error {
+	_, err := withStore(ctx, o, Closed, r, r.validate(), func(ctx context.Context, r Request) (struct{}, error) {
+		return struct{}{}, o.limiter.Told(ctx, r, woken)
+	})
+	return err
 }
 
 // Timeline implements Planner.

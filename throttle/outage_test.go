@@ -38,15 +38,16 @@ func (s *scriptedStore) Acquire(ctx context.Context, r Request) (Decision, error
 func (s *scriptedStore) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
 	return make([]Decision, len(all)), s.call(ctx)
 }
-func (s *scriptedStore) Cancel(ctx context.Context, r Request) ([]Booking, error) {
-	return []Booking{{ID: "b"}}, s.call(ctx)
+func (s *scriptedStore) Cancel(ctx context.Context, r Request) (Placed, error) {
+	return Placed{Early: []Booking{{ID: "b"}}}, s.call(ctx)
 }
-func (s *scriptedStore) Inherit(ctx context.Context, _ Request, _ string) ([]Booking, error) {
-	return []Booking{{ID: "b"}}, s.call(ctx)
+func (s *scriptedStore) CancelAll(ctx context.Context, _ []Request) (Placed, error) {
+	return Placed{Early: []Booking{{ID: "b"}}}, s.call(ctx)
 }
-func (s *scriptedStore) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
-	return []Booking{{ID: "b"}}, s.call(ctx)
+func (s *scriptedStore) Replan(ctx context.Context, _ []Request) (Placed, error) {
+	return Placed{Early: []Booking{{ID: "b"}}}, s.call(ctx)
 }
+func (s *scriptedStore) Told(ctx context.Context, _ Request, _ []Booking) error { return s.call(ctx) }
 func (s *scriptedStore) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	return Timeline{Now: time.Unix(1, 0)}, s.call(ctx)
 }
@@ -152,8 +153,8 @@ func TestOutageOpenGrantsUnchecked(t *testing.T) {
 		if _, err := o.Cancel(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("cancel: %v", err)
 		}
-		if _, err := o.Reschedule(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("reschedule: %v", err)
+		if _, err := o.Replan(t.Context(), []Request{outageCall}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("replan: %v", err)
 		}
 		if _, err := o.Timeline(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("timeline: %v", err)
@@ -277,11 +278,11 @@ func TestOutagePassesOtherErrorsAndAnswers(t *testing.T) {
 	}
 
 	o = WithOutage(s, Closed, OutageOptions{})
-	if moved, err := o.Cancel(t.Context(), outageCall); err != nil || len(moved) != 1 {
+	if moved, err := o.Cancel(t.Context(), outageCall); err != nil || len(moved.Early) != 1 {
 		t.Errorf("cancel: %v, %v", moved, err)
 	}
-	if moved, err := o.Reschedule(t.Context(), outageCall); err != nil || len(moved) != 1 {
-		t.Errorf("reschedule: %v, %v", moved, err)
+	if moved, err := o.Replan(t.Context(), []Request{outageCall}); err != nil || len(moved.Early) != 1 {
+		t.Errorf("replan: %v, %v", moved, err)
 	}
 	if line, err := o.Timeline(t.Context(), outageCall); err != nil || line.Now.IsZero() {
 		t.Errorf("timeline: %v, %v", line, err)

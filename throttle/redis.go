@@ -34,7 +34,7 @@ type Options struct {
 
 // Redis is the Planner whose timelines are sorted sets on Redis. Its instants
 // are those of Redis's clock. See keys.go for the keys, claim.go for the first
-// visit of a notification and booking.go for what follows when it is denied.
+// visit of a notification and slots.go for what follows when it is denied.
 type Redis struct {
 	client  redis.UniversalClient
 	shared  redis.UniversalClient // it, or one on it, whose round trips are shared; end ends that one
@@ -45,7 +45,6 @@ type Redis struct {
 	process process
 
 	users *lru.Cache[userKey, *userState]
-	spare sync.Pool // *claim
 
 	mu     sync.RWMutex // guards what follows
 	nodes  map[*pipeline.Pipeline]*node
@@ -64,10 +63,6 @@ type userState struct {
 	// would be in vain; kept is when the sets' expiry was last set. Both in µs of
 	// the process's clock.
 	waits, kept atomic.Int64
-	// beside is whether a claim has found somebody waiting further away.
-	beside atomic.Bool
-	// others are the categories, besides its own, that the script has asked the keys of.
-	others atomic.Pointer[[]string]
 	// claiming is held by the user's claim that this process has under way.
 	claiming *semaphore.Weighted
 }
@@ -115,7 +110,6 @@ func New(client redis.UniversalClient, o Options) (*Redis, error) {
 	if !pipeline.Shares(client) {
 		l.shared, l.end = pipeline.Share(client, pipeline.Options{Lanes: laneCount, Timeout: o.Timeout / 2})
 	}
-	l.spare.New = func() any { return newClaim() }
 	return l, nil
 }
 
@@ -169,7 +163,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return grantedAt(l.now()), nil
 	}
 	user, asked := l.user(&r), l.elapsed()
-	if asked < user.waits.Load() || l.closes(&r) {
+	if asked < user.waits.Load() || r.Books || r.Elder != "" || l.closes(&r) {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	if !user.claiming.TryAcquire(1) {
@@ -200,6 +194,12 @@ func (l *Redis) AcquireAll(ctx context.Context, all []Request) ([]Decision, erro
 	if err := validateAll(all); err != nil {
 		return nil, err
 	}
+	for i := range all {
+		if all[i].Line() != all[0].Line() { // it asks by other quiet hours
+			all = all[:i]
+			break
+		}
+	}
 	if len(all) == 1 || len(all[0].Scopes) == 0 {
 		d, err := l.Acquire(ctx, all[0])
 		if err != nil {
@@ -214,11 +214,9 @@ func (l *Redis) AcquireAll(ctx context.Context, all []Request) ([]Decision, erro
 	return l.waitAll(ctx, all, user, denial{})
 }
 
-// arrive is a first visit: claim, decide, and when that fails run the script.
+// arrive is a first visit: a claim, and what it denies asks the script.
 func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked int64) (Decision, error) {
-	c := l.newClaim(r, user, asked)
-	defer l.spare.Put(c)
-	got, err := l.run(ctx, c, asked)
+	c, err := l.claim(ctx, r, user, asked)
 	if errors.Is(err, errNotHere) {
 		return l.wait(ctx, r, user, denial{})
 	}
@@ -226,41 +224,24 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 		user.kept.Store(0)
 		return Decision{}, err
 	}
-	received := c.clock.observe(c.sent, got.now)
-	user.beside.Store(got.beside)
-	if !got.entered { // an earlier admission stands there
-		return l.wait(ctx, r, user, denial{})
-	}
-	stamp, granted := c.stamp, c.agrees(got)
-	switch {
-	case !granted:
-	case tooEarly(stamp, got.now) && !r.Report: // the windows of a report end at the stamp
-		moved, err := l.moveUp(ctx, c, got.now)
-		if err != nil {
-			user.kept.Store(0)
-			return Decision{}, err
+	if !c.judge() || r.until(c.stamp, c.stamp) > 0 {
+		claim := denial{c.stamp, c.now}
+		if !c.entered { // an earlier admission stands there
+			claim = denial{}
 		}
-		if granted = moved != 0; granted {
-			stamp = moved
-		}
-	default:
-		granted = stampHolds(stamp, got.now)
+		return l.wait(ctx, r, user, claim)
 	}
-	if !granted || r.until(stamp, stamp) > 0 {
-		return l.wait(ctx, r, user, denial{stamp, !got.waiting})
-	}
-	d := grantedAt(time.UnixMicro(stamp))
+	d := grantedAt(micros(c.stamp))
 	if r.Report {
-		d.Remaining = r.remaining(got.counts)
+		d.Remaining = r.remaining(c.counts)
 	}
 	// whoever comes within the gap is denied: a claim would only be in the way
 	for i := range r.Scopes {
-		user.waitsUntil(received + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
+		user.waitsUntil(c.received + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
 	}
-	if c.housekeep {
+	if c.housekept {
 		user.kept.Store(asked + 1)
-	} else if got.empty {
-		// the set is new, and has no expiry yet
+	} else if c.fresh {
 		if err := l.expire(ctx, r, user); err != nil {
 			user.kept.Store(0)
 		}
@@ -279,7 +260,7 @@ func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim den
 
 func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, claim denial) ([]Decision, error) {
 	clock, asked := l.clockOf(ctx, user.keys.sent), l.elapsed()
-	decisions, err := l.visitAll(ctx, opAcquire, all, user, claim, "")
+	decisions, err := l.visit(ctx, all, user, claim)
 	answered := clock != nil && clock == l.clockOf(ctx, user.keys.sent) // as far as the client knows
 	for i := range decisions {
 		d := &decisions[i]
@@ -294,53 +275,6 @@ func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, cla
 	return decisions, err
 }
 
-// Cancel implements Limiter.
-func (l *Redis) Cancel(ctx context.Context, r Request) ([]Booking, error) {
-	if err := r.validateID(); err != nil {
-		return nil, err
-	}
-	op := opCancel
-	if r.Used {
-		op = opLeave
-	}
-	return l.move(ctx, op, r, "")
-}
-
-// Inherit implements Planner.
-func (l *Redis) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
-	if err := r.validateHeir(from); err != nil {
-		return nil, err
-	}
-	return l.move(ctx, opInherit, r, from)
-}
-
-// Reschedule implements Planner.
-func (l *Redis) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
-	r.ID = ""
-	if err := r.validate(); err != nil {
-		return nil, err
-	}
-	return l.move(ctx, opReschedule, r, "")
-}
-
-// move runs the script, and returns who comes forward.
-func (l *Redis) move(ctx context.Context, op string, r Request, other string) ([]Booking, error) {
-	if len(r.Scopes) == 0 {
-		return nil, nil
-	}
-	user := l.user(&r)
-	d, err := l.visit(ctx, op, &r, user, denial{}, other)
-	for _, b := range d.Moved {
-		// they come soon, and a claim would be in their way
-		user.waitsUntil(l.elapsed() + min(longestHint, b.Slot.UnixMicro()-d.At.UnixMicro()))
-	}
-	user.kept.Store(0) // a set that is empty now is gone, and its expiry with it
-	if err == nil && (op == opCancel || op == opLeave) {
-		user.waits.Store(0)
-	}
-	return d.Moved, err
-}
-
 // user answers what is remembered of the request's user.
 func (l *Redis) user(r *Request) *userState {
 	key := userKey{r.App, r.User, r.class()}
@@ -350,54 +284,6 @@ func (l *Redis) user(r *Request) *userState {
 	u := &userState{keys: userKeys(l.prefix, r), claiming: semaphore.NewWeighted(1)}
 	l.users.Add(key, u)
 	return u
-}
-
-func (l *Redis) newClaim(r *Request, user *userState, asked int64) *claim {
-	c := l.spare.Get().(*claim)
-	c.keys, c.member = &user.keys, member(r.ID)
-	c.scopes = append(c.scopes[:0], r.Scopes...) // a lane may use them after the caller has left
-	// Those further away may wait by another zone than the request's: the script looks.
-	c.report, c.beside, c.keep, c.life = r.Report, user.beside.Load() && !r.asksQuiet(), l.keep, l.life()
-	kept := user.kept.Load()
-	c.housekeep = kept == 0 || asked-kept > l.keep/4
-	for len(c.views) < len(r.Scopes) {
-		c.views = append(c.views, glance{})
-	}
-	c.views = c.views[:len(r.Scopes)]
-	for i := range r.Scopes {
-		v := &c.views[i]
-		v.rules = r.Scopes[i].Policy.appendRules(v.rules[:0])
-		for len(v.nth) < len(v.rules) {
-			v.nth = append(v.nth, none)
-		}
-		v.nth = v.nth[:len(v.rules)]
-	}
-	return c
-}
-
-// run sends the claim, asked for at that elapsed time, through the pipeline of its node,
-// and reads the reply.
-func (l *Redis) run(ctx context.Context, c *claim, asked int64) (claimed, error) {
-	if err := ctx.Err(); err != nil {
-		return claimed{}, StoreError(opAcquire, err)
-	}
-	n, err := l.node(ctx, c.keys.sent)
-	if err != nil {
-		return claimed{}, StoreError(opAcquire, err)
-	}
-	c.clock = n.clock
-	l.trips.Add(1)
-	if err := n.Do(&c.group); errors.Is(err, pipeline.ErrClosed) {
-		return claimed{}, errNotHere
-	} else if err != nil {
-		return claimed{}, StoreError(opAcquire, err)
-	}
-	if c.reply.Len() == 0 { // the connection was refused
-		if err := c.group.Commands[0].Err(); err != nil {
-			return claimed{}, StoreError(opAcquire, err)
-		}
-	}
-	return c.parse()
 }
 
 // expire sets the expiry of the user's sets of admissions.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
 // A simUser has a timeline, and scopes that its jobs ask in.
@@ -46,7 +48,6 @@ type job struct {
 	id       string
 	user     *simUser
 	category string
-	wait     time.Duration
 	horizon  time.Duration
 	zone     *time.Location
 	passes   bool
@@ -83,9 +84,6 @@ func (w *world) addJob(u *simUser, at int64) {
 	if r.IntN(15) == 0 {
 		j.horizon = time.Duration(r.Int64N(500)) * time.Millisecond
 	}
-	if w.p.ahead && r.IntN(3) > 0 {
-		j.wait = time.Duration(r.Int64N(600)) * time.Millisecond
-	}
 	w.night(j)
 	w.jobs = append(w.jobs, j)
 	deliver := func(at int64) {
@@ -106,7 +104,7 @@ func (w *world) addJob(u *simUser, at int64) {
 
 // request is what that worker asks for the job: the limits are those it knows.
 func (s *simWorker) request(j *job) Request {
-	r := Request{User: j.user.name, ID: j.id, Wait: j.wait, Horizon: j.horizon, Zone: j.zone, Passes: j.passes}
+	r := Request{User: j.user.name, ID: j.id, Category: j.category, Horizon: j.horizon, Zone: j.zone, Passes: j.passes}
 	if j.user.general {
 		r.Scopes = append(r.Scopes, Scope{General, s.limits[j.user.name+"/"+General]})
 	}
@@ -146,8 +144,8 @@ func (w *world) deliver(d *delivery) {
 		return
 	}
 	w.figures.acquires++
-	c := &call{worker: worker, job: j, request: worker.request(j), then: func(c *call) { w.acquired(d, c) }}
-	w.start(c, func(ctx context.Context, c *call) {
+	c := &simCall{worker: worker, job: j, request: worker.request(j), then: func(c *simCall) { w.acquired(d, c) }}
+	w.start(c, func(ctx context.Context, c *simCall) {
 		c.decision, c.err = worker.limiter.Acquire(ctx, c.request)
 	})
 }
@@ -163,7 +161,7 @@ func (w *world) again(d *delivery, in int64) {
 	})
 }
 
-func (w *world) acquired(d *delivery, c *call) {
+func (w *world) acquired(d *delivery, c *simCall) {
 	j := d.job
 	if c.err != nil {
 		w.say("%s error: %v", j.id, c.err)
@@ -174,7 +172,7 @@ func (w *world) acquired(d *delivery, c *call) {
 	w.say("%s %s at %+.3f ms left %v %s %s", j.id, c.decision.Status,
 		float64(c.decision.At.UnixMicro()-epoch.UnixMicro())/1000, c.decision.Left, c.decision.Scope, c.decision.Rule)
 	j.over = max(j.over, c.executed)
-	w.wake(j.user, c.decision.Moved)
+	w.follow(j.user, c.decision.Placed)
 	switch c.decision.Status {
 	case Deferred:
 		if w.judgeSlot("waits", j, c.request.Scopes, c.decision.At); !c.decision.Quiet.IsZero() {
@@ -205,7 +203,7 @@ func (w *world) acquired(d *delivery, c *call) {
 }
 
 // granted is an admission, and what a worker makes of it.
-func (w *world) granted(d *delivery, c *call) {
+func (w *world) granted(d *delivery, c *simCall) {
 	j := d.job
 	if j.cancelled {
 		w.giveBack(j, func() { w.end(d) })
@@ -213,12 +211,8 @@ func (w *world) granted(d *delivery, c *call) {
 	}
 	w.figures.granted++
 	ahead := c.decision.At.Sub(c.decision.Now).Microseconds()
-	if ahead > 0 {
-		w.figures.ahead++
-	}
-	if all := new(Request); j.passes {
-		all.User, all.Scopes = j.user.name, c.request.Scopes
-		if l := all.lists(j.zone, c.decided).holds(); l.opened(c.decided) > c.decided {
+	if j.passes {
+		if all := c.request; list(all.closed(c.decided)).opened(c.decided) > c.decided {
 			w.figures.passed++
 		}
 	}
@@ -260,17 +254,17 @@ func (w *world) giveBack(j *job, then func()) {
 		w.after(ms, func() { w.giveBack(j, then) })
 		return
 	}
-	c := &call{worker: worker, job: j, request: worker.request(j)}
-	c.then = func(c *call) {
+	c := &simCall{worker: worker, job: j, request: worker.request(j)}
+	c.then = func(c *simCall) {
 		if c.err != nil {
 			w.after(w.rng.Int64N(second), func() { w.giveBack(j, then) })
 			return
 		}
 		j.over = max(j.over, c.executed)
-		w.wake(j.user, c.moved)
+		w.follow(j.user, c.placed)
 		then()
 	}
-	w.start(c, func(ctx context.Context, c *call) { c.moved, c.err = worker.limiter.Cancel(ctx, c.request) })
+	w.start(c, func(ctx context.Context, c *simCall) { c.placed, c.err = worker.limiter.Cancel(ctx, c.request) })
 }
 
 // cancelJob is a producer that wants the job back.
@@ -285,9 +279,10 @@ func (w *world) cancelJob(j *job) {
 	w.giveBack(j, func() { j.open-- })
 }
 
-// wake has those who came forward come at their new slot, most of the time.
-func (w *world) wake(u *simUser, moved []Booking) {
-	for _, b := range moved {
+// follow does what a call has left to do, most of the time: it wakes those who come forward,
+// and places the other lines again, or the line itself a second later.
+func (w *world) follow(u *simUser, p Placed) {
+	for _, b := range p.Early {
 		for _, j := range w.jobs {
 			if j.user == u && j.id == b.ID {
 				w.judgeSlot("is woken", j, w.workers[0].request(j).Scopes, b.Slot)
@@ -299,6 +294,37 @@ func (w *world) wake(u *simUser, moved []Booking) {
 			}
 		}
 	}
+	lines := p.Others
+	if p.After > 0 {
+		for _, category := range u.categories {
+			lines = append(lines, Line{Category: category})
+		}
+	}
+	for _, line := range lines {
+		w.after(p.After.Microseconds(), func() { w.replan(u, line, true) })
+	}
+}
+
+// replan has a line of the user placed again.
+func (w *world) replan(u *simUser, line Line, leaver bool) {
+	worker := w.freeWorker()
+	if worker == nil || w.closing {
+		return
+	}
+	j := &job{user: u, category: line.Category}
+	if line.Zone != "" {
+		j.zone, _ = zone.Load(line.Zone)
+	}
+	c := &simCall{worker: worker, request: worker.request(j), then: func(c *simCall) {
+		if p := c.placed; c.err == nil {
+			p.Others, p.After = nil, 0
+			w.follow(u, p)
+		}
+	}}
+	c.request.Leaver = leaver
+	w.start(c, func(ctx context.Context, c *simCall) {
+		c.placed, c.err = worker.limiter.Replan(ctx, []Request{c.request})
+	})
 }
 
 // crash ends the worker's process and starts it again.
@@ -348,13 +374,7 @@ func (w *world) changeLimits() {
 	}
 	w.after(500*ms, func() {
 		for _, category := range u.categories {
-			worker := w.freeWorker()
-			if worker == nil {
-				continue
-			}
-			c := &call{worker: worker, request: worker.request(&job{user: u, category: category}),
-				then: func(c *call) { w.wake(u, c.moved) }}
-			w.start(c, func(ctx context.Context, c *call) { c.moved, c.err = worker.limiter.Reschedule(ctx, c.request) })
+			w.replan(u, Line{Category: category}, false)
 		}
 	})
 }

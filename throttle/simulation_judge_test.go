@@ -124,22 +124,10 @@ func (w *world) judgeKeys() {
 		}
 	}
 	for _, u := range w.users {
+		w.judgeSlots(u)
 		for _, category := range u.categories {
 			r := w.workers[0].request(&job{user: u, category: category})
 			k := userKeys("sim", &r)
-			queue, err := w.raw.ZRange(ctx, k.catQueue, 0, -1).Result()
-			w.must(err)
-			for _, id := range queue {
-				if j := w.job(u, id); j == nil || j.ghost < j.over {
-					w.fault("%s is still in %s", id, k.catQueue)
-				}
-			}
-			booked, err := w.raw.ZRange(ctx, k.booked, 0, -1).Result()
-			w.must(err)
-			slots := slices.DeleteFunc(booked, func(slot string) bool { return !strings.HasPrefix(slot, k.category+" ") })
-			if len(slots) > len(queue) {
-				w.fault("%s has the slots %s, %s %d who wait", k.booked, slots, k.catQueue, len(queue))
-			}
 			for _, scope := range r.Scopes {
 				set := k.sent
 				if scope.Name != General {
@@ -155,6 +143,41 @@ func (w *world) judgeKeys() {
 	w.must(w.raw.Exists(ctx, "tick").Err())
 	if keys := w.redis.Keys(); len(keys) > 0 {
 		w.fault("behind idle users stay %s", keys)
+	}
+}
+
+// judgeSlots has nobody hold a slot who has gone, and the counts and marks agree with the slots.
+func (w *world) judgeSlots(u *simUser) {
+	ctx := context.Background()
+	k := userKeys("sim", &Request{User: u.name})
+	slots, err := w.raw.ZRange(ctx, k.slots, 0, -1).Result()
+	w.must(err)
+	counts := map[string]int{}
+	for _, member := range slots {
+		line, id := lineOf(member)
+		counts[line.name()]++
+		if j := w.job(u, id); j == nil || j.ghost < j.over {
+			w.fault("%s still has a slot", id)
+		}
+	}
+	lines, err := w.raw.HGetAll(ctx, k.lines()).Result()
+	w.must(err)
+	delete(lines, "placed")
+	for name, n := range counts {
+		if count, _, _ := strings.Cut(lines[name], " "); count != fmt.Sprint(n) {
+			w.fault("%s counts %q of line %q, of which %d wait", k.lines(), count, name, n)
+		}
+		delete(lines, name)
+	}
+	if len(lines) > 0 {
+		w.fault("%s counts %v of lines that wait no more", k.lines(), lines)
+	}
+	early, err := w.raw.ZRange(ctx, k.early(), 0, -1).Result()
+	w.must(err)
+	for _, member := range early {
+		if !slices.Contains(slots, member) {
+			w.fault("%s is marked as early, and has no slot", member)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"slices"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/zone"
@@ -55,14 +54,10 @@ func (w *world) night(j *job) {
 	}
 }
 
-// closed reports whether quiet hours hold the job at the instant under those scopes by the
-// clocks of each zone that the user is known to be in.
+// closed reports whether quiet hours hold the job at the instant under those scopes.
 func (w *world) closed(j *job, scopes []Scope, at int64) bool {
-	r := Request{User: j.user.name, Scopes: scopes}
-	return len(w.p.zones) > 0 && !j.passes && !slices.ContainsFunc(w.p.zones, func(in *time.Location) bool {
-		l := r.lists(in, at).holds()
-		return l.opened(at) == at
-	})
+	r := Request{User: j.user.name, Scopes: scopes, Zone: j.zone}
+	return !j.passes && list(r.closed(at)).opened(at) != at
 }
 
 // judgeNight holds an admission against the quiet hours that it was decided by.
@@ -72,10 +67,10 @@ func (w *world) judgeNight(a *admission) {
 	}
 }
 
-// judgeSlot holds a slot that somebody is given, or woken for, against quiet hours, where
-// nobody knows others.
+// judgeSlot holds a slot that somebody is given, or woken for, against quiet hours, while
+// nobody changes them.
 func (w *world) judgeSlot(what string, j *job, scopes []Scope, at time.Time) {
-	if w.p.changes == 0 && len(w.p.zones) == 1 && w.closed(j, scopes, at.UnixMicro()) {
+	if w.p.changes == 0 && w.closed(j, scopes, at.UnixMicro()) {
 		w.fault("%s %s for %+.3f ms, in quiet hours", j.id, what, float64(at.UnixMicro()-epoch.UnixMicro())/1000)
 	}
 }

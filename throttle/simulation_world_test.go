@@ -38,8 +38,8 @@ type world struct {
 	users   []*simUser
 	jobs    []*job
 
-	running *call
-	calls   []*call // those under way, oldest first
+	running *simCall
+	calls   []*simCall // those under way, oldest first
 	pending map[*trip]bool
 
 	mu      sync.Mutex
@@ -62,7 +62,7 @@ func newWorld(seed uint64, jolts bool) *world {
 	w.raw = w.client()
 	w.plan(jolts)
 	if w.rng.IntN(4) > 0 {
-		w.must(bookingScript.Load(context.Background(), w.raw).Err())
+		w.must(slotsScript.Load(context.Background(), w.raw).Err())
 	}
 	return w
 }
@@ -189,16 +189,16 @@ func (s *simWorker) clock() time.Time {
 }
 
 // A call is one call of a limiter.
-type call struct {
+type simCall struct {
 	worker  *simWorker
 	job     *job
 	request Request
 	done    bool
 
 	decision Decision
-	moved    []Booking
+	placed   Placed
 	err      error
-	then     func(*call)
+	then     func(*simCall)
 
 	executed int64 // when it was decided, µs
 	decided  int64 // … by the server's clock, since 1970
@@ -206,7 +206,7 @@ type call struct {
 }
 
 // start makes a call, as far as its first round trip.
-func (w *world) start(c *call, do func(context.Context, *call)) {
+func (w *world) start(c *simCall, do func(context.Context, *simCall)) {
 	w.running = c
 	w.calls = append(w.calls, c)
 	go func() {
@@ -232,8 +232,8 @@ func (w *world) quiet() {
 	for _, t := range arrived {
 		w.arrive(t)
 	}
-	var done []*call
-	w.calls = slices.DeleteFunc(w.calls, func(c *call) bool {
+	var done []*simCall
+	w.calls = slices.DeleteFunc(w.calls, func(c *simCall) bool {
 		if c.done {
 			done = append(done, c)
 		}
@@ -248,7 +248,7 @@ func (w *world) quiet() {
 
 // A trip is one round trip of a call.
 type trip struct {
-	call     *call
+	call     *simCall
 	worker   *simWorker
 	number   int
 	cmds     []redis.Cmder
@@ -283,7 +283,7 @@ func (h hook) hold(ctx context.Context, cmds []redis.Cmder, next func() error) e
 		return next()
 	}
 	w := h.worker.world
-	c, ok := ctx.Value(callKey{}).(*call)
+	c, ok := ctx.Value(callKey{}).(*simCall)
 	if !ok {
 		c = w.running
 	}

@@ -31,8 +31,9 @@ func TestATimeOutIsNoOutageYet(t *testing.T) {
 		t.Errorf("%+v, %v, by %d calls", d, err, s.calls.Load())
 	}
 	times(1, errLate)
-	if moved, err := o.Reschedule(t.Context(), outageCall); err != nil || len(moved) != 2 {
-		t.Errorf("a reschedule tells of %v, %v; want what each of two calls has moved", moved, err)
+	before := s.calls.Load()
+	if moved, err := o.Replan(t.Context(), []Request{outageCall}); err != nil || len(moved.Early) != 1 || s.calls.Load() != before+2 {
+		t.Errorf("it tells of %v, %v, by %d calls", moved, err, s.calls.Load())
 	}
 	if stats := o.Stats(); stats != (OutageStats{}) {
 		t.Errorf("%+v", stats)

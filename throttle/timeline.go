@@ -1,97 +1,154 @@
 package throttle
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
-// A waiting is a booking, and whether it is of the request's category.
-type waiting struct {
-	Booking
-	of  string // its category
-	own bool
+// A view is a scope's limits, and the entries that they are held against.
+type view struct {
+	name   string
+	policy Policy
+	marks  []mark // in order
 }
 
-// newTimeline is what the request's scopes have of the model: the nearest of those that
-// wait in any of them, with the scope and the rule that let them be no earlier.
-func newTimeline(r *Request, now time.Time, u *model) Timeline {
-	t := Timeline{Now: now, Admissions: map[string][]Entry{}, marks: map[string]*view{}}
-	t.quietly(r, u)
-	general, own := r.policies()
-	var all []waiting
-	for name, c := range u.classes {
-		for k, at := range c.slots {
-			if general != nil || own != nil && name == r.class() {
-				all = append(all, waiting{Booking{ID: c.queue[k].id, Slot: micros(at)}, name, name == r.class()})
+// A mark is an entry of a scope: of one that was sent, or of one that waits.
+type mark struct {
+	Entry
+	waits bool
+}
+
+// compare has those who wait come last at an instant.
+func (m mark) compare(o mark) int {
+	if c := m.At.Compare(o.At); c != 0 || m.waits == o.waits {
+		return c
+	}
+	if m.waits {
+		return 1
+	}
+	return -1
+}
+
+// binding returns the view, and of its policy's rules the one, that let an entry at
+// the instant be no earlier than it is, and the entry that the rule counts from; nil and
+// "" when none does.
+func binding(views []*view, at time.Time) (scope *view, rule string, after Entry) {
+	var latest time.Time
+	for _, s := range views {
+		before := sort.Search(len(s.marks), func(i int) bool { return !s.marks[i].At.Before(at) })
+		for i, r := range s.policy.appendRules(nil) {
+			if r.period == 0 || r.n > before {
+				continue
+			}
+			m := s.marks[before-r.n]
+			if free := m.At.Add(time.Duration(r.period) * time.Microsecond); !free.Before(latest) {
+				latest, scope, rule, after = free, s, s.policy.ruleName(i), m.Entry
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b waiting) int { return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.ID, b.ID)) })
-	all = all[:min(len(all), TimelineEntries)]
-	for _, s := range r.Scopes {
-		v := &view{name: s.Name, policy: s.Policy, rules: s.Policy.appendRules(nil)}
-		sent, list := u.sent[s.Name], []Entry{}
-		for _, a := range sent[max(0, len(sent)-TimelineEntries):] {
-			v.marks = append(v.marks, mark{at: a.at, id: a.id})
-			list = append(list, Entry{a.id, micros(a.at)})
+	return scope, rule, after
+}
+
+// Timeline implements Planner. Of those that wait it has the nearest of the scopes, with the
+// scope and the rule that let them be no earlier.
+func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
+	t := Timeline{Admissions: map[string][]Entry{}, marks: map[string]*view{}}
+	r.ID = ""
+	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
+		return t, err
+	}
+	k := l.user(&r).keys
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	l.trips.Add(1)
+	pipe := l.client.TxPipeline()
+	clock := pipe.Time(ctx)
+	slots := pipe.ZRangeWithScores(ctx, k.slots, 0, 2*MaxBooked)
+	sent := make([]*redis.ZSliceCmd, len(r.Scopes))
+	for i, s := range r.Scopes {
+		sent[i] = pipe.ZRangeWithScores(ctx, k.timeline(s.Name), -TimelineEntries, -1)
+	}
+	if _, err := pipeline.Exec(ctx, pipe); err != nil {
+		return t, StoreError("timeline", err)
+	}
+	t.Now = clock.Val()
+	for i, s := range r.Scopes {
+		list, v := []Entry{}, &view{name: s.Name, policy: s.Policy}
+		for _, z := range sent[i].Val() {
+			id, _ := z.Member.(string)
+			e := Entry{memberID(id), micros(int64(z.Score))}
+			list, v.marks = append(list, e), append(v.marks, mark{Entry: e})
 		}
-		for _, w := range all {
-			if w.own || s.Name == General {
-				v.marks = append(v.marks, mark{at: w.Slot.UnixMicro(), waits: true, id: w.ID})
-			}
-		}
-		slices.SortFunc(v.marks, mark.compare)
 		t.Admissions[s.Name], t.marks[s.Name] = list, v
 	}
-	for _, w := range all {
-		var under []*view
-		if w.own {
-			w.Category = r.class()
+	t.wait(&r, slots.Val())
+	if p, _ := r.quietPolicy(); p != nil {
+		t.Quiet, t.Hours, t.Zone = r.closed(t.Now.UnixMicro()), p.Quiet, r.zone().String()
+	}
+	return t, nil
+}
+
+// wait adds those who wait, by their slots.
+func (t *Timeline) wait(r *Request, slots []redis.Z) {
+	general, own := r.policies()
+	var zones []string
+	for _, z := range slots {
+		member, _ := z.Member.(string)
+		line, id := lineOf(member)
+		mine := line.Category == r.class()
+		if !mine && general == nil || len(t.Bookings) == TimelineEntries {
+			continue
 		}
-		if w.own && own != nil {
+		b := Booking{ID: id, Slot: micros(int64(z.Score))}
+		if mine {
+			b.Category = r.class()
+		}
+		t.Bookings, zones = append(t.Bookings, b), append(zones, line.Zone)
+		for _, s := range r.Scopes {
+			if v := t.marks[s.Name]; mine || s.Name == General {
+				v.marks = append(v.marks, mark{Entry{id, b.Slot}, true})
+			}
+		}
+	}
+	for _, v := range t.marks {
+		slices.SortStableFunc(v.marks, mark.compare)
+	}
+	nights := map[string]list{}
+	for i := range t.Bookings {
+		b := &t.Bookings[i]
+		var under []*view
+		if b.Category != "" && own != nil {
 			under = append(under, t.marks[r.class()])
 		}
 		if general != nil {
 			under = append(under, t.marks[General])
 		}
-		w.Scope = under[len(under)-1].name
-		if scope, rule, after := binding(under, w.Slot.UnixMicro()); scope != nil {
-			w.Scope, w.Rule, w.After = scope.name, rule, after
+		b.Scope = under[len(under)-1].name
+		if scope, rule, after := binding(under, b.Slot); scope != nil {
+			b.Scope, b.Rule, b.After = scope.name, rule, after
 		}
-		if l := u.listsOf(u.classes[w.of]); l.holds().endsAt(w.Slot.UnixMicro()) {
-			w.Scope, w.Rule, w.After = l.scope(w.of), QuietRule, Entry{}
+		night, known := nights[zones[i]]
+		if !known {
+			by := *r
+			if in, err := zone.Load(zones[i]); err == nil && zones[i] != "" {
+				by.Zone = in
+			}
+			night = by.closed(t.Now.UnixMicro())
+			nights[zones[i]] = night
 		}
-		t.Bookings = append(t.Bookings, w.Booking)
+		if night.endsAt(b.Slot.UnixMicro()) {
+			_, b.Scope = r.quietPolicy()
+			b.Rule, b.After = QuietRule, Entry{}
+		}
 	}
 	sortBookings(t.Bookings)
-	return t
-}
-
-// Rule names the limit of the scope that lets an entry at the instant be no earlier,
-// and the entry that it counts from, of those sent and those who wait before; "" when
-// that is not known.
-func (t *Timeline) Rule(scope string, at time.Time) (rule string, after Entry) {
-	if t.marks[scope] == nil {
-		return "", Entry{}
-	}
-	_, rule, after = binding([]*view{t.marks[scope]}, at.UnixMicro())
-	return rule, after
-}
-
-// Timeline implements Planner.
-func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
-	r.ID = ""
-	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
-		return newTimeline(&r, time.Time{}, newModel()), err
-	}
-	p, err := l.line(ctx, r, TimelineEntries)
-	if err != nil {
-		return Timeline{}, err
-	}
-	return newTimeline(&r, p.Now, p.model), nil
 }
 
 // A Window is what one limit of a scope holds: of Count admissions in any

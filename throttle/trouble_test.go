@@ -171,8 +171,8 @@ func TestOneUsersKeys(t *testing.T) {
 	ctx := context.Background()
 	for name, spoil := range map[string]func(k *keys) error{
 		"admissions of another type": func(k *keys) error { return admin.Set(ctx, k.sent, "x", 0).Err() },
-		"slots of another type":      func(k *keys) error { return admin.Set(ctx, k.booked, "x", 0).Err() },
-		"limits of another type":     func(k *keys) error { return admin.Set(ctx, k.limits(), "x", 0).Err() },
+		"slots of another type":      func(k *keys) error { return admin.Set(ctx, k.slots, "x", 0).Err() },
+		"limits of another type":     func(k *keys) error { return admin.Set(ctx, k.lines(), "x", 0).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -194,6 +194,7 @@ func TestOneUsersKeys(t *testing.T) {
 			if err := spoil(&l.user(&bad).keys); err != nil {
 				t.Fatal(err)
 			}
+			bad.ID = "new"
 			for range 2 {
 				if d, err := open.Acquire(ctx, bad); err == nil || errors.Is(err, ErrUnavailable) || d.Unchecked {
 					t.Errorf("the user's own: %+v, %v", d, err)

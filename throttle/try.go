@@ -64,12 +64,8 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 		return err
 	}
 	k := l.user(&r).keys
-	defer l.client.Del(ctx, k.all(nil)...) // what a refusal leaves expires too
-	now := l.elapsed()
-	c := l.newClaim(&r, l.user(&r), now)
-	_, err := l.run(ctx, c, now) // which a visit of another kind would stand in for
-	l.spare.Put(c)
-	if err != nil {
+	defer l.client.Del(ctx, k.sent, k.catSent, k.slots, k.early(), k.lines()) // what a refusal leaves expires too
+	if _, err := l.claim(ctx, &r, l.user(&r), l.elapsed()); err != nil {      // which a visit of another kind would stand in for
 		return fmt.Errorf("%w: a claim: %w", ErrUnavailable, err)
 	}
 	for _, id := range []string{"second", "third"} {
@@ -79,7 +75,7 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 	}
 	r.ID = "fourth"
 	_, err1 := l.Timeline(ctx, r)
-	_, err2 := l.Inherit(ctx, r, "second")
-	_, err3 := l.Reschedule(ctx, r)
-	return errors.Join(err1, err2, err3, cancel("first"), cancel("fourth"))
+	_, err2 := l.Replan(ctx, []Request{r})
+	err3 := l.Told(ctx, r, []Booking{{ID: "second", member: "second"}})
+	return errors.Join(err1, err2, err3, cancel("first"), cancel("second"))
 }

@@ -16,16 +16,12 @@ import (
 // scanPage is how many keys Redis looks at in one step of a Waiting.
 const scanPage = 1000
 
-// Waiting calls f for each user of whom somebody waits for the scope's limits:
-// General's, or a category's. It looks through all keys, on each master of a
+// Waiting calls f for each user of whom somebody waits. It looks through all keys, on each master of a
 // Cluster, and leaves Redis at least half of the time to others. A user who
 // comes or goes meanwhile may be missed, and one may be told twice. An error of
 // f ends it.
-func (l *Redis) Waiting(ctx context.Context, scope string, f func(app, user string) error) error {
-	suffix := "}:booked"
-	if scope != General {
-		suffix = "}:queue:" + Escape(scope)
-	}
+func (l *Redis) Waiting(ctx context.Context, f func(app, user string) error) error {
+	const suffix = "}:lines"
 	pattern := globbed(l.prefix+":{") + "*" + suffix
 	masters, err := l.masters(ctx)
 	if err != nil {

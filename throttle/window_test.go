@@ -68,7 +68,11 @@ func TestWindows(t *testing.T) {
 func TestBoundAgreesWithTheLimiter(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
-	limiter := throttle.NewTwin(throttle.TwinOptions{Now: func() time.Time { return clock }})
+	limiter, err := throttle.NewMemory(throttle.Options{Now: func() time.Time { return clock }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = limiter.Close() })
 	scopes := []throttle.Scope{
 		{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 4, Period: 10 * time.Second}}}},
 		{Name: "news", Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: time.Hour}}}},

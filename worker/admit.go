@@ -66,14 +66,12 @@ func (a *admission) admit(ctx context.Context, d *delivery) (decision throttle.D
 			}
 		case enter:
 			var late time.Duration
-			if late, err = a.enter(ctx, d, next.after); err == nil {
+			if late, err = a.enter(ctx, d); err == nil {
 				next = a.visit(d).entered(late, d.scopes, a.Limits.Scopes(d.App, d.User, d.Category))
 			}
 		case depart:
-			if err = a.wait(ctx, next.after); err == nil {
-				a.paced(d, &decision, next.late)
-				return decision, nil
-			}
+			a.paced(d, &decision, next.late)
+			return decision, nil
 		case putOff:
 			return decision, nil
 		case giveUp:
@@ -90,7 +88,6 @@ func (a *admission) visit(d *delivery) visit {
 
 // ask waits, and then asks the throttle in the delivery's turn.
 func (a *admission) ask(ctx context.Context, d *delivery, how step) (throttle.Decision, error) {
-	d.ahead = how.ahead
 	d.asks++
 	if how.after > 0 || d.metered { // else nothing but the limiter's answer is waited for
 		d.arrive()
@@ -117,11 +114,15 @@ func (a *admission) ask(ctx context.Context, d *delivery, how step) (throttle.De
 	a.Observer.Checked(max(0, time.Since(asked)))
 	traceDecision(span, decision, err)
 	d.held = d.held && !decision.Slot.IsZero() // else it gets its slot now
-	if err != nil || decision.Status != throttle.Granted || decision.Left >= tooLate {
+	if err != nil || decision.Status != throttle.Granted {
 		a.units.giveBack(d) // until it goes
 	}
-	a.slots.wake(d.App, d.User, decision.Moved)
-	return decision, err
+	if err != nil {
+		return decision, err
+	}
+	a.slots.follow(a.Options.request(d), decision.Placed)
+	a.slots.inherited(ctx, d)
+	return decision, nil
 }
 
 // askTogether asks the throttle about the deliveries of a line, in their order. One that
@@ -138,7 +139,7 @@ func (a *admission) askTogether(ctx context.Context, together []*turn) []answer 
 		return []answer{{err: errOverQuota}}
 	}
 	first.held = first.held || time.Since(began) >= tooLate // by a quota
-	request := a.request(first)
+	request := a.Options.request(first)
 	first.scopes = request.Scopes
 	if len(together) == 1 {
 		decision, err := a.Limiter.Acquire(ctx, request)
@@ -146,7 +147,7 @@ func (a *admission) askTogether(ctx context.Context, together []*turn) []answer 
 	}
 	requests := make([]throttle.Request, len(together))
 	for i, t := range together {
-		requests[i] = a.request(t.delivery)
+		requests[i] = a.Options.request(t.delivery)
 		requests[i].Scopes, t.scopes = request.Scopes, request.Scopes
 	}
 	decisions, err := a.Limiter.AcquireAll(ctx, requests)
@@ -158,16 +159,6 @@ func (a *admission) askTogether(ctx context.Context, together []*turn) []answer 
 		answers[i].Decision = decision
 	}
 	return answers
-}
-
-// request asks for the delivery's admission.
-func (a *admission) request(d *delivery) throttle.Request {
-	r := a.Options.request(d)
-	r.Wait = min(d.ahead, r.Horizon)
-	if a.full() {
-		r.Wait = 0
-	}
-	return r
 }
 
 // notAsked tells of one user whose limits cannot be checked. Of a Redis that
@@ -183,14 +174,10 @@ func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error 
 	return &queue.Return{Why: queue.Unchecked, Detail: err.Error(), After: queue.Again}
 }
 
-// enter waits for the delivery's instant and for a place before each provider, and returns
-// how long after the instant it has them.
-func (a *admission) enter(ctx context.Context, d *delivery, left time.Duration) (late time.Duration, err error) {
+// enter waits for a place before each provider, and returns how long that took.
+func (a *admission) enter(ctx context.Context, d *delivery) (late time.Duration, err error) {
 	d.arrive()
-	due := time.Now().Add(left)
-	if err := a.wait(ctx, left); err != nil {
-		return 0, err
-	}
+	began := time.Now()
 	if d.metered && !route.Room(d.needs, d.Priority) {
 		a.units.giveBack(d) // they would lapse
 	}
@@ -198,7 +185,7 @@ func (a *admission) enter(ctx context.Context, d *delivery, left time.Duration) 
 		return 0, errBusy
 	}
 	d.inside = d.needs
-	return time.Since(due), nil
+	return time.Since(began), nil
 }
 
 // wait waits in the process, where so many may wait at once.
@@ -217,11 +204,10 @@ func (a *admission) full() bool { return a.waiting.Load() >= int64(a.MaxWaiting)
 // paced records how late a delivery leaves after its slot, where a limit alone has made it
 // wait until then.
 func (a *admission) paced(d *delivery, decision *throttle.Decision, late time.Duration) {
-	if !decision.Slot.IsZero() {
-		late += decision.At.Sub(decision.Slot)
-	} else if decision.Left == 0 {
+	if decision.Slot.IsZero() {
 		return
 	}
+	late += decision.At.Sub(decision.Slot)
 	// it may have been parked at its slot
 	due := d.slot.Add(-a.MaxWait)
 	parked := func(r *route.Route) bool { return r != nil && !d.slot.IsZero() && r.ParkedSince(due) }

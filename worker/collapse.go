@@ -76,14 +76,9 @@ func (c *collapsing) supersede(ctx context.Context, d *delivery, older string) e
 	case err != nil:
 		return err
 	}
-	if request := c.request(d); taken.User == d.User && taken.Category == d.Category && len(request.Scopes) > 0 {
-		// a place among those who wait: what it was admitted with is not inherited
-		moved, err := c.Limiter.Inherit(ctx, request, older)
-		if err != nil {
-			return err
-		}
-		c.slots.wake(d.App, d.User, moved)
-		return c.taken.freed(ctx, taken)
+	if d.elder == nil && taken.User == d.User && taken.Category == d.Category && len(c.request(d).Scopes) > 0 {
+		d.elder = taken // its place among those who wait: what it was admitted with is not inherited
+		return nil
 	}
 	return c.taken.free(ctx, taken)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 func collapsing(id, category string) *push.Notification {
@@ -39,6 +41,24 @@ func TestCollapse(t *testing.T) {
 	counts := r.settled(4)
 	if counts.Ended[push.Superseded] != 1 || counts.Ended[push.Delivered] != 3 || r.record("older").State != push.Superseded {
 		t.Errorf("counts %+v, older %+v", counts, r.record("older"))
+	}
+}
+
+// A held notification inherits no slot. The slot of its elder is given back.
+func TestAnHeirThatIsHeld(t *testing.T) {
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	log := r.logs()
+	r.start()
+	r.enqueue(to("first"))
+	r.settled(1)
+	r.enqueue(collapsing("older", ""))
+	r.deferred("older")
+	r.pause(pause.Pause{App: "shop", By: "ada"}, log)
+	r.enqueue(collapsing("newer", ""))
+	r.status("newer", control.ForPause)
+	wait(t, func() bool { return len(r.timeline("u1").Bookings) == 0 })
+	if counts := r.settled(2); counts.Ended[push.Superseded] != 1 {
+		t.Errorf("counts %+v", counts)
 	}
 }
 

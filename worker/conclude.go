@@ -66,15 +66,11 @@ func until(left time.Duration) disposition {
 	return snooze(queue.Return{Why: queue.Deferred, After: queue.Before(left)})
 }
 
-// postpone brings the job back at its slot, or when there may be room for it where the
-// user's line is full and it is ready to wait for that.
+// postpone brings the job back at its slot, or when there may be room for it in its line.
 func (d *delivery) postpone(decision throttle.Decision, now time.Time) disposition {
-	if decision.Full && d.IfFull == push.IfFullReject {
-		return d.lineFull()
-	}
 	to := until(decision.Left)
 	to.deferral, to.back.Quiet = decision, d.quiet(&decision)
-	if !decision.Full {
+	if !decision.Slotless {
 		to.back.Wanted = now.Add(decision.Left)
 	}
 	return to

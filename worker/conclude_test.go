@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 func TestConclude(t *testing.T) {
@@ -51,6 +53,41 @@ func TestConclude(t *testing.T) {
 		got := conclude(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)
 		if got.state != c.state || got.back.After != c.delay || (&delivery{outcomes: c.outcomes}).used() != c.used {
 			t.Errorf("%s: %+v, want %s in %s, used %t", name, got, c.state, c.delay, c.used)
+		}
+	}
+}
+
+// A full line rejects a notification that is new and not critical. Any other waits.
+func TestFullLineRejectsNewOnes(t *testing.T) {
+	t.Parallel()
+	back := time.Now().Truncate(time.Second)
+	returned := func(why queue.Why, notBefore time.Time) delivery {
+		d := delivery{Notification: &push.Notification{NotBefore: notBefore}, back: back}
+		d.known = d.returned(why)
+		return d
+	}
+	for name, c := range map[string]struct {
+		d    delivery
+		want bool
+	}{
+		"new":                        {delivery{asks: 1}, false},
+		"new, its not_before is now": {returned(queue.Deferred, back.Add(2*time.Second)), false},
+		"put off by a limit":         {returned(queue.Deferred, time.Time{}), true},
+		"put off within the second of its not_before": {returned(queue.Deferred, back.Add(time.Second-1)), true},
+		"held by a pause or a route":                  {returned(queue.ProviderPaused, time.Time{}), true},
+		"held by an outage":                           {returned(queue.LimiterAway, time.Time{}), true},
+		"had a slot in this visit":                    {delivery{asks: 2}, true},
+		"retry":                                       {delivery{attempts: 1}, true},
+		"requeued":                                    {delivery{replay: true}, true},
+		"heir":                                        {delivery{elder: new(ledger.Taken)}, true},
+		"bulk":                                        {delivery{Notification: &push.Notification{Priority: push.Bulk}}, false},
+		"critical":                                    {delivery{Notification: &push.Notification{Priority: push.Critical}}, true},
+	} {
+		if c.d.Notification == nil {
+			c.d.Notification = new(push.Notification)
+		}
+		if got := c.d.kept(); got != c.want {
+			t.Errorf("%s: kept %v", name, got)
 		}
 	}
 }

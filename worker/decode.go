@@ -29,10 +29,19 @@ func decode(job *queue.Job) (*delivery, error) {
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
 		held:     job.Last.Why != "" && job.Last.Why != queue.Deferred,
 	}
+	d.known = d.returned(job.Last.Why)
 	if d.Digest != nil {
 		d.digest = digest.Of(d.at.Records(), d.Notification, d.accepted)
 	}
 	return d, nil
+}
+
+// returned reports whether an earlier visit has put the notification off or found it held.
+// A wait for its NotBefore does not count: the limiter was not asked yet. d.back is in whole
+// seconds, and such a wait began before NotBefore.
+func (d *delivery) returned(why queue.Why) bool {
+	early := why == queue.Deferred && d.back.Before(d.NotBefore.Add(-time.Second))
+	return why != "" && !early
 }
 
 // knowsZone tells, at the first visit, of a job with a time zone that there is not: an older

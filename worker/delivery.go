@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -27,6 +28,7 @@ type delivery struct {
 	// is to be repeated, or a worker that crashed with it.
 	visits int
 	replay bool
+	known  bool          // an earlier visit has put it off or found it held: see returned
 	term   term          // in which the job was pulled: *queue.Term
 	at     *queue.Server // that has pulled it
 	begin  func()        // tells that the bulkheads know of it
@@ -48,7 +50,7 @@ type delivery struct {
 	scopes   []throttle.Scope  // by which its admission was asked for last
 	turn     *turn             // in its line; nil while it waits for no decision
 	asks     int               // how often the throttle was asked in this visit
-	ahead    time.Duration     // how far ahead of its instant it may be let through
+	elder    *ledger.Taken     // whose slot it takes over when it asks; nil for none
 	slotted  bool              // it has waited here for its first slot
 	held     bool              // since it got its slot something else than a limit has kept it
 }

@@ -75,16 +75,15 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 			s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))
 		}
 	}
-	var moved []throttle.Booking
 	switch to.release {
 	case slot:
 		s.slots.giveBack(ctx, d, d.used())
 	case slotQuietly:
-		moved, _ = s.slots.free(ctx, d, d.used())
+		_, _ = s.slots.free(ctx, d, d.used())
 	}
 	if to.kept.some() {
 		to.back = s.keptBack(d, to.kept, time.Now())
-		if !s.holds.remember(ctx, d, moved) {
+		if !s.holds.remember(ctx, d) {
 			to.back.After = min(to.back.After, unnotedLook)
 		}
 	}

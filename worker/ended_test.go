@@ -87,9 +87,9 @@ type unfreeing struct {
 	left atomic.Int32
 }
 
-func (l *unfreeing) Cancel(ctx context.Context, r throttle.Request) ([]throttle.Booking, error) {
+func (l *unfreeing) Cancel(ctx context.Context, r throttle.Request) (throttle.Placed, error) {
 	if l.left.Add(-1) >= 0 {
-		return nil, throttle.ErrUnavailable
+		return throttle.Placed{}, throttle.ErrUnavailable
 	}
 	return l.Planner.Cancel(ctx, r)
 }

@@ -9,33 +9,54 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// What is beyond a user's line goes out behind it, or ends at once where it says
-// so; none is lost, and none goes out too soon.
+// A full line rejects a new notification. A critical or a requeued one waits without a slot.
 func TestAFullLine(t *testing.T) {
-	const n, gap = 6, 2 * time.Second
-	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
-	r.options.MaxBooked = 3
-	r.options.MaxWaiting = 1 // the others go to the line
-	for i := range n {
-		r.enqueue(to(fmt.Sprintf("waits-%d", i)))
-	}
+	const most = 3
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	r.options.MaxBooked = most
 	r.start()
-	wait(t, func() bool { return len(r.timeline("u1").Bookings) == 3 })
-	refused := to("refused")
-	refused.IfFull = push.IfFullReject
-	refused.Priority = push.Critical
-	r.enqueue(refused)
-	counts := r.settled(n + 1)
-	if counts.Ended[push.Delivered] != n || counts.Ended[push.Rejected] != 1 {
-		t.Errorf("counts %+v", counts)
+	for i := range most + 1 {
+		r.enqueue(to(fmt.Sprint("waits-", i)))
 	}
-	if letter := r.letter("refused"); letter.Reason != string(providers.LineFull) {
+	wait(t, func() bool { return len(r.timeline("u1").Bookings) == most })
+	r.enqueue(to("refused"))
+	critical := to("critical")
+	critical.Priority = push.Critical
+	r.enqueue(critical)
+	r.deferred("critical")
+	r.ends("refused")
+	if letter := r.letter("refused"); letter.State != push.Rejected || letter.Reason != string(providers.LineFull) {
 		t.Errorf("the letter is %+v", letter)
 	}
-	if got := r.pushed("refused"); len(got) > 0 {
-		t.Errorf("pushed %+v", got)
+	must(t, r.producer.Requeue(t.Context(), "refused"))
+	r.deferred("refused")
+	if bookings := r.timeline("u1").Bookings; len(bookings) != most {
+		t.Errorf("%d hold slots: %+v", len(bookings), bookings)
+	}
+}
+
+// After a pause all held notifications go, though fewer may hold slots, and none too soon.
+func TestAPauseOverAFullLine(t *testing.T) {
+	const gap, most, n = 200 * time.Millisecond, 3, 8
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
+	r.options.MaxBooked = most
+	r.options.MaxWaiting = 1 // the others go to the line
+	log := r.logs()
+	r.start()
+	hold := pause.Pause{App: "shop", By: "ada"}
+	r.pause(hold, log)
+	for i := range n {
+		id := fmt.Sprint("held-", i)
+		r.enqueue(to(id))
+		r.status(id, control.ForPause)
+	}
+	r.resume(hold)
+	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
+		t.Errorf("counts %+v", counts)
 	}
 	admissions := r.timeline("u1").Admissions[throttle.General]
 	for i := 1; i < len(admissions); i++ {

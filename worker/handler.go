@@ -39,6 +39,7 @@ func (h *handler) Handle(ctx context.Context, d *delivery) error {
 	// what a provider is sent keeps its places until that is recorded: while it cannot
 	// be, nothing more is sent
 	defer func() { h.units.giveBack(d); d.arrive(); route.Release(d.inside) }()
+	defer h.admission.slots.disinherit(ctx, d)
 	to := h.keepDigest(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
 	err := h.settling.dispose(ctx, d, to)
 	if err == nil {
@@ -104,6 +105,8 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 		return later(err), true
 	case decision.Status == throttle.Refused:
 		return d.cutShort(push.Expired, d.tooShort(&decision)), true
+	case decision.Status == throttle.Rejected:
+		return d.lineFull(), true
 	case decision.Status == throttle.Deferred:
 		return h.postpone(ctx, d, decision), true
 	}

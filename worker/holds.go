@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -61,10 +60,8 @@ func (h *holds) keep(d *delivery) bool {
 }
 
 // remember notes what closed routes and operators' pauses keep of the delivery, so that it
-// comes back when they are over. With an operator's pause those come back as well that have
-// come forward by what it gave back: asynq would bring them for their old slots. It reports
-// whether all is noted.
-func (h *holds) remember(ctx context.Context, d *delivery, moved []throttle.Booking) bool {
+// comes back when they are over. It reports whether all is noted.
+func (h *holds) remember(ctx context.Context, d *delivery) bool {
 	noted, all := map[string]bool{}, true
 	for i := range d.outcomes {
 		s := d.outcomes[i].skip
@@ -76,15 +73,7 @@ func (h *holds) remember(ctx context.Context, d *delivery, moved []throttle.Book
 			continue
 		}
 		noted[by] = true
-		ids := []string{d.ID}
-		if s.reason == pausedByOperator && len(moved) > 0 {
-			gained, err := h.control.Gained(ctx, control.Moved{App: d.App, User: d.User, Bookings: moved})
-			if err != nil {
-				h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "those behind a paused notification come for their old slots", slog.Any("error", err))
-			}
-			ids, moved = append(ids, gained...), nil // once
-		}
-		if err := h.jobs(d.at.Records()).Hold(ctx, by, d.Priority, d.accepted, ids...); err != nil {
+		if err := h.jobs(d.at.Records()).Hold(ctx, by, d.Priority, d.accepted, d.ID); err != nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a paused notification resumes late", slog.String("id", d.ID), slog.Any("error", err))
 			all = false
 		}

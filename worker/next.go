@@ -14,40 +14,27 @@ const maxAsks = 8
 // renewalAsks is what a renewal takes of them at most: see step.gives.
 const renewalAsks = 2
 
-const (
-	// tooLate is how much after its instant an admission is asked for again.
-	tooLate = 25 * time.Millisecond
-	// A slot that is waited for here is asked for beforeSlot ahead: what is late for it
-	// finds the next ones let through, and goes after them. What is new asks tightSlot
-	// ahead, or settled after it came: until then others come that were accepted earlier,
-	// and would not go before what was let through. The throttle gives it a sooner slot
-	// only where the next one is much later.
-	beforeSlot = 500 * time.Millisecond
-	tightSlot  = 50 * time.Millisecond
-	settled    = 90 * time.Millisecond
-)
+// tooLate is how much after its admission one that has not left yet is asked about again.
+const tooLate = 25 * time.Millisecond
 
 // A step is what admission does next with a delivery.
 type step struct {
 	do    action
 	after time.Duration // it waits so long first
-	// Of ask: how far ahead of its instant the delivery may be let through; whether it
-	// was let through before, which is a renewal; and whether it gives that back first,
-	// since it may not go now. While that stands, the next one is let through at its very
-	// instant only, and others who are let through ahead meanwhile go before it.
-	ahead  time.Duration
+	// Of ask: whether the delivery was let through before, which is a renewal; and whether
+	// it gives that back first, since it may not go now.
 	renews bool
 	gives  bool
 	// inside says that the delivery keeps the places that it has before its providers.
 	inside bool
-	late   time.Duration // of depart: how long after its instant it leaves
+	late   time.Duration // of depart: how long after its admission it leaves
 }
 
 type action int
 
 const (
 	ask    action = iota // ask the throttle
-	enter                // wait for its instant, and for a place before each provider
+	enter                // wait for a place before each provider
 	depart               // it is admitted
 	putOff               // the job goes back to the queue, as the decision says
 	giveUp               // the job goes back to the queue: it comes too late again and again
@@ -61,16 +48,16 @@ type visit struct {
 }
 
 // first is the first step of a delivery with that slot; zero when it has none, or that is
-// not known. It asks shortly before the slot.
+// not known. It asks at the slot.
 func (v visit) first(slot, now time.Time) step {
 	if v.asks >= maxAsks {
 		return step{do: giveUp}
 	}
-	after := max(0, slot.Sub(now)-beforeSlot)
+	after := max(0, slot.Sub(now))
 	if after > v.most || v.full {
 		after = 0
 	}
-	return step{do: ask, after: after, ahead: v.most}
+	return step{do: ask, after: after}
 }
 
 // renew asks again about a delivery that has its places and comes too late for its
@@ -79,51 +66,34 @@ func (v visit) renew() step {
 	if v.asks > maxAsks-renewalAsks {
 		return step{do: giveUp}
 	}
-	return step{do: ask, ahead: v.most, renews: true, inside: true}
+	return step{do: ask, renews: true, inside: true}
 }
 
 // answered is what follows the throttle's answer to an ask.
 func (v visit) answered(asked step, decision *throttle.Decision) step {
 	switch {
-	case decision.Status == throttle.Granted && asked.inside && decision.Left < tooLate:
-		return step{do: depart, after: decision.Left, inside: true}
+	case decision.Status == throttle.Granted && asked.inside:
+		return step{do: depart, inside: true}
 	case decision.Status == throttle.Granted:
-		return step{do: enter, after: decision.Left}
-	case decision.Status == throttle.Refused:
+		return step{do: enter}
+	case decision.Status != throttle.Deferred:
 		return step{do: putOff}
 	case asked.renews && !asked.gives:
-		return step{do: ask, ahead: v.most, renews: true, gives: true, inside: asked.inside}
-	case decision.Full, v.full, decision.Left > v.most, v.asks >= maxAsks:
+		return step{do: ask, renews: true, gives: true, inside: asked.inside}
+	case decision.Slotless, v.full, decision.Left > v.most, v.asks >= maxAsks:
 		return step{do: putOff}
 	}
-	after, ahead := nextAsk(decision, v.most)
-	return step{do: ask, after: after, ahead: ahead}
+	return step{do: ask, after: decision.Left}
 }
 
-// entered is what follows when the delivery has its places, so long after the instant of an
-// admission that was asked for by those scopes. One that is late, or whose limits have
-// changed since, is asked about again.
+// entered is what follows when the delivery has its places, so long after an admission that
+// was asked for by those scopes. One that is late, or whose limits have changed since, is
+// asked about again.
 func (v visit) entered(late time.Duration, asked, inForce []throttle.Scope) step {
 	if len(inForce) == 0 || late < tooLate && sameScopes(inForce, asked) {
 		return step{do: depart, inside: true, late: late}
 	}
 	return v.renew()
-}
-
-// nextAsk is after how long to ask again after that decision, and how far ahead to be let
-// through then at most: what is new and has lost its slot leaves the order open.
-func nextAsk(decision *throttle.Decision, most time.Duration) (left, ahead time.Duration) {
-	left = decision.Left
-	switch tight := left - tightSlot; {
-	case left > beforeSlot+settled:
-		return left - beforeSlot, most
-	case decision.Slot.IsZero(): // it is new
-		return min(max(tight, settled), left-left/10), min(most, beforeSlot)
-	case tight > 0:
-		return tight, most
-	default: // what is late by a hair finds the next one let through
-		return left / 2, most
-	}
 }
 
 // sameScopes reports whether the limits are as they were: not whether they say the same. By

@@ -10,38 +10,35 @@ import (
 func TestAnswered(t *testing.T) {
 	t.Parallel()
 	const most = 2 * time.Second
-	plain := step{do: ask, ahead: most}
-	renewed := step{do: ask, ahead: most, renews: true, inside: true}
-	handedBack := step{do: ask, ahead: most, renews: true, gives: true, inside: true}
+	plain := step{do: ask}
+	renewed := step{do: ask, renews: true, inside: true}
+	handedBack := step{do: ask, renews: true, gives: true, inside: true}
 	deferred := func(left time.Duration) throttle.Decision {
 		return throttle.Decision{Status: throttle.Deferred, Left: left}
 	}
-	granted := func(left time.Duration) throttle.Decision {
-		return throttle.Decision{Status: throttle.Granted, Left: left}
-	}
+	granted := throttle.Decision{Status: throttle.Granted}
 	full := deferred(time.Second)
-	full.Full = true
+	full.Slotless = true
 	for name, c := range map[string]struct {
 		visit  visit
 		asked  step
 		answer throttle.Decision
 		want   step
 	}{
-		"granted":                             {visit{asks: 1}, plain, granted(0), step{do: enter}},
-		"granted ahead":                       {visit{asks: 1}, plain, granted(time.Second), step{do: enter, after: time.Second}},
-		"granted at the last ask":             {visit{asks: maxAsks}, plain, granted(0), step{do: enter}},
+		"granted":                             {visit{asks: 1}, plain, granted, step{do: enter}},
+		"granted at the last ask":             {visit{asks: maxAsks}, plain, granted, step{do: enter}},
 		"refused":                             {visit{asks: 1}, plain, throttle.Decision{Status: throttle.Refused}, step{do: putOff}},
-		"deferred, near":                      {visit{asks: 1}, plain, deferred(time.Second), step{do: ask, after: time.Second - beforeSlot, ahead: most}},
+		"rejected":                            {visit{asks: 1}, plain, throttle.Decision{Status: throttle.Rejected}, step{do: putOff}},
+		"deferred, near":                      {visit{asks: 1}, plain, deferred(time.Second), step{do: ask, after: time.Second}},
 		"deferred, near, where many wait":     {visit{asks: 1, full: true}, plain, deferred(time.Second), step{do: putOff}},
 		"deferred, far":                       {visit{asks: 1}, plain, deferred(most + 1), step{do: putOff}},
 		"deferred without a slot":             {visit{asks: 1}, plain, full, step{do: putOff}},
 		"deferred, at the last ask":           {visit{asks: maxAsks}, plain, deferred(time.Second), step{do: putOff}},
-		"renewed, granted now":                {visit{asks: 2}, renewed, granted(tooLate - 1), step{do: depart, after: tooLate - 1, inside: true}},
-		"renewed, granted later":              {visit{asks: 2}, renewed, granted(tooLate), step{do: enter, after: tooLate}},
+		"renewed, granted":                    {visit{asks: 2}, renewed, granted, step{do: depart, inside: true}},
 		"renewed, deferred":                   {visit{asks: 2}, renewed, deferred(time.Second), handedBack},
 		"renewed, deferred, where many wait":  {visit{asks: 2, full: true}, renewed, deferred(time.Second), handedBack},
-		"handed back, granted now":            {visit{asks: 3}, handedBack, granted(0), step{do: depart, inside: true}},
-		"handed back, deferred, near":         {visit{asks: 3}, handedBack, deferred(time.Second), step{do: ask, after: time.Second - beforeSlot, ahead: most}},
+		"handed back, granted":                {visit{asks: 3}, handedBack, granted, step{do: depart, inside: true}},
+		"handed back, deferred, near":         {visit{asks: 3}, handedBack, deferred(time.Second), step{do: ask, after: time.Second}},
 		"handed back, deferred, far":          {visit{asks: 3}, handedBack, deferred(time.Hour), step{do: putOff}},
 		"handed back, refused":                {visit{asks: 3}, handedBack, throttle.Decision{Status: throttle.Refused}, step{do: putOff}},
 		"handed back, deferred, the last ask": {visit{asks: maxAsks}, handedBack, deferred(time.Second), step{do: putOff}},
@@ -59,7 +56,7 @@ func TestEntered(t *testing.T) {
 		return []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: gap}}}
 	}
 	one := scopes(1)
-	again := step{do: ask, ahead: time.Second, renews: true, inside: true}
+	again := step{do: ask, renews: true, inside: true}
 	for name, c := range map[string]struct {
 		asks           int
 		late           time.Duration

@@ -64,6 +64,7 @@ func newHandler(o *Options) *handler {
 	h.sending = &sending{o, routes, h.units, devices{o, h.repeats}, h.holds, h.tracing, h.repeats}
 	told := &events{o}
 	h.taken = &taken{Options: o, control: h.control, roles: h.roles, slots: h.slots, events: told, repeats: h.repeats}
+	h.slots.taken = h.taken
 	h.collapsing = newCollapsing(o, h.slots, h.taken)
 	h.settling = &settling{o, h.deadTokens, h.holds, h.slots, told, h.repeats, newUnrecorded()}
 	return h

@@ -94,9 +94,9 @@ func TestQuietHours(t *testing.T) {
 		t.Errorf("there wait %+v", line)
 	}
 
-	// another critical one waits for the gap, without a slot, and is no reason to reject it
+	// another critical one waits for the gap, without a slot
 	next := to("next")
-	next.Priority, next.IfFull = push.Critical, push.IfFullReject
+	next.Priority = push.Critical
 	r.enqueue(next)
 	r.settled(5)
 	if record := r.record("next"); record.State != push.Delivered {
@@ -177,17 +177,18 @@ func TestAnOverrideEndsQuietHours(t *testing.T) {
 	r, overrides := tuned(t, oneRedis(t), policy, nil)
 	r.startTwo()
 	r.enqueueMany("held", n)
-	other := to("other")
-	other.User = "u2"
+	other, zoned := to("other"), to("zoned")
+	other.User, zoned.TimeZone = "u2", "Africa/Abidjan"
 	r.enqueue(other)
-	for _, id := range []string{"held-0", "held-1", "held-2", "other"} { // maybe of two shards
+	r.enqueue(zoned)
+	for _, id := range []string{"held-0", "held-1", "held-2", "zoned", "other"} { // maybe of two shards
 		wait(t, func() bool {
 			status, err := r.control().Status(t.Context(), push.Ref{ID: id})
 			return err == nil && status.Job == "retry"
 		})
 	}
 	must(t, overrides.Set(t.Context(), limits.Override{Level: limits.Level{User: "u1"}, Policy: every(time.Second), By: "ann"}))
-	if counts := r.settled(n); counts.Ended[push.Delivered] != n || len(r.pushed("other")) != 0 {
+	if counts := r.settled(n + 1); counts.Ended[push.Delivered] != n+1 || len(r.pushed("other")) != 0 {
 		t.Errorf("counts %+v", counts)
 	}
 	if w := r.status("other", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {

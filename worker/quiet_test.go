@@ -86,7 +86,7 @@ func TestPutOffInQuietHours(t *testing.T) {
 		"behind it":            {throttle.Decision{At: seven.Add(time.Hour), Rule: "3/1h", Quiet: seven}, nil, "2026-11-26T08:00:00+01:00"},
 		"before they begin":    {throttle.Decision{At: seven, Rule: throttle.QuietRule}, nil, "2026-11-26T08:00:00+01:00"},
 		"of a user elsewhere":  {throttle.Decision{At: seven, Rule: throttle.QuietRule, Quiet: seven}, tokyo, "2026-11-26T16:00:00+09:00"},
-		"without a slot there": {throttle.Decision{At: seven, Full: true, Quiet: seven}, nil, "2026-11-26T08:00:00+01:00"},
+		"without a slot there": {throttle.Decision{At: seven, Slotless: true, Quiet: seven}, nil, "2026-11-26T08:00:00+01:00"},
 	} {
 		d := &delivery{Notification: &push.Notification{App: "shop", User: "ada"}, zone: c.zone}
 		d.scopes = nightly(t).Scopes("shop", "ada", "")

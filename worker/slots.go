@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,11 +19,18 @@ import (
 type slots struct {
 	*Options
 	control *control.Control
-	moved   chan control.Moved
+	taken   *taken
+	placed  chan placed
+}
+
+// placed is what a call of the limiter has left to do.
+type placed struct {
+	request throttle.Request
+	throttle.Placed
 }
 
 func newSlots(o *Options, c *control.Control) *slots {
-	return &slots{Options: o, control: c, moved: make(chan control.Moved, movedKept)}
+	return &slots{Options: o, control: c, placed: make(chan placed, placedKept)}
 }
 
 // forever is further ahead than any notification waits.
@@ -37,65 +43,85 @@ func (o *Options) request(d *delivery) throttle.Request {
 		horizon = max(0, time.Until(d.ExpiresAt))
 	}
 	return throttle.Request{
-		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Accepted: d.place(), Zone: d.zone, ZoneAt: d.accepted, Passes: d.Priority == push.Critical,
+		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Zone: d.zone, Passes: d.Priority == push.Critical,
 		Scopes: o.Limits.Scopes(d.App, d.User, d.Category), Horizon: horizon,
-		MaxBooked: o.MaxBooked,
+		MaxBooked: o.MaxBooked, Kept: d.kept(), Elder: d.elderID(),
 	}
 }
 
-// place is the instant that says the notification's place among those that wait: when
-// it was accepted or may go at first. What returns from an attempt or is requeued
-// comes behind those that wait then.
-func (d *delivery) place() time.Time {
-	if d.attempts > 0 || d.replay {
-		return time.Time{}
+// kept reports whether a full line does not reject the delivery: it is critical, or an
+// earlier visit or ask has had it in the line or held it.
+func (d *delivery) kept() bool {
+	return d.Priority == push.Critical || d.known || d.asks > 1 || d.attempts > 0 || d.replay || d.elder != nil
+}
+
+// elderID is the ID of the one whose slot the delivery takes over; empty for none.
+func (d *delivery) elderID() string {
+	if d.elder == nil {
+		return ""
 	}
-	return d.due()
+	return d.elder.ID
 }
 
 // giveBack returns the slot of a notification. What it was admitted with stays
 // when that is used: a provider has taken it, or may have.
 func (s *slots) giveBack(ctx context.Context, d *delivery, used bool) error {
-	moved, err := s.free(ctx, d, used)
-	s.wake(d.App, d.User, moved)
+	placed, err := s.free(ctx, d, used)
+	s.follow(s.request(d), placed)
 	return err
 }
 
 // free is giveBack, and leaves it to the caller to wake the jobs that have come forward.
-func (s *slots) free(ctx context.Context, d *delivery, used bool) ([]throttle.Booking, error) {
+func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Placed, error) {
 	request := s.request(d)
 	if len(request.Scopes) == 0 || d.term.Lost(ctx) { // then it is another worker's
-		return nil, nil
+		return throttle.Placed{}, nil
 	}
 	request.Used = used
-	moved, err := s.Limiter.Cancel(ctx, request)
+	placed, err := s.Limiter.Cancel(ctx, request)
 	if err != nil {
 		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
 	}
-	return moved, err
+	return placed, err
 }
 
-// movedKept is how many calls that have moved bookings wait for the wake-ups of those before
-// them. What is moved beyond comes at its old slot, and nobody else tells of it.
-const movedKept = 1024
+// inherited tells that the delivery has the slot of its elder.
+func (s *slots) inherited(ctx context.Context, d *delivery) {
+	if d.elder != nil {
+		_ = s.taken.freed(ctx, d.elder) // else taken.follow finds that nothing is left of it
+		d.elder = nil
+	}
+}
 
-// wake wakes the jobs whose slots have moved forward, beside the pipeline.
-func (s *slots) wake(app, user string, moved []throttle.Booking) {
-	if len(moved) == 0 {
+// disinherit gives back what the elder holds of a delivery that has not asked.
+func (s *slots) disinherit(ctx context.Context, d *delivery) {
+	if d.elder != nil {
+		_ = s.taken.free(ctx, d.elder) // else taken.follow gives the slot back
+		d.elder = nil
+	}
+}
+
+// placedKept is how many calls wait for the wake-ups of those before them. What is beyond is
+// named again by the next call for the user.
+const placedKept = 1024
+
+// follow does what a call of the limiter has left to do, beside the pipeline.
+func (s *slots) follow(r throttle.Request, p throttle.Placed) {
+	if len(p.Early) == 0 && len(p.Others) == 0 && p.After == 0 {
 		return
 	}
 	select {
-	case s.moved <- control.Moved{App: app, User: user, Bookings: slices.Clone(moved)}:
+	case s.placed <- placed{r, p}:
 	default:
 	}
 }
 
-// follow wakes until ctx ends, and then for what is left.
-func (s *slots) follow(ctx context.Context) {
+// run does that until ctx ends, and then what is left.
+func (s *slots) run(ctx context.Context) {
 	for {
 		select {
-		case moved := <-s.moved:
-			s.control.Wake(ctx, moved)
+		case p := <-s.placed:
+			s.control.Follow(ctx, p.request, p.Placed)
 			continue
 		case <-ctx.Done():
 		}
@@ -104,9 +130,11 @@ func (s *slots) follow(ctx context.Context) {
 	const rest = 2 * time.Second
 	last, cancel := context.WithTimeout(context.Background(), rest)
 	defer cancel()
-	for len(s.moved) > 0 && last.Err() == nil {
-		s.control.Wake(last, <-s.moved)
+	for len(s.placed) > 0 && last.Err() == nil {
+		p := <-s.placed
+		s.control.Follow(last, p.request, p.Placed)
 	}
+	s.control.Rest(last)
 }
 
 // taken gives back what notifications hold that were taken from the queue: by producers and
@@ -165,8 +193,8 @@ func (t *taken) freeAll(ctx context.Context) error {
 
 // free gives back what a notification holds, and wakes those that come forward by it.
 func (t *taken) free(ctx context.Context, one *ledger.Taken) error {
-	moved, err := t.control.GiveBack(ctx, one)
-	t.slots.wake(one.App, one.User, moved)
+	request, placed, err := t.control.GiveBack(ctx, one)
+	t.slots.follow(request, placed)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ type Options struct {
 	// Waiting tells of the users who wait for a scope's limits (see
 	// throttle.Redis.Waiting). When it is nil, a raised limit of a category, or of
 	// the default, moves only those forward who come.
-	Waiting func(ctx context.Context, scope string, f func(app, user string) error) error
+	Waiting func(ctx context.Context, f func(app, user string) error) error
 	// Horizon is the longest gap or period that the limits may have, where the worker makes
 	// the Limiter. 0 means 24 h.
 	Horizon time.Duration
@@ -88,8 +88,8 @@ type Options struct {
 	// that with less than 2.1 s it would come back too late. 0 means 2.2 s and 4096.
 	MaxWait    time.Duration
 	MaxWaiting int
-	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
-	// put off without. 0 means throttle.MaxBooked.
+	// MaxBooked is how many of a user's notifications may hold slots. One more that is new
+	// and not critical is rejected. 0 means throttle.MaxBooked.
 	MaxBooked int
 	// ShutdownTimeout bounds the end of what is under way. 0 means 20 s.
 	ShutdownTimeout time.Duration

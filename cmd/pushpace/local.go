@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"slices"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
@@ -93,9 +94,19 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 	}
 	opened.add(limiter.Close)
 	o.Control = control.New(queue.Client, o.Records, limiter, o.Limits)
-	o.Preview = &operate.Previewer{Limits: o.Limits, Lines: limiter, Apps: o.Apps.Names(), MaxWait: cfg.Worker.MaxWait}
+	opened.add(func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
+		defer cancel()
+		o.Control.Rest(ctx)
+		return nil
+	})
+	o.Preview = &operate.Previewer{Limits: o.Limits, Lines: limiter, Apps: o.Apps.Names()}
 	return operate.New(o), nil
 }
+
+// restTime is how long a command waits until lines that it has taken notifications from are
+// placed again: a line is placed once a second.
+const restTime = 3 * time.Second
 
 // userAtHost is who runs the command.
 func userAtHost() string {

@@ -83,7 +83,6 @@ provider would get.`,
 	f.StringVar(&s.digest.Key, "digest-key", "", "has one push tell of all with this `KEY` that wait")
 	f.StringVar(&s.digest.Title, "digest-title", "", "that push's title, with {count}, {more}, {first}, {second} and {third}; the newest one's own by default")
 	f.StringVar(&s.digest.Body, "digest-body", "", "that push's text, likewise")
-	f.StringVar((*string)(&s.n.IfFull), "if-full", "", "what to do when too many of the user's wait: wait (the default) or reject")
 	f.StringVar(&s.notBefore, "not-before", "", "the earliest `INSTANT` to send at, in RFC 3339")
 	f.StringVar(&s.n.NotBeforeLocal, "not-before-local", "", "the same by the user's clock: a `TIME` without an offset, such as 2026-11-25T09:00")
 	f.StringVar(&s.n.TimeZone, "time-zone", "", "the user's IANA time `ZONE`, such as Asia/Tokyo; limits.time_zone by default")
@@ -91,7 +90,6 @@ provider would get.`,
 	durationVar(f, &s.ttl, "ttl", "the same as a duration from now, such as 2h")
 	completeApps(cmd)
 	completeCategories(cmd)
-	complete(cmd, "if-full", string(push.IfFullWait), string(push.IfFullReject))
 	complete(cmd, "priority", string(push.Critical), string(push.Default), string(push.Bulk))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if s.file != "" {

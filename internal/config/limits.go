@@ -35,8 +35,8 @@ type Limits struct {
 	// QuietHoursSpread is by how much later each user's quiet hours may end, so that not all
 	// end at once. 10 min by default, 0 to 2 h, in whole seconds.
 	QuietHoursSpread time.Duration `yaml:"quiet_hours_spread"`
-	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
-	// put off without. 1,000 by default, 10 to 1,000.
+	// MaxBooked is how many of a user's notifications of one category may hold slots, and
+	// half of how many of all. One more that is new is rejected. 1,000 by default, 10 to 1,000.
 	MaxBooked int `yaml:"max_booked"`
 	// Redis holds the timelines; nil for the same Redis as everything else.
 	Redis *Redis `yaml:"redis"`

@@ -206,7 +206,7 @@ func TestUserWithManyBookings(t *testing.T) {
 func (r *rig) stretch(app, user, category string, n int) {
 	r.t.Helper()
 	base := "pushpace:{" + app + "/" + user + "}:"
-	last, err := r.client.ZRevRangeWithScores(r.t.Context(), base+"booked", 0, 0).Result()
+	last, err := r.client.ZRevRangeWithScores(r.t.Context(), base+"slots", 0, 0).Result()
 	must(r.t, err)
 	if len(last) != 1 {
 		r.t.Fatal("nobody waits")
@@ -215,17 +215,15 @@ func (r *rig) stretch(app, user, category string, n int) {
 	must(r.t, err)
 	for from := 0; from < n; from += 10_000 {
 		pipe := r.client.Pipeline()
-		var slots, queue, sent []redis.Z
+		var slots, sent []redis.Z
 		for i := from; i < min(n, from+10_000); i++ {
 			at := last[0].Score + float64(i+1)*1.003e6
-			slots = append(slots, redis.Z{Score: at, Member: fmt.Sprintf("%s %.0f", category, at)})
-			queue = append(queue, redis.Z{Score: at, Member: fmt.Sprintf("019f4b1c-7d2e-7a31-9c55-%012d", i)})
+			slots = append(slots, redis.Z{Score: at, Member: fmt.Sprintf("%s  019f4b1c-7d2e-7a31-9c55-%012d", category, i)})
 			sent = append(sent, redis.Z{Score: float64(now.UnixMicro()) - float64(i+5)*1.003e6, Member: fmt.Sprintf("a-long-id-of-%012d", i)})
 		}
 		pipe.ZAdd(r.t.Context(), base+"sent", sent...)
 		pipe.ZAdd(r.t.Context(), base+"sent:"+category, sent...)
-		pipe.ZAdd(r.t.Context(), base+"booked", slots...)
-		pipe.ZAdd(r.t.Context(), base+"queue:"+category, queue...)
+		pipe.ZAdd(r.t.Context(), base+"slots", slots...)
 		_, err = pipe.Exec(r.t.Context())
 		must(r.t, err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/reschedule"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A preview tells what a change of limits would do before it is made: who of those that
@@ -39,8 +39,8 @@ var ErrPreviewBusy = errors.New("another preview of many users is being made")
 
 // Lines are the limiter's: see throttle.Redis.
 type Lines interface {
-	Line(context.Context, throttle.Request) (*throttle.Line, error)
-	Waiting(ctx context.Context, scope string, f func(app, user string) error) error
+	DryRun(context.Context, []throttle.Request) (throttle.Plan, error)
+	Waiting(ctx context.Context, f func(app, user string) error) error
 }
 
 // A Previewer makes previews. All but what is not exported is required.
@@ -50,9 +50,6 @@ type Previewer struct {
 	Lines  Lines
 	// Apps are those of the configuration.
 	Apps []string
-	// MaxWait is worker.max_wait.
-	MaxWait time.Duration
-
 	many sync.Mutex // one looks at many users at a time
 }
 
@@ -187,22 +184,27 @@ func (m *making) one(ctx context.Context) error {
 
 // look counts what would become of those of the user in the app who wait.
 func (m *making) look(ctx context.Context, app, user string) ([]throttle.Move, error) {
-	line, err := m.Lines.Line(ctx, reschedule.Request(limits.Level{App: app, User: user, Category: m.level.Category}, m.inForce, m.MaxWait))
+	lines := []throttle.Request{control.LineRequest(app, user, throttle.Line{Category: m.level.Category}, m.inForce)}
+	plan, err := m.Lines.DryRun(ctx, lines)
+	if err == nil && len(plan.Others) > 0 { // they all wait for the general limits
+		for _, line := range plan.Others {
+			lines = append(lines, control.LineRequest(app, user, line, m.inForce))
+		}
+		plan, err = m.Lines.DryRun(ctx, lines)
+	}
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	p := m.preview
-	if p.At.IsZero() && line.Waiting > 0 {
-		p.At = line.Now.UTC()
-	}
-	at := p.At // one for all
-	m.mu.Unlock()
-	moves := line.Moves(at)
+	moves := plan.Moves
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	p := m.preview
+	if p.At.IsZero() && len(moves) > 0 {
+		p.At = plan.Now.UTC()
+	}
+	at := p.At // one for all
 	p.Notifications.At += len(moves)
-	p.Notifications.Of += max(len(moves), line.Waiting)
+	p.Notifications.Of += len(moves)
 	soon := at.Add(atOnce)
 	for _, move := range moves {
 		switch {

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -51,7 +50,7 @@ func (m *making) people(ctx context.Context, within time.Duration) (all []person
 	defer cancel()
 	known := map[person]bool{}
 	errEnough := errors.New("enough")
-	err = m.Lines.Waiting(scanning, cmp.Or(m.level.Category, throttle.General), func(app, user string) error {
+	err = m.Lines.Waiting(scanning, func(app, user string) error {
 		one := person{app, user}
 		if m.level.App != "" && m.level.App != app || known[one] {
 			return nil

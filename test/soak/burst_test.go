@@ -34,10 +34,10 @@ const (
 //
 // The ledger is judged by two things that a process which does not get to run between an
 // admission and the push cannot help. Two that were admitted in order may arrive in the
-// other. And after 25 ms the admission is lost: that one asks anew, behind those of the
-// other process that were let through ahead, and goes in before others that were not. All
-// else that leaves in another order than it was accepted is a fault, unless the machine
-// stands still: of several that are late for their slots, whoever asks first goes.
+// other. And one that is 25 ms late for its admission asks anew: behind those that were
+// admitted meanwhile, and behind those of its line that have slots. All else that leaves in
+// another order than it was accepted is a fault, unless the machine stands still: of
+// several that are late for their slots, whoever asks first goes.
 func TestABurstLeavesInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it needs a machine that does nothing else")

@@ -63,7 +63,7 @@ func Middleware(l throttle.Limiter, key func(*http.Request) throttle.Request, o 
 				next.ServeHTTP(w, r)
 				return
 			}
-			request.ID, request.Horizon, request.Wait, request.Report = rand.Text(), 0, 0, true // now or never
+			request.ID, request.Horizon, request.Report = rand.Text(), 0, true // now or never
 			d, err := l.Acquire(r.Context(), request)
 			switch {
 			case err != nil:

@@ -24,9 +24,8 @@ func at(app, user, category string) Level { return Level{App: app, User: user, C
 
 func of(name string, p throttle.Policy) throttle.Scope { return throttle.Scope{Name: name, Policy: p} }
 
-// Whatever changes, in whatever steps, the scopes and the policies in force are those that
-// the rules of precedence give: the most specific override of the app and the user counts.
-// Mutes change neither.
+// After any steps the most specific override of the app and the user decides the scopes and
+// the policy in force. Mutes change neither.
 func TestScopesFollowTheRules(t *testing.T) {
 	t.Parallel()
 	apps, users, categories := []string{"", "x", "y"}, []string{"", "u", "v"}, []string{"", "a", "b", "c"}

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// A part is what a holder has of a number, until an instant in µs.
+// A part is a holder's part of a number, until an instant in µs.
 type part struct{ number, held, wants, until int64 }
 
-// parts are those of a number, by holder: the model that share.lua follows.
+// parts are the parts of a number, by holder. share.lua follows this model.
 type parts map[string]part
 
 // renew takes in a claim. It returns -1 for one that comes after a later one.
@@ -47,8 +47,8 @@ func (p parts) renew(now int64, c Claim) int64 {
 	return granted
 }
 
-// fair is the holder's fair share: those who want least are served first, and each may
-// have an equal part of what is left then.
+// fair returns the holder's fair share: an equal part of the rest, after the holders that
+// want less.
 func (p parts) fair(limit int64, holder string) int64 {
 	type wish struct {
 		wants  int64

@@ -40,6 +40,7 @@ type Control struct {
 	// exact is how many jobs are all looked into for what they wait for. Of more so many are
 	// drawn of each queue and state.
 	exact, sample int
+	later         *later
 }
 
 const (
@@ -53,7 +54,7 @@ const (
 // pauses, which are under the records' prefix.
 func New(client redis.UniversalClient, records *ledger.Records, limiter throttle.Planner, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
-	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), exactBelow, sampleSize}
+	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), exactBelow, sampleSize, new(later)}
 }
 
 // Sampling returns a control that draws so many jobs of each queue and state, however few
@@ -89,9 +90,9 @@ func (c *Control) cancel(ctx context.Context, ref push.Ref, take func(*ledger.Sh
 	if err != nil {
 		return err
 	}
-	moved, err := c.GiveBack(ctx, taken)
+	request, placed, err := c.GiveBack(ctx, taken)
 	if err == nil {
-		c.Wake(ctx, Moved{taken.App, taken.User, moved})
+		c.Follow(ctx, request, placed)
 	}
 	_ = taken.Leave(ctx) // else it is counted a little later
 	return nil
@@ -103,15 +104,15 @@ func (c *Control) jobs(at *ledger.Shard) *queue.Inspector {
 }
 
 // GiveBack gives back what a notification holds that was taken from the queue,
-// which changes nothing the second time. It returns who has come forward.
-func (c *Control) GiveBack(ctx context.Context, t *ledger.Taken) ([]throttle.Booking, error) {
-	scopes := c.limits.Scopes(t.App, t.User, t.Category)
-	if t.User == "" || len(scopes) == 0 {
-		return nil, nil
+// which changes nothing the second time. Its request and what it leaves to do are for Follow.
+func (c *Control) GiveBack(ctx context.Context, t *ledger.Taken) (throttle.Request, throttle.Placed, error) {
+	r := throttle.Request{App: t.App, User: t.User, ID: t.ID, Category: t.Category, Scopes: c.limits.Scopes(t.App, t.User, t.Category), Used: t.Used}
+	if t.User == "" || len(r.Scopes) == 0 {
+		return r, throttle.Placed{}, nil
 	}
-	moved, err := c.limiter.Cancel(ctx, throttle.Request{App: t.App, User: t.User, ID: t.ID, Category: t.Category, Scopes: scopes, Used: t.Used})
+	placed, err := c.limiter.Cancel(ctx, r)
 	if err != nil {
-		return nil, fmt.Errorf("its slot: %w", err)
+		return r, placed, fmt.Errorf("its slot: %w", err)
 	}
-	return moved, nil
+	return r, placed, nil
 }

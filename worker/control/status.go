@@ -120,7 +120,6 @@ func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 	}
 	var slot *Waiter
 	for _, s := range scopes {
-		ahead(&known, s.Name)
 		for _, b := range known.Bookings {
 			if b.Scope == s.Name && (b.ID == n.ID || b.ID == throttle.AdmissionID(n.ID)) && (slot == nil || slot.Rule == "") {
 				slot = &Waiter{Booking: b}
@@ -128,28 +127,6 @@ func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 		}
 	}
 	return slot
-}
-
-// ahead has those that are let through for an instant ahead, which a worker waits
-// for, stand among those of the scope who wait. It returns which they are.
-func ahead(t *throttle.Timeline, scope string) map[string]bool {
-	sent := t.Admissions[scope]
-	first := slices.IndexFunc(sent, func(a throttle.Entry) bool { return a.At.After(t.Now) })
-	if first < 0 {
-		return nil
-	}
-	moved := make(map[string]bool, len(sent)-first)
-	for _, a := range sent[first:] {
-		moved[a.ID] = true
-		b := throttle.Booking{ID: a.ID, Scope: scope, Slot: a.At}
-		if b.Rule, b.After = t.Rule(scope, a.At); scope != throttle.General {
-			b.Category = scope
-		}
-		t.Bookings = append(t.Bookings, b)
-	}
-	t.Admissions[scope] = sent[:first]
-	slices.SortStableFunc(t.Bookings, func(a, b throttle.Booking) int { return a.Slot.Compare(b.Slot) })
-	return moved
 }
 
 // circumstances are what decides what a notification waits for.

@@ -13,7 +13,6 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/quiet"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A Timeline is what is known of one user of an app: each limit's window, what
@@ -109,8 +108,6 @@ type Waiter struct {
 	Job   string     `json:"job,omitempty"`
 	// Critical says that it goes before the others; it is told with State.
 	Critical bool `json:"critical,omitempty"`
-	// inHand says that a worker has it, and sends it at its slot.
-	inHand bool
 }
 
 // TimelineStates is how many of a timeline's bookings are looked up on the queue.
@@ -126,7 +123,7 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 		categories = c.limits.Categories(app, user)
 	}
 	categories = slices.Sorted(slices.Values(categories))
-	where := places{false: {}, true: {}}
+	where := map[string]int{}
 	for _, category := range append([]string{""}, slices.Compact(categories)...) {
 		if err := c.addScope(ctx, t, where, category); err != nil {
 			return nil, err
@@ -177,9 +174,6 @@ func (c *Control) addStates(ctx context.Context, at *ledger.Shard, list []Waiter
 	for i := range list {
 		w := &list[i]
 		b, there := known[w.ID]
-		if !there && w.inHand { // a long ID, of which there is a digest
-			w.State, w.Job = push.Waiting, queue.JobActive.Asynq()
-		}
 		if !there {
 			continue
 		}
@@ -193,7 +187,7 @@ func (c *Control) addStates(ctx context.Context, at *ledger.Shard, list []Waiter
 
 // addScope adds the category's own limits to the timeline; those of "" are the
 // general ones.
-func (c *Control) addScope(ctx context.Context, t *Timeline, at places, category string) error {
+func (c *Control) addScope(ctx context.Context, t *Timeline, at map[string]int, category string) error {
 	name := cmp.Or(category, throttle.General)
 	level := limits.Level{App: t.App, User: t.User, Category: category}
 	effective := c.limits.InForce(level)
@@ -217,35 +211,30 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, at places, category
 		one.Limits = append(one.Limits, Window{w.Rule, w.Count, push.Duration(w.Period), w.Used, w.AtLeast, w.Free.UTC()})
 	}
 	one.Quiet = quietOf(&known)
-	inHand := ahead(&known, name)
 	for _, a := range known.Admissions[name] {
 		a.At = a.At.UTC()
 		one.Admissions = append(one.Admissions, a)
 	}
 	for _, b := range known.Bookings {
 		b.Slot, b.After.At = b.Slot.UTC(), b.After.At.UTC()
-		t.add(Waiter{Booking: b, inHand: inHand[b.ID]}, at)
+		t.add(Waiter{Booking: b}, at)
 	}
 	t.Scopes = append(t.Scopes, one)
 	return nil
 }
 
-// places say where in a timeline those are who wait, by ID, and whether they are in a
-// worker's hands.
-type places map[bool]map[string]int
-
 // add adds one that waits, once: whoever waits under both its scopes is told by
 // the one that binds it.
-func (t *Timeline) add(w Waiter, at places) {
-	i, known := at[w.inHand][w.ID]
+func (t *Timeline) add(w Waiter, at map[string]int) {
+	i, known := at[w.ID]
 	if !known {
-		at[w.inHand][w.ID] = len(t.Bookings)
+		at[w.ID] = len(t.Bookings)
 		t.Bookings = append(t.Bookings, w)
 		return
 	}
 	b := &t.Bookings[i]
 	w.Category = cmp.Or(w.Category, b.Category)
-	if b.Category = w.Category; b.Rule == "" || !w.inHand && w.Scope != throttle.General {
+	if b.Category = w.Category; b.Rule == "" || w.Scope != throttle.General {
 		*b = w
 	}
 }

@@ -7,18 +7,16 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
 const (
-	// A job is woken, which costs a check, when its new slot is near and at least
-	// littleGain earlier, or much earlier wherever it is. Behind a line that moves
-	// by little, the others come as much after their new slots, at no cost.
+	// A job is woken, which costs a check, when its slot is at least littleGain earlier than
+	// it was told.
 	littleGain = 500 * time.Millisecond
-	near       = 5 * time.Second
-	muchGain   = 10 * time.Second
 	// So many are looked at and woken in a round trip each.
 	wakePage = 500
 	// One that is not asleep yet is looked for again.
@@ -26,125 +24,154 @@ const (
 	wakePause = 500 * time.Millisecond
 )
 
-// Moved are bookings of a user that have moved.
-type Moved struct {
-	App, User string
-	Bookings  []throttle.Booking
-}
-
-// Wake has jobs come back for slots that have moved forward. asynq would bring
-// them back for the old ones. It returns within a few seconds.
-func (c *Control) Wake(ctx context.Context, moved Moved) {
-	c.wake(ctx, []Moved{moved}, func(gain, left time.Duration) bool {
-		return gain >= littleGain && (gain >= muchGain || left <= near)
-	})
-}
-
-// WakeAll is Wake for those whose limits were raised: all come for their new slots.
-func (c *Control) WakeAll(ctx context.Context, moved []Moved) {
-	c.wake(ctx, moved, func(gain, _ time.Duration) bool { return gain >= littleGain })
-}
-
-// wake wakes those for whom it is worth its check: by how much they come forward,
-// and how far the new slot is.
-func (c *Control) wake(ctx context.Context, moved []Moved, worth func(gain, left time.Duration) bool) {
-	asleep := map[*ledger.Shard][]throttle.Booking{}
-	for _, m := range moved {
-		at, err := c.records.Of(ctx, m.App, m.User)
-		if err != nil {
-			return
-		}
-		asleep[at] = append(asleep[at], m.Bookings...)
-	}
-	for at, list := range asleep {
-		asleep[at] = lastMoves(list)
-	}
-	for try := range wakeTries {
-		if try > 0 && clock.Sleep(ctx, wakePause) != nil {
-			return
-		}
-		for at, list := range asleep {
-			var awake []throttle.Booking
-			for some := range slices.Chunk(list, wakePage) {
-				awake = append(awake, c.wakeSome(ctx, at, some, worth)...)
-			}
-			if asleep[at] = awake; len(awake) == 0 {
-				delete(asleep, at)
+// Follow does what calls to the limiter have left to do for a user: it places the other lines
+// again, and wakes those whose slots are earlier than their jobs were told. What fails is
+// named again by later calls to the limiter. The request is one of the calls': it names the
+// user, and the line that is to be placed again after a second.
+func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttle.Placed) {
+	early := placed.Early
+	if len(placed.Others) > 0 {
+		again, err := c.limiter.Replan(ctx, c.lines(r, placed.Others))
+		if err == nil {
+			early = append(early, again.Early...)
+			if again.After > 0 {
+				c.later.after(ctx, again.After, lineKey{app: r.App, user: r.User, others: true}, func(ctx context.Context) {
+					c.placeAgain(ctx, r, c.lines(r, placed.Others))
+				})
 			}
 		}
-		if len(asleep) == 0 {
-			return
+	}
+	if placed.After > 0 {
+		line := c.line(r, r.Line())
+		c.later.after(ctx, placed.After, lineKey{app: r.App, user: r.User, line: r.Line()}, func(ctx context.Context) {
+			c.placeAgain(ctx, r, []throttle.Request{line})
+		})
+	}
+	c.wake(ctx, r, early)
+}
+
+// placeAgain places lines again that were placed too lately before.
+func (c *Control) placeAgain(ctx context.Context, r throttle.Request, lines []throttle.Request) {
+	placed, err := c.limiter.Replan(ctx, lines)
+	if err != nil {
+		return // those behind come at the slots that they were told
+	}
+	c.wake(ctx, r, placed.Early)
+}
+
+// Rest waits until nothing is to be placed again later, or ctx ends.
+func (c *Control) Rest(ctx context.Context) { c.later.rest(ctx) }
+
+func (c *Control) lines(r throttle.Request, all []throttle.Line) []throttle.Request {
+	requests := make([]throttle.Request, len(all))
+	for i, line := range all {
+		requests[i] = c.line(r, line)
+	}
+	return requests
+}
+
+// line is the request that places the line of the request's user again, by the limits in
+// force.
+func (c *Control) line(r throttle.Request, line throttle.Line) throttle.Request {
+	placed := LineRequest(r.App, r.User, line, c.limits.InForce)
+	placed.Leaver = true
+	return placed
+}
+
+// LineRequest is the request that places a line of the app's user by those limits.
+func LineRequest(app, user string, line throttle.Line, inForce func(limits.Level) limits.EffectivePolicy) throttle.Request {
+	level := limits.Level{App: app, User: user, Category: line.Category}
+	general, own := inForce(limits.Level{App: app, User: user}).Policy, inForce(level).Policy
+	r := throttle.Request{App: app, User: user, Category: line.Category, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general}}}
+	if line.Category != "" && (own.Exempt || own.Says()) {
+		r.Scopes = append(r.Scopes, throttle.Scope{Name: line.Category, Policy: own})
+	}
+	if line.Zone != "" {
+		if in, err := zone.Load(line.Zone); err == nil {
+			r.Zone = in
 		}
+	}
+	return r
+}
+
+// Wake has the user's jobs come for slots that are earlier than they were told.
+func (c *Control) Wake(ctx context.Context, app, user string, early []throttle.Booking) {
+	c.wake(ctx, throttle.Request{App: app, User: user}, early)
+}
+
+func (c *Control) wake(ctx context.Context, r throttle.Request, early []throttle.Booking) {
+	c.wakeFor(ctx, r, early, 1)
+}
+
+// wakeFor is wake at that try. It waits for none of them.
+func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throttle.Booking, try int) {
+	if len(early) == 0 {
+		return
+	}
+	at, err := c.records.Of(ctx, r.App, r.User)
+	if err != nil {
+		return
+	}
+	var awake []throttle.Booking
+	for some := range slices.Chunk(early, wakePage) {
+		told, again := c.wakeSome(ctx, r, at, some)
+		_ = c.limiter.Told(ctx, throttle.Request{App: r.App, User: r.User}, told) // else they are named again
+		awake = append(awake, again...)
+	}
+	if len(awake) > 0 && try < wakeTries {
+		c.later.again(ctx, lineKey{app: r.App, user: r.User, try: try}, awake, func(ctx context.Context, awake []throttle.Booking) {
+			c.wakeFor(ctx, r, awake, try+1)
+		})
 	}
 }
 
-// lastMoves has each booking once: of one that was moved twice the last slot counts.
-func lastMoves(moved []throttle.Booking) []throttle.Booking {
-	seen := make(map[string]bool, len(moved))
-	slices.Reverse(moved)
-	moved = slices.DeleteFunc(moved, func(b throttle.Booking) bool {
-		again := seen[b.ID]
-		seen[b.ID] = true
-		return again
-	})
-	slices.Reverse(moved)
-	return moved
-}
-
-// wakeSome returns those that may be on their way to sleep.
-func (c *Control) wakeSome(ctx context.Context, at *ledger.Shard, some []throttle.Booking, worth func(gain, left time.Duration) bool) (awake []throttle.Booking) {
+// wakeSome returns those whose jobs come in time now, and those that may be on their way to
+// sleep. One that has ended gives its slot back.
+func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *ledger.Shard, some []throttle.Booking) (told, awake []throttle.Booking) {
 	ids := make([]string, len(some))
 	for i, b := range some {
 		ids[i] = b.ID
 	}
 	known, err := at.Briefs(ctx, ids)
 	if err != nil {
-		return some
+		return nil, some
 	}
-	asleep := map[string][]string{} // by queue
+	asleep := map[string][]throttle.Booking{} // by queue
 	for _, b := range some {
 		switch record, there := known[b.ID]; {
 		case !there, record.State.Ended():
+			c.takeOut(ctx, r, b)
 		case record.Until.IsZero():
 			awake = append(awake, b)
-		case worth(record.Until.Sub(b.Slot), time.Until(b.Slot)):
-			asleep[record.Queue] = append(asleep[record.Queue], b.ID)
+		case record.Until.Sub(b.Slot) >= littleGain:
+			asleep[record.Queue] = append(asleep[record.Queue], b)
+		default:
+			told = append(told, b)
 		}
 	}
-	for queue, ids := range asleep {
-		inHand, err := c.jobs(at).WakeAll(ctx, queue, ids)
-		if err != nil {
-			inHand = ids
+	for queue, list := range asleep {
+		ids := ids[:0]
+		for _, b := range list {
+			ids = append(ids, b.ID)
 		}
-		for _, b := range some {
-			if slices.Contains(inHand, b.ID) {
+		inHand, err := c.jobs(at).WakeAll(ctx, queue, ids)
+		for _, b := range list {
+			if err != nil || slices.Contains(inHand, b.ID) {
 				awake = append(awake, b)
+			} else {
+				told = append(told, b)
 			}
 		}
 	}
-	return awake
+	return told, awake
 }
 
-// Gained are the IDs of those of the bookings that it is worth to wake for.
-func (c *Control) Gained(ctx context.Context, moved Moved) (ids []string, err error) {
-	at, err := c.records.Of(ctx, moved.App, moved.User)
-	if err != nil {
-		return nil, err
+// takeOut gives back the slot of an ended notification, and wakes the next ones.
+func (c *Control) takeOut(ctx context.Context, r throttle.Request, b throttle.Booking) {
+	gone := throttle.Request{App: r.App, User: r.User, ID: b.ID, Category: b.Category, Scopes: c.limits.Scopes(r.App, r.User, b.Category), Used: true}
+	if placed, err := c.limiter.Cancel(ctx, gone); err == nil {
+		c.Follow(ctx, gone, placed)
 	}
-	all := make([]string, len(moved.Bookings))
-	for i, b := range moved.Bookings {
-		all[i] = b.ID
-	}
-	old, err := at.Briefs(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range moved.Bookings {
-		if old[b.ID].Until.Sub(b.Slot) >= littleGain {
-			ids = append(ids, b.ID)
-		}
-	}
-	return ids, nil
 }
 
 // WakeOver wakes the jobs that have returned for want of the quota. What is parked for it is

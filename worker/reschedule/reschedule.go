@@ -6,8 +6,8 @@
 // Each worker follows the limits and looks after a change when it has that in force
 // itself, and most others do: whoever booked by the limits before until then is moved
 // too. A user's change is looked after by every worker, which changes nothing the
-// second time; that of a category or of the default takes a scan of all who wait for
-// it, and a mute one of all that waits, which one worker makes for all, under a lock in
+// second time; that of a category or of the default takes a scan of all who wait,
+// and a mute one of all that waits, which one worker makes for all, under a lock in
 // Redis. A worker that starts looks whether that was done since the last mute.
 //
 // It asks the limiter for new slots and has control wake the jobs for them; it books
@@ -16,7 +16,6 @@
 package reschedule
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,10 +42,7 @@ const (
 	// propagated is how long after a change all workers have it in force. A scan
 	// begins then, so that one suffices for all workers.
 	propagated = time.Second
-	// Bookings of several users are woken together: wakeBatch of them, or those of
-	// wakeEvery. userPause lies between two users, so that Redis serves others too.
-	wakeBatch = 500
-	wakeEvery = 200 * time.Millisecond
+	// userPause lies between two users, so that Redis serves others too.
 	userPause = 500 * time.Microsecond
 	// again is after how long what could not be done is tried again.
 	again = 2 * time.Second
@@ -58,12 +54,10 @@ type Config struct {
 	Overrides *limits.Overrides
 	Limiter   throttle.Planner
 	Control   *control.Control
-	// Waiting tells of the users who wait for a scope's limits: see throttle.Redis.
-	// nil for nobody.
-	Waiting func(ctx context.Context, scope string, f func(app, user string) error) error
+	// Waiting tells of the users who wait: see throttle.Redis. nil for nobody.
+	Waiting func(ctx context.Context, f func(app, user string) error) error
 	Rates   func() map[string]string // of each quota, as they are written, by its key
 	Apps    []string
-	MaxWait time.Duration // the longest that a worker waits with a job in its hands
 	// Redis is where the workers agree on who scans, under the prefix.
 	Redis    redis.UniversalClient
 	Prefix   string
@@ -213,15 +207,12 @@ func (r *rescheduler) moveUsers(ctx context.Context) error {
 	r.users = map[limits.Level]bool{}
 	r.mu.Unlock()
 	var errs []error
-	var moved []control.Moved
 	for of := range users {
 		for _, app := range r.Apps {
 			if of.App != "" && of.App != app {
 				continue
 			}
-			bookings, err := r.move(ctx, limits.Level{App: app, User: of.User, Category: of.Category})
-			moved = append(moved, control.Moved{App: app, User: of.User, Bookings: bookings})
-			if err != nil {
+			if err := r.move(ctx, limits.Level{App: app, User: of.User, Category: of.Category}); err != nil {
 				errs = append(errs, err)
 				r.mu.Lock()
 				r.users[of] = true
@@ -230,7 +221,6 @@ func (r *rescheduler) moveUsers(ctx context.Context) error {
 			}
 		}
 	}
-	r.Control.WakeAll(ctx, moved)
 	return errors.Join(errs...)
 }
 
@@ -289,25 +279,12 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 	if r.Waiting == nil {
 		return nil
 	}
-	var moved []control.Moved
-	var first time.Time
-	bookings := 0
 	failed := false
-	one := func(app, user string) error {
+	return r.Waiting(ctx, func(app, user string) error {
 		if of.App != "" && of.App != app {
 			return nil
 		}
-		if len(moved) == 0 {
-			first = time.Now()
-		}
-		its, err := r.move(ctx, limits.Level{App: app, User: user, Category: of.Category})
-		if len(its) > 0 {
-			moved = append(moved, control.Moved{App: app, User: user, Bookings: its})
-		}
-		if bookings += len(its); bookings >= wakeBatch || time.Since(first) > wakeEvery {
-			r.Control.WakeAll(ctx, moved)
-			moved, bookings = nil, 0
-		}
+		err := r.move(ctx, limits.Level{App: app, User: user, Category: of.Category})
 		switch {
 		case errors.Is(err, throttle.ErrUnavailable), ctx.Err() != nil:
 			return err
@@ -316,45 +293,28 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 			r.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a user who waits does not come forward", slog.String("app", app), slog.Any("error", err))
 		}
 		return clock.Sleep(ctx, userPause)
-	}
-	err := r.Waiting(ctx, cmp.Or(of.Category, throttle.General), one)
-	r.Control.WakeAll(ctx, moved)
-	return err
+	})
 }
 
-// move gives those of the user in the app who wait, of all categories, the slots that
-// the limits in force allow, the general ones and the category's. It returns all that
-// wait, and what waits no longer: somebody else may have moved them, and woken nobody.
-// With an error it returns those that have moved: to try again does not tell of them.
-func (r *rescheduler) move(ctx context.Context, of limits.Level) ([]throttle.Booking, error) {
-	request := Request(of, r.Limits.InForce, r.MaxWait)
-	found, err := r.Limiter.Reschedule(ctx, request)
+// move has the lines of the user in the app placed again, and wakes those who come forward:
+// the category's line first, and then the others that wait.
+func (r *rescheduler) move(ctx context.Context, of limits.Level) error {
+	first := control.LineRequest(of.App, of.User, throttle.Line{Category: of.Category}, r.Limits.InForce)
+	placed, err := r.Limiter.Replan(ctx, []throttle.Request{first})
 	if err != nil {
-		return found, fmt.Errorf("reschedule: %w", err)
+		return fmt.Errorf("replan: %w", err)
 	}
-	timeline, err := r.Limiter.Timeline(ctx, request)
-	if err != nil {
-		return found, fmt.Errorf("read the timeline: %w", err)
-	}
-	known := make(map[string]bool, len(found))
-	for _, b := range found {
-		known[b.ID] = true
-	}
-	for _, b := range timeline.Bookings {
-		if !known[b.ID] {
-			found = append(found, b)
+	early := placed.Early
+	if len(placed.Others) > 0 {
+		others := make([]throttle.Request, len(placed.Others))
+		for i, line := range placed.Others {
+			others[i] = control.LineRequest(of.App, of.User, line, r.Limits.InForce)
 		}
+		if placed, err = r.Limiter.Replan(ctx, others); err != nil {
+			return fmt.Errorf("replan: %w", err)
+		}
+		early = append(early, placed.Early...)
 	}
-	return found, nil
-}
-
-// Request returns the one that gives those of the user in the app who wait, of all
-// categories, the slots that these limits allow: the general ones and the category's.
-func Request(of limits.Level, inForce func(limits.Level) limits.EffectivePolicy, maxWait time.Duration) throttle.Request {
-	general, own := inForce(limits.Level{App: of.App, User: of.User}).Policy, inForce(of).Policy
-	request := throttle.Request{App: of.App, User: of.User, Category: of.Category, Wait: maxWait, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general}}}
-	if of.Category != "" && (own.Exempt || own.Says()) {
-		request.Scopes = append(request.Scopes, throttle.Scope{Name: of.Category, Policy: own})
-	}
-	return request
+	r.Control.Wake(ctx, of.App, of.User, early)
+	return nil
 }

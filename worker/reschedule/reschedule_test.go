@@ -3,25 +3,35 @@ package reschedule
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A failing limiter has moved one when its store goes away.
-type failing struct{ throttle.Planner }
-
-func (failing) Reschedule(context.Context, throttle.Request) ([]throttle.Booking, error) {
-	return []throttle.Booking{{ID: "moved"}}, throttle.ErrUnavailable
+// planning notes the lines that are placed again, and fails at the others.
+type planning struct {
+	throttle.Planner
+	placed []string
 }
 
-// Who has moved before a failure is woken: to try again moves the others.
-func TestThoseMovedBeforeAFailureAreTold(t *testing.T) {
+func (p *planning) Replan(_ context.Context, all []throttle.Request) (throttle.Placed, error) {
+	for _, r := range all {
+		if p.placed = append(p.placed, r.Category); r.Category == "news" {
+			return throttle.Placed{Others: []throttle.Line{{Category: "chat"}, {}}}, nil
+		}
+	}
+	return throttle.Placed{}, throttle.ErrUnavailable
+}
+
+// All lines of a user are placed again, and a failure says that some may not be.
+func TestAllLinesArePlacedAgain(t *testing.T) {
 	t.Parallel()
-	r := rescheduler{Config: Config{Limits: limits.New(throttle.Policy{}, nil), Limiter: failing{}}}
-	moved, err := r.move(t.Context(), limits.Level{App: "shop", User: "ada"})
-	if !errors.Is(err, throttle.ErrUnavailable) || len(moved) != 1 || moved[0].ID != "moved" {
-		t.Errorf("moved %v, %v", moved, err)
+	p := &planning{}
+	r := rescheduler{Config: Config{Limits: limits.New(throttle.Policy{}, nil), Limiter: p}}
+	err := r.move(t.Context(), limits.Level{App: "shop", User: "ada", Category: "news"})
+	if want := []string{"news", "chat", ""}; !errors.Is(err, throttle.ErrUnavailable) || !slices.Equal(p.placed, want) {
+		t.Errorf("placed %q, %v; want %q", p.placed, err, want)
 	}
 }

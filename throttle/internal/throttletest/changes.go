@@ -2,7 +2,6 @@ package throttletest
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
@@ -57,8 +56,8 @@ func loweredLimit(s *stage) {
 	}
 }
 
-// raisedLimit: when a limit is raised, the next call moves those who wait
-// forward and tells so; woken, they follow the raised limit.
+// raisedLimit: when a limit is raised and the line placed again, those who wait move forward
+// in their order. Woken as they are named, they follow the raised limit.
 func raisedLimit(s *stage) {
 	slow, fast := policy(10*time.Second), policy(time.Second)
 	for _, tt := range []struct {
@@ -70,7 +69,6 @@ func raisedLimit(s *stage) {
 		{"the category's", scopes(policy(0), "c", slow), scopes(policy(0), "c", fast)},
 	} {
 		b := s.backlog(20, tt.before)
-		b.wake = true
 		for _, j := range b.jobs {
 			b.at(b.start, j)
 		}
@@ -79,48 +77,17 @@ func raisedLimit(s *stage) {
 		for _, j := range b.jobs {
 			j.request.Scopes = tt.then
 		}
-		newcomer := b.jobs[0].request
-		newcomer.ID = "newcomer"
-		d := s.acquire(s, newcomer)
-		if d.Status != throttle.Deferred || d.Left > 20*time.Second {
-			s.Errorf("%s: a newcomer has %+v", tt.name, d)
+		placed := s.replan(s, b.jobs[0].request)
+		if len(placed.Early) == 0 {
+			s.Errorf("%s: nobody is to be woken", tt.name)
 		}
-		if len(d.Moved) != 17 {
-			s.Errorf("%s: %d of 17 are moved forward: %v", tt.name, len(d.Moved), d.Moved)
-		}
-		byID := map[string]*job{}
-		for _, j := range b.jobs {
-			byID[j.request.ID] = j
-		}
-		b.moved(d.Moved, byID)
+		b.follow(b.jobs[0].request, placed)
 		b.resume(time.Time{})
 		b.ordered(tt.name)
 		last := b.jobs[len(b.jobs)-1].admitted
 		if took := last.Sub(changed); took > 19*time.Second {
 			s.Errorf("%s: 17 notifications at one a second take %v", tt.name, took)
 		}
-	}
-}
-
-// raisedForTheCaller: the one of those who wait whose call finds the limit
-// raised has its new slot as the answer; the others are moved.
-func raisedForTheCaller(s *stage) {
-	r := throttle.Request{User: s.user(), Horizon: 100 * time.Hour, Scopes: scopes(policy(time.Hour), "", throttle.Policy{})}
-	for i := range 6 {
-		r.ID = fmt.Sprint("n", i)
-		s.acquire(s, r)
-	}
-	r.ID, r.Scopes = "n3", scopes(policy(time.Minute), "", throttle.Policy{})
-	d := s.want(s, throttle.Deferred, r)
-	if d.Left > 4*time.Minute {
-		s.Errorf("the third who waits, at one a minute, has %v left", d.Left)
-	}
-	var moved []string
-	for _, b := range d.Moved {
-		moved = append(moved, b.ID)
-	}
-	if want := []string{"n1", "n2", "n4", "n5"}; !slices.Equal(moved, want) {
-		s.Errorf("moved are %v, want %v", moved, want)
 	}
 }
 
@@ -151,9 +118,9 @@ func brieflyShort(s *stage) {
 	}
 }
 
-// rescheduling: Reschedule moves those who wait as far forward as the limits
-// of its request allow, in their order, and tells who they are.
-func rescheduling(s *stage) {
+// replanning: Replan moves those who wait as far forward as the limits of its request allow,
+// in their order, and tells who is first. Without a change nobody moves.
+func replanning(s *stage) {
 	for _, tt := range []struct {
 		name         string
 		before, then []throttle.Scope
@@ -172,42 +139,33 @@ func rescheduling(s *stage) {
 			}
 		}
 		before := s.timeline(s, r)
-		if moved := s.reschedule(s, r); len(moved) > 0 || describe(s.timeline(s, r)) != describe(before) {
-			s.Fatalf("%s: without a change rescheduling moves %v", tt.name, moved)
+		if placed := s.replan(s, r); len(placed.Early) > 0 || describe(s.timeline(s, r)) != describe(before) {
+			s.Fatalf("%s: without a change %v come forward", tt.name, placed.Early)
 		}
 		r.Scopes = tt.then
-		moved := s.reschedule(s, r)
-		if len(moved) != 7 {
-			s.Fatalf("%s: %d of 7 are moved: %v", tt.name, len(moved), moved)
-		}
-		for i, b := range moved {
-			slot := first.Add(time.Duration(i+1) * time.Minute)
-			if late := b.Slot.Sub(slot); b.ID != fmt.Sprint("n", i+1) || late < 0 || late > time.Duration(i+1)*3*time.Millisecond {
-				s.Errorf("%s: moved %+v, want the slot %v", tt.name, b, slot)
-			}
+		if early := s.replan(s, r).Early; len(early) != 3 || early[0].ID != "n1" {
+			s.Fatalf("%s: %v are to be woken, want three from n1 on", tt.name, early)
 		}
 		bookings := s.timeline(s, r).Bookings
-		if !slices.EqualFunc(bookings, moved, sameSlot) {
-			s.Errorf("%s: there wait %v, moved are %v", tt.name, bookings, moved)
+		if len(bookings) != 7 {
+			s.Fatalf("%s: %d of 7 wait", tt.name, len(bookings))
 		}
-		for _, b := range bookings {
-			if b.Scope != tt.waits {
-				s.Errorf("%s: %+v waits for another scope than %s", tt.name, b, tt.waits)
+		for i, b := range bookings {
+			slot := first.Add(time.Duration(i+1) * time.Minute)
+			if late := b.Slot.Sub(slot); b.ID != fmt.Sprint("n", i+1) || late < 0 || late > time.Duration(i+1)*3*time.Millisecond || b.Scope != tt.waits {
+				s.Errorf("%s: there waits %+v, want the slot %v by %s", tt.name, b, slot, tt.waits)
 			}
 		}
-		r.Scopes = tt.before // back again: they are put off, which nobody has to be told
-		if moved := s.reschedule(s, r); len(moved) > 0 {
-			s.Errorf("%s: lowering moves %v forward", tt.name, moved)
-		}
+		r.Scopes = tt.before // back again
+		s.replan(s, r)
 		if after := s.timeline(s, r); describe(after) != describe(before) {
 			s.Errorf("%s: lowered again there wait\n%sbefore\n%s", tt.name, describe(after), describe(before))
 		}
 	}
 }
 
-// raisedForEveryCategory: the general limits are raised by a call of one
-// category, and those of another find their slots moved with their part of the
-// limits.
+// raisedForEveryCategory: the general limits are raised. A call for one category names the
+// others that wait, and these move with their part of the limits.
 func raisedForEveryCategory(s *stage) {
 	slow, fast := policy(time.Hour), policy(time.Second)
 	own := policy(time.Second)
@@ -219,8 +177,13 @@ func raisedForEveryCategory(s *stage) {
 	}
 	s.Advance(time.Second)
 	a := throttle.Request{User: user, Horizon: 1000 * time.Hour, Scopes: scopes(fast, "a", own)}
-	if moved := s.reschedule(s, a); len(moved) != 5 {
-		s.Fatalf("%d of 5 are moved: %v", len(moved), moved)
+	placed := s.replan(s, a)
+	if len(placed.Others) != 1 || placed.Others[0].Category != "b" {
+		s.Fatalf("the lines that wait besides are %v", placed.Others)
+	}
+	early := s.settle(s, a, placed, func(string) []throttle.Scope { return scopes(fast, "b", own) })
+	if len(early) != 3 || early[0].ID != "b1" {
+		s.Fatalf("%v are to be woken", early)
 	}
 	b.ID, b.Scopes = "newcomer", scopes(fast, "b", own)
 	if d := s.want(s, throttle.Deferred, b); d.Left > 10*time.Second {

@@ -8,8 +8,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// liftedLimit: when a limit is there no more, rescheduling ends the waiting for
-// it, tells who waited, and leaves no trace of them. Who waits for another limit
+// liftedLimit: when a limit is there no more, placing its line again ends the waiting
+// for it, tells who waited, and leaves no trace of them. Who waits for another limit
 // goes on waiting, unless its category is exempt.
 func liftedLimit(s *stage) {
 	hour, none, exempt := policy(time.Hour), policy(0), throttle.Policy{Exempt: true}
@@ -44,7 +44,14 @@ func liftedLimit(s *stage) {
 		}
 		r.Scopes = tt.then
 		var moved []string
-		for _, b := range s.reschedule(s, r) {
+		early := s.settle(s, r, s.replan(s, r), func(string) []throttle.Scope {
+			then := slices.Clone(tt.others)
+			if then[0] = tt.then[0]; tt.then[len(tt.then)-1].Policy.Exempt {
+				then[0] = tt.others[0]
+			}
+			return then
+		})
+		for _, b := range early {
 			if b.ID[0] == 'o' && tt.wantOthers > 0 {
 				continue // they come forward
 			}

@@ -32,13 +32,13 @@ func quietHours(s *stage) {
 		waits(s.acquire(s, r), end.Add(time.Duration(i)*time.Minute), rule)
 	}
 	r.ID = "n0"
-	for _, b := range s.cancel(s, r) {
+	for _, b := range s.cancel(s, r).Early {
 		if b.Slot.Before(end) {
 			s.Errorf("%s is woken for %v, before %v", b.ID, b.Slot, end)
 		}
 	}
 	r.Scopes[0].Policy.MinGap = time.Second
-	s.reschedule(s, r)
+	s.replan(s, r)
 	timeline := s.timeline(s, r)
 	if len(timeline.Bookings) != 2 || !timeline.Bookings[0].Slot.Equal(end) || timeline.Bookings[0].Rule != throttle.QuietRule || len(timeline.Quiet) == 0 {
 		s.Errorf("there wait %+v, and closed is %v", timeline.Bookings, timeline.Quiet)
@@ -50,7 +50,7 @@ func quietHours(s *stage) {
 		s.Errorf("%+v, and it passes quiet hours", d)
 	}
 	passes.ID = "another"
-	if d := s.want(s, throttle.Deferred, passes); d.Full || d.At.Sub(d.Now) > time.Second {
+	if d := s.want(s, throttle.Deferred, passes); !d.Slotless || d.At.Sub(d.Now) > time.Second {
 		s.Errorf("%+v, want it behind the gap", d)
 	}
 	r.User, r.Scopes = s.user(), scopes(held, "c", none)

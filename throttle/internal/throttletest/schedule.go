@@ -18,14 +18,10 @@ type backlog struct {
 	now   time.Time
 	list  plainList
 
-	wait time.Duration
 	// back answers when a job comes back for its slot, exactly when nil.
 	back func(slot time.Time) time.Time
-	// wake has jobs that were moved forward come at their new slot.
-	wake bool
 	// before is called before each call, and may change the job's request.
 	before func(*job)
-	after  func(throttle.Decision) // is called with each answer
 }
 
 type job struct {
@@ -100,10 +96,6 @@ func (b *backlog) drain() {
 // resume runs until that instant, or with the zero time until nobody waits.
 func (b *backlog) resume(until time.Time) {
 	b.Helper()
-	byID := map[string]*job{}
-	for _, j := range b.jobs {
-		byID[j.request.ID] = j
-	}
 	for calls := 0; len(b.queue) > 0; {
 		next := b.queue[0]
 		if !until.IsZero() && next.at.After(until) {
@@ -122,12 +114,8 @@ func (b *backlog) resume(until time.Time) {
 		if calls++; calls > 50*len(b.jobs) {
 			b.Fatalf("after %d calls %d of %d are admitted", calls, len(b.list), len(b.jobs))
 		}
-		j.request.Wait = b.wait
 		j.asks++
 		d := b.acquire(b, j.request)
-		if b.after != nil {
-			b.after(d)
-		}
 		switch d.Status {
 		case throttle.Granted:
 			if fault := b.list.fault(j.request, d.At); fault != "" {
@@ -144,15 +132,30 @@ func (b *backlog) resume(until time.Time) {
 		default:
 			b.Fatalf("%s is %s: %+v", j.request.ID, d.Status, d)
 		}
-		b.moved(d.Moved, byID)
+		b.follow(j.request, d.Placed)
 	}
 }
 
-func (b *backlog) moved(moved []throttle.Booking, byID map[string]*job) {
-	for _, booking := range moved {
-		if j := byID[booking.ID]; b.wake && j != nil && j.admitted.IsZero() && booking.Slot.Before(j.wakeup) {
-			b.at(booking.Slot, j)
+// follow wakes those who come forward by a call, as a worker does.
+func (b *backlog) follow(r throttle.Request, placed throttle.Placed) {
+	b.Helper()
+	early := b.settle(b, r, placed, func(category string) []throttle.Scope {
+		for _, j := range b.jobs {
+			if s := j.request.Scopes; len(s) > 1 && s[1].Name == category || len(s) == 1 && category == "" {
+				return s
+			}
 		}
+		return nil
+	})
+	for _, booking := range early {
+		for _, j := range b.jobs {
+			if j.request.ID == booking.ID && j.admitted.IsZero() && booking.Slot.Before(j.wakeup) {
+				b.at(booking.Slot, j)
+			}
+		}
+	}
+	if err := b.Limiter.Told(b.Context(), r, early); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -237,28 +240,6 @@ func oneBacklog(s *stage) {
 	}
 }
 
-// oneBacklogEarly: so they are when each comes up to a second before its slot,
-// ready to wait a little more than that.
-func oneBacklogEarly(s *stage) {
-	for _, name := range sortedKeys(backlogPolicies) {
-		b := s.backlog(s.size(backlogSize), scopes(backlogPolicies[name], "", throttle.Policy{}))
-		b.wait = 1200 * time.Millisecond
-		b.back = earlyBy(time.Second)
-		b.drain()
-		b.ordered(name)
-		b.within(name, figures{asks: 2, makespan: 1.02, waits: 1.02})
-	}
-}
-
-// earlyBy spreads who comes back over the time before the slot.
-func earlyBy(most time.Duration) func(time.Time) time.Time {
-	n := 0
-	return func(slot time.Time) time.Time {
-		n++
-		return slot.Add(-time.Duration(n*7919%1000) * most / 1000)
-	}
-}
-
 // twoScopesBacklog: so they are when a category's limits hold as well,
 // whichever binds.
 func twoScopesBacklog(s *stage) {
@@ -272,17 +253,10 @@ func twoScopesBacklog(s *stage) {
 		{"the category's are unlimited", policy(time.Second), policy(0)},
 		{"both in turn", policy(300 * time.Millisecond), policy(0, rate(10, 5*time.Second))},
 	} {
-		for _, early := range []time.Duration{0, time.Second} {
-			b := s.backlog(s.size(backlogSize), scopes(tt.general, "c", tt.own))
-			name := tt.name
-			if early > 0 {
-				name += ", woken early"
-				b.wait, b.back = 1200*time.Millisecond, earlyBy(early)
-			}
-			b.drain()
-			b.within(name, figures{asks: 2, makespan: 1.02, waits: 1.02})
-			b.ordered(name)
-		}
+		b := s.backlog(s.size(backlogSize), scopes(tt.general, "c", tt.own))
+		b.drain()
+		b.within(tt.name, figures{asks: 2, makespan: 1.02, waits: 1.02})
+		b.ordered(tt.name)
 	}
 }
 
@@ -309,20 +283,13 @@ func severalBacklogs(s *stage) {
 			if s.harness.Slow && n == 2 {
 				continue
 			}
-			for _, early := range []time.Duration{0, time.Second} {
-				var kinds [][]throttle.Scope
-				for i, own := range tt.own[:n] {
-					kinds = append(kinds, scopes(tt.general, []string{"a", "b", "c"}[i], own))
-				}
-				b := s.backlog(s.size(backlogSize)/n, kinds...)
-				name := fmt.Sprintf("%s, %d categories", tt.name, n)
-				if early > 0 {
-					name += ", woken early"
-					b.wait, b.back = 1200*time.Millisecond, earlyBy(early)
-				}
-				b.drain()
-				b.within(name, figures{asks: 2, makespan: 1.03, waits: 1.03})
+			var kinds [][]throttle.Scope
+			for i, own := range tt.own[:n] {
+				kinds = append(kinds, scopes(tt.general, []string{"a", "b", "c"}[i], own))
 			}
+			b := s.backlog(s.size(backlogSize)/n, kinds...)
+			b.drain()
+			b.within(fmt.Sprintf("%s, %d categories", tt.name, n), figures{asks: 2, makespan: 1.03, waits: 1.03})
 		}
 	}
 }

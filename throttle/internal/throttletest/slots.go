@@ -148,9 +148,7 @@ func replayMoves(s *stage) {
 			admissions[1].ID != "y" || !admissions[1].At.Equal(y.At) {
 			s.Fatalf("after a replay that was denied there are %v", admissions)
 		}
-		r.Horizon, r.Wait = time.Hour, time.Minute
-		ask(throttle.Deferred, "x") // what may have gone out is not put off to an admission ahead
-		r.Wait = 0
+		r.Horizon = time.Hour
 		slot := ask(throttle.Deferred, "x")
 		s.Advance(slot.Left)
 		ask(throttle.Granted, "x")
@@ -180,27 +178,23 @@ func eachSpacing(s *stage, f func(name string, r *throttle.Request, ask func(thr
 	}
 }
 
-// heirHasTheSlot: a notification that takes another's place comes for its slot,
-// those behind stay where they are, and the other one starts anew. Of two places the
-// earlier one is its own, and those behind the later one move up.
+// heirHasTheSlot: a notification that takes another's place comes for its slot, however often
+// it asks, those behind stay where they are, and the other one starts anew. Of two places the
+// earlier one is its own.
 func heirHasTheSlot(s *stage) {
 	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
-		inherit := func(id, from string) []throttle.Booking {
-			r.ID = id
-			moved, err := s.Limiter.Inherit(context.Background(), *r, from)
-			if err != nil {
-				s.Fatalf("%s: inherit: %v", name, err)
-			}
-			return moved
+		inherit := func(elder string) throttle.Decision {
+			r.Elder = elder
+			defer func() { r.Elder = "" }()
+			return ask(throttle.Deferred, "heir")
 		}
 		ask(throttle.Granted, "first")
 		old := ask(throttle.Deferred, "old")
 		behind := ask(throttle.Deferred, "behind")
-		inherit("heir", "old")
-		inherit("heir", "nobody")
-		heir := ask(throttle.Deferred, "heir")
-		if !heir.At.Equal(old.At) || !heir.Slot.Equal(old.At) {
-			s.Fatalf("%s: the heir of a slot at %v has %+v", name, old.At, heir)
+		for _, elder := range []string{"old", "old", "nobody", ""} {
+			if heir := inherit(elder); !heir.At.Equal(old.At) {
+				s.Fatalf("%s: the heir of a slot at %v has %+v", name, old.At, heir)
+			}
 		}
 		if d := ask(throttle.Deferred, "behind"); !d.At.Equal(behind.At) {
 			s.Fatalf("%s: who waits behind moved from %v to %v", name, behind.At, d.At)
@@ -208,12 +202,9 @@ func heirHasTheSlot(s *stage) {
 		if d := ask(throttle.Deferred, "old"); !d.At.After(behind.At) || !d.Slot.IsZero() {
 			s.Fatalf("%s: who gave its slot away has %+v", name, d)
 		}
-		// a later one does not push it back, and leaves no hole
-		if moved := inherit("heir", "behind"); len(moved) != 1 || moved[0].ID != "old" || moved[0].Slot.Sub(behind.At).Abs() > 20*time.Millisecond {
-			s.Fatalf("%s: who waited behind the slot at %v moves to %v", name, behind.At, moved)
-		}
-		if d := ask(throttle.Deferred, "heir"); !d.At.Equal(heir.At) {
-			s.Fatalf("%s: the heir of a later slot moved to %v", name, d.At)
+		heir := inherit("behind") // a later one does not push it back
+		if !heir.At.Equal(old.At) {
+			s.Fatalf("%s: the heir of a later slot moved to %v", name, heir.At)
 		}
 		if n := len(s.timeline(s, *r).Bookings); n != 2 {
 			s.Fatalf("%s: %d wait, want heir and old", name, n)
@@ -236,15 +227,15 @@ func usedAdmissionStays(s *stage) {
 		other := ask(throttle.Deferred, "other")
 		used := *r
 		used.ID, used.Used = "sent", true
-		if moved := s.cancel(s, used); len(moved) > 0 {
-			s.Fatalf("%s: %+v come forward for an admission that was used", name, moved)
+		if placed := s.cancel(s, used); len(placed.Early) > 0 {
+			s.Fatalf("%s: %+v come forward for an admission that was used", name, placed.Early)
 		}
 		s.Advance(other.Left)
 		ask(throttle.Granted, "other")
 		again := ask(throttle.Deferred, "sent")
 		ask(throttle.Deferred, "behind")
-		if moved := s.cancel(s, used); len(moved) != 1 || moved[0].ID != "behind" {
-			s.Fatalf("%s: %+v come forward for a slot that is given back", name, moved)
+		if placed := s.cancel(s, used); len(placed.Early) != 1 || placed.Early[0].ID != "behind" {
+			s.Fatalf("%s: %+v come forward for a slot that is given back", name, placed.Early)
 		}
 		if d := ask(throttle.Deferred, "behind"); d.At.Sub(again.At).Abs() > 10*time.Millisecond {
 			s.Fatalf("%s: who is behind has %v, want about %v", name, d.At, again.At)
@@ -276,4 +267,136 @@ func admissionIsKept(s *stage) {
 			s.Fatalf("%s: who is behind has %v, and the one ahead of it %v", name, d.At, moved.At)
 		}
 	})
+}
+
+// fullLine: no more of a category hold slots than may. One beyond that is new is rejected, and
+// holds nothing; one that is kept comes back when the last of the line is due.
+func fullLine(s *stage) {
+	const most = 10
+	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
+		r.MaxBooked = most
+		ask(throttle.Granted, "first")
+		var last throttle.Decision
+		for i := range most {
+			last = ask(throttle.Deferred, fmt.Sprint("n", i))
+		}
+		for range 2 {
+			ask(throttle.Rejected, "new")
+		}
+		r.Kept = true
+		for range 2 {
+			if d := ask(throttle.Deferred, "kept"); !d.Slotless || !d.At.Equal(last.At) {
+				s.Errorf("%s: what is kept has %+v, the last slot is %v", name, d, last.At)
+			}
+		}
+		r.Kept = false
+		if n := len(s.timeline(s, *r).Bookings); n != most {
+			s.Errorf("%s: %d hold slots", name, n)
+		}
+		r.ID = "n3"
+		s.cancel(s, *r)
+		ask(throttle.Deferred, "new")
+	})
+}
+
+// nobodyStarves: a stream of new ones of one category, as many as the general limits let
+// through, leaves one of another category the slot that it waits for.
+func nobodyStarves(s *stage) {
+	general := policy(time.Second)
+	r := throttle.Request{User: s.user(), Horizon: time.Hour, Scopes: scopes(general, "rare", policy(20*time.Second))}
+	ask := func(id string) throttle.Decision {
+		r.ID = id
+		return s.acquire(s, r)
+	}
+	ask("first")
+	waits := ask("waits")
+	stream := r
+	stream.Scopes = scopes(general, "stream", policy(0))
+	for i := range 40 {
+		s.Advance(500 * time.Millisecond)
+		stream.ID = fmt.Sprint("s", i)
+		s.acquire(s, stream)
+	}
+	s.Advance(waits.Left - 20*time.Second)
+	if d := ask("waits"); d.Status != throttle.Granted {
+		s.Errorf("beside a stream of another category it has %+v at its slot", d)
+	}
+}
+
+// admissionKeepsItsPlace: what was let through and was not sent at its instant may
+// go now, as far as those sent allow, whoever waits behind it.
+func admissionKeepsItsPlace(s *stage) {
+	for _, category := range []string{"", "c"} {
+		r := throttle.Request{User: s.user(), Scopes: scopes(policy(10*time.Second), category, policy(0, rate(2, 15*time.Second))), Horizon: time.Hour}
+		ask := func(status throttle.Status, id string) throttle.Decision {
+			r.ID = id
+			return s.want(s, status, r)
+		}
+		ask(throttle.Granted, "late")
+		waits := ask(throttle.Deferred, "waits")
+		s.Advance(4 * time.Second)
+		if d := ask(throttle.Granted, "late"); d.Left > 0 {
+			s.Fatalf("what was let through has %+v", d)
+		}
+		s.Advance(waits.Left - 4*time.Second)
+		again := ask(throttle.Deferred, "waits")
+		if again.Left < 3*time.Second || again.Left > 5*time.Second {
+			s.Fatalf("who waits behind it has %+v", again)
+		}
+		s.Advance(again.Left)
+		ask(throttle.Granted, "waits")
+		ask(throttle.Deferred, "late") // now another one is too near
+	}
+}
+
+// severalAtOnce: one call for several gives each what calls for them one after another at
+// that instant would, whatever waits, was let through or finds no room. A first call alone
+// may be let through some milliseconds later.
+func severalAtOnce(s *stage) {
+	for name, limits := range map[string][]throttle.Scope{
+		"a gap and a rate": scopes(policy(time.Second, rate(3, 10*time.Second)), "", throttle.Policy{}),
+		"two scopes":       scopes(policy(0, rate(5, 10*time.Second)), "news", policy(2*time.Second)),
+		"no limit":         scopes(throttle.Policy{}, "", throttle.Policy{}),
+	} {
+		var decided [2][]throttle.Decision
+		users := [2]string{s.user(), s.user()}
+		for _, from := range []int{0, 0, 20, 90} { // the second time all but the first hold something
+			for which, user := range users {
+				var all []throttle.Request
+				for n := from; n < from+70; n++ {
+					all = append(all, throttle.Request{
+						User: user, ID: fmt.Sprint("n", n), Scopes: limits, Horizon: time.Hour, MaxBooked: 100,
+					})
+				}
+				for len(all) > 0 {
+					some := make([]throttle.Decision, 1)
+					if which == 0 {
+						some[0] = s.acquire(s, all[0])
+					} else if got, err := s.Limiter.AcquireAll(context.Background(), all); err != nil || len(got) == 0 {
+						s.Fatalf("%s: %d decisions, %v", name, len(got), err)
+					} else {
+						some = got
+					}
+					decided[which], all = append(decided[which], some...), all[len(some):]
+				}
+			}
+			s.Advance(500 * time.Millisecond)
+		}
+		for i, one := range decided[0] {
+			several := decided[1][i]
+			same := one.Status == several.Status && one.Slotless == several.Slotless && one.Scope == several.Scope && one.Rule == several.Rule
+			if !same || one.At.Sub(several.At).Abs() > 20*time.Millisecond {
+				s.Errorf("%s: number %d is decided alone %+v, with others %+v", name, i, one, several)
+				break
+			}
+		}
+	}
+	r := throttle.Request{User: s.user(), ID: "n", Scopes: scopes(policy(time.Second), "", throttle.Policy{})}
+	other := r
+	other.User = s.user()
+	for name, all := range map[string][]throttle.Request{"none": nil, "of two users": {r, other}, "twice the same": {r, r}} {
+		if got, err := s.Limiter.AcquireAll(context.Background(), all); err == nil {
+			s.Errorf("%s: %+v", name, got)
+		}
+	}
 }

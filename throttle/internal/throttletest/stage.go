@@ -91,22 +91,42 @@ func (s *stage) want(t failer, status throttle.Status, r throttle.Request) throt
 	return d
 }
 
-func (s *stage) cancel(t failer, r throttle.Request) []throttle.Booking {
+func (s *stage) cancel(t failer, r throttle.Request) throttle.Placed {
 	t.Helper()
-	moved, err := s.Limiter.Cancel(context.Background(), r)
+	placed, err := s.Limiter.Cancel(context.Background(), r)
 	if err != nil {
 		t.Fatalf("cancel %s: %v", r.ID, err)
 	}
-	return moved
+	return placed
 }
 
-func (s *stage) reschedule(t failer, r throttle.Request) []throttle.Booking {
+// replan has the lines of the requests placed again.
+func (s *stage) replan(t failer, all ...throttle.Request) throttle.Placed {
 	t.Helper()
-	moved, err := s.Limiter.Reschedule(context.Background(), r)
+	placed, err := s.Limiter.Replan(context.Background(), all)
 	if err != nil {
-		t.Fatalf("reschedule: %v", err)
+		t.Fatalf("replan: %v", err)
 	}
-	return moved
+	return placed
+}
+
+// settle does what a call of a request has left to do: it places the user's lines again, a
+// second later where a line was placed just before, each by the scopes of its category.
+// It returns who is to be woken.
+func (s *stage) settle(t failer, r throttle.Request, placed throttle.Placed, of func(category string) []throttle.Scope) (early []throttle.Booking) {
+	t.Helper()
+	early = placed.Early
+	if len(placed.Others) > 0 {
+		var lines []throttle.Request
+		for _, line := range placed.Others {
+			lines = append(lines, throttle.Request{App: r.App, User: r.User, Category: line.Category, Scopes: of(line.Category)})
+		}
+		early = append(early, s.replan(t, lines...).Early...)
+	}
+	if placed.After > 0 {
+		early = append(early, s.replan(t, r).Early...)
+	}
+	return early
 }
 
 // timeline answers the request's timeline without the instant it was read at.

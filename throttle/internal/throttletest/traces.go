@@ -69,14 +69,15 @@ func cancelTheLast(s *stage) {
 			r := h.request(rt)
 			r.ID, r.Horizon = fmt.Sprint("new", i), 1000*time.Hour
 			s.acquire(rt, r)
-			if moved := s.cancel(rt, r); len(moved) > 0 {
-				rt.Fatalf("cancelling the last moves %v", moved)
+			s.pass(time.Second) // a line is placed again once a second
+			if placed := s.cancel(rt, r); len(placed.Early) > 0 {
+				rt.Fatalf("cancelling the last moves %v", placed.Early)
 			}
 			if after := h.snapshot(rt); after != before {
 				rt.Fatalf("asking and cancelling leaves\n%safter\n%s", after, before)
 			}
-			if moved := s.cancel(rt, r); len(moved) > 0 || h.snapshot(rt) != before {
-				rt.Fatalf("cancelling twice moves %v", moved)
+			if placed := s.cancel(rt, r); len(placed.Early) > 0 || h.snapshot(rt) != before {
+				rt.Fatalf("cancelling twice moves %v", placed.Early)
 			}
 		}
 	})
@@ -104,8 +105,8 @@ func cancelAnEarlier(s *stage) {
 		for i := 5; i < 10; i++ {
 			want = append(want, throttle.Booking{ID: fmt.Sprint("n", i), Scope: tt.waits, Slot: slots[i-1]})
 		}
-		if moved := s.cancel(s, r); !slices.EqualFunc(moved, want, sameSlot) {
-			s.Fatalf("%s: cancelling %s moves\n%v, want\n%v", tt.name, r.ID, moved, want)
+		if early := s.cancel(s, r).Early; len(early) == 0 || early[0].ID != "n5" {
+			s.Fatalf("%s: cancelling %s wakes %v, want n5", tt.name, r.ID, early)
 		}
 		bookings := s.timeline(s, r).Bookings
 		if len(bookings) != 8 || !slices.EqualFunc(bookings[3:], want, sameBooking) {
@@ -116,8 +117,9 @@ func cancelAnEarlier(s *stage) {
 			s.Fatalf("%s: the last waits until %v, want %v", tt.name, d.At, slots[8])
 		}
 		r.ID = "n0" // an admission is given back too
-		if moved := s.cancel(s, r); len(moved) != 8 || moved[0].ID != "n1" {
-			s.Fatalf("%s: giving the admission back moves %v", tt.name, moved)
+		s.pass(time.Second)
+		if early := s.settle(s, r, s.cancel(s, r), nil); !slices.ContainsFunc(early, func(b throttle.Booking) bool { return b.ID == "n1" }) {
+			s.Fatalf("%s: giving the admission back wakes %v", tt.name, early)
 		}
 	}
 }
@@ -136,8 +138,8 @@ func cancelLeavesTheDue(s *stage) {
 	s.Advance(due.Left + 30*time.Millisecond)
 	before := s.timeline(s, r).Bookings
 	r.ID = "n4"
-	if moved := s.cancel(s, r); len(moved) != 1 || moved[0].ID != "n5" {
-		s.Errorf("cancelling n4 moves %v", moved)
+	if early := s.cancel(s, r).Early; len(early) != 1 || early[0].ID != "n5" {
+		s.Errorf("cancelling n4 wakes %v", early)
 	}
 	if after := s.timeline(s, r).Bookings; !slices.EqualFunc(after[:3], before[:3], sameBooking) {
 		s.Errorf("cancelling n4 leaves\n%v, before it there waited\n%v", after, before)
@@ -154,11 +156,8 @@ func noScopesNoTrace(s *stage) {
 	for range 3 {
 		s.want(s, throttle.Granted, r)
 	}
-	if moved := s.cancel(s, r); len(moved) > 0 {
-		s.Fatalf("cancelling moves %v", moved)
-	}
-	if moved := s.reschedule(s, r); len(moved) > 0 {
-		s.Fatalf("rescheduling moves %v", moved)
+	if placed := s.cancel(s, r); len(placed.Early) > 0 {
+		s.Fatalf("cancelling moves %v", placed.Early)
 	}
 	r.Scopes = scopes(policy(time.Hour), "c", policy(time.Hour))
 	if t := s.timeline(s, r); len(t.Admissions[throttle.General])+len(t.Admissions["c"])+len(t.Bookings) > 0 {
@@ -179,8 +178,8 @@ func badRequests(s *stage) {
 	calls := map[string]func(context.Context, throttle.Request) error{
 		"acquire": func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Acquire(ctx, r); return err },
 		"cancel":  func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Cancel(ctx, r); return err },
-		"reschedule": func(ctx context.Context, r throttle.Request) error {
-			_, err := s.Limiter.Reschedule(ctx, r)
+		"replan": func(ctx context.Context, r throttle.Request) error {
+			_, err := s.Limiter.Replan(ctx, []throttle.Request{r})
 			return err
 		},
 		"timeline": func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Timeline(ctx, r); return err },
@@ -192,7 +191,6 @@ func badRequests(s *stage) {
 		{"no notification ID", func(r *throttle.Request) { r.ID = "" }},
 		{"no user", func(r *throttle.Request) { r.User = "" }},
 		{"negative", func(r *throttle.Request) { r.Horizon = -1 }},
-		{"negative", func(r *throttle.Request) { r.Wait = -1 }},
 		{"at most two scopes", func(r *throttle.Request) { r.Scopes = []throttle.Scope{all, own, own} }},
 		{"at most two scopes", func(r *throttle.Request) { r.Scopes = []throttle.Scope{own, all} }},
 		{"at most two scopes", func(r *throttle.Request) { r.Scopes = []throttle.Scope{all, all} }},
@@ -202,7 +200,7 @@ func badRequests(s *stage) {
 		for name, call := range calls {
 			r := good
 			tt.spoil(&r)
-			if r.ID == "" && (name == "reschedule" || name == "timeline") {
+			if r.ID == "" && (name == "replan" || name == "timeline") {
 				continue // they concern no single notification
 			}
 			if err := call(ctx, r); err == nil || !strings.Contains(err.Error(), tt.fault) {

@@ -1,0 +1,304 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+)
+
+// A scripted user's calls are drawn, and after each of them the user's keys are judged.
+type scripted struct {
+	t       *rapid.T
+	limiter *Redis
+	client  *redis.Client
+	advance func(time.Duration)
+
+	user     string
+	policies map[string]Policy // by scope
+	sent     map[string][]sentOne
+	asked    map[string]int // of those who wait, their turn, by ID
+	turn     int
+}
+
+type sentOne struct {
+	id, category string
+	at           int64
+}
+
+var scriptCategories = []string{"", "a", "b"}
+
+// drawnPolicy draws limits of some seconds.
+func drawnPolicy(rt *rapid.T, name string) Policy {
+	rates := []Rate{{1, 2 * time.Second}, {2, 7 * time.Second}, {3, 20 * time.Second}, {1, 24 * time.Hour}}
+	p := Policy{MinGap: rapid.SampledFrom([]time.Duration{0, 0, 300 * time.Millisecond, 3 * time.Second}).Draw(rt, name+" gap")}
+	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(rates)-1), 0, 2, rapid.ID).Draw(rt, name+" rates") {
+		p.Rates = append(p.Rates, rates[i])
+	}
+	return p
+}
+
+// scripts runs the property on users of their own, under a clock that is set.
+func scripts(t *testing.T, property func(*scripted)) {
+	t.Helper()
+	t.Parallel()
+	l := newClockedLine(t)
+	users := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		users++
+		s := &scripted{t: rt, limiter: l.limiter, client: l.limiter.client.(*redis.Client), advance: l.advance, user: fmt.Sprint("u", users),
+			policies: map[string]Policy{}, sent: map[string][]sentOne{}, asked: map[string]int{}}
+		for _, scope := range []string{General, "a", "b"} {
+			s.policies[scope] = drawnPolicy(rt, scope)
+		}
+		property(s)
+	})
+}
+
+func (s *scripted) request(category, id string) Request {
+	r := Request{User: s.user, ID: id, Category: category, Horizon: 10_000 * time.Hour, Scopes: []Scope{{General, s.policies[General]}}}
+	if category != "" {
+		r.Scopes = append(r.Scopes, Scope{category, s.policies[category]})
+	}
+	return r
+}
+
+func (s *scripted) keys() *keys {
+	r := s.request("", "")
+	return &s.limiter.user(&r).keys
+}
+
+// drawn is a request of a few notifications, each of one category for good.
+func (s *scripted) drawn() Request {
+	n := rapid.IntRange(0, 14).Draw(s.t, "n")
+	return s.request(scriptCategories[n%3], fmt.Sprint("n", n))
+}
+
+func (s *scripted) now() int64 { return s.limiter.now().UnixMicro() }
+
+// ask asks the script, past the claim.
+func (s *scripted) ask(r Request, claim denial) Decision {
+	d, err := s.limiter.wait(context.Background(), &r, s.limiter.user(&r), claim)
+	if err != nil {
+		s.t.Fatalf("%s: %v", r.ID, err)
+	}
+	s.learn(r, d)
+	return d
+}
+
+// learn judges the decision by what is known of the user.
+func (s *scripted) learn(r Request, d Decision) {
+	switch d.Status {
+	case Granted:
+		s.lawful(r, d.At.UnixMicro())
+		for scope := range s.sent {
+			s.sent[scope] = slices.DeleteFunc(s.sent[scope], func(o sentOne) bool { return o.id == r.ID })
+		}
+		for _, scope := range r.Scopes {
+			s.sent[scope.Name] = append(s.sent[scope.Name], sentOne{r.ID, r.class(), d.At.UnixMicro()})
+		}
+		delete(s.asked, r.ID)
+	case Deferred:
+		if _, waits := s.asked[r.ID]; !waits && !d.Slotless {
+			s.turn++
+			s.asked[r.ID] = s.turn
+		}
+	}
+}
+
+// lawful fails where the admission at that instant makes too many in a window.
+func (s *scripted) lawful(r Request, at int64) {
+	for _, scope := range r.Scopes {
+		var instants []int64
+		for _, o := range s.sent[scope.Name] {
+			if o.id != r.ID {
+				instants = append(instants, o.at)
+			}
+		}
+		slices.Sort(instants)
+		for i, rule := range scope.Policy.appendRules(nil) {
+			if n := len(instants); n >= rule.n && rule.period > 0 && at < instants[n-rule.n]+rule.period {
+				s.t.Fatalf("%s goes at %d, and by %s of %q not before %d", r.ID, at, scope.Policy.ruleName(i), scope.Name, instants[n-rule.n]+rule.period)
+			}
+		}
+	}
+}
+
+func (s *scripted) cancel(r Request) Placed {
+	placed, err := s.limiter.Cancel(context.Background(), r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	delete(s.asked, r.ID)
+	if !r.Used {
+		for scope := range s.sent {
+			s.sent[scope] = slices.DeleteFunc(s.sent[scope], func(o sentOne) bool { return o.id == r.ID })
+		}
+	}
+	return placed
+}
+
+func (s *scripted) replan(all ...Request) Placed {
+	placed, err := s.limiter.Replan(context.Background(), all)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	slots := s.slots()
+	for _, b := range placed.Early {
+		if _, waits := slots[b.member]; !waits {
+			delete(s.asked, b.ID) // nothing limits it any more
+		}
+	}
+	return placed
+}
+
+// slots are the user's, by LINE ID.
+func (s *scripted) slots() map[string]int64 {
+	all, err := s.client.ZRangeWithScores(context.Background(), s.keys().slots, 0, -1).Result()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	slots := map[string]int64{}
+	for _, z := range all {
+		slots[z.Member.(string)] = int64(z.Score)
+	}
+	return slots
+}
+
+// judge holds the user's keys against each other, and the lines against the order in which
+// they asked.
+func (s *scripted) judge(after string) {
+	if faults := faultsOfSlots(context.Background(), s.client, s.keys()); len(faults) > 0 {
+		s.t.Fatalf("after %s %q", after, faults)
+	}
+	type waiter struct {
+		id   string
+		slot int64
+	}
+	lines := map[Line][]waiter{}
+	for member, slot := range s.slots() {
+		line, id := lineOf(member)
+		lines[line] = append(lines[line], waiter{id, slot})
+		if s.asked[id] == 0 {
+			s.t.Fatalf("after %s %s holds a slot, and does not wait", after, id)
+		}
+	}
+	n := 0
+	for line, all := range lines {
+		slices.SortFunc(all, func(a, b waiter) int { return int(a.slot - b.slot) })
+		for i := 1; i < len(all); i++ {
+			if all[i].slot == all[i-1].slot || s.asked[all[i].id] < s.asked[all[i-1].id] {
+				s.t.Fatalf("after %s %v waits behind %v in %+v", after, all[i], all[i-1], line)
+			}
+		}
+		n += len(all)
+	}
+	if n != len(s.asked) {
+		s.t.Fatalf("after %s there wait %v, and %v hold slots", after, s.asked, lines)
+	}
+}
+
+// pass lets some time pass.
+func (s *scripted) pass() {
+	s.advance(rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, 3 * time.Millisecond, 400 * time.Millisecond, time.Second, 5 * time.Second, 25 * time.Hour}).Draw(s.t, "passes"))
+}
+
+// step makes a call of any kind, and names it.
+func (s *scripted) step() string {
+	r := s.drawn()
+	switch call := rapid.IntRange(0, 11).Draw(s.t, "call"); call {
+	case 0:
+		r.Used = rapid.Bool().Draw(s.t, "used")
+		s.cancel(r)
+		return "a cancel of " + r.ID
+	case 1:
+		r.ID, r.Leaver = "", rapid.Bool().Draw(s.t, "leaver")
+		s.replan(r)
+		return "a replan"
+	case 2:
+		if s.policies[General] = drawnPolicy(s.t, General); s.policies[General].Unlimited() {
+			s.policies[General] = Policy{MinGap: time.Second} // else all of a line are let go
+		}
+		all := []Request{s.request("", ""), s.request("a", ""), s.request("b", "")}
+		placed := s.replan(all...)
+		if err := s.limiter.Told(context.Background(), all[0], placed.Early); err != nil {
+			s.t.Fatal(err)
+		}
+		return "other limits"
+	case 3: // an heir, which asks twice
+		elder := s.drawn()
+		r.Category, r.Scopes = elder.Category, elder.Scopes
+		r.ID, r.Elder = fmt.Sprint("heir-", elder.ID), elder.ID
+		s.heir(r)
+		return "an heir of " + elder.ID
+	case 4: // a claim that is denied, and others ask beside it
+		return s.beside(r)
+	default:
+		r.Books = call == 5
+		before := s.slots()
+		d := s.ask(r, denial{})
+		if slot, held := before[r.Line().name()+r.ID]; held && (d.Slot.UnixMicro() != slot || d.Status == Granted && d.At.UnixMicro() < slot && d.Slot.IsZero()) {
+			s.t.Fatalf("%s held %d: %+v", r.ID, slot, d)
+		}
+		return "a visit of " + r.ID
+	}
+}
+
+// heir has a notification take over another's slot, twice: of two the earlier one.
+func (s *scripted) heir(r Request) {
+	slots, line := s.slots(), r.Line().name()
+	slot, held := slots[line+r.Elder]
+	if own, mine := slots[line+r.ID]; mine && (!held || own < slot) {
+		slot, held = own, true
+	}
+	if turn, waits := s.asked[r.Elder]; waits {
+		if own, too := s.asked[r.ID]; too {
+			turn = min(turn, own)
+		}
+		s.asked[r.ID] = turn
+		delete(s.asked, r.Elder)
+	}
+	for range 2 {
+		d := s.ask(r, denial{})
+		if held && d.Slot.UnixMicro() != slot {
+			s.t.Fatalf("the heir of a slot at %d has %+v", slot, d)
+		}
+		if d.Status == Granted {
+			return
+		}
+		slot, held = d.At.UnixMicro(), true
+	}
+}
+
+// beside has a claim stand in the sets while another asks, and then be denied.
+func (s *scripted) beside(r Request) string {
+	ctx := context.Background()
+	late := s.request(r.Category, fmt.Sprint("claim", s.turn, "-", len(s.sent[General])))
+	stamp := s.now()
+	for _, scope := range late.Scopes {
+		if err := s.client.ZAdd(ctx, s.limiter.user(&late).keys.timeline(scope.Name), redis.Z{Score: float64(stamp), Member: member(late.ID)}).Err(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	other := s.drawn()
+	if _, is := s.asked[other.ID]; !is {
+		s.ask(other, denial{})
+	}
+	s.ask(late, denial{stamp, stamp})
+	return "a denied claim of " + late.ID
+}
+
+// Whatever is called in whatever order: no admission is sooner than the law allows, slots of
+// a line ascend in the order in which they were asked for, and the keys agree.
+func TestTheScriptKeepsItsKeys(t *testing.T) {
+	scripts(t, func(s *scripted) {
+		for range rapid.IntRange(1, 40).Draw(s.t, "steps") {
+			s.judge(s.step())
+			s.pass()
+		}
+	})
+}

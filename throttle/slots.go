@@ -1,0 +1,428 @@
+package throttle
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
+)
+
+//go:embed slots.lua
+var slotsSource string
+
+var slotsScript = acknowledged.Reader(redis.NewScript(slotsSource), opDryRun)
+
+// The operations of the script.
+const (
+	opAcquire = "acquire"
+	opLeave   = "leave"
+	opReplan  = "replan"
+	opDryRun  = "dry_run"
+)
+
+// slotless is the script's status of one that is deferred without a slot.
+const slotless = 5
+
+// A call is what the script is asked: instants and periods in µs.
+type call struct {
+	op      string
+	Lines   []lined `json:"lines"`
+	General *ruled  `json:"general,omitempty"`
+	All     []asked `json:"all"`     // nothing of replan
+	Claim   int64   `json:"claim"`   // the stamp of the claim that was denied, or 0
+	Entered int64   `json:"entered"` // when it was executed
+	Keep    int64   `json:"keep"`
+	Life    int64   `json:"life"`
+	Most    int     `json:"most"` // so many of a category may hold slots
+	Report  bool    `json:"report,omitempty"`
+	Leaver  bool    `json:"leaver,omitempty"`
+}
+
+// A lined is a line of the call, with the category's own limits.
+type lined struct {
+	Name     string  `json:"name"`
+	Category string  `json:"category"`
+	Own      *ruled  `json:"own,omitempty"`
+	Closed   []int64 `json:"closed,omitempty"` // FROM, UPTO in turns
+	Free     bool    `json:"free,omitempty"`   // nothing limits it
+}
+
+// A ruled is a policy: its rules N and PERIOD in turns, the minimum gap first.
+type ruled struct {
+	Rules  []int64 `json:"rules"`
+	Margin int64   `json:"margin"`
+}
+
+// An asked is one of the notifications.
+type asked struct {
+	Member  string `json:"member"`
+	ID      string `json:"id"`
+	Horizon int64  `json:"horizon"`
+	Elder   string `json:"elder,omitempty"`
+	Passes  bool   `json:"passes,omitempty"`
+	Kept    bool   `json:"kept,omitempty"`
+	Books   bool   `json:"books,omitempty"`
+	Used    bool   `json:"used,omitempty"`
+}
+
+// ruled writes the policy as the script reads it, nil for nil.
+func (p *Policy) ruled() *ruled {
+	if p == nil {
+		return nil
+	}
+	r := &ruled{Margin: p.margin()}
+	for _, rule := range p.appendRules(nil) {
+		r.Rules = append(r.Rules, int64(rule.n), rule.period)
+	}
+	return r
+}
+
+// Line is the one that the request is of. Its zone matters where there are quiet hours.
+func (r *Request) Line() Line {
+	line := Line{Category: r.class()}
+	if p, _ := r.quietPolicy(); p != nil && r.Zone != nil {
+		line.Zone = r.Zone.String()
+	}
+	return line
+}
+
+// name is the line as the script has it.
+func (l Line) name() string { return Escape(l.Category) + " " + Escape(l.Zone) + " " }
+
+// lineOf reads what name writes, and the ID behind it.
+func lineOf(member string) (l Line, id string) {
+	category, rest, _ := strings.Cut(member, " ")
+	zone, id, _ := strings.Cut(rest, " ")
+	l.Category, _ = url.PathUnescape(category)
+	l.Zone, _ = url.PathUnescape(zone)
+	return l, id
+}
+
+// lined is the line for the script, by the request's scopes and zone.
+func (r *Request) lined(line Line, now int64) lined {
+	general, own := r.policies()
+	l := lined{Name: line.name(), Category: Escape(line.Category), Own: own.ruled(), Free: general.free() && own.free() || own.exempt()}
+	for _, i := range r.closed(now) {
+		l.Closed = append(l.Closed, i.From*inMicros, i.Upto*inMicros)
+	}
+	return l
+}
+
+// free reports whether the policy limits nothing.
+func (p *Policy) free() bool { return p == nil || p.Exempt || p.Unlimited() }
+
+func (p *Policy) exempt() bool { return p != nil && p.Exempt }
+
+// A denial is what is known of the claim that was denied. The zero value is none.
+type denial struct {
+	stamp   int64 // its score
+	entered int64 // when it was executed, by Redis's clock
+}
+
+// asking begins a call for requests of one user; those of replan are of a line each.
+func (l *Redis) asking(op string, all []Request) call {
+	r, now := &all[0], l.now().UnixMicro()
+	general, _ := r.policies()
+	c := call{op: op, General: general.ruled(), Keep: l.keep, Life: l.life(), Most: r.mostBooked(), Report: r.Report}
+	if op == opReplan || op == opDryRun {
+		for i := range all {
+			line := Line{Category: all[i].class()}
+			if in := all[i].Zone; in != nil {
+				line.Zone = in.String() // also of a line whose quiet hours are gone
+			}
+			c.Lines = append(c.Lines, all[i].lined(line, now))
+		}
+		c.Leaver = r.Leaver
+		return c
+	}
+	c.Lines = []lined{r.lined(r.Line(), now)}
+	for i := range all {
+		r := &all[i]
+		c.All = append(c.All, asked{member(r.ID), r.ID, r.Horizon.Microseconds(), r.Elder, r.Passes, r.Kept, r.Books, r.Used})
+	}
+	return c
+}
+
+// A slotted is the script's answer.
+type slotted struct {
+	now     int64
+	waits   bool // somebody waits
+	answers [][]int64
+	moves   []Move
+	Placed
+}
+
+// run runs the script.
+func (l *Redis) run(ctx context.Context, c call, r *Request) (*slotted, error) {
+	k := l.user(r).keys
+	keys := []string{k.slots, k.early(), k.lines(), k.sent}
+	for _, line := range c.Lines {
+		keys = append(keys, k.base()+"sent:"+line.Category)
+	}
+	arg, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("throttle: %w", err)
+	}
+	reply, err := l.script(ctx, slotsScript, keys, c.op, string(arg)).Slice()
+	if err != nil {
+		return nil, StoreError(c.op, err)
+	}
+	return read(reply)
+}
+
+// script runs a script in one round trip, or in two where Redis does not know it. The
+// time-out is each one's own.
+func (l *Redis) script(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
+	trip := func(eval func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) *redis.Cmd {
+		ctx, cancel := context.WithTimeout(ctx, l.timeout)
+		defer cancel()
+		return eval(ctx, l.client, keys, args...)
+	}
+	l.trips.Add(1)
+	cmd := trip(script.EvalSha)
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		cmd = trip(script.Eval)
+	}
+	return cmd
+}
+
+var errReply = errors.New("throttle: Redis gave a reply of another shape than asked for")
+
+// read reads the script's reply.
+func read(reply []any) (*slotted, error) {
+	const length = 7
+	if len(reply) != length {
+		return nil, errReply
+	}
+	now, err1 := integer(reply[0])
+	waits, err2 := integer(reply[1])
+	after, err3 := integer(reply[5])
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	s := &slotted{now: now, waits: waits > 0}
+	s.After = time.Duration(after) * time.Microsecond
+	for _, fields := range items(reply[2]) {
+		answer := make([]int64, 0, len(items(fields)))
+		for _, field := range items(fields) {
+			n, err := integer(field)
+			if err != nil {
+				return nil, err
+			}
+			answer = append(answer, n)
+		}
+		s.answers = append(s.answers, answer)
+	}
+	for names := items(reply[3]); len(names) > 1; names = names[2:] {
+		slot, err := integer(names[1])
+		if err != nil {
+			return nil, err
+		}
+		member, _ := names[0].(string)
+		line, id := lineOf(member)
+		s.Early = append(s.Early, Booking{ID: id, Slot: micros(slot), Category: line.Category, member: member})
+	}
+	for _, name := range items(reply[4]) {
+		text, _ := name.(string)
+		line, _ := lineOf(text)
+		s.Others = append(s.Others, line)
+	}
+	for _, fields := range items(reply[6]) {
+		move := items(fields)
+		if len(move) != 3 {
+			return nil, errReply
+		}
+		from, err1 := integer(move[1])
+		to, err2 := integer(move[2])
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+		member, _ := move[0].(string)
+		line, id := lineOf(member)
+		m := Move{ID: id, Category: line.Category, From: micros(from), To: micros(to), Free: to == 0}
+		if m.Free {
+			m.To = micros(now)
+		}
+		s.moves = append(s.moves, m)
+	}
+	return s, nil
+}
+
+func items(field any) []any {
+	list, _ := field.([]any)
+	return list
+}
+
+// visit asks for notifications of one line.
+func (l *Redis) visit(ctx context.Context, all []Request, user *userState, claim denial) ([]Decision, error) {
+	c := l.asking(opAcquire, all)
+	c.Claim, c.Entered = claim.stamp, claim.entered
+	s, err := l.run(ctx, c, &all[0])
+	if err != nil {
+		return nil, err
+	}
+	if len(s.answers) != len(all) {
+		return nil, errReply
+	}
+	decisions := make([]Decision, len(all))
+	for i := range all {
+		if decisions[i], err = decision(&all[i], s.now, s.answers[i]); err != nil {
+			return nil, err
+		}
+		decisions[i].quietly(&all[i], all[i].closed(s.now))
+	}
+	decisions[0].Placed = s.Placed
+	if s.waits {
+		user.waitsUntil(l.elapsed() + nearHint)
+	}
+	return decisions, nil
+}
+
+// decision reads the script's answer about one notification.
+func decision(r *Request, now int64, answer []int64) (d Decision, err error) {
+	const length = 5
+	if len(answer) < length {
+		return d, errReply
+	}
+	status, instant, scope, rule, slot := Status(answer[0]), answer[1], answer[2], int(answer[3]), answer[4]
+	d = Decision{Status: status, At: micros(instant), Now: micros(now)}
+	if status == slotless {
+		d.Status, d.Slotless = Deferred, true
+	}
+	if slot > 0 {
+		d.Slot = micros(slot)
+	}
+	if instant > now && d.Status != Granted {
+		d.Left = time.Duration(instant-now) * time.Microsecond
+		switch general, own := r.policies(); scope {
+		case 1:
+			d.Scope, d.Rule = General, general.ruleName(rule-1)
+		case 2:
+			d.Scope, d.Rule = r.class(), own.ruleName(rule-1)
+		case 3:
+			_, d.Scope = r.quietPolicy()
+			d.Rule = QuietRule
+		}
+	}
+	if r.Report {
+		counts := make([]int, 0, len(answer)-length)
+		for _, n := range answer[length:] {
+			counts = append(counts, int(n))
+		}
+		d.Remaining = r.remaining(counts)
+	}
+	return d, nil
+}
+
+// nearHint is for how long, in µs, somebody is thought to wait after a visit has
+// found somebody.
+const nearHint = 1_000_000
+
+// Cancel implements Limiter.
+func (l *Redis) Cancel(ctx context.Context, r Request) (Placed, error) {
+	return l.CancelAll(ctx, []Request{r})
+}
+
+// CancelAll implements Planner.
+func (l *Redis) CancelAll(ctx context.Context, all []Request) (Placed, error) {
+	if err := validateAll(all); err != nil {
+		return Placed{}, err
+	}
+	placed, err := l.place(ctx, opLeave, all)
+	if err == nil && len(all[0].Scopes) > 0 {
+		l.user(&all[0]).waits.Store(0)
+	}
+	return placed, err
+}
+
+// Replan implements Planner.
+func (l *Redis) Replan(ctx context.Context, all []Request) (Placed, error) {
+	if err := validateLines(all); err != nil {
+		return Placed{}, err
+	}
+	return l.place(ctx, opReplan, all)
+}
+
+// Told implements Planner.
+func (l *Redis) Told(ctx context.Context, r Request, woken []Booking) error {
+	r.ID = ""
+	if err := r.validate(); err != nil || len(woken) == 0 {
+		return err
+	}
+	members := make([]any, len(woken))
+	for i, b := range woken {
+		members[i] = b.member
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	l.trips.Add(1)
+	if err := l.client.ZRem(ctx, l.user(&r).keys.early(), members...).Err(); err != nil {
+		return StoreError("told", err)
+	}
+	return nil
+}
+
+// place runs the script for those who leave, or lines that are placed again.
+func (l *Redis) place(ctx context.Context, op string, all []Request) (Placed, error) {
+	r := &all[0]
+	if op == opLeave && len(r.Scopes) == 0 {
+		return Placed{}, nil
+	}
+	c := l.asking(op, all)
+	s, err := l.run(ctx, c, r)
+	if err != nil {
+		return Placed{}, err
+	}
+	l.user(r).kept.Store(0) // a set that is empty now is gone, and its expiry with it
+	return s.Placed, nil
+}
+
+// A Move is what a Replan does with one that waits.
+type Move struct {
+	ID, Category string
+	From, To     time.Time
+	// Free says that nothing limits it any more: it goes at once.
+	Free bool
+}
+
+// A Plan is what a Replan would do.
+type Plan struct {
+	Now   time.Time // on the limiter's clock
+	Moves []Move    // of the lines that were asked for, each in its order
+	// Others are the user's other lines that wait.
+	Others []Line
+}
+
+// DryRun answers what a Replan of the requests' lines would do, and does nothing.
+func (l *Redis) DryRun(ctx context.Context, all []Request) (Plan, error) {
+	if err := validateLines(all); err != nil {
+		return Plan{}, err
+	}
+	c := l.asking(opDryRun, all)
+	s, err := l.run(ctx, c, &all[0])
+	if err != nil {
+		return Plan{}, err
+	}
+	return Plan{micros(s.now), s.moves, s.Others}, nil
+}
+
+func integer(field any) (int64, error) {
+	switch v := field.(type) {
+	case int64:
+		return v, nil
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	return 0, errReply
+}

@@ -1,0 +1,409 @@
+package throttle_test
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A lane has the jobs of one user come to a limiter in virtual time, each at the instant that
+// it was told and up to 2 ms late, and does what Placed asks of a worker.
+type lane struct {
+	t       *testing.T
+	limiter *throttle.Memory
+	clock   time.Time
+	random  *rand.Rand
+	late    func(*rand.Rand) time.Duration
+	lost    int // of so many wakes nobody hears one; 0 for none
+	wakes   int
+	pushes  int
+	most    int // so many hold a slot
+
+	general throttle.Policy
+	own     map[string]throttle.Policy // by category
+
+	jobs  map[string]*laneJob
+	order []*laneJob
+	queue laneComers
+	out   []*laneJob // in the order in which they were granted
+}
+
+type laneJob struct {
+	id, category string
+	number       int
+	told         time.Time // when it comes; zero when it is not to
+	checks       int
+	granted      time.Time
+	rejected     bool
+}
+
+type laneComer struct {
+	at, told time.Time
+	n        int
+	job      *laneJob
+}
+
+type laneComers []laneComer
+
+func (c laneComers) Len() int { return len(c) }
+func (c laneComers) Less(i, j int) bool {
+	return c[i].at.Before(c[j].at) || c[i].at.Equal(c[j].at) && c[i].n < c[j].n
+}
+func (c laneComers) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+func (c *laneComers) Push(x any)   { *c = append(*c, x.(laneComer)) }
+func (c *laneComers) Pop() any {
+	x := (*c)[len(*c)-1]
+	*c = (*c)[:len(*c)-1]
+	return x
+}
+
+var began = time.UnixMicro(1_700_000_000_000_000)
+
+func newLane(t *testing.T, general throttle.Policy) *lane {
+	l := &lane{t: t, clock: began, random: rand.New(rand.NewPCG(1, 2)), general: general, own: map[string]throttle.Policy{}, jobs: map[string]*laneJob{}}
+	l.late = func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(2000)) * time.Microsecond }
+	var err error
+	l.limiter, err = throttle.NewMemory(throttle.Options{Now: func() time.Time { return l.clock }})
+	ok(t, err)
+	t.Cleanup(func() { _ = l.limiter.Close() })
+	return l
+}
+
+func (l *lane) request(id, category string) throttle.Request {
+	r := throttle.Request{User: "u", ID: id, Category: category, Horizon: 1000 * time.Hour, MaxBooked: l.most,
+		Scopes: []throttle.Scope{{Name: throttle.General, Policy: l.general}}}
+	if own, has := l.own[category]; has {
+		r.Scopes = append(r.Scopes, throttle.Scope{Name: category, Policy: own})
+	}
+	return r
+}
+
+// add has n jobs arrive in their order, that far apart.
+func (l *lane) add(category string, n int, from, apart time.Duration) {
+	for i := range n {
+		j := &laneJob{id: fmt.Sprint(category, "-", i), category: category, number: len(l.order)}
+		l.jobs[j.id], l.order = j, append(l.order, j)
+		j.told = began.Add(from + time.Duration(i)*apart)
+		l.push(j, j.told)
+	}
+}
+
+func (l *lane) push(j *laneJob, at time.Time) {
+	l.pushes++
+	heap.Push(&l.queue, laneComer{at, j.told, l.pushes, j})
+}
+
+func (l *lane) tell(j *laneJob, at time.Time) {
+	j.told = at
+	l.push(j, at.Add(l.late(l.random)))
+}
+
+// placed wakes those who are early, has other lines placed again once, and the line itself
+// when its second is over.
+func (l *lane) placed(category string, p throttle.Placed) {
+	var told []throttle.Booking
+	for _, b := range p.Early {
+		j := l.jobs[b.ID]
+		if l.wakes++; l.lost > 0 && l.random.IntN(l.lost) == 0 {
+			continue
+		}
+		told = append(told, b)
+		if b.Slot.Before(j.told) { // never of one that is not to come
+			l.tell(j, later(b.Slot, l.clock))
+		}
+	}
+	ok(l.t, l.limiter.Told(l.t.Context(), l.request("", category), told))
+	if len(p.Others) > 0 {
+		var all []throttle.Request
+		for _, line := range p.Others {
+			all = append(all, l.request("", line.Category))
+		}
+		l.replan(all...)
+	}
+}
+
+// replan places lines again, and those of their answer no more.
+func (l *lane) replan(all ...throttle.Request) {
+	placed, err := l.limiter.Replan(l.t.Context(), all)
+	ok(l.t, err)
+	placed.Others = nil
+	l.placed(all[0].Category, placed)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// run has all come until nobody waits or that long is over. In between it does what is to
+// happen at an instant.
+func (l *lane) run(until, when time.Duration, then func()) {
+	for len(l.queue) > 0 {
+		c := l.queue[0]
+		if then != nil && !began.Add(when).After(c.at) {
+			l.clock = began.Add(when)
+			then()
+			then = nil
+			continue
+		}
+		heap.Pop(&l.queue)
+		if !c.job.told.Equal(c.told) {
+			continue // it was woken for another slot
+		}
+		if until > 0 && c.at.After(began.Add(until)) {
+			return
+		}
+		l.clock = later(l.clock, c.at)
+		l.come(c.job)
+	}
+}
+
+func (l *lane) come(j *laneJob) {
+	d, err := l.limiter.Acquire(l.t.Context(), l.request(j.id, j.category))
+	ok(l.t, err)
+	if j.checks++; j.checks > 100 {
+		l.t.Fatalf("%s starves", j.id)
+	}
+	switch d.Status {
+	case throttle.Granted:
+		j.told, j.granted, l.out = time.Time{}, d.At, append(l.out, j)
+	case throttle.Deferred:
+		l.tell(j, d.At)
+	case throttle.Rejected:
+		j.told, j.rejected = time.Time{}, true
+	default:
+		l.t.Fatalf("%s: %+v", j.id, d)
+	}
+	l.placed(j.category, d.Placed)
+}
+
+// costs fails where a delivery takes more checks on average.
+func (l *lane) costs(most float64) {
+	l.t.Helper()
+	checks := 0
+	for _, j := range l.out {
+		checks += j.checks
+	}
+	n := float64(checks) / float64(len(l.out))
+	l.t.Logf("%d were sent with %.2f checks each in %v", len(l.out), n, l.span())
+	if n > most {
+		l.t.Errorf("a delivery takes %.2f checks, want %.1f at most", n, most)
+	}
+}
+
+// inOrder fails where one passes another of its category that arrived before it.
+func (l *lane) inOrder() {
+	l.t.Helper()
+	last := map[string]*laneJob{}
+	for _, j := range l.out {
+		if before := last[j.category]; before != nil && before.number > j.number {
+			l.t.Errorf("%s is sent after %s", j.id, before.id)
+		}
+		last[j.category] = j
+	}
+}
+
+func (l *lane) span() time.Duration {
+	return l.out[len(l.out)-1].granted.Sub(l.out[0].granted)
+}
+
+// drains fails where that takes longer.
+func (l *lane) drains(took, most time.Duration) {
+	l.t.Helper()
+	l.t.Logf("it takes %v, want %v", took, most)
+	if took > most {
+		l.t.Errorf("it takes %v, want %v at most", took, most)
+	}
+}
+
+// all fails unless as many were sent, and nobody waits.
+func (l *lane) all(n int) {
+	l.t.Helper()
+	if len(l.out) != n {
+		l.t.Fatalf("%d were sent, want %d", len(l.out), n)
+	}
+}
+
+func gapAndRates(gap time.Duration, all ...throttle.Rate) throttle.Policy {
+	return throttle.Policy{MinGap: gap, Rates: all}
+}
+
+var hourly = gapAndRates(time.Second, throttle.Rate{Count: 10, Period: time.Minute})
+
+func TestADeferralIsCheapOnAHotLine(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, hourly)
+	l.add("", 60, 0, 2*time.Millisecond)
+	l.run(0, 0, nil)
+	l.all(60)
+	l.costs(2.3)
+	l.inOrder()
+}
+
+func TestADeferralIsCheapInTenCategories(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, gapAndRates(500*time.Millisecond))
+	for i := range 10 {
+		category := fmt.Sprint("c", i)
+		l.own[category] = gapAndRates(0, throttle.Rate{Count: 2, Period: 10 * time.Second})
+		l.add(category, 30, time.Duration(i)*time.Microsecond, 10*time.Microsecond) // by turns
+	}
+	l.run(0, 0, nil)
+	l.all(300)
+	l.costs(2.3)
+	l.inOrder()
+	const ideal = 300 * 500 * time.Millisecond
+	l.drains(l.span(), ideal*115/100)
+}
+
+// A limit is lowered from 1 s to 60 s under a long line: told, or found out by who comes.
+func TestADeferralIsCheapUnderALoweredLimit(t *testing.T) {
+	t.Parallel()
+	for _, told := range []bool{true, false} {
+		t.Run(fmt.Sprint("told ", told), func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, gapAndRates(time.Second))
+			l.add("", 200, 0, 0)
+			l.run(0, 5*time.Second, func() {
+				if l.general = gapAndRates(time.Minute); told {
+					l.replan(l.request("", ""))
+				}
+			})
+			l.all(200)
+			l.costs(3.1)
+			l.inOrder()
+		})
+	}
+}
+
+// For as long as 300 slots all that come are held by a pause; then all of them come at once.
+func TestADeferralIsCheapAfterAPause(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, gapAndRates(3*time.Second))
+	l.add("", 300, 0, 0)
+	l.run(0, 5*time.Second, func() {
+		held := slices.Clone(l.order)
+		slices.SortStableFunc(held, func(a, b *laneJob) int { return a.told.Compare(b.told) })
+		l.queue = nil
+		for _, j := range held {
+			if !j.told.IsZero() {
+				l.push(j, later(j.told, l.clock.Add(15*time.Minute)))
+			}
+		}
+	})
+	l.all(300)
+	l.costs(3.1)
+	l.inOrder()
+}
+
+func TestADeferralIsCheapWhereSomeComeLate(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, hourly)
+	l.own["m"] = gapAndRates(0, throttle.Rate{Count: 3, Period: 30 * time.Second})
+	l.late = func(r *rand.Rand) time.Duration {
+		if r.IntN(20) == 0 {
+			return 200*time.Millisecond + time.Duration(r.IntN(2800))*time.Millisecond
+		}
+		return time.Duration(r.IntN(5000)) * time.Microsecond
+	}
+	l.add("m", 70, 0, 10*time.Millisecond)
+	l.add("", 130, 0, 10*time.Millisecond)
+	l.run(0, 0, nil)
+	l.all(200)
+	l.costs(3.5)
+}
+
+// A limit is raised, the line is placed again, and of those who are woken one in twenty does
+// not hear it.
+func TestARaisedLimitDrainsAtItsPace(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		waiting int
+		raised  throttle.Policy
+		most    time.Duration // 1.1 of the ideal
+		checks  float64
+	}{
+		{300, gapAndRates(time.Second), 298 * 11 / 10 * time.Second, 2.3},
+		{900, gapAndRates(0, throttle.Rate{Count: 100, Period: time.Second}), 8800 * time.Millisecond, 2.3},
+	} {
+		t.Run(fmt.Sprint(tt.raised), func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, gapAndRates(time.Minute))
+			l.lost = 20
+			l.late = func(*rand.Rand) time.Duration { return time.Millisecond } // as one worker asks, in order
+			l.add("", tt.waiting, 0, 0)
+			const when = 100 * time.Second
+			l.run(0, when, func() {
+				l.general = tt.raised
+				l.replan(l.request("", ""))
+			})
+			l.all(tt.waiting)
+			l.costs(tt.checks)
+			if tt.raised.MinGap > 0 { // who is due with others at once may be passed by them
+				l.inOrder()
+			}
+			last := l.out[len(l.out)-1].granted
+			l.drains(last.Sub(began.Add(when)), tt.most)
+		})
+	}
+}
+
+// Of a stream that takes all of the general limit, and of a category beside it that may send
+// one in 20 s, the category's leave when they may.
+func TestAStreamStarvesNoOtherCategory(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, gapAndRates(time.Second))
+	l.own["rare"] = gapAndRates(20 * time.Second)
+	l.add("rare", 10, 0, time.Millisecond)
+	l.add("stream", 200, 0, 500*time.Millisecond)
+	l.run(100*time.Second, 0, nil)
+	l.costs(2.3)
+	l.inOrder()
+	n := 0
+	for _, j := range l.out {
+		if j.category == "rare" {
+			if late := j.granted.Sub(began.Add(time.Duration(n) * 20 * time.Second)); late > time.Second {
+				t.Errorf("%s is sent %v late", j.id, late)
+			}
+			n++
+		}
+	}
+	if n < 5 {
+		t.Errorf("%d of the rare ones are sent", n)
+	}
+}
+
+// What comes when the line is full is rejected at once, and nobody else is.
+func TestAFloodIsRejectedBeyondTheFullLine(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, hourly)
+	const most, flood = 300, 500
+	l.most = most
+	l.add("", flood, 0, time.Millisecond)
+	l.run(2*time.Minute, 0, nil)
+	rejected, waiting := 0, 0
+	for _, j := range l.order {
+		if j.rejected {
+			rejected++
+		} else if j.granted.IsZero() {
+			waiting++
+		}
+	}
+	l.inOrder()
+	// 10 a minute: one and those of the burst are sent before the line is full
+	if rejected < flood-most-20 || rejected > flood-most || waiting+len(l.out)+rejected != flood {
+		t.Errorf("%d are sent, %d wait and %d are rejected", len(l.out), waiting, rejected)
+	}
+	for _, j := range l.order[len(l.order)-100:] {
+		if !j.rejected || j.checks != 1 {
+			t.Errorf("%s came when the line was full: rejected %t after %d checks", j.id, j.rejected, j.checks)
+		}
+	}
+}
