@@ -172,9 +172,9 @@ func somePolicy(random *rand.Rand) throttle.Policy {
 	return p
 }
 
-// What is foretold for a user is what happens when the override is then set, or removed,
-// and the workers have placed those who wait again: a slot that counts from the present is
-// later by as much as that is.
+// Who is foretold to move for a user, and whom nothing limits any more, is as the workers make
+// it when the override is then set, or removed. throttle's TestADryRunIsWhatAReplanDoes holds
+// the instants, which count from the present.
 func TestForetoldForAUser(t *testing.T) {
 	t.Parallel()
 	const users = 20
@@ -241,15 +241,14 @@ func TestForetoldForAUser(t *testing.T) {
 	moved := 0
 	for _, c := range changes {
 		told := foretold[c.at.User]
-		late := rescheduled("shop", c.at.User).Sub(told.At) + 50*time.Millisecond
+		rescheduled("shop", c.at.User)
 		now := s.slots("shop", c.at.User)
 		for _, m := range told.Moves {
 			if was := before[c.at.User][m.ID]; !was.Equal(m.Before) {
 				t.Errorf("%+v %s: before at %s, want %s", c.at, m.ID, m.Before, was)
 			}
-			at, waits := now[m.ID]
-			if by := at.Sub(m.After); waits == m.Free || waits && (by < -50*time.Millisecond || by > late) {
-				t.Errorf("%+v to %+v: %s leaves at %s, and it was foretold for %s", c.at, c.to, m.ID, at, m.After)
+			if _, waits := now[m.ID]; waits == m.Free {
+				t.Errorf("%+v to %+v: %s waits %v, and it was foretold as free %v", c.at, c.to, m.ID, waits, m.Free)
 			}
 			if !m.After.Equal(m.Before) {
 				moved++
