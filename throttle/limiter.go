@@ -71,8 +71,8 @@ type Planner interface {
 	// in Placed.Early, with the instant of the call. Of a Leaver a line is placed once a
 	// second at most.
 	Replan(context.Context, []Request) (Placed, error)
-	// Told clears the marks of those whose jobs come at their slots now, so that they are
-	// not in another Placed.Early.
+	// Told clears the marks of bookings whose jobs were woken. No later Placed.Early names
+	// them.
 	Told(context.Context, Request, []Booking) error
 	// Timeline answers what is known of the user in the request's scopes.
 	Timeline(context.Context, Request) (Timeline, error)
@@ -91,6 +91,9 @@ type Placed struct {
 	// they were within a second; 0 where they need not be.
 	After time.Duration
 }
+
+// Any reports whether anything is left to do.
+func (p Placed) Any() bool { return len(p.Early) > 0 || len(p.Others) > 0 || p.After > 0 }
 
 // A Line is a category's notifications of one zone.
 type Line struct {

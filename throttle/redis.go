@@ -34,7 +34,7 @@ type Options struct {
 
 // Redis is the Planner whose timelines are sorted sets on Redis. Its instants
 // are those of Redis's clock. See keys.go for the keys, claim.go for the first
-// visit of a notification and slots.go for what follows when it is denied.
+// visit, slots.go for all others.
 type Redis struct {
 	client  redis.UniversalClient
 	shared  redis.UniversalClient // it, or one on it, whose round trips are shared; end ends that one

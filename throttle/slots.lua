@@ -308,7 +308,7 @@ local function woken(line)
   return names
 end
 
--- others are the lines that wait besides those of the call.
+-- others returns the names of the user's lines that the call does not place.
 local function others()
   local names, of = {}, {placed = true}
   for _, line in ipairs(ask.lines) do of[line.name] = true end
@@ -332,8 +332,8 @@ local function full(line)
   return held >= ask.most
 end
 
--- rename has the notification hold the slot that it has under another name: it was booked in
--- another zone, or another one's whose heir it is. Of two slots the later one goes.
+-- rename gives the notification a slot that stands under another name: its own in another
+-- zone, or its elder's. Of two slots the later one goes.
 local function rename(line, r, old, id, slot)
   local member = line.name .. r.id
   local own = scoreOf(slotsKey, member)
@@ -471,7 +471,7 @@ local function acquire(line, r)
   return arrive(line, r)
 end
 
--- upAgain is again for a line that somebody has left, once a second at most.
+-- upAgain places a line again after a leave, once a second at most.
 local function upAgain(line, k)
   local counted, left = string.match(redis.call('HGET', linesKey, line.name) or '', '^(%S+) (%S+)$')
   if not counted then return end

@@ -380,7 +380,7 @@ func TestAStreamStarvesNoOtherCategory(t *testing.T) {
 	}
 }
 
-// What comes when the line is full is rejected at once, and nobody else is.
+// A full line rejects each newcomer at once, and no other notification.
 func TestAFloodIsRejectedBeyondTheFullLine(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, hourly)

@@ -16,7 +16,7 @@ import (
 // scanPage is how many keys Redis looks at in one step of a Waiting.
 const scanPage = 1000
 
-// Waiting calls f for each user of whom somebody waits. It looks through all keys, on each master of a
+// Waiting calls f for each user who has waiting notifications. It looks through all keys, on each master of a
 // Cluster, and leaves Redis at least half of the time to others. A user who
 // comes or goes meanwhile may be missed, and one may be told twice. An error of
 // f ends it.

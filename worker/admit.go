@@ -120,7 +120,9 @@ func (a *admission) ask(ctx context.Context, d *delivery, how step) (throttle.De
 	if err != nil {
 		return decision, err
 	}
-	a.slots.follow(a.Options.request(d), decision.Placed)
+	if p := decision.Placed; p.Any() { // else no request is made
+		a.slots.follow(a.Options.request(d), p)
+	}
 	a.slots.inherited(ctx, d)
 	return decision, nil
 }

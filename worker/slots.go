@@ -107,7 +107,7 @@ const placedKept = 1024
 
 // follow does what a call of the limiter has left to do, beside the pipeline.
 func (s *slots) follow(r throttle.Request, p throttle.Placed) {
-	if len(p.Early) == 0 && len(p.Others) == 0 && p.After == 0 {
+	if !p.Any() {
 		return
 	}
 	select {

@@ -187,9 +187,7 @@ func (m *making) look(ctx context.Context, app, user string) ([]throttle.Move, e
 	lines := []throttle.Request{control.LineRequest(app, user, throttle.Line{Category: m.level.Category}, m.inForce)}
 	plan, err := m.Lines.DryRun(ctx, lines)
 	if err == nil && len(plan.Others) > 0 { // they all wait for the general limits
-		for _, line := range plan.Others {
-			lines = append(lines, control.LineRequest(app, user, line, m.inForce))
-		}
+		lines = append(lines, control.LineRequests(app, user, plan.Others, m.inForce)...)
 		plan, err = m.Lines.DryRun(ctx, lines)
 	}
 	if err != nil {

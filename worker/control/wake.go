@@ -42,9 +42,9 @@ func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttl
 		}
 	}
 	if placed.After > 0 {
-		line := c.line(r, r.Line())
+		line := c.lines(r, []throttle.Line{r.Line()})
 		c.later.after(ctx, placed.After, lineKey{app: r.App, user: r.User, line: r.Line()}, func(ctx context.Context) {
-			c.placeAgain(ctx, r, []throttle.Request{line})
+			c.placeAgain(ctx, r, line)
 		})
 	}
 	c.wake(ctx, r, early)
@@ -63,19 +63,20 @@ func (c *Control) placeAgain(ctx context.Context, r throttle.Request, lines []th
 func (c *Control) Rest(ctx context.Context) { c.later.rest(ctx) }
 
 func (c *Control) lines(r throttle.Request, all []throttle.Line) []throttle.Request {
-	requests := make([]throttle.Request, len(all))
-	for i, line := range all {
-		requests[i] = c.line(r, line)
+	requests := LineRequests(r.App, r.User, all, c.limits.InForce)
+	for i := range requests {
+		requests[i].Leaver = true
 	}
 	return requests
 }
 
-// line is the request that places the line of the request's user again, by the limits in
-// force.
-func (c *Control) line(r throttle.Request, line throttle.Line) throttle.Request {
-	placed := LineRequest(r.App, r.User, line, c.limits.InForce)
-	placed.Leaver = true
-	return placed
+// LineRequests are LineRequest for several lines of the user.
+func LineRequests(app, user string, lines []throttle.Line, inForce func(limits.Level) limits.EffectivePolicy) []throttle.Request {
+	requests := make([]throttle.Request, len(lines))
+	for i, line := range lines {
+		requests[i] = LineRequest(app, user, line, inForce)
+	}
+	return requests
 }
 
 // LineRequest is the request that places a line of the app's user by those limits.

@@ -306,10 +306,7 @@ func (r *rescheduler) move(ctx context.Context, of limits.Level) error {
 	}
 	early := placed.Early
 	if len(placed.Others) > 0 {
-		others := make([]throttle.Request, len(placed.Others))
-		for i, line := range placed.Others {
-			others[i] = control.LineRequest(of.App, of.User, line, r.Limits.InForce)
-		}
+		others := control.LineRequests(of.App, of.User, placed.Others, r.Limits.InForce)
 		if placed, err = r.Limiter.Replan(ctx, others); err != nil {
 			return fmt.Errorf("replan: %w", err)
 		}
