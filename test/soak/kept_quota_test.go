@@ -213,7 +213,8 @@ func (s *quotaSite) run(t *testing.T, until time.Time) {
 	time.Sleep(time.Until(until))
 }
 
-// end ends the workers, and expects that nothing is lost of what was accepted.
+// end ends the workers, and expects that nothing is lost of what was accepted. A worker
+// that is killed may leave the job of what it has just ended in flight.
 func (s *quotaSite) end(t *testing.T, accepted int64) {
 	t.Helper()
 	for _, w := range s.workers {
@@ -227,7 +228,7 @@ func (s *quotaSite) end(t *testing.T, accepted int64) {
 	p := rig.Start(t, s.Setup, "audit", "--json")
 	status := p.Wait(t)
 	var audit control.Audit
-	if err := json.Unmarshal([]byte(p.Stdout.String()), &audit); err != nil || status != rig.Done || audit.Difference != 0 || audit.Accepted != accepted {
+	if err := json.Unmarshal([]byte(p.Stdout.String()), &audit); err != nil || status != rig.Done || audit.Difference > 0 || audit.Balance() != control.Balanced || audit.Accepted != accepted {
 		t.Errorf("audit: exit status %d: %s%s, %v", status, &p.Stdout, &p.Stderr, err)
 	}
 }
