@@ -83,7 +83,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 		Observer: observer, Log: log,
 		ClockOffset: limiter.ClockOffset,
 		Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
-		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
+		MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
 		Prefix: cfg.Redis.Prefix, IDRetention: cfg.Worker.IDRetention,
 	}
 	if sys.worker, err = worker.New(options); err != nil {

@@ -5,18 +5,19 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// admission has deliveries admitted by the throttle, in their turn, and gives them their
-// places before the providers.
+// admission has deliveries admitted by the throttle, in their turn: each takes a place before
+// its providers and the units that its pushes cost, and asks. What is let through leaves at
+// once; what is not gives all of that back, and returns to the queue until its slot.
 type admission struct {
 	*Options
 	units   units
@@ -24,7 +25,6 @@ type admission struct {
 	lines   *lines
 	tracing tracing
 	repeats *repeats.Log
-	waiting atomic.Int64 // notifications that wait in the process
 }
 
 func newAdmission(o *Options, u units, s *slots, t tracing, r *repeats.Log) *admission {
@@ -35,132 +35,133 @@ func newAdmission(o *Options, u units, s *slots, t tracing, r *repeats.Log) *adm
 
 // Why a delivery is not admitted, but for the limiter's reasons.
 var (
-	errTooLate   = &queue.Return{Why: queue.TooLate, After: queue.Again}
 	errBusy      = errors.New("the provider is busy")
 	errOverQuota = errors.New("a quota has nothing left")
 )
 
-// admit asks the throttle, waits for the instant of an admission that is near, and takes a
-// place before each provider. It asks again where a slot is near, and where the delivery
-// comes late for its instant, for want of a processor, a place or a connection: maxAsks
-// times in a visit at most.
-func (a *admission) admit(ctx context.Context, d *delivery) (decision throttle.Decision, err error) {
-	next := a.visit(d).first(d.slot, time.Now())
-	if d.inside != nil { // there was no connection in time
-		next = a.visit(d).renew()
-	}
+// admit has the throttle decide of the delivery. One that is granted has its places and units,
+// any other has none.
+func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	d.scopes = a.Limits.Scopes(d.App, d.User, d.Category)
-	for err == nil {
-		if !next.inside {
-			route.Release(d.inside)
-			d.inside = nil
-			d.slotted = d.slotted || next.after > 0 && decision.Slot.IsZero() && d.asks > 0
-		}
-		switch next.do {
-		case ask:
-			if next.gives {
-				a.slots.giveBack(ctx, d, false)
-			}
-			if decision, err = a.ask(ctx, d, next); err == nil {
-				next = a.visit(d).answered(next, &decision)
-			}
-		case enter:
-			var late time.Duration
-			if late, err = a.enter(ctx, d); err == nil {
-				next = a.visit(d).entered(late, d.scopes, a.Limits.Scopes(d.App, d.User, d.Category))
-			}
-		case depart:
-			a.paced(d, &decision, next.late)
-			return decision, nil
-		case putOff:
-			return decision, nil
-		case giveUp:
-			return decision, errTooLate
-		}
+	limited := len(d.scopes) > 0
+	var span trace.Span
+	if limited {
+		ctx, span = a.tracing.start(ctx, "acquire")
 	}
-	return decision, err
-}
-
-// visit is what the next step with the delivery depends on.
-func (a *admission) visit(d *delivery) visit {
-	return visit{asks: d.asks, most: a.MaxWait, full: a.full()}
-}
-
-// ask waits, and then asks the throttle in the delivery's turn.
-func (a *admission) ask(ctx context.Context, d *delivery, how step) (throttle.Decision, error) {
-	d.asks++
-	if how.after > 0 || d.metered { // else nothing but the limiter's answer is waited for
-		d.arrive()
-	}
-	if how.after > 0 {
-		a.waiting.Add(1)
-		defer a.waiting.Add(-1)
-	}
-	if len(d.scopes) == 0 {
-		told := a.lines.decide(ctx, d, how.after)
-		return told.Decision, told.err
-	}
-	ctx, span := a.tracing.start(ctx, "acquire")
-	asked := time.Now().Add(how.after)
-	told := a.lines.decide(ctx, d, how.after)
+	asked := time.Now()
+	told := a.lines.decide(ctx, d)
 	decision, err := told.Decision, told.err
-	if errors.Is(err, errOverQuota) {
-		span.End()
+	if errors.Is(err, errOverQuota) || errors.Is(err, errBusy) {
+		a.leave(d)
+		if limited {
+			span.End()
+		}
 		return decision, err
 	}
-	if err != nil {
-		err = a.notAsked(ctx, d, err)
+	if limited {
+		if err != nil {
+			err = a.notAsked(ctx, d, err)
+		}
+		a.Observer.Checked(max(0, time.Since(asked)))
+		traceDecision(span, decision, err)
 	}
-	a.Observer.Checked(max(0, time.Since(asked)))
-	traceDecision(span, decision, err)
-	d.held = d.held && !decision.Slot.IsZero() // else it gets its slot now
 	if err != nil || decision.Status != throttle.Granted {
-		a.units.giveBack(d) // until it goes
+		a.leave(d)
 	}
 	if err != nil {
 		return decision, err
 	}
-	if p := decision.Placed; p.Any() { // else no request is made
-		a.slots.follow(a.Options.request(d), p)
+	d.asked = true
+	d.held = d.held && !decision.Slot.IsZero() // else it gets its slot now
+	if limited {
+		if p := decision.Placed; p.Any() { // else no request is made
+			a.slots.follow(a.Options.request(d), p)
+		}
+		a.slots.inherited(ctx, d)
 	}
-	a.slots.inherited(ctx, d)
+	if decision.Status == throttle.Granted {
+		a.paced(d, &decision)
+	}
 	return decision, nil
 }
 
-// askTogether asks the throttle about the deliveries of a line, in their order. One that
-// costs units is alone, and takes them first.
-func (a *admission) askTogether(ctx context.Context, together []*turn) []answer {
-	switch lost := slices.IndexFunc(together, func(t *turn) bool { return t.term.Lost(ctx) }); {
-	case lost == 0:
-		return []answer{{err: queue.ErrLost}}
-	case lost > 0:
-		together = together[:lost] // the others ask again
+// leave gives back what the delivery has taken to be sent.
+func (a *admission) leave(d *delivery) {
+	a.units.giveBack(d)
+	route.Release(d.inside)
+	d.inside = nil
+}
+
+// askTogether asks the throttle about the deliveries of a line, in their order, as far as they
+// are answered for. The first one waits for its place and its units; one that costs units is
+// alone. Those behind it that find no place at once are booked, and not let through.
+func (a *admission) askTogether(ctx context.Context, turn *turn, more func() []*turn) []answer {
+	first := turn.delivery
+	if err := a.enter(ctx, first); err != nil {
+		return []answer{{err: err}}
 	}
-	first, began := together[0].delivery, time.Now()
-	if !a.units.take(ctx, first) {
-		return []answer{{err: errOverQuota}}
+	first.scopes = a.Limits.Scopes(first.App, first.User, first.Category)
+	requests := []throttle.Request{a.Options.request(first)}
+	for _, t := range more() {
+		d := t.delivery
+		d.scopes = first.scopes
+		inside := d.inside != nil || route.Enter(d.needs, d.Priority)
+		if inside {
+			d.inside = d.needs
+			d.arrive()
+		}
+		if t.term.Lost(ctx) || !inside && (d.known || len(d.scopes) == 0) {
+			break // it asks by itself, when it is there
+		}
+		r := a.Options.request(d)
+		r.Books = !inside
+		requests = append(requests, r)
 	}
-	first.held = first.held || time.Since(began) >= tooLate // by a quota
-	request := a.Options.request(first)
-	first.scopes = request.Scopes
-	if len(together) == 1 {
-		decision, err := a.Limiter.Acquire(ctx, request)
-		return []answer{{decision, err}}
-	}
-	requests := make([]throttle.Request, len(together))
-	for i, t := range together {
-		requests[i] = a.Options.request(t.delivery)
-		requests[i].Scopes, t.scopes = request.Scopes, request.Scopes
-	}
-	decisions, err := a.Limiter.AcquireAll(ctx, requests)
+	decisions, err := a.acquire(ctx, requests)
 	if err != nil {
-		return slices.Repeat([]answer{{err: err}}, len(together))
+		return slices.Repeat([]answer{{err: err}}, len(requests))
 	}
 	answers := make([]answer, len(decisions))
 	for i, decision := range decisions {
 		answers[i].Decision = decision
 	}
 	return answers
+}
+
+func (a *admission) acquire(ctx context.Context, requests []throttle.Request) ([]throttle.Decision, error) {
+	if len(requests) > 1 {
+		return a.Limiter.AcquireAll(ctx, requests)
+	}
+	decision, err := a.Limiter.Acquire(ctx, requests[0])
+	return []throttle.Decision{decision}, err
+}
+
+// enter waits for a place before each provider, and for the units that the pushes cost: for
+// those outside, as there may be none for long, and inside again where they have lapsed.
+func (a *admission) enter(ctx context.Context, d *delivery) error {
+	began := time.Now()
+	if !a.units.take(ctx, d) {
+		return errOverQuota
+	}
+	if d.inside == nil {
+		if d.metered && !route.Room(d.needs, d.Priority) {
+			a.units.giveBack(d) // they would lapse
+		}
+		in := route.Acquire(ctx, d.needs, d.Priority)
+		d.arrive()
+		if !in {
+			return errBusy
+		}
+		d.inside = d.needs
+	}
+	if d.term.Lost(ctx) {
+		return queue.ErrLost
+	}
+	if !a.units.take(ctx, d) {
+		return errOverQuota
+	}
+	d.held = d.held || time.Since(began) >= departWithin
+	return nil
 }
 
 // notAsked tells of one user whose limits cannot be checked. Of a Redis that
@@ -176,62 +177,15 @@ func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error 
 	return &queue.Return{Why: queue.Unchecked, Detail: err.Error(), After: queue.Again}
 }
 
-// enter waits for a place before each provider, and returns how long that took.
-func (a *admission) enter(ctx context.Context, d *delivery) (late time.Duration, err error) {
-	d.arrive()
-	began := time.Now()
-	if d.metered && !route.Room(d.needs, d.Priority) {
-		a.units.giveBack(d) // they would lapse
+// paced records how late a delivery is let through, where a limit alone has made it wait until
+// its slot.
+func (a *admission) paced(d *delivery, decision *throttle.Decision) {
+	const near = time.Second
+	due := decision.Slot.Add(-near) // it may have been parked at its slot
+	parked := func(r *route.Route) bool { return r != nil && r.ParkedSince(due) }
+	if !decision.Slot.IsZero() && !d.held && !slices.ContainsFunc(d.routes, parked) {
+		a.Observer.Paced(decision.At.Sub(decision.Slot))
 	}
-	if !route.Acquire(ctx, d.needs, d.Priority) {
-		return 0, errBusy
-	}
-	d.inside = d.needs
-	return time.Since(began), nil
-}
-
-// wait waits in the process, where so many may wait at once.
-func (a *admission) wait(ctx context.Context, left time.Duration) error {
-	if left <= 0 {
-		return nil
-	}
-	a.waiting.Add(1)
-	defer a.waiting.Add(-1)
-	return clock.Sleep(ctx, left)
-}
-
-// full reports whether nothing more should wait in the process.
-func (a *admission) full() bool { return a.waiting.Load() >= int64(a.MaxWaiting) }
-
-// paced records how late a delivery leaves after its slot, where a limit alone has made it
-// wait until then.
-func (a *admission) paced(d *delivery, decision *throttle.Decision, late time.Duration) {
-	if decision.Slot.IsZero() {
-		return
-	}
-	late += decision.At.Sub(decision.Slot)
-	// it may have been parked at its slot
-	due := d.slot.Add(-a.MaxWait)
-	parked := func(r *route.Route) bool { return r != nil && !d.slot.IsZero() && r.ParkedSince(due) }
-	if !d.held && !slices.ContainsFunc(d.routes, parked) {
-		a.Observer.Paced(late)
-	}
-}
-
-// tooEarly waits for a delivery that may not go yet, where that is near. Else it brings the
-// job back then.
-func (a *admission) tooEarly(ctx context.Context, d *delivery) (to disposition, over bool) {
-	left := time.Until(d.NotBefore)
-	if left > a.MaxWait || left > 0 && a.full() {
-		return until(left), true
-	}
-	if left > 0 {
-		d.arrive()
-	}
-	if err := a.wait(ctx, left); err != nil {
-		return later(err), true
-	}
-	return to, false
 }
 
 // busy reports whether the delivery is not to be sent now, since what is sent could not be

@@ -116,9 +116,10 @@ func (c *collapsing) supersedeBack(ctx context.Context, one overtaken) bool {
 	return c.taken.free(ctx, taken) == nil // else taken.follow gives the slot back
 }
 
-// postpone is delivery.postpone, now. Its collapse key lives on until its slot.
+// postpone is delivery.postpone. Its collapse key lives on until its slot.
 func (h *handler) postpone(ctx context.Context, d *delivery, decision throttle.Decision) disposition {
-	to := d.postpone(decision, time.Now())
+	to := d.postpone(decision)
+	to.back.Since = time.Now()
 	if to.state != push.Waiting || !d.ExpiresAt.IsZero() { // until then its key lives anyway
 		return to
 	}

@@ -63,16 +63,13 @@ func snooze(back queue.Return) disposition {
 
 // until brings the job back when the time left is over.
 func until(left time.Duration) disposition {
-	return snooze(queue.Return{Why: queue.Deferred, After: queue.Before(left)})
+	return snooze(queue.Return{Why: queue.Deferred, After: left})
 }
 
 // postpone brings the job back at its slot, or when there may be room for it in its line.
-func (d *delivery) postpone(decision throttle.Decision, now time.Time) disposition {
+func (d *delivery) postpone(decision throttle.Decision) disposition {
 	to := until(decision.Left)
 	to.deferral, to.back.Quiet = decision, d.quiet(&decision)
-	if !decision.Slotless {
-		to.back.Wanted = now.Add(decision.Left)
-	}
 	return to
 }
 

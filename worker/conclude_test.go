@@ -70,13 +70,13 @@ func TestFullLineRejectsNewOnes(t *testing.T) {
 		d    delivery
 		want bool
 	}{
-		"new":                        {delivery{asks: 1}, false},
+		"new":                        {delivery{}, false},
 		"new, its not_before is now": {returned(queue.Deferred, back.Add(2*time.Second)), false},
 		"put off by a limit":         {returned(queue.Deferred, time.Time{}), true},
 		"put off within the second of its not_before": {returned(queue.Deferred, back.Add(time.Second-1)), true},
 		"held by a pause or a route":                  {returned(queue.ProviderPaused, time.Time{}), true},
 		"held by an outage":                           {returned(queue.LimiterAway, time.Time{}), true},
-		"had a slot in this visit":                    {delivery{asks: 2}, true},
+		"asks again in this visit":                    {delivery{asked: true}, true},
 		"retry":                                       {delivery{attempts: 1}, true},
 		"requeued":                                    {delivery{replay: true}, true},
 		"heir":                                        {delivery{elder: new(ledger.Taken)}, true},

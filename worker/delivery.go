@@ -21,7 +21,6 @@ type delivery struct {
 	accepted time.Time
 	zone     *time.Location // by whose clocks its user lives; nil for that of those who name none
 	back     time.Time      // when it went back to the queue last; zero at the first visit
-	slot     time.Time      // as it was told last, by this machine's clock; zero when that is not known
 	job      []byte
 	queue    string
 	// visits is how often asynq has counted a failure of the job: an attempt that
@@ -49,9 +48,8 @@ type delivery struct {
 	inside   []*route.Bulkhead // those where it has a place
 	scopes   []throttle.Scope  // by which its admission was asked for last
 	turn     *turn             // in its line; nil while it waits for no decision
-	asks     int               // how often the throttle was asked in this visit
+	asked    bool              // the throttle has answered about it in this visit
 	elder    *ledger.Taken     // whose slot it takes over when it asks; nil for none
-	slotted  bool              // it has waited here for its first slot
 	held     bool              // since it got its slot something else than a limit has kept it
 }
 
@@ -107,8 +105,8 @@ func (d *delivery) expired(now time.Time) bool {
 
 // orExpired is that time, or less when the delivery expires before.
 func (d *delivery) orExpired(wait time.Duration, now time.Time) time.Duration {
-	if !d.ExpiresAt.IsZero() { // the queue's times are whole seconds
-		wait = min(wait, max(0, d.ExpiresAt.Sub(now))+time.Second)
+	if !d.ExpiresAt.IsZero() {
+		wait = min(wait, max(0, d.ExpiresAt.Sub(now)))
 	}
 	return wait
 }

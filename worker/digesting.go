@@ -70,7 +70,7 @@ func (h *handler) join(ctx context.Context, d *delivery, carry bool, wait time.D
 		return to, false
 	}
 	h.settling.events.ended(ctx, d, &disposition{state: push.Digested})
-	if d.asks > 0 || d.visits > 0 || !d.back.IsZero() { // else it has asked for no slot
+	if d.asked || d.visits > 0 || !d.back.IsZero() { // else it has asked for no slot
 		to.unfreed = h.slots.giveBack(ctx, d, false)
 	}
 	return to, true

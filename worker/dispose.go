@@ -116,9 +116,6 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 		return nil
 	}
 	end := ledger.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead, App: d.App}
-	if d.slotted {
-		end.Deferrals = 1
-	}
 	if c.state.Dead() {
 		end.Letter = d.letter(c)
 	}

@@ -44,7 +44,6 @@ func TestAPauseOverAFullLine(t *testing.T) {
 	const gap, most, n = 200 * time.Millisecond, 3, 8
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
 	r.options.MaxBooked = most
-	r.options.MaxWaiting = 1 // the others go to the line
 	log := r.logs()
 	r.start()
 	hold := pause.Pause{App: "shop", By: "ada"}

@@ -70,8 +70,8 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 	} else if superseded {
 		return d.superseded()
 	}
-	if to, early := h.admission.tooEarly(ctx, d); early {
-		return to
+	if left := time.Until(d.NotBefore); left > 0 {
+		return until(left)
 	}
 	if to, over := h.joinDigest(ctx, d); over {
 		return to
@@ -85,15 +85,22 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 	if to, busy := h.admission.busy(d); busy {
 		return to
 	}
-	for {
+	for range departures {
 		if to, over := h.depart(ctx, d); over {
 			return to
 		}
 	}
+	to := snooze(queue.Return{Why: queue.TooLate, After: queue.Again})
+	to.release = slot
+	return to
 }
 
+// departures is how often a delivery is admitted in a visit at most, where it has no connection
+// to leave by.
+const departures = 4
+
 // depart sends the delivery when it is admitted. It returns false when it had no
-// connection at its instant: at another one it may go, as long as admit asks for one.
+// connection at its instant: it keeps its place and its admission, and asks again.
 func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over bool) {
 	decision, err := h.admission.admit(ctx, d)
 	switch {
@@ -120,7 +127,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 		return to, true
 	}
 	if h.sending.send(ctx, d); d.missed() {
-		return to, false // with its place, and its admission, which may still do
+		return to, false
 	}
 	now := time.Now()
 	return d.settle(h.budget(d, now), now, rand.Float64()), true

@@ -10,16 +10,13 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// lines have a user's jobs that this process has in hand decided in the order of acceptance:
-// a job waits for those of its category ahead of it until they are granted, put off or
-// ended, and not until they are sent. One that is to ask before its slot, later, holds
-// nobody up until then. Consecutive jobs of one category are decided together. More are not:
-// the categories share the general limits, and the slots of a whole row of one category
-// would push the others' far behind.
+// lines have a user's jobs of a category that this process has in hand decided in the order of
+// acceptance: a job waits for those ahead of it until they are granted, put off or ended, and
+// not until they are sent. Consecutive ones are decided together.
 type lines struct {
-	// ask asks the throttle about deliveries of one line. It returns answers for the
-	// first of them, at least for one.
-	ask func(ctx context.Context, together []*turn) []answer
+	// ask asks the throttle about the delivery whose turn it is, and those behind it that
+	// more then returns. It returns answers for the first of them, at least for one.
+	ask func(ctx context.Context, first *turn, more func() []*turn) []answer
 
 	mu   sync.Mutex
 	open map[lineKey]*line
@@ -27,26 +24,25 @@ type lines struct {
 
 // A lineKey says whose line it is. Jobs of another queue are more or less urgent: they
 // may pass, and be passed.
-type lineKey struct{ queue, app, user string }
+type lineKey struct{ queue, app, user, category string }
 
 type line struct {
 	key    lineKey
-	turns  []*turn  // in the order of acceptance
-	asking []string // categories of which a delivery asks the throttle
+	turns  []*turn // in the order of acceptance
+	asking bool    // the throttle is asked about some that are not among them
 }
 
 // A turn is a delivery's place in its line.
 type turn struct {
 	*delivery
 	// What says its place stays, also while the delivery takes up what a digest tells of.
-	id, category string
-	since        time.Time
+	id    string
+	since time.Time
 
 	line  *line
-	ready bool         // the delivery waits for its answer
-	asks  time.Time    // when it is to ask at first
-	lead  chan []*turn // gets the turns, this one first, that the delivery is to ask about
-	told  chan answer  // gets its answer
+	ready bool          // the delivery waits for its answer
+	lead  chan struct{} // the delivery is to ask
+	told  chan answer   // gets its answer
 }
 
 // An answer is the throttle's, or why there is none.
@@ -63,7 +59,7 @@ const (
 	patience = time.Second
 )
 
-func newLines(ask func(context.Context, []*turn) []answer) *lines {
+func newLines(ask func(context.Context, *turn, func() []*turn) []answer) *lines {
 	return &lines{ask: ask, open: make(map[lineKey]*line)}
 }
 
@@ -71,13 +67,13 @@ func newLines(ask func(context.Context, []*turn) []answer) *lines {
 func (l *lines) enter(d *delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := lineKey{d.queue, d.App, d.User}
+	key := lineKey{d.queue, d.App, d.User, d.Category}
 	in := l.open[key]
 	if in == nil {
 		in = &line{key: key}
 		l.open[key] = in
 	}
-	d.turn = &turn{delivery: d, id: d.ID, category: d.Category, since: d.due(), line: in, lead: make(chan []*turn, 1), told: make(chan answer, 1)}
+	d.turn = &turn{delivery: d, id: d.ID, since: d.due(), line: in, lead: make(chan struct{}, 1), told: make(chan answer, 1)}
 	in.insert(d.turn)
 }
 
@@ -106,63 +102,55 @@ func (l *lines) leave(d *delivery) bool {
 	return true
 }
 
-// next has the turns of the line be asked about that have come.
+// next has the first delivery of the line ask, when it is ready.
 func (l *lines) next(in *line) {
-	now := time.Now()
-	var held []string // categories of which one is ahead that is not ready
-	for i := 0; i < len(in.turns); {
-		switch t := in.turns[i]; {
-		case slices.Contains(in.asking, t.category), t.later(now), slices.Contains(held, t.category):
-			i++
-		case !t.ready:
-			held = append(held, t.category)
-			i++
-		default:
-			asked := together(in.turns[i:], now)
-			in.turns = slices.DeleteFunc(in.turns, func(t *turn) bool { return slices.Contains(asked, t) })
-			in.asking = append(in.asking, t.category)
-			t.lead <- asked
-		}
+	if !in.asking && len(in.turns) > 0 && in.turns[0].ready {
+		first := in.turns[0]
+		in.turns, in.asking = in.turns[1:], true
+		first.lead <- struct{}{}
 	}
-	if len(in.turns) == 0 && len(in.asking) == 0 {
+	if len(in.turns) == 0 && !in.asking {
 		delete(l.open, in.key)
 	}
 }
 
-// later reports whether the delivery has a slot to ask before, and that is not yet.
-func (t *turn) later(now time.Time) bool { return t.ready && now.Before(t.asks) }
-
-// same reports whether the other turn is of the same notification: a job that another
-// worker has had meanwhile may come again before its first visit here is over.
-func (t *turn) same(other *turn) bool { return t.id == other.id }
-
-// together returns the turns from the first one on that are asked about with it. A
-// delivery that costs units is alone: it takes them first.
-func together(turns []*turn, now time.Time) (all []*turn) {
-	first := turns[0]
-	for _, t := range turns {
-		switch {
-		case t.later(now):
-		case len(all) == mostTogether, !t.ready, t.category != first.category, t != first && (first.metered || t.metered), slices.ContainsFunc(all, t.same):
-			return all
-		default:
-			all = append(all, t)
+// behind takes the turns that are asked about together with that one. A delivery that costs
+// units is alone: it takes them first. A job that another worker has had meanwhile may come
+// again before its first visit here is over.
+func (l *lines) behind(first *turn) []*turn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in, n := first.line, 0
+	for n < len(in.turns) && n+1 < mostTogether && !first.metered {
+		t := in.turns[n]
+		same := func(other *turn) bool { return other.id == t.id }
+		if !t.ready || t.metered || same(first) || slices.ContainsFunc(in.turns[:n], same) {
+			break
 		}
+		n++
 	}
-	return all
+	taken := slices.Clone(in.turns[:n])
+	in.turns = in.turns[n:]
+	return taken
 }
 
 // errNotAsked is the answer to those whom a panic has left without one.
 var errNotAsked = errors.New("the throttle was not asked")
 
-// askFor asks about the turns, and tells them, also where that panics.
-func (l *lines) askFor(ctx context.Context, together []*turn) {
-	answers := slices.Repeat([]answer{{err: errNotAsked}}, len(together))
+// askFor asks about the turn and those behind it, and tells them, also where that panics.
+func (l *lines) askFor(ctx context.Context, first *turn) {
+	together := []*turn{first}
+	answers := []answer{{err: errNotAsked}}
 	defer func() { l.answered(together, answers) }()
-	answers = l.ask(ctx, together)
+	got := l.ask(ctx, first, func() []*turn {
+		together = append(together, l.behind(first)...)
+		answers = slices.Repeat(answers, len(together))
+		return together[1:]
+	})
 	if ctx.Err() != nil { // which says nothing of the others
-		answers = answers[:1]
+		got = got[:1]
 	}
+	answers = got
 }
 
 // answered tells the first of those that were asked about their answers. The others are
@@ -174,49 +162,41 @@ func (l *lines) answered(together []*turn, answers []answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in := together[0].line
-	in.asking = slices.DeleteFunc(in.asking, func(category string) bool { return category == together[0].category })
+	in.asking = false
 	for _, t := range together[len(answers):] {
 		in.insert(t)
 	}
 	l.next(in)
 }
 
-// decide decides of the delivery in its turn, after so long, or out of turn where that
-// does not come.
-func (l *lines) decide(ctx context.Context, d *delivery, after time.Duration) answer {
+// decide decides of the delivery in its turn, or out of turn where that does not come.
+func (l *lines) decide(ctx context.Context, d *delivery) answer {
 	if d.turn == nil {
 		l.enter(d)
 	}
 	t := d.turn
 	defer func() { d.turn = nil }()
 	l.mu.Lock()
-	t.ready, t.asks = true, time.Now().Add(after)
+	t.ready = true
 	l.next(t.line)
 	l.mu.Unlock()
-	timer, asks := time.NewTimer(after), true // the timer ends when it asks, and patience later
-	defer timer.Stop()
+	tired := time.NewTimer(patience)
+	defer tired.Stop()
 	ended := ctx.Done()
 	for {
 		select {
-		case together := <-t.lead:
-			l.askFor(ctx, together)
+		case <-t.lead:
+			l.askFor(ctx, t)
 			continue
 		case told := <-t.told:
 			return told
-		case <-timer.C:
-			timer.Reset(patience)
-			if asks {
-				asks = false
-				l.mu.Lock()
-				l.next(t.line)
-				l.mu.Unlock()
-				continue
-			}
+		case <-tired.C:
+			tired.Reset(patience)
 		case <-ended:
 			ended = nil
 		}
 		if l.leave(d) {
-			return l.ask(ctx, []*turn{t})[0]
+			return l.ask(ctx, t, func() []*turn { return nil })[0]
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestPutOffInQuietHours(t *testing.T) {
 		d := &delivery{Notification: &push.Notification{App: "shop", User: "ada"}, zone: c.zone}
 		d.scopes = nightly(t).Scopes("shop", "ada", "")
 		c.decision.Status, c.decision.Left = throttle.Deferred, 9*time.Hour
-		to := d.postpone(c.decision, seven.Add(-9*time.Hour))
+		to := d.postpone(c.decision)
 		if got := to.back.Quiet.Format(time.RFC3339); got != c.want || to.back.Why != queue.Deferred {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}

@@ -64,9 +64,9 @@ func (s *settling) persist(ctx context.Context, d *delivery, write func() error)
 }
 
 // plain reports whether there is nothing to tell of a delivery but that it was
-// made: one target, at the first attempt, without a wait that no deferral tells of.
+// made: one target, at the first attempt.
 func (d *delivery) plain() bool {
-	return len(d.outcomes) == 1 && d.attempts == 1 && d.visits == 0 && !d.replay && !d.slotted
+	return len(d.outcomes) == 1 && d.attempts == 1 && d.visits == 0 && !d.replay
 }
 
 // record is the outcomes as the record keeps them.

@@ -23,7 +23,7 @@ func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
 	client := redistest.Connect(t, server.Options())
 	r := newRig(t, client, unlimited)
 	log := r.logs()
-	r.options.Concurrency, r.options.MaxWaiting = 4, 1
+	r.options.Concurrency = 4
 	r.apns.RespondAlways(standin.Answer{Delay: 5 * time.Millisecond})
 	const n = 900
 	for i := range n {

@@ -29,7 +29,7 @@ type refusal struct {
 
 func (f *refusal) hits(cmd redis.Cmder) bool {
 	args := cmd.Args()
-	if f.over.Load() || len(args) < 5 || args[2] != 11 || !strings.HasSuffix(fmt.Sprint(args[4]), ":held:shop/apns") || !strings.Contains(fmt.Sprint(args[4]), f.shard) {
+	if f.over.Load() || len(args) < 5 || args[2] != 14 || !strings.HasSuffix(fmt.Sprint(args[4]), ":held:shop/apns") || !strings.Contains(fmt.Sprint(args[4]), f.shard) {
 		return false
 	}
 	f.n.Add(1)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -279,60 +278,4 @@ func TestStartWithoutOverrides(t *testing.T) {
 	}
 	there.Store(true)
 	r.settled(1)
-}
-
-// told is a limiter that says whom it has granted, before it answers.
-type told struct {
-	throttle.Planner
-	granted func(id string)
-}
-
-func (l *told) Acquire(ctx context.Context, r throttle.Request) (throttle.Decision, error) {
-	decision, err := l.Planner.Acquire(ctx, r)
-	if decision.Status == throttle.Granted {
-		l.granted(r.ID)
-	}
-	return decision, err
-}
-
-func (l *told) AcquireAll(ctx context.Context, all []throttle.Request) ([]throttle.Decision, error) {
-	decisions, err := l.Planner.AcquireAll(ctx, all)
-	for i, d := range decisions {
-		if d.Status == throttle.Granted {
-			l.granted(all[i].ID)
-		}
-	}
-	return decisions, err
-}
-
-// Limits that change while a notification waits bind it, also when they have become
-// again what they were when it came.
-func TestLimitsThatChangeAndChangeBack(t *testing.T) {
-	mild, strict := throttle.Policy{MinGap: 100 * time.Millisecond}, throttle.Policy{MinGap: 2 * time.Second}
-	policies := limits.New(strict, nil)
-	r := newRig(t, oneRedis(t), policies)
-	var mu sync.Mutex // one user's are asked about in turn, but on a machine that stands still
-	granted := map[string]bool{}
-	r.options.Limiter = &told{r.limiter, func(id string) {
-		mu.Lock()
-		defer mu.Unlock()
-		if granted[id] {
-			return
-		}
-		granted[id] = true
-		if len(granted) == 1 {
-			time.Sleep(50 * time.Millisecond) // the other one waits to ask meanwhile
-			policies.SetBase(mild, nil)
-		} else {
-			policies.SetBase(strict, nil)
-		}
-	}}
-	r.enqueue(to("one"))
-	r.enqueue(to("other"))
-	r.start()
-	r.settled(2)
-	one, other := r.admitted("u1", "one"), r.admitted("u1", "other")
-	if apart := other.Sub(one).Abs(); apart < strict.MinGap-time.Millisecond {
-		t.Errorf("%s apart", apart)
-	}
 }

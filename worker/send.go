@@ -23,6 +23,9 @@ type sending struct {
 	repeats *repeats.Log
 }
 
+// departWithin is how much after its admission a push may leave at most.
+const departWithin = 25 * time.Millisecond
+
 // send makes one attempt for every target that is due.
 func (s *sending) send(ctx context.Context, d *delivery) {
 	if s.devices.limited() {
@@ -30,7 +33,7 @@ func (s *sending) send(ctx context.Context, d *delivery) {
 	}
 	ctx = providers.LeaveWhile(ctx, d.term.Sure)
 	if len(d.scopes) > 0 {
-		ctx = providers.DepartBy(ctx, time.Now().Add(tooLate))
+		ctx = providers.DepartBy(ctx, time.Now().Add(departWithin))
 	}
 	d.each(func(i int) { s.sendTo(ctx, d, i) })
 }

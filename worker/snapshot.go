@@ -98,7 +98,7 @@ func (w *Worker) Snapshot() control.Snapshot {
 	s := w.self
 	s.At = time.Now().UTC()
 	s.Draining = w.draining.Load()
-	s.Pulls, s.Waiting = w.Pulls(), w.Waiting()
+	s.Pulls = w.Pulls()
 	s.Routes = w.Routes()
 	for _, q := range w.Quotas() {
 		s.Quotas = append(s.Quotas, route.ToldOf(q))

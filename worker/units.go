@@ -58,11 +58,11 @@ func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 	}
 	for began := time.Now(); ; {
 		asked := time.Now()
-		until, lacking := u.pools.Take(ctx, d.costs(i), d.rank(meter.Begun), tooLate)
+		until, lacking := u.pools.Take(ctx, d.costs(i), d.rank(meter.Begun), departWithin)
 		if o.until = until; lacking == nil {
 			return true
 		}
-		err := clock.Sleep(ctx, tooLate-time.Since(asked)) // there was to be none in that time
+		err := clock.Sleep(ctx, departWithin-time.Since(asked)) // there was to be none in that time
 		if err != nil || providers.Missed(ctx) || time.Since(began) > route.QuotaWait {
 			o.skip = skip{reason: noUnits, pool: lacking}
 			return false

@@ -82,12 +82,6 @@ type Options struct {
 	// quiet hours that hold it. 0 means 10 and 6 h.
 	Attempts  int
 	RetryTime time.Duration
-	// MaxWait is the longest time left that is waited for in the process, by
-	// MaxWaiting notifications at most; what has longer to wait goes back to the
-	// queue, whose times are whole seconds and which is looked at every second, so
-	// that with less than 2.1 s it would come back too late. 0 means 2.2 s and 4096.
-	MaxWait    time.Duration
-	MaxWaiting int
 	// MaxBooked is how many of a user's notifications may hold slots. One more that is new
 	// and not critical is rejected. 0 means throttle.MaxBooked.
 	MaxBooked int
@@ -127,8 +121,6 @@ func (o *Options) setDefaults() {
 	o.Concurrency = cmp.Or(o.Concurrency, 256)
 	o.Attempts = cmp.Or(o.Attempts, 10)
 	o.RetryTime = cmp.Or(o.RetryTime, 6*time.Hour)
-	o.MaxWait = cmp.Or(o.MaxWait, 2200*time.Millisecond)
-	o.MaxWaiting = cmp.Or(o.MaxWaiting, 4096)
 	o.MaxBooked = cmp.Or(o.MaxBooked, throttle.MaxBooked)
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 20*time.Second)
 	host, _ := os.Hostname()
@@ -189,9 +181,6 @@ func (w *Worker) Routes() []route.Status { return w.h.routes.Statuses() }
 // Quotas returns what is known of the quotas and throughputs, in no order.
 func (w *Worker) Quotas() []meter.Stats { return w.h.routes.Units.Stats() }
 
-// Waiting is how many notifications wait in the process for their instant.
-func (w *Worker) Waiting() int { return int(w.h.admission.waiting.Load()) }
-
 // Pauses is how many operators' pauses are in force, as this worker knows it.
 func (w *Worker) Pauses() int { return w.h.holds.inForce.Load().Count(time.Now()) }
 
@@ -220,5 +209,5 @@ func (o *Options) handlers() int {
 	for _, categories := range o.Throughputs {
 		quotas += len(categories)
 	}
-	return min(most, routes*route.InHand(o.Concurrency)+quotas*meter.MostWaiting+o.MaxWaiting)
+	return min(most, routes*route.InHand(o.Concurrency)+quotas*meter.MostWaiting)
 }

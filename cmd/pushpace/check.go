@@ -174,8 +174,6 @@ type effectiveWorker struct {
 	Concurrency     int    `json:"concurrency"`
 	Attempts        int    `json:"attempts"`
 	RetryTime       string `json:"retry_time"`
-	MaxWait         string `json:"max_wait"`
-	MaxWaiting      int    `json:"max_waiting"`
 	IDRetention     string `json:"id_retention"`
 	DeadLetters     int    `json:"dead_letters"`
 	DeadTokens      int    `json:"dead_tokens"`
@@ -259,7 +257,7 @@ func effectiveOf(cfg *config.Config) *effective {
 		Redis: redisOf(cfg.Redis),
 		Worker: effectiveWorker{
 			Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts,
-			RetryTime: cfg.Worker.RetryTime.String(), MaxWait: cfg.Worker.MaxWait.String(), MaxWaiting: cfg.Worker.MaxWaiting,
+			RetryTime: cfg.Worker.RetryTime.String(),
 			IDRetention: cfg.Worker.IDRetention.String(), DeadLetters: cfg.Worker.DeadLetters, DeadTokens: cfg.Worker.DeadTokens, Outcomes: cfg.Worker.Outcomes, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},
 		Limits: effectiveLimits{

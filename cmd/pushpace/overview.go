@@ -69,13 +69,9 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 		section("")
 	}
 	if len(o.Workers) > 0 {
-		section("WORKER\tVERSION\tSINCE\tWAIT IN IT\tSTATE")
+		section("WORKER\tVERSION\tSINCE\tSTATE")
 		for _, s := range o.Workers {
-			inIt := fmt.Sprint(s.Waiting)
-			if o.Apps != nil {
-				inIt = "-" // of whichever app
-			}
-			section("%s\t%s\t%s\t%s\t%s", words.Quoted(s.ID), orAny(s.Version), words.Stamp(s.Started), inIt, workerState(s))
+			section("%s\t%s\t%s\t%s", words.Quoted(s.ID), orAny(s.Version), words.Stamp(s.Started), workerState(s))
 		}
 		section("")
 	}

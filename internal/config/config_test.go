@@ -50,7 +50,7 @@ func TestParseEverything(t *testing.T) {
 			Prefix: "acme", Acknowledged: 2, Strict: true, DialTimeout: time.Second, Timeout: 1500 * time.Millisecond,
 		},
 		Worker: Worker{Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
-			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadLetters: 2, DeadTokens: 5000, Outcomes: 5000},
+			RetryTime: time.Hour, IDRetention: 48 * time.Hour, DeadLetters: 2, DeadTokens: 5000, Outcomes: 5000},
 		Limits: Limits{
 			Horizon: 48 * time.Hour, OnOutage: throttle.Open, UnknownCategory: limits.RefuseUnknown, TimeZone: "Asia/Tokyo", QuietHoursSpread: time.Minute, MaxBooked: 500,
 			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{

@@ -22,12 +22,6 @@ type Worker struct {
 	// RetryTime is how long after the first attempt the last may be, without the quiet hours
 	// that hold the notification meanwhile. 6 h by default, 1 s to 30 days.
 	RetryTime time.Duration `yaml:"retry_time"`
-	// MaxWait is the longest time left that a notification waits for in the
-	// process; one with more goes back to the queue, whose times are whole
-	// seconds. 2.2 s by default, 2.1 s to 10 s.
-	MaxWait time.Duration `yaml:"max_wait"`
-	// MaxWaiting is how many may wait so at once. 4,096 by default, 1 to 100,000.
-	MaxWaiting int `yaml:"max_waiting"`
 	// IDRetention is how long an ID is known. 24 h by default, 1 h to 30 days: for an
 	// hour after its end a notification's record keeps late workers from sending it again.
 	IDRetention time.Duration `yaml:"id_retention"`
@@ -51,8 +45,6 @@ func (w *Worker) SetDefaults() {
 		ShutdownTimeout: 20 * time.Second,
 		Attempts:        10,
 		RetryTime:       6 * time.Hour,
-		MaxWait:         2200 * time.Millisecond,
-		MaxWaiting:      4096,
 		IDRetention:     24 * time.Hour,
 		DeadLetters:     ledger.DefaultDeadLetters,
 		DeadTokens:      ledger.DefaultDeadTokens,
@@ -64,8 +56,6 @@ func (w Worker) check(k *check, key string) {
 	k.integer(join(key, "attempts"), w.Attempts, 1, 1000)
 	k.duration(join(key, "shutdown_timeout"), w.ShutdownTimeout, time.Second, 10*time.Minute)
 	k.duration(join(key, "retry_time"), w.RetryTime, time.Second, month)
-	k.duration(join(key, "max_wait"), w.MaxWait, 2100*time.Millisecond, 10*time.Second)
-	k.integer(join(key, "max_waiting"), w.MaxWaiting, 1, 100_000)
 	k.duration(join(key, "id_retention"), w.IDRetention, time.Hour, month)
 	k.integer(join(key, "dead_letters"), w.DeadLetters, 1, 1_000_000)
 	k.integer(join(key, "dead_tokens"), w.DeadTokens, 1000, 10_000_000)

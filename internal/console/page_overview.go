@@ -89,7 +89,6 @@ type accounts struct {
 type workerRow struct {
 	ID, Version, State, Class, Late string
 	Started                         time.Time
-	Waiting                         int64
 	// Sent and Delivered are those of the minute under way.
 	Sent, Delivered int64
 }
@@ -349,7 +348,7 @@ func accountsOf(a *control.Audit) accounts {
 }
 
 func rowOfWorker(s *control.Snapshot, now time.Time) workerRow {
-	row := workerRow{ID: s.ID, Version: s.Version, State: "runs", Started: s.Started, Waiting: int64(s.Waiting), Late: taken(s.LateP99)}
+	row := workerRow{ID: s.ID, Version: s.Version, State: "runs", Started: s.Started, Late: taken(s.LateP99)}
 	switch {
 	case s.Draining:
 		row.State = "stops"

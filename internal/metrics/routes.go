@@ -29,13 +29,12 @@ var (
 		[]string{"quota"}, nil)
 	quotaUsed = prometheus.NewDesc("pushpace_quota_used_ratio", "Share of what all workers may send together that this worker sends.",
 		[]string{"quota"}, nil)
-	holds   = prometheus.NewDesc("pushpace_operator_pauses", "Pauses by operators that are in force.", nil, nil)
-	waiting = prometheus.NewDesc("pushpace_process_waiting", "Notifications that wait in the process for their instant.", nil, nil)
+	holds = prometheus.NewDesc("pushpace_operator_pauses", "Pauses by operators that are in force.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (routes) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, queuing, share, breakerState, troubled, paused, quotaTaken, quotaWaited, quotaUsed, holds, waiting} {
+	for _, d := range []*prometheus.Desc{inFlight, queuing, share, breakerState, troubled, paused, quotaTaken, quotaWaited, quotaUsed, holds} {
 		all <- d
 	}
 }
@@ -49,7 +48,6 @@ func (r routes) Collect(samples chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		samples <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	gauge(waiting, float64(w.Waiting()))
 	gauge(holds, float64(w.Pauses()))
 	for _, q := range w.Quotas() {
 		samples <- prometheus.MustNewConstMetric(quotaTaken, prometheus.CounterValue, float64(q.Taken), q.Key)

@@ -52,7 +52,7 @@ func TestOverviewOf(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		snapshot := &control.Snapshot{ID: "w1", Host: "h", Pulls: true, Waiting: 3, Routes: []route.Status{
+		snapshot := &control.Snapshot{ID: "w1", Host: "h", Pulls: true, Routes: []route.Status{
 			{App: "shop", Platform: push.FCM, InFlight: 2}, {App: "secret-app", Platform: push.APNs, InFlight: 9},
 		}}
 		if _, err := control.LeaveSnapshot(t.Context(), client, "", snapshot, true); err != nil {
@@ -81,7 +81,7 @@ func TestOverviewOf(t *testing.T) {
 		if l := its.Letters; l.Count != 1 || l.LookedAt != 1 || l.Reasons["reason-of-shop"] != 1 || l.Sampled {
 			t.Errorf("letters %+v", l)
 		}
-		if len(its.Workers) != 1 || its.Workers[0].Waiting != 0 || len(its.Workers[0].Routes) != 1 || len(its.Providers) != 1 || its.Providers[0].InFlight != 2 {
+		if len(its.Workers) != 1 || len(its.Workers[0].Routes) != 1 || len(its.Providers) != 1 || its.Providers[0].InFlight != 2 {
 			t.Errorf("%+v", its.Workers)
 		}
 		if len(its.Pauses) != 2 || !slices.Equal(its.Apps, []string{"shop"}) || len(its.Queues) != 0 || len(its.Redis) != 0 {

@@ -34,8 +34,6 @@ type Snapshot struct {
 	// Pulls says that it gets an answer when it asks Redis for jobs.
 	Pulls       bool `json:"pulls"`
 	Concurrency int  `json:"concurrency"`
-	// Waiting is how many notifications wait in the process for their instant.
-	Waiting int `json:"waiting"`
 	// Routes are the ways to the providers, those in trouble first, and MoreRoutes
 	// how many were left out.
 	Routes     []route.Status `json:"routes"`

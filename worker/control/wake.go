@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// A job is woken, which costs a check, when its slot is at least littleGain earlier than
-	// it was told.
-	littleGain = 500 * time.Millisecond
 	// So many are looked at and woken in a round trip each.
 	wakePage = 500
 	// One that is not asleep yet is looked for again.
@@ -126,8 +123,8 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 	}
 }
 
-// wakeSome returns those whose jobs come in time now, and those that may be on their way to
-// sleep. One that has ended gives its slot back.
+// wakeSome has the jobs be due at their slots, where these are earlier, and returns them, and
+// those that a worker has in hand: they may be on their way back. One that has ended gives its slot back.
 func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *ledger.Shard, some []throttle.Booking) (told, awake []throttle.Booking) {
 	ids := make([]string, len(some))
 	for i, b := range some {
@@ -139,23 +136,18 @@ func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *ledger.S
 	}
 	asleep := map[string][]throttle.Booking{} // by queue
 	for _, b := range some {
-		switch record, there := known[b.ID]; {
-		case !there, record.State.Ended():
-			c.takeOut(ctx, r, b)
-		case record.Until.IsZero():
-			awake = append(awake, b)
-		case record.Until.Sub(b.Slot) >= littleGain:
+		if record, there := known[b.ID]; there && !record.State.Ended() {
 			asleep[record.Queue] = append(asleep[record.Queue], b)
-		default:
-			told = append(told, b)
+		} else {
+			c.takeOut(ctx, r, b)
 		}
 	}
-	for queue, list := range asleep {
-		ids := ids[:0]
-		for _, b := range list {
-			ids = append(ids, b.ID)
+	for on, list := range asleep {
+		wakes := make([]queue.Wake, len(list))
+		for i, b := range list {
+			wakes[i] = queue.Wake{ID: b.ID, At: b.Slot}
 		}
-		inHand, err := c.jobs(at).WakeAll(ctx, queue, ids)
+		inHand, err := c.jobs(at).WakeAll(ctx, on, wakes)
 		for _, b := range list {
 			if err != nil || slices.Contains(inHand, b.ID) {
 				awake = append(awake, b)
@@ -198,16 +190,16 @@ func (c *Control) wakeOver(ctx context.Context, jobsOf *queue.Inspector, key str
 				return err
 			}
 			position = next
-			var ids []string
+			var over []queue.Wake
 			for _, job := range jobs {
 				if job.Last.Why == queue.OverQuota && job.Last.Key == key {
-					ids = append(ids, job.ID)
+					over = append(over, queue.Wake{ID: job.ID})
 				}
 			}
-			if len(ids) == 0 {
+			if len(over) == 0 {
 				continue
 			}
-			if _, err := jobsOf.WakeAll(ctx, spot.Queue, ids); err != nil {
+			if _, err := jobsOf.WakeAll(ctx, spot.Queue, over); err != nil {
 				return err
 			}
 		}

@@ -154,13 +154,13 @@ const spare = 100
 // wakeHeldScript has held jobs come back. A job that a worker has in hand stays held: it
 // may be on its way to the queue. One that has left the queue, or is due, is held no longer.
 //
-// KEYS  holding, held:NAME, then retry, pending and the idle of each queue
+// KEYS  holding, held:NAME, then retry, pending, due and the idle of each queue
 // ARGV  NAME, how many, how many to look at, first or any, prefix of the tasks' keys of each queue
 var wakeHeldScript = redis.NewScript(queue.WakeJob + countHeld + `
 local name, most, look = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local queues = {}
 for q = 1, #ARGV - 4 do
-  queues[q] = {retry = KEYS[3 * q], pending = KEYS[3 * q + 1], idle = KEYS[3 * q + 2], tasks = ARGV[4 + q]}
+  queues[q] = {retry = KEYS[4 * q - 1], pending = KEYS[4 * q], due = KEYS[4 * q + 1], idle = KEYS[4 * q + 2], tasks = ARGV[4 + q]}
 end
 local function wakeAnywhere(id)
   for _, queue in ipairs(queues) do
@@ -205,7 +205,7 @@ func (j *Jobs) WakeHeld(ctx context.Context, name string, most int, which Which)
 	}
 	args := []any{name, most, look, string(which)}
 	for _, name := range slices.Sorted(maps.Keys(asynqwire.Queues())) {
-		keys = append(keys, j.shard.QueueKey(name, "retry"), j.shard.QueueKey(name, "pending"), j.shard.IdleKey(name))
+		keys = append(keys, j.shard.QueueKey(name, "retry"), j.shard.QueueKey(name, "pending"), j.shard.QueueKey(name, "due"), j.shard.IdleKey(name))
 		args = append(args, j.shard.QueueKey(name, "t:"))
 	}
 	reply, err := wakeHeldScript.Run(ctx, j.client, keys, args...).Slice()

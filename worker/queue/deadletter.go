@@ -61,7 +61,6 @@ func (job *pulled) open() *asynqwire.MalformedError {
 	e, err := asynqwire.ReadEnvelope(job.message)
 	job.Payload, job.Headers, job.Retries = []byte(e.Payload), e.Headers, e.Retried
 	job.Back, job.Last = e.Back, readReturn(e.Error)
-	job.Last.Wanted = job.Last.wanted(time.Now())
 	switch {
 	case err != nil:
 		return &asynqwire.MalformedError{Reason: asynqwire.MalformedEnvelope, Err: err}

@@ -185,7 +185,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 	s.rest()
 	put("woken", time.Hour)
 	client.ZUnionStore(t.Context(), s.client.shard.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.client.shard.QueueKey(queue, "scheduled")}})
-	if _, err := NewInspector(client, shard.Named(client, "", 1)[0]).WakeAll(t.Context(), queue, []string{"woken"}); err != nil {
+	if _, err := NewInspector(client, shard.Named(client, "", 1)[0]).WakeAll(t.Context(), queue, []Wake{{ID: "woken"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.isHanded("woken")

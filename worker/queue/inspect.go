@@ -43,13 +43,15 @@ type Place struct {
 // findScript returns a job's state and message, when it comes back, or its lease ends,
 // whether its lease is over, and whether it is parked; nothing where there is no job.
 //
-// KEYS  task, scheduled, retry, lease
+// KEYS  task, scheduled, retry, lease, and when delayed jobs are due
 // ARGV  ID
 var findScript = acknowledged.Reader(redis.NewScript(`
 local job = redis.call('HMGET', KEYS[1], 'state', 'msg', 'parked')
 if not job[1] then return {} end
 local sets, at = {scheduled = KEYS[2], retry = KEYS[3], active = KEYS[4]}, false
 if sets[job[1]] then at = redis.call('ZSCORE', sets[job[1]], ARGV[1]) end
+local due = at and job[1] ~= 'active' and redis.call('ZSCORE', KEYS[5], ARGV[1])
+if due then at = string.format('%.6f', due / 1000000) end
 local over = job[1] == 'active' and tonumber(at or 0) < tonumber(redis.call('TIME')[1])
 local parked = job[1] == 'retry' and job[3]
 return {job[1], job[2] or '', at or '0', over and '1' or '', parked or ''}
@@ -58,7 +60,7 @@ return {job[1], job[2] or '', at or '0', over and '1' or '', parked or ''}
 // Find returns where a job is; nil when it is on no queue.
 func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) {
 	var keys []string
-	for _, name := range []string{"t:" + id, "scheduled", "retry", "lease"} {
+	for _, name := range []string{"t:" + id, "scheduled", "retry", "lease", "due"} {
 		keys = append(keys, i.shard.QueueKey(queue, name))
 	}
 	found, err := findScript.Run(ctx, i.client, keys, id).StringSlice()
@@ -76,7 +78,7 @@ func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) 
 		return p, nil
 	}
 	if seconds, _ := strconv.ParseFloat(found[2], 64); seconds > 0 && p.State != JobActive {
-		p.Due = time.Unix(int64(seconds), 0)
+		p.Due = time.UnixMicro(int64(seconds * 1e6))
 	}
 	return p, nil
 }
@@ -105,17 +107,29 @@ func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[s
 }
 
 // WakeJob is Lua: wakeJob has a job that has returned to its queue, which has retry, pending,
-// the idle and the prefix of its tasks, be due at the end of it. It returns what the job is:
-// 'due', 'in hand' of a worker, or nil where it does not wait there.
+// due, the idle and the prefix of its tasks, be due at that instant (µs) where that is earlier,
+// and at once without one. It returns what the job is: 'due', 'parked', 'in hand' of a worker,
+// or nil where it does not wait there. What is parked only an instant leaves there.
 const WakeJob = asynqwire.WakeIdle + `
-local function wakeJob(queue, id)
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local function wakeJob(queue, id, at)
   local key = queue.tasks .. id
-  if redis.call('ZREM', queue.retry, id) == 1 then
+  if at and redis.pcall('HEXISTS', key, 'parked') == 1 then return 'parked' end
+  if at and at > now and redis.call('ZSCORE', queue.retry, id) then
+    local due = redis.call('ZSCORE', queue.due, id)
+    if due and tonumber(due) <= at then return 'due' end
+    redis.call('ZADD', queue.due, string.format('%.0f', at), id)
+    redis.call('ZADD', queue.retry, math.ceil(at / 1000000), id)
+    if at < now + soon then wake(queue.idle) end
+    return 'due'
+  elseif redis.call('ZREM', queue.retry, id) == 1 then
     local full = redis.pcall('LPUSH', queue.pending, id)
     if type(full) == 'table' then -- it is no list
       redis.call('ZADD', queue.retry, 0, id)
       return nil
     end
+    redis.call('ZREM', queue.due, id)
     redis.pcall('HSET', key, 'state', 'pending')
     wake(queue.idle)
     return 'due'
@@ -125,26 +139,43 @@ local function wakeJob(queue, id)
 end
 `
 
-// wakeScript wakes jobs, and returns those that a worker has in hand.
+// wakeScript wakes jobs, and returns those that a worker has in hand. The record of one with an
+// instant says that it waits until then.
 //
-// KEYS  retry, pending, the idle
-// ARGV  prefix of the tasks' keys, IDs
+// KEYS  retry, pending, due, the idle
+// ARGV  prefix of the tasks' keys, and of the records'; of each its ID and when it is to be due
+// (µs), 0 for now
 var wakeScript = redis.NewScript(WakeJob + `
-local queue, awake = {retry = KEYS[1], pending = KEYS[2], idle = KEYS[3], tasks = ARGV[1]}, {}
-for i = 2, #ARGV do
-  if wakeJob(queue, ARGV[i]) == 'in hand' then awake[#awake + 1] = ARGV[i] end
+local queue, awake = {retry = KEYS[1], pending = KEYS[2], due = KEYS[3], idle = KEYS[4], tasks = ARGV[1]}, {}
+for i = 3, #ARGV, 2 do
+  local id, at = ARGV[i], tonumber(ARGV[i + 1])
+  local became = wakeJob(queue, id, at > 0 and at or nil)
+  if became == 'in hand' then awake[#awake + 1] = id end
+  if became == 'due' and at > 0 and redis.pcall('HEXISTS', ARGV[2] .. id, 'until') == 1 then
+    redis.call('HSET', ARGV[2] .. id, 'until', math.floor(at / 1000))
+  end
 end
 return awake
 `)
 
-// WakeAll makes the jobs due that have returned to the queue, and returns the IDs of those
+// A Wake is a job that is to be due at that instant, or at once.
+type Wake struct {
+	ID string
+	At time.Time // zero for at once
+}
+
+// WakeAll has jobs that have returned to the queue be due earlier, and returns the IDs of those
 // that a worker still has in hand.
-func (i *Inspector) WakeAll(ctx context.Context, queue string, ids []string) (inHand []string, err error) {
-	args := []any{i.shard.QueueKey(queue, "t:")}
-	for _, id := range ids {
-		args = append(args, id)
+func (i *Inspector) WakeAll(ctx context.Context, queue string, all []Wake) (inHand []string, err error) {
+	args := []any{i.shard.QueueKey(queue, "t:"), i.shard.Key("id:")}
+	for _, w := range all {
+		at := int64(0)
+		if !w.At.IsZero() {
+			at = w.At.UnixMicro()
+		}
+		args = append(args, w.ID, at)
 	}
-	keys := []string{i.shard.QueueKey(queue, "retry"), i.shard.QueueKey(queue, "pending"), i.shard.IdleKey(queue)}
+	keys := []string{i.shard.QueueKey(queue, "retry"), i.shard.QueueKey(queue, "pending"), i.shard.QueueKey(queue, "due"), i.shard.IdleKey(queue)}
 	return wakeScript.Run(ctx, i.client, keys, args...).StringSlice()
 }
 

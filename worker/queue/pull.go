@@ -50,8 +50,8 @@ const remembered = 4096
 // looks after the leases of what it has in hand.
 const handOut = 5 * time.Second
 
-// pullScript is asynq's dequeueCmd for several jobs. What is for a route alone that has no
-// room it parks. It begins with a write that changes nothing, and that a Redis without memory
+// pullScript is asynq's dequeueCmd for several jobs. What is due it forwards to the head of the
+// queue first: it has waited for its turn. What is for a route alone that has no room it parks. It begins with a write that changes nothing, and that a Redis without memory
 // refuses: what were taken could not be finished. From the first job on nothing of one job's
 // can make it break off, so that none is lost; as one of its keys is never there, a Cluster
 // does not run it while the slot moves, when a task may be elsewhere.
@@ -61,7 +61,7 @@ const handOut = 5 * time.Second
 //
 // KEYS  pending, paused, active, lease, retry, a string that is never there, the idle, the
 // routes of which jobs are parked, and parked: as the sets of these begin; the workers, the
-// newer and the older hash
+// newer and the older hash; scheduled, and when delayed jobs are due
 // ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a
 // message may be; the channel of an idle worker or none, and for how long (s); how many a
 // hash is full with; the worker's ID by its sign of life; until when parked jobs stay by
@@ -69,14 +69,18 @@ const handOut = 5 * time.Second
 // taken
 //
 // It returns whether the queue is empty then, by pairs the jobs that follow one of their user
-// and category in another worker's hands and that one, of which routes jobs are parked, and
-// those in hand as client.read has them.
+// and category in another worker's hands and that one, of which routes jobs are parked, for how
+// long nothing more is due on a queue that is empty (µs, -1 where nothing is delayed), and those
+// in hand as client.read has them.
 var pullScript = redis.NewScript(readMessage + parkedAs + `
-if redis.call('EXISTS', KEYS[2]) == 1 then return {1, {}, {}} end
+if redis.call('EXISTS', KEYS[2]) == 1 then return {1, {}, {}, -1} end
 redis.call('SETRANGE', KEYS[6], 0, '')
 redis.call('LLEN', KEYS[3])
 redis.call('ZCARD', KEYS[4])
 redis.call('ZCARD', KEYS[5])
+redis.call('LLEN', KEYS[1])
+redis.call('ZCARD', KEYS[13])
+redis.call('ZCARD', KEYS[14])
 local several = redis.call('ZCARD', KEYS[10]) > 1
 redis.call('HLEN', KEYS[12])
 if redis.call('HLEN', KEYS[11]) >= tonumber(ARGV[7]) then redis.call('RENAME', KEYS[11], KEYS[12]) end
@@ -84,7 +88,7 @@ local longest, most = tonumber(ARGV[4]), tonumber(ARGV[3])
 local room, parked, bounded = {}, {}, #ARGV > 9
 for i = 10, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
 for _, route in ipairs(redis.call('SMEMBERS', KEYS[8])) do parked[route], bounded = true, true end
-local ids, leases, back, answer = {}, {}, {}, {0, {}, {}}
+local ids, leases, back, answer = {}, {}, {}, {0, {}, {}, -1}
 local function whose(message) -- the app, user and category as they are encoded
   local from = type(message) == 'string' and string.find(message, '"app":', 1, true)
   local to = from and string.find(message, ',"targets":', from, true)
@@ -102,7 +106,7 @@ local function elsewhere(id) -- in another worker's hands
 end
 local function follow() -- which of the jobs taken follow one in another's hands
   local users, first, last, found, pulled = {}, {}, {}, {}, {} -- the first and the last accepted one of each
-  for i = 4, #answer, 2 do
+  for i = 5, #answer, 2 do
     local user = whose(answer[i + 1])
     local place = user and acceptedAt(answer[i + 1]) .. ' ' .. answer[i]
     if user and not first[user] then users[#users + 1] = user end
@@ -183,11 +187,25 @@ if bounded then -- half of what is taken, so that others do not stand behind all
   local some = redis.call('SRANDMEMBER', KEYS[8], math.ceil(most / 2))
   for _, route in ipairs(some) do unpark(route, math.ceil(most / 2 / #some)) end
 end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local function forward(id) -- to the head of the queue
+  local key = ARGV[2] .. id
+  if redis.pcall('HEXISTS', key, 'parked') == 1 or redis.call('ZREM', KEYS[5], id) + redis.call('ZREM', KEYS[13], id) == 0 then return end
+  redis.call('RPUSH', KEYS[1], id)
+  redis.pcall('HSET', key, 'state', 'pending', 'pending_since', string.format('%.0f000', now))
+end
+-- half of what is taken, so that others do not stand behind all that is due
+local due = redis.call('ZRANGEBYSCORE', KEYS[14], '-inf', string.format('%.0f', now), 'LIMIT', 0, math.ceil(most / 2))
+if #due > 0 then redis.call('ZREM', KEYS[14], unpack(due)) end
+for i = #due, 1, -1 do forward(due[i]) end
 local looked = 0
 while #ids < most and looked < 256 do
   local popped = redis.call('RPOP', KEYS[1], most - #ids)
   if not popped then
     answer[1] = 1
+    local next = redis.call('ZRANGE', KEYS[14], 0, 0, 'WITHSCORES')[2]
+    if next then answer[4] = math.max(0, math.ceil(next - now)) end
     if ARGV[5] ~= '' then
       redis.pcall('SADD', KEYS[7], ARGV[5])
       redis.pcall('EXPIRE', KEYS[7], ARGV[6])
@@ -385,12 +403,16 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	keys = slices.Concat(keys, []string{
 		c.shard.QueueKey(queue, "retry"), c.shard.QueueKey(queue, "room"), c.shard.IdleKey(queue), c.shard.QueueKey(queue, "parked"), c.shard.QueueKey(queue, "parked:"),
 		c.workersKey(), c.shard.QueueKey(queue, "latest"), c.shard.QueueKey(queue, "latest:older"),
+		c.shard.QueueKey(queue, "scheduled"), c.shard.QueueKey(queue, "due"),
 	})
 	reply, err := pullScript.Run(ctx, c.UniversalClient, keys, args...).Slice()
 	if err != nil {
 		return nil, false, err
 	}
-	jobs, _ = c.read(ctx, queue, reply[3:]) // what is not set aside yet is found again
+	if left, _ := reply[3].(int64); left >= 0 {
+		c.idle.dueIn(queue, time.Duration(left)*time.Microsecond)
+	}
+	jobs, _ = c.read(ctx, queue, reply[4:]) // what is not set aside yet is found again
 	c.strays.hold(jobs)
 	c.mu.Lock()
 	c.stuck[queue], c.parked[queue] = stuck, texts(reply[2])

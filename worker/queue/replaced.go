@@ -22,16 +22,20 @@ import (
 func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	message, _ := args[1].([]byte)
 	envelope, _ := asynqwire.ReadEnvelope(string(message))
-	if readReturn(envelope.Error).Why == Lost {
+	run := func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, retryHash, keys, args...) }
+	queue, back := c.shard.QueueOf(keys[1]), readReturn(envelope.Error)
+	if envelope.Error != asynq.ErrLeaseExpired.Error() {
+		keys = append(slices.Clip(keys), c.shard.QueueKey(queue, "due"))
+		owned := append(slices.Clip(args), c.life.term.Load().id)
+		run = func(ctx context.Context) *redis.Cmd {
+			return returnScript.Run(ctx, c.UniversalClient, keys, append(owned, back.left(time.Now()).Microseconds())...)
+		}
+	}
+	if back.Why == Lost {
 		return redis.NewCmdResult("OK", nil)
 	}
-	run := func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, retryHash, keys, args...) }
-	if envelope.Error != asynq.ErrLeaseExpired.Error() {
-		owned := append(slices.Clip(args), c.life.term.Load().id)
-		run = func(ctx context.Context) *redis.Cmd { return returnScript.Run(ctx, c.UniversalClient, keys, owned...) }
-	}
 	again := false
-	return c.insist(ctx, func(ctx context.Context) *redis.Cmd {
+	cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		if again {
 			known, err := c.HGet(ctx, keys[0], "msg").Result()
 			if errors.Is(err, redis.Nil) || err == nil && returned(known, string(message)) {
@@ -46,19 +50,26 @@ func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redi
 		again = true
 		return run(ctx)
 	})
+	if cmd.Err() == nil {
+		c.idle.dueIn(queue, back.left(time.Now()))
+	}
+	return cmd
 }
 
-// returnScript is retryCmd, which puts a job back on its queue to come later: a job
-// that another worker does not have by now.
+// returnScript is retryCmd, which puts a job back on its queue to come later, by Redis's clock:
+// a job that another worker does not have by now. asynq's instants are whole seconds.
 //
 // KEYS  task, active, lease, retry, asynq's counts of the day, processed and failed, and
-// in all
-// ARGV  ID, message, when it is due (s), end of the day's counts, 1 for a failure, the
-// most that is counted; the worker that has the job
+// in all; when delayed jobs are due
+// ARGV  ID, message, not used, end of the day's counts, 1 for a failure, the most that is
+// counted; the worker that has the job, after how long it is due (µs)
 var returnScript = redis.NewScript(ownedBy("KEYS[1]", "ARGV[7]") + `
 if redis.call('LREM', KEYS[2], 0, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('ZREM', KEYS[3], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
-redis.call('ZADD', KEYS[4], ARGV[3], ARGV[1])
+local clock = redis.call('TIME')
+local due = clock[1] * 1000000 + clock[2] + ARGV[8]
+redis.call('ZADD', KEYS[4], math.ceil(due / 1000000), ARGV[1])
+redis.call('ZADD', KEYS[9], string.format('%.0f', due), ARGV[1])
 redis.call('HSET', KEYS[1], 'msg', ARGV[2], 'state', 'retry')
 if tonumber(ARGV[5]) == 1 then
   for day = 5, 6 do

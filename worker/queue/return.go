@@ -18,20 +18,27 @@ type Return struct {
 	Key string `json:"key,omitempty"`
 	// Detail is the rate of the quota, or the text of an error.
 	Detail string `json:"detail,omitempty"`
-	// Wanted is when the job is wanted in a worker's hands, if it comes back before that:
-	// see Before. Zero when nobody has said.
-	Wanted time.Time `json:"wanted,omitzero"`
 	// Quiet is when quiet hours end, by the user's clock, that its user is in or will be by
 	// its slot; zero for none. It is of what is Deferred.
 	Quiet time.Time `json:"quiet,omitzero"`
 	// First is when the first attempt was, or would have been of what was LeftAlone; zero
 	// before.
 	First time.Time `json:"first,omitzero"`
-	// After is when it comes back.
-	After time.Duration `json:"-"`
+	// After is after how long it comes back, by Redis's clock, from that instant on, which is
+	// by this machine's; zero for when it goes back.
+	After time.Duration `json:"after,omitempty"`
+	Since time.Time     `json:"since,omitzero"`
 	// Failed counts on asynq's side, which tells the next visit to look at the
 	// notification's record.
 	Failed bool `json:"-"`
+}
+
+// left is after how long the job comes back.
+func (r Return) left(now time.Time) time.Duration {
+	if r.Since.IsZero() {
+		return r.After
+	}
+	return max(0, r.After-max(0, now.Sub(r.Since)))
 }
 
 // A Why is why a job returns, from a closed set.
@@ -88,22 +95,6 @@ func readReturn(kept string) (r Return) {
 	}
 	return r
 }
-
-// wanted returns when the job is wanted that has returned so; zero for one that has been
-// woken since: that is wanted now.
-func (r Return) wanted(now time.Time) time.Time {
-	if now.Before(r.Wanted.Add(-earliness).Truncate(time.Second)) {
-		return time.Time{}
-	}
-	return r.Wanted
-}
-
-// Before is the delay of a job that is wanted in a worker's hands by the end of the time
-// left: asynq looks for delayed jobs only so often. It floors the instant to whole
-// seconds on top of it. What is left then is waited for in the process.
-func Before(left time.Duration) time.Duration { return max(0, left-earliness) }
-
-const earliness = pollDelayed + 50*time.Millisecond
 
 // Again is after how long a job returns for a reason of ours that may pass.
 const Again = 2 * time.Second

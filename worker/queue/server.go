@@ -31,7 +31,7 @@ type Job struct {
 	// Back is when it went back to the queue last, in whole seconds; zero for one
 	// that comes for the first time.
 	Back time.Time
-	// Last is its last Return. Wanted is zero for one that has been woken since.
+	// Last is its last Return.
 	Last Return
 	// Term is the one in which it was pulled, and At the server that has pulled it.
 	Term *Term
@@ -99,7 +99,8 @@ func (s *Server) Records() *ledger.Shard { return s.config.Records }
 const (
 	// askAgain is about how long asynq sleeps after it has found nothing: see idle.go.
 	askAgain = time.Millisecond
-	// pollDelayed is how often asynq looks for delayed jobs that are due: see earliness.
+	// pollDelayed is how often asynq looks for delayed jobs of which nobody has said when
+	// exactly they are due.
 	pollDelayed = 950 * time.Millisecond
 )
 

@@ -188,6 +188,34 @@ func (b *Bulkhead) hasRoom(rank int) bool {
 	return b.room(rank)
 }
 
+// Enter takes a place in each of the bulkheads for one of the priority where there is one at
+// once, or in none.
+func Enter(bulkheads []*Bulkhead, p push.Priority) bool {
+	for i, b := range bulkheads {
+		if !b.tryEnter(rankOf(p)) {
+			Release(bulkheads[:i])
+			return false
+		}
+	}
+	return true
+}
+
+func (b *Bulkhead) tryEnter(rank int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.room(rank) {
+		return false
+	}
+	b.take()
+	return true
+}
+
+// take takes a place.
+func (b *Bulkhead) take() {
+	now := time.Now().UnixNano()
+	b.taken, b.changed = append(b.taken, now), now
+}
+
 // Acquire takes a place in each of the bulkheads for one of the priority, or in none.
 func Acquire(ctx context.Context, bulkheads []*Bulkhead, p push.Priority) bool {
 	for i, b := range bulkheads {
@@ -240,12 +268,11 @@ func (b *Bulkhead) stuck() bool {
 func (b *Bulkhead) enter(rank int) *place {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now().UnixNano()
 	if b.room(rank) {
-		b.taken, b.changed = append(b.taken, now), now
+		b.take()
 		return nil
 	}
-	p := &place{now, make(chan struct{})}
+	p := &place{time.Now().UnixNano(), make(chan struct{})}
 	b.waiting[rank] = append(b.waiting[rank], p)
 	return p
 }

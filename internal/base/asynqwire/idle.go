@@ -9,7 +9,10 @@ func IdleKey(queue string) string { return QueueKey(queue, "idle") }
 // there, and returns whether there was one. While nobody is idle, that is one command on
 // a key that is not there. tell gives a channel taken from there the word. Neither makes its
 // script fail.
+//
+// Whoever asks again within soon anyway, in µs, is told only of what is due before that.
 const WakeIdle = `
+local soon = 1200000
 local function tell(channel, idle) -- one with a hash tag is a Cluster's
   redis.pcall(string.find(channel, '{', 1, true) and 'SPUBLISH' or 'PUBLISH', channel, idle)
 end

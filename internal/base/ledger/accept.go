@@ -19,9 +19,9 @@ import (
 // enqueueScript is asynq's enqueueCmd, or scheduleCmd, for several jobs of a queue, behind
 // what makes their records. What may be refused comes first: then nothing is done.
 //
-// KEYS  asynq's pending list and scheduled set; the queue's idle workers; counts; of each
-// asynq's task and record
-// ARGV  queue; of each asynq's message and ID, now (ns), when it is due (s), 0 for now,
+// KEYS  asynq's pending list and scheduled set; the queue's idle workers; counts; when
+// delayed jobs are due; of each asynq's task and record
+// ARGV  queue; of each asynq's message and ID, now (ns), when it is due (µs), 0 for now,
 // how many facts, these
 //
 // It returns of each what asynq's does for a job that is new, 1; else the state that
@@ -34,7 +34,7 @@ local function ofAnotherContent(record, of)
   if not known or known == of or string.match(known, '^[^\n]*\n[^\n]*\n[^\n]*\n$') then return 0 end
   return 1
 end
-local replies, new, jobs, ids, later, dues, at = {}, {}, {}, {}, {}, {}, 2
+local replies, new, jobs, ids, later, dues, exact, near, at = {}, {}, {}, {}, {}, {}, {}, 0, 2
 local function known(task, record, message, of)
   if new[record] then return {'waiting', new[record] == of and 0 or 1} end
   local state = redis.pcall('HGET', record, 'state')
@@ -47,7 +47,7 @@ local function known(task, record, message, of)
   if redis.call('HGET', task, 'msg') == message then return 1 end -- a reply was lost
   return {state, ofAnotherContent(record, of)}
 end
-for k = 5, #KEYS, 2 do
+for k = 6, #KEYS, 2 do
   local task, record = KEYS[k], KEYS[k + 1]
   local id, due, last = ARGV[at + 1], ARGV[at + 3], at + 4 + ARGV[at + 4]
   if new[record] or redis.call('EXISTS', task, record) > 0 then
@@ -57,7 +57,9 @@ for k = 5, #KEYS, 2 do
     if due == '0' then
       ids[#ids + 1] = id
     else
-      later[#later + 1], dues[#dues + 1], dues[#dues + 2] = id, due, id
+      later[#later + 1], dues[#dues + 1], dues[#dues + 2] = id, math.ceil(due / 1000000), id
+      exact[#exact + 1], exact[#exact + 2] = due, id
+      if due - ARGV[at + 2] / 1000 < soon then near = near + 1 end
     end
   end
   at = last + 1
@@ -72,6 +74,7 @@ local function refused(back, ...)
 end
 local problem = #ids > 0 and refused({'LPOP', KEYS[1], #ids}, 'LPUSH', KEYS[1], unpack(ids))
   or #later > 0 and refused({'ZREM', KEYS[2], unpack(later)}, 'ZADD', KEYS[2], unpack(dues))
+  or #later > 0 and refused({'ZREM', KEYS[5], unpack(later)}, 'ZADD', KEYS[5], unpack(exact))
   or refused({}, 'HINCRBY', KEYS[4], 'accepted', #jobs)
 if problem then return problem end
 for i = 1, #jobs do
@@ -84,7 +87,7 @@ for i = 1, #jobs do
     redis.call('HSET', KEYS[k], 'msg', ARGV[at], 'state', 'scheduled')
   end
 end
-local idle = redis.pcall('SPOP', KEYS[3], #ids)
+local idle = redis.pcall('SPOP', KEYS[3], #ids + near)
 for i = 1, #idle do tell(idle[i], KEYS[3]) end
 return replies
 `)
@@ -132,13 +135,13 @@ func (s *acceptances) Command(ctx context.Context) *redis.Cmd {
 // call is what enqueueScript is called with.
 func (s *acceptances) call() (keys []string, args []any) {
 	queue, now, shard := s.all[0].Queue, time.Now(), s.records.Shard
-	keys = append(make([]string, 0, 4+2*len(s.all)), shard.QueueKey(queue, "pending"), shard.QueueKey(queue, "scheduled"), shard.IdleKey(queue), shard.Key("counts"))
+	keys = append(make([]string, 0, 5+2*len(s.all)), shard.QueueKey(queue, "pending"), shard.QueueKey(queue, "scheduled"), shard.IdleKey(queue), shard.Key("counts"), shard.QueueKey(queue, "due"))
 	args = append(make([]any, 0, 1+7*len(s.all)), queue)
 	task, record, instant := shard.QueueKey(queue, "t:"), shard.Key("id:"), any(now.UnixNano())
 	for _, a := range s.all {
 		due := int64(0)
 		if a.Facts.NotBefore.After(now) {
-			due = a.Facts.NotBefore.Unix()
+			due = a.Facts.NotBefore.UnixMicro()
 		}
 		keys = append(keys, task+a.ID, record+a.ID)
 		fields := a.Facts.fields()

@@ -158,7 +158,7 @@ func work(t testing.TB, o operate.Options, routes ...route.Status) {
 	t.Helper()
 	w := &control.Snapshot{ID: "w1", Routes: routes}
 	if len(routes) > 1 {
-		w.Waiting, w.Minutes, w.Quotas = 3, []control.Minute{{At: time.Now(), Sent: 777_777}}, []route.QuotaStatus{{Key: "apns/" + Other}}
+		w.Minutes, w.Quotas = []control.Minute{{At: time.Now(), Sent: 777_777}}, []route.QuotaStatus{{Key: "apns/" + Other}}
 	}
 	_, err := control.LeaveSnapshot(t.Context(), o.Queue, "", w, true)
 	must(t, err)

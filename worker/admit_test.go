@@ -1,0 +1,92 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// A notebook is a limiter that notes what it is asked, and grants all that may be granted.
+type notebook struct {
+	throttle.Planner
+	asked []throttle.Request
+}
+
+func (n *notebook) Acquire(ctx context.Context, r throttle.Request) (throttle.Decision, error) {
+	all, err := n.AcquireAll(ctx, []throttle.Request{r})
+	return all[0], err
+}
+
+func (n *notebook) AcquireAll(_ context.Context, all []throttle.Request) ([]throttle.Decision, error) {
+	n.asked = append(n.asked, all...)
+	decisions := make([]throttle.Decision, len(all))
+	for i, r := range all {
+		decisions[i] = throttle.Decision{Status: throttle.Granted}
+		if r.Books {
+			decisions[i] = throttle.Decision{Status: throttle.Deferred, Left: time.Second}
+		}
+	}
+	return decisions, nil
+}
+
+// lasting is a term that goes on.
+type lasting struct{}
+
+func (lasting) Sure() bool                { return true }
+func (lasting) Lost(context.Context) bool { return false }
+
+// The first of a line takes a place before its provider, and asks. In the same call those behind
+// it that find a place may be let through, and the others are booked. What is put off keeps no
+// place.
+func TestAPlaceThenTheLimiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := &notebook{}
+		o := &Options{Limiter: limiter, Limits: limits.New(throttle.Policy{MinGap: time.Minute}, nil), Log: slog.New(slog.DiscardHandler)}
+		o.setDefaults()
+		a := newAdmission(o, units{}, newSlots(o, nil), tracing{}, new(repeats.Log))
+		fcm := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.FCM: nil}}, Concurrency: 2}).Of("shop")[push.FCM]
+		places := []*route.Bulkhead{fcm.Bulkhead}
+		var all []*delivery
+		for i, id := range []string{"first", "second", "third"} {
+			d := &delivery{Notification: &push.Notification{App: "shop", User: "u", ID: id}, needs: places, term: lasting{}, accepted: time.Unix(int64(i), 0)}
+			a.lines.enter(d)
+			all = append(all, d)
+		}
+		if !route.Enter(places, push.Default) || !route.Enter(places, push.Default) {
+			t.Fatal("no places")
+		}
+		decisions := make([]throttle.Decision, len(all))
+		for i, d := range all {
+			go func() { decisions[i], _ = a.admit(t.Context(), d) }()
+		}
+		synctest.Wait()
+		if len(limiter.asked) > 0 {
+			t.Errorf("asked for %v without a place", limiter.asked)
+		}
+		route.Release(places)
+		synctest.Wait()
+		var asked []string
+		for _, r := range limiter.asked {
+			asked = append(asked, r.ID)
+			if r.Books != (r.ID != "first") {
+				t.Errorf("%s: only booked: %v", r.ID, r.Books)
+			}
+		}
+		if len(asked) != 3 || decisions[0].Status != throttle.Granted || decisions[1].Status != throttle.Deferred || decisions[2].Status != throttle.Deferred {
+			t.Errorf("asked for %v: %+v", asked, decisions)
+		}
+		if len(all[0].inside) != 1 || all[1].inside != nil || all[2].inside != nil {
+			t.Error("who is put off keeps a place, or who goes has none")
+		}
+	})
+}
