@@ -80,8 +80,8 @@ func (t *taken) free(ctx context.Context, one *ledger.Taken) error {
 // freed tells that nothing of the notification is left to give back. That is when its end
 // is counted: once, by one of the workers, whoever has taken it.
 func (t *taken) freed(ctx context.Context, one *ledger.Taken) error {
-	first, err := one.Freed(ctx)
-	if first {
+	first, err := ledger.Freed(ctx, []*ledger.Taken{one})
+	for _, one := range first {
 		t.events.endedElsewhere(ctx, one)
 	}
 	return err

@@ -217,7 +217,7 @@ var passing = func() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`
 		get mget getrange strlen exists ttl pttl type scan randomkey
-		hget hmget hgetall hexists hlen hkeys hvals hscan
+		hget hmget hgetall hstrlen hexists hlen hkeys hvals hscan
 		llen lrange lindex lpos
 		scard smembers sismember smismember srandmember sscan
 		zcard zcount zscore zmscore zrank zrevrank zrange zrangebyscore zrangebylex zrevrange zrevrangebyscore zscan

@@ -173,9 +173,16 @@ func readTold(reply []string) (Told, error) {
 	return t, nil
 }
 
-// Forget lets go of what the notification has sealed, once it has ended.
-func (r *Shard) Forget(ctx context.Context, id string) {
-	_ = r.client.PExpire(ctx, r.Key("digested:"+id), digestRest).Err() // else it stays for digestLife
+// Forget lets go of what the notifications have sealed, once they have ended.
+func (r *Shard) Forget(ctx context.Context, ids ...string) {
+	if len(ids) == 0 {
+		return
+	}
+	pipe := r.client.Pipeline()
+	for _, id := range ids {
+		pipe.PExpire(ctx, r.Key("digested:"+id), digestRest)
+	}
+	_, _ = pipe.Exec(ctx) // else it stays for digestLife
 }
 
 // A CarriesError means that the notification's push is to tell of others too, which have

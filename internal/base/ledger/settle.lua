@@ -14,7 +14,7 @@ end
 -- tokens, letter, deferrals, the app or '' for an unknown one, its bound of dead letters; if ends
 -- are reported, its bound of reports, reason, instant, targets.
 local function settle(record, counts, letters, streams, id, now, retention, place)
-  local state, outcomes, sent, problem, attempts, dead, letter, deferrals, app, most, kept, reason, at, targets = unpack(ARGV, place + 1)
+  local state, outcomes, sent, problem, attempts, dead, letter, deferrals, app, most, kept, reason, at, targets = unpack(ARGV, place + 1, place + 14)
   local known = redis.call('HGET', record, 'state')
   if known and known ~= 'waiting' then return false end
   for _, count in ipairs({state, 'booked', 'dead_tokens'}) do redis.call('HINCRBY', counts, count, 0) end

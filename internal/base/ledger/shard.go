@@ -219,7 +219,12 @@ func (r *Shard) end(e *End) ([]any, error) {
 
 // Lookup answers the notification's record, or ErrUnknownID.
 func (r *Shard) Lookup(ctx context.Context, id string) (*Record, error) {
-	fields, err := r.client.HGetAll(ctx, r.Key("id:"+id)).Result()
+	return readRecord(r.client.HGetAll(ctx, r.Key("id:"+id)))
+}
+
+// readRecord reads a record's fields.
+func readRecord(all *redis.MapStringStringCmd) (*Record, error) {
+	fields, err := all.Result()
 	if err != nil {
 		return nil, fmt.Errorf("record of a notification: %w", err)
 	}

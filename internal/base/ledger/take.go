@@ -3,16 +3,17 @@ package ledger
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha1"
 	_ "embed"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/internal/base/acknowledged"
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"golang.org/x/sync/errgroup"
 )
 
 // ErrUnderWay means that a worker has the notification in its hands right now.
@@ -74,52 +75,6 @@ func (r *Shard) takenKeys() []string {
 	return []string{r.Key("taken:notes"), r.Key("taken:due")}
 }
 
-// A queuedJob is asynq's.
-type queuedJob struct {
-	asynqwire.Envelope
-	state, message string
-}
-
-// active reports whether a worker has it in hand.
-func (j *queuedJob) active() bool { return j.state == "active" }
-
-// lookScript answers a job's state and message, nothing where there is none. The
-// message is empty where it is too long, and both where the key is of another type.
-//
-// KEYS  the task
-// ARGV  how long a message may be
-var lookScript = acknowledged.Reader(redis.NewScript(`
-local length = redis.pcall('HSTRLEN', KEYS[1], 'msg')
-if type(length) == 'table' then return {'', ''} end
-local state = redis.call('HGET', KEYS[1], 'state')
-if not state then return {} end
-if length > tonumber(ARGV[1]) then return {state, ''} end
-return {state, redis.call('HGET', KEYS[1], 'msg') or ''}
-`))
-
-// JobState answers where asynq has the notification's job: pending, active, scheduled or
-// retry; empty when it has none.
-func (r *Shard) JobState(ctx context.Context, queue, id string) (string, error) {
-	job, err := r.queued(ctx, queue, id)
-	if err != nil || job == nil {
-		return "", err
-	}
-	return job.state, nil
-}
-
-// queued answers the job with that ID, nil when there is none.
-func (r *Shard) queued(ctx context.Context, queue, id string) (*queuedJob, error) {
-	known, err := lookScript.Run(ctx, r.client, []string{r.QueueKey(queue, "t:"+id)}, asynqwire.MaxEnvelopeSize).StringSlice()
-	if err != nil {
-		return nil, fmt.Errorf("look for the job: %w", err)
-	}
-	if len(known) == 0 {
-		return nil, nil
-	}
-	envelope, _ := asynqwire.ReadEnvelope(known[1])
-	return &queuedJob{envelope, known[0], known[1]}, nil
-}
-
 // Contents are what has to be known of a notification when its job is gone.
 type Contents struct {
 	App, User, Category string
@@ -127,8 +82,14 @@ type Contents struct {
 	Targets []TargetOutcome
 }
 
-// takeTries is how often a job is looked at that changes meanwhile.
-const takeTries = 5
+const (
+	// takeTries is how often a job is looked at that changes meanwhile.
+	takeTries = 5
+	// takenAtOnce is how many are taken in a step: Redis serves nobody else meanwhile.
+	takenAtOnce = 200
+	// sealedAtOnce is how many digests are sealed side by side.
+	sealedAtOnce = 16
+)
 
 // Take takes the notification, which waits, from the queue, and ends it in that state,
 // or as delivered when one of its targets was. read reads its job's payload. It answers
@@ -137,60 +98,120 @@ const takeTries = 5
 //
 // One whose push is to tell of others too is not taken: that is a *CarriesError.
 func (r *Shard) Take(ctx context.Context, ref Ref, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
-	return r.takeWith(ctx, ref, state, read, false)
+	taken, errs := r.TakeAll(ctx, []Ref{ref}, state, read, false)
+	return taken[0], errs[0]
 }
 
 // TakeWithOthers is Take also of one whose push is to tell of others.
 func (r *Shard) TakeWithOthers(ctx context.Context, ref Ref, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
-	return r.takeWith(ctx, ref, state, read, true)
+	taken, errs := r.TakeAll(ctx, []Ref{ref}, state, read, true)
+	return taken[0], errs[0]
 }
 
-func (r *Shard) takeWith(ctx context.Context, ref Ref, state State, read func(payload []byte) (Contents, error), others bool) (*Taken, error) {
-	id, jobless := ref.ID, false
-	for range takeTries {
-		record, err := r.Lookup(ctx, id)
-		if err != nil {
-			return nil, err
+// TakeAll is Take for several notifications, with those whose pushes are to tell of others, or
+// without. It returns of each what was taken, or an error. Each is taken or not by itself.
+func (r *Shard) TakeAll(ctx context.Context, refs []Ref, state State, read func(payload []byte) (Contents, error), others bool) ([]*Taken, []error) {
+	t := &taking{Shard: r, refs: refs, state: state, read: read, others: others, taken: make([]*Taken, len(refs)), errs: make([]error, len(refs)), jobless: map[int]bool{}}
+	for first := 0; first < len(refs); first += takenAtOnce {
+		var left []int
+		for i := first; i < min(first+takenAtOnce, len(refs)); i++ {
+			left = append(left, i)
 		}
-		if !ref.names(record.App, record.User) {
-			return nil, ErrUnknownID
+		for try := 0; try < takeTries && len(left) > 0; try++ {
+			left = t.try(ctx, left)
 		}
-		if record.State.Ended() {
-			return nil, &EndedError{record.State}
-		}
-		job, err := r.queued(ctx, record.Queue, id)
-		if err != nil {
-			return nil, err
-		}
-		if job == nil || !job.active() {
-			if err := r.closeDigest(ctx, id, record, others); err != nil {
-				return nil, err
-			}
-		}
-		var t *Taken
-		switch {
-		case job == nil && !jobless: // it may have ended in between
-			jobless = true
-			continue
-		case job == nil:
-			t, err = r.close(ctx, id, record, state)
-		case job.active():
-			return nil, ErrUnderWay
-		default:
-			var c Contents
-			if c, err = read([]byte(job.Payload)); err != nil {
-				return nil, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
-			}
-			t, err = r.take(ctx, id, record, job, c, state)
-		}
-		if t != nil && record.Told > 0 {
-			r.Forget(ctx, id)
-		}
-		if t != nil || err != nil {
-			return t, err
+		for _, i := range left {
+			t.errs[i] = ErrUnderWay
 		}
 	}
-	return nil, ErrUnderWay
+	return t.taken, t.errs
+}
+
+// taking is a TakeAll under way. Notifications are named by their places among the refs.
+type taking struct {
+	*Shard
+	refs    []Ref
+	state   State
+	read    func(payload []byte) (Contents, error)
+	others  bool
+	taken   []*Taken
+	errs    []error
+	jobless map[int]bool // those that were seen without a job
+}
+
+// try takes notifications as they are read now, and returns those that have changed since.
+func (t *taking) try(ctx context.Context, places []int) (again []int) {
+	ids := make([]string, len(places))
+	for k, i := range places {
+		ids[k] = t.refs[i].ID
+	}
+	waiting := map[int]seen{}
+	for k, s := range t.see(ctx, ids) {
+		i := places[k]
+		if t.errs[i] = t.refuses(i, s); t.errs[i] == nil {
+			waiting[i] = s
+		}
+	}
+	t.closeDigests(ctx, waiting)
+	var steps []step
+	for _, i := range places {
+		s, waits := waiting[i]
+		switch {
+		case !waits || t.errs[i] != nil:
+		case s.job == nil && !t.jobless[i]: // it may have ended in between
+			t.jobless[i] = true
+			again = append(again, i)
+		case s.job == nil:
+			if t.taken[i], t.errs[i] = t.close(ctx, t.refs[i].ID, s.record, t.state); t.taken[i] == nil && t.errs[i] == nil {
+				again = append(again, i)
+			}
+		default:
+			step, err := t.prepare(i, s)
+			if t.errs[i] = err; err == nil {
+				steps = append(steps, step)
+			}
+		}
+	}
+	again = append(again, t.take(ctx, steps)...)
+	var told []string
+	for i, s := range waiting {
+		if t.taken[i] != nil && s.record.Told > 0 {
+			told = append(told, t.refs[i].ID)
+		}
+	}
+	t.Forget(ctx, told...)
+	return again
+}
+
+// refuses returns why what was read is not taken, nil where it may be.
+func (t *taking) refuses(i int, s seen) error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case !t.refs[i].names(s.record.App, s.record.User):
+		return ErrUnknownID
+	case s.record.State.Ended():
+		return &EndedError{s.record.State}
+	case s.job != nil && s.job.active():
+		return ErrUnderWay
+	}
+	return nil
+}
+
+// closeDigests has nobody join any more the notifications that carry others.
+func (t *taking) closeDigests(ctx context.Context, waiting map[int]seen) {
+	var closing errgroup.Group
+	closing.SetLimit(sealedAtOnce)
+	for i, s := range waiting {
+		if s.record.carries == "" && s.record.Told == 0 {
+			continue
+		}
+		closing.Go(func() error {
+			t.errs[i] = t.closeDigest(ctx, t.refs[i].ID, s.record, t.others)
+			return nil
+		})
+	}
+	_ = closing.Wait() // each has its own error
 }
 
 // close ends a notification that waits and has no job, as none should: Redis has lost it.
@@ -204,46 +225,104 @@ func (r *Shard) close(ctx context.Context, id string, record *Record, state Stat
 	return &Taken{at: r, ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true}, nil
 }
 
-// take takes the job, and ends its notification. It returns nil where the job has changed
-// since it was looked at.
-func (r *Shard) take(ctx context.Context, id string, record *Record, job *queuedJob, c Contents, state State) (*Taken, error) {
-	outcomes := record.Outcomes
+// A step is one notification of a call of the script.
+type step struct {
+	place int
+	queue string
+	taken *Taken
+	args  []any
+}
+
+// prepare returns the step that takes the notification as it was read.
+func (t *taking) prepare(i int, s seen) (step, error) {
+	c, err := t.read([]byte(s.job.Payload))
+	if err != nil {
+		return step{}, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
+	}
+	outcomes := s.record.Outcomes
 	if outcomes == nil {
 		outcomes = c.Targets
 	}
-	if job.Retried > record.Attempts {
+	if s.job.Retried > s.record.Attempts {
 		outcomes = Doubt(outcomes)
 	}
-	end := endOf(outcomes, state)
+	end := endOf(outcomes, t.state)
 	end.App = c.App
-	t := &Taken{at: r, ID: id, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text()}
-	for i := range outcomes {
-		t.Used = t.Used || outcomes[i].Taken()
+	one := &Taken{at: t.Shard, ID: t.refs[i].ID, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text()}
+	for k := range outcomes {
+		one.Used = one.Used || outcomes[k].Taken()
 	}
-	note, err := json.Marshal(t)
+	note, err := json.Marshal(one)
 	if err != nil {
-		return nil, err
+		return step{}, err
 	}
-	t.note = string(note)
-	ends, err := r.end(&end)
+	one.note = string(note)
+	ends, err := t.end(&end)
 	if err != nil {
-		return nil, err
+		return step{}, err
 	}
-	keys := append(r.takenKeys(), r.Key("id:"+id), r.Key("counts"), r.Key("letters"), r.QueueKey(record.Queue, "t:"+id))
-	for _, list := range []string{"pending", "scheduled", "retry", "archived"} {
-		keys = append(keys, r.QueueKey(record.Queue, list))
-	}
-	if r.tells() {
-		keys = append(keys, r.Key(outcomesName))
-	}
-	args := append([]any{id, time.Now().UnixMilli(), r.retention.Milliseconds(), takeGrace.Milliseconds(), job.message, record.outcomes, t.note}, ends...)
-	if taken, err := takeScript.Run(ctx, r.client, keys, args...).Int(); err != nil {
-		return nil, fmt.Errorf("take the job from the queue: %w", err)
-	} else if taken == 0 {
-		return nil, nil
-	}
-	return t, nil
+	message := sha1.Sum([]byte(s.job.message))
+	return step{i, s.record.Queue, one, append([]any{hex.EncodeToString(message[:]), s.record.outcomes, one.note}, ends...)}, nil
 }
+
+// take takes the jobs, and ends their notifications. It returns those that have changed since
+// they were read.
+func (t *taking) take(ctx context.Context, steps []step) (changed []int) {
+	if len(steps) == 0 {
+		return nil
+	}
+	var queues []string
+	for _, s := range steps {
+		if !slices.Contains(queues, s.queue) {
+			queues = append(queues, s.queue)
+		}
+	}
+	keys := append(t.takenKeys(), t.Key("counts"), t.Key("letters"))
+	for _, queue := range queues {
+		for _, list := range []string{"pending", "scheduled", "retry", "archived"} {
+			keys = append(keys, t.QueueKey(queue, list))
+		}
+	}
+	args := []any{time.Now().UnixMilli(), t.retention.Milliseconds(), takeGrace.Milliseconds(), len(queues), len(steps), 2 + len(steps[0].args)}
+	for _, s := range steps {
+		id := t.refs[s.place].ID
+		keys = append(keys, t.Key("id:"+id), t.QueueKey(s.queue, "t:"+id))
+		args = append(append(args, id, slices.Index(queues, s.queue)+1), s.args...)
+	}
+	if t.tells() {
+		keys = append(keys, t.Key(outcomesName))
+	}
+	answers, err := takeScript.Run(ctx, t.client, keys, args...).Slice()
+	if err == nil && len(answers) != len(steps) {
+		err = errors.New("the answer is cut off")
+	}
+	for k, s := range steps {
+		its := err
+		if its == nil {
+			if text, wrong := answers[k].(string); wrong {
+				its = replyError(text)
+			}
+		}
+		switch {
+		case its != nil:
+			t.errs[s.place] = fmt.Errorf("take the job from the queue: %w", its)
+		case answers[k] == int64(1):
+			t.taken[s.place] = s.taken
+		default:
+			changed = append(changed, s.place)
+		}
+	}
+	return changed
+}
+
+// A replyError is what Redis answered about one of several.
+type replyError string
+
+// Error implements error.
+func (e replyError) Error() string { return string(e) }
+
+// RedisError implements redis.Error.
+func (replyError) RedisError() {}
 
 // endOf is the end of a notification that is not to be sent any more.
 func endOf(outcomes []TargetOutcome, state State) End {
@@ -259,14 +338,46 @@ func endOf(outcomes []TargetOutcome, state State) End {
 	return end
 }
 
-// Freed tells that what the notification held is given back. It answers whether
+// notesAtOnce is how many notes a step changes at most.
+const notesAtOnce = 1000
+
+// Freed tells that what these notifications held is given back. It answers those of which
 // nobody has told so before.
-func (t *Taken) Freed(ctx context.Context) (first bool, err error) {
-	if t.note == "" {
-		return true, nil
+func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
+	noted := map[*Shard][]*Taken{}
+	for _, t := range all {
+		if t.note == "" {
+			first = append(first, t)
+		} else {
+			noted[t.at] = append(noted[t.at], t)
+		}
 	}
-	reply, err := t.at.onNotes(ctx, "drop", t.ID, t.note, 0)
-	return len(reply) > 0, err
+	var errs []error
+	for at, list := range noted {
+		for some := range slices.Chunk(list, notesAtOnce) {
+			dropped, err := at.onNotes(ctx, "drop", pairs(some)...)
+			errs = append(errs, err)
+			its := map[string]bool{}
+			for _, id := range dropped {
+				its[id] = true
+			}
+			for _, t := range some {
+				if its[t.ID] {
+					first = append(first, t)
+				}
+			}
+		}
+	}
+	return first, errors.Join(errs...)
+}
+
+// pairs are the IDs and notes of these.
+func pairs(all []*Taken) []any {
+	args := make([]any, 0, 2*len(all))
+	for _, t := range all {
+		args = append(args, t.ID, t.note)
+	}
+	return args
 }
 
 // Leave leaves the notification to the workers, which look at it at once.
@@ -274,7 +385,7 @@ func (t *Taken) Leave(ctx context.Context) error {
 	if t.note == "" {
 		return nil
 	}
-	_, err := t.at.onNotes(ctx, "leave", t.ID, t.note, 0)
+	_, err := t.at.onNotes(ctx, "leave", t.ID, t.note)
 	return err
 }
 
@@ -282,22 +393,23 @@ func (t *Taken) Leave(ctx context.Context) error {
 // freed, at most so many, and leaves each to the caller for a while. more says that there
 // may be others.
 func (r *Shard) Abandoned(ctx context.Context, limit int) (taken []*Taken, more bool, err error) {
-	reply, err := r.onNotes(ctx, "claim", "", "", limit)
-	var errs []error
+	reply, err := r.onNotes(ctx, "claim", takeGrace.Milliseconds(), limit, r.Key("id:"))
+	errs := []error{err}
 	for i := 0; i+1 < len(reply); i += 2 {
 		t := &Taken{at: r, ID: reply[i], note: reply[i+1]}
 		if err := json.Unmarshal([]byte(t.note), t); err != nil {
-			_, dropped := t.Freed(ctx)
+			_, dropped := Freed(ctx, []*Taken{t})
 			errs = append(errs, fmt.Errorf("note of a notification that was taken from the queue: %w", err), dropped)
 			continue
 		}
 		taken = append(taken, t)
 	}
-	return taken, len(reply) >= 2*limit, errors.Join(append(errs, err)...)
+	return taken, len(reply) >= 2*limit, errors.Join(errs...)
 }
 
-func (r *Shard) onNotes(ctx context.Context, op, id, note string, limit int) ([]string, error) {
-	reply, err := takenScript.Run(ctx, r.client, r.takenKeys(), op, id, note, takeGrace.Milliseconds(), limit, r.Key("id:")).StringSlice()
+// onNotes returns what the script does.
+func (r *Shard) onNotes(ctx context.Context, op string, args ...any) ([]string, error) {
+	reply, err := takenScript.Run(ctx, r.client, r.takenKeys(), append([]any{op}, args...)...).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("notes of notifications that were taken from the queue: %w", err)
 	}

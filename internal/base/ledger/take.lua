@@ -1,28 +1,53 @@
--- Takes a job from asynq's queue, unless it is in hand or was changed since it and its record
--- were looked at, ends its notification, and leaves a note. It returns 1, also when it has
--- done so before, or 0 where it does nothing. Of the jobs that are due the newest is found at
--- once: whoever takes many begins with that.
+-- Takes jobs from asynq's queues, ends their notifications, and leaves a note of each. It
+-- leaves a job alone that is in hand, or was changed since it and its record were read.
 --
--- KEYS  notes, due; record, counts, letters; asynq's task, pending, scheduled, retry,
--- archived; if ends are reported, the prefix of their streams
--- ARGV  ID, now (ms), retention (ms), grace (ms), asynq's message, the record's outcomes,
--- note, then an end
-local notes, due, record, task = KEYS[1], KEYS[2], KEYS[3], KEYS[6]
-local id = ARGV[1]
-redis.call('HDEL', record, '') -- a Redis that is out of memory refuses a script that grows something first
-if redis.call('HGET', notes, id) == ARGV[7] then return 1 end -- a reply was lost
-redis.call('ZSCORE', due, id) -- a key of another type shows before anything has changed
-local job = redis.call('HMGET', task, 'state', 'msg')
-local known = redis.call('HMGET', record, 'state', 'outcomes', 'carries')
-if job[2] ~= ARGV[5] or known[1] ~= 'waiting' or (known[2] or '') ~= ARGV[6] or known[3] then return 0 end
-local lists = {pending = KEYS[7], scheduled = KEYS[8], retry = KEYS[9], archived = KEYS[10]}
-local list = lists[job[1]]
-if not list then return 0 end
-if job[1] == 'pending' then redis.call('LLEN', list) else redis.call('ZCARD', list) end
-settle(record, KEYS[4], KEYS[5], KEYS[11], id, tonumber(ARGV[2]), tonumber(ARGV[3]), 7)
-if job[1] == 'pending' then redis.call('LREM', list, 1, id) else redis.call('ZREM', list, id) end
-redis.call('DEL', task)
-redis.call('HSET', notes, id, ARGV[7])
+-- It returns of each 1, also when it has done so before, 0 where it does nothing, or the
+-- error of the notification's own keys, which does not stop the others.
+--
+-- KEYS  notes, due, counts, letters; of each queue pending, scheduled, retry, archived; of each
+-- notification the record and asynq's task; if ends are reported, the prefix of their streams
+-- ARGV  now (ms), retention (ms), grace (ms), how many queues and notifications there are, how
+-- many values of each notification follow: ID, the number of its queue, SHA-1 of asynq's
+-- message, the record's outcomes, note, then an end
+local notes, due, counts, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now, retention, grace, queues, n, width = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local first = 4 + 4 * queues
+local streams = KEYS[first + 2 * n + 1]
+local lists = {pending = 1, scheduled = 2, retry = 3, archived = 4}
+redis.call('HDEL', notes, '') -- a Redis that is out of memory refuses a script that grows something first
 local clock = redis.call('TIME')
-redis.call('ZADD', due, string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[4]), id)
-return 1
+local grace_ends = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + grace)
+
+-- NEAR is how far from the end of a list a job is looked for that is due for long.
+local NEAR = 1000
+
+local function take(i)
+  local record, task, place = KEYS[first + 2 * i - 1], KEYS[first + 2 * i], 6 + width * (i - 1)
+  local id, queue, message, outcomes, note = unpack(ARGV, place + 1, place + 5)
+  if redis.call('HGET', notes, id) == note then return 1 end -- a reply was lost
+  redis.call('ZSCORE', due, id) -- a key of another type shows before anything has changed
+  local job = redis.call('HMGET', task, 'state', 'msg')
+  local known = redis.call('HMGET', record, 'state', 'outcomes', 'carries')
+  if known[1] ~= 'waiting' or (known[2] or '') ~= outcomes or known[3] then return 0 end
+  local list = lists[job[1]]
+  if not list or not job[2] or redis.sha1hex(job[2]) ~= message then return 0 end
+  list = KEYS[4 + 4 * (queue - 1) + list]
+  local pending, from = job[1] == 'pending', 1
+  if pending then
+    if redis.call('LPOS', list, id, 'RANK', -1, 'MAXLEN', NEAR) then from = -1 end
+  else redis.call('ZCARD', list) end
+  settle(record, counts, letters, streams, id, now, retention, place + 5)
+  if pending then redis.call('LREM', list, from, id) else redis.call('ZREM', list, id) end
+  redis.call('DEL', task)
+  redis.call('HSET', notes, id, note)
+  redis.call('ZADD', due, grace_ends, id)
+  return 1
+end
+
+local answers = {}
+for i = 1, n do
+  local done, answer = pcall(take, i)
+  if not done and type(answer) == 'table' then answer = answer.err end
+  answers[i] = done and answer or tostring(answer)
+end
+return answers

@@ -3,10 +3,12 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -114,7 +117,7 @@ func TestAttemptsAreNotedInOrder(t *testing.T) {
 	})
 }
 
-// An attempt that is noted between the looks at the record and at the job counts.
+// An attempt that is noted after the record was read counts.
 func TestTakeKnowsTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -133,6 +136,106 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 		taken, err := ledgertest.At(t, ledger.NewRecords(meanwhile, "", 0), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, push.Cancelled, push.Contents)
 		if err != nil || taken.State != push.Delivered || !taken.Used {
 			t.Errorf("%+v, %v", taken, err)
+		}
+	})
+}
+
+// scripts is a client's hook that counts the scripts that it runs.
+type scripts struct{ n atomic.Int64 }
+
+func (*scripts) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (s *scripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if strings.HasPrefix(cmd.Name(), "eval") && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			s.n.Add(1)
+		}
+		return err
+	}
+}
+func (*scripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// TakeAll takes the waiting notifications of a batch in one script. Those in flight, ended,
+// unknown, unreadable or named twice get their own errors, and the sums are exact.
+func TestTakeAllTakesEachByItself(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		counting := redistest.Another(t, client)
+		hook := new(scripts)
+		redistest.Hook(counting, hook)
+		records, producer := ledger.NewRecords(counting, "", 0), push.NewProducer(client, "", 0)
+		const many = 150
+		var refs []push.Ref
+		enqueue := func(id string, priority push.Priority, later time.Duration) {
+			n := &push.Notification{ID: id, App: "a", User: "u", Priority: priority, Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+			if later > 0 {
+				n.NotBefore = time.Now().Add(later)
+			}
+			if _, err := producer.Enqueue(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			refs = append(refs, push.Ref{ID: id, App: "a", User: "u"})
+		}
+		for i := range many {
+			enqueue(fmt.Sprint("n-", i), []push.Priority{push.Default, push.Bulk, push.Critical}[i%3], time.Duration(i%2)*time.Hour)
+		}
+		for _, id := range []string{"in flight", "broken", "misplaced", "unreadable", "ended"} {
+			enqueue(id, push.Default, 0)
+		}
+		at := ledgertest.At(t, records, "n-0")
+		task := func(id string) string { return at.QueueKey(push.Default.Queue(), "t:"+id) }
+		client.HSet(t.Context(), task("in flight"), "state", "active")
+		client.HSet(t.Context(), task("unreadable"), "msg", "x")
+		client.Del(t.Context(), task("broken"))
+		client.Set(t.Context(), task("broken"), "not ours", 0)
+		client.HSet(t.Context(), task("misplaced"), "state", "archived")
+		client.Set(t.Context(), at.QueueKey(push.Default.Queue(), "archived"), "not ours", 0)
+		if _, err := at.Take(t.Context(), push.Ref{ID: "ended"}, push.Superseded, push.Contents); err != nil {
+			t.Fatal(err)
+		}
+		before := hook.n.Load()
+		refs = append(refs, push.Ref{ID: "n-7"}, push.Ref{ID: "nobody"}, push.Ref{ID: "n-8", App: "b"})
+		taken, errs := at.TakeAll(t.Context(), refs, push.Cancelled, push.Contents, true)
+		for i := range many {
+			if one := taken[i]; errs[i] != nil || one.ID != refs[i].ID || one.User != "u" || one.State != push.Cancelled || one.Used {
+				t.Errorf("%s: %+v, %v", refs[i].ID, one, errs[i])
+			}
+		}
+		for i, want := range []error{push.ErrUnderWay, nil, nil, nil, push.ErrEnded, push.ErrEnded, push.ErrUnknownID, push.ErrUnknownID} {
+			if got := errs[many+i]; taken[many+i] != nil || got == nil || want != nil && !errors.Is(got, want) {
+				t.Errorf("%s: %v, want %v", refs[many+i].ID, got, want)
+			}
+		}
+		if err := errs[many+2]; !redisreply.OfItsKeys(err) {
+			t.Errorf("of a list of another type: %v", err)
+		}
+		if ran := hook.n.Load() - before; ran != 1 {
+			t.Errorf("it took %d scripts", ran)
+		}
+		counts, err := records.Counts(t.Context())
+		if err != nil || counts.Ended[push.Cancelled] != many || counts.Waiting() != 4 {
+			t.Errorf("%+v, %v", counts, err)
+		}
+
+		// all that were taken are left to others, and freed once
+		abandoned, more, err := at.Abandoned(t.Context(), many)
+		if err != nil || len(abandoned) != 0 || more {
+			t.Errorf("too early: %d, %t, %v", len(abandoned), more, err)
+		}
+		for _, one := range taken[:many] {
+			if err := one.Leave(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if abandoned, more, err = at.Abandoned(t.Context(), many); err != nil || len(abandoned) != many || !more {
+			t.Errorf("abandoned are %d, %t, %v", len(abandoned), more, err)
+		}
+		for _, want := range []int{many, 0} {
+			if first, err := ledger.Freed(t.Context(), abandoned); err != nil || len(first) != want {
+				t.Errorf("%d are freed, %v", len(first), err)
+			}
 		}
 	})
 }

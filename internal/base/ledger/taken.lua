@@ -1,35 +1,41 @@
 -- The notes of notifications that were taken from the queue.
 -- KEYS  notes, due
--- ARGV  op, ID, note, grace (ms), and for claim how many, and what begins the records' keys
-local notes, due = KEYS[1], KEYS[2]
-local op, id, note, grace = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+-- ARGV  op; for claim the grace (ms), how many, and the prefix of the records' keys; else of each
+-- note its ID and text
+local notes, due, op = KEYS[1], KEYS[2], ARGV[1]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local function at(instant) return string.format('%.0f', instant) end
 
-if op == 'drop' then
-  if redis.call('HGET', notes, id) == note then
-    redis.call('HDEL', notes, id)
-    redis.call('ZREM', due, id)
-    return {'1'}
-  end
-elseif op == 'leave' then -- to the workers, at once
-  if redis.call('HGET', notes, id) == note then redis.call('ZADD', due, at(now), id) end
-elseif op == 'claim' then
+local function drop(id)
+  redis.call('HDEL', notes, id)
+  redis.call('ZREM', due, id)
+end
+
+if op == 'claim' then
   local claimed = {}
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', at(now), 'LIMIT', 0, ARGV[5])) do
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', at(now), 'LIMIT', 0, ARGV[3])) do
     local note = redis.call('HGET', notes, id)
-    local again = redis.pcall('HGET', ARGV[6] .. id, 'state') == 'waiting' -- its ID was forgotten, and accepted anew
+    local again = redis.pcall('HGET', ARGV[4] .. id, 'state') == 'waiting' -- its ID was forgotten, and accepted anew
     if note and not again then
-      redis.call('ZADD', due, at(now + grace), id)
+      redis.call('ZADD', due, at(now + ARGV[2]), id)
       claimed[#claimed + 1] = id
       claimed[#claimed + 1] = note
     else
-      redis.call('HDEL', notes, id)
-      redis.call('ZREM', due, id)
+      drop(id)
     end
   end
   return claimed
 end
-return {}
+
+-- drop, or leave to the workers, at once; it returns the IDs of the notes that were there
+local there = {}
+for i = 2, #ARGV, 2 do
+  local id = ARGV[i]
+  if redis.call('HGET', notes, id) == ARGV[i + 1] then
+    if op == 'drop' then drop(id) else redis.call('ZADD', due, at(now), id) end
+    there[#there + 1] = id
+  end
+end
+return there

@@ -1,0 +1,94 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
+)
+
+// A queuedJob is asynq's.
+type queuedJob struct {
+	asynqwire.Envelope
+	state, message string
+}
+
+// active reports whether a worker has it in hand.
+func (j *queuedJob) active() bool { return j.state == "active" }
+
+// JobState answers where asynq has the notification's job: pending, active, scheduled or
+// retry; empty when it has none.
+func (r *Shard) JobState(ctx context.Context, queue, id string) (string, error) {
+	state, err := r.client.HGet(ctx, r.QueueKey(queue, "t:"+id), "state").Result()
+	if err != nil && !errors.Is(err, redis.Nil) && !redisreply.OfItsKeys(err) {
+		return "", fmt.Errorf("look for the job: %w", err)
+	}
+	return state, nil
+}
+
+// A seen is a notification as it was read.
+type seen struct {
+	record *Record
+	job    *queuedJob // nil for none, or where the record has ended
+	err    error
+}
+
+// see reads the records of notifications, and then the jobs of those that wait, in three round
+// trips. A job whose key is of another type, or whose message is too long, has an empty one.
+func (r *Shard) see(ctx context.Context, ids []string) []seen {
+	all := make([]seen, len(ids))
+	pipe := r.client.Pipeline()
+	records := make([]*redis.MapStringStringCmd, len(ids))
+	for i, id := range ids {
+		records[i] = pipe.HGetAll(ctx, r.Key("id:"+id))
+	}
+	_, _ = pipeline.Exec(ctx, pipe) // each has its own error
+	states, sizes, messages := make([]*redis.StringCmd, len(ids)), make([]*redis.IntCmd, len(ids)), make([]*redis.StringCmd, len(ids))
+	pipe = r.client.Pipeline()
+	for i := range all {
+		s := &all[i]
+		if s.record, s.err = readRecord(records[i]); s.err == nil && !s.record.State.Ended() {
+			task := r.QueueKey(s.record.Queue, "t:"+ids[i])
+			states[i], sizes[i] = pipe.HGet(ctx, task, "state"), pipe.HStrLen(ctx, task, "msg")
+		}
+	}
+	_, _ = pipeline.Exec(ctx, pipe)
+	pipe = r.client.Pipeline()
+	for i := range all {
+		s := &all[i]
+		if states[i] == nil {
+			continue
+		}
+		switch err := states[i].Err(); {
+		case errors.Is(err, redis.Nil):
+		case redisreply.OfItsKeys(err):
+			s.job = &queuedJob{}
+		case err != nil:
+			s.err = fmt.Errorf("look for the job: %w", err)
+		default:
+			s.job = &queuedJob{state: states[i].Val()}
+			if size := sizes[i].Val(); size > 0 && size <= asynqwire.MaxEnvelopeSize {
+				messages[i] = pipe.HGet(ctx, r.QueueKey(s.record.Queue, "t:"+ids[i]), "msg")
+			}
+		}
+	}
+	_, _ = pipeline.Exec(ctx, pipe)
+	for i, message := range messages {
+		if message == nil {
+			continue
+		}
+		if err := message.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			all[i].err = fmt.Errorf("look for the job: %w", err)
+			continue
+		}
+		job := all[i].job
+		job.message = message.Val()
+		job.Envelope, _ = asynqwire.ReadEnvelope(job.message)
+	}
+	return all
+}
