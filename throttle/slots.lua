@@ -471,8 +471,8 @@ local function acquire(line, r)
   return arrive(line, r)
 end
 
--- upAgain places a line again after a leave, once a second at most.
-local function upAgain(line, k)
+-- upAgain places a line's entries again from that slot on after a leave, once a second at most.
+local function upAgain(line, slot)
   local counted, left = string.match(redis.call('HGET', linesKey, line.name) or '', '^(%S+) (%S+)$')
   if not counted then return end
   local since = now - left
@@ -481,31 +481,33 @@ local function upAgain(line, k)
     return
   end
   redis.call('HSET', linesKey, line.name, counted .. ' ' .. text(now))
+  read()
+  local entries, k = entriesOf(line), 1
+  while entries[k] and entries[k].at < slot do k = k + 1 end
   again(line, k, now)
 end
 
 -- leave takes out notifications that have ended, or go back, and moves up those behind. What
--- was not used gives its admission back too. One may have been booked in another zone.
+-- was not used gives its admission back too. One may have been booked in another zone. It reads
+-- all who wait only where it places them: many may leave one by one.
 local function leave(line)
-  read()
-  local rank, zone, held, first = {}, {}, {}, nil
-  for i, e in ipairs(entriesOf(line)) do rank[idOf(line, e)] = i end
-  for _, e in ipairs(waiting) do
-    if isOf(e, line.category .. ' ') and not isOf(e, line.name) then
-      local name, id = string.match(e.member, '^(%S* %S* )(.*)$')
-      zone[id] = {name = name}
-    end
+  local zones, held, first = {}, {}, nil
+  for _, name in ipairs(redis.call('HKEYS', linesKey)) do
+    if name ~= line.name and sub(name, 1, #line.category + 1) == line.category .. ' ' then zones[#zones + 1] = {name = name} end
   end
-  redis.call('HLEN', linesKey) -- a key of another type fails before anything is written
   for _, r in ipairs(ask.all) do
     for _, s in ipairs(line.scopes) do held[r] = scoreOf(s.set, r.member) or held[r] end
   end
   for _, r in ipairs(ask.all) do
-    local given = held[r] and not r.used
-    if given then take(line, r.member) end
-    if rank[r.id] and drop(line, r.id) then first = min(first or rank[r.id], rank[r.id]) end
-    if zone[r.id] and drop(zone[r.id], r.id) then first = first or rank[r.id] or #waiting + 1 end
-    if given then first = 1 end
+    local slot = scoreOf(slotsKey, line.name .. r.id)
+    if slot and drop(line, r.id) then first = min(first or slot, slot) end
+    for _, zone in ipairs(zones) do
+      if drop(zone, r.id) then first = first or math.huge end
+    end
+    if held[r] and not r.used then
+      take(line, r.member)
+      first = 0
+    end
   end
   if not first then return end
   ask.told = others()
@@ -516,7 +518,7 @@ end
 -- whom nothing limits any more wait no longer, and are named at now.
 local function replan(line)
   if not line.free then
-    if ask.leaver then upAgain(line, 1) else again(line, 1, now) end
+    if ask.leaver then upAgain(line, 0) else again(line, 1, now) end
     return
   end
   read()
