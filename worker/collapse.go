@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -56,31 +57,42 @@ func (c *collapsing) collapse(ctx context.Context, d *delivery, wait time.Durati
 		if err != nil || !newest || len(older) == 0 {
 			return err == nil && !newest, err
 		}
-		for _, id := range older {
-			if err := c.supersede(ctx, d, id); err != nil {
-				return false, err
-			}
+		if err := c.supersede(ctx, d, older); err != nil {
+			return false, err
 		}
 		done = older
 	}
 }
 
-func (c *collapsing) supersede(ctx context.Context, d *delivery, older string) error {
-	taken, err := d.at.Records().Take(ctx, ledger.Ref{ID: older}, push.Superseded, push.Contents)
-	switch {
-	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded):
-		return nil
-	case errors.Is(err, push.ErrUnderWay):
-		c.overtaken.Add(overtaken{d.at.Records(), older}, time.Now())
-		return nil
-	case err != nil:
-		return err
+// supersede ends the older ones, and returns the first error. The delivery takes over the slot
+// of one of them.
+func (c *collapsing) supersede(ctx context.Context, d *delivery, older []string) error {
+	at := d.at.Records()
+	taken, errs := at.TakeAll(ctx, named(older), push.Superseded, push.Contents, false)
+	var failed error
+	var others []*ledger.Taken
+	for i, err := range errs {
+		switch one := taken[i]; {
+		case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded):
+		case errors.Is(err, push.ErrUnderWay):
+			c.overtaken.Add(overtaken{at, older[i]}, time.Now())
+		case err != nil:
+			failed = cmp.Or(failed, err)
+		case d.elder == nil && one.User == d.User && one.Category == d.Category && len(c.request(d).Scopes) > 0:
+			d.elder = one // its place among those who wait: what it was admitted with is not inherited
+		default:
+			others = append(others, one)
+		}
 	}
-	if d.elder == nil && taken.User == d.User && taken.Category == d.Category && len(c.request(d).Scopes) > 0 {
-		d.elder = taken // its place among those who wait: what it was admitted with is not inherited
-		return nil
+	return cmp.Or(failed, c.taken.free(ctx, others))
+}
+
+func named(ids []string) []ledger.Ref {
+	refs := make([]ledger.Ref, len(ids))
+	for i, id := range ids {
+		refs[i].ID = id
 	}
-	return c.taken.free(ctx, taken)
+	return refs
 }
 
 const (
@@ -97,23 +109,32 @@ const (
 // that it does not keep a slot until that slot, until ctx ends.
 func (c *collapsing) follow(ctx context.Context) {
 	clock.Every(ctx, overtakenEvery, func() {
+		in := map[*ledger.Shard][]string{}
 		for _, one := range c.overtaken.Keys() {
-			since, _ := c.overtaken.Peek(one)
-			if c.supersedeBack(ctx, one) || time.Since(since) > overtakenFor {
-				c.overtaken.Remove(one)
-			}
+			in[one.at] = append(in[one.at], one.id)
+		}
+		for at, ids := range in {
+			c.supersedeBack(ctx, at, ids)
 		}
 	})
 }
 
-// supersedeBack returns false for what is in a worker's hands still, or cannot be
-// looked at. Its slot goes to who is next: the newer one may have ended by now.
-func (c *collapsing) supersedeBack(ctx context.Context, one overtaken) bool {
-	taken, err := one.at.Take(ctx, ledger.Ref{ID: one.id}, push.Superseded, push.Contents)
-	if err != nil {
-		return errors.Is(err, push.ErrUnknownID) || errors.Is(err, push.ErrEnded)
+// supersedeBack leaves what is in a worker's hands still, or cannot be looked at, for the next
+// time. The slots go to who is next: the newer ones may have ended by now.
+func (c *collapsing) supersedeBack(ctx context.Context, at *ledger.Shard, ids []string) {
+	taken, errs := at.TakeAll(ctx, named(ids), push.Superseded, push.Contents, false)
+	var back []*ledger.Taken
+	for i, err := range errs {
+		one := overtaken{at, ids[i]}
+		since, _ := c.overtaken.Peek(one)
+		if err == nil {
+			back = append(back, taken[i])
+		}
+		if err == nil || errors.Is(err, push.ErrUnknownID) || errors.Is(err, push.ErrEnded) || time.Since(since) > overtakenFor {
+			c.overtaken.Remove(one)
+		}
 	}
-	return c.taken.free(ctx, taken) == nil // else taken.follow gives the slot back
+	_ = c.taken.free(ctx, back) // else taken.follow gives the slots back
 }
 
 // postpone is delivery.postpone. Its collapse key lives on until its slot.

@@ -29,7 +29,8 @@ const (
 	// freeEvery is how often a worker looks for what was taken from the queue and
 	// is not freed yet.
 	freeEvery = 500 * time.Millisecond
-	freeMost  = 100
+	// freeMost is how many it frees together.
+	freeMost = 1000
 )
 
 // follow frees what others have taken, until ctx ends.
@@ -51,10 +52,8 @@ func (t *taken) freeAll(ctx context.Context) error {
 			var all []*ledger.Taken
 			var err error
 			all, more, err = at.Abandoned(ctx, freeMost)
-			for _, one := range all {
-				if unfreed := t.free(ctx, one); err == nil {
-					err = unfreed
-				}
+			if unfreed := t.free(ctx, all); err == nil {
+				err = unfreed
 			}
 			if err != nil {
 				more = false
@@ -67,20 +66,32 @@ func (t *taken) freeAll(ctx context.Context) error {
 	return failed
 }
 
-// free gives back what a notification holds, and wakes those that come forward by it.
-func (t *taken) free(ctx context.Context, one *ledger.Taken) error {
-	request, placed, err := t.control.GiveBack(ctx, one)
-	t.slots.follow(request, placed)
-	if err != nil {
-		return err
+// free gives back what notifications hold, and wakes those that come forward by it. It returns
+// the first error.
+func (t *taken) free(ctx context.Context, all []*ledger.Taken) error {
+	left, errs := t.control.GiveBackAll(ctx, all)
+	for _, l := range left {
+		t.slots.follow(l.Request, l.Placed)
 	}
-	return t.freed(ctx, one)
+	var failed error
+	given := make([]*ledger.Taken, 0, len(all))
+	for i, err := range errs {
+		if err == nil {
+			given = append(given, all[i])
+		} else if failed == nil {
+			failed = err
+		}
+	}
+	if err := t.freed(ctx, given); failed == nil {
+		failed = err
+	}
+	return failed
 }
 
-// freed tells that nothing of the notification is left to give back. That is when its end
-// is counted: once, by one of the workers, whoever has taken it.
-func (t *taken) freed(ctx context.Context, one *ledger.Taken) error {
-	first, err := ledger.Freed(ctx, []*ledger.Taken{one})
+// freed tells that nothing of the notifications is left to give back. That is when their ends
+// are counted: once, by one of the workers, whoever has taken them.
+func (t *taken) freed(ctx context.Context, all []*ledger.Taken) error {
+	first, err := ledger.Freed(ctx, all)
 	for _, one := range first {
 		t.events.endedElsewhere(ctx, one)
 	}

@@ -66,34 +66,44 @@ func (c *Client) PurgeEach(ctx context.Context, refs []push.Ref) []error {
 func (c *Client) each(ctx context.Context, path string, refs []push.Ref, unknown, underWay error) []error {
 	errs := make([]error, 0, len(refs))
 	for some := range slices.Chunk(refs, operate.MostIDs) {
-		var answer struct {
-			Results []struct {
-				Outcome operate.Outcome `json:"outcome"`
-				Detail  string          `json:"detail"`
-				Choices []push.Ref      `json:"choices"`
-			} `json:"results"`
+		errs = append(errs, c.eachOf(ctx, path, some, unknown, underWay)...)
+	}
+	return errs
+}
+
+// eachOf is each in one request, or in more where that is too large for the API.
+func (c *Client) eachOf(ctx context.Context, path string, refs []push.Ref, unknown, underWay error) []error {
+	var answer struct {
+		Results []struct {
+			Outcome operate.Outcome `json:"outcome"`
+			Detail  string          `json:"detail"`
+			Choices []push.Ref      `json:"choices"`
+		} `json:"results"`
+	}
+	err := c.call(ctx, http.MethodPost, path, map[string][]push.Ref{"ids": refs}, &answer)
+	if half := len(refs) / 2; half > 0 && is(err, http.StatusRequestEntityTooLarge) {
+		return append(c.eachOf(ctx, path, refs[:half], unknown, underWay), c.eachOf(ctx, path, refs[half:], unknown, underWay)...)
+	}
+	errs := make([]error, len(refs))
+	for i := range refs {
+		switch {
+		case err != nil:
+			errs[i] = err
+			continue
+		case i >= len(answer.Results):
+			errs[i] = c.strange(http.StatusOK)
+			continue
 		}
-		err := c.call(ctx, http.MethodPost, path, map[string][]push.Ref{"ids": some}, &answer)
-		for i := range some {
-			switch {
-			case err != nil:
-				errs = append(errs, err)
-				continue
-			case i >= len(answer.Results):
-				errs = append(errs, c.strange(http.StatusOK))
-				continue
-			}
-			one := answer.Results[i]
-			failed := c.failedOne(http.StatusServiceUnavailable, one.Detail, nil)
-			err, known := map[operate.Outcome]error{operate.Done: nil, operate.Unknown: unknown, operate.Ended: push.ErrEnded, operate.UnderWay: underWay, operate.Failed: failed}[one.Outcome]
-			switch {
-			case one.Outcome == operate.Ambiguous && len(one.Choices) > 0:
-				err = several(some[i].ID, one.Choices)
-			case !known:
-				err = c.strange(http.StatusOK)
-			}
-			errs = append(errs, err)
+		one := answer.Results[i]
+		failed := c.failedOne(http.StatusServiceUnavailable, one.Detail, nil)
+		became, known := map[operate.Outcome]error{operate.Done: nil, operate.Unknown: unknown, operate.Ended: push.ErrEnded, operate.UnderWay: underWay, operate.Failed: failed}[one.Outcome]
+		switch {
+		case one.Outcome == operate.Ambiguous && len(one.Choices) > 0:
+			became = several(refs[i].ID, one.Choices)
+		case !known:
+			became = c.strange(http.StatusOK)
 		}
+		errs[i] = became
 	}
 	return errs
 }

@@ -294,3 +294,26 @@ func TestNoAnswerInProcess(t *testing.T) {
 		t.Errorf("it goes on: %v", err)
 	}
 }
+
+// A request that is too large for the API goes in parts, and the results keep their order.
+func TestLargeCancellationIsSplit(t *testing.T) {
+	t.Parallel()
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ IDs []push.Ref }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		if len(body.IDs) > 2 {
+			problem(w, http.StatusRequestEntityTooLarge, `{"status":413}`)
+			return
+		}
+		results := make([]map[string]string, len(body.IDs))
+		for i, ref := range body.IDs {
+			results[i] = map[string]string{"outcome": ref.ID}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"results": results})
+	})
+	errs := c.CancelEach(t.Context(), []push.Ref{{ID: "done"}, {ID: "unknown"}, {ID: "done"}, {ID: "ended"}, {ID: "under_way"}})
+	want := []error{nil, push.ErrUnknownID, nil, push.ErrEnded, push.ErrUnderWay}
+	if !slices.Equal(errs, want) {
+		t.Errorf("%v, want %v", errs, want)
+	}
+}

@@ -371,8 +371,7 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	return bulk(ctx, refs, "cancelled", back, v.as.CancelEach)
 }
 
-// allWaiting returns all that is selected, those last that come first: who is
-// cancelled moves nobody up then who is cancelled next.
+// allWaiting returns all that is selected.
 func allWaiting(ctx context.Context, v *visit, s control.Selection) ([]push.Ref, error) {
 	found, err := v.look(ctx, s, "", countMost, countMost, lookTime(ctx))
 	if err != nil {
@@ -384,7 +383,6 @@ func allWaiting(ctx context.Context, v *visit, s control.Selection) ([]push.Ref,
 	case found.more():
 		return nil, errNotAnswered
 	}
-	slices.SortFunc(found.rows, func(a, b control.Queued) int { return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.ID, b.ID)) })
 	refs := make([]push.Ref, len(found.rows))
 	for i, q := range found.rows {
 		refs[i] = q.Ref()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -125,8 +126,8 @@ func TestForgedCancellations(t *testing.T) {
 	r := newRig(t, slow, withTokens)
 	operator, viewer := r.as(operatorToken), r.as(viewerToken)
 	ids := r.line("ada", 3)
-	many := url.Values{"confirmed": {"yes"}, "expect": {"101"}}
-	for i := range 101 {
+	many := url.Values{"confirmed": {"yes"}, "expect": {"1001"}}
+	for i := range operate.MostIDs + 1 {
 		many.Add("ref", fmt.Sprint("id=", i))
 	}
 	for status, forms := range map[int][]url.Values{

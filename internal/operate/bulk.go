@@ -60,13 +60,13 @@ type Bulk struct {
 	Failed   int `json:"failed"`
 }
 
-// InPages has f act on all of them, and returns what became of them, and the first
-// error. It stops after the page in which ctx ends.
+// InPages has f act on all of them, those of a user together, and returns what became of
+// them, and the first error. It stops after the page in which ctx ends.
 func InPages(ctx context.Context, refs []push.Ref, f func(context.Context, []push.Ref) []error) (b Bulk, first error) {
 	b.Selected = len(refs)
 	for try := 1; len(refs) > 0; try++ {
 		var again []push.Ref
-		for page := range slices.Chunk(refs, MostIDs) {
+		for _, page := range pages(refs) {
 			if ctx.Err() != nil {
 				b.Failed += len(page)
 				first = cmp.Or(first, ctx.Err())
@@ -95,4 +95,25 @@ func InPages(ctx context.Context, refs []push.Ref, f func(context.Context, []pus
 	}
 	b.UnderWay = len(refs)
 	return b, first
+}
+
+// pages divides them into calls of at most MostIDs, each user's in one where they fit: what is
+// cancelled in one call moves nobody up who is cancelled in the next. Those of a user stay in
+// their order.
+func pages(refs []push.Ref) (all [][]push.Ref) {
+	refs = slices.Clone(refs)
+	slices.SortStableFunc(refs, func(a, b push.Ref) int {
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.User, b.User))
+	})
+	for len(refs) > 0 {
+		end := min(MostIDs, len(refs))
+		for cut := end; end < len(refs) && cut > 0; cut-- {
+			if a, b := refs[cut-1], refs[cut]; a.App != b.App || a.User != b.User {
+				end = cut
+				break
+			}
+		}
+		all, refs = append(all, refs[:end]), refs[end:]
+	}
+	return all
 }

@@ -48,3 +48,37 @@ func TestEach(t *testing.T) {
 		}
 	})
 }
+
+// A page holds at most MostIDs, and all of a user where they fit.
+func TestPagesKeepUsersTogether(t *testing.T) {
+	t.Parallel()
+	var refs []push.Ref
+	add := func(user string, n int) {
+		for range n {
+			refs = append(refs, push.Ref{ID: strconv.Itoa(len(refs)), App: "shop", User: user})
+		}
+	}
+	add("b", MostIDs-1)
+	add("c", 2)
+	add("a", 1)
+	add("d", 2*MostIDs)
+	add("b", 1)
+	var got []string
+	last := map[string]int{}
+	for _, page := range pages(refs) {
+		users := map[string]int{}
+		for _, ref := range page {
+			users[ref.User]++
+			n, _ := strconv.Atoi(ref.ID)
+			if at, there := last[ref.User]; there && n < at {
+				t.Errorf("%s of %s comes behind %d", ref.ID, ref.User, at)
+			}
+			last[ref.User] = n
+		}
+		got = append(got, fmt.Sprint(users))
+	}
+	want := []string{"map[a:1]", fmt.Sprintf("map[b:%d]", MostIDs), "map[c:2]", fmt.Sprintf("map[d:%d]", MostIDs), fmt.Sprintf("map[d:%d]", MostIDs)}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -12,7 +12,7 @@ import (
 
 const (
 	// MostIDs is how many IDs one request may name, so that it ends within its time.
-	MostIDs = 100
+	MostIDs = 1000
 	// idsAtOnce is how many are acted on at once.
 	idsAtOnce = 16
 )
@@ -20,19 +20,32 @@ const (
 // each does that with each of them, where the bearer may ask for the action, and returns
 // what became of each.
 func (o *Operator) each(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, push.Ref) error) []error {
-	if err := o.may(a); err != nil {
-		return slices.Repeat([]error{err}, len(refs))
-	}
-	errs := make([]error, len(refs))
+	return o.together(ctx, a, refs, func(ctx context.Context, refs []push.Ref) []error {
+		return sideBySide(len(refs), func(i int) error { return do(ctx, refs[i]) })
+	})
+}
+
+// sideBySide does so many, a few at once, and returns what became of each.
+func sideBySide(n int, do func(i int) error) []error {
+	errs := make([]error, n)
 	var g errgroup.Group
 	g.SetLimit(idsAtOnce)
-	for i, ref := range refs {
+	for i := range n {
 		g.Go(func() error {
-			errs[i] = do(ctx, ref)
+			errs[i] = do(i)
 			return nil
 		})
 	}
 	_ = g.Wait() // each has its own
+	return errs
+}
+
+// together does that with all of them together, and records it.
+func (o *Operator) together(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, []push.Ref) []error) []error {
+	if err := o.may(a); err != nil {
+		return slices.Repeat([]error{err}, len(refs))
+	}
+	errs := do(ctx, refs)
 	var done []push.Ref
 	var failed error
 	for i, err := range errs {

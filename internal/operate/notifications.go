@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
@@ -200,7 +199,7 @@ func (o *Operator) CancelWithOthers(ctx context.Context, ref push.Ref) error {
 }
 
 func (o *Operator) cancelOne(ctx context.Context, ref push.Ref, others bool) error {
-	if err := o.cancel(ctx, Cancel, ref, others, func() error { return o.s.refresh(ctx) }); err != nil {
+	if err := o.cancel(ctx, ref, others); err != nil {
 		return err
 	}
 	// a producer may cancel as many as it likes
@@ -211,12 +210,12 @@ func (o *Operator) cancelOne(ctx context.Context, ref push.Ref, others bool) err
 	return nil
 }
 
-func (o *Operator) cancel(ctx context.Context, a *Action, ref push.Ref, others bool, refresh func() error) error {
-	ref, err := o.mayKnow(ctx, a, ref)
+func (o *Operator) cancel(ctx context.Context, ref push.Ref, others bool) error {
+	ref, err := o.mayKnow(ctx, Cancel, ref)
 	if err != nil {
 		return err
 	}
-	if err := refresh(); err != nil {
+	if err := o.s.refresh(ctx); err != nil {
 		return err
 	}
 	defer o.s.forgetID(ref.ID)
@@ -229,10 +228,32 @@ func (o *Operator) cancel(ctx context.Context, a *Action, ref push.Ref, others b
 // CancelEach ends notifications that wait, and what they carry, and returns what became of
 // each.
 func (o *Operator) CancelEach(ctx context.Context, refs []push.Ref) []error {
-	refresh := sync.OnceValue(func() error { return o.s.refresh(ctx) })
-	return o.each(ctx, CancelEach, refs, func(ctx context.Context, ref push.Ref) error {
-		return o.cancel(ctx, CancelEach, ref, true, refresh)
+	return o.together(ctx, CancelEach, refs, o.cancelAll)
+}
+
+func (o *Operator) cancelAll(ctx context.Context, refs []push.Ref) []error {
+	whole := make([]push.Ref, len(refs))
+	errs := sideBySide(len(refs), func(i int) (err error) {
+		whole[i], err = o.mayKnow(ctx, CancelEach, refs[i])
+		return err
 	})
+	unread := o.s.refresh(ctx)
+	var known []push.Ref
+	var places []int
+	for i, err := range errs {
+		switch {
+		case err != nil:
+		case unread != nil:
+			errs[i] = unread
+		default:
+			known, places = append(known, whole[i]), append(places, i)
+		}
+	}
+	for k, err := range o.s.with.Control.CancelAll(ctx, known) {
+		errs[places[k]] = err
+		o.s.forgetID(known[k].ID)
+	}
+	return errs
 }
 
 // forgetID has notifications of that ID be read again.

@@ -18,8 +18,10 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
@@ -72,30 +74,65 @@ func (c *Control) Sampling(sample int) *Control {
 // the slot is given back later, by a worker. One whose push is to tell of others too is not
 // cancelled: that is a *push.CarriesError.
 func (c *Control) Cancel(ctx context.Context, ref push.Ref) error {
-	return c.cancel(ctx, ref, (*ledger.Shard).Take)
+	return c.cancel(ctx, []push.Ref{ref}, false)[0]
 }
 
 // CancelWithOthers is Cancel also of one whose push is to tell of others, which nobody is
 // told of then.
 func (c *Control) CancelWithOthers(ctx context.Context, ref push.Ref) error {
-	return c.cancel(ctx, ref, (*ledger.Shard).TakeWithOthers)
+	return c.CancelAll(ctx, []push.Ref{ref})[0]
 }
 
-func (c *Control) cancel(ctx context.Context, ref push.Ref, take func(*ledger.Shard, context.Context, ledger.Ref, ledger.State, func([]byte) (ledger.Contents, error)) (*ledger.Taken, error)) error {
-	at, err := c.records.Find(ctx, ref)
-	if err != nil {
-		return err
+// CancelAll is CancelWithOthers for several notifications. It takes them all from the queue
+// before it gives slots back, so that those behind them move up once.
+func (c *Control) CancelAll(ctx context.Context, refs []push.Ref) []error {
+	return c.cancel(ctx, refs, true)
+}
+
+func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []error {
+	shards, errs := c.find(ctx, refs)
+	in := map[*ledger.Shard][]int{} // places among the refs
+	for i, at := range shards {
+		if errs[i] == nil {
+			in[at] = append(in[at], i)
+		}
 	}
-	taken, err := take(at, ctx, ref, push.Cancelled, push.Contents)
-	if err != nil {
-		return err
+	taken := make([]*ledger.Taken, len(refs))
+	var taking errgroup.Group
+	for at, places := range in {
+		taking.Go(func() error {
+			its := make([]push.Ref, len(places))
+			for k, i := range places {
+				its[k] = refs[i]
+			}
+			some, failed := at.TakeAll(ctx, its, push.Cancelled, push.Contents, others)
+			for k, i := range places {
+				taken[i], errs[i] = some[k], failed[k]
+			}
+			return nil
+		})
 	}
-	request, placed, err := c.GiveBack(ctx, taken)
-	if err == nil {
-		c.Follow(ctx, request, placed)
+	_ = taking.Wait()                                                                                       // each has its own error
+	left, _ := c.GiveBackAll(ctx, slices.DeleteFunc(taken, func(t *ledger.Taken) bool { return t == nil })) // else a worker does
+	for _, l := range left {
+		c.Follow(ctx, l.Request, l.Placed)
 	}
-	_ = taken.Leave(ctx) // else it is counted a little later
-	return nil
+	return errs
+}
+
+// find returns the shard of each notification, or an error.
+func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*ledger.Shard, []error) {
+	shards, errs := make([]*ledger.Shard, len(refs)), make([]error, len(refs))
+	var finding errgroup.Group
+	finding.SetLimit(besides)
+	for i, ref := range refs {
+		finding.Go(func() error {
+			shards[i], errs[i] = c.records.Find(ctx, ref)
+			return nil
+		})
+	}
+	_ = finding.Wait() // each has its own error
+	return shards, errs
 }
 
 // jobs are those of a shard.
@@ -103,16 +140,99 @@ func (c *Control) jobs(at *ledger.Shard) *queue.Inspector {
 	return queue.NewInspector(c.client, at.Shard)
 }
 
-// GiveBack gives back what a notification holds that was taken from the queue,
-// which changes nothing the second time. Its request and what it leaves to do are for Follow.
-func (c *Control) GiveBack(ctx context.Context, t *ledger.Taken) (throttle.Request, throttle.Placed, error) {
-	r := throttle.Request{App: t.App, User: t.User, ID: t.ID, Category: t.Category, Scopes: c.limits.Scopes(t.App, t.User, t.Category), Used: t.Used}
-	if t.User == "" || len(r.Scopes) == 0 {
-		return r, throttle.Placed{}, nil
+const (
+	// besides is how many users, or notifications, are asked about side by side.
+	besides = 16
+	// leaveAtOnce is how many notifications leave a line in one call of the limiter at most.
+	leaveAtOnce = 1000
+)
+
+// Left is what the limiter has left to do for a user. It is for Follow.
+type Left struct {
+	Request throttle.Request
+	Placed  throttle.Placed
+}
+
+// GiveBackAll gives back what notifications hold that were taken from the queue. A repeated
+// call changes nothing. It makes one call of the limiter for each user and category, and
+// returns what is left to do for each user, and an error for each notification.
+func (c *Control) GiveBackAll(ctx context.Context, all []*ledger.Taken) ([]Left, []error) {
+	errs := make([]error, len(all))
+	users := map[lineKey][]int{} // places among all
+	for i, t := range all {
+		if t.User != "" {
+			key := lineKey{app: t.App, user: t.User}
+			users[key] = append(users[key], i)
+		}
 	}
-	placed, err := c.limiter.Cancel(ctx, r)
-	if err != nil {
-		return r, placed, fmt.Errorf("its slot: %w", err)
+	left := make(chan Left, len(users))
+	var giving errgroup.Group
+	giving.SetLimit(besides)
+	for _, places := range users {
+		giving.Go(func() error {
+			left <- c.giveBack(ctx, all, places, errs)
+			return nil
+		})
 	}
-	return r, placed, nil
+	_ = giving.Wait() // each has its own error
+	close(left)
+	var some []Left
+	for l := range left {
+		if l.Placed.Any() {
+			some = append(some, l)
+		}
+	}
+	return some, errs
+}
+
+// giveBack is GiveBackAll for one user's notifications, by their places.
+func (c *Control) giveBack(ctx context.Context, all []*ledger.Taken, places []int, errs []error) (left Left) {
+	categories := map[string][]int{}
+	for _, i := range places {
+		categories[all[i].Category] = append(categories[all[i].Category], i)
+	}
+	for category, places := range categories {
+		first := all[places[0]]
+		scopes := c.limits.Scopes(first.App, first.User, category)
+		if len(scopes) == 0 {
+			continue
+		}
+		for some := range slices.Chunk(places, leaveAtOnce) {
+			requests := make([]throttle.Request, len(some))
+			for k, i := range some {
+				requests[k] = throttle.Request{App: first.App, User: first.User, ID: all[i].ID, Category: category, Scopes: scopes, Used: all[i].Used}
+			}
+			placed, err := c.limiter.CancelAll(ctx, requests)
+			if err == nil {
+				left.add(requests[0], placed)
+				continue
+			}
+			for _, i := range some {
+				errs[i] = fmt.Errorf("its slot: %w", err)
+			}
+		}
+	}
+	return left
+}
+
+// add adds what a later call for the user has left to do.
+func (l *Left) add(r throttle.Request, p throttle.Placed) {
+	line := r.Line()
+	own := func(other throttle.Line) bool { return other == line }
+	l.Placed.Early = slices.DeleteFunc(l.Placed.Early, func(b throttle.Booking) bool { return b.Category == line.Category })
+	l.Placed.Others = slices.DeleteFunc(l.Placed.Others, own)
+	for _, other := range p.Others {
+		if !slices.Contains(l.Placed.Others, other) {
+			l.Placed.Others = append(l.Placed.Others, other)
+		}
+	}
+	if p.After == 0 { // else it names them when the line is placed
+		l.Placed.Early = append(l.Placed.Early, p.Early...)
+	}
+	switch {
+	case l.Request.User == "" || l.Request.Line() == line:
+		l.Request, l.Placed.After = r, p.After
+	case p.After > 0:
+		l.Placed.Others = append(l.Placed.Others, line)
+	}
 }

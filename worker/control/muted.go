@@ -3,10 +3,7 @@ package control
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
@@ -17,12 +14,12 @@ import (
 )
 
 const (
-	// takenAtOnce is how many of the muted are taken from the queue side by side.
-	takenAtOnce = 16
 	// pagePause lies between two pages of what waits: Redis serves others then.
 	pagePause = 500 * time.Microsecond
 	// looks is how often a spot is looked through at most.
 	looks = 3
+	// So many end before their slots are given back, or all: a user's others move up once.
+	endedAtOnce = 10_000
 )
 
 // LevelOf is whose limits and mutes the notification goes by.
@@ -30,21 +27,29 @@ func LevelOf(n *push.Notification) limits.Level {
 	return limits.Level{App: n.App, User: n.User, Category: n.Category}
 }
 
-// EndMuted takes from the queue what waits of those who are muted: it ends, and workers give
-// its slots back. What a worker has in hand ends there.
+// EndMuted takes from the queue what waits of those who are muted: it ends, and its slots go
+// to those behind it. What a worker has in hand ends there.
 func (c *Control) EndMuted(ctx context.Context) error {
 	shards, err := c.records.All(ctx)
 	if err != nil {
 		return err
 	}
+	e := &ending{Control: c}
+	defer e.giveBack(ctx)
 	var errs []error
 	for _, at := range shards {
-		errs = append(errs, c.endMuted(ctx, at))
+		errs = append(errs, e.endMuted(ctx, at))
 	}
 	return errors.Join(errs...)
 }
 
-func (c *Control) endMuted(ctx context.Context, at *ledger.Shard) error {
+// An ending is an EndMuted under way.
+type ending struct {
+	*Control
+	taken []*ledger.Taken // their slots are to be given back
+}
+
+func (e *ending) endMuted(ctx context.Context, at *ledger.Shard) error {
 	var failed error
 	for _, spot := range queue.Spots {
 		if spot.State == queue.JobActive {
@@ -54,7 +59,7 @@ func (c *Control) endMuted(ctx context.Context, at *ledger.Shard) error {
 		// What comes later ends at its first visit.
 		for look, taken := 0, true; taken && look < looks; look++ {
 			var err error
-			if taken, err = c.endThere(ctx, at, spot); err != nil {
+			if taken, err = e.endThere(ctx, at, spot); err != nil {
 				failed = errors.Join(failed, err)
 				break
 			}
@@ -64,14 +69,14 @@ func (c *Control) endMuted(ctx context.Context, at *ledger.Shard) error {
 }
 
 // endThere looks once through the jobs of a spot, and reports whether it has taken any.
-func (c *Control) endThere(ctx context.Context, at *ledger.Shard, spot queue.Spot) (taken bool, err error) {
+func (e *ending) endThere(ctx context.Context, at *ledger.Shard, spot queue.Spot) (taken bool, err error) {
 	var position uint64
 	for {
-		jobs, next, err := c.jobs(at).Page(ctx, spot, position)
+		jobs, next, err := e.jobs(at).Page(ctx, spot, position)
 		if err != nil {
 			return taken, err
 		}
-		some, err := c.endSome(ctx, at, jobs)
+		some, err := e.endSome(ctx, at, jobs)
 		taken = taken || some
 		if err == nil {
 			err = clock.Sleep(ctx, pagePause)
@@ -83,31 +88,42 @@ func (c *Control) endThere(ctx context.Context, at *ledger.Shard, spot queue.Spo
 }
 
 // endSome ends those of the jobs that are muted, and reports whether there were any.
-func (c *Control) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Waiting) (bool, error) {
-	var taken atomic.Bool
-	var taking errgroup.Group
-	taking.SetLimit(takenAtOnce)
+func (e *ending) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Waiting) (bool, error) {
+	var refs []push.Ref
 	for _, job := range jobs {
 		decoded, err := push.Decode([]byte(job.Payload))
 		if err != nil { // a worker will set it aside
 			continue
 		}
-		n := decoded.Notification
-		if !c.limits.Muted(LevelOf(n), n.Priority == push.Critical) {
-			continue
+		if n := decoded.Notification; e.limits.Muted(LevelOf(n), n.Priority == push.Critical) {
+			refs = append(refs, push.Ref{ID: n.ID, App: n.App, User: n.User})
 		}
-		taking.Go(func() error {
-			one, err := at.TakeWithOthers(ctx, push.Ref{ID: n.ID, App: n.App, User: n.User}, push.Muted, push.Contents)
-			switch {
-			case err == nil:
-				taken.Store(true)
-				_ = one.Leave(ctx) // else its slot is given back a little later
-			case redisreply.Of(err) != redisreply.None:
-				return err
-			}
-			return nil // it has moved on, or is in hand, or cannot be read: it ends at its next visit
-		})
 	}
-	err := taking.Wait()
-	return taken.Load(), err
+	if len(refs) == 0 {
+		return false, nil
+	}
+	taken, errs := at.TakeAll(ctx, refs, push.Muted, push.Contents, true)
+	some, failed := false, error(nil)
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			some = true
+			e.taken = append(e.taken, taken[i])
+		case redisreply.Of(err) != redisreply.None:
+			failed = err
+		} // else it has moved on, or is in hand, or cannot be read: it ends at its next visit
+	}
+	if len(e.taken) >= endedAtOnce {
+		e.giveBack(ctx)
+	}
+	return some, failed
+}
+
+// giveBack gives back what those hold that have ended. A worker does where this fails.
+func (e *ending) giveBack(ctx context.Context) {
+	left, _ := e.GiveBackAll(ctx, e.taken)
+	for _, l := range left {
+		e.Follow(ctx, l.Request, l.Placed)
+	}
+	e.taken = nil
 }

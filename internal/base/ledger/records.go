@@ -87,7 +87,8 @@ func (r *Records) WithBounds(b Bounds) *Records {
 // Prefix begins all of pushpace's keys.
 func (r *Records) Prefix() string { return r.prefix }
 
-// All returns the shards, by their numbers. Once they are known it asks nobody.
+// All returns the shards, by their numbers, each call the same ones. Once they are known it asks
+// nobody.
 func (r *Records) All(ctx context.Context) ([]*Shard, error) {
 	if known := r.shards.Load(); known != nil {
 		return *known, nil
@@ -101,7 +102,9 @@ func (r *Records) All(ctx context.Context) ([]*Shard, error) {
 		bounds := Bounds{perShard(r.bounds.Outcomes, len(shards)), perShard(r.bounds.DeadLetters, len(shards)), r.bounds.Apps}
 		all[i] = &Shard{Shard: s, client: r.client, prefix: r.prefix, retention: r.retention, bounds: bounds}
 	}
-	r.shards.Store(&all)
+	if !r.shards.CompareAndSwap(nil, &all) { // another call was first, and its shards are in use
+		return *r.shards.Load(), nil
+	}
 	return all, nil
 }
 
