@@ -146,7 +146,7 @@ type Request struct {
 	// Elder is the ID of another one of the same user and category that it has taken the
 	// place of: it takes over its slot, the earlier one where both have one.
 	Elder string
-	// Books has it get a slot even where it might go now, which it may then have come for.
+	// Books has it get a slot even where it might go now: its caller cannot send it yet.
 	Books bool
 	// Leaver tells Replan that limits are as they were, and somebody has left.
 	Leaver bool

@@ -344,6 +344,8 @@ local function rename(line, r, old, id, slot)
   if own and own <= slot then return own end
   redis.call('ZADD', slotsKey, text(slot), member)
   if not own then count(line, 1) end
+  lives(slotsKey, slot) -- it may have been the only one
+  lives(linesKey, slot)
   return slot
 end
 
@@ -375,7 +377,7 @@ end
 local function come(line, r, slot)
   local free, scope, rule = lawful(line, r.member)
   local ahead = slot <= now and rival(line, slot)
-  if slot <= now and free <= now and not ahead then
+  if slot <= now and free <= now and not ahead and not r.books then
     return answer(line, GRANTED, admit(line, r), 0, 0, slot)
   end
   read()
@@ -458,7 +460,7 @@ local function acquire(line, r)
   end
   local slot = slotOf(line, r)
   local night = opened(line.closed, now)
-  if own and not slot or r.passes and night > now then
+  if not r.books and (own and not slot or r.passes and night > now) then
     local free, scope, rule = law(line, r.member)
     if free <= now and (r.passes or night == now) then
       return answer(line, GRANTED, admit(line, r), 0, 0, slot)

@@ -110,8 +110,8 @@ func (a *admission) askTogether(ctx context.Context, turn *turn, more func() []*
 			d.inside = d.needs
 			d.arrive()
 		}
-		if t.term.Lost(ctx) || !inside && (d.known || len(d.scopes) == 0) {
-			break // it asks by itself, when it is there
+		if t.term.Lost(ctx) || !inside && (d.kept() || len(d.scopes) == 0) {
+			break // it asks by itself, when it has a place
 		}
 		r := a.Options.request(d)
 		r.Books = !inside

@@ -37,6 +37,21 @@ func (r *rig) control() *control.Control {
 	return control.New(r.client, r.records, r.limiter, r.options.Limits)
 }
 
+// What has its slot within a second can be cancelled like all that waits.
+func TestCancelShortlyBeforeTheSlot(t *testing.T) {
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: time.Second}, nil))
+	r.start()
+	r.enqueue(to("sent"))
+	r.settled(1)
+	r.enqueue(to("unwanted"))
+	r.deferred("unwanted")
+	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "unwanted"}))
+	r.enqueue(to("next"))
+	if counts := r.settled(3); counts.Ended[push.Cancelled] != 1 || counts.Ended[push.Delivered] != 2 || len(r.pushed("unwanted")) != 0 {
+		t.Errorf("counts %+v", counts)
+	}
+}
+
 func TestCancel(t *testing.T) {
 	const gap = time.Hour
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {

@@ -258,15 +258,18 @@ func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.
 		return cmd
 	}
 	job, err := c.handOut(ctx, queue, keys, args)
+	if job == nil && err == nil && !c.more() {
+		c.idle.wait(c.ending, c.parks())
+		if c.ending.Err() == nil && !c.config.Hands.full(queue) {
+			job, err = c.handOut(ctx, queue, keys, args)
+		}
+	}
 	switch {
 	case err != nil:
 		c.idle.ask(queue, 0)
 		_ = clock.Sleep(c.ending, failedPause) // asynq asks again at once
 		cmd.SetErr(err)
 	case job == nil:
-		if !c.more() {
-			c.idle.wait(c.ending, c.parks())
-		}
 		cmd.SetErr(redis.Nil)
 	default:
 		cmd.SetVal(job.message)
