@@ -249,13 +249,13 @@ end
 
 -- again places the line's entries from the k-th on, in their order, each at the first instant
 -- that fits among all others, none before the floor. It marks as early what is earlier than
--- before.
-local function again(line, k, floor)
+-- before. The admission of a member that is named does not count.
+local function again(line, k, floor, member)
   read()
   local entries, moved, sooner, last = entriesOf(line), {}, {}, 0
   if k > #entries then return entries end
   for i = k, #entries do entries[i].placing = true end
-  local among, at = views(line), entries[k - 1] and entries[k - 1].at or 0
+  local among, at = views(line, member), entries[k - 1] and entries[k - 1].at or 0
   for i = k, #entries do
     local e = entries[i]
     local scope, rule
@@ -411,6 +411,22 @@ local function come(line, r, slot)
   return answer(line, DEFERRED, at, scope, rule, slot)
 end
 
+-- ahead gives one that was let through before, and may not go now, the first slot of its line:
+-- it has had its turn.
+local function ahead(line, r, free)
+  read()
+  local first = entriesOf(line)[1]
+  redis.call('ZADD', slotsKey, text(first and min(first.at - 1, now) or now), line.name .. r.id)
+  count(line, 1)
+  waiting = nil
+  local own = again(line, 1, max(now + 1, free), r.member)[1]
+  if own.at > now + r.horizon then
+    drop(line, r.id)
+    return answer(line, REFUSED, own.at, own.scope, own.rule)
+  end
+  return answer(line, DEFERRED, own.at, own.scope, own.rule)
+end
+
 -- arrive decides of one that holds none.
 local function arrive(line, r)
   local held = redis.call('ZCARD', slotsKey) > 0
@@ -447,7 +463,7 @@ local function arrive(line, r)
 end
 
 -- acquire decides of one notification. One that was let through, and asks again as the answer
--- was lost or it is sent again, needs the law alone. So does what passes quiet hours, in them.
+-- was lost, it did not leave in time or it is sent again, needs the law alone. So does what passes quiet hours, in them.
 local function acquire(line, r)
   local own = line.scopes[1] and scoreOf(line.scopes[1].set, r.member)
   if own and own == ask.claim then
@@ -468,6 +484,7 @@ local function acquire(line, r)
     if r.passes and free < night and not slot then
       return answer(line, free > now + r.horizon and REFUSED or SLOTLESS, free, scope, rule)
     end
+    if own and not slot and not r.passes then return ahead(line, r, free) end
   end
   if slot then return come(line, r, slot) end
   return arrive(line, r)

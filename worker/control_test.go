@@ -37,9 +37,9 @@ func (r *rig) control() *control.Control {
 	return control.New(r.client, r.records, r.limiter, r.options.Limits)
 }
 
-// What has its slot within a second can be cancelled like all that waits.
+// What has its slot within seconds can be cancelled like all that waits.
 func TestCancelShortlyBeforeTheSlot(t *testing.T) {
-	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: time.Second}, nil))
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 4 * time.Second}, nil))
 	r.start()
 	r.enqueue(to("sent"))
 	r.settled(1)

@@ -58,7 +58,7 @@ func TestAFailureKeepsTheOrder(t *testing.T) {
 					}
 				}
 				if !slices.IsSorted(order) || len(order) != n-1 {
-					t.Errorf("they leave as %v", order)
+					t.Errorf("they leave as %v; the first: %+v", order, r.record("m00"))
 				}
 				if got := r.record("m01"); got.State != c.ends {
 					t.Errorf("the one that failed: %+v", got)
