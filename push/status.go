@@ -162,20 +162,20 @@ func (p *Producer) Cancel(ctx context.Context, id string) error {
 
 // CancelOf is Cancel of the one that is named.
 func (p *Producer) CancelOf(ctx context.Context, ref Ref) error {
-	return p.cancel(ctx, ref, (*ledger.Shard).Take)
+	return p.cancel(ctx, ref, false)
 }
 
 // CancelWithOthers is CancelOf also of one whose push is to tell of others, which nobody is
 // told of then.
 func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref) error {
-	return p.cancel(ctx, ref, (*ledger.Shard).TakeWithOthers)
+	return p.cancel(ctx, ref, true)
 }
 
-func (p *Producer) cancel(ctx context.Context, ref Ref, take func(*ledger.Shard, context.Context, Ref, State, func([]byte) (ledger.Contents, error)) (*ledger.Taken, error)) error {
+func (p *Producer) cancel(ctx context.Context, ref Ref, others bool) error {
 	var taken *ledger.Taken
 	at, err := p.records.Find(ctx, ref)
 	if err == nil {
-		taken, err = take(at, ctx, ref, Cancelled, Contents)
+		taken, err = at.Take(ctx, ref, ledger.How{State: Cancelled, Read: Contents, Others: others})
 	}
 	if ended := new(ledger.EndedError); errors.As(err, &ended) {
 		err = &EndedError{ended.State}

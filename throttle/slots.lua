@@ -490,7 +490,7 @@ local function acquire(line, r)
   return arrive(line, r)
 end
 
--- upAgain places a line's entries again from that slot on after a leave, once a second at most.
+-- upAgain places the line's entries from that slot on again, at most once a second.
 local function upAgain(line, slot)
   local counted, left = string.match(redis.call('HGET', linesKey, line.name) or '', '^(%S+) (%S+)$')
   if not counted then return end
@@ -506,9 +506,9 @@ local function upAgain(line, slot)
   again(line, k, now)
 end
 
--- leave takes out notifications that have ended, or go back, and moves up those behind. What
--- was not used gives its admission back too. One may have been booked in another zone. It reads
--- all who wait only where it places them: many may leave one by one.
+-- leave removes notifications that have ended, or go back, and moves up those behind. A
+-- notification that was not used gives its admission back too, and may be booked in another
+-- zone. Many leave one by one, so it reads the line only to place it.
 local function leave(line)
   local zones, held, first = {}, {}, nil
   for _, name in ipairs(redis.call('HKEYS', linesKey)) do

@@ -64,11 +64,11 @@ func (c *collapsing) collapse(ctx context.Context, d *delivery, wait time.Durati
 	}
 }
 
-// supersede ends the older ones, and returns the first error. The delivery takes over the slot
-// of one of them.
+// supersede ends older notifications, and returns the first error. The delivery inherits the
+// slot of the first of its category.
 func (c *collapsing) supersede(ctx context.Context, d *delivery, older []string) error {
 	at := d.at.Records()
-	taken, errs := at.TakeAll(ctx, named(older), push.Superseded, push.Contents, false)
+	taken, errs := at.TakeAll(ctx, named(older), superseded)
 	var failed error
 	var others []*ledger.Taken
 	for i, err := range errs {
@@ -86,6 +86,9 @@ func (c *collapsing) supersede(ctx context.Context, d *delivery, older []string)
 	}
 	return cmp.Or(failed, c.taken.free(ctx, others))
 }
+
+// superseded says how older notifications are taken from the queue.
+var superseded = ledger.How{State: push.Superseded, Read: push.Contents}
 
 func named(ids []string) []ledger.Ref {
 	refs := make([]ledger.Ref, len(ids))
@@ -119,10 +122,10 @@ func (c *collapsing) follow(ctx context.Context) {
 	})
 }
 
-// supersedeBack leaves what is in a worker's hands still, or cannot be looked at, for the next
-// time. The slots go to who is next: the newer ones may have ended by now.
+// supersedeBack ends the notifications that are back on the queue, and keeps the others for the
+// next call. Their slots go to the next in line: the newer notifications may have ended by now.
 func (c *collapsing) supersedeBack(ctx context.Context, at *ledger.Shard, ids []string) {
-	taken, errs := at.TakeAll(ctx, named(ids), push.Superseded, push.Contents, false)
+	taken, errs := at.TakeAll(ctx, named(ids), superseded)
 	var back []*ledger.Taken
 	for i, err := range errs {
 		one := overtaken{at, ids[i]}

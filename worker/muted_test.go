@@ -200,6 +200,8 @@ func TestManyMuted(t *testing.T) {
 	client := oneRedis(t)
 	const many, others = 250, 5 // several pages
 	r, o := tuned(t, client, every(time.Hour), nil)
+	counting := &placings{Planner: r.limiter}
+	r.options.Limiter = counting
 	all := make([]*push.Notification, many+others)
 	for i := range all {
 		all[i] = to(fmt.Sprint("n", i))
@@ -228,5 +230,10 @@ func TestManyMuted(t *testing.T) {
 	must(t, err)
 	if audit.Difference != 0 || audit.Queued != others {
 		t.Errorf("%+v", audit)
+	}
+	counting.mu.Lock()
+	defer counting.mu.Unlock()
+	if len(counting.leaves) > 3*7 { // a line of each user, and a worker's look at those that came last
+		t.Errorf("%d calls: %v", len(counting.leaves), counting.leaves)
 	}
 }

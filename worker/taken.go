@@ -29,7 +29,7 @@ const (
 	// freeEvery is how often a worker looks for what was taken from the queue and
 	// is not freed yet.
 	freeEvery = 500 * time.Millisecond
-	// freeMost is how many it frees together.
+	// freeMost bounds the notifications that it frees together.
 	freeMost = 1000
 )
 
@@ -66,8 +66,7 @@ func (t *taken) freeAll(ctx context.Context) error {
 	return failed
 }
 
-// free gives back what notifications hold, and wakes those that come forward by it. It returns
-// the first error.
+// free gives back the slots of notifications and follows the moves. It returns the first error.
 func (t *taken) free(ctx context.Context, all []*ledger.Taken) error {
 	left, errs := t.control.GiveBackAll(ctx, all)
 	for _, l := range left {
@@ -88,8 +87,8 @@ func (t *taken) free(ctx context.Context, all []*ledger.Taken) error {
 	return failed
 }
 
-// freed tells that nothing of the notifications is left to give back. That is when their ends
-// are counted: once, by one of the workers, whoever has taken them.
+// freed deletes the notes of notifications that hold nothing any more, and counts their ends:
+// each once, in one of the workers.
 func (t *taken) freed(ctx context.Context, all []*ledger.Taken) error {
 	first, err := ledger.Freed(ctx, all)
 	for _, one := range first {

@@ -109,54 +109,56 @@ func (*dying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-// Wherever a producer crashes that cancels, the notification waits as before, or
-// has ended and holds no slot.
+// Wherever a process crashes that cancels, each notification waits as before, or has ended and
+// holds no slot.
 func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	r.start()
-	const points = 12 // more than a cancel has commands
-	whole := false
-	for at := 1; at <= points; at++ {
-		user := fmt.Sprint("user-", at)
-		one := func(name string) *push.Notification {
-			n := to(fmt.Sprint(name, "-", at))
-			n.User = user
-			return n
+	const points, each = 8, 3        // more points than a cancel has commands
+	lines := map[string][]push.Ref{} // those that wait, by user
+	for name, cancel := range map[string]func(own redis.UniversalClient, refs []push.Ref) []error{
+		"producer": func(own redis.UniversalClient, refs []push.Ref) []error {
+			return []error{push.NewProducer(own, "", 0).CancelOf(t.Context(), refs[0])}
+		},
+		"operator": func(own redis.UniversalClient, refs []push.Ref) []error {
+			return r.controlOn(own).CancelAll(t.Context(), refs)
+		},
+	} {
+		whole := false
+		for at := 1; at <= points; at++ {
+			user := fmt.Sprint(name, at)
+			lines[user] = r.line(user, []string{"a", "b"}, each)
+			own := redistest.Another(t, client)
+			hook := new(dying)
+			hook.left.Store(int64(at))
+			redistest.Hook(own, hook)
+			for _, err := range cancel(own, lines[user]) {
+				if err != nil && !errors.Is(err, errDied) {
+					t.Errorf("%s: %v", user, err)
+				}
+			}
+			whole = whole || hook.left.Load() > 0
 		}
-		r.enqueue(one("sent"))
-		wait(t, func() bool { return r.record(fmt.Sprint("sent-", at)).State == push.Delivered })
-		unwanted := one("unwanted")
-		r.enqueue(unwanted)
-		r.deferred(unwanted.ID)
-		own := redistest.Another(t, client)
-		hook := new(dying)
-		hook.left.Store(int64(at))
-		redistest.Hook(own, hook)
-		err := push.NewProducer(own, "", 0).Cancel(t.Context(), unwanted.ID)
-		whole = whole || err == nil
-		if err != nil && !errors.Is(err, errDied) {
-			t.Errorf("%d: %v", at, err)
-		}
-		slots := func() int {
-			timeline := r.timeline(user)
-			return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
-		}
-		// The script has removed the job and left a note: a worker does the rest.
-		begun := client.HExists(t.Context(), shardKey(client, "taken:notes"), unwanted.ID).Val()
-		if begun || err == nil {
-			wait(t, func() bool { return r.record(unwanted.ID).State == push.Cancelled && slots() == 1 })
-			wait(t, func() bool { return !client.HExists(t.Context(), shardKey(client, "taken:notes"), unwanted.ID).Val() })
-		}
-		status, err := r.control().Status(t.Context(), push.Ref{ID: unwanted.ID})
-		must(t, err)
-		if waits := status.State == push.Waiting && status.Job == "retry" && slots() == 2; !waits && status.State != push.Cancelled {
-			t.Errorf("%d: it is %s, its job %q, with %d slots", at, status.State, status.Job, slots())
+		if !whole {
+			t.Errorf("a cancel of the %s has more than %d commands", name, points)
 		}
 	}
-	if !whole {
-		t.Errorf("a cancel has more than %d commands", points)
+	wait(t, func() bool { return client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0 })
+	for user, refs := range lines {
+		waiting := 0
+		for _, ref := range refs {
+			status, err := r.control().Status(t.Context(), ref)
+			must(t, err)
+			switch {
+			case status.State == push.Waiting && status.Job != "":
+				waiting++
+			case status.State != push.Cancelled || status.Job != "":
+				t.Errorf("%s is %s, its job %q", ref.ID, status.State, status.Job)
+			}
+		}
+		wait(t, func() bool { return len(r.timeline(user).Bookings) == waiting })
 	}
 	audit, err := r.control().Audit(t.Context())
 	must(t, err)

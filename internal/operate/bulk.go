@@ -97,9 +97,8 @@ func InPages(ctx context.Context, refs []push.Ref, f func(context.Context, []pus
 	return b, first
 }
 
-// pages divides them into calls of at most MostIDs, each user's in one where they fit: what is
-// cancelled in one call moves nobody up who is cancelled in the next. Those of a user stay in
-// their order.
+// pages divides refs into calls of at most MostIDs. A user's refs keep their order and share a
+// call if they fit into one, so that no notification moves up before the next call cancels it.
 func pages(refs []push.Ref) (all [][]push.Ref) {
 	refs = slices.Clone(refs)
 	slices.SortStableFunc(refs, func(a, b push.Ref) int {

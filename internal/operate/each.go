@@ -25,7 +25,7 @@ func (o *Operator) each(ctx context.Context, a *Action, refs []push.Ref, do func
 	})
 }
 
-// sideBySide does so many, a few at once, and returns what became of each.
+// sideBySide calls do for 0 to n-1, idsAtOnce in parallel, and returns the errors.
 func sideBySide(n int, do func(i int) error) []error {
 	errs := make([]error, n)
 	var g errgroup.Group
@@ -40,7 +40,7 @@ func sideBySide(n int, do func(i int) error) []error {
 	return errs
 }
 
-// together does that with all of them together, and records it.
+// together is each with one call for all refs.
 func (o *Operator) together(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, []push.Ref) []error) []error {
 	if err := o.may(a); err != nil {
 		return slices.Repeat([]error{err}, len(refs))

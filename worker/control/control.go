@@ -83,15 +83,15 @@ func (c *Control) CancelWithOthers(ctx context.Context, ref push.Ref) error {
 	return c.CancelAll(ctx, []push.Ref{ref})[0]
 }
 
-// CancelAll is CancelWithOthers for several notifications. It takes them all from the queue
-// before it gives slots back, so that those behind them move up once.
+// CancelAll is CancelWithOthers for several notifications. It takes all of them from the queue
+// before it gives slots back, so that each line is placed again once.
 func (c *Control) CancelAll(ctx context.Context, refs []push.Ref) []error {
 	return c.cancel(ctx, refs, true)
 }
 
 func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []error {
 	shards, errs := c.find(ctx, refs)
-	in := map[*ledger.Shard][]int{} // places among the refs
+	in := map[*ledger.Shard][]int{} // indexes of refs
 	for i, at := range shards {
 		if errs[i] == nil {
 			in[at] = append(in[at], i)
@@ -105,26 +105,41 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 			for k, i := range places {
 				its[k] = refs[i]
 			}
-			some, failed := at.TakeAll(ctx, its, push.Cancelled, push.Contents, others)
+			some, failed := at.TakeAll(ctx, its, ledger.How{State: push.Cancelled, Read: push.Contents, Others: others})
 			for k, i := range places {
 				taken[i], errs[i] = some[k], failed[k]
 			}
 			return nil
 		})
 	}
-	_ = taking.Wait()                                                                                       // each has its own error
-	left, _ := c.GiveBackAll(ctx, slices.DeleteFunc(taken, func(t *ledger.Taken) bool { return t == nil })) // else a worker does
+	_ = taking.Wait() // each has its own error
+	c.freeAll(ctx, slices.DeleteFunc(taken, func(t *ledger.Taken) bool { return t == nil }))
+	return errs
+}
+
+// freeAll gives slots back and follows the moves. A worker repeats a failed call, after the
+// notes' grace, and counts the ends.
+func (c *Control) freeAll(ctx context.Context, all []*ledger.Taken) {
+	left, errs := c.GiveBackAll(ctx, all)
 	for _, l := range left {
 		c.Follow(ctx, l.Request, l.Placed)
 	}
-	return errs
+	var given []*ledger.Taken
+	for i, err := range errs {
+		if err == nil {
+			given = append(given, all[i])
+		}
+	}
+	if len(given) > 1 { // for a single one a repeated call in a worker's batch is cheaper
+		_ = ledger.LeaveGiven(ctx, given)
+	}
 }
 
 // find returns the shard of each notification, or an error.
 func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*ledger.Shard, []error) {
 	shards, errs := make([]*ledger.Shard, len(refs)), make([]error, len(refs))
 	var finding errgroup.Group
-	finding.SetLimit(besides)
+	finding.SetLimit(atOnce)
 	for i, ref := range refs {
 		finding.Go(func() error {
 			shards[i], errs[i] = c.records.Find(ctx, ref)
@@ -141,33 +156,33 @@ func (c *Control) jobs(at *ledger.Shard) *queue.Inspector {
 }
 
 const (
-	// besides is how many users, or notifications, are asked about side by side.
-	besides = 16
-	// leaveAtOnce is how many notifications leave a line in one call of the limiter at most.
-	leaveAtOnce = 1000
+	// atOnce bounds parallel calls for users or notifications.
+	atOnce = 16
+	// mostLeaving bounds the notifications that leave a line in one call of the limiter.
+	mostLeaving = 1000
 )
 
-// Left is what the limiter has left to do for a user. It is for Follow.
+// Left holds the arguments of Follow for one user.
 type Left struct {
 	Request throttle.Request
 	Placed  throttle.Placed
 }
 
-// GiveBackAll gives back what notifications hold that were taken from the queue. A repeated
-// call changes nothing. It makes one call of the limiter for each user and category, and
-// returns what is left to do for each user, and an error for each notification.
+// GiveBackAll gives back the slots and unused admissions of notifications that were taken from
+// the queue. A repeated call changes nothing. It calls the limiter once for each user and
+// category, and returns the calls of Follow to make, and an error for each notification.
 func (c *Control) GiveBackAll(ctx context.Context, all []*ledger.Taken) ([]Left, []error) {
 	errs := make([]error, len(all))
-	users := map[lineKey][]int{} // places among all
+	users := map[lineKey][]int{} // indexes of all
 	for i, t := range all {
-		if t.User != "" {
+		if t.User != "" && !t.Given {
 			key := lineKey{app: t.App, user: t.User}
 			users[key] = append(users[key], i)
 		}
 	}
 	left := make(chan Left, len(users))
 	var giving errgroup.Group
-	giving.SetLimit(besides)
+	giving.SetLimit(atOnce)
 	for _, places := range users {
 		giving.Go(func() error {
 			left <- c.giveBack(ctx, all, places, errs)
@@ -185,7 +200,7 @@ func (c *Control) GiveBackAll(ctx context.Context, all []*ledger.Taken) ([]Left,
 	return some, errs
 }
 
-// giveBack is GiveBackAll for one user's notifications, by their places.
+// giveBack is GiveBackAll for one user. places are the indexes of the user's notifications.
 func (c *Control) giveBack(ctx context.Context, all []*ledger.Taken, places []int, errs []error) (left Left) {
 	categories := map[string][]int{}
 	for _, i := range places {
@@ -197,7 +212,7 @@ func (c *Control) giveBack(ctx context.Context, all []*ledger.Taken, places []in
 		if len(scopes) == 0 {
 			continue
 		}
-		for some := range slices.Chunk(places, leaveAtOnce) {
+		for some := range slices.Chunk(places, mostLeaving) {
 			requests := make([]throttle.Request, len(some))
 			for k, i := range some {
 				requests[k] = throttle.Request{App: first.App, User: first.User, ID: all[i].ID, Category: category, Scopes: scopes, Used: all[i].Used}
@@ -215,7 +230,7 @@ func (c *Control) giveBack(ctx context.Context, all []*ledger.Taken, places []in
 	return left
 }
 
-// add adds what a later call for the user has left to do.
+// add merges the answer to a later call for the user.
 func (l *Left) add(r throttle.Request, p throttle.Placed) {
 	line := r.Line()
 	own := func(other throttle.Line) bool { return other == line }
@@ -226,7 +241,7 @@ func (l *Left) add(r throttle.Request, p throttle.Placed) {
 			l.Placed.Others = append(l.Placed.Others, other)
 		}
 	}
-	if p.After == 0 { // else it names them when the line is placed
+	if p.After == 0 { // else the Replan after that time names them
 		l.Placed.Early = append(l.Placed.Early, p.Early...)
 	}
 	switch {

@@ -18,8 +18,11 @@ const (
 	pagePause = 500 * time.Microsecond
 	// looks is how often a spot is looked through at most.
 	looks = 3
-	// So many end before their slots are given back, or all: a user's others move up once.
-	endedAtOnce = 10_000
+	// A mute gives slots back at its end, so that each line is placed again once, or
+	// giveBackEvery. After a crash another worker gives them back when mutedGrace is over.
+	giveBackEvery  = 10 * time.Second
+	giveBackWithin = 5 * time.Second
+	mutedGrace     = giveBackEvery + giveBackWithin
 )
 
 // LevelOf is whose limits and mutes the notification goes by.
@@ -27,15 +30,23 @@ func LevelOf(n *push.Notification) limits.Level {
 	return limits.Level{App: n.App, User: n.User, Category: n.Category}
 }
 
-// EndMuted takes from the queue what waits of those who are muted: it ends, and its slots go
-// to those behind it. What a worker has in hand ends there.
+// EndMuted ends the waiting notifications that are muted. Their slots go to the notifications
+// behind them. A worker ends those that it has in flight.
 func (c *Control) EndMuted(ctx context.Context) error {
 	shards, err := c.records.All(ctx)
 	if err != nil {
 		return err
 	}
 	e := &ending{Control: c}
-	defer e.giveBack(ctx)
+	defer func() {
+		if ctx.Err() != nil { // the worker stops
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackWithin)
+			defer cancel()
+			e.giveBack(last)
+			return
+		}
+		e.giveBack(ctx)
+	}()
 	var errs []error
 	for _, at := range shards {
 		errs = append(errs, e.endMuted(ctx, at))
@@ -46,7 +57,8 @@ func (c *Control) EndMuted(ctx context.Context) error {
 // An ending is an EndMuted under way.
 type ending struct {
 	*Control
-	taken []*ledger.Taken // their slots are to be given back
+	taken []*ledger.Taken // whose slots are not given back yet
+	since time.Time       // when the first of taken was taken
 }
 
 func (e *ending) endMuted(ctx context.Context, at *ledger.Shard) error {
@@ -102,7 +114,10 @@ func (e *ending) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Wai
 	if len(refs) == 0 {
 		return false, nil
 	}
-	taken, errs := at.TakeAll(ctx, refs, push.Muted, push.Contents, true)
+	if len(e.taken) == 0 {
+		e.since = time.Now()
+	}
+	taken, errs := at.TakeAll(ctx, refs, ledger.How{State: push.Muted, Read: push.Contents, Others: true, Grace: mutedGrace})
 	some, failed := false, error(nil)
 	for i, err := range errs {
 		switch {
@@ -113,17 +128,14 @@ func (e *ending) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Wai
 			failed = err
 		} // else it has moved on, or is in hand, or cannot be read: it ends at its next visit
 	}
-	if len(e.taken) >= endedAtOnce {
+	if len(e.taken) > 0 && time.Since(e.since) >= giveBackEvery {
 		e.giveBack(ctx)
 	}
 	return some, failed
 }
 
-// giveBack gives back what those hold that have ended. A worker does where this fails.
+// giveBack gives back the slots of the notifications that have ended so far.
 func (e *ending) giveBack(ctx context.Context) {
-	left, _ := e.GiveBackAll(ctx, e.taken)
-	for _, l := range left {
-		e.Follow(ctx, l.Request, l.Placed)
-	}
+	e.freeAll(ctx, e.taken)
 	e.taken = nil
 }

@@ -165,7 +165,7 @@ func TestTakeCarrier(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		producer := push.NewProducer(client, prefix, 0)
 		records := ledger.NewRecords(client, prefix, 0)
-		for x := range few {
+		for x := range few + 1 {
 			n := &push.Notification{ID: fmt.Sprint("u-", x), App: "shop", User: "u", Category: "likes", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t", Digest: &push.Digest{Key: "post 4711/ü"}}
 			if _, err := producer.Enqueue(t.Context(), n); err != nil {
 				t.Fatal(err)
@@ -177,17 +177,20 @@ func TestTakeCarrier(t *testing.T) {
 		d.join(1, true, few)
 		for range 2 {
 			carries := new(ledger.CarriesError)
-			if _, err := d.at.Take(t.Context(), ref(0), push.Cancelled, push.Contents); !errors.As(err, &carries) || carries.Others != 1 {
+			if _, err := d.at.Take(t.Context(), ref(0), ledger.How{State: push.Cancelled, Read: push.Contents}); !errors.As(err, &carries) || carries.Others != 1 {
 				t.Errorf("it carries another one: %v", err)
 			}
 		}
-		if _, err := d.at.TakeWithOthers(t.Context(), ref(0), push.Cancelled, push.Contents); err != nil {
-			t.Error(err)
+		taken, errs := d.at.TakeAll(t.Context(), []push.Ref{ref(0), ref(few)}, ledger.How{State: push.Cancelled, Read: push.Contents, Others: true})
+		for i, err := range errs {
+			if err != nil || taken[i].State != push.Cancelled {
+				t.Errorf("%d: %+v, %v", i, taken[i], err)
+			}
 		}
 		if p := d.join(2, true, few); !p.Carries {
 			t.Errorf("after that it carries: %+v", p)
 		}
-		if _, err := d.at.Take(t.Context(), ref(2), push.Cancelled, push.Contents); err != nil {
+		if _, err := d.at.Take(t.Context(), ref(2), ledger.How{State: push.Cancelled, Read: push.Contents}); err != nil {
 			t.Errorf("it carries nobody else: %v", err)
 		}
 	})

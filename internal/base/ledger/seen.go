@@ -31,15 +31,15 @@ func (r *Shard) JobState(ctx context.Context, queue, id string) (string, error) 
 	return state, nil
 }
 
-// A seen is a notification as it was read.
+// A seen is a notification's record and job.
 type seen struct {
 	record *Record
-	job    *queuedJob // nil for none, or where the record has ended
+	job    *queuedJob // nil if there is none or the notification has ended
 	err    error
 }
 
-// see reads the records of notifications, and then the jobs of those that wait, in three round
-// trips. A job whose key is of another type, or whose message is too long, has an empty one.
+// see reads the records of notifications and the jobs of those that wait, in three round trips.
+// A job's message is empty if its key has another type or the message is too long.
 func (r *Shard) see(ctx context.Context, ids []string) []seen {
 	all := make([]seen, len(ids))
 	pipe := r.client.Pipeline()

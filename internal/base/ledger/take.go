@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha1"
@@ -51,6 +52,8 @@ type Taken struct {
 	// Used says that a provider has taken it, or may have: what it was admitted
 	// with stays.
 	Used bool `json:"used,omitempty"`
+	// Given says that its slot is given back: a worker only counts its end.
+	Given bool `json:"given,omitempty"`
 	// By is of the call that has taken it.
 	By string `json:"by"`
 
@@ -68,7 +71,7 @@ var takenSource string
 
 var takenScript = redis.NewScript(takenSource)
 
-// takeGrace is for how long a worker leaves a note to whoever works at it.
+// takeGrace is for how long workers leave a new or claimed note alone, unless How.Grace is set.
 const takeGrace = 2 * time.Second
 
 func (r *Shard) takenKeys() []string {
@@ -85,36 +88,40 @@ type Contents struct {
 const (
 	// takeTries is how often a job is looked at that changes meanwhile.
 	takeTries = 5
-	// takenAtOnce is how many are taken in a step: Redis serves nobody else meanwhile.
-	takenAtOnce = 200
-	// sealedAtOnce is how many digests are sealed side by side.
-	sealedAtOnce = 16
+	// mostTaken bounds the notifications of one script, which takes 50 µs for each.
+	mostTaken = 200
+	// mostSealing bounds the parallel calls that seal digests.
+	mostSealing = 16
 )
 
-// Take takes the notification, which waits, from the queue, and ends it in that state,
-// or as delivered when one of its targets was. read reads its job's payload. It answers
-// ErrUnknownID, ErrEnded or ErrUnderWay when there is nothing to take, or not now. After
-// another error it may be taken or not; calling it again is safe.
-//
-// One whose push is to tell of others too is not taken: that is a *CarriesError.
-func (r *Shard) Take(ctx context.Context, ref Ref, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
-	taken, errs := r.TakeAll(ctx, []Ref{ref}, state, read, false)
+// How says how notifications are taken from the queue.
+type How struct {
+	// State is the one in which they end, unless one of their targets was delivered.
+	State State
+	// Read reads a job's payload.
+	Read func(payload []byte) (Contents, error)
+	// Others takes carriers of digests too. The notifications that they carry are lost.
+	Others bool
+	// Grace is how long the caller has to give slots back before a worker does. Zero means 2 s.
+	Grace time.Duration
+}
+
+// Take takes a waiting notification from the queue and ends it. It returns ErrUnknownID,
+// ErrEnded or ErrUnderWay if there is nothing to take, or not now, and a *CarriesError for the
+// carrier of a digest unless How.Others is set. After another error the notification may be
+// taken or not: call Take again.
+func (r *Shard) Take(ctx context.Context, ref Ref, how How) (*Taken, error) {
+	taken, errs := r.TakeAll(ctx, []Ref{ref}, how)
 	return taken[0], errs[0]
 }
 
-// TakeWithOthers is Take also of one whose push is to tell of others.
-func (r *Shard) TakeWithOthers(ctx context.Context, ref Ref, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
-	taken, errs := r.TakeAll(ctx, []Ref{ref}, state, read, true)
-	return taken[0], errs[0]
-}
-
-// TakeAll is Take for several notifications, with those whose pushes are to tell of others, or
-// without. It returns of each what was taken, or an error. Each is taken or not by itself.
-func (r *Shard) TakeAll(ctx context.Context, refs []Ref, state State, read func(payload []byte) (Contents, error), others bool) ([]*Taken, []error) {
-	t := &taking{Shard: r, refs: refs, state: state, read: read, others: others, taken: make([]*Taken, len(refs)), errs: make([]error, len(refs)), jobless: map[int]bool{}}
-	for first := 0; first < len(refs); first += takenAtOnce {
+// TakeAll is Take for several notifications of the shard, in one script for up to mostTaken. The
+// results are in the order of the refs: a Taken or an error.
+func (r *Shard) TakeAll(ctx context.Context, refs []Ref, how How) ([]*Taken, []error) {
+	t := &taking{Shard: r, How: how, refs: refs, taken: make([]*Taken, len(refs)), errs: make([]error, len(refs)), jobless: map[int]bool{}}
+	for first := 0; first < len(refs); first += mostTaken {
 		var left []int
-		for i := first; i < min(first+takenAtOnce, len(refs)); i++ {
+		for i := first; i < min(first+mostTaken, len(refs)); i++ {
 			left = append(left, i)
 		}
 		for try := 0; try < takeTries && len(left) > 0; try++ {
@@ -127,19 +134,17 @@ func (r *Shard) TakeAll(ctx context.Context, refs []Ref, state State, read func(
 	return t.taken, t.errs
 }
 
-// taking is a TakeAll under way. Notifications are named by their places among the refs.
+// taking is a TakeAll under way. It names notifications by the indexes of their refs.
 type taking struct {
 	*Shard
+	How
 	refs    []Ref
-	state   State
-	read    func(payload []byte) (Contents, error)
-	others  bool
 	taken   []*Taken
 	errs    []error
-	jobless map[int]bool // those that were seen without a job
+	jobless map[int]bool // seen once without a job
 }
 
-// try takes notifications as they are read now, and returns those that have changed since.
+// try reads notifications and takes them. It returns those that changed in between.
 func (t *taking) try(ctx context.Context, places []int) (again []int) {
 	ids := make([]string, len(places))
 	for k, i := range places {
@@ -162,7 +167,7 @@ func (t *taking) try(ctx context.Context, places []int) (again []int) {
 			t.jobless[i] = true
 			again = append(again, i)
 		case s.job == nil:
-			if t.taken[i], t.errs[i] = t.close(ctx, t.refs[i].ID, s.record, t.state); t.taken[i] == nil && t.errs[i] == nil {
+			if t.taken[i], t.errs[i] = t.close(ctx, t.refs[i].ID, s.record, t.State); t.taken[i] == nil && t.errs[i] == nil {
 				again = append(again, i)
 			}
 		default:
@@ -183,7 +188,7 @@ func (t *taking) try(ctx context.Context, places []int) (again []int) {
 	return again
 }
 
-// refuses returns why what was read is not taken, nil where it may be.
+// refuses returns why the notification cannot be taken, or nil.
 func (t *taking) refuses(i int, s seen) error {
 	switch {
 	case s.err != nil:
@@ -198,16 +203,16 @@ func (t *taking) refuses(i int, s seen) error {
 	return nil
 }
 
-// closeDigests has nobody join any more the notifications that carry others.
+// closeDigests seals the digests of carriers, so that nobody joins them any more.
 func (t *taking) closeDigests(ctx context.Context, waiting map[int]seen) {
 	var closing errgroup.Group
-	closing.SetLimit(sealedAtOnce)
+	closing.SetLimit(mostSealing)
 	for i, s := range waiting {
 		if s.record.carries == "" && s.record.Told == 0 {
 			continue
 		}
 		closing.Go(func() error {
-			t.errs[i] = t.closeDigest(ctx, t.refs[i].ID, s.record, t.others)
+			t.errs[i] = t.closeDigest(ctx, t.refs[i].ID, s.record, t.Others)
 			return nil
 		})
 	}
@@ -225,7 +230,7 @@ func (r *Shard) close(ctx context.Context, id string, record *Record, state Stat
 	return &Taken{at: r, ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true}, nil
 }
 
-// A step is one notification of a call of the script.
+// A step is one notification of a call of takeScript.
 type step struct {
 	place int
 	queue string
@@ -233,9 +238,9 @@ type step struct {
 	args  []any
 }
 
-// prepare returns the step that takes the notification as it was read.
+// prepare makes the step that takes the notification if it is still as it was read.
 func (t *taking) prepare(i int, s seen) (step, error) {
-	c, err := t.read([]byte(s.job.Payload))
+	c, err := t.Read([]byte(s.job.Payload))
 	if err != nil {
 		return step{}, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
 	}
@@ -246,7 +251,7 @@ func (t *taking) prepare(i int, s seen) (step, error) {
 	if s.job.Retried > s.record.Attempts {
 		outcomes = Doubt(outcomes)
 	}
-	end := endOf(outcomes, t.state)
+	end := endOf(outcomes, t.State)
 	end.App = c.App
 	one := &Taken{at: t.Shard, ID: t.refs[i].ID, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text()}
 	for k := range outcomes {
@@ -265,8 +270,7 @@ func (t *taking) prepare(i int, s seen) (step, error) {
 	return step{i, s.record.Queue, one, append([]any{hex.EncodeToString(message[:]), s.record.outcomes, one.note}, ends...)}, nil
 }
 
-// take takes the jobs, and ends their notifications. It returns those that have changed since
-// they were read.
+// take runs the script. It returns the notifications that changed since they were read.
 func (t *taking) take(ctx context.Context, steps []step) (changed []int) {
 	if len(steps) == 0 {
 		return nil
@@ -283,7 +287,7 @@ func (t *taking) take(ctx context.Context, steps []step) (changed []int) {
 			keys = append(keys, t.QueueKey(queue, list))
 		}
 	}
-	args := []any{time.Now().UnixMilli(), t.retention.Milliseconds(), takeGrace.Milliseconds(), len(queues), len(steps), 2 + len(steps[0].args)}
+	args := []any{time.Now().UnixMilli(), t.retention.Milliseconds(), cmp.Or(t.Grace, takeGrace).Milliseconds(), len(queues), len(steps), 2 + len(steps[0].args)}
 	for _, s := range steps {
 		id := t.refs[s.place].ID
 		keys = append(keys, t.Key("id:"+id), t.QueueKey(s.queue, "t:"+id))
@@ -315,7 +319,7 @@ func (t *taking) take(ctx context.Context, steps []step) (changed []int) {
 	return changed
 }
 
-// A replyError is what Redis answered about one of several.
+// A replyError is Redis's error about one notification of a script's call.
 type replyError string
 
 // Error implements error.
@@ -338,11 +342,11 @@ func endOf(outcomes []TargetOutcome, state State) End {
 	return end
 }
 
-// notesAtOnce is how many notes a step changes at most.
-const notesAtOnce = 1000
+// mostNotes bounds the notes that one script changes.
+const mostNotes = 1000
 
-// Freed tells that what these notifications held is given back. It answers those of which
-// nobody has told so before.
+// Freed deletes the notes of notifications that hold nothing any more. It returns those whose
+// note this call has deleted.
 func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	noted := map[*Shard][]*Taken{}
 	for _, t := range all {
@@ -354,8 +358,12 @@ func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	}
 	var errs []error
 	for at, list := range noted {
-		for some := range slices.Chunk(list, notesAtOnce) {
-			dropped, err := at.onNotes(ctx, "drop", pairs(some)...)
+		for some := range slices.Chunk(list, mostNotes) {
+			args := make([]any, 0, 2*len(some))
+			for _, t := range some {
+				args = append(args, t.ID, t.note)
+			}
+			dropped, err := at.onNotes(ctx, "drop", args...)
 			errs = append(errs, err)
 			its := map[string]bool{}
 			for _, id := range dropped {
@@ -371,22 +379,40 @@ func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	return first, errors.Join(errs...)
 }
 
-// pairs are the IDs and notes of these.
-func pairs(all []*Taken) []any {
-	args := make([]any, 0, 2*len(all))
+// Leave leaves the notification to the workers, which look at it at once.
+func (t *Taken) Leave(ctx context.Context) error { return leave(ctx, []*Taken{t}) }
+
+// LeaveGiven notes that these notifications hold nothing any more. Workers then only count
+// their ends.
+func LeaveGiven(ctx context.Context, all []*Taken) error {
 	for _, t := range all {
-		args = append(args, t.ID, t.note)
+		t.Given = true
 	}
-	return args
+	return leave(ctx, all)
 }
 
-// Leave leaves the notification to the workers, which look at it at once.
-func (t *Taken) Leave(ctx context.Context) error {
-	if t.note == "" {
-		return nil
+// leave rewrites the notes and makes them due for the workers.
+func leave(ctx context.Context, all []*Taken) error {
+	noted := map[*Shard][]any{} // ID, note and new note of each
+	for _, t := range all {
+		if t.note == "" {
+			continue
+		}
+		note, err := json.Marshal(t)
+		if err != nil {
+			return err
+		}
+		noted[t.at] = append(noted[t.at], t.ID, t.note, string(note))
+		t.note = string(note)
 	}
-	_, err := t.at.onNotes(ctx, "leave", t.ID, t.note)
-	return err
+	var errs []error
+	for at, args := range noted {
+		for some := range slices.Chunk(args, 3*mostNotes) {
+			_, err := at.onNotes(ctx, "leave", some...)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Abandoned answers notifications that somebody has taken from the queue and not

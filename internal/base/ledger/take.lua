@@ -1,8 +1,8 @@
--- Takes jobs from asynq's queues, ends their notifications, and leaves a note of each. It
--- leaves a job alone that is in hand, or was changed since it and its record were read.
+-- Takes jobs from asynq's queues, ends their notifications and writes a note for each. It skips a
+-- job that is in flight, or was changed since it and its record were read.
 --
--- It returns of each 1, also when it has done so before, 0 where it does nothing, or the
--- error of the notification's own keys, which does not stop the others.
+-- Returns for each notification: 1 if it is taken, by this call or by an earlier one whose reply
+-- was lost; 0 if it was skipped; or the error of its own keys, which does not stop the others.
 --
 -- KEYS  notes, due, counts, letters; of each queue pending, scheduled, retry, archived; of each
 -- notification the record and asynq's task; if ends are reported, the prefix of their streams
@@ -18,7 +18,7 @@ redis.call('HDEL', notes, '') -- a Redis that is out of memory refuses a script 
 local clock = redis.call('TIME')
 local grace_ends = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + grace)
 
--- NEAR is how far from the end of a list a job is looked for that is due for long.
+-- A pending job is searched from the old end of its list if it is among the NEAR oldest.
 local NEAR = 1000
 
 local function take(i)

@@ -77,7 +77,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 					t.Errorf("%t, %v", first, err)
 				}
 			}})
-			taken, err := ledgertest.At(t, ledger.NewRecords(meanwhile, "", 0), c.id).Take(t.Context(), push.Ref{ID: c.id}, push.Cancelled, push.Contents)
+			taken, err := ledgertest.At(t, ledger.NewRecords(meanwhile, "", 0), c.id).Take(t.Context(), push.Ref{ID: c.id}, ledger.How{State: push.Cancelled, Read: push.Contents})
 			if taken != nil || !errors.Is(err, push.ErrEnded) || !strings.HasSuffix(err.Error(), ": expired") {
 				t.Errorf("%+v, %v", taken, err)
 			}
@@ -133,7 +133,7 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 				t.Errorf("noted %t, %v", noted, err)
 			}
 		}})
-		taken, err := ledgertest.At(t, ledger.NewRecords(meanwhile, "", 0), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, push.Cancelled, push.Contents)
+		taken, err := ledgertest.At(t, ledger.NewRecords(meanwhile, "", 0), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, ledger.How{State: push.Cancelled, Read: push.Contents})
 		if err != nil || taken.State != push.Delivered || !taken.Used {
 			t.Errorf("%+v, %v", taken, err)
 		}
@@ -192,12 +192,12 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		client.Set(t.Context(), task("broken"), "not ours", 0)
 		client.HSet(t.Context(), task("misplaced"), "state", "archived")
 		client.Set(t.Context(), at.QueueKey(push.Default.Queue(), "archived"), "not ours", 0)
-		if _, err := at.Take(t.Context(), push.Ref{ID: "ended"}, push.Superseded, push.Contents); err != nil {
+		if _, err := at.Take(t.Context(), push.Ref{ID: "ended"}, ledger.How{State: push.Superseded, Read: push.Contents}); err != nil {
 			t.Fatal(err)
 		}
 		before := hook.n.Load()
 		refs = append(refs, push.Ref{ID: "n-7"}, push.Ref{ID: "nobody"}, push.Ref{ID: "n-8", App: "b"})
-		taken, errs := at.TakeAll(t.Context(), refs, push.Cancelled, push.Contents, true)
+		taken, errs := at.TakeAll(t.Context(), refs, ledger.How{State: push.Cancelled, Read: push.Contents, Others: true})
 		for i := range many {
 			if one := taken[i]; errs[i] != nil || one.ID != refs[i].ID || one.User != "u" || one.State != push.Cancelled || one.Used {
 				t.Errorf("%s: %+v, %v", refs[i].ID, one, errs[i])
@@ -224,13 +224,19 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		if err != nil || len(abandoned) != 0 || more {
 			t.Errorf("too early: %d, %t, %v", len(abandoned), more, err)
 		}
-		for _, one := range taken[:many] {
-			if err := one.Leave(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+		if err := ledger.LeaveGiven(t.Context(), taken[1:many]); err != nil {
+			t.Fatal(err)
+		}
+		if err := taken[0].Leave(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 		if abandoned, more, err = at.Abandoned(t.Context(), many); err != nil || len(abandoned) != many || !more {
 			t.Errorf("abandoned are %d, %t, %v", len(abandoned), more, err)
+		}
+		for _, one := range abandoned {
+			if one.Given == (one.ID == taken[0].ID) {
+				t.Errorf("%+v", one)
+			}
 		}
 		for _, want := range []int{many, 0} {
 			if first, err := ledger.Freed(t.Context(), abandoned); err != nil || len(first) != want {
@@ -269,7 +275,7 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 		if _, err := producer.Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		if taken, err := ledgertest.At(t, records, n.ID).Take(t.Context(), push.Ref{ID: n.ID}, push.Cancelled, push.Contents); err != nil || taken.State != push.Cancelled {
+		if taken, err := ledgertest.At(t, records, n.ID).Take(t.Context(), push.Ref{ID: n.ID}, ledger.How{State: push.Cancelled, Read: push.Contents}); err != nil || taken.State != push.Cancelled {
 			t.Errorf("take: %+v, %v", taken, err)
 		}
 		job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})

@@ -1,7 +1,7 @@
--- The notes of notifications that were taken from the queue.
+-- Notes of notifications that were taken from the queue.
 -- KEYS  notes, due
--- ARGV  op; for claim the grace (ms), how many, and the prefix of the records' keys; else of each
--- note its ID and text
+-- ARGV  op; for claim the grace (ms), how many, and the prefix of the records' keys; for drop
+-- the ID and text of each note; for leave the ID, the old and the new text
 local notes, due, op = KEYS[1], KEYS[2], ARGV[1]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -29,12 +29,16 @@ if op == 'claim' then
   return claimed
 end
 
--- drop, or leave to the workers, at once; it returns the IDs of the notes that were there
-local there = {}
-for i = 2, #ARGV, 2 do
+local there = {} -- IDs of the notes that were unchanged
+local width = op == 'leave' and 3 or 2
+for i = 2, #ARGV, width do
   local id = ARGV[i]
   if redis.call('HGET', notes, id) == ARGV[i + 1] then
-    if op == 'drop' then drop(id) else redis.call('ZADD', due, at(now), id) end
+    if op == 'drop' then drop(id)
+    else -- the workers claim it at once
+      redis.call('HSET', notes, id, ARGV[i + 2])
+      redis.call('ZADD', due, at(now), id)
+    end
     there[#there + 1] = id
   end
 end

@@ -1,0 +1,219 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// scripts is a client's hook that counts the scripts that it runs.
+type scripts struct{ n atomic.Int64 }
+
+func (*scripts) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (s *scripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			s.n.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+func (*scripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// counted is a control of the rig's on a client of its own, and what counts its scripts.
+func (r *rig) counted(client redis.UniversalClient) (*control.Control, *scripts) {
+	r.t.Helper()
+	own, hook := redistest.Another(r.t, client), new(scripts)
+	redistest.Hook(own, hook)
+	return r.controlOn(own), hook
+}
+
+// controlOn is a control of the rig's with a limiter of its own on that client.
+func (r *rig) controlOn(own redis.UniversalClient) *control.Control {
+	r.t.Helper()
+	limiter, err := throttle.New(own, throttle.Options{Timeout: redistest.Patience})
+	must(r.t, err)
+	r.t.Cleanup(func() { limiter.Close() })
+	return control.New(own, ledger.NewRecords(own, "", 0), limiter, r.options.Limits)
+}
+
+// line has one of the user sent, and so many wait for a limit. It returns those that wait.
+func (r *rig) line(user string, categories []string, n int) (refs []push.Ref) {
+	r.t.Helper()
+	all := make([]*push.Notification, n+1)
+	for i := range all {
+		all[i] = to(fmt.Sprint(user, "-", i))
+		all[i].User, all[i].Category = user, categories[i%len(categories)]
+		refs = append(refs, push.Ref{ID: all[i].ID, App: all[i].App, User: user})
+	}
+	at, err := r.records.Of(r.t.Context(), "shop", user)
+	must(r.t, err)
+	retry := func() int64 {
+		return r.client.ZCard(r.t.Context(), at.QueueKey(push.Default.Queue(), "retry")).Val()
+	}
+	deferrals, before := r.seen.deferrals(), retry()
+	r.enqueueTogether(all[:1])
+	wait(r.t, func() bool { return r.record(all[0].ID).State.Ended() })
+	r.enqueueTogether(all[1:])
+	wait(r.t, func() bool { return r.seen.deferrals() >= deferrals+n && retry() >= before+int64(n) })
+	return refs[1:]
+}
+
+// exact waits until what was taken is freed, and checks the sums.
+func (r *rig) exact(cancelled, waiting int) {
+	r.t.Helper()
+	wait(r.t, func() bool {
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		return r.seen.ended[push.Cancelled] == cancelled
+	})
+	audit, err := r.control().Audit(r.t.Context())
+	must(r.t, err)
+	if audit.Difference != 0 || audit.Ended[push.Cancelled] != int64(cancelled) || audit.Waiting != int64(waiting) {
+		r.t.Errorf("%+v", audit)
+	}
+}
+
+// All of a user's that wait end in one call: in few scripts, and no job is checked by the
+// limiter for it. One in flight stays.
+func TestCancelAllOfAUserIsOneCall(t *testing.T) {
+	client := oneRedis(t)
+	r := newRig(t, client, limits.New(every(time.Hour), nil))
+	r.start()
+	const many = 990
+	refs := r.line("u1", []string{""}, many)
+	stuck := to("stuck")
+	stuck.User = "u2"
+	r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
+	r.enqueue(stuck)
+	wait(t, func() bool { return r.apns.Count().InFlight == 1 })
+	counted, hook := r.counted(client)
+	before := r.seen.deferrals()
+	errs := counted.CancelAll(t.Context(), append(slices.Clone(refs), push.Ref{ID: "stuck", App: "shop", User: "u2"}))
+	if ran := hook.n.Load(); ran > 15 {
+		t.Errorf("it took %d scripts", ran)
+	}
+	for i, err := range errs[:many] {
+		if err != nil {
+			t.Errorf("%s: %v", refs[i].ID, err)
+		}
+	}
+	if !errors.Is(errs[many], push.ErrUnderWay) {
+		t.Errorf("the one in flight: %v", errs[many])
+	}
+	if left := r.timeline("u1").Bookings; len(left) != 0 {
+		t.Errorf("slots are left: %+v", left)
+	}
+	r.exact(many, 1)
+	if checks := r.seen.deferrals() - before; checks != 0 {
+		t.Errorf("%d jobs were checked", checks)
+	}
+	r.apns.Recover()
+}
+
+// One by one a user's end in two scripts each, and one more a second.
+func TestCancelsOneByOneAreCheap(t *testing.T) {
+	client := oneRedis(t)
+	r := newRig(t, client, limits.New(every(time.Hour), nil))
+	stop := r.start()
+	const many, left = 300, 10
+	refs := r.line("u1", []string{""}, many+left)
+	stop()
+	counted, hook := r.counted(client)
+	began := time.Now()
+	for _, ref := range refs[:many] {
+		must(t, counted.Cancel(t.Context(), ref))
+	}
+	ran, most := hook.n.Load(), int64(2*many+8*(2+int(time.Since(began)/time.Second)))
+	if ran > most {
+		t.Errorf("%d scripts, want %d at most", ran, most)
+	}
+	counted.Rest(t.Context())
+	bookings := r.timeline("u1").Bookings
+	if len(bookings) != left || bookings[left-1].Slot.After(time.Now().Add((left+1)*time.Hour)) {
+		t.Errorf("those left did not move up: %+v", bookings)
+	}
+	r.start()
+	r.exact(many, left)
+}
+
+// placings counts the calls of the limiter that place lines.
+type placings struct {
+	throttle.Planner
+	mu               sync.Mutex
+	leaves, replaced []string
+}
+
+func (p *placings) CancelAll(ctx context.Context, all []throttle.Request) (throttle.Placed, error) {
+	p.mu.Lock()
+	p.leaves = append(p.leaves, fmt.Sprint(all[0].User, "/", all[0].Category, " ", len(all)))
+	p.mu.Unlock()
+	return p.Planner.CancelAll(ctx, all)
+}
+
+func (p *placings) Replan(ctx context.Context, all []throttle.Request) (throttle.Placed, error) {
+	p.mu.Lock()
+	for _, r := range all {
+		p.replaced = append(p.replaced, r.User+"/"+r.Category)
+	}
+	p.mu.Unlock()
+	return p.Planner.Replan(ctx, all)
+}
+
+// Several of several users and categories leave each line in one call. Those left have moved
+// up without a gap in the end, and no line was placed again and again.
+func TestCancelAllPlacesThoseLeftOnce(t *testing.T) {
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	stop := r.start()
+	const each, left = 20, 4
+	var refs []push.Ref
+	for _, user := range []string{"u1", "u3"} {
+		its := r.line(user, []string{"a", "b"}, each)
+		refs = append(refs, its[:each-left]...)
+	}
+	stop()
+	counting := &placings{Planner: r.limiter}
+	c := control.New(r.client, r.records, counting, r.options.Limits)
+	for i, err := range c.CancelAll(t.Context(), refs) {
+		if err != nil {
+			t.Errorf("%s: %v", refs[i].ID, err)
+		}
+	}
+	c.Rest(t.Context())
+	slices.Sort(counting.leaves)
+	if want := []string{"u1/a 8", "u1/b 8", "u3/a 8", "u3/b 8"}; !slices.Equal(counting.leaves, want) {
+		t.Errorf("leaves %v", counting.leaves)
+	}
+	if len(counting.replaced) > 8 {
+		t.Errorf("placed again were %v", counting.replaced)
+	}
+	for _, user := range []string{"u1", "u3"} {
+		timeline := r.timeline(user)
+		sent := timeline.Admissions[throttle.General][0].At
+		for i, b := range timeline.Bookings {
+			if gap := b.Slot.Sub(sent.Add(time.Duration(i+1) * time.Hour)); gap > time.Minute || len(timeline.Bookings) != left {
+				t.Errorf("%s: the slot %d of %d is %s too late", user, i, len(timeline.Bookings), gap)
+			}
+		}
+	}
+	r.start()
+	r.exact(2*(each-left), 2*left)
+}
