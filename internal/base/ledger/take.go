@@ -283,7 +283,7 @@ func (t *taking) take(ctx context.Context, steps []step) (changed []int) {
 	}
 	keys := append(t.takenKeys(), t.Key("counts"), t.Key("letters"))
 	for _, queue := range queues {
-		for _, list := range []string{"pending", "scheduled", "retry", "archived"} {
+		for _, list := range []string{"pending", "scheduled", "retry", "archived", "due"} {
 			keys = append(keys, t.QueueKey(queue, list))
 		}
 	}

@@ -4,14 +4,16 @@
 -- Returns for each notification: 1 if it is taken, by this call or by an earlier one whose reply
 -- was lost; 0 if it was skipped; or the error of its own keys, which does not stop the others.
 --
--- KEYS  notes, due, counts, letters; of each queue pending, scheduled, retry, archived; of each
--- notification the record and asynq's task; if ends are reported, the prefix of their streams
+-- KEYS  notes, due, counts, letters; of each queue pending, scheduled, retry, archived and when
+-- its delayed jobs are due; of each notification the record and asynq's task; if ends are
+-- reported, the prefix of their streams
 -- ARGV  now (ms), retention (ms), grace (ms), how many queues and notifications there are, how
 -- many values of each notification follow: ID, the number of its queue, SHA-1 of asynq's
 -- message, the record's outcomes, note, then an end
 local notes, due, counts, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, retention, grace, queues, n, width = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local first = 4 + 4 * queues
+local lists_of = 5 -- keys of each queue
+local first = 4 + lists_of * queues
 local streams = KEYS[first + 2 * n + 1]
 local lists = {pending = 1, scheduled = 2, retry = 3, archived = 4}
 redis.call('HDEL', notes, '') -- a Redis that is out of memory refuses a script that grows something first
@@ -31,13 +33,17 @@ local function take(i)
   if known[1] ~= 'waiting' or (known[2] or '') ~= outcomes or known[3] then return 0 end
   local list = lists[job[1]]
   if not list or not job[2] or redis.sha1hex(job[2]) ~= message then return 0 end
-  list = KEYS[4 + 4 * (queue - 1) + list]
+  local before = 4 + lists_of * (queue - 1)
+  list = KEYS[before + list]
   local pending, from = job[1] == 'pending', 1
   if pending then
     if redis.call('LPOS', list, id, 'RANK', -1, 'MAXLEN', NEAR) then from = -1 end
   else redis.call('ZCARD', list) end
   settle(record, counts, letters, streams, id, now, retention, place + 5)
-  if pending then redis.call('LREM', list, from, id) else redis.call('ZREM', list, id) end
+  if pending then redis.call('LREM', list, from, id) else
+    redis.call('ZREM', list, id)
+    redis.pcall('ZREM', KEYS[before + lists_of], id)
+  end
   redis.call('DEL', task)
   redis.call('HSET', notes, id, note)
   redis.call('ZADD', due, grace_ends, id)
