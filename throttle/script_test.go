@@ -23,6 +23,7 @@ type scripted struct {
 	sent     map[string][]sentOne
 	asked    map[string]int // of those who wait, their turn, by ID
 	turn     int
+	front    int // the turn of the last one that was let ahead of all others, below 0
 }
 
 type sentOne struct {
@@ -82,12 +83,24 @@ func (s *scripted) now() int64 { return s.limiter.now().UnixMicro() }
 
 // ask asks the script, past the claim.
 func (s *scripted) ask(r Request, claim denial) Decision {
+	admitted := s.admitted(r)
 	d, err := s.limiter.wait(context.Background(), &r, s.limiter.user(&r), claim)
 	if err != nil {
 		s.t.Fatalf("%s: %v", r.ID, err)
 	}
+	_, waits := s.asked[r.ID]
 	s.learn(r, d)
+	if _, now := s.asked[r.ID]; now && !waits && admitted != 0 && admitted != claim.stamp && !r.Books {
+		s.front-- // it has had its turn
+		s.asked[r.ID] = s.front
+	}
 	return d
+}
+
+// admitted is when the notification was let through last, as far as that is known; or 0.
+func (s *scripted) admitted(r Request) int64 {
+	at, _ := s.client.ZScore(context.Background(), s.limiter.user(&r).keys.timeline(r.Scopes[0].Name), member(r.ID)).Result()
+	return int64(at)
 }
 
 // learn judges the decision by what is known of the user.

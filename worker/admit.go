@@ -15,9 +15,9 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// admission has deliveries admitted by the throttle, in their turn: each takes a place before
-// its providers and the units that its pushes cost, and asks. What is let through leaves at
-// once; what is not gives all of that back, and returns to the queue until its slot.
+// admission asks the throttle about deliveries, each in its turn. A delivery first takes a place
+// before each of its providers and the units that its pushes cost. If it is granted, it leaves at
+// once. Otherwise it gives both back and returns to the queue until its slot.
 type admission struct {
 	*Options
 	units   units
@@ -39,8 +39,8 @@ var (
 	errOverQuota = errors.New("a quota has nothing left")
 )
 
-// admit has the throttle decide of the delivery. One that is granted has its places and units,
-// any other has none.
+// admit asks the throttle about the delivery. A granted delivery has its places and units; any
+// other has none.
 func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	d.scopes = a.Limits.Scopes(d.App, d.User, d.Category)
 	limited := len(d.scopes) > 0
@@ -85,16 +85,16 @@ func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, 
 	return decision, nil
 }
 
-// leave gives back what the delivery has taken to be sent.
+// leave gives back the delivery's places and units.
 func (a *admission) leave(d *delivery) {
 	a.units.giveBack(d)
 	route.Release(d.inside)
 	d.inside = nil
 }
 
-// askTogether asks the throttle about the deliveries of a line, in their order, as far as they
-// are answered for. The first one waits for its place and its units; one that costs units is
-// alone. Those behind it that find no place at once are booked, and not let through.
+// askTogether asks the throttle about the first deliveries of a line, in their order. The first
+// waits for its place and its units. A delivery behind it that finds no place at once only gets
+// a slot.
 func (a *admission) askTogether(ctx context.Context, turn *turn, more func() []*turn) []answer {
 	first := turn.delivery
 	if err := a.enter(ctx, first); err != nil {
@@ -111,7 +111,7 @@ func (a *admission) askTogether(ctx context.Context, turn *turn, more func() []*
 			d.arrive()
 		}
 		if t.term.Lost(ctx) || !inside && (d.kept() || len(d.scopes) == 0) {
-			break // it asks by itself, when it has a place
+			break // it asks in its own turn
 		}
 		r := a.Options.request(d)
 		r.Books = !inside
@@ -136,8 +136,8 @@ func (a *admission) acquire(ctx context.Context, requests []throttle.Request) ([
 	return []throttle.Decision{decision}, err
 }
 
-// enter waits for a place before each provider, and for the units that the pushes cost: for
-// those outside, as there may be none for long, and inside again where they have lapsed.
+// enter waits for the units that the pushes cost, and then for a place before each provider: a
+// delivery that waits long for units keeps no place. Units that lapse meanwhile are taken again.
 func (a *admission) enter(ctx context.Context, d *delivery) error {
 	began := time.Now()
 	if !a.units.take(ctx, d) {
@@ -177,8 +177,7 @@ func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error 
 	return &queue.Return{Why: queue.Unchecked, Detail: err.Error(), After: queue.Again}
 }
 
-// paced records how late a delivery is let through, where a limit alone has made it wait until
-// its slot.
+// paced records how long after its slot the delivery was admitted, if only a limit delayed it.
 func (a *admission) paced(d *delivery, decision *throttle.Decision) {
 	const near = time.Second
 	due := decision.Slot.Add(-near) // it may have been parked at its slot

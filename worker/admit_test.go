@@ -15,7 +15,8 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A notebook is a limiter that notes what it is asked, and grants all that may be granted.
+// A notebook is a limiter that records its requests. It grants each that asks for more than a
+// slot.
 type notebook struct {
 	throttle.Planner
 	asked []throttle.Request
@@ -44,10 +45,9 @@ type lasting struct{}
 func (lasting) Sure() bool                { return true }
 func (lasting) Lost(context.Context) bool { return false }
 
-// The first of a line takes a place before its provider, and asks. In the same call those behind
-// it that find a place may be let through, and the others are booked. What is put off keeps no
-// place.
-func TestAPlaceThenTheLimiter(t *testing.T) {
+// The first delivery of a line takes its place, then asks. The same call books those behind it
+// that find no place.
+func TestAdmitTakesAPlaceFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limiter := &notebook{}

@@ -37,7 +37,7 @@ func (r *rig) control() *control.Control {
 	return control.New(r.client, r.records, r.limiter, r.options.Limits)
 }
 
-// What has its slot within seconds can be cancelled like all that waits.
+// A notification can be cancelled seconds before its slot.
 func TestCancelShortlyBeforeTheSlot(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 4 * time.Second}, nil))
 	r.start()

@@ -10,12 +10,12 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// lines have a user's jobs of a category that this process has in hand decided in the order of
-// acceptance: a job waits for those ahead of it until they are granted, put off or ended, and
-// not until they are sent. Consecutive ones are decided together.
+// lines keep the order of acceptance among the jobs of a user and category that this process has
+// in hand. A job waits until each one ahead of it is granted, put off or ended; it does not wait
+// until that one is sent.
 type lines struct {
-	// ask asks the throttle about the delivery whose turn it is, and those behind it that
-	// more then returns. It returns answers for the first of them, at least for one.
+	// ask asks the throttle about the first delivery of a line and those that more returns.
+	// It answers in their order, for the first one at least.
 	ask func(ctx context.Context, first *turn, more func() []*turn) []answer
 
 	mu   sync.Mutex
@@ -114,9 +114,9 @@ func (l *lines) next(in *line) {
 	}
 }
 
-// behind takes the turns that are asked about together with that one. A delivery that costs
-// units is alone: it takes them first. A job that another worker has had meanwhile may come
-// again before its first visit here is over.
+// behind takes the turns that are ready behind the first one. A delivery that costs units asks
+// alone, as it takes them first. A job comes twice if another worker has had it meanwhile: only
+// one of the two is taken.
 func (l *lines) behind(first *turn) []*turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *lines) behind(first *turn) []*turn {
 // errNotAsked is the answer to those whom a panic has left without one.
 var errNotAsked = errors.New("the throttle was not asked")
 
-// askFor asks about the turn and those behind it, and tells them, also where that panics.
+// askFor asks for the turn and those behind it, and answers each, also after a panic.
 func (l *lines) askFor(ctx context.Context, first *turn) {
 	together := []*turn{first}
 	answers := []answer{{err: errNotAsked}}

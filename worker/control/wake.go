@@ -123,8 +123,8 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 	}
 }
 
-// wakeSome has the jobs be due at their slots, where these are earlier, and returns them, and
-// those that a worker has in hand: they may be on their way back. One that has ended gives its slot back.
+// wakeSome makes the jobs due at their slots, if these are earlier. awake are those that a worker
+// has in hand: they may be on their way back to the queue. An ended one gives its slot back.
 func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *ledger.Shard, some []throttle.Booking) (told, awake []throttle.Booking) {
 	ids := make([]string, len(some))
 	for i, b := range some {

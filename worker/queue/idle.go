@@ -29,8 +29,8 @@ import (
 //     asynq's has put the job there, costs a poll at most; one too many costs a pull.
 //   - Who cannot take a job, as all handlers are busy or the process ends, leaves the
 //     set and passes the word on.
-//   - Such a pull is told when the next delayed job is due, and the queue is asked then.
-//     What is delayed until within a poll is worth a word, too.
+//   - Such a pull returns when the next delayed job is due, and the process asks again then.
+//     Who delays a job for less than a poll gives a word, too.
 //   - Who does not lead the shard does not enter it, and looks whether a job is due: one
 //     command for all queues.
 //
@@ -102,7 +102,7 @@ func (i *idle) ask(queue string, after time.Duration) {
 	i.until[queue] = time.Now().Add(after)
 }
 
-// dueIn has the queue be asked after so long at the latest, as a job is due then.
+// dueIn tells that a job of the queue is due after that time: the queue is asked then.
 func (i *idle) dueIn(queue string, left time.Duration) {
 	i.mu.Lock()
 	at := time.Now().Add(left)

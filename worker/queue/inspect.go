@@ -106,10 +106,10 @@ func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[s
 	return states, nil
 }
 
-// WakeJob is Lua: wakeJob has a job that has returned to its queue, which has retry, pending,
-// due, the idle and the prefix of its tasks, be due at that instant (µs) where that is earlier,
-// and at once without one. It returns what the job is: 'due', 'parked', 'in hand' of a worker,
-// or nil where it does not wait there. What is parked only an instant leaves there.
+// WakeJob is Lua. wakeJob makes a delayed job of the queue due at that instant (µs), if that is
+// earlier, or at once without an instant. The queue has the keys retry, pending, due and idle, and
+// the prefix of its tasks. It returns 'due', 'parked' for a parked job, which only a call without
+// an instant moves, 'in hand' for one that a worker has, and nil for any other.
 const WakeJob = asynqwire.WakeIdle + `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -139,8 +139,8 @@ local function wakeJob(queue, id, at)
 end
 `
 
-// wakeScript wakes jobs, and returns those that a worker has in hand. The record of one with an
-// instant says that it waits until then.
+// wakeScript wakes jobs. It writes an instant to the job's record, as until, and returns the jobs
+// that a worker has in hand.
 //
 // KEYS  retry, pending, due, the idle
 // ARGV  prefix of the tasks' keys, and of the records'; of each its ID and when it is to be due
@@ -164,8 +164,7 @@ type Wake struct {
 	At time.Time // zero for at once
 }
 
-// WakeAll has jobs that have returned to the queue be due earlier, and returns the IDs of those
-// that a worker still has in hand.
+// WakeAll makes delayed jobs due earlier, and returns the IDs of those that a worker has in hand.
 func (i *Inspector) WakeAll(ctx context.Context, queue string, all []Wake) (inHand []string, err error) {
 	args := []any{i.shard.QueueKey(queue, "t:"), i.shard.Key("id:")}
 	for _, w := range all {

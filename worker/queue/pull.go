@@ -50,8 +50,9 @@ const remembered = 4096
 // looks after the leases of what it has in hand.
 const handOut = 5 * time.Second
 
-// pullScript is asynq's dequeueCmd for several jobs. What is due it forwards to the head of the
-// queue first: it has waited for its turn. What is for a route alone that has no room it parks. It begins with a write that changes nothing, and that a Redis without memory
+// pullScript is asynq's dequeueCmd for several jobs. First it moves delayed jobs that are due to
+// the head of the queue: they have waited for their turn. What is for a route alone that has no
+// room it parks. It begins with a write that changes nothing, and that a Redis without memory
 // refuses: what were taken could not be finished. From the first job on nothing of one job's
 // can make it break off, so that none is lost; as one of its keys is never there, a Cluster
 // does not run it while the slot moves, when a task may be elsewhere.
@@ -69,9 +70,9 @@ const handOut = 5 * time.Second
 // taken
 //
 // It returns whether the queue is empty then, by pairs the jobs that follow one of their user
-// and category in another worker's hands and that one, of which routes jobs are parked, for how
-// long nothing more is due on a queue that is empty (µs, -1 where nothing is delayed), and those
-// in hand as client.read has them.
+// and category in another worker's hands and that one, of which routes jobs are parked, after how
+// long the next job of an empty queue is due (µs, -1 for none), and those in hand as client.read
+// has them.
 var pullScript = redis.NewScript(readMessage + parkedAs + `
 if redis.call('EXISTS', KEYS[2]) == 1 then return {1, {}, {}, -1} end
 redis.call('SETRANGE', KEYS[6], 0, '')
@@ -195,7 +196,7 @@ local function forward(id) -- to the head of the queue
   redis.call('RPUSH', KEYS[1], id)
   redis.pcall('HSET', key, 'state', 'pending', 'pending_since', string.format('%.0f000', now))
 end
--- half of what is taken, so that others do not stand behind all that is due
+-- at most half of what is taken: the other half is for those that have not waited
 local due = redis.call('ZRANGEBYSCORE', KEYS[14], '-inf', string.format('%.0f', now), 'LIMIT', 0, math.ceil(most / 2))
 if #due > 0 then redis.call('ZREM', KEYS[14], unpack(due)) end
 for i = #due, 1, -1 do forward(due[i]) end

@@ -8,7 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// What asynq is told: a deferral is no failure.
+// asynq counts a retry and a crash as a failure, and no deferral.
 func TestReturn(t *testing.T) {
 	t.Parallel()
 	if err := (&Return{Why: Deferred, After: 10 * time.Second}); isFailure(err) {
@@ -22,8 +22,7 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// What asynq keeps of a Return says why, and after how long it comes back, and nothing else is taken
-// for one.
+// readReturn reads what Error writes, and takes no other text for a Return.
 func TestReadReturn(t *testing.T) {
 	t.Parallel()
 	for _, why := range Whys {

@@ -99,8 +99,7 @@ func (s *Server) Records() *ledger.Shard { return s.config.Records }
 const (
 	// askAgain is about how long asynq sleeps after it has found nothing: see idle.go.
 	askAgain = time.Millisecond
-	// pollDelayed is how often asynq looks for delayed jobs of which nobody has said when
-	// exactly they are due.
+	// pollDelayed is how often asynq looks for delayed jobs that other clients have put there.
 	pollDelayed = 950 * time.Millisecond
 )
 
