@@ -80,12 +80,13 @@ type Planner interface {
 
 // Placed is what a call has done to those who wait, and what is left to its caller.
 type Placed struct {
-	// Early are to be woken, since their slots are earlier than their jobs were told: of
-	// each line that the call is of the first one, and those due within two seconds, at
-	// most 64. Their jobs are to come at their slots; then they are Told.
+	// Early have slots that are earlier than their jobs know: of each line of the call the
+	// first three, and those due within two seconds, 64 at most. The caller makes their jobs
+	// due at their slots, and then calls Told.
 	Early []Booking
-	// Others are the user's other lines that wait: each is to be placed again once, by a
-	// Replan by its own limits. Empty where nothing has changed for them.
+	// Others are the user's other lines that wait, if the call changes anything for them. The
+	// caller has each placed again once, by a Replan as a Leaver with the line's own limits.
+	// It ignores the Others of that Replan.
 	Others []Line
 	// After is after how long the lines of the call are to be placed again by a Replan, as
 	// they were within a second; 0 where they need not be.
@@ -130,8 +131,9 @@ type Request struct {
 	// Zone is the one by whose clocks quiet hours hold for the notification; nil for that of
 	// the policies' Night. One of zone.Load or time.UTC.
 	Zone *time.Location
-	// Passes has the notification pass quiet hours: what they would hold goes as soon as what
-	// was sent allows, and is charged. It has no slot until then, unless it had one.
+	// Passes has the notification pass quiet hours: in them it goes as soon as the admissions
+	// allow, and is charged. If they do not, it is Deferred there without a slot, unless it
+	// has one.
 	Passes bool
 	// Horizon is how far ahead a slot may lie. A denied request whose slot would
 	// be further is Refused and holds nothing; with 0 every denied one is.

@@ -1,7 +1,8 @@
 -- The slots of one user's notifications: who waits, and until when.
 --
--- Admissions are law: a notification is granted at this very instant, if those that were
--- sent and its own quiet hours allow it. Slots are advice: they say when to ask again.
+-- Admissions are law: a notification is granted at this very instant, and only if those that were
+-- sent and its own quiet hours allow it. Slots are advice: they say when to ask again, and who
+-- comes first.
 --
 -- KEYS[1]    slots  who waits, as LINE ID, by its slot: sorted set
 -- KEYS[2]    early  those of them whose slot is earlier than their job was told: sorted set

@@ -336,7 +336,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	const users = 20
 	const soonBack = 20 * time.Second // 10 s on a quiet machine
 	policy := throttle.Policy{MinGap: 2 * time.Second}
-	c := rig.NewCrashSite(t, policy, 0)
+	c := rig.NewCrashSite(t, policy, 3*time.Second) // so long it has them in hand
 	stop, longest := make(chan struct{}), make(chan time.Duration)
 	go judge.Stalls(stop, longest)
 	producer, records := push.NewProducer(c.Client, "", 0), ledger.NewRecords(c.Client, "", 0)
