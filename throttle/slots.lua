@@ -414,18 +414,21 @@ end
 
 -- ahead gives one that was let through before, and may not go now, the first slot of its line:
 -- it has had its turn.
-local function ahead(line, r, free)
+local function ahead(line, r, free, scope, rule)
+  if free > now + r.horizon then return answer(line, REFUSED, free, scope, rule) end
   read()
   local first = entriesOf(line)[1]
   redis.call('ZADD', slotsKey, text(first and min(first.at - 1, now) or now), line.name .. r.id)
   count(line, 1)
   waiting = nil
   local own = again(line, 1, max(now + 1, free), r.member)[1]
+  if own.scope > 0 then scope, rule = own.scope, own.rule end
   if own.at > now + r.horizon then
     drop(line, r.id)
-    return answer(line, REFUSED, own.at, own.scope, own.rule)
+    again(line, 1, now)
+    return answer(line, REFUSED, own.at, scope, rule)
   end
-  return answer(line, DEFERRED, own.at, own.scope, own.rule)
+  return answer(line, DEFERRED, own.at, scope, rule)
 end
 
 -- arrive decides of one that holds none.
@@ -485,7 +488,7 @@ local function acquire(line, r)
     if r.passes and free < night and not slot then
       return answer(line, free > now + r.horizon and REFUSED or SLOTLESS, free, scope, rule)
     end
-    if own and not slot and not r.passes then return ahead(line, r, free) end
+    if own and not slot and not r.passes then return ahead(line, r, free, scope, rule) end
   end
   if slot then return come(line, r, slot) end
   return arrive(line, r)
