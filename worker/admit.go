@@ -49,7 +49,7 @@ func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, 
 		ctx, span = a.tracing.start(ctx, "acquire")
 	}
 	asked := time.Now()
-	told := a.lines.decide(ctx, d)
+	told := a.decide(ctx, d)
 	decision, err := told.Decision, told.err
 	if errors.Is(err, errOverQuota) || errors.Is(err, errBusy) {
 		a.leave(d)
@@ -85,11 +85,19 @@ func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, 
 	return decision, nil
 }
 
+// decide asks in the delivery's turn. One that has its place, and had no connection to leave by,
+// waits for no turn: those who have it may wait for a place.
+func (a *admission) decide(ctx context.Context, d *delivery) answer {
+	if d.inside != nil {
+		return a.askTogether(ctx, &turn{delivery: d}, func() []*turn { return nil })[0]
+	}
+	return a.lines.decide(ctx, d)
+}
+
 // leave gives back the delivery's places and units.
 func (a *admission) leave(d *delivery) {
 	a.units.giveBack(d)
-	route.Release(d.inside)
-	d.inside = nil
+	d.release()
 }
 
 // askTogether asks the throttle about the first deliveries of a line, in their order. The first
@@ -136,8 +144,8 @@ func (a *admission) acquire(ctx context.Context, requests []throttle.Request) ([
 	return []throttle.Decision{decision}, err
 }
 
-// enter waits for the units that the pushes cost, and then for a place before each provider: a
-// delivery that waits long for units keeps no place. Units that lapse meanwhile are taken again.
+// enter waits for the units that the pushes cost, and then for a place before each provider.
+// Units that lapse while it waits for its place are taken again there.
 func (a *admission) enter(ctx context.Context, d *delivery) error {
 	began := time.Now()
 	if !a.units.take(ctx, d) {

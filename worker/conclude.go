@@ -21,8 +21,7 @@ type disposition struct {
 	reason, problem string
 	dead            int // targets whose token is dead
 
-	// back is how a job returns to the queue. Its Wanted is the slot that a deferral has
-	// given it, by this machine's clock.
+	// back is how a job returns to the queue.
 	back queue.Return
 	// kept is why a job returns that could not be sent to its targets, or to some of
 	// them: it says how, in the place of back.

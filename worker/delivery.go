@@ -91,6 +91,12 @@ func (d *delivery) arrive() {
 	}
 }
 
+// release gives back the places that it has before its providers.
+func (d *delivery) release() {
+	route.Release(d.inside)
+	d.inside = nil
+}
+
 // due is when the notification could be sent at first.
 func (d *delivery) due() time.Time {
 	if d.NotBefore.After(d.accepted) {

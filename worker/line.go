@@ -164,6 +164,7 @@ func (l *lines) answered(together []*turn, answers []answer) {
 	in := together[0].line
 	in.asking = false
 	for _, t := range together[len(answers):] {
+		t.release()
 		in.insert(t)
 	}
 	l.next(in)

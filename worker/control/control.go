@@ -121,9 +121,6 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 // notes' grace, and counts the ends.
 func (c *Control) freeAll(ctx context.Context, all []*ledger.Taken) {
 	left, errs := c.GiveBackAll(ctx, all)
-	for _, l := range left {
-		c.Follow(ctx, l.Request, l.Placed)
-	}
 	var given []*ledger.Taken
 	for i, err := range errs {
 		if err == nil {
@@ -132,6 +129,9 @@ func (c *Control) freeAll(ctx context.Context, all []*ledger.Taken) {
 	}
 	if len(given) > 1 { // for a single one a repeated call in a worker's batch is cheaper
 		_ = ledger.LeaveGiven(ctx, given)
+	}
+	for _, l := range left {
+		c.Follow(ctx, l.Request, l.Placed)
 	}
 }
 

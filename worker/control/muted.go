@@ -111,9 +111,6 @@ func (e *ending) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Wai
 			refs = append(refs, push.Ref{ID: n.ID, App: n.App, User: n.User})
 		}
 	}
-	if len(refs) == 0 {
-		return false, nil
-	}
 	if len(e.taken) == 0 {
 		e.since = time.Now()
 	}

@@ -30,7 +30,8 @@ import (
 //   - Who cannot take a job, as all handlers are busy or the process ends, leaves the
 //     set and passes the word on.
 //   - Such a pull returns when the next delayed job is due, and the process asks again then.
-//     Who delays a job for less than a poll gives a word, too.
+//     A process that returns a job asks again then itself. A producer or operator that delays
+//     one for less than a poll gives a word.
 //   - Who does not lead the shard does not enter it, and looks whether a job is due: one
 //     command for all queues.
 //

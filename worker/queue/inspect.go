@@ -117,14 +117,14 @@ local function wakeJob(queue, id, at)
   local key = queue.tasks .. id
   if at and redis.pcall('HEXISTS', key, 'parked') == 1 then return 'parked' end
   if at and at > now and redis.call('ZSCORE', queue.retry, id) then
-    local due = redis.call('ZSCORE', queue.due, id)
-    if due and tonumber(due) <= at then return 'due' end
+    local due = tonumber(redis.call('ZSCORE', queue.due, id) or redis.call('ZSCORE', queue.retry, id) * 1000000)
+    if due <= at then return 'due' end
     redis.call('ZADD', queue.due, string.format('%.0f', at), id)
     redis.call('ZADD', queue.retry, math.ceil(at / 1000000), id)
     if at < now + soon then wake(queue.idle) end
     return 'due'
   elseif redis.call('ZREM', queue.retry, id) == 1 then
-    local full = redis.pcall('LPUSH', queue.pending, id)
+    local full = redis.pcall(at and 'RPUSH' or 'LPUSH', queue.pending, id) -- a slot is a turn
     if type(full) == 'table' then -- it is no list
       redis.call('ZADD', queue.retry, 0, id)
       return nil

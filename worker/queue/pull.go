@@ -196,8 +196,8 @@ local function forward(id) -- to the head of the queue
   redis.call('RPUSH', KEYS[1], id)
   redis.pcall('HSET', key, 'state', 'pending', 'pending_since', string.format('%.0f000', now))
 end
--- at most half of what is taken: the other half is for those that have not waited
-local due = redis.call('ZRANGEBYSCORE', KEYS[14], '-inf', string.format('%.0f', now), 'LIMIT', 0, math.ceil(most / 2))
+-- at most half of what is left: the other half is for those that have not waited
+local due = redis.call('ZRANGEBYSCORE', KEYS[14], '-inf', string.format('%.0f', now), 'LIMIT', 0, math.ceil((most - #ids) / 2))
 if #due > 0 then redis.call('ZREM', KEYS[14], unpack(due)) end
 for i = #due, 1, -1 do forward(due[i]) end
 local looked = 0
@@ -245,7 +245,7 @@ type pulled struct {
 func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
 	queue := c.shard.QueueOf(keys[0])
-	if c.refusals.recording() || c.ending.Err() != nil || !c.life.term.Load().Sure() {
+	if !c.mayPull() {
 		_ = clock.Sleep(c.ending, failedPause)
 		cmd.SetErr(redis.Nil)
 		return cmd
@@ -261,7 +261,7 @@ func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.
 	job, err := c.handOut(ctx, queue, keys, args)
 	if job == nil && err == nil && !c.more() {
 		c.idle.wait(c.ending, c.parks())
-		if c.ending.Err() == nil && !c.config.Hands.full(queue) {
+		if c.mayPull() && !c.config.Hands.full(queue) {
 			job, err = c.handOut(ctx, queue, keys, args)
 		}
 	}
@@ -276,6 +276,12 @@ func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.
 		cmd.SetVal(job.message)
 	}
 	return cmd
+}
+
+// mayPull reports whether jobs may be taken in hand: what is sent can be recorded, and no other
+// worker takes this one for dead.
+func (c *client) mayPull() bool {
+	return !c.refusals.recording() && c.ending.Err() == nil && c.life.term.Load().Sure()
 }
 
 // handOut takes the next job of the queue in hand, nil for none. asynq asks for one job

@@ -50,7 +50,7 @@ func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redi
 		again = true
 		return run(ctx)
 	})
-	if cmd.Err() == nil {
+	if cmd.Err() == nil && back.Why != Crashed {
 		c.idle.dueIn(queue, back.left(time.Now()))
 	}
 	return cmd
@@ -178,10 +178,10 @@ func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.
 //
 // KEYS  of each queue scheduled, retry, pending, the idle, parked: as the sets of parked jobs
 // begin
-// ARGV  now (s), now (ns), until when parked jobs stay from now on (s); of each queue the
+// ARGV  not used, now (ns), until when parked jobs stay from now on (s); of each queue the
 // prefix of the tasks' keys
 var forwardScript = redis.NewScript(asynqwire.WakeIdle + parkedAs + `
-local moved = 0
+local moved, now = 0, redis.call('TIME')[1] -- the scores are by this clock
 local function stays(task, parked, retry, id) -- whether it is parked, which it is for longer then
   local as = redis.pcall('HGET', task .. id, 'parked')
   local at = type(as) == 'string' and string.find(as, '\n', 1, true)
@@ -192,7 +192,7 @@ end
 for q = 1, #KEYS / 5 do
   local retry, pending, idle, parked, task = KEYS[5 * q - 3], KEYS[5 * q - 2], KEYS[5 * q - 1], KEYS[5 * q], ARGV[3 + q]
   for delayed = 5 * q - 4, 5 * q - 3 do
-    local ids, due = {}, redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', ARGV[1], 'LIMIT', 0, 100)
+    local ids, due = {}, redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', now, 'LIMIT', 0, 100)
     for _, id in ipairs(due) do
       if KEYS[delayed] == retry and stays(task, parked, retry, id) then
         moved = moved + 1

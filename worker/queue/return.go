@@ -35,7 +35,10 @@ type Return struct {
 
 // left is after how long the job comes back.
 func (r Return) left(now time.Time) time.Duration {
-	if r.Since.IsZero() {
+	switch {
+	case r.Why == Unreadable: // the error of another
+		return Again
+	case r.Since.IsZero():
 		return r.After
 	}
 	return max(0, r.After-max(0, now.Sub(r.Since)))

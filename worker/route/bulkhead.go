@@ -130,8 +130,7 @@ const (
 	// pulledLine is up to how many wait for a place in a bulkhead jobs are pulled for it, and
 	// maxWaiting how many may, as several pulls may be under way, besides maxCritical critical
 	// ones, and maxWait for how long. What is more goes back to the queue, and comes again
-	// after BusyDelay: the queue's times are whole seconds, and until then the provider is to
-	// have enough to do.
+	// after BusyDelay: until then the provider is to have enough to do.
 	pulledLine  = 512
 	maxWaiting  = 2 * pulledLine
 	maxCritical = 256

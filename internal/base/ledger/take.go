@@ -126,6 +126,9 @@ func (r *Shard) TakeAll(ctx context.Context, refs []Ref, how How) ([]*Taken, []e
 		}
 		for try := 0; try < takeTries && len(left) > 0; try++ {
 			left = t.try(ctx, left)
+			if t.later { // each call takes some
+				t.later, try = false, try-1
+			}
 		}
 		for _, i := range left {
 			t.errs[i] = ErrUnderWay
@@ -142,6 +145,7 @@ type taking struct {
 	taken   []*Taken
 	errs    []error
 	jobless map[int]bool // seen once without a job
+	later   bool         // the script has left some for another call
 }
 
 // try reads notifications and takes them. It returns those that changed in between.
@@ -313,6 +317,7 @@ func (t *taking) take(ctx context.Context, steps []step) (changed []int) {
 		case answers[k] == int64(1):
 			t.taken[s.place] = s.taken
 		default:
+			t.later = t.later || answers[k] == int64(2)
 			changed = append(changed, s.place)
 		}
 	}

@@ -2,7 +2,8 @@
 -- job that is in flight, or was changed since it and its record were read.
 --
 -- Returns for each notification: 1 if it is taken, by this call or by an earlier one whose reply
--- was lost; 0 if it was skipped; or the error of its own keys, which does not stop the others.
+-- was lost; 0 if it was skipped; 2 if it is to be asked for again, as others are to have their
+-- turn; or the error of its own keys, which does not stop the others.
 --
 -- KEYS  notes, due, counts, letters; of each queue pending, scheduled, retry, archived and when
 -- its delayed jobs are due; of each notification the record and asynq's task; if ends are
@@ -20,8 +21,10 @@ redis.call('HDEL', notes, '') -- a Redis that is out of memory refuses a script 
 local clock = redis.call('TIME')
 local grace_ends = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + grace)
 
--- A pending job is searched from the old end of its list if it is among the NEAR oldest.
-local NEAR = 1000
+-- A pending job is searched from the old end of its list if it is among the NEAR oldest. One call
+-- searches about SEARCHED places.
+local NEAR, SEARCHED = 1000, 200000
+local searched = 0
 
 local function take(i)
   local record, task, place = KEYS[first + 2 * i - 1], KEYS[first + 2 * i], 6 + width * (i - 1)
@@ -37,7 +40,9 @@ local function take(i)
   list = KEYS[before + list]
   local pending, from = job[1] == 'pending', 1
   if pending then
-    if redis.call('LPOS', list, id, 'RANK', -1, 'MAXLEN', NEAR) then from = -1 end
+    if redis.call('LPOS', list, id, 'RANK', -1, 'MAXLEN', NEAR) then from = -1
+    elseif searched > SEARCHED then return 2
+    else searched = searched + redis.call('LLEN', list) end
   else redis.call('ZCARD', list) end
   settle(record, counts, letters, streams, id, now, retention, place + 5)
   if pending then redis.call('LREM', list, from, id) else
