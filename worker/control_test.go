@@ -39,7 +39,7 @@ func (r *rig) control() *control.Control {
 
 // A notification can be cancelled seconds before its slot.
 func TestCancelShortlyBeforeTheSlot(t *testing.T) {
-	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 4 * time.Second}, nil))
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 8 * time.Second}, nil))
 	r.start()
 	r.enqueue(to("sent"))
 	r.settled(1)
