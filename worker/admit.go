@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -39,9 +40,24 @@ var (
 	errOverQuota = errors.New("a quota has nothing left")
 )
 
-// admit asks the throttle about the delivery. A granted delivery has its places and units; any
-// other has none.
+// near is less time than the way to the queue and back takes on a busy machine.
+const near = 25 * time.Millisecond
+
+// admit asks the throttle about the delivery, and once more where its slot is near. A granted
+// delivery has its places and units; any other has none.
 func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	decision, err := a.ask(ctx, d)
+	if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > near {
+		return decision, err
+	}
+	if err := clock.Sleep(ctx, decision.Left); err != nil {
+		return decision, err
+	}
+	return a.ask(ctx, d)
+}
+
+// ask is admit, once.
+func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	d.scopes = a.Limits.Scopes(d.App, d.User, d.Category)
 	limited := len(d.scopes) > 0
 	var span trace.Span
@@ -187,8 +203,7 @@ func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error 
 
 // paced records how long after its slot the delivery was admitted, if only a limit delayed it.
 func (a *admission) paced(d *delivery, decision *throttle.Decision) {
-	const near = time.Second
-	due := decision.Slot.Add(-near) // it may have been parked at its slot
+	due := decision.Slot.Add(-time.Second) // it may have been parked at its slot
 	parked := func(r *route.Route) bool { return r != nil && r.ParkedSince(due) }
 	if !decision.Slot.IsZero() && !d.held && !slices.ContainsFunc(d.routes, parked) {
 		a.Observer.Paced(decision.At.Sub(decision.Slot))
