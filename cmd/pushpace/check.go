@@ -257,7 +257,7 @@ func effectiveOf(cfg *config.Config) *effective {
 		Redis: redisOf(cfg.Redis),
 		Worker: effectiveWorker{
 			Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts,
-			RetryTime: cfg.Worker.RetryTime.String(),
+			RetryTime:   cfg.Worker.RetryTime.String(),
 			IDRetention: cfg.Worker.IDRetention.String(), DeadLetters: cfg.Worker.DeadLetters, DeadTokens: cfg.Worker.DeadTokens, Outcomes: cfg.Worker.Outcomes, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},
 		Limits: effectiveLimits{
