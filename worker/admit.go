@@ -124,9 +124,28 @@ func (a *admission) askTogether(ctx context.Context, turn *turn, more func() []*
 	if err := a.enter(ctx, first); err != nil {
 		return []answer{{err: err}}
 	}
-	first.scopes = a.Limits.Scopes(first.App, first.User, first.Category)
-	requests := []throttle.Request{a.Options.request(first)}
-	for _, t := range more() {
+	request := a.Options.request(first)
+	first.scopes = request.Scopes
+	requests := a.behind(ctx, first, more())
+	if len(requests) == 0 {
+		decision, err := a.Limiter.Acquire(ctx, request)
+		return []answer{{decision, err}}
+	}
+	requests = slices.Insert(requests, 0, request)
+	decisions, err := a.Limiter.AcquireAll(ctx, requests)
+	if err != nil {
+		return slices.Repeat([]answer{{err: err}}, len(requests))
+	}
+	answers := make([]answer, len(decisions))
+	for i, decision := range decisions {
+		answers[i].Decision = decision
+	}
+	return answers
+}
+
+// behind returns the requests of those that are asked about together with the first delivery.
+func (a *admission) behind(ctx context.Context, first *delivery, turns []*turn) (requests []throttle.Request) {
+	for _, t := range turns {
 		d := t.delivery
 		d.scopes = first.scopes
 		inside := d.inside != nil || route.Enter(d.needs, d.Priority)
@@ -141,23 +160,7 @@ func (a *admission) askTogether(ctx context.Context, turn *turn, more func() []*
 		r.Books = !inside
 		requests = append(requests, r)
 	}
-	decisions, err := a.acquire(ctx, requests)
-	if err != nil {
-		return slices.Repeat([]answer{{err: err}}, len(requests))
-	}
-	answers := make([]answer, len(decisions))
-	for i, decision := range decisions {
-		answers[i].Decision = decision
-	}
-	return answers
-}
-
-func (a *admission) acquire(ctx context.Context, requests []throttle.Request) ([]throttle.Decision, error) {
-	if len(requests) > 1 {
-		return a.Limiter.AcquireAll(ctx, requests)
-	}
-	decision, err := a.Limiter.Acquire(ctx, requests[0])
-	return []throttle.Decision{decision}, err
+	return requests
 }
 
 // enter waits for the units that the pushes cost, and then for a place before each provider.

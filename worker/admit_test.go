@@ -45,8 +45,8 @@ type lasting struct{}
 func (lasting) Sure() bool                { return true }
 func (lasting) Lost(context.Context) bool { return false }
 
-// The first delivery of a line takes its place, then asks. The same call books those behind it
-// that find no place.
+// A delivery takes its place before it asks. Its call books the deliveries behind it, if they find
+// no place.
 func TestAdmitTakesAPlaceFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -178,8 +178,8 @@ func (p *placings) Replan(ctx context.Context, all []throttle.Request) (throttle
 	return p.Planner.Replan(ctx, all)
 }
 
-// Several of several users and categories leave each line in one call. Those left have moved
-// up without a gap in the end, and no line was placed again and again.
+// CancelAll takes the notifications of each user and category out in one call. The notifications
+// left move up without a gap, and each line is placed again about once.
 func TestCancelAllPlacesThoseLeftOnce(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	stop := r.start()

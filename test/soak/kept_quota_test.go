@@ -213,8 +213,8 @@ func (s *quotaSite) run(t *testing.T, until time.Time) {
 	time.Sleep(time.Until(until))
 }
 
-// end ends the workers, and expects that nothing is lost of what was accepted. A worker
-// that is killed may leave the job of what it has just ended in flight.
+// end ends the workers, and expects that nothing is lost of what was accepted. A killed worker
+// may leave the job of an ended notification in flight.
 func (s *quotaSite) end(t *testing.T, accepted int64) {
 	t.Helper()
 	for _, w := range s.workers {

@@ -79,7 +79,7 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	case doneHash, retryHash, requeueHash:
 		return c.release(ctx, sha, keys, args)
 	case forwardHash:
-		return c.forward(ctx, keys, args)
+		return c.forward(ctx, keys)
 	case leasesHash:
 		return c.crashed(keys[0], args)
 	}

@@ -191,6 +191,13 @@ func TestAWordForWhatComesBack(t *testing.T) {
 	s.isHanded("woken")
 }
 
+// The scripts that give words know how often an idle process polls.
+func TestSoonIsAPoll(t *testing.T) {
+	if want := fmt.Sprintf("local soon = %d\n", pollIdle.Microseconds()); !strings.Contains(asynqwire.WakeIdle, want) {
+		t.Errorf("WakeIdle lacks %q", want)
+	}
+}
+
 // A critical job that comes passes the bulk ones that were pulled ahead: their queue is
 // looked into first once in seven times.
 func TestCriticalPassesWhatWasPulledAhead(t *testing.T) {

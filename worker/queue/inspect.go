@@ -139,8 +139,8 @@ local function wakeJob(queue, id, at)
 end
 `
 
-// wakeScript wakes jobs. It writes an instant to the job's record, as until, and returns the jobs
-// that a worker has in hand.
+// wakeScript wakes jobs. It writes each instant to the record of its notification, as until. It
+// returns the jobs that are active.
 //
 // KEYS  retry, pending, due, the idle
 // ARGV  prefix of the tasks' keys, and of the records'; of each its ID and when it is to be due

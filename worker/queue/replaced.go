@@ -158,12 +158,12 @@ func (c *client) cutOff(ctx context.Context, keys []string, args []any) (cmd *re
 
 // forward takes the place of forwardCmd, which asynq runs of each queue for what is scheduled,
 // and then for what is to be retried: one of them looks at all, unless others do.
-func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.Cmd {
+func (c *client) forward(ctx context.Context, keys []string) *redis.Cmd {
 	if keys[0] != c.shard.QueueKey(push.Critical.Queue(), "scheduled") || c.config.Role().Rests(c.forwards.Add(1)) {
 		return redis.NewCmdResult(int64(0), nil)
 	}
 	var all []string
-	of := []any{args[0], args[2], time.Now().Add(parkedFor).Unix()}
+	of := []any{time.Now().Add(parkedFor).Unix()}
 	for _, p := range []push.Priority{push.Critical, push.Default, push.Bulk} {
 		for _, name := range []string{"scheduled", "retry", "pending", "idle", "parked:"} {
 			all = append(all, c.shard.QueueKey(p.Queue(), name))
@@ -178,21 +178,21 @@ func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.
 //
 // KEYS  of each queue scheduled, retry, pending, the idle, parked: as the sets of parked jobs
 // begin
-// ARGV  not used, now (ns), until when parked jobs stay from now on (s); of each queue the
-// prefix of the tasks' keys
+// ARGV  until when parked jobs stay from now on (s); of each queue the prefix of the tasks' keys
 var forwardScript = redis.NewScript(asynqwire.WakeIdle + parkedAs + `
-local moved, now = 0, redis.call('TIME')[1] -- the scores are by this clock
+local moved, clock = 0, redis.call('TIME') -- the scores are by this clock
+local since = clock[1] .. string.format('%06d', clock[2]) .. '000' -- in ns
 local function stays(task, parked, retry, id) -- whether it is parked, which it is for longer then
   local as = redis.pcall('HGET', task .. id, 'parked')
   local at = type(as) == 'string' and string.find(as, '\n', 1, true)
   if not at or type(redis.pcall('ZSCORE', parked .. string.sub(as, 1, at - 1), string.sub(as, at + 1))) ~= 'string' then return false end
-  redis.call('ZADD', retry, ARGV[3], id)
+  redis.call('ZADD', retry, ARGV[1], id)
   return true
 end
 for q = 1, #KEYS / 5 do
-  local retry, pending, idle, parked, task = KEYS[5 * q - 3], KEYS[5 * q - 2], KEYS[5 * q - 1], KEYS[5 * q], ARGV[3 + q]
+  local retry, pending, idle, parked, task = KEYS[5 * q - 3], KEYS[5 * q - 2], KEYS[5 * q - 1], KEYS[5 * q], ARGV[1 + q]
   for delayed = 5 * q - 4, 5 * q - 3 do
-    local ids, due = {}, redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', now, 'LIMIT', 0, 100)
+    local ids, due = {}, redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', clock[1], 'LIMIT', 0, 100)
     for _, id in ipairs(due) do
       if KEYS[delayed] == retry and stays(task, parked, retry, id) then
         moved = moved + 1
@@ -204,7 +204,7 @@ for q = 1, #KEYS / 5 do
       redis.call('LPUSH', pending, unpack(ids))
       redis.call('ZREM', KEYS[delayed], unpack(ids))
     end
-    for _, id in ipairs(ids) do redis.pcall('HSET', task .. id, 'state', 'pending', 'pending_since', ARGV[2]) end
+    for _, id in ipairs(ids) do redis.pcall('HSET', task .. id, 'state', 'pending', 'pending_since', since) end
     for _ = 1, #ids do
       if not wake(idle) then break end
     end

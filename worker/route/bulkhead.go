@@ -129,8 +129,8 @@ func (b *Bulkhead) queued() int {
 const (
 	// pulledLine is up to how many wait for a place in a bulkhead jobs are pulled for it, and
 	// maxWaiting how many may, as several pulls may be under way, besides maxCritical critical
-	// ones, and maxWait for how long. What is more goes back to the queue, and comes again
-	// after BusyDelay: until then the provider is to have enough to do.
+	// ones, and maxWait for how long. The others go back to the queue for BusyDelay:
+	// those that wait keep the provider busy so long.
 	pulledLine  = 512
 	maxWaiting  = 2 * pulledLine
 	maxCritical = 256

@@ -10,7 +10,8 @@ func IdleKey(queue string) string { return QueueKey(queue, "idle") }
 // a key that is not there. tell gives a channel taken from there the word. Neither makes its
 // script fail.
 //
-// Whoever asks again within soon anyway, in µs, is told only of what is due before that.
+// soon is the interval in µs at which an idle process polls anyway. It needs no word for a job
+// that is due later.
 const WakeIdle = `
 local soon = 1200000
 local function tell(channel, idle) -- one with a hash tag is a Cluster's

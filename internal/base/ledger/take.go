@@ -350,8 +350,8 @@ func endOf(outcomes []TargetOutcome, state State) End {
 // mostNotes bounds the notes that one script changes.
 const mostNotes = 1000
 
-// Freed deletes the notes of notifications that hold nothing any more. It returns those whose
-// note this call has deleted.
+// Freed deletes the notes of notifications, whose slots were given back. It returns the
+// notifications whose notes it has deleted.
 func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	noted := map[*Shard][]*Taken{}
 	for _, t := range all {
