@@ -23,7 +23,7 @@ var wiring = []string{
 var values = []string{"push", "throttle", "throttle/limits", "throttle/quiet", "worker/control", "worker/pause", "worker/clock"}
 
 // parts are the packages whose constructors make something that acts.
-var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "worker", "worker/control", "worker/pause", "worker/queue", "internal/operate", "internal/trail", "internal/redisconn", "internal/base/pipeline", "internal/base/ledger"}
+var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "worker", "worker/control", "worker/pause", "worker/queue", "internal/operate", "internal/trail", "internal/redisconn", "internal/base/pipeline", "internal/store"}
 
 // A command makes no part, speaks to no Redis, and knows values alone of the packages that
 // do.

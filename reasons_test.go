@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
@@ -31,14 +31,14 @@ type reasonSet struct {
 
 // reasonSets are all of them.
 func reasonSets() []reasonSet {
-	states := append([]push.State{push.Waiting}, ledger.EndStates...)
+	states := append([]push.State{push.Waiting}, store.EndStates...)
 	kinds := []providers.Kind{providers.Delivered, providers.DeadToken, providers.Retry, providers.Rejected, providers.Misconfigured}
 	outcomes := make([]string, len(kinds))
 	for i, kind := range kinds {
 		outcomes[i] = kind.String()
 	}
 	return []reasonSet{
-		{"States", textsOf(append(states, ledger.Malformed))},
+		{"States", textsOf(append(states, store.Malformed))},
 		{"What a notification waits for", textsOf(control.Causes)},
 		{"Outcomes of a target", outcomes},
 		{"Reasons of pushpace", textsOf(providers.Reasons())},

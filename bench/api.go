@@ -17,11 +17,11 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -148,7 +148,7 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 			return nil
 		}, apiBatch, disconnect, nil
 	}
-	records := ledger.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	records := store.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	limiter, err := throttle.New(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
 	if err != nil {
 		return nil, 0, nil, errors.Join(err, disconnect())

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -52,7 +52,7 @@ func (s stage) vacant(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis %s: list the workers: %w", s.Redis, err)
 	}
-	jobs, err := queue.ReadJobs(ctx, client, ledger.NewRecords(client, s.Prefix, 0))
+	jobs, err := queue.ReadJobs(ctx, client, store.NewRecords(client, s.Prefix, 0))
 	if err != nil {
 		return fmt.Errorf("redis %s: %w", s.Redis, err)
 	}

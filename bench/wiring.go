@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -23,7 +23,7 @@ const app = "bench"
 // A system is pushpace as its program runs it.
 type system struct {
 	producer *push.Producer
-	records  *ledger.Records
+	records  *store.Records
 	worker   *worker.Worker
 	closers  []func() error
 }
@@ -73,7 +73,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	producer, stop := pipeline.Share(producing.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	sys.closers = append(sys.closers, func() error { stop(); return nil })
 
-	sys.records = ledger.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	sys.records = store.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	sys.producer = push.NewProducer(producer, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	options := worker.Options{
 		Queue:    shared,

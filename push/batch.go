@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // A Result is what became of one notification of EnqueueAll.
@@ -23,7 +23,7 @@ type Result struct {
 func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification) []Result {
 	results := make([]Result, len(notifications))
 	now := time.Now()
-	var batch []*ledger.Acceptance
+	var batch []*store.Acceptance
 	var at []int   // the index of each
 	var away error // Redis does not answer: the next one that has expired would wait for it too
 	_, lost := p.records.All(ctx)
@@ -48,7 +48,7 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 		if r.Err != nil {
 			continue
 		}
-		var a *ledger.Acceptance
+		var a *store.Acceptance
 		if a, r.Err = p.acceptance(ctx, &Job{Notification: &accepted, AcceptedAt: p.accepted.next()}); r.Err == nil {
 			batch, at = append(batch, a), append(at, i)
 		}

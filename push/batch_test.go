@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -65,7 +65,7 @@ func queued(t *testing.T, client redis.UniversalClient) (n int64) {
 
 func accepted(t *testing.T, client redis.UniversalClient) int64 {
 	t.Helper()
-	counts, err := ledger.NewRecords(client, "", 0).Counts(t.Context())
+	counts, err := store.NewRecords(client, "", 0).Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

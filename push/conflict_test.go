@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -92,7 +92,7 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 				}
 			}
 		}
-		counts, err := ledger.NewRecords(client, "", 0).Counts(t.Context())
+		counts, err := store.NewRecords(client, "", 0).Counts(t.Context())
 		if want := int64(2 + 2*2*(len(same)+len(other))); err != nil || counts.Accepted != want {
 			t.Errorf("accepted %d, want %d (%v)", counts.Accepted, want, err)
 		}
@@ -126,7 +126,7 @@ func beside(names func(i int) (app, user string)) string {
 func TestRecordTellsWhoseNotificationItIs(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		producer, records := push.NewProducer(client, "", 0), ledger.NewRecords(client, "", 0)
+		producer, records := push.NewProducer(client, "", 0), store.NewRecords(client, "", 0)
 		begin := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 		end := begin.Add(time.Hour)
 		for _, n := range []*push.Notification{
@@ -204,7 +204,7 @@ func TestUnreadableLettersAreChosen(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
 	redistest.Divide(t, client, "pushpace", "8")
-	producer, records := push.NewProducer(client, "", 0), ledger.NewRecords(client, "", 0)
+	producer, records := push.NewProducer(client, "", 0), store.NewRecords(client, "", 0)
 	refs := apart(t, client, "", push.Ref{ID: "same", App: "shop", User: "ada"}, push.Ref{ID: "same", App: "shop", User: "ben"}, push.Ref{ID: "same", App: "shop", User: "nobody"})
 	for i, ref := range refs {
 		at, err := records.Of(t.Context(), ref.App, ref.User)
@@ -212,7 +212,7 @@ func TestUnreadableLettersAreChosen(t *testing.T) {
 			_, err = producer.Enqueue(t.Context(), order(ref.ID, func(n *push.Notification) { n.App, n.User = ref.App, ref.User }))
 		}
 		if err == nil {
-			err = at.SetAside(t.Context(), &ledger.Letter{ID: ref.ID, State: ledger.Malformed, Reason: "unknown_version", Queue: push.Default.Queue(), Job: []byte(`{"v":99}`)})
+			err = at.SetAside(t.Context(), &store.Letter{ID: ref.ID, State: store.Malformed, Reason: "unknown_version", Queue: push.Default.Queue(), Job: []byte(`{"v":99}`)})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -247,7 +247,7 @@ func TestALetterInAnothersShard(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
 	redistest.Divide(t, client, "pushpace", "8")
-	records := ledger.NewRecords(client, "", 0)
+	records := store.NewRecords(client, "", 0)
 	refs := apart(t, client, "", push.Ref{ID: "odd", App: "shop", User: "ada"}, push.Ref{ID: "odd", App: "shop", User: "ben"})
 	job, err := push.Encode(&push.Job{Notification: order("even", func(n *push.Notification) { n.User, n.TTL = refs[0].User, 0 }), AcceptedAt: time.Now()})
 	if err != nil {
@@ -255,12 +255,12 @@ func TestALetterInAnothersShard(t *testing.T) {
 	}
 	at, err := records.Of(t.Context(), refs[1].App, refs[1].User)
 	if err == nil {
-		err = at.SetAside(t.Context(), &ledger.Letter{ID: "odd", State: ledger.Malformed, Reason: "invalid", Queue: push.Default.Queue(), Job: job})
+		err = at.SetAside(t.Context(), &store.Letter{ID: "odd", State: store.Malformed, Reason: "invalid", Queue: push.Default.Queue(), Job: job})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []error{nil, ledger.ErrNoLetter} {
+	for _, want := range []error{nil, store.ErrNoLetter} {
 		if err := records.Purge(t.Context(), refs[0], push.Contents); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
@@ -270,8 +270,8 @@ func TestALetterInAnothersShard(t *testing.T) {
 // apart returns the names with users whose names begin so, each in a shard of its own.
 func apart(t *testing.T, client redis.UniversalClient, prefix string, refs ...push.Ref) []push.Ref {
 	t.Helper()
-	records := ledger.NewRecords(client, prefix, 0)
-	taken := map[*ledger.Shard]bool{}
+	records := store.NewRecords(client, prefix, 0)
+	taken := map[*store.Shard]bool{}
 	for i := range refs {
 		for n := 0; ; n++ {
 			user := fmt.Sprint(refs[i].User, "-", n)

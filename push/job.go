@@ -9,8 +9,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/faults"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // MaxEncodedSize bounds a notification's JSON form and a job's encoding, in bytes.
@@ -205,20 +205,20 @@ func (j *Job) faults() Faults {
 }
 
 // Unsent answers the outcomes of targets that nothing was sent to yet.
-func Unsent(targets []Target) []ledger.TargetOutcome {
-	outcomes := make([]ledger.TargetOutcome, len(targets))
+func Unsent(targets []Target) []store.TargetOutcome {
+	outcomes := make([]store.TargetOutcome, len(targets))
 	for i, t := range targets {
-		outcomes[i] = ledger.TargetOutcome{Platform: t.Platform, TokenEnd: t.Hint()}
+		outcomes[i] = store.TargetOutcome{Platform: t.Platform, TokenEnd: t.Hint()}
 	}
 	return outcomes
 }
 
-// Contents answers what the ledger has to know of a job that it takes from the queue.
-func Contents(payload []byte) (ledger.Contents, error) {
+// Contents answers what the store has to know of a job that it takes from the queue.
+func Contents(payload []byte) (store.Contents, error) {
 	job, err := Decode(payload)
 	if err != nil {
-		return ledger.Contents{}, err
+		return store.Contents{}, err
 	}
 	n := job.Notification
-	return ledger.Contents{App: n.App, User: n.User, Category: n.Category, Targets: Unsent(n.Targets)}, nil
+	return store.Contents{App: n.App, User: n.User, Category: n.Category, Targets: Unsent(n.Targets)}, nil
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/duration"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // A Notification is one message to one user, delivered to each of its targets.
@@ -135,7 +135,7 @@ func (t Target) Hint() string {
 }
 
 // A Platform is a push service.
-type Platform = ledger.Platform
+type Platform = store.Platform
 
 // The platforms.
 const (

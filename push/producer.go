@@ -13,8 +13,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/faults"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // A Producer hands notifications over. Once Enqueue has returned without an
@@ -26,8 +26,8 @@ import (
 // apart, since Status, Cancel and Requeue know a notification by its ID alone.
 type Producer struct {
 	client   redis.UniversalClient
-	records  *ledger.Records
-	acceptor *ledger.Acceptor
+	records  *store.Records
+	acceptor *store.Acceptor
 	headers  func(context.Context) map[string]string
 	apps     []string // sorted; nil for any
 	zone     string   // of notifications that need one and name none
@@ -69,7 +69,7 @@ func NewProducer(client redis.UniversalClient, prefix string, retention time.Dur
 			}
 		})
 	}
-	records := ledger.NewRecords(client, prefix, retention)
+	records := store.NewRecords(client, prefix, retention)
 	return &Producer{client: client, records: records, acceptor: records.NewAcceptor(), accepted: new(instants)}
 }
 
@@ -153,7 +153,7 @@ func (p *Producer) refused(ctx context.Context, err error) error {
 }
 
 // acceptance returns a new notification's way to the queue.
-func (p *Producer) acceptance(ctx context.Context, job *Job) (*ledger.Acceptance, error) {
+func (p *Producer) acceptance(ctx context.Context, job *Job) (*store.Acceptance, error) {
 	payload, facts, err := encodeNew(job)
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (p *Producer) acceptance(ctx context.Context, job *Job) (*ledger.Acceptance
 }
 
 // encodeNew answers a new notification's job, and what its record says of it.
-func encodeNew(job *Job) (payload []byte, known ledger.Facts, err error) {
+func encodeNew(job *Job) (payload []byte, known store.Facts, err error) {
 	if payload, err = Encode(job); err != nil {
 		return nil, known, err
 	}
@@ -180,7 +180,7 @@ func encodeNew(job *Job) (payload []byte, known ledger.Facts, err error) {
 	if err != nil {
 		return nil, known, fmt.Errorf("enqueue: %w", err)
 	}
-	return payload, ledger.Facts{App: n.App, User: n.User, Category: n.Category, NotBefore: n.NotBefore, ExpiresAt: n.ExpiresAt, Digest: digest}, nil
+	return payload, store.Facts{App: n.App, User: n.User, Category: n.Category, NotBefore: n.NotBefore, ExpiresAt: n.ExpiresAt, Digest: digest}, nil
 }
 
 // Accepted answers the notification as a Producer would accept it at that instant:
@@ -259,7 +259,7 @@ var ErrStillThere = errors.New("requeue: the job of the last attempt is still th
 
 // Requeue puts a dead letter's notification back on its queue, with a new
 // budget of attempts, and deletes the letter. Calling it again after an error is
-// safe. It answers ledger.ErrNoLetter when there is none, or no use for it,
+// safe. It answers store.ErrNoLetter when there is none, or no use for it,
 // ErrStillThere when it is too early, and an *AmbiguousError when one is to be chosen.
 func (p *Producer) Requeue(ctx context.Context, id string) error {
 	return p.RequeueOf(ctx, Ref{ID: id})
@@ -272,7 +272,7 @@ func (p *Producer) RequeueOf(ctx context.Context, ref Ref) error {
 		return err
 	}
 	payload := letter.Job
-	var facts *ledger.Facts
+	var facts *store.Facts
 	if job, err := Decode(payload); err == nil {
 		_, known, err := encodeNew(job)
 		if err != nil {
@@ -293,7 +293,7 @@ func (p *Producer) RequeueOf(ctx context.Context, ref Ref) error {
 	}
 	for try := 0; ; try++ {
 		err := at.Requeue(ctx, letter, payload, headers, facts)
-		if !errors.Is(err, ledger.ErrInHand) {
+		if !errors.Is(err, store.ErrInHand) {
 			return err
 		}
 		if try == requeueTries {

@@ -6,68 +6,68 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // A State says where a notification is. Its method Ended reports whether it has ended in
 // that state, and Dead whether it is then kept as a dead letter.
-type State = ledger.State
+type State = store.State
 
 // The states. Every notification that was accepted is Waiting until it has
 // ended in exactly one of the others.
 const (
-	Waiting       State = ledger.Waiting
-	Delivered     State = ledger.Delivered     // at least one target's provider took it
-	Undeliverable State = ledger.Undeliverable // every target's token is dead
-	Rejected      State = ledger.Rejected      // refused for good: payload, app or configuration
-	Exhausted     State = ledger.Exhausted     // attempts or retry time used up
-	Expired       State = ledger.Expired
-	Cancelled     State = ledger.Cancelled
-	Superseded    State = ledger.Superseded
-	Muted         State = ledger.Muted    // its user, its category or both are muted
-	Digested      State = ledger.Digested // told of in another's push
+	Waiting       State = store.Waiting
+	Delivered     State = store.Delivered     // at least one target's provider took it
+	Undeliverable State = store.Undeliverable // every target's token is dead
+	Rejected      State = store.Rejected      // refused for good: payload, app or configuration
+	Exhausted     State = store.Exhausted     // attempts or retry time used up
+	Expired       State = store.Expired
+	Cancelled     State = store.Cancelled
+	Superseded    State = store.Superseded
+	Muted         State = store.Muted    // its user, its category or both are muted
+	Digested      State = store.Digested // told of in another's push
 )
 
 // DefaultRetention is how long an ID is known where no retention is given.
-const DefaultRetention = ledger.DefaultRetention
+const DefaultRetention = store.DefaultRetention
 
 // ErrConflict means that the ID is known as another notification's: of another
 // user, or with other content. Nothing was enqueued.
-var ErrConflict = ledger.ErrConflict
+var ErrConflict = store.ErrConflict
 
 // ErrUnknownID means that no notification has that ID, or that it was
 // forgotten since.
-var ErrUnknownID = ledger.ErrUnknownID
+var ErrUnknownID = store.ErrUnknownID
 
 // A Ref names a notification: by its ID, and where several users have that, by the App and
 // User too, or one of them. One that is "" is any.
-type Ref = ledger.Ref
+type Ref = store.Ref
 
 // ErrAmbiguous means that notifications of several users have that ID, each in a shard of
 // its own: see Producer.
-var ErrAmbiguous = ledger.ErrAmbiguous
+var ErrAmbiguous = store.ErrAmbiguous
 
 // An AmbiguousError is ErrAmbiguous. Its Choices, each a Ref, name the notifications.
-type AmbiguousError = ledger.AmbiguousError
+type AmbiguousError = store.AmbiguousError
 
 // ErrUnderWay means that a worker has the notification in its hands right now.
-var ErrUnderWay = ledger.ErrUnderWay
+var ErrUnderWay = store.ErrUnderWay
 
 // ErrEnded means that the notification has ended already.
-var ErrEnded = ledger.ErrEnded
+var ErrEnded = store.ErrEnded
 
 // An EndedError is ErrEnded, and says how.
 type EndedError struct{ State State }
 
 // Error implements error.
-func (e *EndedError) Error() string { return (&ledger.EndedError{State: e.State}).Error() }
+func (e *EndedError) Error() string { return (&store.EndedError{State: e.State}).Error() }
 
 // Unwrap returns ErrEnded.
 func (e *EndedError) Unwrap() error { return ErrEnded }
 
 // A CarriesError means that the notification's push is to tell of Others too, which have
 // ended as Digested.
-type CarriesError = ledger.CarriesError
+type CarriesError = store.CarriesError
 
 // A Status is what a producer can know of a notification.
 type Status struct {
@@ -172,12 +172,12 @@ func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref) error {
 }
 
 func (p *Producer) cancel(ctx context.Context, ref Ref, others bool) error {
-	var taken *ledger.Taken
+	var taken *store.Taken
 	at, err := p.records.Find(ctx, ref)
 	if err == nil {
-		taken, err = at.Take(ctx, ref, ledger.How{State: Cancelled, Read: Contents, Others: others})
+		taken, err = at.Take(ctx, ref, store.How{State: Cancelled, Read: Contents, Others: others})
 	}
-	if ended := new(ledger.EndedError); errors.As(err, &ended) {
+	if ended := new(store.EndedError); errors.As(err, &ended) {
 		err = &EndedError{ended.State}
 	}
 	if err != nil {

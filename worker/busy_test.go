@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -44,7 +44,7 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 			"not written":          {true, nil, queue.RedisRefuses},
 			"busy and not written": {true, []*route.Bulkhead{full}, queue.RedisRefuses},
 		} {
-			at := queue.NewServer(queue.Config{Records: new(ledger.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
+			at := queue.NewServer(queue.Config{Records: new(store.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
 			if c.refused {
 				_ = at.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}

@@ -8,7 +8,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -28,7 +28,7 @@ type collapsing struct {
 
 // An overtaken notification is an older one that some worker had in its hands.
 type overtaken struct {
-	at *ledger.Shard
+	at *store.Shard
 	id string
 }
 
@@ -53,7 +53,7 @@ func (c *collapsing) collapse(ctx context.Context, d *delivery, wait time.Durati
 	}
 	var done []string
 	for {
-		newest, older, err := d.at.Records().Collapse(ctx, ledger.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
+		newest, older, err := d.at.Records().Collapse(ctx, store.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
 		if err != nil || !newest || len(older) == 0 {
 			return err == nil && !newest, err
 		}
@@ -70,7 +70,7 @@ func (c *collapsing) supersede(ctx context.Context, d *delivery, older []string)
 	at := d.at.Records()
 	taken, errs := at.TakeAll(ctx, named(older), superseded)
 	var failed error
-	var others []*ledger.Taken
+	var others []*store.Taken
 	for i, err := range errs {
 		switch one := taken[i]; {
 		case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded):
@@ -88,10 +88,10 @@ func (c *collapsing) supersede(ctx context.Context, d *delivery, older []string)
 }
 
 // superseded says how older notifications are taken from the queue.
-var superseded = ledger.How{State: push.Superseded, Read: push.Contents}
+var superseded = store.How{State: push.Superseded, Read: push.Contents}
 
-func named(ids []string) []ledger.Ref {
-	refs := make([]ledger.Ref, len(ids))
+func named(ids []string) []store.Ref {
+	refs := make([]store.Ref, len(ids))
 	for i, id := range ids {
 		refs[i].ID = id
 	}
@@ -112,7 +112,7 @@ const (
 // that it does not keep a slot until that slot, until ctx ends.
 func (c *collapsing) follow(ctx context.Context) {
 	clock.Every(ctx, overtakenEvery, func() {
-		in := map[*ledger.Shard][]string{}
+		in := map[*store.Shard][]string{}
 		for _, one := range c.overtaken.Keys() {
 			in[one.at] = append(in[one.at], one.id)
 		}
@@ -124,9 +124,9 @@ func (c *collapsing) follow(ctx context.Context) {
 
 // supersedeBack ends the notifications that are back on the queue, and keeps the others for the
 // next call. Their slots go to the next in line: the newer notifications may have ended by now.
-func (c *collapsing) supersedeBack(ctx context.Context, at *ledger.Shard, ids []string) {
+func (c *collapsing) supersedeBack(ctx context.Context, at *store.Shard, ids []string) {
 	taken, errs := at.TakeAll(ctx, named(ids), superseded)
-	var back []*ledger.Taken
+	var back []*store.Taken
 	for i, err := range errs {
 		one := overtaken{at, ids[i]}
 		since, _ := c.overtaken.Peek(one)

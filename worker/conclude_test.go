@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -79,7 +79,7 @@ func TestFullLineRejectsNewOnes(t *testing.T) {
 		"asks again in this visit":                    {delivery{asked: true}, true},
 		"retry":                                       {delivery{attempts: 1}, true},
 		"requeued":                                    {delivery{replay: true}, true},
-		"heir":                                        {delivery{elder: new(ledger.Taken)}, true},
+		"heir":                                        {delivery{elder: new(store.Taken)}, true},
 		"bulk":                                        {delivery{Notification: &push.Notification{Priority: push.Bulk}}, false},
 		"critical":                                    {delivery{Notification: &push.Notification{Priority: push.Critical}}, true},
 	} {

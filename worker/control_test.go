@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -20,7 +20,7 @@ import (
 )
 
 // deferred waits until the notification has been put off, and is in nobody's hands.
-func (r *rig) deferred(id string) *ledger.Record {
+func (r *rig) deferred(id string) *store.Record {
 	r.t.Helper()
 	wait(r.t, func() bool {
 		if r.record(id).Deferrals == 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -62,10 +62,10 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 			with: func(n *push.Notification) { n.CollapseKey = "score" },
 			then: func(t *testing.T, r *rig, n *push.Notification) {
 				heir := *n
-				_, _, err := home(r.client).Collapse(t.Context(), ledger.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil) // the older one has had a visit
+				_, _, err := home(r.client).Collapse(t.Context(), store.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil) // the older one has had a visit
 				must(t, err)
 				heir.ID, heir.ExpiresAt = "heir", time.Time{}
-				_, _, err = home(r.client).Collapse(t.Context(), ledger.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil)
+				_, _, err = home(r.client).Collapse(t.Context(), store.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil)
 				must(t, err)
 				r.start()
 			},
@@ -139,7 +139,7 @@ func TestAnEndedOneGivesItsSlotBack(t *testing.T) {
 	n := to("ended", apple)
 	r.enqueue(n)
 	r.crashed(n, 1)
-	_, err := ledgertest.At(t, r.records, n.ID).Settle(t.Context(), n.ID, &ledger.End{State: push.Expired, Outcomes: push.Unsent(n.Targets)})
+	_, err := storetest.At(t, r.records, n.ID).Settle(t.Context(), n.ID, &store.End{State: push.Expired, Outcomes: push.Unsent(n.Targets)})
 	must(t, err)
 	r.start()
 	wait(t, func() bool { return len(r.timeline(n.User).Admissions[throttle.General]) == 0 })

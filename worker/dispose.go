@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -19,7 +19,7 @@ import (
 // settling carries out what is to become of jobs.
 type settling struct {
 	*Options
-	deadTokens *ledger.DeadTokens
+	deadTokens *store.DeadTokens
 	holds      *holds
 	slots      *slots
 	events     *events
@@ -115,7 +115,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 		s.events.ended(ctx, d, &c)
 		return nil
 	}
-	end := ledger.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead, App: d.App}
+	end := store.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead, App: d.App}
 	if c.state.Dead() {
 		end.Letter = d.letter(c)
 	}
@@ -163,8 +163,8 @@ func (s *settling) setAside(ctx context.Context, job *queue.Job, cause error) er
 	if errors.As(cause, &malformed) {
 		reason = string(malformed.Reason)
 	}
-	letter := &ledger.Letter{
-		ID: job.ID, State: ledger.Malformed, Reason: reason, Attempts: job.Retries, Error: cause.Error(),
+	letter := &store.Letter{
+		ID: job.ID, State: store.Malformed, Reason: reason, Attempts: job.Retries, Error: cause.Error(),
 		At: time.Now().UTC(), Queue: job.Queue, Job: job.Payload,
 	}
 	if err := job.At.Records().SetAside(ctx, letter); err != nil {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -52,7 +52,7 @@ func (r *rig) controlOn(own redis.UniversalClient) *control.Control {
 	limiter, err := throttle.New(own, throttle.Options{Timeout: redistest.Patience})
 	must(r.t, err)
 	r.t.Cleanup(func() { limiter.Close() })
-	return control.New(own, ledger.NewRecords(own, "", 0), limiter, r.options.Limits)
+	return control.New(own, store.NewRecords(own, "", 0), limiter, r.options.Limits)
 }
 
 // line has one of the user sent, and so many wait for a limit. It returns those that wait.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
@@ -125,10 +125,10 @@ func (h *holds) followHeld(ctx context.Context) {
 // readHeld reads what is held, and wakes the jobs of the pauses that are over, and those of
 // the routes.
 func (h *holds) readHeld(ctx context.Context) error {
-	answers, err := ledger.Each(ctx, h.records, func(ctx context.Context, at *ledger.Shard) (map[string]pause.Held, error) {
+	answers, err := store.Each(ctx, h.records, func(ctx context.Context, at *store.Shard) (map[string]pause.Held, error) {
 		return h.jobs(at).Held(ctx)
 	})
-	if _, others := ledger.Unread(err); others != nil {
+	if _, others := store.Unread(err); others != nil {
 		return others
 	}
 	h.held.read(answers)
@@ -216,7 +216,7 @@ func (h *holds) wake(ctx context.Context, shard int, name string, n int, which p
 		return err
 	}
 	some := func(n int) (pause.Woken, error) {
-		near, cancel := ledger.InTime(ctx, len(shards))
+		near, cancel := store.InTime(ctx, len(shards))
 		defer cancel()
 		woken, err := h.jobs(shards[shard]).WakeHeld(near, name, n, which)
 		if err != nil {
@@ -247,4 +247,4 @@ func (h *holds) wake(ctx context.Context, shard int, name string, n int, which p
 	return nil
 }
 
-func (h *holds) jobs(at *ledger.Shard) *pause.Jobs { return pause.NewJobs(h.Queue, at.Shard) }
+func (h *holds) jobs(at *store.Shard) *pause.Jobs { return pause.NewJobs(h.Queue, at.Shard) }

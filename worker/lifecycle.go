@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/reschedule"
@@ -201,7 +201,7 @@ func (w *Worker) begin(servers []*queue.Server) error {
 		})
 	}
 	for _, deliver := range webhook.Deliverers(webhook.Config{
-		DeadTokens: h.Webhooks, Outcomes: h.OutcomeWebhooks, Reports: h.deadTokens, Events: ledger.NewOutcomes(h.Queue, h.Prefix),
+		DeadTokens: h.Webhooks, Outcomes: h.OutcomeWebhooks, Reports: h.deadTokens, Events: store.NewOutcomes(h.Queue, h.Prefix),
 		Proxy: h.proxy, Observer: h.Observer, Log: h.Log, RedisLog: h.RedisLog, Times: h.times.webhook,
 	}) {
 		h.side.run(deliver)

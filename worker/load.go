@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 )
@@ -28,7 +28,7 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 	record, err := d.at.Records().Lookup(ctx, d.ID)
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
-		if err := d.at.Records().Arrive(ctx, d.ID, d.queue, ledger.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
+		if err := d.at.Records().Arrive(ctx, d.ID, d.queue, store.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
 			return later(err), true
 		}
 	case err != nil:
@@ -56,7 +56,7 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 }
 
 // recorded is an outcome as an earlier visit has recorded it.
-func recorded(r ledger.TargetOutcome) (o outcome) {
+func recorded(r store.TargetOutcome) (o outcome) {
 	o.Ambiguous = r.Ambiguous
 	for kind := providers.Delivered; kind <= providers.Misconfigured; kind++ {
 		if kind.String() == r.Kind {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -39,7 +39,7 @@ type Observer interface {
 	// UnknownTimeZone: a job names a time zone that there is not, and the one of those that
 	// name none is taken.
 	UnknownTimeZone()
-	// Ended: a notification has ended, or, as ledger.Malformed, a job was set aside.
+	// Ended: a notification has ended, or, as store.Malformed, a job was set aside.
 	Ended(push.State)
 }
 
@@ -73,7 +73,7 @@ func (e *events) ended(ctx context.Context, d *delivery, c *disposition) {
 
 // endedElsewhere is ended for a notification that was taken from the queue: by a
 // newer one, or a cancel.
-func (e *events) endedElsewhere(ctx context.Context, t *ledger.Taken) {
+func (e *events) endedElsewhere(ctx context.Context, t *store.Taken) {
 	e.Observer.Ended(t.State)
 	e.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", t.ID), slog.String("app", t.App), slog.String("outcome", string(t.State)))
 }

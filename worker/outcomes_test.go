@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -23,17 +23,17 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
 	}))
 	r.options.Hasten(0, 0, 20*time.Millisecond)
-	r.records = r.records.WithBounds(ledger.Bounds{Outcomes: 1000, Apps: map[string]bool{"shop": true}})
+	r.records = r.records.WithBounds(store.Bounds{Outcomes: 1000, Apps: map[string]bool{"shop": true}})
 	r.options.Outcomes = 1000
 	var mu sync.Mutex
-	told := map[string]ledger.OutcomeEvent{}
+	told := map[string]store.OutcomeEvent{}
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, err := io.ReadAll(request.Body)
 		if err == nil {
 			err = push.VerifySignature(webhookSecret, body, request.Header.Get(push.SignatureHeader), time.Now(), time.Minute)
 		}
 		var report struct {
-			Outcomes []ledger.OutcomeEvent `json:"outcomes"`
+			Outcomes []store.OutcomeEvent `json:"outcomes"`
 		}
 		if err == nil {
 			err = json.Unmarshal(body, &report)
@@ -93,9 +93,9 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 		t.Errorf("two: %+v", e)
 	}
 	// the streams have each end once; unknown apps share one
-	var events []ledger.OutcomeEvent
+	var events []store.OutcomeEvent
 	for _, app := range []string{"shop", ""} {
-		for streams := ledger.NewOutcomes(client, ""); ; {
+		for streams := store.NewOutcomes(client, ""); ; {
 			more, err := streams.Next(t.Context(), app, "mine", time.Hour, 100)
 			must(t, err)
 			if events = append(events, more...); len(more) == 0 {

@@ -8,14 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-var wasDelivered = ledger.TargetOutcome{Kind: "delivered", ProviderID: "another's"}
+var wasDelivered = store.TargetOutcome{Kind: "delivered", ProviderID: "another's"}
 
 // A worker whose job another one has had since changes nothing of what that has
 // recorded, and gives nothing back that it has used.
@@ -40,7 +40,7 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 			r.enqueue(n)
 			expires := time.Now().Add(c.ttl)
 			r.crashed(n, 0)
-			_, err := ledgertest.At(t, r.records, "late").Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
+			_, err := storetest.At(t, r.records, "late").Settle(t.Context(), "late", &store.End{State: push.Delivered, Outcomes: []store.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
 			must(t, err)
 			wait(t, func() bool { return time.Now().After(expires) })
 			before := r.record("late")

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -36,7 +36,7 @@ type handler struct {
 	tracing    tracing
 
 	routes     *route.Routes
-	deadTokens *ledger.DeadTokens
+	deadTokens *store.DeadTokens
 	control    *control.Control
 	roles      *roles.Roles
 	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until they are known
@@ -53,7 +53,7 @@ func newHandler(o *Options) *handler {
 	})
 	h := &handler{
 		Options: o, routes: routes, roles: new(roles.Roles), side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
-		deadTokens: ledger.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
+		deadTokens: store.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}
 	h.routing = routing{o, routes}
@@ -103,17 +103,17 @@ func (o *Options) complete() (end func(), err error) {
 	if o.Meter == nil {
 		o.Meter = meter.NewRedis(o.Queue, o.Prefix)
 	}
-	o.records = ledger.NewRecords(o.Queue, o.Prefix, o.IDRetention).WithBounds(o.bounds())
+	o.records = store.NewRecords(o.Queue, o.Prefix, o.IDRetention).WithBounds(o.bounds())
 	return end, nil
 }
 
 // bounds returns the bounds of the records.
-func (o *Options) bounds() ledger.Bounds {
+func (o *Options) bounds() store.Bounds {
 	apps := make(map[string]bool, len(o.Senders))
 	for app := range o.Senders {
 		apps[app] = true
 	}
-	return ledger.Bounds{Outcomes: o.Outcomes, DeadLetters: o.DeadLetters, Apps: apps}
+	return store.Bounds{Outcomes: o.Outcomes, DeadLetters: o.DeadLetters, Apps: apps}
 }
 
 // makeLimiter makes a limiter and what belongs to it, and has the commands on Queue share

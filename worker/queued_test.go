@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -154,7 +154,7 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 	if page, err := r.control().Queued(t.Context(), control.Selection{}, "6-9000000000000000000"); err != nil || len(page.Waiting) != 200 {
 		t.Errorf("from far beyond the end: %d, %v", len(page.Waiting), err)
 	}
-	if _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, ledger.ErrCursor) {
+	if _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, store.ErrCursor) {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -111,7 +111,7 @@ func (r *rig) enqueueRaw(n *push.Notification) {
 	must(r.t, err)
 	at, err := r.records.Of(r.t.Context(), n.App, n.User)
 	must(r.t, err)
-	must(r.t, r.records.NewAcceptor().Enqueue(r.t.Context(), at.NewAcceptance(n.ID, push.Default.Queue(), payload, nil, ledger.Facts{App: n.App, User: n.User})))
+	must(r.t, r.records.NewAcceptor().Enqueue(r.t.Context(), at.NewAcceptance(n.ID, push.Default.Queue(), payload, nil, store.Facts{App: n.App, User: n.User})))
 }
 
 // What would expire in quiet hours ends at once, and what expires at their end or later waits.

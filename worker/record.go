@@ -9,7 +9,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -18,7 +18,7 @@ import (
 // note notes the attempt in the record. It returns false when another worker has
 // the job as well, and was faster: what the notification was admitted with may be
 // used.
-func (s *settling) note(ctx context.Context, d *delivery, outcomes []ledger.TargetOutcome, problem string) (alone bool, err error) {
+func (s *settling) note(ctx context.Context, d *delivery, outcomes []store.TargetOutcome, problem string) (alone bool, err error) {
 	err = s.persist(ctx, d, func() (err error) {
 		alone, err = d.at.Records().Attempt(ctx, d.ID, d.attempts, d.excused, d.visits, outcomes, problem)
 		return err
@@ -30,10 +30,10 @@ func (s *settling) note(ctx context.Context, d *delivery, outcomes []ledger.Targ
 // comes before the end is recorded: after a crash in between they are found, and
 // reported, again.
 func (s *settling) reportDead(ctx context.Context, d *delivery) error {
-	var dead []ledger.DeadToken
+	var dead []store.DeadToken
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
-			dead = append(dead, ledger.DeadToken{
+			dead = append(dead, store.DeadToken{
 				App: d.App, User: d.User, Platform: d.Targets[i].Platform, Token: d.Targets[i].Token,
 				Reason: string(o.Reason), Since: o.Since, Notification: d.ID, At: time.Now(),
 			})
@@ -54,8 +54,8 @@ func (s *settling) endedTaken(ctx context.Context, d *delivery) bool {
 
 // wasTaken reports whether a provider has taken the notification for one of its targets,
 // or may have.
-func wasTaken(outcomes []ledger.TargetOutcome) bool {
-	return slices.ContainsFunc(outcomes, func(o ledger.TargetOutcome) bool { return o.Taken() })
+func wasTaken(outcomes []store.TargetOutcome) bool {
+	return slices.ContainsFunc(outcomes, func(o store.TargetOutcome) bool { return o.Taken() })
 }
 
 // persist repeats a write that failed for a while.
@@ -70,7 +70,7 @@ func (d *delivery) plain() bool {
 }
 
 // record is the outcomes as the record keeps them.
-func (d *delivery) record() []ledger.TargetOutcome {
+func (d *delivery) record() []store.TargetOutcome {
 	all := push.Unsent(d.Targets)
 	for i := range all {
 		o := &d.outcomes[i]
@@ -85,7 +85,7 @@ func (d *delivery) record() []ledger.TargetOutcome {
 // unreported is what is recorded of the outcomes when the dead tokens could not be
 // reported. Another process, should it come to that, finds these again, and does
 // not send to the others.
-func (d *delivery) unreported() []ledger.TargetOutcome {
+func (d *delivery) unreported() []store.TargetOutcome {
 	all := d.record()
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
@@ -96,8 +96,8 @@ func (d *delivery) unreported() []ledger.TargetOutcome {
 }
 
 // letter is what the dead letters keep of the delivery.
-func (d *delivery) letter(c disposition) *ledger.Letter {
-	return &ledger.Letter{
+func (d *delivery) letter(c disposition) *store.Letter {
+	return &store.Letter{
 		ID: d.ID, State: c.state, Reason: c.reason, Attempts: d.attempts, Error: c.problem,
 		Outcomes: d.record(), At: time.Now().UTC(), Queue: d.queue, Job: json.RawMessage(d.job),
 	}

@@ -15,9 +15,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
@@ -50,7 +50,7 @@ type rig struct {
 	apns     *apnstest.Server
 	fcm      *fcmtest.Server
 	producer *push.Producer
-	records  *ledger.Records
+	records  *store.Records
 	limiter  *throttle.Redis
 	options  worker.Options
 	seen     *seen
@@ -79,8 +79,8 @@ func realRedis(t *testing.T) redis.UniversalClient {
 }
 
 // home is the shard of most of the tests' notifications: to u1's.
-func home(client redis.UniversalClient) *ledger.Shard {
-	at, err := ledger.NewRecords(client, "", 0).Of(context.Background(), "shop", "u1")
+func home(client redis.UniversalClient) *store.Shard {
+	at, err := store.NewRecords(client, "", 0).Of(context.Background(), "shop", "u1")
 	if err != nil {
 		panic(err)
 	}
@@ -119,7 +119,7 @@ func newRig(t *testing.T, client redis.UniversalClient, limits *limits.Policies)
 	t.Cleanup(func() { fcmSender.Close() })
 	r := &rig{
 		t: t, client: client, apns: apnsServer, fcm: fcmServer, limiter: limiter, seen: &seen{ended: map[push.State]int{}},
-		producer: push.NewProducer(client, "", 0), records: ledger.NewRecords(client, "", 0),
+		producer: push.NewProducer(client, "", 0), records: store.NewRecords(client, "", 0),
 	}
 	r.options = worker.Options{
 		Queue: client, Limiter: limiter, Limits: limits, Observer: r.seen,
@@ -162,7 +162,7 @@ func (r *rig) enqueueTogether(all []*push.Notification) {
 
 // settled waits until so many notifications have ended, for as long as some end, and answers
 // the sums.
-func (r *rig) settled(n int) (counts ledger.Counts) {
+func (r *rig) settled(n int) (counts store.Counts) {
 	r.t.Helper()
 	for ended := int64(-1); ended < int64(n); {
 		before := ended
@@ -198,16 +198,16 @@ func (r *rig) admitted(user, id string) time.Time {
 	return time.Time{}
 }
 
-func (r *rig) record(id string) *ledger.Record {
+func (r *rig) record(id string) *store.Record {
 	r.t.Helper()
-	record, _, err := r.records.Lookup(r.t.Context(), ledger.Ref{ID: id})
+	record, _, err := r.records.Lookup(r.t.Context(), store.Ref{ID: id})
 	must(r.t, err)
 	return record
 }
 
-func (r *rig) letter(id string) *ledger.Letter {
+func (r *rig) letter(id string) *store.Letter {
 	r.t.Helper()
-	letter, _, err := r.records.Letter(r.t.Context(), ledger.Ref{ID: id}, push.Contents, nil)
+	letter, _, err := r.records.Letter(r.t.Context(), store.Ref{ID: id}, push.Contents, nil)
 	must(r.t, err)
 	return letter
 }

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
@@ -84,7 +84,7 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Plac
 // inherited tells that the delivery has the slot of its elder.
 func (s *slots) inherited(ctx context.Context, d *delivery) {
 	if d.elder != nil {
-		_ = s.taken.freed(ctx, []*ledger.Taken{d.elder}) // else taken.follow finds that nothing is left of it
+		_ = s.taken.freed(ctx, []*store.Taken{d.elder}) // else taken.follow finds that nothing is left of it
 		d.elder = nil
 	}
 }
@@ -92,7 +92,7 @@ func (s *slots) inherited(ctx context.Context, d *delivery) {
 // disinherit gives back what the elder holds of a delivery that has not asked.
 func (s *slots) disinherit(ctx context.Context, d *delivery) {
 	if d.elder != nil {
-		_ = s.taken.free(ctx, []*ledger.Taken{d.elder}) // else taken.follow gives the slot back
+		_ = s.taken.free(ctx, []*store.Taken{d.elder}) // else taken.follow gives the slot back
 		d.elder = nil
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/lately"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -105,8 +105,8 @@ func (w *Worker) Snapshot() control.Snapshot {
 	}
 	s.Minutes = slices.DeleteFunc(w.tally.minutes(s.At), func(m control.Minute) bool { return !m.Done() })
 	s.LateP99 = w.tally.lateness(s.At)
-	if store, ok := w.h.Limiter.(interface{ Stats() throttle.OutageStats }); ok {
-		if stats := store.Stats(); !stats.Since.IsZero() {
+	if limiter, ok := w.h.Limiter.(interface{ Stats() throttle.OutageStats }); ok {
+		if stats := limiter.Stats(); !stats.Since.IsZero() {
 			s.Limits = control.LimitsAway{Since: stats.Since.UTC(), Cause: route.CauseOf(stats.Cause)}
 		}
 	}
@@ -132,7 +132,7 @@ type tally struct {
 }
 
 // endsTold are the ways to end, those that are frequent first.
-var endsTold = append(slices.Clip(ledger.EndStates), ledger.Malformed)
+var endsTold = append(slices.Clip(store.EndStates), store.Malformed)
 
 func (t *tally) Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration) {
 	t.sent.Add(1)

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/roles"
@@ -49,7 +49,7 @@ func (t *taken) freeAll(ctx context.Context) error {
 	shards, failed := t.records.All(ctx)
 	for _, at := range shards {
 		for more := !t.roles.Of(at.Number).Rests(round); more; {
-			var all []*ledger.Taken
+			var all []*store.Taken
 			var err error
 			all, more, err = at.Abandoned(ctx, freeMost)
 			if unfreed := t.free(ctx, all); err == nil {
@@ -67,13 +67,13 @@ func (t *taken) freeAll(ctx context.Context) error {
 }
 
 // free gives back the slots of notifications and follows the moves. It returns the first error.
-func (t *taken) free(ctx context.Context, all []*ledger.Taken) error {
+func (t *taken) free(ctx context.Context, all []*store.Taken) error {
 	left, errs := t.control.GiveBackAll(ctx, all)
 	for _, l := range left {
 		t.slots.follow(l.Request, l.Placed)
 	}
 	var failed error
-	given := make([]*ledger.Taken, 0, len(all))
+	given := make([]*store.Taken, 0, len(all))
 	for i, err := range errs {
 		if err == nil {
 			given = append(given, all[i])
@@ -89,8 +89,8 @@ func (t *taken) free(ctx context.Context, all []*ledger.Taken) error {
 
 // freed deletes the notes of notifications that hold nothing any more, and counts their ends:
 // each once, in one of the workers.
-func (t *taken) freed(ctx context.Context, all []*ledger.Taken) error {
-	first, err := ledger.Freed(ctx, all)
+func (t *taken) freed(ctx context.Context, all []*store.Taken) error {
+	first, err := store.Freed(ctx, all)
 	for _, one := range first {
 		t.events.endedElsewhere(ctx, one)
 	}

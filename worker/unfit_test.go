@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -66,7 +66,7 @@ func TestARecordOfAnotherType(t *testing.T) {
 		must(t, err)
 		must(t, client.RPopLPush(ctx, key+"pending", key+"active").Err())
 		must(t, client.ZAdd(ctx, key+"lease", redis.Z{Score: 1, Member: id}).Err())
-		dones.Add(id, key+"t:"+id, []ledger.TargetOutcome{{Kind: "delivered"}})
+		dones.Add(id, key+"t:"+id, []store.TargetOutcome{{Kind: "delivered"}})
 	}
 	bad := shardKey(client, "id:bad")
 	must(t, client.Del(ctx, bad).Err())
@@ -127,7 +127,7 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 			t.Errorf("counts %+v", counts)
 		}
 		for id := range foreign {
-			if letter := r.letter(id); letter.Reason != string(asynqwire.MalformedForeign) || letter.State != ledger.Malformed || !strings.Contains(string(letter.Job), `"id":"`+id+`"`) {
+			if letter := r.letter(id); letter.Reason != string(asynqwire.MalformedForeign) || letter.State != store.Malformed || !strings.Contains(string(letter.Job), `"id":"`+id+`"`) {
 				t.Errorf("%s: letter %+v", id, letter)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
@@ -22,8 +22,8 @@ var webhookSecret = []byte("0123456789abcdef")
 type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
-	answers []int              // the next answers; then 204
-	got     []ledger.DeadToken // what was acknowledged
+	answers []int             // the next answers; then 204
+	got     []store.DeadToken // what was acknowledged
 }
 
 // hangs is the answer of a receiver that never comes.
@@ -37,7 +37,7 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 			err = push.VerifySignature(webhookSecret, body, request.Header.Get(push.SignatureHeader), time.Now(), time.Minute)
 		}
 		var report struct {
-			DeadTokens []ledger.DeadToken `json:"dead_tokens"`
+			DeadTokens []store.DeadToken `json:"dead_tokens"`
 		}
 		if err == nil {
 			err = json.Unmarshal(body, &report)
@@ -63,7 +63,7 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 }
 
 // next is the answer to the next request, if it is no acknowledgement of these.
-func (r *receiver) next(reported []ledger.DeadToken) (status int, ok bool) {
+func (r *receiver) next(reported []store.DeadToken) (status int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.answers) == 0 {
@@ -76,10 +76,10 @@ func (r *receiver) next(reported []ledger.DeadToken) (status int, ok bool) {
 
 // tokens are what was acknowledged, each once: one whose acknowledgement is late
 // comes again.
-func (r *receiver) tokens() []ledger.DeadToken {
+func (r *receiver) tokens() []store.DeadToken {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var once []ledger.DeadToken
+	var once []store.DeadToken
 	for _, d := range r.got {
 		if !slices.Contains(once, d) {
 			once = append(once, d)
@@ -151,8 +151,8 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	r.options.Hasten(0, 0, 20*time.Millisecond)
-	tokens := ledger.NewDeadTokens(client, "", 0)
-	must(t, tokens.Add(t.Context(), ledger.DeadToken{App: "shop", Token: "taken"}))
+	tokens := store.NewDeadTokens(client, "", 0)
+	must(t, tokens.Add(t.Context(), store.DeadToken{App: "shop", Token: "taken"}))
 	taken, err := tokens.Next(t.Context(), "shop", "webhook:shop", time.Hour, 10)
 	must(t, err)
 	if len(taken) != 1 {
@@ -162,7 +162,7 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
 	r.start()
 	r.start()
-	must(t, tokens.Add(t.Context(), ledger.DeadToken{App: "shop", Token: "new"}))
+	must(t, tokens.Add(t.Context(), store.DeadToken{App: "shop", Token: "new"}))
 	delivered := func() (names []string) { // one that stands still for long may have its own taken over, too
 		for _, d := range hook.tokens() {
 			names = append(names, d.Token)

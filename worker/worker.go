@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -94,13 +94,13 @@ type Options struct {
 	// producers. 0 means push.DefaultRetention.
 	IDRetention time.Duration
 	// DeadLetters is how many dead letters of an app are kept. 0 means
-	// ledger.DefaultDeadLetters.
+	// store.DefaultDeadLetters.
 	DeadLetters int
 	// Outcomes is about how many ends of an app's notifications are kept in a stream, for
 	// OutcomeWebhooks and other readers; 0 for none.
 	Outcomes int
 	// DeadTokensKept is about how many reports of an app's dead tokens are kept. 0 means
-	// ledger.DefaultDeadTokens.
+	// store.DefaultDeadTokens.
 	DeadTokensKept int
 	// Webhooks are told of an app's dead tokens, by app, and OutcomeWebhooks of how
 	// its notifications end, which takes Outcomes.
@@ -110,7 +110,7 @@ type Options struct {
 
 	host    string // whose name the worker tells; "" for the machine's own
 	times   times
-	records *ledger.Records
+	records *store.Records
 	proxy   *providers.Proxy
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -220,7 +220,7 @@ func TestBadJobsAreSetAside(t *testing.T) {
 		t.Errorf("counts %+v", counts)
 	}
 	for id, b := range bad {
-		if letter := r.letter(id); letter.Reason != string(b.reason) || string(letter.Job) != b.payload || letter.State != ledger.Malformed {
+		if letter := r.letter(id); letter.Reason != string(b.reason) || string(letter.Job) != b.payload || letter.State != store.Malformed {
 			t.Errorf("%s: letter %+v", id, letter)
 		} else if strings.Contains(letter.Error, appleToken) {
 			t.Errorf("%s: the error holds the token: %s", id, letter.Error)

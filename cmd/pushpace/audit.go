@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -37,7 +37,7 @@ exit status 1, and the numbers are those of the shards that do.`,
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 			row := func(name string, n int64) { fmt.Fprintf(w, "%s\t%d\t\n", name, n) }
 			row("accepted", audit.Accepted)
-			for _, state := range ledger.EndStates {
+			for _, state := range store.EndStates {
 				row(string(state), audit.Ended[state])
 			}
 			row("waiting", audit.Waiting)
@@ -54,7 +54,7 @@ exit status 1, and the numbers are those of the shards that do.`,
 		case err != nil:
 			return err
 		case balance == control.Untold:
-			return errors.New("cannot tell: " + ledger.Silent(audit.Unread))
+			return errors.New("cannot tell: " + store.Silent(audit.Unread))
 		case balance == control.Unbalanced:
 			return told(exitViolated)
 		}

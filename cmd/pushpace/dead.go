@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -44,7 +44,7 @@ prints as it was on the queue, in Base64; --raw has it print every one.`,
 			return ofID(args[0], err)
 		}
 		shown := struct {
-			*ledger.Letter
+			*store.Letter
 			Notification *push.Notification `json:"notification,omitempty"`
 		}{Letter: letter}
 		if job, err := push.Decode(letter.Job); err == nil {

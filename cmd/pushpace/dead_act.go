@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -81,7 +81,7 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, act letterAct, c *confirmation, out io.Writer, asJSON bool) error {
 	var refs []push.Ref
 	seen := map[push.Ref]bool{}
-	err := b.Letters(ctx, s, func(l *ledger.Letter) bool {
+	err := b.Letters(ctx, s, func(l *store.Letter) bool {
 		if ref := l.Ref(); !seen[ref] {
 			seen[ref] = true
 			refs = append(refs, ref)

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 )
 
@@ -75,7 +75,7 @@ twice.`,
 
 func printLettersAsTheyCome(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, out io.Writer) error {
 	var failed error
-	err := b.Letters(ctx, s, func(l *ledger.Letter) bool {
+	err := b.Letters(ctx, s, func(l *store.Letter) bool {
 		l.Job = nil
 		failed = printJSON(out, l)
 		return failed == nil
@@ -85,16 +85,16 @@ func printLettersAsTheyCome(ctx context.Context, b *apiclient.Client, s operate.
 
 // newestLetters returns so many dead letters without their jobs, the newest first,
 // and how many there are for each reason.
-func newestLetters(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, most int) (newest []*ledger.Letter, counts map[string]int, err error) {
+func newestLetters(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, most int) (newest []*store.Letter, counts map[string]int, err error) {
 	counts = map[string]int{}
 	trim := func() {
-		slices.SortFunc(newest, func(a, b *ledger.Letter) int {
+		slices.SortFunc(newest, func(a, b *store.Letter) int {
 			return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID))
 		})
-		newest = slices.CompactFunc(newest, func(a, b *ledger.Letter) bool { return a.ID == b.ID }) // told twice
+		newest = slices.CompactFunc(newest, func(a, b *store.Letter) bool { return a.ID == b.ID }) // told twice
 		newest = newest[:min(len(newest), most)]
 	}
-	err = b.Letters(ctx, s, func(l *ledger.Letter) bool {
+	err = b.Letters(ctx, s, func(l *store.Letter) bool {
 		l.Job = nil
 		counts[l.Reason]++
 		if newest = append(newest, l); len(newest)/2 >= most {
@@ -107,7 +107,7 @@ func newestLetters(ctx context.Context, b *apiclient.Client, s operate.LetterSel
 }
 
 // printLetters prints a table, and how many there are for each reason.
-func printLetters(out io.Writer, letters []*ledger.Letter, counts map[string]int, everything bool) error {
+func printLetters(out io.Writer, letters []*store.Letter, counts map[string]int, everything bool) error {
 	if len(letters) == 0 {
 		return none("No dead letter" + map[bool]string{true: " is kept.", false: " matches."}[everything])
 	}
@@ -139,7 +139,7 @@ func printLetters(out io.Writer, letters []*ledger.Letter, counts map[string]int
 }
 
 // platformsOf are those of the letter's targets, "-" where none is known.
-func platformsOf(l *ledger.Letter) string {
+func platformsOf(l *store.Letter) string {
 	var all []string
 	for _, o := range l.Outcomes {
 		if platform := string(o.Platform); platform != "" && !slices.Contains(all, platform) {

@@ -20,9 +20,9 @@ import (
 
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -228,7 +228,7 @@ func (d *demo) follow(ctx context.Context, enqueued <-chan error) (err error) {
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
-		var counts ledger.Counts
+		var counts store.Counts
 		if err == nil {
 			counts, err = d.records.Counts(ctx)
 		}
@@ -268,7 +268,7 @@ func (d *demo) begin(silent bool) {
 
 // show prints the new pushes of the noisy user. It shows the counts of all in the bar, or in
 // one line a second.
-func (d *demo) show(c ledger.Counts) {
+func (d *demo) show(c store.Counts) {
 	entries := d.ledger.Entries()
 	for _, e := range entries[d.shown:] {
 		i := slices.IndexFunc(d.mix, func(p planned) bool { return p.n.ID == e.Notification })

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
@@ -52,7 +52,7 @@ func rounded(x float64) float64 { return math.Round(x*10) / 10 }
 
 // A summary is how the demo ended.
 type summary struct {
-	counts     ledger.Counts
+	counts     store.Counts
 	lost       int64
 	violations int
 	p50, p99   float64 // lateness in ms
@@ -122,7 +122,7 @@ func (s *summary) MarshalJSON() ([]byte, error) {
 		"accepted": s.counts.Accepted, "waiting": s.counts.Waiting(), "malformed": s.counts.Malformed, "deferred": s.counts.Deferred, "dead_tokens": s.counts.DeadTokens,
 		"violations": s.violations, "lost": s.lost, "lateness_ms": map[string]float64{"p50": s.p50, "p99": s.p99}, "seconds": s.seconds,
 	}
-	for _, state := range ledger.EndStates {
+	for _, state := range store.EndStates {
 		all[string(state)] = s.counts.Ended[state]
 	}
 	return json.Marshal(all)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -38,7 +38,7 @@ func TestAccount(t *testing.T) {
 		"the malformed job is lost": {5, 3, 0, 5, 3, 1, 0},
 		"another job is set aside":  {5, 3, 2, 5, 3, 1, 0},
 	} {
-		s := summary{counts: ledger.Counts{
+		s := summary{counts: store.Counts{
 			Accepted: c.accepted, Ended: map[push.State]int64{push.Delivered: c.delivered, push.Undeliverable: 1, push.Expired: 1}, Malformed: c.malformed,
 		}}
 		s.account(c.taken, c.received)

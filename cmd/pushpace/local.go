@@ -12,12 +12,12 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -69,7 +69,7 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 	prefix := cfg.Redis.Prefix
 	o := operate.Options{
 		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention).WithTimeZone(cfg.Limits.TimeZone)),
-		Records:   ledger.NewRecords(shared, prefix, cfg.Worker.IDRetention).WithBounds(bounds(cfg)),
+		Records:   store.NewRecords(shared, prefix, cfg.Worker.IDRetention).WithBounds(bounds(cfg)),
 		Limits:    limitsOf(cfg.Limits),
 		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),
 		Meter:     meter.NewRedis(queue.Client, prefix),

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -155,7 +155,7 @@ func doneIn(minutes []control.Minute) string {
 		}
 	}
 	text := fmt.Sprintf("%d sent, %d put off", sent, deferred)
-	for _, state := range append(slices.Clip(ledger.EndStates), ledger.Malformed) {
+	for _, state := range append(slices.Clip(store.EndStates), store.Malformed) {
 		if n := ended[state]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, state)
 		}

@@ -10,12 +10,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/metrics"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/webhook"
@@ -26,13 +26,13 @@ import (
 // once.
 func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
 	var uncounted, unlisted []int
-	var counts map[int]ledger.Counts
+	var counts map[int]store.Counts
 	var unseen error // why the servers are not known
 	var reads errgroup.Group
 	reads.Go(func() (err error) {
 		counts, err = s.records.CountsOfEach(ctx)
-		b.Counts = ledger.Sum(counts)
-		uncounted, err = ledger.Unread(err)
+		b.Counts = store.Sum(counts)
+		uncounted, err = store.Unread(err)
 		return err
 	})
 	if _, several := pipeline.OfCluster(s.queue); several {
@@ -44,7 +44,7 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 	reads.Go(func() error {
 		jobs, err := queue.ReadJobs(ctx, s.queue, s.records)
 		b.Jobs = queue.Sum(jobs)
-		unlisted, err = ledger.Unread(err)
+		unlisted, err = store.Unread(err)
 		return err
 	})
 	if err := reads.Wait(); err != nil {
@@ -73,7 +73,7 @@ func (s *system) readRest(ctx context.Context, b *metrics.Backlog) {
 	reads.Go(func() {
 		var err error
 		b.Waits, err = s.waits.read(ctx, control.New(s.queue, s.records, s.limiter, s.limits))
-		_, err = ledger.Unread(err) // of whose shards Unread tells
+		_, err = store.Unread(err) // of whose shards Unread tells
 		s.unread.note(s.redisLog, "what notifications wait for", err)
 	})
 	reads.Wait()

@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -39,7 +39,7 @@ func TestBacklogOfACluster(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	cfg := &config.Config{Redis: config.Redis{Prefix: "pushpace"}}
 	s := &system{
-		queue: client, config: cfg, records: ledger.NewRecords(client, "", 0), redisLog: slog.New(slog.DiscardHandler),
+		queue: client, config: cfg, records: store.NewRecords(client, "", 0), redisLog: slog.New(slog.DiscardHandler),
 		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(inMemory(t), throttle.Closed, throttle.OutageOptions{}),
 	}
 	const users = 30
@@ -86,7 +86,7 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 		"shop": {DeadTokens: config.Reports{Webhook: &config.Webhook{}}, Outcomes: config.Reports{Webhook: &config.Webhook{}}},
 	}}
 	s := &system{
-		queue: client, config: cfg, records: ledger.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
+		queue: client, config: cfg, records: store.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
 		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(inMemory(t), throttle.Closed, throttle.OutageOptions{}),
 	}
 	keys := []string{"pushpace:dead-tokens:shop", "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}

@@ -26,8 +26,8 @@ import (
 
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -329,7 +329,7 @@ func (s *scripted) logged(ts *testscript.TestScript, args []string) {
 func (s *scripted) settled(ts *testscript.TestScript, args []string) {
 	want, err := strconv.ParseInt(args[0], 10, 64)
 	ts.Check(err)
-	records := ledger.NewRecords(s.client, "", 0)
+	records := store.NewRecords(s.client, "", 0)
 	if !eventually.Within(eventually.Patience, func() bool {
 		counts, err := records.Counts(s.Context())
 		ts.Check(err)
@@ -359,7 +359,7 @@ func (s *scripted) pushes(ts *testscript.TestScript, args []string) {
 func (s *scripted) letters(ts *testscript.TestScript, args []string) {
 	many, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	at, err := ledger.NewRecords(s.client, "", 0).Of(s.Context(), "demo", args[2])
+	at, err := store.NewRecords(s.client, "", 0).Of(s.Context(), "demo", args[2])
 	ts.Check(err)
 	for i := range many {
 		n := &push.Notification{ID: fmt.Sprintf("%s-%d", args[1], i+1), App: "demo", User: args[2], Category: args[3], Title: "Hello", Targets: []push.Target{
@@ -368,8 +368,8 @@ func (s *scripted) letters(ts *testscript.TestScript, args []string) {
 		job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 		ts.Check(err)
 		s.newest += time.Second
-		ts.Check(at.SetAside(s.Context(), &ledger.Letter{
-			ID: n.ID, State: ledger.Malformed, Reason: args[4], Outcomes: push.Unsent(n.Targets),
+		ts.Check(at.SetAside(s.Context(), &store.Letter{
+			ID: n.ID, State: store.Malformed, Reason: args[4], Outcomes: push.Unsent(n.Targets),
 			At: time.Now().Add(s.newest - 30*time.Minute), Queue: push.Default.Queue(), Job: job,
 		}))
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -14,7 +14,7 @@ import (
 // A target that nothing was sent to is told apart from one that was served.
 func TestStatusOfTargets(t *testing.T) {
 	t.Parallel()
-	s := &control.Status{Record: &ledger.Record{State: push.Expired, Outcomes: []ledger.TargetOutcome{
+	s := &control.Status{Record: &store.Record{State: push.Expired, Outcomes: []store.TargetOutcome{
 		{}, {Kind: "dead_token", Reason: "unregistered"}, {Kind: "delivered"},
 		{Ambiguous: true}, {Kind: "retry", Reason: "timed_out", Ambiguous: true}, {Kind: "delivered", Reason: "ok", Ambiguous: true},
 	}}}
@@ -55,7 +55,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		{control.Waits{For: control.InHand}, nil, []string{"waits for  nothing: a worker has it in hand\n"}},
 		{control.Waits{For: control.ForRecovery, Reason: "the worker is gone"}, nil, []string{"waits for  its recovery from a crash, or from an outage of Redis: the worker is gone\n"}},
 	} {
-		s := &control.Status{ID: "one", Record: &ledger.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}
+		s := &control.Status{ID: "one", Record: &store.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}
 		var out strings.Builder
 		if err := printStatus(&out, s, "", now); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	s := &control.Status{Record: &ledger.Record{State: push.Delivered, Attempts: 3, FirstAttempt: now, Outcomes: []ledger.TargetOutcome{{Platform: push.FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/1"}}}}
+	s := &control.Status{Record: &store.Record{State: push.Delivered, Attempts: 3, FirstAttempt: now, Outcomes: []store.TargetOutcome{{Platform: push.FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/1"}}}}
 	if err := printStatus(&out, s, "", now); err != nil || !strings.Contains(out.String(), "attempts  3, the first at 2026-11-21T13:29:00.000Z\n") ||
 		!strings.Contains(out.String(), "fcm …a1b2c3 delivered ok as projects/shop/messages/1\n") {
 		t.Errorf("%v:\n%s", err, &out)

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -52,7 +52,7 @@ func eachQueued(ctx context.Context, b *apiclient.Client, s control.Selection, f
 // without tells what a list is without, of shards that do not answer, and returns any other
 // error.
 func without(err error) error {
-	if _, rest := ledger.Unread(err); rest != nil && !errors.Is(err, control.ErrCausesUnread) {
+	if _, rest := store.Unread(err); rest != nil && !errors.Is(err, control.ErrCausesUnread) {
 		return err
 	}
 	if err != nil {

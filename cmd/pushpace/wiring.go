@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/health"
@@ -19,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/throttle"
@@ -38,7 +38,7 @@ type system struct {
 	overrides *limits.Overrides
 	// lines tell of those who wait for limits.
 	lines   *throttle.Redis
-	records *ledger.Records
+	records *store.Records
 	senders senders
 	quotas  quotas.Live
 	device  atomic.Pointer[meter.Spec] // what each device gets; nil for any number
@@ -127,7 +127,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 	s.queue, s.client = shared, queue.Client
 	s.overrides = limits.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
 	s.meter = meter.NewRedis(s.queue, cfg.Redis.Prefix)
-	s.records = ledger.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithBounds(bounds(cfg))
+	s.records = store.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithBounds(bounds(cfg))
 	if _, err := s.records.All(ctx); err != nil { // so that nothing later has to ask for the shards
 		return err
 	}
@@ -197,12 +197,12 @@ func warn(log *slog.Logger, warnings []string) {
 }
 
 // bounds say how much is kept of each app.
-func bounds(cfg *config.Config) ledger.Bounds {
+func bounds(cfg *config.Config) store.Bounds {
 	apps := make(map[string]bool, len(cfg.Apps))
 	for app := range cfg.Apps {
 		apps[app] = true
 	}
-	return ledger.Bounds{Outcomes: cfg.Worker.Outcomes, DeadLetters: cfg.Worker.DeadLetters, Apps: apps}
+	return store.Bounds{Outcomes: cfg.Worker.Outcomes, DeadLetters: cfg.Worker.DeadLetters, Apps: apps}
 }
 
 // newWorker returns a worker on the system.

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // needy are requests that need Redis, each in its own way.
@@ -93,7 +93,7 @@ func TestRedisAway(t *testing.T) {
 			for _, id := range []string{"one", "two", "three"} {
 				r.taken(id)
 			}
-			counts, err := ledger.NewRecords(server.Client(t), "", 0).Counts(t.Context())
+			counts, err := store.NewRecords(server.Client(t), "", 0).Counts(t.Context())
 			if err != nil || counts.Accepted != 4 {
 				t.Errorf("%+v, %v", counts, err)
 			}

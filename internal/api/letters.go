@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/duration"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // The sizes of a page.
@@ -41,7 +41,7 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	now := time.Now()
-	page.Letters = slices.DeleteFunc(page.Letters, func(l ledger.Letter) bool { return !s.Matches(&l, now) })
+	page.Letters = slices.DeleteFunc(page.Letters, func(l store.Letter) bool { return !s.Matches(&l, now) })
 	return reply{http.StatusOK, page}, nil
 }
 

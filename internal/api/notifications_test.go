@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
@@ -210,7 +210,7 @@ func TestStatusOfUnsent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("late", "ada"))
-	if _, err := ledgertest.At(r.t, r.options.Records, "late").Settle(t.Context(), "late", &ledger.End{State: push.Expired, Outcomes: []ledger.TargetOutcome{{}}}); err != nil {
+	if _, err := storetest.At(r.t, r.options.Records, "late").Settle(t.Context(), "late", &store.End{State: push.Expired, Outcomes: []store.TargetOutcome{{}}}); err != nil {
 		t.Fatal(err)
 	}
 	var status control.Status
@@ -225,11 +225,11 @@ func TestStatusOfUnsent(t *testing.T) {
 func TestCancelCarrier(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	at := ledgertest.At(r.t, r.options.Records, "one")
+	at := storetest.At(r.t, r.options.Records, "one")
 	digest := at.Digest("shop", "ada", "", "k")
 	for _, id := range []string{"one", "two"} {
 		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification(id, "ada"), "{", `{"digest":{"key":"k"},`, 1))
-		if _, err := digest.Join(t.Context(), &ledger.Joiner{ID: id, JSON: []byte("{}")}, true, 0, 100); err != nil {
+		if _, err := digest.Join(t.Context(), &store.Joiner{ID: id, JSON: []byte("{}")}, true, 0, 100); err != nil {
 			t.Fatal(err)
 		}
 	}

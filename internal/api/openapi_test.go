@@ -21,8 +21,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/health"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -264,8 +264,8 @@ func TestDocumentHasTheWebhooks(t *testing.T) {
 	}
 	at := time.Unix(1, 0)
 	for name, report := range map[string]any{
-		"DeadToken":    ledger.DeadToken{Since: at, At: at},
-		"OutcomeEvent": ledger.OutcomeEvent{Category: "c", Reason: "r", Into: "i", At: at, Targets: []ledger.TargetOutcome{}},
+		"DeadToken":    store.DeadToken{Since: at, At: at},
+		"OutcomeEvent": store.OutcomeEvent{Category: "c", Reason: "r", Into: "i", At: at, Targets: []store.TargetOutcome{}},
 	} {
 		text, err := json.Marshal(report)
 		if err != nil {

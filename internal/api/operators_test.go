@@ -11,10 +11,10 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -107,7 +107,7 @@ func TestDeadLetters(t *testing.T) {
 	r.do(http.StatusNotFound, viewerToken, "GET", path, "")
 	r.bury(id)
 	var shown struct {
-		ledger.Letter
+		store.Letter
 		Notification *push.Notification `json:"notification"`
 	}
 	r.do(http.StatusOK, viewerToken, "GET", path, "").into(t, &shown)
@@ -154,8 +154,8 @@ func TestLongLetterID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	id := strings.Repeat("x", 3*maxPath)
-	letter := &ledger.Letter{ID: id, State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}
-	must(t, ledgertest.First(r.t, r.options.Records).SetAside(t.Context(), letter))
+	letter := &store.Letter{ID: id, State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}
+	must(t, storetest.First(r.t, r.options.Records).SetAside(t.Context(), letter))
 	path := "/v1/dead-letters/" + id
 	r.do(http.StatusNotFound, operatorToken, "GET", path, "")
 	r.api = New(Options{Service: r.service, Local: &access.Bearer{Name: "ann@here", Role: config.Operator}, Log: r.options.Log})

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -97,7 +97,7 @@ func problemOf(err error) *problem {
 		others   *operate.OthersError
 		role     *operate.RoleError
 		unknown  *operate.UnknownError
-		ended    *ledger.EndedError
+		ended    *store.EndedError
 		carries  *push.CarriesError
 		several  *push.AmbiguousError
 	)
@@ -128,9 +128,9 @@ func problemOf(err error) *problem {
 		return choose(several)
 	case errors.Is(err, push.ErrConflict):
 		return &problem{Status: http.StatusConflict, Detail: "The ID is another notification's: it was used with another user or other content. Nothing was queued."}
-	case errors.Is(err, ledger.ErrNoLetter):
+	case errors.Is(err, store.ErrNoLetter):
 		return &problem{Status: http.StatusNotFound, Detail: "No dead letter has this ID."}
-	case errors.Is(err, ledger.ErrCursor), errors.Is(err, limits.ErrCursor):
+	case errors.Is(err, store.ErrCursor), errors.Is(err, limits.ErrCursor):
 		return badQuery("cursor", "the next of an earlier answer")
 	case errors.Is(err, trail.ErrCursor):
 		return badQuery("before", "the cursor of an action")

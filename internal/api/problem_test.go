@@ -15,8 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -43,10 +43,10 @@ func TestProblemOf(t *testing.T) {
 		{errors.New("UNKNOWN: redis eval error: OOM command not allowed"), http.StatusServiceUnavailable, "Redis is full (OOM)."},
 		{errors.New("UNKNOWN: redis eval error: NOPERM this user has no permissions to run the 'lpush' command"), http.StatusServiceUnavailable, "Redis refuses a command: give its user the rights."},
 		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
-		{ledger.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
+		{store.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
 		{push.ErrUnderWay, http.StatusConflict, "The notification is being sent right now; look again in a moment."},
 		{push.ErrEnded, http.StatusConflict, "The notification has ended."},
-		{&ledger.EndedError{State: push.Delivered}, http.StatusConflict, "The notification has ended: delivered."},
+		{&store.EndedError{State: push.Delivered}, http.StatusConflict, "The notification has ended: delivered."},
 		{errors.New(canary), http.StatusInternalServerError, own},
 	} {
 		p := problemOf(fmt.Errorf("somewhere: %w", c.err))
@@ -75,8 +75,8 @@ func TestUnknownError(t *testing.T) {
 func TestRequeueTooEarly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	letter := &ledger.Letter{ID: "held", State: ledger.Malformed, Queue: push.Default.Queue(), Job: []byte("{"), At: time.Now()}
-	if err := ledgertest.First(r.t, r.options.Records).SetAside(t.Context(), letter); err != nil {
+	letter := &store.Letter{ID: "held", State: store.Malformed, Queue: push.Default.Queue(), Job: []byte("{"), At: time.Now()}
+	if err := storetest.First(r.t, r.options.Records).SetAside(t.Context(), letter); err != nil {
 		t.Fatal(err)
 	}
 	// as asynq has a job that is being handled

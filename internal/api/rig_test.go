@@ -19,13 +19,13 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -221,7 +221,7 @@ func notification(id, user string) string {
 	return fmt.Sprintf(`{"id":%q,"app":"demo","user":%q,"category":"orders","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}`, id, user)
 }
 
-func (r *rig) counts() ledger.Counts {
+func (r *rig) counts() store.Counts {
 	r.t.Helper()
 	counts, err := r.options.Records.Counts(r.t.Context())
 	must(r.t, err)
@@ -233,15 +233,15 @@ func (r *rig) bury(id string) {
 	r.t.Helper()
 	var n push.Notification
 	must(r.t, json.Unmarshal([]byte(notification(id, "ada")), &n))
-	r.buryAt(ledgertest.At(r.t, r.options.Records, id), &n)
+	r.buryAt(storetest.At(r.t, r.options.Records, id), &n)
 }
 
-func (r *rig) buryAt(at *ledger.Shard, n *push.Notification) {
+func (r *rig) buryAt(at *store.Shard, n *push.Notification) {
 	r.t.Helper()
 	job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 	must(r.t, err)
-	letter := &ledger.Letter{ID: n.ID, State: push.Rejected, Reason: "payload", Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-	_, err = at.Settle(r.t.Context(), n.ID, &ledger.End{State: push.Rejected, Letter: letter})
+	letter := &store.Letter{ID: n.ID, State: push.Rejected, Reason: "payload", Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
+	_, err = at.Settle(r.t.Context(), n.ID, &store.End{State: push.Rejected, Letter: letter})
 	must(r.t, err)
 }
 

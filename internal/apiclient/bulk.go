@@ -7,15 +7,15 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Queued calls f with each selected notification that waits, in no order, perhaps
 // with one twice, until f answers false. Where it went past shards that do not answer it then
-// returns a *ledger.UnreadError, and control.ErrCausesUnread where that is so.
+// returns a *store.UnreadError, and control.ErrCausesUnread where that is so.
 func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control.Queued) bool) error {
 	query := url.Values{}
 	for name, value := range map[string]string{"app": s.App, "user": s.User, "category": s.Category, "collapse_key": s.CollapseKey, "for": string(s.For)} {
@@ -55,12 +55,12 @@ func (c *Client) CancelEach(ctx context.Context, refs []push.Ref) []error {
 
 // RequeueEach requeues dead letters, and returns what became of each.
 func (c *Client) RequeueEach(ctx context.Context, refs []push.Ref) []error {
-	return c.each(ctx, "/v1/requeues", refs, ledger.ErrNoLetter, push.ErrStillThere)
+	return c.each(ctx, "/v1/requeues", refs, store.ErrNoLetter, push.ErrStillThere)
 }
 
 // PurgeEach deletes dead letters, and returns what became of each.
 func (c *Client) PurgeEach(ctx context.Context, refs []push.Ref) []error {
-	return c.each(ctx, "/v1/purges", refs, ledger.ErrNoLetter, push.ErrStillThere)
+	return c.each(ctx, "/v1/purges", refs, store.ErrNoLetter, push.ErrStillThere)
 }
 
 func (c *Client) each(ctx context.Context, path string, refs []push.Ref, unknown, underWay error) []error {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -20,8 +20,8 @@ const pageSize = 500
 
 // Letters calls f with each selected dead letter, without its job, in no order, until f
 // answers false. Where it went past shards that do not answer it then returns a
-// *ledger.UnreadError.
-func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(*ledger.Letter) bool) error {
+// *store.UnreadError.
+func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(*store.Letter) bool) error {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	for name, value := range map[string]string{"app": s.App, "category": s.Category, "reason": s.Reason} {
 		if value != "" {
@@ -55,26 +55,26 @@ func unread(past []int) error {
 		return nil
 	}
 	slices.Sort(past)
-	return &ledger.UnreadError{Shards: slices.Compact(past)}
+	return &store.UnreadError{Shards: slices.Compact(past)}
 }
 
-// Letter returns the dead letter, or ledger.ErrNoLetter or a *push.AmbiguousError.
-func (c *Client) Letter(ctx context.Context, ref push.Ref) (*ledger.Letter, error) {
-	l := &ledger.Letter{}
+// Letter returns the dead letter, or store.ErrNoLetter or a *push.AmbiguousError.
+func (c *Client) Letter(ctx context.Context, ref push.Ref) (*store.Letter, error) {
+	l := &store.Letter{}
 	err := c.call(ctx, http.MethodGet, named(letters, ref, ""), nil, l)
-	return l, about(err, ref, ledger.ErrNoLetter)
+	return l, about(err, ref, store.ErrNoLetter)
 }
 
 // Requeue puts a dead letter's notification back on its queue. It answers
-// ledger.ErrNoLetter when there is none, or a *push.AmbiguousError.
+// store.ErrNoLetter when there is none, or a *push.AmbiguousError.
 func (c *Client) Requeue(ctx context.Context, ref push.Ref) error {
-	return about(c.call(ctx, http.MethodPost, named(letters, ref, "/requeue"), nil, nil), ref, ledger.ErrNoLetter)
+	return about(c.call(ctx, http.MethodPost, named(letters, ref, "/requeue"), nil, nil), ref, store.ErrNoLetter)
 }
 
-// Purge deletes the dead letter. It answers ledger.ErrNoLetter when there is none, or a
+// Purge deletes the dead letter. It answers store.ErrNoLetter when there is none, or a
 // *push.AmbiguousError.
 func (c *Client) Purge(ctx context.Context, ref push.Ref) error {
-	return about(c.call(ctx, http.MethodDelete, named(letters, ref, ""), nil, nil), ref, ledger.ErrNoLetter)
+	return about(c.call(ctx, http.MethodDelete, named(letters, ref, ""), nil, nil), ref, store.ErrNoLetter)
 }
 
 // Audit compares what was accepted with what became of it.

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -158,7 +158,7 @@ func (c *Client) cancel(ctx context.Context, ref push.Ref, path string) error {
 	case err != nil:
 		return err
 	case status.State.Ended():
-		return &ledger.EndedError{State: status.State}
+		return &store.EndedError{State: status.State}
 	}
 	return push.ErrUnderWay
 }

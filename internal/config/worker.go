@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // Worker says how one process works.
@@ -46,8 +46,8 @@ func (w *Worker) SetDefaults() {
 		Attempts:        10,
 		RetryTime:       6 * time.Hour,
 		IDRetention:     24 * time.Hour,
-		DeadLetters:     ledger.DefaultDeadLetters,
-		DeadTokens:      ledger.DefaultDeadTokens,
+		DeadLetters:     store.DefaultDeadLetters,
+		DeadTokens:      store.DefaultDeadTokens,
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -164,18 +164,18 @@ func (r *rig) plant(text string) {
 		}
 		return r
 	}, text)
-	outcomes := []ledger.TargetOutcome{filledWith[ledger.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
+	outcomes := []store.TargetOutcome{filledWith[store.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
 	r.enqueue(toUser("tried", "ada", "news"), toUser("ended", "ada", "news"))
-	_, err := ledgertest.At(r.t, o.Work.Records, "tried").Attempt(ctx, "tried", 1, 0, 1, outcomes, text)
+	_, err := storetest.At(r.t, o.Work.Records, "tried").Attempt(ctx, "tried", 1, 0, 1, outcomes, text)
 	must(r.t, err)
-	_, err = ledgertest.At(r.t, o.Work.Records, "ended").Settle(ctx, "ended", &ledger.End{State: push.Delivered, Outcomes: outcomes, Error: text})
+	_, err = storetest.At(r.t, o.Work.Records, "ended").Settle(ctx, "ended", &store.End{State: push.Delivered, Outcomes: outcomes, Error: text})
 	must(r.t, err)
 	r.bury(toUser("buried", "ada", "news"), text, time.Now())
 
 	for id, job := range map[string]string{"torn": text, "alien": fmt.Sprintf(`{"v":99,"notification":{"user":%q,"title":%q,"token":%q}}`, text, text, text), text: text} {
-		letter := filledWith[ledger.Letter](text)
-		letter.ID, letter.State, letter.Job, letter.At = id, ledger.Malformed, []byte(job), time.Now()
-		must(r.t, ledgertest.First(r.t, o.Work.Records).SetAside(ctx, &letter))
+		letter := filledWith[store.Letter](text)
+		letter.ID, letter.State, letter.Job, letter.At = id, store.Malformed, []byte(job), time.Now()
+		must(r.t, storetest.First(r.t, o.Work.Records).SetAside(ctx, &letter))
 	}
 
 	pauses := pause.NewStore(r.client, "")

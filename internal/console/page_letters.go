@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/duration"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 )
@@ -61,7 +61,7 @@ type letterSum struct {
 }
 
 type letterRow struct {
-	*ledger.Letter
+	*store.Letter
 	Platforms string
 	// Known says that it has a page.
 	Known bool
@@ -96,7 +96,7 @@ func letterSelected(v *visit, values url.Values) (operate.LetterSelection, []fie
 // lookLetters returns the selected ones of the dead letters from a cursor on, without
 // their jobs, how many were looked at, and where the rest begins; "" when there is none. Unread
 // are the shards that did not answer.
-func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*ledger.Letter, looked int, next string, unread []int, err error) {
+func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*store.Letter, looked int, next string, unread []int, err error) {
 	now := time.Now()
 	seen := map[push.Ref]bool{}
 	for next = cursor; ; {
@@ -112,7 +112,7 @@ func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, curs
 			}
 		}
 		if next == "" || looked >= most || time.Since(now) > within {
-			slices.SortFunc(found, func(a, b *ledger.Letter) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
+			slices.SortFunc(found, func(a, b *store.Letter) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
 			return found, looked, next, unread, nil
 		}
 	}
@@ -149,7 +149,7 @@ func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
 }
 
 // viewOfLetters makes the page of those that were found, the newest first.
-func viewOfLetters(found []*ledger.Letter, looked int, filter []field, cursor, next string, skip int, total int64, now time.Time) lettersView {
+func viewOfLetters(found []*store.Letter, looked int, filter []field, cursor, next string, skip int, total int64, now time.Time) lettersView {
 	here := address(Path+"dead-letters", filter...)
 	v := lettersView{Filter: filter, App: filter[0].Value, Begin: here, Beginning: cursor == "" && skip == 0}
 	v.Answer = counted(len(found), "dead letter", "dead letters") + "."
@@ -161,13 +161,13 @@ func viewOfLetters(found []*ledger.Letter, looked int, filter []field, cursor, n
 	case next != "" || cursor != "":
 		v.Answer = counted(len(found), "dead letter", "dead letters") + " here; there may be more."
 	}
-	v.Reasons = sumsOf(found, here, "reason", func(l *ledger.Letter) string { return l.Reason })
+	v.Reasons = sumsOf(found, here, "reason", func(l *store.Letter) string { return l.Reason })
 	for i := range v.Reasons {
 		sum := &v.Reasons[i]
-		one := found[slices.IndexFunc(found, func(l *ledger.Letter) bool { return l.Reason == sum.Text })]
+		one := found[slices.IndexFunc(found, func(l *store.Letter) bool { return l.Reason == sum.Text })]
 		sum.Means, sum.Do = words.Reason(one.State, one.Reason)
 	}
-	v.ByApp = sumsOf(found, here, "app", func(l *ledger.Letter) string { return l.App })
+	v.ByApp = sumsOf(found, here, "app", func(l *store.Letter) string { return l.App })
 	for _, age := range ages {
 		n := 0
 		for _, l := range found {
@@ -195,7 +195,7 @@ func viewOfLetters(found []*ledger.Letter, looked int, filter []field, cursor, n
 func hasPage(id string) bool { return id != "" && len(id) <= longestID && id != "." && id != ".." }
 
 // sumsOf counts the letters by what they have of a name, the most first.
-func sumsOf(found []*ledger.Letter, here, name string, of func(*ledger.Letter) string) []letterSum {
+func sumsOf(found []*store.Letter, here, name string, of func(*store.Letter) string) []letterSum {
 	by := map[string]int64{}
 	for _, l := range found {
 		by[of(l)]++
@@ -209,7 +209,7 @@ func sumsOf(found []*ledger.Letter, here, name string, of func(*ledger.Letter) s
 }
 
 // platformsOf are those of the letter's targets.
-func platformsOf(l *ledger.Letter) string {
+func platformsOf(l *store.Letter) string {
 	var all []string
 	for _, o := range l.Outcomes {
 		if platform := string(o.Platform); platform != "" && !slices.Contains(all, platform) {
@@ -221,7 +221,7 @@ func platformsOf(l *ledger.Letter) string {
 
 // A letterView is what letter.html shows.
 type letterView struct {
-	*ledger.Letter
+	*store.Letter
 	Targets []targetView
 	Payload payload
 	// Means and Do explain the reason; "" for what is not explained.
@@ -237,16 +237,16 @@ func (c *Console) letterPage(ctx context.Context, v *visit) (page, error) {
 	}
 	view := viewOfLetter(l)
 	view.Here = refTo("dead-letters", l.Ref())
-	if l.State != ledger.Malformed {
+	if l.State != store.Malformed {
 		view.History = refTo("notifications", l.Ref())
 	}
 	return page{name: "letter", title: "Dead letter " + words.Printable(l.ID), data: view}, nil
 }
 
 // letterOf returns the letter of the address, which tells whose it is.
-func letterOf(ctx context.Context, v *visit) (*ledger.Letter, error) {
+func letterOf(ctx context.Context, v *visit) (*store.Letter, error) {
 	if !hasPage(v.PathValue("id")) {
-		return nil, ledger.ErrNoLetter
+		return nil, store.ErrNoLetter
 	}
 	found, err := v.as.Letter(ctx, v.ref())
 	if err != nil {
@@ -256,7 +256,7 @@ func letterOf(ctx context.Context, v *visit) (*ledger.Letter, error) {
 	return found.Letter, nil
 }
 
-func viewOfLetter(l *ledger.Letter) letterView {
+func viewOfLetter(l *store.Letter) letterView {
 	v := letterView{Letter: l, Payload: payloadOfJob(l.Job)}
 	v.Means, v.Do = words.Reason(l.State, l.Reason)
 	for i, o := range l.Outcomes {
@@ -359,7 +359,7 @@ func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
 		return page{}, err
 	}
 	to := Path + "dead-letters"
-	if act.done == "requeued" && l.State != ledger.Malformed {
+	if act.done == "requeued" && l.State != store.Malformed {
 		to = refTo("notifications", l.Ref())
 	}
 	return page{to: address(to, field{"done", act.done}, field{"n", "1"})}, nil

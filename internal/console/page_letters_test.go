@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -81,7 +81,7 @@ func TestLetter(t *testing.T) {
 	text := r.get(http.StatusOK, "/console/dead-letters/one")
 	contains(t, text, "it is payload", "<details>", "…a1b2c3", "10000000000000001", "chip fault", `href="/console/notifications/one?app=shop&amp;user=ada"`)
 	lacks(t, text, secret[:20])
-	must(t, ledgertest.First(r.t, r.setting.Work.Records).SetAside(t.Context(), &ledger.Letter{ID: "bad/?<b>", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte(`"token":"` + secret + "\"\x00\xff")}))
+	must(t, storetest.First(r.t, r.setting.Work.Records).SetAside(t.Context(), &store.Letter{ID: "bad/?<b>", State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte(`"token":"` + secret + "\"\x00\xff")}))
 	text = r.get(http.StatusOK, pathOf("dead-letters", "bad/?<b>"))
 	contains(t, text, "malformed", "not_json")
 	lacks(t, text, "<b>", secret[:20], "\x00")

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -53,7 +53,7 @@ type turn struct {
 
 // A targetView is what became of a target.
 type targetView struct {
-	ledger.TargetOutcome
+	store.TargetOutcome
 	Number int64
 	Said   string
 	Tone   string
@@ -83,7 +83,7 @@ func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) 
 
 // viewOfNotification makes the page of a status, of the user's line if it stands in
 // one, and of its dead letter if there is one.
-func viewOfNotification(s *control.Status, line *control.Timeline, letter *ledger.Letter, now time.Time) notificationView {
+func viewOfNotification(s *control.Status, line *control.Timeline, letter *store.Letter, now time.Time) notificationView {
 	v := notificationView{Status: s, Steps: wayOf(s, now)}
 	last := v.Steps[len(v.Steps)-1]
 	v.Tone, v.Until = last.Tone, last.Until
@@ -165,7 +165,7 @@ func byLimit(w *control.Waits) string {
 	return ": " + words.Limit(w.Scope, w.Rule, 0)
 }
 
-func sentenceOfEnd(r *ledger.Record) string {
+func sentenceOfEnd(r *store.Record) string {
 	switch r.State {
 	case push.Delivered:
 		return "It was delivered"
@@ -198,7 +198,7 @@ func toneOfState(s push.State) string {
 	return ""
 }
 
-func toneOfOutcome(o ledger.TargetOutcome) string {
+func toneOfOutcome(o store.TargetOutcome) string {
 	switch o.Kind {
 	case "rejected", "misconfigured":
 		return toneFault

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -46,7 +46,7 @@ func TestNotificationEnded(t *testing.T) {
 	contains(t, text, "It was rejected", "chip fault", "it is unknown_app", `href="/console/dead-letters/bad?app=shop&amp;user=ada"`, "…a1b2c3")
 	lacks(t, text, secret[:20], ">Cancel notification<")
 	r.enqueue(toUser("good", "ada", "news"))
-	_, err := ledgertest.At(r.t, r.setting.Work.Records, "good").Settle(t.Context(), "good", &ledger.End{State: push.Delivered, Attempts: 1, Outcomes: []ledger.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
+	_, err := storetest.At(r.t, r.setting.Work.Records, "good").Settle(t.Context(), "good", &store.End{State: push.Delivered, Attempts: 1, Outcomes: []store.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
 	must(t, err)
 	text = r.get(http.StatusOK, "/console/notifications/good")
 	contains(t, text, "It was delivered", "not kept after its end", "&lt;x&gt;")
@@ -88,8 +88,8 @@ func TestWhatWaitsIsNoFailure(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for _, cause := range control.Causes {
-		s := &control.Status{ID: "one", Record: &ledger.Record{State: push.Waiting, Error: "FCM answered 500"}, Waits: &control.Waits{For: cause, Reason: "r"}}
-		s.Outcomes = []ledger.TargetOutcome{{}, {Kind: "retry"}}
+		s := &control.Status{ID: "one", Record: &store.Record{State: push.Waiting, Error: "FCM answered 500"}, Waits: &control.Waits{For: cause, Reason: "r"}}
+		s.Outcomes = []store.TargetOutcome{{}, {Kind: "retry"}}
 		v := viewOfNotification(s, nil, nil, now)
 		if v.Tone != toneWaits || v.Targets[0].Tone == toneFault || v.Targets[1].Tone == toneFault {
 			t.Errorf("%s: %+v", cause, v)
@@ -101,7 +101,7 @@ func TestWhatWaitsIsNoFailure(t *testing.T) {
 func TestNotificationInQuietHours(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 25, 23, 0, 0, 0, time.UTC)
-	s := &control.Status{ID: "one", Record: &ledger.Record{State: push.Waiting}, Waits: &control.Waits{
+	s := &control.Status{ID: "one", Record: &store.Record{State: push.Waiting}, Waits: &control.Waits{
 		For: control.ForQuiet, QuietUntil: now.Add(9 * time.Hour), Rule: "3/1h", Reason: "3/1h of the general limits", Until: now.Add(10 * time.Hour),
 	}}
 	v := viewOfNotification(s, nil, nil, now)

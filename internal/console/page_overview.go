@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -336,7 +336,7 @@ func accountsOf(a *control.Audit) accounts {
 	told := accounts{State: "exact", Accepted: a.Accepted, InFlight: a.InFlight}
 	switch a.Balance() {
 	case control.Untold:
-		told.State = "cannot tell: " + ledger.Silent(a.Unread)
+		told.State = "cannot tell: " + store.Silent(a.Unread)
 	case control.Unbalanced:
 		told.Class = "fault"
 		told.State = counted(a.Difference, "waits, and is on no queue", "wait, and are on no queue")

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -131,7 +131,7 @@ func notShown(shards []int) []string {
 	if len(shards) == 0 {
 		return nil
 	}
-	return []string{upper(ledger.Silent(shards)) + ": what is there is not shown."}
+	return []string{upper(store.Silent(shards)) + ": what is there is not shown."}
 }
 
 // upper begins a sentence.
@@ -163,7 +163,7 @@ func readPosition(text string) (cursor string, skip int, err error) {
 	cursor, after, found := strings.Cut(text, ".")
 	skip, err = strconv.Atoi(after)
 	if !found || err != nil || skip < 0 || skip > 100*queue.PageSize {
-		return "", 0, ledger.ErrCursor
+		return "", 0, store.ErrCursor
 	}
 	return cursor, skip, nil
 }

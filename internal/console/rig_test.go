@@ -19,12 +19,12 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -203,7 +203,7 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 			continue
 		}
 		until := time.Now().Add(d.Left)
-		_, err = ledgertest.At(r.t, r.setting.Work.Records, n.ID).Defer(ctx, n.ID, until, d.Scope, d.Rule)
+		_, err = storetest.At(r.t, r.setting.Work.Records, n.ID).Defer(ctx, n.ID, until, d.Scope, d.Rule)
 		must(r.t, err)
 		r.returned(n.ID, queue.Deferred, until)
 	}
@@ -241,7 +241,7 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 	pipe.Del(ctx, asynqwire.QueueKey(name, "t:"+n.ID))
 	_, err = pipe.Exec(ctx)
 	must(r.t, err)
-	_, err = ledgertest.At(r.t, r.setting.Work.Records, n.ID).Settle(ctx, n.ID, &ledger.End{State: push.Rejected, Error: "it is " + reason, Letter: &ledger.Letter{
+	_, err = storetest.At(r.t, r.setting.Work.Records, n.ID).Settle(ctx, n.ID, &store.End{State: push.Rejected, Error: "it is " + reason, Letter: &store.Letter{
 		ID: n.ID, State: push.Rejected, Reason: reason, Error: "it is " + reason, At: at, Queue: name, Job: job, Outcomes: push.Unsent(n.Targets),
 	}})
 	must(r.t, err)

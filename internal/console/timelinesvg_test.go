@@ -14,8 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/quiet"
@@ -44,7 +44,7 @@ func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, 
 	}
 	t.Cleanup(func() { _ = limiter.Close() })
 	d.limiter = limiter
-	d.control = control.New(client, ledger.NewRecords(client, "", 0), d.limiter, d.limits)
+	d.control = control.New(client, store.NewRecords(client, "", 0), d.limiter, d.limits)
 	return d
 }
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/webhook"
@@ -18,7 +18,7 @@ import (
 
 // A Backlog is what Redis holds, of all processes together.
 type Backlog struct {
-	Counts ledger.Counts
+	Counts store.Counts
 	Jobs   queue.Jobs
 	// Unread are the shards that did not answer: the rest is without theirs.
 	Unread []int
@@ -120,9 +120,9 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 	gauge(notDone, float64(last.Counts.Waiting()))
 	gauge(booked, float64(max(0, last.Counts.Booked)))
 	gauge(letters, float64(last.Counts.Letters))
-	sums := map[ledger.Dropped]int64{} // an app may be named as the unknown ones are
+	sums := map[store.Dropped]int64{} // an app may be named as the unknown ones are
 	for d, n := range last.Counts.Dropped {
-		sums[ledger.Dropped{What: d.What, App: cmp.Or(d.App, Other)}] += n
+		sums[store.Dropped{What: d.What, App: cmp.Or(d.App, Other)}] += n
 	}
 	for d, n := range sums {
 		samples <- prometheus.MustNewConstMetric(dropped, prometheus.CounterValue, float64(n), d.App, d.What)

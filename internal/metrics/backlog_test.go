@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -19,8 +19,8 @@ import (
 
 func held(n int64) Backlog {
 	return Backlog{
-		Counts: ledger.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4, Dropped: map[ledger.Dropped]int64{
-			{What: ledger.DeadLetters, App: "shop"}: 5, {What: ledger.OutcomeReports, App: "shop"}: 6, {What: ledger.DeadLetters}: 7, {What: ledger.DeadLetters, App: Other}: 1,
+		Counts: store.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4, Dropped: map[store.Dropped]int64{
+			{What: store.DeadLetters, App: "shop"}: 5, {What: store.OutcomeReports, App: "shop"}: 6, {What: store.DeadLetters}: 7, {What: store.DeadLetters, App: Other}: 1,
 		}},
 		Jobs:    map[string]map[queue.JobState]int64{"pushpace-bulk": {queue.JobPending: n, queue.JobArchived: 0}},
 		Workers: 3, Waits: []control.Share{{For: control.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -136,7 +136,7 @@ func New(s Sources) *Metrics {
 			m.provider.WithLabelValues(app, string(platform))
 		}
 	}
-	for _, state := range slices.Concat(ledger.EndStates, []push.State{ledger.Malformed}) {
+	for _, state := range slices.Concat(store.EndStates, []push.State{store.Malformed}) {
 		m.ended.WithLabelValues(string(state))
 	}
 	m.SetCategories(nil)

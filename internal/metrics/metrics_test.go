@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/goleak"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -102,7 +102,7 @@ func TestMetrics(t *testing.T) {
 	m.Breaker("shop", push.FCM, true)
 	m.Paused("shop", push.FCM, "QUOTA_EXCEEDED")
 	m.Ended(push.Delivered)
-	m.Ended(ledger.Malformed)
+	m.Ended(store.Malformed)
 	text := scrape(t, m)
 	for _, want := range []string{
 		`pushpace_checks_total 1`,

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -37,7 +37,7 @@ func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
 		return Done
-	case errors.Is(err, push.ErrUnknownID), errors.Is(err, ledger.ErrNoLetter):
+	case errors.Is(err, push.ErrUnknownID), errors.Is(err, store.ErrNoLetter):
 		return Unknown
 	case errors.Is(err, push.ErrEnded):
 		return Ended

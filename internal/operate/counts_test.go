@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -59,7 +59,7 @@ func TestCountsAgree(t *testing.T) {
 		if err := pause.NewStore(client, "").Begin(t.Context(), pause.Pause{Category: "news", By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		records := ledger.NewRecords(client, "", 0)
+		records := store.NewRecords(client, "", 0)
 		c := control.New(client, records, nil, limits.New(throttle.Policy{}, nil))
 		o := New(Options{Control: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)}).As(root, "")
 		want := map[control.Cause]int64{control.ForProvider: 315, control.ForWorker: 27, control.ForPause: 11, control.ForSchedule: 3}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
 // A LetterPage is a part of the dead letters.
 type LetterPage struct {
-	Letters []ledger.Letter `json:"dead_letters"`
+	Letters []store.Letter `json:"dead_letters"`
 	// Next is the cursor of the rest; "" when this is the end.
 	Next string `json:"next,omitempty"`
 	// Unread are the shards that did not answer, by their numbers, which the list goes past.
@@ -26,19 +26,19 @@ func (o *Operator) Letters(ctx context.Context, cursor string, most int) (*Lette
 		return nil, err
 	}
 	found, next, err := o.s.letters(ctx, cursor, most)
-	page := &LetterPage{Letters: make([]ledger.Letter, 0, len(found)), Next: next, Looked: len(found)}
+	page := &LetterPage{Letters: make([]store.Letter, 0, len(found)), Next: next, Looked: len(found)}
 	for _, l := range found {
 		if o.Sees(l.App) {
 			l.Job = nil
 			page.Letters = append(page.Letters, *l)
 		}
 	}
-	page.Unread, err = ledger.Unread(err)
+	page.Unread, err = store.Unread(err)
 	return page, err
 }
 
 // letters is LettersFrom, and names whose the notifications are.
-func (s *Service) letters(ctx context.Context, cursor string, most int) (all []*ledger.Letter, next string, err error) {
+func (s *Service) letters(ctx context.Context, cursor string, most int) (all []*store.Letter, next string, err error) {
 	all, next, err = s.with.Records.LettersFrom(ctx, cursor, most)
 	for _, l := range all {
 		l.Tell(push.Contents)
@@ -53,18 +53,18 @@ type LetterSelection struct {
 }
 
 // Matches reports whether the dead letter is selected at that instant.
-func (s LetterSelection) Matches(l *ledger.Letter, now time.Time) bool {
+func (s LetterSelection) Matches(l *store.Letter, now time.Time) bool {
 	return (s.App == "" || s.App == l.App) && (s.Category == "" || s.Category == l.Category) && (s.Reason == "" || s.Reason == l.Reason) &&
 		(s.Since == 0 || now.Sub(l.At) <= s.Since)
 }
 
 // A DeadLetter is one with what its job holds; nil where that cannot be read.
 type DeadLetter struct {
-	*ledger.Letter
+	*store.Letter
 	Notification *push.Notification `json:"notification,omitempty"`
 }
 
-// Letter returns the dead letter, whole, or ledger.ErrNoLetter or a *push.AmbiguousError.
+// Letter returns the dead letter, whole, or store.ErrNoLetter or a *push.AmbiguousError.
 func (o *Operator) Letter(ctx context.Context, ref push.Ref) (*DeadLetter, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (o *Operator) Requeue(ctx context.Context, ref push.Ref) error {
 	return o.act(ctx, Requeue, ref, o.s.with.Producer.RequeueOf)
 }
 
-// Purge deletes a dead letter, or returns ledger.ErrNoLetter or a *push.AmbiguousError.
+// Purge deletes a dead letter, or returns store.ErrNoLetter or a *push.AmbiguousError.
 func (o *Operator) Purge(ctx context.Context, ref push.Ref) error {
 	return o.act(ctx, Purge, ref, o.s.purge)
 }

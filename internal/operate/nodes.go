@@ -6,9 +6,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -16,7 +16,7 @@ import (
 // wait there: by the sums that were just read, and in a shard that did not answer by the last
 // ones that the records know, or else these workers. It asks none of them. Servers that are no
 // Cluster it leaves as they are.
-func Place(ctx context.Context, client redis.UniversalClient, records *ledger.Records, nodes []redisconn.Node, counts map[int]ledger.Counts, workers []control.Snapshot) error {
+func Place(ctx context.Context, client redis.UniversalClient, records *store.Records, nodes []redisconn.Node, counts map[int]store.Counts, workers []control.Snapshot) error {
 	cluster, several := pipeline.OfCluster(client)
 	if !several {
 		return nil
@@ -34,7 +34,7 @@ func Place(ctx context.Context, client redis.UniversalClient, records *ledger.Re
 		address := master.Options().Addr
 		on[address] = append(on[address], s.Number)
 	}
-	last := map[int]ledger.Waited{}
+	last := map[int]store.Waited{}
 	told := records.WaitedBefore(time.Now())
 	for i := range workers {
 		told = append(told, workers[i].Silent...)
@@ -54,7 +54,7 @@ func Place(ctx context.Context, client redis.UniversalClient, records *ledger.Re
 
 // waitingIn returns how many wait in the shards, nil where that is not known of one, and when
 // that was counted first of those that have no sums; zero where all have.
-func waitingIn(shards []int, now map[int]ledger.Counts, last map[int]ledger.Waited) (*int64, time.Time) {
+func waitingIn(shards []int, now map[int]store.Counts, last map[int]store.Waited) (*int64, time.Time) {
 	var sum int64
 	var first time.Time
 	for _, shard := range shards {

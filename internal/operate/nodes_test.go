@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestWaitingInShards(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := ledger.NewRecords(client, "", 0)
+		records := store.NewRecords(client, "", 0)
 		n := &push.Notification{ID: "one", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
 		if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -25,19 +25,19 @@ func TestWaitingInShards(t *testing.T) {
 		if told := records.WaitedBefore(time.Now()); told != nil {
 			t.Errorf("it was not asked, and told %+v", told)
 		}
-		if _, err := records.WithBounds(ledger.Bounds{Outcomes: 10}).Counts(t.Context()); err != nil {
+		if _, err := records.WithBounds(store.Bounds{Outcomes: 10}).Counts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		told := records.WaitedBefore(time.Now())
-		its := slices.IndexFunc(told, func(w ledger.Waited) bool { return w.Waiting == 1 })
-		first := slices.MinFunc(told, func(a, b ledger.Waited) int { return a.At.Compare(b.At) }).At
+		its := slices.IndexFunc(told, func(w store.Waited) bool { return w.Waiting == 1 })
+		first := slices.MinFunc(told, func(a, b store.Waited) int { return a.At.Compare(b.At) }).At
 		if shards, err := records.All(t.Context()); err != nil || len(told) != len(shards) || its < 0 || records.WaitedBefore(first) != nil {
 			t.Fatalf("%+v, %v", told, err)
 		}
 		at := told[its].At
 		early := at.Add(-time.Minute)
-		last := map[int]ledger.Waited{0: told[its], 3: {Shard: 3, Waiting: 9, At: early}}
-		now := map[int]ledger.Counts{1: {Accepted: 7, Ended: map[push.State]int64{push.Delivered: 3}}}
+		last := map[int]store.Waited{0: told[its], 3: {Shard: 3, Waiting: 9, At: early}}
+		now := map[int]store.Counts{1: {Accepted: 7, Ended: map[push.State]int64{push.Delivered: 3}}}
 		for _, c := range []struct {
 			shards []int
 			want   int64 // negative for not known

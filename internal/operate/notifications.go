@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -101,7 +101,7 @@ func (o *Operator) Status(ctx context.Context, ref push.Ref) (*control.Status, e
 type Notification struct {
 	*control.Status
 	Timeline *control.Timeline
-	Letter   *ledger.Letter
+	Letter   *store.Letter
 }
 
 // Notification returns what is known of the notification, as it was not long ago, or
@@ -116,7 +116,7 @@ func (o *Operator) Notification(ctx context.Context, ref push.Ref) (*Notificatio
 		return known, err
 	}
 	its := *known // whose letter may be of another app
-	if its.Letter, err = o.letter(ctx, ref); errors.Is(err, ledger.ErrNoLetter) {
+	if its.Letter, err = o.letter(ctx, ref); errors.Is(err, store.ErrNoLetter) {
 		err = nil
 	}
 	return &its, err
@@ -146,13 +146,13 @@ func (s *Service) readNotification(ctx context.Context, ref push.Ref) (n *Notifi
 
 // letterOf returns the dead letter of a notification, nil for none. One that is not known
 // whose it is is that of whose shard it is in.
-func (s *Service) letterOf(ctx context.Context, id string, of *control.Status) (*ledger.Letter, error) {
+func (s *Service) letterOf(ctx context.Context, id string, of *control.Status) (*store.Letter, error) {
 	at, err := s.with.Records.Of(ctx, of.App, of.User)
 	if err != nil {
 		return nil, err
 	}
 	l, err := at.Letter(ctx, id)
-	if errors.Is(err, ledger.ErrNoLetter) {
+	if errors.Is(err, store.ErrNoLetter) {
 		return nil, nil
 	}
 	if err != nil {
@@ -182,7 +182,7 @@ func (o *Operator) Knows(ctx context.Context, id string) (notification, letter b
 	switch _, err = o.letter(ctx, push.Ref{ID: id}); {
 	case err == nil, errors.Is(err, push.ErrAmbiguous):
 		return false, true, nil
-	case errors.Is(err, ledger.ErrNoLetter):
+	case errors.Is(err, store.ErrNoLetter):
 		return false, false, nil
 	}
 	return false, false, err
@@ -280,12 +280,12 @@ func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor stri
 
 // Counts are how many wait and have ended in the shards that answer, of all apps together;
 // nil for a bearer of some.
-func (o *Operator) Counts(ctx context.Context) (*ledger.Counts, error) {
+func (o *Operator) Counts(ctx context.Context) (*store.Counts, error) {
 	if err := o.may(Look); err != nil || !o.SeesAll() {
 		return nil, err
 	}
 	counts, err := o.s.with.Records.Counts(ctx)
-	_, err = ledger.Unread(err)
+	_, err = store.Unread(err)
 	return &counts, err
 }
 
@@ -293,7 +293,7 @@ func (o *Operator) Counts(ctx context.Context) (*ledger.Counts, error) {
 // that answer.
 func (s *Service) CountKept(ctx context.Context) (int64, error) {
 	counts, err := s.with.Records.Counts(ctx)
-	_, err = ledger.Unread(err)
+	_, err = store.Unread(err)
 	return counts.Waiting() + counts.Letters, err
 }
 
@@ -358,7 +358,7 @@ func (o *Operator) CategoriesOf(ctx context.Context, app, user string) ([]string
 // last, by ID. It is not to be changed.
 type User struct {
 	*control.Timeline
-	Sent map[string]ledger.Brief
+	Sent map[string]store.Brief
 }
 
 // A userKey says of whom, and of which categories, each on a line; all where there are

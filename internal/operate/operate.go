@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -27,7 +27,7 @@ import (
 // Options say what a Service works with. All are required unless they say otherwise.
 type Options struct {
 	Producer Producer
-	Records  *ledger.Records
+	Records  *store.Records
 	Control  *control.Control
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *limits.Policies

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/lately"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -145,7 +145,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		alive, err1 := workers.get(ctx)
 		seen, err2 := pauses.get(ctx)
 		counted, err3 := jobs.get(ctx)
-		_, err3 = ledger.Unread(err3)
+		_, err3 = store.Unread(err3)
 		if err := cmp.Or(err1, err2, err3); err != nil {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	}
 	counted, err := counts.get(ctx)
 	failed[PartWaiting] = err
-	o.Waiting = ledger.Sum(counted).Waiting()
+	o.Waiting = store.Sum(counted).Waiting()
 	o.OldestDue, failed[PartOldestDue] = oldest.get(ctx)
 	queued, err := jobs.get(ctx)
 	failed[PartQueues] = err
@@ -183,11 +183,11 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	o.Pauses, failed[PartPauses] = pauses.get(ctx)
 	waits, err := backlog.get(ctx)
 	failed[PartWaits] = err
-	if _, err := ledger.Unread(err); err == nil {
+	if _, err := store.Unread(err); err == nil {
 		o.Waits, o.Pauses = waits.Waits, waits.Pauses
 		o.DrainsIn = drainsIn(o.Waits, o.Minutes, o.At)
 	}
-	if !slices.ContainsFunc(ofQueue, func(part Part) bool { _, err := ledger.Unread(failed[part]); return err == nil }) {
+	if !slices.ContainsFunc(ofQueue, func(part Part) bool { _, err := store.Unread(failed[part]); return err == nil }) {
 		return nil, failed[PartWorkers]
 	}
 	o.Redis, failed[PartRedis] = nodes.get(ctx)
@@ -204,7 +204,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 func (s *Service) tellUnread(ctx context.Context, o *Overview, failed map[Part]error) {
 	for _, part := range slices.Sorted(maps.Keys(failed)) {
 		if err := failed[part]; err != nil {
-			shards, _ := ledger.Unread(err)
+			shards, _ := store.Unread(err)
 			o.Unread = append(o.Unread, Unread{part, Cause(err), shards})
 			s.repeats.Tell(ctx, s.with.Log, slog.LevelWarn, "a part of the overview could not be read", []slog.Attr{slog.String("part", string(part))}, slog.String("cause", Cause(err)))
 		}
@@ -233,20 +233,20 @@ func queuesOf(jobs queue.Jobs) (all []Queue) {
 
 // sampleLetters looks at some dead letters while they are counted: both take their time where a
 // shard does not answer.
-func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]ledger.Counts]) (Letters, error) {
+func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]store.Counts]) (Letters, error) {
 	all := Letters{Reasons: map[string]int{}, by: map[string]map[string]int{}, dropped: map[string]int64{}}
 	some, _, err := s.letters(ctx, "", letters)
-	if _, err := ledger.Unread(err); err != nil {
+	if _, err := store.Unread(err); err != nil {
 		return all, err
 	}
 	counted, uncounted := counts.get(ctx)
-	if _, failed := ledger.Unread(uncounted); failed != nil {
+	if _, failed := store.Unread(uncounted); failed != nil {
 		return all, failed
 	}
-	sums := ledger.Sum(counted)
+	sums := store.Sum(counted)
 	all.Count = sums.Letters
 	for d, n := range sums.Dropped {
-		if d.What == ledger.DeadLetters {
+		if d.What == store.DeadLetters {
 			all.Dropped += n
 			all.dropped[d.App] += n
 		}

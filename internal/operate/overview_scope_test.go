@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -26,7 +26,7 @@ func TestOverviewOf(t *testing.T) {
 	t.Parallel()
 	const sample = 200
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := ledger.NewRecords(client, "", 0)
+		records := store.NewRecords(client, "", 0)
 		producer := push.NewProducer(client, "", 0)
 		for i := range 3 * sample { // of which every third is the shop's, and an hour from now
 			id, app := fmt.Sprintf("n-%d", i), "secret-app"
@@ -48,7 +48,7 @@ func TestOverviewOf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := ledgertest.First(t, records).SetAside(t.Context(), &ledger.Letter{ID: n.ID, State: ledger.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}); err != nil {
+			if err := storetest.First(t, records).SetAside(t.Context(), &store.Letter{ID: n.ID, State: store.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -107,7 +107,7 @@ func complete(t *testing.T, read func(context.Context) (*Overview, error)) (o *O
 func TestReadOverview(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := ledger.NewRecords(client, "", 0)
+		records := store.NewRecords(client, "", 0)
 		producer := push.NewProducer(client, "", 0)
 		for i := range 3 * letters {
 			id := fmt.Sprintf("n-%d", i)
@@ -118,8 +118,8 @@ func TestReadOverview(t *testing.T) {
 			if _, err := producer.Enqueue(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
-			letter := &ledger.Letter{ID: "gone-" + id, State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
-			if err := ledgertest.First(t, records).SetAside(t.Context(), letter); err != nil {
+			letter := &store.Letter{ID: "gone-" + id, State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
+			if err := storetest.First(t, records).SetAside(t.Context(), letter); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -178,12 +178,12 @@ func TestOverviewOfWhatCouldBeRead(t *testing.T) {
 			options := redistest.Shared(t).Options()
 			options.DB = redistest.Database(t)
 			client := redistest.Connect(t, options)
-			records := ledger.NewRecords(client, "", 0)
+			records := store.NewRecords(client, "", 0)
 			n := &push.Notification{ID: "one", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
 			if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
-			if err := ledgertest.First(t, records).SetAside(t.Context(), &ledger.Letter{ID: "gone", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
+			if err := storetest.First(t, records).SetAside(t.Context(), &store.Letter{ID: "gone", State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
 				t.Fatal(err)
 			}
 			redistest.Hook(client, &breakage{"hscan", broken})

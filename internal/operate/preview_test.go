@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -88,7 +88,7 @@ func (s *stage) reschedule() func(app, user string) time.Time {
 	var following sync.WaitGroup
 	following.Go(func() {
 		reschedule.Follow(ctx, reschedule.Config{
-			Limits: policies, Overrides: s.overrides, Limiter: limiter, Control: control.New(gone, ledger.NewRecords(gone, s.prefix, 0), limiter, policies),
+			Limits: policies, Overrides: s.overrides, Limiter: limiter, Control: control.New(gone, store.NewRecords(gone, s.prefix, 0), limiter, policies),
 			Waiting: limiter.Waiting, Rates: func() map[string]string { return nil }, Apps: []string{"kiosk", "shop"}, Redis: client, Prefix: s.prefix, RedisLog: slog.New(slog.DiscardHandler),
 		})
 	})

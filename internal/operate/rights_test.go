@@ -13,12 +13,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -170,24 +170,24 @@ var tries = map[string]try{
 
 	"Letters": {operate.Look, func(a asking) error {
 		all, err := a.Letters(a, "", 100)
-		return cmpOr(err, told(a.app == operatetest.Other && all != nil && slices.ContainsFunc(all.Letters, func(l ledger.Letter) bool { return l.App == a.app })))
+		return cmpOr(err, told(a.app == operatetest.Other && all != nil && slices.ContainsFunc(all.Letters, func(l store.Letter) bool { return l.App == a.app })))
 	}, nil, false},
 	"Letter": {operate.Look, func(a asking) error {
 		_, err := a.Letter(a, push.Ref{ID: a.app + "-letter"})
 		return err
-	}, ledger.ErrNoLetter, false},
+	}, store.ErrNoLetter, false},
 	"Requeue": {operate.Requeue, func(a asking) error {
 		return a.Requeue(a, push.Ref{ID: a.app + "-requeued"})
-	}, ledger.ErrNoLetter, false},
+	}, store.ErrNoLetter, false},
 	"RequeueEach": {operate.RequeueEach, func(a asking) error {
 		return a.RequeueEach(a, []push.Ref{{ID: a.app + "-requeues"}})[0]
-	}, ledger.ErrNoLetter, false},
+	}, store.ErrNoLetter, false},
 	"Purge": {operate.Purge, func(a asking) error {
 		return a.Purge(a, push.Ref{ID: a.app + "-purged"})
-	}, ledger.ErrNoLetter, false},
+	}, store.ErrNoLetter, false},
 	"PurgeEach": {operate.PurgeEach, func(a asking) error {
 		return a.PurgeEach(a, []push.Ref{{ID: a.app + "-purges"}})[0]
-	}, ledger.ErrNoLetter, false},
+	}, store.ErrNoLetter, false},
 
 	"Pauses": {operate.Look, func(a asking) error {
 		all, err := a.Pauses(a)

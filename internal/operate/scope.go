@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -226,9 +226,9 @@ func (o *Operator) notification(ctx context.Context, ref push.Ref) (push.Ref, er
 	return o.s.with.Records.Resolve(ctx, ref, o.Sees)
 }
 
-// letter returns the dead letter, and ledger.ErrNoLetter for one that it does not see. One
+// letter returns the dead letter, and store.ErrNoLetter for one that it does not see. One
 // whose job cannot be read, and was not accepted, is no app's.
-func (o *Operator) letter(ctx context.Context, ref push.Ref) (*ledger.Letter, error) {
+func (o *Operator) letter(ctx context.Context, ref push.Ref) (*store.Letter, error) {
 	if err := o.MayNarrow(ref.App); err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (o *Operator) letter(ctx context.Context, ref push.Ref) (*ledger.Letter, er
 	return l, err
 }
 
-// knowsLetter returns the name of a dead letter that it sees, and ledger.ErrNoLetter for
+// knowsLetter returns the name of a dead letter that it sees, and store.ErrNoLetter for
 // any other. Of a bearer of all apps it does not look.
 func (o *Operator) knowsLetter(ctx context.Context, ref push.Ref) (push.Ref, error) {
 	if o.SeesAll() {

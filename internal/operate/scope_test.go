@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -63,7 +63,7 @@ func TestLevels(t *testing.T) {
 func TestActionOfWhoHasGone(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
-	o := New(Options{Queue: client, Records: ledger.NewRecords(client, "", 0), Log: slog.New(slog.DiscardHandler)}).As(root, "")
+	o := New(Options{Queue: client, Records: store.NewRecords(client, "", 0), Log: slog.New(slog.DiscardHandler)}).As(root, "")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	o.did(gone, Pause, trail.Entry{Count: 1})

@@ -18,9 +18,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -40,7 +40,7 @@ func TestAMasterAway(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	redistest.Divide(t, client, "pushpace", fmt.Sprint(shards))
-	records := ledger.NewRecords(client, "", 0)
+	records := store.NewRecords(client, "", 0)
 	per := map[int]int64{} // how many wait in each shard, and as many letters are there
 	producer := push.NewProducer(client, "", 0)
 	for i := range users {
@@ -52,7 +52,7 @@ func TestAMasterAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := at.SetAside(t.Context(), &ledger.Letter{ID: fmt.Sprint("l-", i), State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
+		if err := at.SetAside(t.Context(), &store.Letter{ID: fmt.Sprint("l-", i), State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
 			t.Fatal(err)
 		}
 		per[at.Number]++
@@ -118,7 +118,7 @@ func TestAMasterAway(t *testing.T) {
 			}
 			for _, part := range []Part{PartWaiting, PartLetters, PartQueues, PartOldestDue} {
 				i := slices.IndexFunc(seen.Unread, func(u Unread) bool { return u.Part == part })
-				if (i >= 0) != (away != nil) || i >= 0 && (!slices.Equal(seen.Unread[i].Shards, away) || !strings.Contains(seen.Unread[i].Problem, ledger.Silent(away))) {
+				if (i >= 0) != (away != nil) || i >= 0 && (!slices.Equal(seen.Unread[i].Shards, away) || !strings.Contains(seen.Unread[i].Problem, store.Silent(away))) {
 					fault("%s is told as %+v", part, seen.Unread)
 				}
 			}
@@ -220,7 +220,7 @@ func TestAShardMoves(t *testing.T) {
 	nodes := redistest.StartCluster(t, 4)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[1].Addr()}, ContextTimeoutEnabled: true, ClusterStateReloadInterval: time.Second})
 	t.Cleanup(func() { _ = client.Close() })
-	records, producer := ledger.NewRecords(client, "", 0), push.NewProducer(client, "", 0)
+	records, producer := store.NewRecords(client, "", 0), push.NewProducer(client, "", 0)
 	per := map[int]int64{}
 	for i := range users {
 		n := &push.Notification{ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("u-", i), Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}

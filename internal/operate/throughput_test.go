@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -16,7 +16,7 @@ func TestBuckets(t *testing.T) {
 	ago := func(minutes int) control.Minute {
 		return control.Minute{
 			At: now.Truncate(time.Minute).Add(-time.Duration(minutes) * time.Minute), Sent: 10, Deferred: 5,
-			Ended: map[push.State]int64{push.Delivered: 4, push.Rejected: 1, push.Exhausted: 1, push.Undeliverable: 1, ledger.Malformed: 1, push.Expired: 9},
+			Ended: map[push.State]int64{push.Delivered: 4, push.Rejected: 1, push.Exhausted: 1, push.Undeliverable: 1, store.Malformed: 1, push.Expired: 9},
 		}
 	}
 	minutes := []control.Minute{ago(23*60 + 53), ago(23*60 + 52), ago(60), ago(59), ago(15), ago(14), ago(0), ago(-1)}

@@ -22,8 +22,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
@@ -158,7 +158,7 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	limiter, err := throttle.New(client, throttle.Options{})
 	must(t, err)
 	defer limiter.Close()
-	records := ledger.NewRecords(client, "", 0)
+	records := store.NewRecords(client, "", 0)
 	w, err := worker.New(worker.Options{
 		Queue: client, Limiter: limiter, Tracer: workers.Tracer(), Log: slog.New(slog.DiscardHandler),
 		Limits:  limits.New(throttle.Policy{MinGap: time.Second}, nil),

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/pushpace/pushpace"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -17,7 +17,7 @@ import (
 func Reason(s push.State, reason string) (means, do string) {
 	all := reasons()
 	r := all.others[reason]
-	if s == ledger.Malformed {
+	if s == store.Malformed {
 		r = all.malformed[reason]
 	}
 	return r[0], r[1]

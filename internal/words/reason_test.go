@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -18,7 +18,7 @@ func TestReason(t *testing.T) {
 		means, do string
 	}{
 		{push.Rejected, "invalid", "cannot be rendered", "send --dry-run shows"},
-		{ledger.Malformed, "invalid", "is not valid", "see its error"},
+		{store.Malformed, "invalid", "is not valid", "see its error"},
 		{push.Rejected, "MissingTopic", "not for this topic", "check topic"},
 		{push.Exhausted, "QUOTA_EXCEEDED", "has had its quota", "ask for more quota"},
 		{push.Rejected, "away", "", ""},

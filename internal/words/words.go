@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -81,7 +81,7 @@ func quietHours(w *control.Waits) Sentence {
 }
 
 // Target says which target it is, what became of it, and what the provider calls it.
-func Target(o ledger.TargetOutcome) string {
+func Target(o store.TargetOutcome) string {
 	said := Outcome(o)
 	if o.TokenEnd != "" {
 		said = "…" + o.TokenEnd + " " + said
@@ -96,7 +96,7 @@ func Target(o ledger.TargetOutcome) string {
 }
 
 // Outcome says what became of a target.
-func Outcome(o ledger.TargetOutcome) string {
+func Outcome(o store.TargetOutcome) string {
 	said := strings.TrimSpace(cmp.Or(o.Kind, "not sent") + " " + o.Reason)
 	switch {
 	case !o.Ambiguous:

@@ -17,7 +17,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -119,7 +119,7 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 		t.Errorf("exit status %d: %s", got, &worker.Stderr)
 	}
 	resume()
-	counts, err := ledger.NewRecords(c.Client, "", 0).Counts(t.Context())
+	counts, err := store.NewRecords(c.Client, "", 0).Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	const each = 10
 	policy := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
 	c := rig.NewCrashSite(t, policy, 2*time.Second)
-	producer, records := push.NewProducer(c.Client, "", 0), ledger.NewRecords(c.Client, "", 0)
+	producer, records := push.NewProducer(c.Client, "", 0), store.NewRecords(c.Client, "", 0)
 	limiter, err := throttle.New(c.Client, throttle.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -178,8 +178,8 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 			t.Fatalf("not within five minutes: %s", what)
 		}
 	}
-	record := func(id string) *ledger.Record {
-		r, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
+	record := func(id string) *store.Record {
+		r, _, err := records.Lookup(t.Context(), store.Ref{ID: id})
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
@@ -292,13 +292,13 @@ func TestDigestsSurviveKills(t *testing.T) {
 		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)
 	}
 
-	records, sent := ledger.NewRecords(c.Client, "", 0), c.Sent()
+	records, sent := store.NewRecords(c.Client, "", 0), c.Sent()
 	told := map[string][]string{} // who has joined, by the ID of whose push tells of them
 	ends := map[push.State]int{}
 	for user := range users {
 		for i := range each {
 			id := id(user, i)
-			record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
+			record, _, err := records.Lookup(t.Context(), store.Ref{ID: id})
 			if err != nil {
 				t.Fatalf("%s: %v", id, err)
 			}
@@ -339,7 +339,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	c := rig.NewCrashSite(t, policy, 3*time.Second) // so long it has them in hand
 	stop, longest := make(chan struct{}), make(chan time.Duration)
 	go judge.Stalls(stop, longest)
-	producer, records := push.NewProducer(c.Client, "", 0), ledger.NewRecords(c.Client, "", 0)
+	producer, records := push.NewProducer(c.Client, "", 0), store.NewRecords(c.Client, "", 0)
 	limiter, err := throttle.New(c.Client, throttle.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -479,7 +479,7 @@ func TestAWorkerIsKilledWhileWhatWasHeldReturns(t *testing.T) {
 	if got := other.Wait(t); got != rig.Done {
 		t.Errorf("exit status %d: %s", got, &other.Stderr)
 	}
-	counts, err := ledger.NewRecords(c.Client, "", 0).Counts(t.Context())
+	counts, err := store.NewRecords(c.Client, "", 0).Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
 )
@@ -122,7 +122,7 @@ func TestIdleWorkersFindAnothersJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(ledgertest.First(t, ledger.NewRecords(s.Redis, "", 0)).Queue(p.Queue())), asynq.ProcessIn(in), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(storetest.First(t, store.NewRecords(s.Redis, "", 0)).Queue(p.Queue())), asynq.ProcessIn(in), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -146,7 +146,7 @@ func TestIdleWorkersEnd(t *testing.T) {
 	t.Logf("ended after %s", time.Since(began))
 	s.Idle(t, 1)
 	for queue := range asynqwire.Queues() {
-		if n := s.Redis.SCard(t.Context(), ledgertest.First(t, ledger.NewRecords(s.Redis, "", 0)).IdleKey(queue)).Val(); n != 1 {
+		if n := s.Redis.SCard(t.Context(), storetest.First(t, store.NewRecords(s.Redis, "", 0)).IdleKey(queue)).Val(); n != 1 {
 			t.Errorf("%d would be given words for %s, one waits", n, queue)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/judge"
@@ -78,8 +78,8 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	if got := category.Wait(t); got != rig.Done {
 		t.Errorf("limits set: exit status %d: %s", got, &category.Stderr)
 	}
-	counts := func() ledger.Counts {
-		c, err := ledger.NewRecords(s.Client, "", 0).Counts(t.Context())
+	counts := func() store.Counts {
+		c, err := store.NewRecords(s.Client, "", 0).Counts(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

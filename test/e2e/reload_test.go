@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
 )
@@ -43,9 +43,9 @@ func TestReload(t *testing.T) {
 	one("second")
 	workers.Until(t, "the second", delivered(2))
 	one("third")
-	records := ledger.NewRecords(s.Client, "", 0)
+	records := store.NewRecords(s.Client, "", 0)
 	workers.Until(t, "the third waits for the new limit", func() bool {
-		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: "third"})
+		record, _, err := records.Lookup(t.Context(), store.Ref{ID: "third"})
 		return err == nil && record.Rule == "2/1h"
 	})
 	client := &http.Client{Timeout: 5 * time.Second}
@@ -65,7 +65,7 @@ func TestReload(t *testing.T) {
 	}
 	one("fourth")
 	workers.Until(t, "the fourth waits for the limit that stays", func() bool {
-		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: "fourth"})
+		record, _, err := records.Lookup(t.Context(), store.Ref{ID: "fourth"})
 		return err == nil && record.Rule == "2/1h"
 	})
 
@@ -77,7 +77,7 @@ func TestReload(t *testing.T) {
 	}
 	s.Send(t, rig.Done, rig.Notification("another", "ben", "chat", "apns", "00"))
 	workers.Until(t, "another user's", func() bool { // those who waited may have come too
-		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: "another"})
+		record, _, err := records.Lookup(t.Context(), store.Ref{ID: "another"})
 		return err == nil && record.State == push.Delivered
 	})
 	if n := workers.Said("the old one stays"); n != 1 {

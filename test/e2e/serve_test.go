@@ -19,7 +19,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/pushpace/pushpace"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
@@ -106,7 +106,7 @@ func TestServeDrains(t *testing.T) {
 		return err == nil && info.Active == 2
 	})
 	s.Stop(t, workers)
-	counts, err := ledger.NewRecords(s.Client, "", 0).Counts(t.Context())
+	counts, err := store.NewRecords(s.Client, "", 0).Counts(t.Context())
 	if err != nil || counts.Ended[push.Delivered] != 2 || counts.Waiting() != 0 {
 		t.Errorf("%+v, %v", counts, err)
 	}
@@ -254,7 +254,7 @@ func TestServeOnly(t *testing.T) {
 	if log := api.Stderr.String(); strings.Contains(log, "hunter2") || strings.Count(log, "a request failed") != 4 {
 		t.Errorf("%s", log)
 	}
-	counts, err := ledger.NewRecords(s.Client, "", 0).Counts(t.Context())
+	counts, err := store.NewRecords(s.Client, "", 0).Counts(t.Context())
 	if err != nil || counts.Accepted != 1 || counts.Ended[push.Delivered] != 1 {
 		t.Errorf("%+v, %v", counts, err)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
@@ -134,7 +134,7 @@ func (c *CrashSite) Delivered() int { return c.APNs.Ledger().Len() + c.FCM.Ledge
 // sending, without a record of their end.
 func (c *CrashSite) Kill(t *testing.T, p *Program) int64 {
 	t.Helper()
-	counts, err := ledger.NewRecords(c.Client, "", 0).Counts(t.Context())
+	counts, err := store.NewRecords(c.Client, "", 0).Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func (c *CrashSite) Sent() map[string]bool {
 // Drained waits until all have ended.
 func (c *CrashSite) Drained(t *testing.T, n int) {
 	t.Helper()
-	records := ledger.NewRecords(c.Client, "", 0)
+	records := store.NewRecords(c.Client, "", 0)
 	if !eventually.Within(5*time.Minute, func() bool {
 		counts, err := records.Counts(t.Context())
 		return err == nil && counts.Accepted == int64(n) && counts.Waiting() == 0
@@ -209,12 +209,12 @@ func (c *CrashSite) Judge(t *testing.T, accepted int, underWay int64, policy thr
 // judgeEnds compares how each ended with whether it was sent.
 func (c *CrashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bool) map[push.State]int {
 	t.Helper()
-	records := ledger.NewRecords(c.Client, "", 0)
+	records := store.NewRecords(c.Client, "", 0)
 	allowed := map[fate]push.State{expiring: push.Expired, collapsing: push.Superseded, Cancelled: push.Cancelled}
 	ends := map[push.State]int{}
 	for i := range accepted {
 		id := fmt.Sprintf("n-%d", i)
-		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
+		record, _, err := records.Lookup(t.Context(), store.Ref{ID: id})
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}

@@ -14,10 +14,10 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -63,7 +63,7 @@ func Connect(t *testing.T, address string) redis.UniversalClient {
 func (s *IdleSite) Idle(t *testing.T, workers int) {
 	t.Helper()
 	s.Workers[len(s.Workers)-1].Until(t, "they wait for a word", func() bool {
-		shards, err := ledger.NewRecords(s.Redis, "", 0).All(t.Context())
+		shards, err := store.NewRecords(s.Redis, "", 0).All(t.Context())
 		if err != nil || s.listening(t) != workers*len(shards) {
 			return false
 		}

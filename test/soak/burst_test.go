@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
 	"github.com/pushpace/pushpace/throttle"
@@ -55,7 +55,7 @@ func outOfOrder(t *testing.T) string {
 	c.Env = append(c.Env, "PUSHPACE_TELEMETRY__LISTEN=:0")
 	made := recordAdmissions(t, c)
 	workers := []*rig.Program{c.Serve(t), c.Serve(t)}
-	producer, records := push.NewProducer(c.Client, "", 0), ledger.NewRecords(c.Client, "", 0)
+	producer, records := push.NewProducer(c.Client, "", 0), store.NewRecords(c.Client, "", 0)
 	var accepted [burstJobs]time.Time
 	for i := range accepted {
 		accepted[i] = time.Now()

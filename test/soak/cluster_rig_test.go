@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
 	"github.com/pushpace/pushpace/throttle"
@@ -27,7 +27,7 @@ type clusterRig struct {
 	options  []redistest.Option  // of each
 	policy   throttle.Policy
 	producer *push.Producer
-	records  *ledger.Records
+	records  *store.Records
 	workers  []*rig.Program
 }
 
@@ -47,7 +47,7 @@ func (r *clusterRig) connect(t *testing.T, address string) {
 	t.Helper()
 	shared, end := pipeline.Share(rig.Connect(t, address), pipeline.Options{Timeout: redisTimeout}) // as the program does
 	t.Cleanup(end)
-	r.Client, r.producer, r.records = shared, push.NewProducer(shared, "", 0), ledger.NewRecords(shared, "", 0)
+	r.Client, r.producer, r.records = shared, push.NewProducer(shared, "", 0), store.NewRecords(shared, "", 0)
 }
 
 // acknowledge has the writes of all wait for a replica.
@@ -81,9 +81,9 @@ func (r *clusterRig) work(t *testing.T, n int) {
 
 // rest waits until so many were accepted and all have ended, ends the workers, and expects
 // that the sums are exact. It answers how many ended how.
-func (r *clusterRig) rest(t *testing.T, accepted int) ledger.Counts {
+func (r *clusterRig) rest(t *testing.T, accepted int) store.Counts {
 	t.Helper()
-	var counts ledger.Counts
+	var counts store.Counts
 	var err error
 	if !eventually.Within(5*time.Minute, func() bool {
 		counts, err = r.records.Counts(t.Context())

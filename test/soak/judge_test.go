@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -75,10 +75,10 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 	for _, d := range deliveries {
 		taken[d.ID] = append(taken[d.ID], d)
 	}
-	records := ledger.NewRecords(s.Client, "", 0)
+	records := store.NewRecords(s.Client, "", 0)
 	states, told := map[push.State]int{}, map[string][]string{}
 	for id := range s.accepted {
-		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
+		record, _, err := records.Lookup(t.Context(), store.Ref{ID: id})
 		if err != nil {
 			t.Errorf("%s was accepted: %v", id, err)
 			continue

@@ -19,7 +19,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -36,14 +36,14 @@ func (s *soak) atRisk(ctx context.Context) (from time.Time) {
 	from = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	records := ledger.NewRecords(s.Client, "", 0)
+	records := store.NewRecords(s.Client, "", 0)
 	var underWay []string
 	for _, e := range append(s.APNs.Ledger().Entries(), s.FCM.Ledger().Entries()...) {
 		if from.Sub(e.At) > lately {
 			continue
 		}
 		target := s.target(e)
-		record, _, err := records.Lookup(ctx, ledger.Ref{ID: e.Notification})
+		record, _, err := records.Lookup(ctx, store.Ref{ID: e.Notification})
 		if err != nil || target >= len(record.Outcomes) || record.Outcomes[target].Kind != providers.Delivered.String() {
 			underWay = append(underWay, pushOf(e))
 		}
@@ -231,7 +231,7 @@ func (s *soak) call(method, path, body string) (status int, answer []byte) {
 func (s *soak) requeue() {
 	_, answer := s.call(http.MethodGet, "/v1/dead-letters?limit=10", "")
 	var page struct {
-		Letters []ledger.Letter `json:"dead_letters"`
+		Letters []store.Letter `json:"dead_letters"`
 	}
 	if json.Unmarshal(answer, &page) != nil {
 		return

@@ -20,8 +20,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
 	"github.com/pushpace/pushpace/throttle"
@@ -299,7 +299,7 @@ func (s *soak) settled(t *testing.T) {
 		{"resume", "--app", "shop"}, {"resume", "--category", "orders"}, {"resume", "--category", rare}} {
 		s.program(10*time.Second, nil, args...) // it may not be paused
 	}
-	records := ledger.NewRecords(s.Client, "", 0)
+	records := store.NewRecords(s.Client, "", 0)
 	if !eventually.Within(16*time.Minute, func() bool { // the longest pause between two attempts is a quarter of an hour
 		s.supervise(t)
 		counts, err := records.Counts(ctx)
@@ -308,7 +308,7 @@ func (s *soak) settled(t *testing.T) {
 		counts, _ := records.Counts(ctx)
 		t.Errorf("not all have ended: %+v; in hand: %q", counts, s.inHand(ctx))
 		for id := range s.accepted {
-			if record, _, err := records.Lookup(ctx, ledger.Ref{ID: id}); err != nil || !record.State.Ended() {
+			if record, _, err := records.Lookup(ctx, store.Ref{ID: id}); err != nil || !record.State.Ended() {
 				_, out := s.program(10*time.Second, nil, "status", id)
 				t.Fatalf("such as %s: %s", id, out)
 			}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -79,10 +79,10 @@ func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 // count counts what is at one instant in each shard: nothing goes from one to another.
 func (c *Control) count(ctx context.Context) (*Audit, error) {
 	type both struct {
-		counts ledger.Counts
+		counts store.Counts
 		jobs   queue.Jobs
 	}
-	all, err := ledger.Each(ctx, c.records, func(ctx context.Context, at *ledger.Shard) (both, error) {
+	all, err := store.Each(ctx, c.records, func(ctx context.Context, at *store.Shard) (both, error) {
 		pipe := c.client.TxPipeline()
 		sums, queues := at.CountsOn(ctx, pipe), c.jobs(at).JobsOn(ctx, pipe)
 		if _, err := pipe.Exec(ctx); err != nil {
@@ -91,18 +91,18 @@ func (c *Control) count(ctx context.Context) (*Audit, error) {
 		counts, err := sums()
 		return both{counts, queues()}, err
 	})
-	unread, err := ledger.Unread(err)
+	unread, err := store.Unread(err)
 	if err != nil {
 		return nil, err
 	}
-	sum, jobs := ledger.Counts{}, make(map[int]queue.Jobs, len(all))
+	sum, jobs := store.Counts{}, make(map[int]queue.Jobs, len(all))
 	for shard, one := range all {
 		sum, jobs[shard] = sum.Plus(one.counts), one.jobs
 	}
 	return newAudit(sum, queue.Sum(jobs), unread), nil
 }
 
-func newAudit(counts ledger.Counts, queues queue.Jobs, unread []int) *Audit {
+func newAudit(counts store.Counts, queues queue.Jobs, unread []int) *Audit {
 	a := &Audit{Accepted: counts.Accepted, Ended: counts.Ended, Waiting: counts.Waiting(), Malformed: counts.Malformed, Unread: unread}
 	for _, jobs := range queues {
 		a.InFlight += jobs[queue.JobActive]

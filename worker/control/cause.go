@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -58,7 +58,7 @@ type surroundings struct {
 // causeOf returns what a job waits for: where it is on the queue, why it has returned to
 // it last, what it holds, and what is recorded of its targets. n is nil when the job
 // cannot be read.
-func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.Return, n *push.Notification, outcomes []ledger.TargetOutcome) Cause {
+func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.Return, n *push.Notification, outcomes []store.TargetOutcome) Cause {
 	c := ForWorker
 	switch state {
 	case queue.JobActive:
@@ -121,7 +121,7 @@ func causeOfPause(p *pause.Pause) Cause {
 // keeps returns, of the pauses that keep every target that is left, the one that is over
 // first; nil where a target may be sent to. A push service is kept by the operator's pause of
 // it that ends last, else by its own.
-func (in *surroundings) keeps(n *push.Notification, outcomes []ledger.TargetOutcome) *pause.Pause {
+func (in *surroundings) keeps(n *push.Notification, outcomes []store.TargetOutcome) *pause.Pause {
 	var first *pause.Pause
 	for _, service := range servicesLeft(n, outcomes) {
 		p := in.keepsService(n, service)
@@ -152,7 +152,7 @@ func (in *surroundings) keepsService(n *push.Notification, service push.Platform
 
 // closedTo reports whether each push service that is left is closed: a pause keeps it, or a
 // worker's breaker of the route is open, whose trouble may not be told yet.
-func (in *surroundings) closedTo(n *push.Notification, outcomes []ledger.TargetOutcome) bool {
+func (in *surroundings) closedTo(n *push.Notification, outcomes []store.TargetOutcome) bool {
 	left := servicesLeft(n, outcomes)
 	for _, service := range left {
 		if in.keepsService(n, service) == nil && !in.open(n.App, service) {
@@ -189,7 +189,7 @@ func (in *surroundings) anyRoute(is func(*route.Status) bool) bool {
 }
 
 // keep returns which of the pauses keep a target that is left.
-func (in *surroundings) keep(n *push.Notification, outcomes []ledger.TargetOutcome) (which []int) {
+func (in *surroundings) keep(n *push.Notification, outcomes []store.TargetOutcome) (which []int) {
 	for i := range in.pauses {
 		if in.pauses[i].Keeps(n, outcomes) {
 			which = append(which, i)
@@ -199,7 +199,7 @@ func (in *surroundings) keep(n *push.Notification, outcomes []ledger.TargetOutco
 }
 
 // servicesLeft are those of the targets that are left, each once.
-func servicesLeft(n *push.Notification, outcomes []ledger.TargetOutcome) (left []push.Platform) {
+func servicesLeft(n *push.Notification, outcomes []store.TargetOutcome) (left []push.Platform) {
 	if n == nil {
 		return nil
 	}

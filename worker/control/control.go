@@ -23,7 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -35,7 +35,7 @@ import (
 // takes them from it. Its zero value is not usable.
 type Control struct {
 	client  redis.UniversalClient
-	records *ledger.Records
+	records *store.Records
 	limiter throttle.Planner
 	limits  *limits.Policies
 	pauses  *pause.Store
@@ -54,7 +54,7 @@ const (
 
 // New returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
-func New(client redis.UniversalClient, records *ledger.Records, limiter throttle.Planner, limits *limits.Policies) *Control {
+func New(client redis.UniversalClient, records *store.Records, limiter throttle.Planner, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
 	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), exactBelow, sampleSize, new(later)}
 }
@@ -91,13 +91,13 @@ func (c *Control) CancelAll(ctx context.Context, refs []push.Ref) []error {
 
 func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []error {
 	shards, errs := c.find(ctx, refs)
-	in := map[*ledger.Shard][]int{} // indexes of refs
+	in := map[*store.Shard][]int{} // indexes of refs
 	for i, at := range shards {
 		if errs[i] == nil {
 			in[at] = append(in[at], i)
 		}
 	}
-	taken := make([]*ledger.Taken, len(refs))
+	taken := make([]*store.Taken, len(refs))
 	var taking errgroup.Group
 	for at, places := range in {
 		taking.Go(func() error {
@@ -105,7 +105,7 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 			for k, i := range places {
 				its[k] = refs[i]
 			}
-			some, failed := at.TakeAll(ctx, its, ledger.How{State: push.Cancelled, Read: push.Contents, Others: others})
+			some, failed := at.TakeAll(ctx, its, store.How{State: push.Cancelled, Read: push.Contents, Others: others})
 			for k, i := range places {
 				taken[i], errs[i] = some[k], failed[k]
 			}
@@ -113,22 +113,22 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 		})
 	}
 	_ = taking.Wait() // each has its own error
-	c.freeAll(ctx, slices.DeleteFunc(taken, func(t *ledger.Taken) bool { return t == nil }))
+	c.freeAll(ctx, slices.DeleteFunc(taken, func(t *store.Taken) bool { return t == nil }))
 	return errs
 }
 
 // freeAll gives slots back and follows the moves. A worker repeats a failed call, after the
 // notes' grace, and counts the ends.
-func (c *Control) freeAll(ctx context.Context, all []*ledger.Taken) {
+func (c *Control) freeAll(ctx context.Context, all []*store.Taken) {
 	left, errs := c.GiveBackAll(ctx, all)
-	var given []*ledger.Taken
+	var given []*store.Taken
 	for i, err := range errs {
 		if err == nil {
 			given = append(given, all[i])
 		}
 	}
 	if len(given) > 1 { // for a single one a repeated call in a worker's batch is cheaper
-		_ = ledger.LeaveGiven(ctx, given)
+		_ = store.LeaveGiven(ctx, given)
 	}
 	for _, l := range left {
 		c.Follow(ctx, l.Request, l.Placed)
@@ -136,8 +136,8 @@ func (c *Control) freeAll(ctx context.Context, all []*ledger.Taken) {
 }
 
 // find returns the shard of each notification, or an error.
-func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*ledger.Shard, []error) {
-	shards, errs := make([]*ledger.Shard, len(refs)), make([]error, len(refs))
+func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*store.Shard, []error) {
+	shards, errs := make([]*store.Shard, len(refs)), make([]error, len(refs))
 	var finding errgroup.Group
 	finding.SetLimit(atOnce)
 	for i, ref := range refs {
@@ -151,7 +151,7 @@ func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*ledger.Shard, [
 }
 
 // jobs are those of a shard.
-func (c *Control) jobs(at *ledger.Shard) *queue.Inspector {
+func (c *Control) jobs(at *store.Shard) *queue.Inspector {
 	return queue.NewInspector(c.client, at.Shard)
 }
 
@@ -171,7 +171,7 @@ type Left struct {
 // GiveBackAll gives back the slots and unused admissions of notifications that were taken from
 // the queue. A repeated call changes nothing. It calls the limiter once for each user and
 // category, and returns the calls of Follow to make, and an error for each notification.
-func (c *Control) GiveBackAll(ctx context.Context, all []*ledger.Taken) ([]Left, []error) {
+func (c *Control) GiveBackAll(ctx context.Context, all []*store.Taken) ([]Left, []error) {
 	errs := make([]error, len(all))
 	users := map[lineKey][]int{} // indexes of all
 	for i, t := range all {
@@ -201,7 +201,7 @@ func (c *Control) GiveBackAll(ctx context.Context, all []*ledger.Taken) ([]Left,
 }
 
 // giveBack is GiveBackAll for one user. places are the indexes of the user's notifications.
-func (c *Control) giveBack(ctx context.Context, all []*ledger.Taken, places []int, errs []error) (left Left) {
+func (c *Control) giveBack(ctx context.Context, all []*store.Taken, places []int, errs []error) (left Left) {
 	categories := map[string][]int{}
 	for _, i := range places {
 		categories[all[i].Category] = append(categories[all[i].Category], i)

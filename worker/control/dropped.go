@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
@@ -18,9 +18,9 @@ const droppedEvery = time.Minute
 
 // droppedText has the log message of each kind.
 var droppedText = map[string]string{
-	ledger.DeadLetters:      "an app has more dead letters than worker.dead_letters: the oldest were deleted",
-	ledger.OutcomeReports:   "an app has more outcomes than worker.outcomes: the oldest were deleted before its webhook had taken them",
-	ledger.DeadTokenReports: "an app has more reports of dead tokens than worker.dead_tokens: the oldest were deleted before its webhook had taken them",
+	store.DeadLetters:      "an app has more dead letters than worker.dead_letters: the oldest were deleted",
+	store.OutcomeReports:   "an app has more outcomes than worker.outcomes: the oldest were deleted before its webhook had taken them",
+	store.DeadTokenReports: "an app has more reports of dead tokens than worker.dead_tokens: the oldest were deleted before its webhook had taken them",
 }
 
 // LogDropped logs once a minute, until ctx ends, the number of dead letters and reports that
@@ -47,7 +47,7 @@ func (c *Control) logDropped(ctx context.Context, log *slog.Logger) {
 	if err != nil {
 		return
 	}
-	byApp := func(a, b ledger.Dropped) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.What, b.What)) }
+	byApp := func(a, b store.Dropped) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.What, b.What)) }
 	for _, d := range slices.SortedFunc(maps.Keys(counts.Dropped), byApp) {
 		total, field := counts.Dropped[d], d.What+":"+d.App
 		before, _ := strconv.ParseInt(logged[field], 10, 64)

@@ -6,20 +6,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 )
 
 // One worker logs, once a minute, a line for each app with the number since the last line.
 func TestDroppedIsLoggedOncePerAppAndMinute(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
-	records := ledger.NewRecords(client, "", 0)
-	counts := ledgertest.First(t, records).Key("counts")
+	records := store.NewRecords(client, "", 0)
+	counts := storetest.First(t, records).Key("counts")
 	drop := func(app string, n int64) {
 		t.Helper()
-		if err := client.HIncrBy(t.Context(), counts, "dropped:"+ledger.DeadLetters+":"+app, n).Err(); err != nil {
+		if err := client.HIncrBy(t.Context(), counts, "dropped:"+store.DeadLetters+":"+app, n).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
@@ -19,14 +19,14 @@ const sumsEvery = 2 * time.Second
 // Each shard is compared with what it said last: of one whose sums cannot be read nothing is
 // told, as in its trouble, of which others tell.
 func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
-	last := map[int]ledger.Counts{}
+	last := map[int]store.Counts{}
 	clock.Every(ctx, sumsEvery, func() {
 		counts, err := c.records.PrimaryCounts(ctx)
-		if _, err := ledger.Unread(err); err != nil {
+		if _, err := store.Unread(err); err != nil {
 			return
 		}
 		var waited int64
-		var before, now ledger.Counts // of those that have lost some
+		var before, now store.Counts // of those that have lost some
 		for shard, one := range counts {
 			if n, fewer := lost(last[shard], one); fewer {
 				waited, before, now = waited+n, before.Plus(last[shard]), now.Plus(one)
@@ -42,7 +42,7 @@ func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
 
 // lost reports whether fewer have been accepted than before, and returns how many of those
 // are gone, at most, that waited. Nothing else lessens what was accepted.
-func lost(before, now ledger.Counts) (waited int64, fewer bool) {
+func lost(before, now store.Counts) (waited int64, fewer bool) {
 	gone := before.Accepted - now.Accepted
 	return max(0, min(gone, before.Waiting())), gone > 0
 }

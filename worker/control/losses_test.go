@@ -3,21 +3,21 @@ package control
 import (
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
 func TestLost(t *testing.T) {
 	t.Parallel()
-	sums := func(accepted, delivered, letters int64) ledger.Counts {
-		return ledger.Counts{Accepted: accepted, Ended: map[push.State]int64{push.Delivered: delivered}, Letters: letters}
+	sums := func(accepted, delivered, letters int64) store.Counts {
+		return store.Counts{Accepted: accepted, Ended: map[push.State]int64{push.Delivered: delivered}, Letters: letters}
 	}
 	for name, c := range map[string]struct {
-		before, now ledger.Counts
+		before, now store.Counts
 		waited      int64
 		fewer       bool
 	}{
-		"the first look":                 {ledger.Counts{}, sums(1000, 219, 0), 0, false},
+		"the first look":                 {store.Counts{}, sums(1000, 219, 0), 0, false},
 		"nothing has happened":           {sums(1000, 219, 3), sums(1000, 219, 3), 0, false},
 		"more":                           {sums(1000, 219, 0), sums(1200, 1000, 0), 0, false},
 		"dead letters are purged":        {sums(1000, 219, 3), sums(1000, 219, 0), 0, false},

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -32,7 +32,7 @@ func (m *Minute) Done() bool { return m.Sent+m.Deferred > 0 || len(m.Ended) > 0 
 // Failed is how many ended without a delivery that was to be: rejected, exhausted,
 // undeliverable or malformed.
 func (m *Minute) Failed() int64 {
-	return m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Undeliverable] + m.Ended[ledger.Malformed]
+	return m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Undeliverable] + m.Ended[store.Malformed]
 }
 
 // Add adds what was done in the same minute.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -57,11 +57,11 @@ func (c *Control) EndMuted(ctx context.Context) error {
 // An ending is an EndMuted under way.
 type ending struct {
 	*Control
-	taken []*ledger.Taken // whose slots are not given back yet
-	since time.Time       // when the first of taken was taken
+	taken []*store.Taken // whose slots are not given back yet
+	since time.Time      // when the first of taken was taken
 }
 
-func (e *ending) endMuted(ctx context.Context, at *ledger.Shard) error {
+func (e *ending) endMuted(ctx context.Context, at *store.Shard) error {
 	var failed error
 	for _, spot := range queue.Spots {
 		if spot.State == queue.JobActive {
@@ -81,7 +81,7 @@ func (e *ending) endMuted(ctx context.Context, at *ledger.Shard) error {
 }
 
 // endThere looks once through the jobs of a spot, and reports whether it has taken any.
-func (e *ending) endThere(ctx context.Context, at *ledger.Shard, spot queue.Spot) (taken bool, err error) {
+func (e *ending) endThere(ctx context.Context, at *store.Shard, spot queue.Spot) (taken bool, err error) {
 	var position uint64
 	for {
 		jobs, next, err := e.jobs(at).Page(ctx, spot, position)
@@ -100,7 +100,7 @@ func (e *ending) endThere(ctx context.Context, at *ledger.Shard, spot queue.Spot
 }
 
 // endSome ends those of the jobs that are muted, and reports whether there were any.
-func (e *ending) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Waiting) (bool, error) {
+func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []queue.Waiting) (bool, error) {
 	var refs []push.Ref
 	for _, job := range jobs {
 		decoded, err := push.Decode([]byte(job.Payload))
@@ -114,7 +114,7 @@ func (e *ending) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Wai
 	if len(e.taken) == 0 {
 		e.since = time.Now()
 	}
-	taken, errs := at.TakeAll(ctx, refs, ledger.How{State: push.Muted, Read: push.Contents, Others: true, Grace: mutedGrace})
+	taken, errs := at.TakeAll(ctx, refs, store.How{State: push.Muted, Read: push.Contents, Others: true, Grace: mutedGrace})
 	some, failed := false, error(nil)
 	for i, err := range errs {
 		switch {

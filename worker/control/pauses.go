@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -66,7 +66,7 @@ func (c *Control) Pauses(ctx context.Context) ([]pause.Pause, error) {
 		return in.pauses, nil
 	}
 	b, err := c.backlogNow(ctx, in)
-	if _, err := ledger.Unread(err); err != nil {
+	if _, err := store.Unread(err); err != nil {
 		return nil, err
 	}
 	return b.Pauses, nil

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
 )
@@ -96,10 +96,10 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (*Page
 		return nil, err
 	}
 	if at >= len(shards)*len(queue.Spots) {
-		return nil, ledger.ErrCursor
+		return nil, store.ErrCursor
 	}
 	page := &Page{Waiting: []Queued{}}
-	near, cancel := ledger.InTime(ctx, len(shards))
+	near, cancel := store.InTime(ctx, len(shards))
 	defer cancel()
 	in, err := c.surroundings(near)
 	if page.CausesUnread = len(shards) > 1 && redisreply.Of(err) != redisreply.None; page.CausesUnread {
@@ -108,7 +108,7 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (*Page
 		return nil, err
 	}
 	looked := 0
-	err = c.records.Walk(ctx, at/len(queue.Spots), func(ctx context.Context, shard *ledger.Shard) (enough bool, err error) {
+	err = c.records.Walk(ctx, at/len(queue.Spots), func(ctx context.Context, shard *store.Shard) (enough bool, err error) {
 		first := shard.Number * len(queue.Spots)
 		if at < first {
 			at, position = first, 0
@@ -133,7 +133,7 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (*Page
 		}
 		return looked >= queue.PageSize, nil
 	})
-	if page.Unread, err = ledger.Unread(err); err != nil {
+	if page.Unread, err = store.Unread(err); err != nil {
 		return nil, err
 	}
 	if looked >= queue.PageSize && at < len(shards)*len(queue.Spots) {
@@ -151,7 +151,7 @@ func readSpot(cursor string) (at int, position uint64, err error) {
 	at, err1 := strconv.Atoi(left)
 	position, err2 := strconv.ParseUint(right, 10, 64)
 	if err := errors.Join(err1, err2); err != nil || at < 0 {
-		return 0, 0, ledger.ErrCursor
+		return 0, 0, store.ErrCursor
 	}
 	return at, position, nil
 }
@@ -168,7 +168,7 @@ func (c *Control) surroundings(ctx context.Context) (*surroundings, error) {
 
 // classify returns those of the jobs that are selected. One that cannot be read,
 // which a worker will set aside, is there when everything is selected.
-func (c *Control) classify(ctx context.Context, shard *ledger.Shard, at queue.Spot, jobs []queue.Waiting, s Selection, in *surroundings) ([]Queued, error) {
+func (c *Control) classify(ctx context.Context, shard *store.Shard, at queue.Spot, jobs []queue.Waiting, s Selection, in *surroundings) ([]Queued, error) {
 	now := time.Now()
 	var list []Queued
 	seen := map[string]*returnedJob{} // of what waits for a provider
@@ -226,7 +226,7 @@ type returnedJob struct {
 }
 
 // tellRules adds to what a limit has put off by which one, and until when.
-func (c *Control) tellRules(ctx context.Context, shard *ledger.Shard, list []Queued) error {
+func (c *Control) tellRules(ctx context.Context, shard *store.Shard, list []Queued) error {
 	var ids []string
 	for _, q := range list {
 		if q.For.HasSlot() {

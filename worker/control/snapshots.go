@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -51,7 +51,7 @@ type Snapshot struct {
 	Limits LimitsAway `json:"limits_away,omitzero"`
 	// Silent are the shards of a Cluster that have not answered it for some seconds, with
 	// what waited there before.
-	Silent []ledger.Waited `json:"silent_shards,omitempty"`
+	Silent []store.Waited `json:"silent_shards,omitempty"`
 	// RedisAheadBy is how far Redis's clock is ahead of the worker's.
 	RedisAheadBy time.Duration `json:"redis_ahead_by_ns"`
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -17,7 +17,7 @@ import (
 // A Status is all that is known of a notification.
 type Status struct {
 	ID string `json:"id"`
-	*ledger.Record
+	*store.Record
 	// Waits says what it waits for; nil when it has ended.
 	Waits *Waits `json:"waits,omitempty"`
 	// Job is where asynq has its job: pending, active, scheduled or retry; empty
@@ -92,7 +92,7 @@ func (c *Control) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 
 // look returns a notification's record, and its job unless it has ended; nil when
 // it has none.
-func (c *Control) look(ctx context.Context, ref push.Ref) (*ledger.Record, *queue.Place, error) {
+func (c *Control) look(ctx context.Context, ref push.Ref) (*store.Record, *queue.Place, error) {
 	record, at, err := c.records.Lookup(ctx, ref)
 	if err != nil || record.State.Ended() {
 		return record, nil, err
@@ -132,7 +132,7 @@ func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 // circumstances are what decides what a notification waits for.
 type circumstances struct {
 	now    time.Time
-	record *ledger.Record
+	record *store.Record
 	job    *queue.Place       // nil for none
 	n      *push.Notification // nil when the job cannot be read
 	slot   *Waiter            // nil for none

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -38,8 +38,8 @@ func TestWaits(t *testing.T) {
 	pending := &queue.Place{State: queue.JobPending}
 	active := &queue.Place{State: queue.JobActive}
 	accepted := at(-time.Minute)
-	quietly := func(slot time.Duration, rule string) *ledger.Record {
-		return &ledger.Record{Accepted: accepted, Until: at(slot), Scope: throttle.General, Rule: rule}
+	quietly := func(slot time.Duration, rule string) *store.Record {
+		return &store.Record{Accepted: accepted, Until: at(slot), Scope: throttle.General, Rule: rule}
 	}
 	quieted := func(until time.Duration) *queue.Place { // as deferred to a minute from now
 		p := returned(queue.Deferred, time.Minute)
@@ -53,11 +53,11 @@ func TestWaits(t *testing.T) {
 		return pause.Pause{Kind: pause.Operator, App: "shop", Platform: p, Reason: "sale", At: at(-time.Hour), Until: until}
 	}
 	refusal := pause.Pause{Kind: pause.Provider, App: "shop", Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}
-	deferred := &ledger.Record{Accepted: accepted, Until: at(time.Hour), Scope: "news", Rule: "1/24h"}
-	tried := &ledger.Record{Accepted: accepted, Attempts: 1, Error: "FCM answered 500"}
+	deferred := &store.Record{Accepted: accepted, Until: at(time.Hour), Scope: "news", Rule: "1/24h"}
+	tried := &store.Record{Accepted: accepted, Attempts: 1, Error: "FCM answered 500"}
 	trouble := Waits{For: ForProvider, Platform: push.FCM, Reason: "FCM answered 503 UNAVAILABLE", Since: at(-6 * time.Second), Until: at(27 * time.Second)}
 	for name, c := range map[string]struct {
-		record  *ledger.Record
+		record  *store.Record
 		job     *queue.Place
 		n       *push.Notification
 		pauses  []pause.Pause
@@ -75,10 +75,10 @@ func TestWaits(t *testing.T) {
 		"due, trouble":          {job: pending, pauses: troubled(push.FCM), want: trouble},
 		"trouble of one of two": {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForWorker, Since: accepted}},
 		"trouble of both":       {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM, push.APNs), want: trouble},
-		"trouble of the one that is left": {record: &ledger.Record{Accepted: accepted, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}, {}}},
+		"trouble of the one that is left": {record: &store.Record{Accepted: accepted, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {}}},
 			job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
 		"scheduled":                     {job: &queue.Place{State: queue.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"overdue, no worker":            {job: &queue.Place{State: queue.JobScheduled, Due: at(-time.Minute)}, record: &ledger.Record{Accepted: at(-time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
+		"overdue, no worker":            {job: &queue.Place{State: queue.JobScheduled, Due: at(-time.Minute)}, record: &store.Record{Accepted: at(-time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
 		"deferred":                      {record: deferred, job: returned(queue.Deferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
 		"deferred, moved forward":       {record: deferred, job: returned(queue.Deferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
 		"deferred, and paused for less": {record: deferred, job: returned(queue.Deferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
@@ -94,7 +94,7 @@ func TestWaits(t *testing.T) {
 		"another attempt":                        {record: tried, job: returned(queue.Retried, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
 		"another attempt, trouble":               {record: tried, job: returned(queue.Retried, time.Minute), pauses: troubled(push.FCM), want: trouble},
 		"another attempt, trouble of one of two": {record: tried, job: returned(queue.Retried, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
-		"another attempt, trouble of the one that is left": {record: &ledger.Record{Accepted: accepted, Attempts: 1, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}},
+		"another attempt, trouble of the one that is left": {record: &store.Record{Accepted: accepted, Attempts: 1, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}},
 			job: returned(queue.Retried, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
 		"too late, trouble":                     {job: returned(queue.TooLate, time.Second), pauses: troubled(push.FCM), want: trouble},
 		"one paused, one in trouble":            {job: returned(queue.ProviderPaused, time.Minute), n: apnsAndFCM, pauses: append(troubled(push.FCM), operator(push.APNs, at(time.Hour))), want: trouble},
@@ -112,13 +112,13 @@ func TestWaits(t *testing.T) {
 		"in hand":                               {job: active, want: Waits{For: InHand, Since: accepted}},
 		"in hand until its slot":                {job: active, slot: slot(time.Second), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Second)}},
 		"in hand at its slot":                   {job: active, slot: slot(-time.Second), want: Waits{For: InHand, Since: accepted}},
-		"in hand until not_before":              {record: &ledger.Record{Accepted: accepted, NotBefore: at(time.Second)}, job: active, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Second)}},
+		"in hand until not_before":              {record: &store.Record{Accepted: accepted, NotBefore: at(time.Second)}, job: active, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Second)}},
 		"in the hands of a worker that is gone": {job: &queue.Place{State: queue.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another that runs takes it over within seconds", Since: accepted}},
 		"archived":                              {job: &queue.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "asynq has its job as archived", Since: accepted}},
 	} {
 		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, slot: c.slot, surroundings: surroundings{c.workers, c.pauses}}
 		if at.record == nil {
-			at.record = &ledger.Record{Accepted: accepted}
+			at.record = &store.Record{Accepted: accepted}
 		}
 		if at.n == nil {
 			at.n = fcm

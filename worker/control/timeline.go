@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -141,7 +141,7 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 }
 
 // addStates adds to those that wait what their records and the queue tell of them.
-func (c *Control) addStates(ctx context.Context, at *ledger.Shard, list []Waiter) error {
+func (c *Control) addStates(ctx context.Context, at *store.Shard, list []Waiter) error {
 	ids := make([]string, len(list))
 	for i, w := range list {
 		ids[i] = w.ID

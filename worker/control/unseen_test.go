@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -28,7 +28,7 @@ func TestUnseenWorkersOfFullRedis(t *testing.T) {
 	if unseen != redisreply.Full {
 		t.Fatalf("%q", unseen)
 	}
-	at := circumstances{now: time.Now(), record: &ledger.Record{}, job: &queue.Place{State: queue.JobPending}, unseen: unseen}
+	at := circumstances{now: time.Now(), record: &store.Record{}, job: &queue.Place{State: queue.JobPending}, unseen: unseen}
 	if w := at.waits(); w.For != ForWorker || !strings.HasPrefix(w.Reason, "Redis is full (OOM)") {
 		t.Errorf("%+v", w)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
@@ -66,16 +66,16 @@ type Backlog struct {
 // scheduled; of the rest, and of those that are due while something is paused or a route is
 // open, 200 of each queue are drawn, all of them where they are no more. It takes a few round
 // trips and a few steps for each job that is looked into. Of a shard whose jobs were not
-// counted it tells nothing: see ledger.Each.
+// counted it tells nothing: see store.Each.
 func (c *Control) Backlog(ctx context.Context, workers []Snapshot, pauses []pause.Pause, jobs map[int]queue.Jobs) (*Backlog, error) {
 	return c.backlog(ctx, &surroundings{workers, pauses}, jobs)
 }
 
 // OldestDue returns since when the job is due that is due the longest; zero when none is. It
-// is of the shards that answer: see ledger.Each.
+// is of the shards that answer: see store.Each.
 func (c *Control) OldestDue(ctx context.Context) (oldest time.Time, err error) {
 	now := time.Now()
-	all, err := ledger.Each(ctx, c.records, func(ctx context.Context, at *ledger.Shard) (time.Time, error) {
+	all, err := store.Each(ctx, c.records, func(ctx context.Context, at *store.Shard) (time.Time, error) {
 		return c.jobs(at).OldestDue(ctx, now)
 	})
 	for _, one := range all {
@@ -97,7 +97,7 @@ func (c *Control) Waits(ctx context.Context) ([]Share, error) {
 // backlogNow is backlog of the jobs that there are now.
 func (c *Control) backlogNow(ctx context.Context, in *surroundings) (*Backlog, error) {
 	jobs, err := queue.ReadJobs(ctx, c.client, c.records)
-	if _, err := ledger.Unread(err); err != nil {
+	if _, err := store.Unread(err); err != nil {
 		return &Backlog{}, err
 	}
 	return c.backlog(ctx, in, jobs)
@@ -123,7 +123,7 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[int]q
 	if exact {
 		sample = c.exact
 	}
-	all, err := ledger.Each(ctx, c.records, func(ctx context.Context, at *ledger.Shard) ([]draw, error) {
+	all, err := store.Each(ctx, c.records, func(ctx context.Context, at *store.Shard) ([]draw, error) {
 		if sizes[at.Number] == nil {
 			return nil, errUncounted
 		}
@@ -178,7 +178,7 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[int]q
 }
 
 // draw draws so many jobs of each of a shard's spots.
-func (c *Control) draw(ctx context.Context, shard *ledger.Shard, sizes queue.Jobs, sample int, in *surroundings) ([]draw, error) {
+func (c *Control) draw(ctx context.Context, shard *store.Shard, sizes queue.Jobs, sample int, in *surroundings) ([]draw, error) {
 	var all []draw
 	for _, at := range queue.Spots {
 		size := sizes[at.Queue][at.State]

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/zone"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -125,7 +125,7 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 
 // wakeSome makes the jobs due at their slots, if these are earlier. awake are those that a worker
 // has in hand: they may be on their way back to the queue. An ended one gives its slot back.
-func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *ledger.Shard, some []throttle.Booking) (told, awake []throttle.Booking) {
+func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *store.Shard, some []throttle.Booking) (told, awake []throttle.Booking) {
 	ids := make([]string, len(some))
 	for i, b := range some {
 		ids[i] = b.ID

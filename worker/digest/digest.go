@@ -6,24 +6,24 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
 // A Part is what is known of it by now. It is for one goroutine at a time.
 type Part struct {
-	digest   ledger.Digest
+	digest   store.Digest
 	own      *push.Notification // as it was accepted
 	accepted time.Time
-	told     ledger.Told
+	told     store.Told
 	push     *push.Notification
 	final    bool // nobody joins any more
 }
 
 // Of returns the part of a notification that was accepted then: nil for one that has no
 // digest, and for a critical one, which goes by itself.
-func Of(at *ledger.Shard, n *push.Notification, accepted time.Time) *Part {
+func Of(at *store.Shard, n *push.Notification, accepted time.Time) *Part {
 	if n.Digest == nil || n.Priority == push.Critical {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (p *Part) Join(ctx context.Context, carry bool, wait time.Duration) (into s
 	if err != nil {
 		return "", false, fmt.Errorf("digest: %w", err)
 	}
-	part, err := p.digest.Join(ctx, &ledger.Joiner{
+	part, err := p.digest.Join(ctx, &store.Joiner{
 		ID: p.own.ID, Accepted: p.accepted, Expires: p.own.ExpiresAt, Title: p.own.Title, JSON: text, Targets: push.Unsent(p.own.Targets),
 	}, carry, wait, push.MaxDigest)
 	if err == nil && part.Carries && !p.final {
@@ -71,7 +71,7 @@ func (p *Part) Seal(ctx context.Context) (ended bool, err error) {
 	return false, err
 }
 
-func (p *Part) learn(told ledger.Told) error {
+func (p *Part) learn(told store.Told) error {
 	carried := push.Carried{IDs: told.IDs, Titles: told.Titles, ExpiresAt: told.Expires}
 	if len(told.IDs) > 1 {
 		carried.Newest = new(push.Notification)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -26,7 +26,7 @@ type heldRig struct {
 const by = "shop/apns"
 
 func newHeldRig(t *testing.T, client redis.UniversalClient) *heldRig {
-	return &heldRig{t, client, NewJobs(client, ledgertest.First(t, ledger.NewRecords(client, "", 0)).Shard)}
+	return &heldRig{t, client, NewJobs(client, storetest.First(t, store.NewRecords(client, "", 0)).Shard)}
 }
 
 // state has asynq say where the job is: it is in retry if it has returned.

@@ -23,8 +23,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/names"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -191,7 +191,7 @@ func (p *Pause) field() string {
 
 // Keeps reports whether the pause keeps any of the notification's targets
 // that are left from being sent to.
-func (p *Pause) Keeps(n *push.Notification, outcomes []ledger.TargetOutcome) bool {
+func (p *Pause) Keeps(n *push.Notification, outcomes []store.TargetOutcome) bool {
 	if p.App != "" && p.App != n.App || p.Category != "" && p.Category != n.Category {
 		return false
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // A client is the Redis client of asynq's server. It takes the place of some of
@@ -47,7 +47,7 @@ type client struct {
 	works    recent[handed] // what the jobs on their way through asynq come to
 	repeats  repeats.Log    // what jobs and asynq can have it say again and again
 	// delivered are handled, and settled when asynq is done with them.
-	delivered recent[[]ledger.TargetOutcome]
+	delivered recent[[]store.TargetOutcome]
 	ending    context.Context // ends with the server
 	end       context.CancelFunc
 
@@ -153,8 +153,8 @@ var closed = sync.OnceValue(func() *redis.Client {
 
 // A batch is jobs that are done at about the same time, and share a command.
 type batch struct {
-	*ledger.Dones
-	young bool // see ledger.Dones.Command
+	*store.Dones
+	young bool // see store.Dones.Command
 }
 
 // batchMost bounds how many share a command: it holds Redis up for less than a

@@ -9,18 +9,18 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // guide is what to do about another asynq.
 const guide = `It may not speak to Redis as asynq ` + asynqwire.Version + ` does.
 
 For each script that differs, compare asynq's internal/rdb/rdb.go at both versions:
-  enqueueCmd           ledger/accept.go, enqueueScript does the same and the record's part,
+  enqueueCmd           store/accept.go, enqueueScript does the same and the record's part,
                        and wakes an idle worker
-  scheduleCmd          ledger/accept.go, enqueueScript does the same and the record's part
+  scheduleCmd          store/accept.go, enqueueScript does the same and the record's part
   dequeueCmd           pull.go, pullScript does the same for several jobs
-  doneCmd              ledger/done.go, doneScript does the same for several jobs and settles;
+  doneCmd              store/done.go, doneScript does the same for several jobs and settles;
                        replaced.go, endScript the same for a job that the worker still has
   requeueCmd           replaced.go, cutOffScript does the same for a job that the worker
                        still has, and counts a failure
@@ -47,7 +47,7 @@ func TestAnotherAsynqStopsTheStart(t *testing.T) {
 			t.Errorf("%s: %v", known[hash], err)
 		}
 	}
-	s := NewServer(Config{Records: new(ledger.Shard), RedisLog: slog.New(slog.DiscardHandler), Hands: NewHands(1)})
+	s := NewServer(Config{Records: new(store.Shard), RedisLog: slog.New(slog.DiscardHandler), Hands: NewHands(1)})
 	refusal := errors.New("another asynq")
 	s.check = func() error { return refusal }
 	if err := s.Start(t.Context(), nil); !errors.Is(err, refusal) {

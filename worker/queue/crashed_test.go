@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -23,7 +23,7 @@ func TestACrashedJobMoves(t *testing.T) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})
 	defer client.Close()
 	redistest.Divide(t, client, "pushpace", "1")
-	ctx, queue, at := t.Context(), push.Default.Queue(), ledgertest.First(t, ledger.NewRecords(client, "", 0))
+	ctx, queue, at := t.Context(), push.Default.Queue(), storetest.First(t, store.NewRecords(client, "", 0))
 	task := at.QueueKey(queue, "t:n-1")
 	for _, err := range []error{
 		client.HSet(ctx, task, "msg", asynqwire.Message("n-1", at.Queue(queue), []byte("{}"), nil), "state", "active", "worker", "dead").Err(),

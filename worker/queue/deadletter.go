@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // readMessage has read return a task's message, or false for none. Of one that is not
@@ -76,8 +76,8 @@ var errForeign = errors.New("no push.Producer has put the task on the queue: its
 // asynq's sets. After an error, which it logs, the job is found again when its lease
 // is over.
 func (c *client) setAside(ctx context.Context, queue, id string, reason asynqwire.MalformedReason, why, message string) error {
-	letter := &ledger.Letter{
-		ID: id, State: ledger.Malformed, Reason: string(reason), Error: why,
+	letter := &store.Letter{
+		ID: id, State: store.Malformed, Reason: string(reason), Error: why,
 		At: time.Now().UTC(), Queue: queue, Job: []byte(message),
 	}
 	err := c.config.Records.SetAside(ctx, letter)

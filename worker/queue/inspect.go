@@ -10,8 +10,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // An Inspector looks at the jobs on a shard's queues. It is safe for concurrent use.
@@ -231,8 +231,8 @@ func Sum(all map[int]Jobs) Jobs {
 
 // ReadJobs counts the jobs of each shard, by its number. Each count is one step for Redis,
 // however many there are.
-func ReadJobs(ctx context.Context, client redis.UniversalClient, records *ledger.Records) (map[int]Jobs, error) {
-	return ledger.Each(ctx, records, func(ctx context.Context, s *ledger.Shard) (Jobs, error) {
+func ReadJobs(ctx context.Context, client redis.UniversalClient, records *store.Records) (map[int]Jobs, error) {
+	return store.Each(ctx, records, func(ctx context.Context, s *store.Shard) (Jobs, error) {
 		pipe := client.Pipeline()
 		counts := NewInspector(client, s.Shard).JobsOn(ctx, pipe)
 		if _, err := pipe.Exec(ctx); err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/roles"
 )
@@ -26,7 +26,7 @@ func leads() roles.Role { return roles.Leads }
 // configOf is the configuration of a worker that is alone, and holds nothing back.
 func configOf(t *testing.T, client redis.UniversalClient) Config {
 	return Config{
-		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8),
+		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8),
 		Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -39,7 +39,7 @@ func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redi
 		if again {
 			known, err := c.HGet(ctx, keys[0], "msg").Result()
 			if errors.Is(err, redis.Nil) || err == nil && returned(known, string(message)) {
-				err = ledger.ErrNotInHand
+				err = store.ErrNotInHand
 			}
 			if err != nil {
 				cmd := redis.NewCmd(ctx)

@@ -37,7 +37,7 @@ import (
 // relied upon to do what their text says.
 const (
 	dequeueHash = "a8153319360adc71cdc370107f8ab9786f204765" // pullScript, in pull.go
-	doneHash    = "1241eaa1c73409baaf1fea0c08d203a4911bda15" // ledger.Dones, where it settles too, or endScript, in replaced.go
+	doneHash    = "1241eaa1c73409baaf1fea0c08d203a4911bda15" // store.Dones, where it settles too, or endScript, in replaced.go
 	retryHash   = "65fa409c88198a681c53e0892d8276eca0145694" // returnScript, in replaced.go, insisted on
 	requeueHash = "f34cbfd11d1fc8019af55b50c447fc68eb8b29e5" // cutOffScript, in replaced.go
 	forwardHash = "522b1a6ae66fe79ea2f24a9af58798ab71879035" // forwardScript, there too

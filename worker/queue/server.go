@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/roles"
 )
@@ -55,7 +55,7 @@ type Work func(ctx context.Context) error
 type Config struct {
 	Client redis.UniversalClient
 	// Records are the shard's whose queues these are.
-	Records *ledger.Shard
+	Records *store.Shard
 	// Role returns how the process serves the shard.
 	Role func() roles.Role
 	// Hands are those of all servers of the process.
@@ -94,7 +94,7 @@ func NewServer(c Config) *Server {
 }
 
 // Records are the shard's.
-func (s *Server) Records() *ledger.Shard { return s.config.Records }
+func (s *Server) Records() *store.Shard { return s.config.Records }
 
 const (
 	// askAgain is about how long asynq sleeps after it has found nothing: see idle.go.
@@ -180,7 +180,7 @@ const putBackTimeout = 3 * time.Second
 
 // Settle settles a notification that is delivered in the step that ends its job,
 // which is done as soon as the handler returns.
-func (s *Server) Settle(id string, outcomes []ledger.TargetOutcome) {
+func (s *Server) Settle(id string, outcomes []store.TargetOutcome) {
 	s.client.delivered.note(id, outcomes)
 }
 

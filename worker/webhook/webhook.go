@@ -24,8 +24,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/metadata"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -66,8 +66,8 @@ type Config struct {
 	DeadTokens map[string]Hook
 	Outcomes   map[string]Hook
 	// Reports are what is told of dead tokens, and Events of outcomes.
-	Reports *ledger.DeadTokens
-	Events  *ledger.Outcomes
+	Reports *store.DeadTokens
+	Events  *store.Outcomes
 	// Proxy is the way to them; nil for none.
 	Proxy    *providers.Proxy
 	Observer Observer
@@ -100,9 +100,9 @@ func group(app string) string { return "webhook:" + app }
 // taken; zero when there is none.
 func Oldest(ctx context.Context, client redis.UniversalClient, prefix string, kind Kind, app string) (time.Time, error) {
 	if kind == Outcomes {
-		return ledger.NewOutcomes(client, prefix).Oldest(ctx, app, group(app))
+		return store.NewOutcomes(client, prefix).Oldest(ctx, app, group(app))
 	}
-	return ledger.NewDeadTokens(client, prefix, 0).Oldest(ctx, app, group(app))
+	return store.NewDeadTokens(client, prefix, 0).Oldest(ctx, app, group(app))
 }
 
 // Deliverers returns what delivers, one for each webhook: each runs until its context

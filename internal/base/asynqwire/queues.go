@@ -32,7 +32,7 @@ func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + nam
 // QueuesKey is asynq's set of the names of the queues that there are.
 const QueuesKey = "asynq:queues"
 
-// Version is the asynq whose scripts this package, the ledger and worker/queue take the
+// Version is the asynq whose scripts this package, internal/store and worker/queue take the
 // place of. They recognise a script by the hash of its text, so that another text
 // is never run, or replaced, by mistake.
 const Version = "v0.26.0"

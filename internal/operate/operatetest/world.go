@@ -10,13 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -52,7 +52,7 @@ func Options(t testing.TB, client redis.UniversalClient, policies *limits.Polici
 	limiter, err := throttle.New(shared, throttle.Options{Timeout: patience})
 	must(t, err)
 	t.Cleanup(func() { _ = limiter.Close() })
-	records := ledger.NewRecords(shared, "", 0)
+	records := store.NewRecords(shared, "", 0)
 	return operate.Options{
 		Producer: push.NewProducer(shared, "", 0), Records: records, Control: control.New(shared, records, limiter, policies), Queue: client,
 		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
@@ -104,7 +104,7 @@ func FillOther(t testing.TB, o operate.Options) {
 	}
 	work(t, o, ownRoute, route.Status{App: Other, Platform: push.FCM, Breaker: route.BreakerOpen, Trouble: route.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
 	// an unreadable job belongs to no app
-	must(t, ledgertest.First(t, o.Records).SetAside(t.Context(), &ledger.Letter{ID: "secret-malformed", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
+	must(t, storetest.First(t, o.Records).SetAside(t.Context(), &store.Letter{ID: "secret-malformed", State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 }
 
 // fill gives the app things of all kinds. Its operator and user are named after it.
@@ -125,7 +125,7 @@ func fill(t testing.TB, o operate.Options, app string) {
 		must(t, err)
 		at, err := o.Records.Of(ctx, app, user)
 		must(t, err)
-		must(t, at.SetAside(ctx, &ledger.Letter{ID: n.ID, State: ledger.Malformed, Reason: app, At: time.Now(), Queue: push.Default.Queue(), Job: job}))
+		must(t, at.SetAside(ctx, &store.Letter{ID: n.ID, State: store.Malformed, Reason: app, At: time.Now(), Queue: push.Default.Queue(), Job: job}))
 	}
 	set(t, o, by, limits.Level{App: app}, limits.Level{App: app, User: user}, limits.Level{App: app, Category: app})
 	for _, category := range Limited {

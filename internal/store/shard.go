@@ -1,7 +1,7 @@
-// Package ledger keeps what became of each notification: a record by its ID, sums, dead
+// Package store keeps what became of each notification: a record by its ID, sums, dead
 // letters, notes of what is taken from the queue, and the streams that tell of ends and
 // of dead tokens. It knows no notification but by what a record says of it.
-package ledger
+package store
 
 import (
 	"context"

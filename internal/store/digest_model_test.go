@@ -1,4 +1,4 @@
-package ledger_test
+package store_test
 
 import "testing"
 

@@ -1,4 +1,4 @@
-package ledger_test
+package store_test
 
 import (
 	"slices"
@@ -8,17 +8,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
 func TestDeadTokens(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		reports, ctx := ledger.NewDeadTokens(client, "", 0), t.Context()
-		next := func(left time.Duration, n int) []ledger.DeadToken {
+		reports, ctx := store.NewDeadTokens(client, "", 0), t.Context()
+		next := func(left time.Duration, n int) []store.DeadToken {
 			t.Helper()
 			got, err := reports.Next(ctx, "shop", "group", left, n)
 			if err != nil {
@@ -30,7 +30,7 @@ func TestDeadTokens(t *testing.T) {
 			t.Fatalf("nothing was reported, and %+v is read", got)
 		}
 		at := time.Date(2026, 11, 20, 20, 0, 0, 123_000_000, time.UTC)
-		want := []ledger.DeadToken{
+		want := []store.DeadToken{
 			{App: "shop", User: "u1", Platform: push.APNs, Token: "t1", Reason: "Unregistered", Since: at.Add(-time.Hour), Notification: "n1", At: at},
 			{App: "shop", User: "ü 2", Platform: push.FCM, Token: "t2", Reason: "UNREGISTERED", Notification: "n2", At: at},
 		}
@@ -74,9 +74,9 @@ func TestDeadTokensAreBounded(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		redistest.Divide(t, client, "acme", "1")
-		reports := ledger.NewDeadTokens(client, "acme", 100)
+		reports := store.NewDeadTokens(client, "acme", 100)
 		for batch := range 10 {
-			tokens := make([]ledger.DeadToken, 100)
+			tokens := make([]store.DeadToken, 100)
 			for i := range tokens {
 				tokens[i].Token = strconv.Itoa(batch*100 + i)
 			}

@@ -1,4 +1,4 @@
-package ledger
+package store
 
 // A Platform is a push service.
 type Platform string

@@ -1,4 +1,4 @@
-package ledger_test
+package store_test
 
 import (
 	"context"
@@ -10,47 +10,47 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
-// A store has one shard with bounds.
-type store struct {
-	*ledger.Shard
+// A letterbox has one shard with bounds.
+type letterbox struct {
+	*store.Shard
 	t       *testing.T
 	client  redis.UniversalClient
-	records *ledger.Records
+	records *store.Records
 }
 
-func newStore(t *testing.T, client redis.UniversalClient, b ledger.Bounds) *store {
+func newLetterbox(t *testing.T, client redis.UniversalClient, b store.Bounds) *letterbox {
 	t.Helper()
 	redistest.Divide(t, client, "acme", "1")
-	return (&store{t: t, client: client, records: ledger.NewRecords(client, "acme", 0)}).with(b)
+	return (&letterbox{t: t, client: client, records: store.NewRecords(client, "acme", 0)}).with(b)
 }
 
-// with returns the store with other bounds.
-func (s *store) with(b ledger.Bounds) *store {
+// with returns the letterbox with other bounds.
+func (s *letterbox) with(b store.Bounds) *letterbox {
 	s.t.Helper()
 	records := s.records.WithBounds(b)
 	all, err := records.All(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return &store{all[0], s.t, s.client, records}
+	return &letterbox{all[0], s.t, s.client, records}
 }
 
-func contents([]byte) (ledger.Contents, error) { return ledger.Contents{App: "shop", User: "u"}, nil }
+func contents([]byte) (store.Contents, error) { return store.Contents{App: "shop", User: "u"}, nil }
 
 // reject ends notifications of the app, each with a dead letter.
-func (s *store) reject(app string, job []byte, ids ...string) {
+func (s *letterbox) reject(app string, job []byte, ids ...string) {
 	s.t.Helper()
 	for _, id := range ids {
-		if err := s.Arrive(s.t.Context(), id, push.Default.Queue(), ledger.Facts{App: app, User: "u"}); err != nil {
+		if err := s.Arrive(s.t.Context(), id, push.Default.Queue(), store.Facts{App: app, User: "u"}); err != nil {
 			s.t.Fatal(err)
 		}
-		letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: "payload", Queue: push.Default.Queue(), Job: job}
-		if first, err := s.Settle(s.t.Context(), id, &ledger.End{State: push.Rejected, App: app, Letter: letter}); err != nil || !first {
+		letter := &store.Letter{ID: id, State: push.Rejected, Reason: "payload", Queue: push.Default.Queue(), Job: job}
+		if first, err := s.Settle(s.t.Context(), id, &store.End{State: push.Rejected, App: app, Letter: letter}); err != nil || !first {
 			s.t.Fatalf("%s: %t, %v", id, first, err)
 		}
 	}
@@ -64,7 +64,7 @@ func named(prefix string, n int) (ids []string) {
 }
 
 // kept returns the IDs of all dead letters.
-func (s *store) kept() (ids []string) {
+func (s *letterbox) kept() (ids []string) {
 	s.t.Helper()
 	letters, _, err := s.records.LettersFrom(s.t.Context(), "", 1000)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *store) kept() (ids []string) {
 	return ids
 }
 
-func (s *store) counts() ledger.Counts {
+func (s *letterbox) counts() store.Counts {
 	s.t.Helper()
 	counts, err := s.records.Counts(s.t.Context())
 	if err != nil {
@@ -89,14 +89,14 @@ func (s *store) counts() ledger.Counts {
 func TestDeadLettersAreBoundedPerApp(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s, shop, mail := newStore(t, client, ledger.Bounds{DeadLetters: 5}), named("shop", 12), named("mail", 2)
+		s, shop, mail := newLetterbox(t, client, store.Bounds{DeadLetters: 5}), named("shop", 12), named("mail", 2)
 		s.reject("mail", nil, mail...)
 		s.reject("shop", nil, shop...)
 		if got, want := s.kept(), slices.Concat(mail, shop[7:]); !slices.Equal(got, want) {
 			t.Errorf("kept %v, want %v", got, want)
 		}
 		counts := s.counts()
-		if counts.Ended[push.Rejected] != 14 || counts.Waiting() != 0 || counts.Letters != 7 || counts.Dropped[ledger.Dropped{What: ledger.DeadLetters, App: "shop"}] != 7 || len(counts.Dropped) != 1 {
+		if counts.Ended[push.Rejected] != 14 || counts.Waiting() != 0 || counts.Letters != 7 || counts.Dropped[store.Dropped{What: store.DeadLetters, App: "shop"}] != 7 || len(counts.Dropped) != 1 {
 			t.Errorf("counts %+v", counts)
 		}
 		for i, id := range shop {
@@ -106,10 +106,10 @@ func TestDeadLettersAreBoundedPerApp(t *testing.T) {
 			}
 		}
 		for _, act := range []error{
-			s.records.Purge(t.Context(), ledger.Ref{ID: shop[0]}, contents),
-			s.Requeue(t.Context(), &ledger.Letter{ID: shop[0], State: push.Rejected, Queue: push.Default.Queue()}, nil, nil, &ledger.Facts{App: "shop"}),
+			s.records.Purge(t.Context(), store.Ref{ID: shop[0]}, contents),
+			s.Requeue(t.Context(), &store.Letter{ID: shop[0], State: push.Rejected, Queue: push.Default.Queue()}, nil, nil, &store.Facts{App: "shop"}),
 		} {
-			if !errors.Is(act, ledger.ErrNoLetter) {
+			if !errors.Is(act, store.ErrNoLetter) {
 				t.Errorf("a dropped letter: %v", act)
 			}
 		}
@@ -120,14 +120,14 @@ func TestDeadLettersAreBoundedPerApp(t *testing.T) {
 func TestBoundCountsLettersThatAreKept(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s, ids := newStore(t, client, ledger.Bounds{DeadLetters: 5}), named("shop", 5)
+		s, ids := newLetterbox(t, client, store.Bounds{DeadLetters: 5}), named("shop", 5)
 		s.reject("shop", []byte("{}"), ids...)
-		if err := s.records.Purge(t.Context(), ledger.Ref{ID: ids[1]}, contents); err != nil {
+		if err := s.records.Purge(t.Context(), store.Ref{ID: ids[1]}, contents); err != nil {
 			t.Error(err)
 		}
 		letter, err := s.Letter(t.Context(), ids[2])
 		if err == nil {
-			err = s.Requeue(t.Context(), letter, []byte("{}"), nil, &ledger.Facts{App: "shop", User: "u"})
+			err = s.Requeue(t.Context(), letter, []byte("{}"), nil, &store.Facts{App: "shop", User: "u"})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -150,9 +150,9 @@ func TestBoundCountsLettersThatAreKept(t *testing.T) {
 func TestLoweredBoundDropsTenPerCall(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := newStore(t, client, ledger.Bounds{DeadLetters: 100})
+		s := newLetterbox(t, client, store.Bounds{DeadLetters: 100})
 		s.reject("shop", nil, named("shop", 30)...)
-		s = s.with(ledger.Bounds{DeadLetters: 5})
+		s = s.with(store.Bounds{DeadLetters: 5})
 		for i, want := range []int64{21, 12, 5, 5} {
 			s.reject("shop", nil, fmt.Sprint("late-", i))
 			if got := s.counts().Letters; got != want {
@@ -166,7 +166,7 @@ func TestLoweredBoundDropsTenPerCall(t *testing.T) {
 func TestUnknownAppsAndMalformedJobsShareABound(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := newStore(t, client, ledger.Bounds{DeadLetters: 5, Outcomes: 10, Apps: map[string]bool{"shop": true}})
+		s := newLetterbox(t, client, store.Bounds{DeadLetters: 5, Outcomes: 10, Apps: map[string]bool{"shop": true}})
 		s.reject("shop", nil, "known")
 		for _, id := range named("invented", 8) {
 			s.reject("app-of-"+id, nil, id)
@@ -174,7 +174,7 @@ func TestUnknownAppsAndMalformedJobsShareABound(t *testing.T) {
 		malformed := named("malformed", 8)
 		for _, id := range malformed {
 			for range 2 { // the second time changes nothing
-				if err := s.SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, Reason: "not_json"}); err != nil {
+				if err := s.SetAside(t.Context(), &store.Letter{ID: id, State: store.Malformed, Reason: "not_json"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -182,7 +182,7 @@ func TestUnknownAppsAndMalformedJobsShareABound(t *testing.T) {
 		if got, want := s.kept(), slices.Concat([]string{"known"}, malformed[3:]); !slices.Equal(got, want) {
 			t.Errorf("kept %v, want %v", got, want)
 		}
-		if counts := s.counts(); counts.Malformed != 8 || counts.Dropped[ledger.Dropped{What: ledger.DeadLetters}] != 11 {
+		if counts := s.counts(); counts.Malformed != 8 || counts.Dropped[store.Dropped{What: store.DeadLetters}] != 11 {
 			t.Errorf("counts %+v", counts)
 		}
 		for app, want := range map[string]int64{"shop": 1, "": 1, "app-of-invented-00": 0} {
@@ -196,7 +196,7 @@ func TestUnknownAppsAndMalformedJobsShareABound(t *testing.T) {
 func TestLargeDeadLettersAreBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := newStore(t, client, ledger.Bounds{DeadLetters: 10})
+		s := newLetterbox(t, client, store.Bounds{DeadLetters: 10})
 		s.reject("shop", make([]byte, 9_000), named("shop", 10)...) // 12,000 in base64, of 40,960
 		if got := s.counts().Letters; got != 3 {
 			t.Errorf("%d are kept, want 3", got)
@@ -208,12 +208,12 @@ func TestLargeDeadLettersAreBoundedByBytes(t *testing.T) {
 func TestRecordOfAnAcceptanceInTheFutureLastsTheRetention(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := newStore(t, client, ledger.Bounds{})
+		s := newLetterbox(t, client, store.Bounds{})
 		if err := client.HSet(t.Context(), s.Key("id:ahead"), "state", "waiting", "accepted", time.Now().AddDate(3, 0, 0).UnixMilli()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		s.reject("shop", nil, "ahead")
-		if life := client.PTTL(t.Context(), s.Key("id:ahead")).Val(); life > ledger.DefaultRetention {
+		if life := client.PTTL(t.Context(), s.Key("id:ahead")).Val(); life > store.DefaultRetention {
 			t.Errorf("the record lasts %s", life)
 		}
 	})
@@ -225,19 +225,19 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		const kept, group = 100, "webhook:shop"
-		s := newStore(t, client, ledger.Bounds{Outcomes: kept})
-		tokens, outcomes := ledger.NewDeadTokens(client, "acme", kept), ledger.NewOutcomes(client, "acme")
+		s := newLetterbox(t, client, store.Bounds{Outcomes: kept})
+		tokens, outcomes := store.NewDeadTokens(client, "acme", kept), store.NewOutcomes(client, "acme")
 		report := func(app string, n int) {
 			t.Helper()
 			for i := range n {
 				id := fmt.Sprintf("%s-%d-%d", app, n, i)
-				if err := s.Arrive(t.Context(), id, push.Default.Queue(), ledger.Facts{App: app, User: "u"}); err != nil {
+				if err := s.Arrive(t.Context(), id, push.Default.Queue(), store.Facts{App: app, User: "u"}); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := s.Settle(t.Context(), id, &ledger.End{State: push.Expired, App: app}); err != nil {
+				if _, err := s.Settle(t.Context(), id, &store.End{State: push.Expired, App: app}); err != nil {
 					t.Fatal(err)
 				}
-				if err := tokens.Add(t.Context(), ledger.DeadToken{App: app, User: "u", Token: id}); err != nil {
+				if err := tokens.Add(t.Context(), store.DeadToken{App: app, User: "u", Token: id}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -260,9 +260,9 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 		for _, c := range []struct {
 			what, stream string
 			acknowledged int64
-		}{{ledger.DeadTokenReports, "dead-tokens", 20}, {ledger.OutcomeReports, "outcomes", 0}} {
+		}{{store.DeadTokenReports, "dead-tokens", 20}, {store.OutcomeReports, "outcomes", 0}} {
 			left := length(c.stream + ":shop")
-			got, want := dropped[ledger.Dropped{What: c.what, App: "shop"}], 350-left-c.acknowledged
+			got, want := dropped[store.Dropped{What: c.what, App: "shop"}], 350-left-c.acknowledged
 			if left < kept || left >= kept+100 || got != want || length(c.stream+":mail") != 3 {
 				t.Errorf("%s: %d are left, %d were dropped, want %d; %d of mail", c.what, left, got, want, length(c.stream+":mail"))
 			}
@@ -277,15 +277,15 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		newStore(t, client, ledger.Bounds{})
-		tokens, ctx := ledger.NewDeadTokens(client, "acme", 0), context.Background()
+		newLetterbox(t, client, store.Bounds{})
+		tokens, ctx := store.NewDeadTokens(client, "acme", 0), context.Background()
 		some := func(step string, want bool) {
 			t.Helper()
 			if at, err := tokens.Oldest(ctx, "shop", "g"); err != nil || at.IsZero() == want {
 				t.Errorf("%s: %s, %v", step, at, err)
 			}
 		}
-		next := func() []ledger.DeadToken {
+		next := func() []store.DeadToken {
 			t.Helper()
 			all, err := tokens.Next(ctx, "shop", "g", time.Hour, 10)
 			if err != nil {
@@ -295,7 +295,7 @@ func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 		}
 		add := func() {
 			t.Helper()
-			if err := tokens.Add(ctx, ledger.DeadToken{App: "shop", Token: "t"}); err != nil {
+			if err := tokens.Add(ctx, store.DeadToken{App: "shop", Token: "t"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -317,7 +317,7 @@ func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 func TestLetterOfReusedIDIsOfItsApp(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := newStore(t, client, ledger.Bounds{DeadLetters: 2, Apps: map[string]bool{"shop": true, "kiosk": true}})
+		s := newLetterbox(t, client, store.Bounds{DeadLetters: 2, Apps: map[string]bool{"shop": true, "kiosk": true}})
 		s.reject("shop", []byte("{}"), "same")
 		if err := client.Del(t.Context(), s.Key("id:same")).Err(); err != nil { // its record has expired
 			t.Fatal(err)

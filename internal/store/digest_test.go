@@ -1,4 +1,4 @@
-package ledger_test
+package store_test
 
 import (
 	"errors"
@@ -10,20 +10,20 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
 // digests has notifications with a digest in one user's shard.
 type digests struct {
 	t      *testing.T
-	at     *ledger.Shard
-	digest ledger.Digest
+	at     *store.Shard
+	digest store.Digest
 	name   string // begins the IDs
 }
 
-func newDigests(t *testing.T, records *ledger.Records, user string) *digests {
+func newDigests(t *testing.T, records *store.Records, user string) *digests {
 	t.Helper()
 	at, err := records.Of(t.Context(), "shop", user)
 	if err != nil {
@@ -31,7 +31,7 @@ func newDigests(t *testing.T, records *ledger.Records, user string) *digests {
 	}
 	d := &digests{t, at, at.Digest("shop", user, "likes", "post 4711/ü"), user + "-"}
 	for x := range few {
-		if err := at.Arrive(t.Context(), d.id(x), "default", ledger.Facts{App: "shop", User: user, Category: "likes"}); err != nil {
+		if err := at.Arrive(t.Context(), d.id(x), "default", store.Facts{App: "shop", User: user, Category: "likes"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,9 +40,9 @@ func newDigests(t *testing.T, records *ledger.Records, user string) *digests {
 
 func (d *digests) id(x int) string { return fmt.Sprint(d.name, x) }
 
-func (d *digests) join(x int, carry bool, most int) ledger.Part {
+func (d *digests) join(x int, carry bool, most int) store.Part {
 	d.t.Helper()
-	j := &ledger.Joiner{ID: d.id(x), Accepted: time.UnixMicro(int64(x + 1)), Title: fmt.Sprint("title ", x), JSON: fmt.Append(nil, x), Targets: []ledger.TargetOutcome{{Platform: push.FCM}}}
+	j := &store.Joiner{ID: d.id(x), Accepted: time.UnixMicro(int64(x + 1)), Title: fmt.Sprint("title ", x), JSON: fmt.Append(nil, x), Targets: []store.TargetOutcome{{Platform: push.FCM}}}
 	if x > 0 {
 		j.Expires = time.UnixMilli(int64(1000 * x)).UTC()
 	}
@@ -53,7 +53,7 @@ func (d *digests) join(x int, carry bool, most int) ledger.Part {
 	return p
 }
 
-func (d *digests) seal(x int) ledger.Told {
+func (d *digests) seal(x int) store.Told {
 	d.t.Helper()
 	told, err := d.digest.Seal(d.t.Context(), d.id(x))
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *digests) seal(x int) ledger.Told {
 // The script does what the model does, whatever comes after what.
 func TestDigestScriptIsTheModel(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		records := ledger.NewRecords(client, prefix, 0).WithBounds(ledger.Bounds{Outcomes: 100})
+		records := store.NewRecords(client, prefix, 0).WithBounds(store.Bounds{Outcomes: 100})
 		random := rand.New(rand.NewPCG(1, 2))
 		for round := range 60 {
 			d, k := newDigests(t, records, fmt.Sprint("u", round)), keys{carrier: nobody}
@@ -96,7 +96,7 @@ func TestDigestScriptIsTheModel(t *testing.T) {
 				case 6:
 					k.seal(x) // which comes before any end
 					d.seal(x)
-					first, err := d.at.Settle(t.Context(), d.id(x), &ledger.End{State: push.Delivered})
+					first, err := d.at.Settle(t.Context(), d.id(x), &store.End{State: push.Delivered})
 					if err != nil || first == k.ended[x] {
 						t.Fatalf("round %d: %d ends: %t, %v", round, x, first, err)
 					}
@@ -107,7 +107,7 @@ func TestDigestScriptIsTheModel(t *testing.T) {
 	})
 }
 
-func members(d *digests, told ledger.Told) (set uint8) {
+func members(d *digests, told store.Told) (set uint8) {
 	for x := range few {
 		if slices.Contains(told.IDs, d.id(x)) {
 			set |= 1 << x
@@ -120,7 +120,7 @@ func members(d *digests, told ledger.Told) (set uint8) {
 // the latest end. Records and outcomes say who is told of where.
 func TestDigestKeepsAll(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		records := ledger.NewRecords(client, prefix, 0).WithBounds(ledger.Bounds{Outcomes: 100})
+		records := store.NewRecords(client, prefix, 0).WithBounds(store.Bounds{Outcomes: 100})
 		d := newDigests(t, records, "u")
 		if p := d.join(1, false, few); p.Carries || p.Into != "" {
 			t.Errorf("nobody waits: %+v", p)
@@ -152,7 +152,7 @@ func TestDigestKeepsAll(t *testing.T) {
 		if err != nil || counts.Ended[push.Digested] != 2 || counts.Waiting() != 1 {
 			t.Errorf("%+v, %v", counts, err)
 		}
-		events, err := ledger.NewOutcomes(client, prefix).Next(t.Context(), "shop", "g", time.Hour, 10)
+		events, err := store.NewOutcomes(client, prefix).Next(t.Context(), "shop", "g", time.Hour, 10)
 		if err != nil || len(events) != 2 || events[0].Into != d.id(1) || events[0].State != push.Digested {
 			t.Errorf("%+v, %v", events, err)
 		}
@@ -164,7 +164,7 @@ func TestDigestKeepsAll(t *testing.T) {
 func TestTakeCarrier(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		producer := push.NewProducer(client, prefix, 0)
-		records := ledger.NewRecords(client, prefix, 0)
+		records := store.NewRecords(client, prefix, 0)
 		for x := range few + 1 {
 			n := &push.Notification{ID: fmt.Sprint("u-", x), App: "shop", User: "u", Category: "likes", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t", Digest: &push.Digest{Key: "post 4711/ü"}}
 			if _, err := producer.Enqueue(t.Context(), n); err != nil {
@@ -176,12 +176,12 @@ func TestTakeCarrier(t *testing.T) {
 		d.join(0, true, few)
 		d.join(1, true, few)
 		for range 2 {
-			carries := new(ledger.CarriesError)
-			if _, err := d.at.Take(t.Context(), ref(0), ledger.How{State: push.Cancelled, Read: push.Contents}); !errors.As(err, &carries) || carries.Others != 1 {
+			carries := new(store.CarriesError)
+			if _, err := d.at.Take(t.Context(), ref(0), store.How{State: push.Cancelled, Read: push.Contents}); !errors.As(err, &carries) || carries.Others != 1 {
 				t.Errorf("it carries another one: %v", err)
 			}
 		}
-		taken, errs := d.at.TakeAll(t.Context(), []push.Ref{ref(0), ref(few)}, ledger.How{State: push.Cancelled, Read: push.Contents, Others: true})
+		taken, errs := d.at.TakeAll(t.Context(), []push.Ref{ref(0), ref(few)}, store.How{State: push.Cancelled, Read: push.Contents, Others: true})
 		for i, err := range errs {
 			if err != nil || taken[i].State != push.Cancelled {
 				t.Errorf("%d: %+v, %v", i, taken[i], err)
@@ -190,7 +190,7 @@ func TestTakeCarrier(t *testing.T) {
 		if p := d.join(2, true, few); !p.Carries {
 			t.Errorf("after that it carries: %+v", p)
 		}
-		if _, err := d.at.Take(t.Context(), ref(2), ledger.How{State: push.Cancelled, Read: push.Contents}); err != nil {
+		if _, err := d.at.Take(t.Context(), ref(2), store.How{State: push.Cancelled, Read: push.Contents}); err != nil {
 			t.Errorf("it carries nobody else: %v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package ledger_test
+package store_test
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -24,7 +24,7 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		events, err := ledger.NewOutcomes(client, "").Next(t.Context(), "shop", "mine", time.Hour, 100)
+		events, err := store.NewOutcomes(client, "").Next(t.Context(), "shop", "mine", time.Hour, 100)
 		if err != nil || len(events) != 4 {
 			t.Fatalf("%+v, %v", events, err)
 		}
@@ -46,23 +46,23 @@ func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		records := ledger.NewRecords(client, prefix, 0).WithBounds(ledger.Bounds{Outcomes: 100})
+		records := store.NewRecords(client, prefix, 0).WithBounds(store.Bounds{Outcomes: 100})
 		n := &push.Notification{ID: "tried", App: "shop", User: "ada"}
-		if err := ledgertest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
+		if err := storetest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), store.Facts{App: n.App, User: n.User}); err != nil {
 			t.Fatal(err)
 		}
-		end := ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}, Attempts: 1, App: n.App}
+		end := store.End{State: push.Delivered, Outcomes: []store.TargetOutcome{{Kind: "delivered"}}, Attempts: 1, App: n.App}
 		spoil("abc")
 		for range 3 {
-			if _, err := ledgertest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err == nil {
+			if _, err := storetest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err == nil {
 				t.Fatal("it is recorded in spite of its count")
 			}
 		}
 		spoil("0")
-		if first, err := ledgertest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err != nil || !first {
+		if first, err := storetest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err != nil || !first {
 			t.Errorf("%t, %v", first, err)
 		}
-		if events, err := ledger.NewOutcomes(client, prefix).Next(t.Context(), "shop", "g", 0, 10); err != nil || len(events) != 1 {
+		if events, err := store.NewOutcomes(client, prefix).Next(t.Context(), "shop", "g", 0, 10); err != nil || len(events) != 1 {
 			t.Errorf("told %+v, %v", events, err)
 		}
 	})

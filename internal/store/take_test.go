@@ -1,4 +1,4 @@
-package ledger_test
+package store_test
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -48,7 +48,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 	options := redistest.Shared(t).Options()
 	options.DB = redistest.Database(t)
 	client := redistest.Connect(t, options)
-	records := ledger.NewRecords(client, "", 0)
+	records := store.NewRecords(client, "", 0)
 	producer := push.NewProducer(client, "", 0)
 	for name, c := range map[string]struct {
 		id  string
@@ -64,7 +64,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			if c.job {
 				_, err = producer.Enqueue(t.Context(), n)
 			} else {
-				err = ledgertest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User})
+				err = storetest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), store.Facts{App: n.App, User: n.User})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -72,12 +72,12 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			own := *options
 			meanwhile := redistest.Connect(t, &own)
 			redistest.Hook(meanwhile, &before{words: []any{"pushpace:id:" + c.id, "pushpace:counts"}, do: func() {
-				end := ledger.End{State: push.Expired}
-				if first, err := ledgertest.At(t, records, c.id).Settle(t.Context(), c.id, &end); err != nil || !first {
+				end := store.End{State: push.Expired}
+				if first, err := storetest.At(t, records, c.id).Settle(t.Context(), c.id, &end); err != nil || !first {
 					t.Errorf("%t, %v", first, err)
 				}
 			}})
-			taken, err := ledgertest.At(t, ledger.NewRecords(meanwhile, "", 0), c.id).Take(t.Context(), push.Ref{ID: c.id}, ledger.How{State: push.Cancelled, Read: push.Contents})
+			taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0), c.id).Take(t.Context(), push.Ref{ID: c.id}, store.How{State: push.Cancelled, Read: push.Contents})
 			if taken != nil || !errors.Is(err, push.ErrEnded) || !strings.HasSuffix(err.Error(), ": expired") {
 				t.Errorf("%+v, %v", taken, err)
 			}
@@ -90,24 +90,24 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 func TestAttemptsAreNotedInOrder(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := ledger.NewRecords(client, "", 0)
+		records := store.NewRecords(client, "", 0)
 		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-		if err := ledgertest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
+		if err := storetest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), store.Facts{App: n.App, User: n.User}); err != nil {
 			t.Fatal(err)
 		}
 		for i, c := range []struct {
 			n, visit int
 			noted    bool
 		}{{1, 0, true}, {1, 0, true}, {1, 2, true}, {1, 1, false}, {2, 3, true}, {1, 3, false}, {3, 0, true}} {
-			noted, err := ledgertest.At(t, records, "tried").Attempt(t.Context(), "tried", c.n, 0, c.visit, []ledger.TargetOutcome{{Kind: "retry"}}, "")
+			noted, err := storetest.At(t, records, "tried").Attempt(t.Context(), "tried", c.n, 0, c.visit, []store.TargetOutcome{{Kind: "retry"}}, "")
 			if err != nil || noted != c.noted {
 				t.Errorf("%d: the attempt %d of visit %d: noted %t, %v", i, c.n, c.visit, noted, err)
 			}
 		}
-		if _, err := ledgertest.At(t, records, "tried").Settle(t.Context(), "tried", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}}); err != nil {
+		if _, err := storetest.At(t, records, "tried").Settle(t.Context(), "tried", &store.End{State: push.Delivered, Outcomes: []store.TargetOutcome{{Kind: "delivered"}}}); err != nil {
 			t.Fatal(err)
 		}
-		if noted, err := ledgertest.At(t, records, "tried").Attempt(t.Context(), "tried", 4, 0, 4, []ledger.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {
+		if noted, err := storetest.At(t, records, "tried").Attempt(t.Context(), "tried", 4, 0, 4, []store.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {
 			t.Errorf("after the end: noted %t, %v", noted, err)
 		}
 		record, _, err := records.Lookup(t.Context(), push.Ref{ID: "tried"})
@@ -121,19 +121,19 @@ func TestAttemptsAreNotedInOrder(t *testing.T) {
 func TestTakeKnowsTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := ledger.NewRecords(client, "", 0)
+		records := store.NewRecords(client, "", 0)
 		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}, {Platform: push.FCM, Token: "u"}}, Title: "t"}
 		if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
 		meanwhile := redistest.Another(t, client)
 		redistest.Hook(meanwhile, &before{words: []any{shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:tried")}, do: func() {
-			outcomes := []ledger.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}
-			if noted, err := ledgertest.At(t, records, n.ID).Attempt(t.Context(), n.ID, 1, 0, 0, outcomes, ""); err != nil || !noted {
+			outcomes := []store.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}
+			if noted, err := storetest.At(t, records, n.ID).Attempt(t.Context(), n.ID, 1, 0, 0, outcomes, ""); err != nil || !noted {
 				t.Errorf("noted %t, %v", noted, err)
 			}
 		}})
-		taken, err := ledgertest.At(t, ledger.NewRecords(meanwhile, "", 0), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, ledger.How{State: push.Cancelled, Read: push.Contents})
+		taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.How{State: push.Cancelled, Read: push.Contents})
 		if err != nil || taken.State != push.Delivered || !taken.Used {
 			t.Errorf("%+v, %v", taken, err)
 		}
@@ -165,7 +165,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		counting := redistest.Another(t, client)
 		hook := new(scripts)
 		redistest.Hook(counting, hook)
-		records, producer := ledger.NewRecords(counting, "", 0), push.NewProducer(client, "", 0)
+		records, producer := store.NewRecords(counting, "", 0), push.NewProducer(client, "", 0)
 		const many = 150
 		var refs []push.Ref
 		enqueue := func(id string, priority push.Priority, later time.Duration) {
@@ -184,7 +184,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		for _, id := range []string{"in flight", "broken", "misplaced", "unreadable", "ended"} {
 			enqueue(id, push.Default, 0)
 		}
-		at := ledgertest.At(t, records, "n-0")
+		at := storetest.At(t, records, "n-0")
 		task := func(id string) string { return at.QueueKey(push.Default.Queue(), "t:"+id) }
 		client.HSet(t.Context(), task("in flight"), "state", "active")
 		client.HSet(t.Context(), task("unreadable"), "msg", "x")
@@ -192,12 +192,12 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		client.Set(t.Context(), task("broken"), "not ours", 0)
 		client.HSet(t.Context(), task("misplaced"), "state", "archived")
 		client.Set(t.Context(), at.QueueKey(push.Default.Queue(), "archived"), "not ours", 0)
-		if _, err := at.Take(t.Context(), push.Ref{ID: "ended"}, ledger.How{State: push.Superseded, Read: push.Contents}); err != nil {
+		if _, err := at.Take(t.Context(), push.Ref{ID: "ended"}, store.How{State: push.Superseded, Read: push.Contents}); err != nil {
 			t.Fatal(err)
 		}
 		before := hook.n.Load()
 		refs = append(refs, push.Ref{ID: "n-7"}, push.Ref{ID: "nobody"}, push.Ref{ID: "n-8", App: "b"})
-		taken, errs := at.TakeAll(t.Context(), refs, ledger.How{State: push.Cancelled, Read: push.Contents, Others: true})
+		taken, errs := at.TakeAll(t.Context(), refs, store.How{State: push.Cancelled, Read: push.Contents, Others: true})
 		for i := range many {
 			if one := taken[i]; errs[i] != nil || one.ID != refs[i].ID || one.User != "u" || one.State != push.Cancelled || one.Used {
 				t.Errorf("%s: %+v, %v", refs[i].ID, one, errs[i])
@@ -224,7 +224,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		if err != nil || len(abandoned) != 0 || more {
 			t.Errorf("too early: %d, %t, %v", len(abandoned), more, err)
 		}
-		if err := ledger.LeaveGiven(t.Context(), taken[1:many]); err != nil {
+		if err := store.LeaveGiven(t.Context(), taken[1:many]); err != nil {
 			t.Fatal(err)
 		}
 		if err := taken[0].Leave(t.Context()); err != nil {
@@ -239,7 +239,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 			}
 		}
 		for _, want := range []int{many, 0} {
-			if first, err := ledger.Freed(t.Context(), abandoned); err != nil || len(first) != want {
+			if first, err := store.Freed(t.Context(), abandoned); err != nil || len(first) != want {
 				t.Errorf("%d are freed, %v", len(first), err)
 			}
 		}
@@ -270,20 +270,20 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		twice := redistest.Another(t, client)
 		redistest.Hook(twice, again{shard.Named(client, "pushpace", 1)[0].Key("letters")})
-		records, producer := ledger.NewRecords(twice, "", 0), push.NewProducer(twice, "", 0)
+		records, producer := store.NewRecords(twice, "", 0), push.NewProducer(twice, "", 0)
 		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		if _, err := producer.Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		if taken, err := ledgertest.At(t, records, n.ID).Take(t.Context(), push.Ref{ID: n.ID}, ledger.How{State: push.Cancelled, Read: push.Contents}); err != nil || taken.State != push.Cancelled {
+		if taken, err := storetest.At(t, records, n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.How{State: push.Cancelled, Read: push.Contents}); err != nil || taken.State != push.Cancelled {
 			t.Errorf("take: %+v, %v", taken, err)
 		}
 		job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		letter := &ledger.Letter{ID: "bad", State: ledger.Malformed, Reason: "invalid", Queue: n.Priority.Queue(), Job: job}
-		if err := ledgertest.First(t, records).SetAside(t.Context(), letter); err != nil {
+		letter := &store.Letter{ID: "bad", State: store.Malformed, Reason: "invalid", Queue: n.Priority.Queue(), Job: job}
+		if err := storetest.First(t, records).SetAside(t.Context(), letter); err != nil {
 			t.Fatal(err)
 		}
 		if err := producer.Requeue(t.Context(), letter.ID); err != nil {
@@ -300,10 +300,10 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records, producer := ledger.NewRecords(client, "", 0), push.NewProducer(client, "", 0)
+		records, producer := store.NewRecords(client, "", 0), push.NewProducer(client, "", 0)
 		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-		letter := &ledger.Letter{ID: n.ID, State: ledger.Malformed, Reason: "not_json", Queue: n.Priority.Queue(), Job: []byte("{")}
-		if err := ledgertest.First(t, records).SetAside(t.Context(), letter); err != nil {
+		letter := &store.Letter{ID: n.ID, State: store.Malformed, Reason: "not_json", Queue: n.Priority.Queue(), Job: []byte("{")}
+		if err := storetest.First(t, records).SetAside(t.Context(), letter); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := producer.Enqueue(t.Context(), n); err != nil {
@@ -311,11 +311,11 @@ func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 		}
 		task := shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:one")
 		before := client.HGetAll(t.Context(), task).Val()
-		kept, _, err := records.Letter(t.Context(), ledger.Ref{ID: n.ID}, push.Contents, nil)
+		kept, _, err := records.Letter(t.Context(), store.Ref{ID: n.ID}, push.Contents, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ledgertest.First(t, records).Requeue(t.Context(), kept, kept.Job, nil, nil); !errors.Is(err, ledger.ErrInHand) {
+		if err := storetest.First(t, records).Requeue(t.Context(), kept, kept.Job, nil, nil); !errors.Is(err, store.ErrInHand) {
 			t.Error(err)
 		}
 		if after := client.HGetAll(t.Context(), task).Val(); !maps.Equal(before, after) {
@@ -328,7 +328,7 @@ func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 func TestARequeuedJobIsDue(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records, producer, s := ledger.NewRecords(client, "", 0), push.NewProducer(client, "", 0), shard.Named(client, "", 1)[0]
+		records, producer, s := store.NewRecords(client, "", 0), push.NewProducer(client, "", 0), shard.Named(client, "", 1)[0]
 		for _, state := range []string{"pending", "scheduled", "retry", "archived"} {
 			n := &push.Notification{ID: state, App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
@@ -336,8 +336,8 @@ func TestARequeuedJobIsDue(t *testing.T) {
 				t.Fatal(err)
 			}
 			queue := n.Priority.Queue()
-			end := &ledger.End{State: push.Exhausted, Letter: &ledger.Letter{ID: n.ID, State: push.Exhausted, Reason: "r", Queue: queue, Job: job}}
-			if _, err := ledgertest.At(t, records, n.ID).Settle(t.Context(), n.ID, end); err != nil {
+			end := &store.End{State: push.Exhausted, Letter: &store.Letter{ID: n.ID, State: push.Exhausted, Reason: "r", Queue: queue, Job: job}}
+			if _, err := storetest.At(t, records, n.ID).Settle(t.Context(), n.ID, end); err != nil {
 				t.Fatal(err)
 			}
 			client.HSet(t.Context(), s.QueueKey(queue, "t:"+n.ID), "state", state, "msg", "old")

@@ -1,4 +1,4 @@
-package ledger_test
+package store_test
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 )
 
 // However many older ones there are, each is named once, a page at a time, to
@@ -18,10 +18,10 @@ import (
 func TestCollapseInPages(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		ctx, records, start := t.Context(), ledger.NewRecords(client, "", 0), time.Now()
+		ctx, records, start := t.Context(), store.NewRecords(client, "", 0), time.Now()
 		claim := func(i int, done []string) (bool, []string) {
 			t.Helper()
-			newest, older, err := ledgertest.First(t, records).Collapse(ctx, ledger.CollapseKey{App: "shop", User: "u", Key: "k"}, fmt.Sprintf("n %d", i), start.Add(time.Duration(i)*time.Millisecond), 0, done)
+			newest, older, err := storetest.First(t, records).Collapse(ctx, store.CollapseKey{App: "shop", User: "u", Key: "k"}, fmt.Sprintf("n %d", i), start.Add(time.Duration(i)*time.Millisecond), 0, done)
 			if err != nil {
 				t.Fatal(err)
 			}
