@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
@@ -45,7 +44,7 @@ func reasonSets() []reasonSet {
 		{"Reasons of APNs", textsOf(apns.Reasons())},
 		{"Reasons of FCM", textsOf(fcm.Reasons())},
 		{"Reasons of Web Push", textsOf(webpush.Reasons())},
-		{"Reasons of malformed jobs", textsOf(asynqwire.MalformedReasons)},
+		{"Reasons of malformed jobs", textsOf(store.MalformedReasons)},
 		{"Troubles of Redis", textsOf(redisreply.Troubles)},
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/queue"
 )
@@ -57,7 +57,7 @@ func (s stage) vacant(ctx context.Context) error {
 		return fmt.Errorf("redis %s: %w", s.Redis, err)
 	}
 	sum := queue.Sum(jobs)
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		for _, server := range servers {
 			if server.Queues[queue] > 0 {
 				return fmt.Errorf("redis %s: a worker is at queue %s: stop it, or use another Redis", s.Redis, queue)
@@ -86,7 +86,7 @@ func (s stage) clear() {
 	client := s.client(1)
 	defer client.Close()
 	remove(ctx, client, s.Prefix+"*")
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		s.clearQueue(ctx, client, queue)
 	}
 	s.clearQueue(ctx, client, s.Prefix)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // A Producer writes what asynq's client writes, for jobs that are due and for
 // later ones. Where this fails with another asynq, compare its message's fields, and what
-// its enqueueCmd and scheduleCmd set, with asynqwire.Message and enqueueScript.
+// its enqueueCmd and scheduleCmd set, with store.Message and enqueueScript.
 func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 	t.Parallel()
 	options := redistest.Shared(t).Options()
@@ -26,7 +27,7 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 			t.Run(name+", "+when, func(t *testing.T) {
 				n := Notification{ID: "one", App: "shop", User: "ada", Targets: []Target{{Platform: APNs, Token: "00fcab"}}, Title: "Grüße", NotBefore: notBefore}
 				queue := n.Priority.Queue()
-				task, sorted := asynqwire.QueueKey(queue, "t:"+n.ID), asynqwire.QueueKey(queue, "scheduled")
+				task, sorted := shard.QueueKey(queue, "t:"+n.ID), shard.QueueKey(queue, "scheduled")
 				written := func(enqueue func() error) (hash map[string]string, pending []string, scheduled []any) {
 					if err := client.FlushDB(ctx).Err(); err != nil {
 						t.Fatal(err)
@@ -37,20 +38,20 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 					for _, z := range client.ZRangeWithScores(ctx, sorted, 0, -1).Val() {
 						scheduled = append(scheduled, z.Score, z.Member)
 					}
-					return client.HGetAll(ctx, task).Val(), client.LRange(ctx, asynqwire.QueueKey(queue, "pending"), 0, -1).Val(), scheduled
+					return client.HGetAll(ctx, task).Val(), client.LRange(ctx, shard.QueueKey(queue, "pending"), 0, -1).Val(), scheduled
 				}
 				producer := NewProducer(client, "p", time.Hour).WithHeaders(func(context.Context) map[string]string { return headers })
 				ours, pending, scheduled := written(func() error {
 					_, err := producer.Enqueue(ctx, &n)
 					return err
 				})
-				envelope, err := asynqwire.ReadEnvelope(ours["msg"])
+				envelope, err := store.ReadEnvelope(ours["msg"])
 				if err != nil {
 					t.Fatal(err)
 				}
 				theirs, theirPending, theirScheduled := written(func() error {
-					task := asynq.NewTaskWithHeaders(asynqwire.TaskType, []byte(envelope.Payload), headers)
-					options := []asynq.Option{asynq.TaskID(n.ID), asynq.Queue(queue), asynq.MaxRetry(asynqwire.MaxRetry)}
+					task := asynq.NewTaskWithHeaders(store.TaskType, []byte(envelope.Payload), headers)
+					options := []asynq.Option{asynq.TaskID(n.ID), asynq.Queue(queue), asynq.MaxRetry(store.MaxRetry)}
 					if !notBefore.IsZero() {
 						options = append(options, asynq.ProcessAt(notBefore))
 					}

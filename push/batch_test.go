@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -57,8 +57,8 @@ func mixed(prefix string, n int) []*push.Notification {
 // queued is how many jobs wait.
 func queued(t *testing.T, client redis.UniversalClient) (n int64) {
 	t.Helper()
-	for queue := range asynqwire.Queues() {
-		n += client.LLen(t.Context(), asynqwire.QueueKey(queue, "pending")).Val() + client.ZCard(t.Context(), asynqwire.QueueKey(queue, "scheduled")).Val()
+	for queue := range shard.Queues() {
+		n += client.LLen(t.Context(), shard.QueueKey(queue, "pending")).Val() + client.ZCard(t.Context(), shard.QueueKey(queue, "scheduled")).Val()
 	}
 	return n
 }
@@ -224,7 +224,7 @@ func TestABatchStaysInOrder(t *testing.T) {
 			t.Fatalf("%d: %+v", i, r)
 		}
 	}
-	queued := client.LRange(t.Context(), asynqwire.QueueKey(push.Default.Queue(), "pending"), 0, -1).Val()
+	queued := client.LRange(t.Context(), shard.QueueKey(push.Default.Queue(), "pending"), 0, -1).Val()
 	slices.Reverse(queued)
 	for i, n := range batch {
 		if i >= len(queued) || queued[i] != n.ID {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // Whatever decodes is encoded again without loss, and nothing panics.
@@ -23,7 +23,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		j, err := Decode(data)
 		if err != nil {
-			if malformed := new(asynqwire.MalformedError); !errors.As(err, &malformed) || err.Error() == "" {
+			if malformed := new(store.MalformedError); !errors.As(err, &malformed) || err.Error() == "" {
 				t.Fatalf("the error is a %T: %v", err, err)
 			}
 			return

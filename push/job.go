@@ -7,14 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/store"
 )
 
 // MaxEncodedSize bounds a notification's JSON form and a job's encoding, in bytes.
-const MaxEncodedSize = asynqwire.MaxPayload
+const MaxEncodedSize = store.MaxPayload
 
 // A Job is what travels on the queue: a notification that was accepted.
 type Job struct {
@@ -115,22 +114,22 @@ func Encode(j *Job) ([]byte, error) {
 // Decode reads a payload of the queue, of any version up to this build's. It
 // trusts no producer: it is strict about fields and validates all but the
 // rendered sizes, which rendering checks, and the time zone, for which there is
-// another. Its error is a *asynqwire.MalformedError.
+// another. Its error is a *store.MalformedError.
 func Decode(data []byte) (*Job, error) {
 	if len(data) > MaxEncodedSize {
-		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedSize}
+		return nil, &store.MalformedError{Reason: store.MalformedSize}
 	}
 	version, err := versionOf(data)
 	if err != nil {
-		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedJSON, Err: err}
+		return nil, &store.MalformedError{Reason: store.MalformedJSON, Err: err}
 	}
 	switch version {
 	case 1, encodingVersion:
 		return decode(data, version)
 	case 0:
-		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedVersion}
+		return nil, &store.MalformedError{Reason: store.MalformedVersion}
 	}
-	return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedVersion, Err: fmt.Errorf("version %d; this build reads up to %d", version, encodingVersion)}
+	return nil, &store.MalformedError{Reason: store.MalformedVersion, Err: fmt.Errorf("version %d; this build reads up to %d", version, encodingVersion)}
 }
 
 // versionOf returns the version that a payload names, 0 when it names none. It
@@ -153,17 +152,17 @@ func versionOf(data []byte) (int, error) {
 func decode(data []byte, version int) (*Job, error) {
 	var v envelope
 	if err := strictjson.Decode(data, &v); err != nil {
-		reason := asynqwire.MalformedNotification
+		reason := store.MalformedNotification
 		if !json.Valid(data) {
-			reason = asynqwire.MalformedJSON
+			reason = store.MalformedJSON
 		}
-		return nil, &asynqwire.MalformedError{Reason: reason, Err: strictjson.Misfits(data, &v, err)}
+		return nil, &store.MalformedError{Reason: reason, Err: strictjson.Misfits(data, &v, err)}
 	}
 	if v.Version != version {
-		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedVersion}
+		return nil, &store.MalformedError{Reason: store.MalformedVersion}
 	}
 	if err := strictjson.CheckCharacters(data); err != nil {
-		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: err}
+		return nil, &store.MalformedError{Reason: store.MalformedNotification, Err: err}
 	}
 	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay, Digested: v.Digested}
 	f := j.faults()
@@ -176,7 +175,7 @@ func decode(data []byte, version int) (*Job, error) {
 		}
 	}
 	if len(f) > 0 {
-		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: f}
+		return nil, &store.MalformedError{Reason: store.MalformedNotification, Err: f}
 	}
 	return j, nil
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 func job() *Job {
@@ -96,40 +96,40 @@ func TestDecodeMalformed(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		data   string
-		reason asynqwire.MalformedReason
+		reason store.MalformedReason
 		fields []string
 	}{
-		"empty":                {"", asynqwire.MalformedJSON, []string{""}},
-		"no JSON":              {"\x00\xff", asynqwire.MalformedJSON, []string{""}},
-		"truncated":            {jobV1Golden[:100], asynqwire.MalformedJSON, []string{""}},
-		"followed by another":  {jobV1Golden + "{}", asynqwire.MalformedJSON, []string{""}},
-		"an array":             {"[1]", asynqwire.MalformedJSON, []string{""}},
-		"no version":           {`{"notification":{}}`, asynqwire.MalformedVersion, nil},
-		"version 0":            {edit(`"v":1`, `"v":0`), asynqwire.MalformedVersion, nil},
-		"version 3":            {edit(`"v":1`, `"v":3`), asynqwire.MalformedVersion, nil},
-		"version 10":           {edit(`"v":1`, `"v":10`), asynqwire.MalformedVersion, nil},
-		"version as text":      {edit(`"v":1`, `"v":"1"`), asynqwire.MalformedVersion, nil},
-		"two versions":         {edit(`"v":1`, `"v":1,"v":2`), asynqwire.MalformedVersion, nil},
-		"too large":            {edit(`{"v":1`, strings.Repeat(" ", MaxEncodedSize)+`{"v":1`), asynqwire.MalformedSize, nil},
-		"no notification":      {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z"}`, asynqwire.MalformedNotification, []string{"/notification"}},
-		"notification null":    {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z","notification":null}`, asynqwire.MalformedNotification, []string{"/notification"}},
-		"no acceptance":        {edit(`"accepted_at":"2026-11-20T11:59:00.000001Z",`, ``), asynqwire.MalformedNotification, []string{"/accepted_at"}},
-		"unknown in envelope":  {edit(`"v":1`, `"v":1,"extra":1`), asynqwire.MalformedNotification, []string{"/extra"}},
-		"unknown field":        {edit(`"user"`, `"usr":"x","user"`), asynqwire.MalformedNotification, []string{"/notification/usr"}},
-		"unknown in a target":  {edit(`"token":"dGVzdA`, `"topic":"x","token":"dGVzdA`), asynqwire.MalformedNotification, []string{"/notification/targets/1/topic"}},
-		"types":                {edit(`"badge":3`, `"badge":"3","thread":4`), asynqwire.MalformedNotification, []string{"/notification/badge"}},
-		"instant":              {edit(`"2026-11-20T12:00:00Z"`, `"noon"`), asynqwire.MalformedNotification, []string{"/notification/expires_at"}},
-		"targets":              {edit(`[{"platform":"apns"`, `["x",{"platform":"apns"`), asynqwire.MalformedNotification, []string{"/notification/targets/0"}},
-		"data":                 {edit(`"4711"}`, `4711}`), asynqwire.MalformedNotification, []string{"/notification/data/order"}},
-		"invalid notification": {edit(`"user":"u1"`, `"user":""`), asynqwire.MalformedNotification, []string{"/notification/user"}},
-		"invalid raw block":    {edit(`"title"`, `"apns":{"aps":{"sond":1}},"title"`), asynqwire.MalformedNotification, []string{"/notification/apns/aps/sond"}},
-		"no ID":                {edit(`"id":"order-4711-shipped",`, ``), asynqwire.MalformedNotification, []string{"/notification/id"}},
-		"a TTL":                {edit(`"expires_at":"2026-11-20T12:00:00Z"`, `"ttl":"2h"`), asynqwire.MalformedNotification, []string{"/notification/ttl"}},
+		"empty":                {"", store.MalformedJSON, []string{""}},
+		"no JSON":              {"\x00\xff", store.MalformedJSON, []string{""}},
+		"truncated":            {jobV1Golden[:100], store.MalformedJSON, []string{""}},
+		"followed by another":  {jobV1Golden + "{}", store.MalformedJSON, []string{""}},
+		"an array":             {"[1]", store.MalformedJSON, []string{""}},
+		"no version":           {`{"notification":{}}`, store.MalformedVersion, nil},
+		"version 0":            {edit(`"v":1`, `"v":0`), store.MalformedVersion, nil},
+		"version 3":            {edit(`"v":1`, `"v":3`), store.MalformedVersion, nil},
+		"version 10":           {edit(`"v":1`, `"v":10`), store.MalformedVersion, nil},
+		"version as text":      {edit(`"v":1`, `"v":"1"`), store.MalformedVersion, nil},
+		"two versions":         {edit(`"v":1`, `"v":1,"v":2`), store.MalformedVersion, nil},
+		"too large":            {edit(`{"v":1`, strings.Repeat(" ", MaxEncodedSize)+`{"v":1`), store.MalformedSize, nil},
+		"no notification":      {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z"}`, store.MalformedNotification, []string{"/notification"}},
+		"notification null":    {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z","notification":null}`, store.MalformedNotification, []string{"/notification"}},
+		"no acceptance":        {edit(`"accepted_at":"2026-11-20T11:59:00.000001Z",`, ``), store.MalformedNotification, []string{"/accepted_at"}},
+		"unknown in envelope":  {edit(`"v":1`, `"v":1,"extra":1`), store.MalformedNotification, []string{"/extra"}},
+		"unknown field":        {edit(`"user"`, `"usr":"x","user"`), store.MalformedNotification, []string{"/notification/usr"}},
+		"unknown in a target":  {edit(`"token":"dGVzdA`, `"topic":"x","token":"dGVzdA`), store.MalformedNotification, []string{"/notification/targets/1/topic"}},
+		"types":                {edit(`"badge":3`, `"badge":"3","thread":4`), store.MalformedNotification, []string{"/notification/badge"}},
+		"instant":              {edit(`"2026-11-20T12:00:00Z"`, `"noon"`), store.MalformedNotification, []string{"/notification/expires_at"}},
+		"targets":              {edit(`[{"platform":"apns"`, `["x",{"platform":"apns"`), store.MalformedNotification, []string{"/notification/targets/0"}},
+		"data":                 {edit(`"4711"}`, `4711}`), store.MalformedNotification, []string{"/notification/data/order"}},
+		"invalid notification": {edit(`"user":"u1"`, `"user":""`), store.MalformedNotification, []string{"/notification/user"}},
+		"invalid raw block":    {edit(`"title"`, `"apns":{"aps":{"sond":1}},"title"`), store.MalformedNotification, []string{"/notification/apns/aps/sond"}},
+		"no ID":                {edit(`"id":"order-4711-shipped",`, ``), store.MalformedNotification, []string{"/notification/id"}},
+		"a TTL":                {edit(`"expires_at":"2026-11-20T12:00:00Z"`, `"ttl":"2h"`), store.MalformedNotification, []string{"/notification/ttl"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := Decode([]byte(test.data))
-			var malformed *asynqwire.MalformedError
+			var malformed *store.MalformedError
 			if !errors.As(err, &malformed) {
 				t.Fatalf("the error is %v, want a MalformedError", err)
 			}

@@ -13,8 +13,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/duration"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 )
 
@@ -158,9 +158,9 @@ const (
 func (p Priority) Queue() string {
 	switch p {
 	case Critical, Bulk:
-		return asynqwire.Queue(string(p))
+		return shard.Queue(string(p))
 	}
-	return asynqwire.Queue(string(Default))
+	return shard.Queue(string(Default))
 }
 
 // A Duration is a time.Duration written as Go writes it, or in days: "2h", "90s", "5d".

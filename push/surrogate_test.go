@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
+	"github.com/pushpace/pushpace/internal/store"
 )
 
 // Half a character is refused wherever it stands: read, two names would be one.
@@ -29,8 +29,8 @@ func TestLoneSurrogates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var malformed *asynqwire.MalformedError
-	if _, err := Decode([]byte(strings.Replace(string(job), "half", `\ud800`, 1))); !errors.As(err, &malformed) || malformed.Reason != asynqwire.MalformedNotification {
+	var malformed *store.MalformedError
+	if _, err := Decode([]byte(strings.Replace(string(job), "half", `\ud800`, 1))); !errors.As(err, &malformed) || malformed.Reason != store.MalformedNotification {
 		t.Errorf("from the queue: %v", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -72,7 +72,7 @@ func TestEnqueuedTogether(t *testing.T) {
 		if taken.Load() != known.Load() || taken.Load()+known.Load()+failed.Load() != callers*each {
 			t.Errorf("%s: %d are new, %d known, %d refused of %d", name, taken.Load(), known.Load(), failed.Load(), callers*each)
 		}
-		if n := base.LLen(t.Context(), asynqwire.QueueKey(push.Default.Queue(), "pending")).Val(); n != queued {
+		if n := base.LLen(t.Context(), shard.QueueKey(push.Default.Queue(), "pending")).Val(); n != queued {
 			t.Errorf("%s: %d are queued of %d", name, n, queued)
 		}
 		return failed.Load()

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/providers"
@@ -29,7 +28,7 @@ func (r *rig) crashed(n *push.Notification, times int) {
 	for range times {
 		message, err := r.client.HGet(r.t.Context(), key, "msg").Result()
 		must(r.t, err)
-		envelope, _ := asynqwire.ReadEnvelope(message)
+		envelope, _ := store.ReadEnvelope(message)
 		must(r.t, r.client.HSet(r.t.Context(), key, "msg", message+string(envelope.FailedOnceMore())).Err())
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/zone"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/digest"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -20,7 +20,7 @@ func decode(job *queue.Job) (*delivery, error) {
 		return nil, err
 	}
 	if job.ID != decoded.Notification.ID {
-		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
+		return nil, &store.MalformedError{Reason: store.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
 	in, _ := zone.Load(decoded.Notification.TimeZone) // see knowsZone
 	d := &delivery{

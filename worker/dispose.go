@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -158,8 +157,8 @@ func (s *settling) freeLater(d *delivery, err error) error {
 
 // setAside keeps a job that is no notification as a dead letter.
 func (s *settling) setAside(ctx context.Context, job *queue.Job, cause error) error {
-	reason := string(asynqwire.MalformedNotification)
-	var malformed *asynqwire.MalformedError
+	reason := string(store.MalformedNotification)
+	var malformed *store.MalformedError
 	if errors.As(cause, &malformed) {
 		reason = string(malformed.Reason)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -229,7 +229,7 @@ func (h *handler) sweep(ctx context.Context) {
 			}
 		}
 		if err == nil {
-			err = h.Queue.SAdd(ctx, asynqwire.QueuesKey, queues...).Err()
+			err = h.Queue.SAdd(ctx, shard.QueuesKey, queues...).Err()
 		}
 		if err != nil && ctx.Err() == nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "how Redis is divided, and which queues there are, is not said again", slog.Any("error", err))

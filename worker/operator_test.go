@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -45,7 +45,7 @@ func (r *rig) asleep(n int64) {
 	r.t.Helper()
 	wait(r.t, func() bool {
 		asleep := int64(0)
-		for queue := range asynqwire.Queues() {
+		for queue := range shard.Queues() {
 			asleep += r.client.ZCard(r.t.Context(), queueKey(r.client, queue, "retry")).Val()
 		}
 		return asleep == n

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -173,7 +172,7 @@ func TestWhatCannotBeReadWaitsToo(t *testing.T) {
 	}
 	must(t, client.Set(t.Context(), queue+"t:strange", "x", 0).Err())
 	must(t, client.LPush(t.Context(), queue+"pending", "strange").Err())
-	must(t, client.HSet(t.Context(), queue+"t:long", "state", "retry", "msg", strings.Repeat("x", asynqwire.MaxEnvelopeSize+1)).Err())
+	must(t, client.HSet(t.Context(), queue+"t:long", "state", "retry", "msg", strings.Repeat("x", store.MaxEnvelopeSize+1)).Err())
 	must(t, client.ZAdd(t.Context(), queue+"retry", redis.Z{Score: float64(later.Unix()), Member: "long"}).Err())
 	must(t, client.ZAdd(t.Context(), queue+"retry", redis.Z{Score: float64(later.Unix()), Member: "gone"}).Err())
 	must(t, client.Del(t.Context(), queue+"t:typed").Err())

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
@@ -225,7 +225,7 @@ func (r *rig) archived() int {
 	r.t.Helper()
 	inspector := asynq.NewInspectorFromRedisClient(r.client)
 	n := 0
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		info, err := inspector.GetQueueInfo(home(r.client).Queue(queue))
 		if err == nil {
 			n += info.Archived

@@ -9,7 +9,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
@@ -95,11 +94,11 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 		foreign := map[string][]asynq.Option{
 			"plain":     nil,
 			"known":     nil,
-			"type":      {asynq.MaxRetry(asynqwire.MaxRetry)},
-			"unique":    {asynq.MaxRetry(asynqwire.MaxRetry), asynq.Unique(time.Hour)},
-			"retention": {asynq.MaxRetry(asynqwire.MaxRetry), asynq.Retention(time.Hour)},
-			"timeout":   {asynq.MaxRetry(asynqwire.MaxRetry), asynq.Timeout(time.Second)},
-			"deadline":  {asynq.MaxRetry(asynqwire.MaxRetry), asynq.Deadline(time.Now().Add(-time.Hour))},
+			"type":      {asynq.MaxRetry(store.MaxRetry)},
+			"unique":    {asynq.MaxRetry(store.MaxRetry), asynq.Unique(time.Hour)},
+			"retention": {asynq.MaxRetry(store.MaxRetry), asynq.Retention(time.Hour)},
+			"timeout":   {asynq.MaxRetry(store.MaxRetry), asynq.Timeout(time.Second)},
+			"deadline":  {asynq.MaxRetry(store.MaxRetry), asynq.Deadline(time.Now().Add(-time.Hour))},
 			"no-retry":  {asynq.MaxRetry(0), asynq.ProcessIn(time.Second)},
 		}
 		r.enqueue(to("known"))
@@ -111,14 +110,14 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 		for id, options := range foreign {
 			payload, err := push.Encode(&push.Job{Notification: to(id), AcceptedAt: time.Now()})
 			must(t, err)
-			kind := asynqwire.TaskType
+			kind := store.TaskType
 			if id == "type" {
 				kind = "somebody:else"
 			}
 			_, err = tasks.Enqueue(asynq.NewTask(kind, payload), append(options, asynq.TaskID(id), queue)...)
 			must(t, err)
 		}
-		_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat("x", 8<<20))), asynq.TaskID("long"), queue)
+		_, err := tasks.Enqueue(asynq.NewTask(store.TaskType, []byte(strings.Repeat("x", 8<<20))), asynq.TaskID("long"), queue)
 		must(t, err)
 		r.enqueue(to("behind"))
 		r.start()
@@ -127,7 +126,7 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 			t.Errorf("counts %+v", counts)
 		}
 		for id := range foreign {
-			if letter := r.letter(id); letter.Reason != string(asynqwire.MalformedForeign) || letter.State != store.Malformed || !strings.Contains(string(letter.Job), `"id":"`+id+`"`) {
+			if letter := r.letter(id); letter.Reason != string(store.MalformedForeign) || letter.State != store.Malformed || !strings.Contains(string(letter.Job), `"id":"`+id+`"`) {
 				t.Errorf("%s: letter %+v", id, letter)
 			}
 		}
@@ -136,7 +135,7 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 				t.Errorf("%s: pushed %d times, want %d", id, got, pushes)
 			}
 		}
-		if letter := r.letter("long"); letter.Reason != string(asynqwire.MalformedSize) || len(letter.Job) != 0 {
+		if letter := r.letter("long"); letter.Reason != string(store.MalformedSize) || len(letter.Job) != 0 {
 			t.Errorf("letter %+v, %d bytes", letter.Reason, len(letter.Job))
 		}
 		wait(t, func() bool {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -27,7 +27,7 @@ func (r *rig) visited(id string, failures int) {
 	r.t.Helper()
 	wait(r.t, func() bool {
 		message, _ := r.client.HGet(r.t.Context(), queueKey(r.client, push.Default.Queue(), "t:"+id), "msg").Result()
-		envelope, _ := asynqwire.ReadEnvelope(message)
+		envelope, _ := store.ReadEnvelope(message)
 		return envelope.Retried >= failures
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -198,19 +197,19 @@ func TestBadJobsAreSetAside(t *testing.T) {
 	tasks := asynq.NewClientFromRedisClient(client)
 	bad := map[string]struct {
 		payload string
-		reason  asynqwire.MalformedReason
+		reason  store.MalformedReason
 	}{
-		"garbage":   {"\xff\x00 not JSON", asynqwire.MalformedJSON},
-		"empty":     {"", asynqwire.MalformedJSON},
-		"truncated": {string(valid[:len(valid)/2]), asynqwire.MalformedJSON},
-		"version":   {strings.Replace(string(valid), `"v":1`, `"v":99`, 1), asynqwire.MalformedVersion},
-		"oversized": {`{"v":1,"x":"` + strings.Repeat("x", push.MaxEncodedSize) + `"}`, asynqwire.MalformedSize},
-		"nobody":    {strings.Replace(string(valid), `"u1"`, `""`, 1), asynqwire.MalformedNotification},
-		"platform":  {strings.Replace(string(valid), `"apns"`, `"pigeon"`, 1), asynqwire.MalformedNotification},
-		"targets":   {strings.Replace(string(valid), `"platform":"apns","token":"`+appleToken+`"`, ``, 1), asynqwire.MalformedNotification},
+		"garbage":   {"\xff\x00 not JSON", store.MalformedJSON},
+		"empty":     {"", store.MalformedJSON},
+		"truncated": {string(valid[:len(valid)/2]), store.MalformedJSON},
+		"version":   {strings.Replace(string(valid), `"v":1`, `"v":99`, 1), store.MalformedVersion},
+		"oversized": {`{"v":1,"x":"` + strings.Repeat("x", push.MaxEncodedSize) + `"}`, store.MalformedSize},
+		"nobody":    {strings.Replace(string(valid), `"u1"`, `""`, 1), store.MalformedNotification},
+		"platform":  {strings.Replace(string(valid), `"apns"`, `"pigeon"`, 1), store.MalformedNotification},
+		"targets":   {strings.Replace(string(valid), `"platform":"apns","token":"`+appleToken+`"`, ``, 1), store.MalformedNotification},
 	}
 	for id, b := range bad {
-		_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(home(client).Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
+		_, err := tasks.Enqueue(asynq.NewTask(store.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(home(client).Queue(push.Default.Queue())), asynq.MaxRetry(store.MaxRetry))
 		must(t, err)
 	}
 	r.start()

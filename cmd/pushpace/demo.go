@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace"
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
@@ -197,8 +196,8 @@ func (d *demo) enqueue(ctx context.Context) error {
 		times := 1
 		if i == len(d.mix)/2 {
 			times = 2
-			task := asynq.NewTask(asynqwire.TaskType, []byte(`{"v":1,"accepted_at":"2026-11-20T20:00:`))
-			if _, err := asynq.NewClientFromRedisClient(d.queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+			task := asynq.NewTask(store.TaskType, []byte(`{"v":1,"accepted_at":"2026-11-20T20:00:`))
+			if _, err := asynq.NewClientFromRedisClient(d.queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(store.MaxRetry)); err != nil {
 				return err
 			}
 		}

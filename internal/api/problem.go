@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/operate"
@@ -189,7 +188,7 @@ func isJSON(err error) bool {
 	var (
 		syntax    *json.SyntaxError
 		misfit    *json.UnmarshalTypeError
-		malformed *asynqwire.MalformedError
+		malformed *store.MalformedError
 	)
 	return errors.As(err, &syntax) || errors.As(err, &misfit) || errors.As(err, &malformed)
 }

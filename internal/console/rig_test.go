@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
@@ -214,7 +214,7 @@ func (r *rig) returned(id string, why queue.Why, until time.Time) {
 	r.t.Helper()
 	ctx := r.t.Context()
 	name := push.Default.Queue()
-	task := asynqwire.QueueKey(name, "t:"+id)
+	task := shard.QueueKey(name, "t:"+id)
 	message, err := r.client.HGet(ctx, task, "msg").Bytes()
 	must(r.t, err)
 	const errorField = 7
@@ -222,8 +222,8 @@ func (r *rig) returned(id string, why queue.Why, until time.Time) {
 	message = protowire.AppendString(message, (&queue.Return{Why: why, After: time.Until(until)}).Error())
 	pipe := r.client.TxPipeline()
 	pipe.HSet(ctx, task, "msg", message, "state", "retry")
-	pipe.LRem(ctx, asynqwire.QueueKey(name, "pending"), 1, id)
-	pipe.ZAdd(ctx, asynqwire.QueueKey(name, "retry"), redis.Z{Score: float64(until.Unix()), Member: id})
+	pipe.LRem(ctx, shard.QueueKey(name, "pending"), 1, id)
+	pipe.ZAdd(ctx, shard.QueueKey(name, "retry"), redis.Z{Score: float64(until.Unix()), Member: id})
 	_, err = pipe.Exec(ctx)
 	must(r.t, err)
 }
@@ -237,8 +237,8 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 	job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: at})
 	must(r.t, err)
 	pipe := r.client.TxPipeline()
-	pipe.LRem(ctx, asynqwire.QueueKey(name, "pending"), 1, n.ID)
-	pipe.Del(ctx, asynqwire.QueueKey(name, "t:"+n.ID))
+	pipe.LRem(ctx, shard.QueueKey(name, "pending"), 1, n.ID)
+	pipe.Del(ctx, shard.QueueKey(name, "t:"+n.ID))
 	_, err = pipe.Exec(ctx)
 	must(r.t, err)
 	_, err = storetest.At(r.t, r.setting.Work.Records, n.ID).Settle(ctx, n.ID, &store.End{State: push.Rejected, Error: "it is " + reason, Letter: &store.Letter{

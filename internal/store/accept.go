@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
@@ -26,7 +25,7 @@ import (
 //
 // It returns of each what asynq's does for a job that is new, 1; else the state that
 // the record had, and 1 if that is of another content.
-var enqueueScript = redis.NewScript(asynqwire.WakeIdle + `
+var enqueueScript = redis.NewScript(WakeIdle + `
 -- ofAnotherContent is 1 when the record is of another content, 0 when it is not, or when
 -- nobody knows.
 local function ofAnotherContent(record, of)
@@ -111,7 +110,7 @@ type Acceptance struct {
 // NewAcceptance returns the way of a notification with that job to the queue. headers are
 // asynq's, and may be nil.
 func (r *Shard) NewAcceptance(id, queue string, job []byte, headers map[string]string, facts Facts) *Acceptance {
-	return &Acceptance{ID: id, Queue: queue, Facts: facts, message: asynqwire.Message(id, r.Queue(queue), job, headers), at: r}
+	return &Acceptance{ID: id, Queue: queue, Facts: facts, message: Message(id, r.Queue(queue), job, headers), at: r}
 }
 
 // acceptances are of one queue, and share a command.

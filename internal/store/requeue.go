@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // requeueScript puts a dead letter's notification back on its queue, unless a worker still
@@ -21,7 +19,7 @@ import (
 // queue's idle workers
 // ARGV  ID, the letter as it is kept, its state and queue, asynq's message, now (ns), then
 // the facts and the outcomes to begin with
-var requeueScript = redis.NewScript(asynqwire.WakeIdle + lettersSource + `
+var requeueScript = redis.NewScript(WakeIdle + lettersSource + `
 local record, counts, letters, task, pending = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, letter, state = ARGV[1], ARGV[2], ARGV[3]
 local job = redis.call('HMGET', task, 'state', 'msg')
@@ -69,7 +67,7 @@ func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[
 		r.QueueKey(l.Queue, "t:"+l.ID), r.QueueKey(l.Queue, "pending"), r.QueueKey(l.Queue, "scheduled"),
 		r.QueueKey(l.Queue, "retry"), r.QueueKey(l.Queue, "archived"), r.IdleKey(l.Queue),
 	}
-	args := []any{l.ID, l.text, string(l.State), l.Queue, asynqwire.Message(l.ID, r.Queue(l.Queue), job, headers), time.Now().UnixNano()}
+	args := []any{l.ID, l.text, string(l.State), l.Queue, Message(l.ID, r.Queue(l.Queue), job, headers), time.Now().UnixNano()}
 	if facts != nil {
 		args = append(args, facts.fields()...)
 	}

@@ -7,14 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
 // A queuedJob is asynq's.
 type queuedJob struct {
-	asynqwire.Envelope
+	Envelope
 	state, message string
 }
 
@@ -72,7 +71,7 @@ func (r *Shard) see(ctx context.Context, ids []string) []seen {
 			s.err = fmt.Errorf("look for the job: %w", err)
 		default:
 			s.job = &queuedJob{state: states[i].Val()}
-			if size := sizes[i].Val(); size > 0 && size <= asynqwire.MaxEnvelopeSize {
+			if size := sizes[i].Val(); size > 0 && size <= MaxEnvelopeSize {
 				messages[i] = pipe.HGet(ctx, r.QueueKey(s.record.Queue, "t:"+ids[i]), "msg")
 			}
 		}
@@ -88,7 +87,7 @@ func (r *Shard) see(ctx context.Context, ids []string) []seen {
 		}
 		job := all[i].job
 		job.message = message.Val()
-		job.Envelope, _ = asynqwire.ReadEnvelope(job.message)
+		job.Envelope, _ = ReadEnvelope(job.message)
 	}
 	return all
 }

@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/tracing"
@@ -368,7 +368,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	trace := hex.EncodeToString(span.TraceId)
 	for _, id := range []string{"order-1", "order-2"} {
-		message, err := client.HGet(t.Context(), asynqwire.QueueKey(push.Default.Queue(), "t:"+id), "msg").Result()
+		message, err := client.HGet(t.Context(), shard.QueueKey(push.Default.Queue(), "t:"+id), "msg").Result()
 		must(t, err)
 		if !strings.Contains(message, trace) {
 			t.Errorf("the job of %s does not carry the trace %s", id, trace)

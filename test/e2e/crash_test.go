@@ -15,8 +15,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -462,7 +462,7 @@ func TestAWorkerIsKilledWhileWhatWasHeldReturns(t *testing.T) {
 	}
 	asleep := func() (all int64) {
 		for _, p := range priorities {
-			all += c.Client.ZCard(t.Context(), asynqwire.QueueKey(p.Queue(), "retry")).Val()
+			all += c.Client.ZCard(t.Context(), shard.QueueKey(p.Queue(), "retry")).Val()
 		}
 		return all
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
@@ -122,7 +122,7 @@ func TestIdleWorkersFindAnothersJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(storetest.First(t, store.NewRecords(s.Redis, "", 0)).Queue(p.Queue())), asynq.ProcessIn(in), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+			if _, err := tasks.Enqueue(asynq.NewTask(store.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(storetest.First(t, store.NewRecords(s.Redis, "", 0)).Queue(p.Queue())), asynq.ProcessIn(in), asynq.MaxRetry(store.MaxRetry)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -145,7 +145,7 @@ func TestIdleWorkersEnd(t *testing.T) {
 	}
 	t.Logf("ended after %s", time.Since(began))
 	s.Idle(t, 1)
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		if n := s.Redis.SCard(t.Context(), storetest.First(t, store.NewRecords(s.Redis, "", 0)).IdleKey(queue)).Val(); n != 1 {
 			t.Errorf("%d would be given words for %s, one waits", n, queue)
 		}

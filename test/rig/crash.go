@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
@@ -263,7 +263,7 @@ func byUser(pushes []violations.Push) map[string][]time.Time {
 // InHand are the IDs of the jobs that workers have, or had when they were killed.
 func (c *CrashSite) InHand(t *testing.T) []string {
 	t.Helper()
-	ids, err := c.Client.LRange(t.Context(), asynqwire.QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
+	ids, err := c.Client.LRange(t.Context(), shard.QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -72,7 +72,7 @@ func (s *IdleSite) Idle(t *testing.T, workers int) {
 			given = 1
 		}
 		for _, at := range shards {
-			for queue := range asynqwire.Queues() {
+			for queue := range shard.Queues() {
 				if n, err := s.Redis.SCard(t.Context(), at.IdleKey(queue)).Result(); err != nil || n < given {
 					return false
 				}

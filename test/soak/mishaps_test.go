@@ -17,7 +17,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
@@ -252,8 +251,8 @@ func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 	s.mu.Unlock()
 	queue := push.Default.Queue()
 	put := func(payload string, options ...asynq.Option) {
-		options = append(options, asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(asynqwire.MaxRetry))
-		_, _ = asynq.NewClientFromRedisClient(s.Client).EnqueueContext(ctx, asynq.NewTask(asynqwire.TaskType, []byte(payload)), options...)
+		options = append(options, asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(store.MaxRetry))
+		_, _ = asynq.NewClientFromRedisClient(s.Client).EnqueueContext(ctx, asynq.NewTask(store.TaskType, []byte(payload)), options...)
 	}
 	switch n % 5 {
 	case 0:

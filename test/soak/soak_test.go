@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -277,9 +277,9 @@ func (s *soak) rest(t *testing.T) {
 // inHand are the jobs that workers have, or had when they were killed: these come back
 // when their leases are over, though the notification may have ended.
 func (s *soak) inHand(ctx context.Context) (jobs []string) {
-	for queue := range asynqwire.Queues() {
-		for _, id := range s.Client.LRange(ctx, asynqwire.QueueKey(queue, "active"), 0, -1).Val() {
-			lease := time.Unix(int64(s.Client.ZScore(ctx, asynqwire.QueueKey(queue, "lease"), id).Val()), 0)
+	for queue := range shard.Queues() {
+		for _, id := range s.Client.LRange(ctx, shard.QueueKey(queue, "active"), 0, -1).Val() {
+			lease := time.Unix(int64(s.Client.ZScore(ctx, shard.QueueKey(queue, "lease"), id).Val()), 0)
 			jobs = append(jobs, fmt.Sprintf("%s of %s, its lease over at %s", id, queue, lease.Format(time.TimeOnly)))
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -204,7 +203,7 @@ func (j *Jobs) WakeHeld(ctx context.Context, name string, most int, which Which)
 		look = most + spare
 	}
 	args := []any{name, most, look, string(which)}
-	for _, name := range slices.Sorted(maps.Keys(asynqwire.Queues())) {
+	for _, name := range slices.Sorted(maps.Keys(shard.Queues())) {
 		keys = append(keys, j.shard.QueueKey(name, "retry"), j.shard.QueueKey(name, "pending"), j.shard.QueueKey(name, "due"), j.shard.IdleKey(name))
 		args = append(args, j.shard.QueueKey(name, "t:"))
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/repeats"
@@ -85,7 +84,7 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	}
 	switch name := scripts[sha]; {
 	case name == "":
-		return redis.NewCmdResult(nil, asynqwire.UnknownScript(sha))
+		return redis.NewCmdResult(nil, store.UnknownScript(sha))
 	case toldServers[name]:
 		return redis.NewCmdResult("OK", nil)
 	}

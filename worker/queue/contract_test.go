@@ -8,12 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/store"
 )
 
 // guide is what to do about another asynq.
-const guide = `It may not speak to Redis as asynq ` + asynqwire.Version + ` does.
+const guide = `It may not speak to Redis as asynq ` + store.Version + ` does.
 
 For each script that differs, compare asynq's internal/rdb/rdb.go at both versions:
   enqueueCmd           store/accept.go, enqueueScript does the same and the record's part,
@@ -29,21 +28,21 @@ For each script that differs, compare asynq's internal/rdb/rdb.go at both versio
   listLeaseExpiredCmd  replaced.go, overScript does the same page by page
   retryCmd             replaced.go, returnScript does the same for a job that the worker
                        still has; returnJob looks at its keys and args[1], and runs it as
-                       it is where a lease is over; asynqwire.Envelope reads the message
+                       it is where a lease is over; store.Envelope reads the message
   ZADD … XX            a lease: handOut in pull.go is shorter, insistFor in client.go longer
-Bring ours in line, then the hashes in scripts.go and internal/base/asynqwire/queues.go, then
-asynqwire.Version.
+Bring ours in line, then the hashes in scripts.go and internal/store/asynq.go, then
+store.Version.
 `
 
 // The start is refused by an asynq of which any one script is another.
 func TestAnotherAsynqStopsTheStart(t *testing.T) {
 	t.Parallel()
 	known := maps.Clone(scripts)
-	known[asynqwire.EnqueueHash], known[asynqwire.ScheduleHash] = "enqueueCmd", "scheduleCmd"
-	for _, hash := range []string{asynqwire.EnqueueHash, asynqwire.ScheduleHash, dequeueHash, doneHash, retryHash, requeueHash, forwardHash, leasesHash} {
+	known[store.EnqueueHash], known[store.ScheduleHash] = "enqueueCmd", "scheduleCmd"
+	for _, hash := range []string{store.EnqueueHash, store.ScheduleHash, dequeueHash, doneHash, retryHash, requeueHash, forwardHash, leasesHash} {
 		others := maps.Clone(known)
 		delete(others, hash)
-		if err := check(others); err == nil || !strings.Contains(err.Error(), hash) || !strings.Contains(err.Error(), asynqwire.Version) {
+		if err := check(others); err == nil || !strings.Contains(err.Error(), hash) || !strings.Contains(err.Error(), store.Version) {
 			t.Errorf("%s: %v", known[hash], err)
 		}
 	}
@@ -59,7 +58,7 @@ func TestAnotherAsynqStopsTheStart(t *testing.T) {
 func TestVersionOfAsynq(t *testing.T) {
 	t.Parallel()
 	module, err := os.ReadFile("../../go.mod")
-	if err != nil || !strings.Contains(string(module), "github.com/hibiken/asynq "+asynqwire.Version+"\n") {
+	if err != nil || !strings.Contains(string(module), "github.com/hibiken/asynq "+store.Version+"\n") {
 		t.Errorf("%v: go.mod has another asynq. %s", err, guide)
 	}
 }

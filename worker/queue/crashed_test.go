@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
@@ -26,7 +25,7 @@ func TestACrashedJobMoves(t *testing.T) {
 	ctx, queue, at := t.Context(), push.Default.Queue(), storetest.First(t, store.NewRecords(client, "", 0))
 	task := at.QueueKey(queue, "t:n-1")
 	for _, err := range []error{
-		client.HSet(ctx, task, "msg", asynqwire.Message("n-1", at.Queue(queue), []byte("{}"), nil), "state", "active", "worker", "dead").Err(),
+		client.HSet(ctx, task, "msg", store.Message("n-1", at.Queue(queue), []byte("{}"), nil), "state", "active", "worker", "dead").Err(),
 		client.LPush(ctx, at.QueueKey(queue, "active"), "n-1").Err(),
 		client.ZAdd(ctx, at.QueueKey(queue, "lease"), redis.Z{Score: 1, Member: "n-1"}).Err(),
 	} {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/store"
 )
 
@@ -32,7 +31,7 @@ end
 // read reads what a script returns of each job, its ID and what readMessage has of
 // it. It returns the jobs that asynq may have; the others it sets aside, until an error.
 func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pulled, err error) {
-	setAside := func(id string, reason asynqwire.MalformedReason, why, message string) {
+	setAside := func(id string, reason store.MalformedReason, why, message string) {
 		if err == nil {
 			err = c.setAside(ctx, queue, id, reason, why, message)
 		}
@@ -42,9 +41,9 @@ func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pu
 		job.ID, _ = reply[i].(string)
 		job.message, _ = reply[i+1].(string)
 		if length, unread := reply[i+1].(int64); unread && length >= 0 {
-			setAside(job.ID, asynqwire.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, asynqwire.MaxEnvelopeSize), "")
+			setAside(job.ID, store.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, store.MaxEnvelopeSize), "")
 		} else if unread {
-			setAside(job.ID, asynqwire.MalformedEnvelope, "the task's key in Redis is not a hash", "")
+			setAside(job.ID, store.MalformedEnvelope, "the task's key in Redis is not a hash", "")
 		} else if malformed := job.open(); malformed != nil {
 			setAside(job.ID, malformed.Reason, malformed.Err.Error(), job.message)
 		} else {
@@ -57,15 +56,15 @@ func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pu
 // open reads the job's envelope. It returns why asynq is not to see the job, nil when it
 // may: of what it cannot read it would stop recovering crashed workers' jobs, and by
 // options that are not our Producer's it could lose the job.
-func (job *pulled) open() *asynqwire.MalformedError {
-	e, err := asynqwire.ReadEnvelope(job.message)
+func (job *pulled) open() *store.MalformedError {
+	e, err := store.ReadEnvelope(job.message)
 	job.Payload, job.Headers, job.Retries = []byte(e.Payload), e.Headers, e.Retried
 	job.Back, job.Last = e.Back, readReturn(e.Error)
 	switch {
 	case err != nil:
-		return &asynqwire.MalformedError{Reason: asynqwire.MalformedEnvelope, Err: err}
+		return &store.MalformedError{Reason: store.MalformedEnvelope, Err: err}
 	case e.Foreign():
-		return &asynqwire.MalformedError{Reason: asynqwire.MalformedForeign, Err: errForeign}
+		return &store.MalformedError{Reason: store.MalformedForeign, Err: errForeign}
 	}
 	return nil
 }
@@ -75,7 +74,7 @@ var errForeign = errors.New("no push.Producer has put the task on the queue: its
 // setAside keeps a job that is in hand as a dead letter, and takes it out of
 // asynq's sets. After an error, which it logs, the job is found again when its lease
 // is over.
-func (c *client) setAside(ctx context.Context, queue, id string, reason asynqwire.MalformedReason, why, message string) error {
+func (c *client) setAside(ctx context.Context, queue, id string, reason store.MalformedReason, why, message string) error {
 	letter := &store.Letter{
 		ID: id, State: store.Malformed, Reason: string(reason), Error: why,
 		At: time.Now().UTC(), Queue: queue, Job: []byte(message),

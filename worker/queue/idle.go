@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/roles"
 )
@@ -22,7 +22,7 @@ import (
 //   - The pull that finds a queue empty enters the process's channel into the queue's
 //     set of idle ones, in the same step, so that no job comes in between unnoticed.
 //   - Whatever of ours puts a job on a queue takes one of that set, and publishes the
-//     queue to its channel, in the same step (asynqwire.WakeIdle). While nobody is idle that
+//     queue to its channel, in the same step (store.WakeIdle). While nobody is idle that
 //     costs one command inside a script, and one job wakes one process.
 //   - A word has that queue asked at once.
 //   - A word is a hint. One that is lost, or that nobody gives since another client of
@@ -68,7 +68,7 @@ type idle struct {
 
 func newIdle(of shard.Shard, hands *Hands, role func() roles.Role) *idle {
 	i := &idle{shard: of, role: role, channel: of.Channel("idle:" + rand.Text()), hands: hands, poll: pollIdle, echo: echoAfter, limit: leaveTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		i.queues = append(i.queues, queue)
 	}
 	return i
@@ -287,7 +287,7 @@ func (i *idle) publish(ctx context.Context, client redis.UniversalClient) error 
 // be jobs that only the one which leaves was told of.
 //
 // KEYS  the idle; ARGV  channel
-var leaveScript = redis.NewScript(asynqwire.WakeIdle + `
+var leaveScript = redis.NewScript(store.WakeIdle + `
 redis.call('SREM', KEYS[1], ARGV[1])
 wake(KEYS[1])
 return 1

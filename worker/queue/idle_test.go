@@ -13,10 +13,10 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -100,12 +100,12 @@ func (s *idler) enqueue(id string, p push.Priority) {
 // enqueueUntold has another client of asynq's enqueue a job.
 func (s *idler) enqueueUntold(id string, p push.Priority) {
 	s.t.Helper()
-	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(p.Queue()))); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(p.Queue()))); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// tell gives the server a word, as asynqwire.WakeIdle does that picks it.
+// tell gives the server a word, as store.WakeIdle does that picks it.
 func (s *idler) tell(p push.Priority) {
 	s.redis.SRem(s.t.Context(), s.client.shard.IdleKey(p.Queue()), s.client.idle.channel)
 	publish := s.redis.Publish
@@ -175,7 +175,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 	tasks := asynq.NewClientFromRedisClient(client)
 	put := func(id string, in time.Duration) {
 		t.Helper()
-		if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(queue)), asynq.ProcessIn(in)); err != nil {
+		if _, err := tasks.Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(queue)), asynq.ProcessIn(in)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -193,7 +193,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 
 // The scripts that give words know how often an idle process polls.
 func TestSoonIsAPoll(t *testing.T) {
-	if want := fmt.Sprintf("local soon = %d\n", pollIdle.Microseconds()); !strings.Contains(asynqwire.WakeIdle, want) {
+	if want := fmt.Sprintf("local soon = %d\n", pollIdle.Microseconds()); !strings.Contains(store.WakeIdle, want) {
 		t.Errorf("WakeIdle lacks %q", want)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 )
@@ -70,7 +69,7 @@ func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) 
 	if len(found) == 0 {
 		return nil, nil
 	}
-	envelope, _ := asynqwire.ReadEnvelope(found[1]) // what cannot be read is set aside when it is pulled
+	envelope, _ := store.ReadEnvelope(found[1]) // what cannot be read is set aside when it is pulled
 	p := &Place{State: jobState(found[0]), Payload: []byte(envelope.Payload), Last: readReturn(envelope.Error), Back: envelope.Back}
 	p.Orphaned = found[3] != ""
 	if found[4] != "" {
@@ -110,7 +109,7 @@ func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[s
 // earlier, or at once without an instant. The queue has the keys retry, pending, due and idle, and
 // the prefix of its tasks. It returns 'due', 'parked' for a parked job, which only a call without
 // an instant moves, 'in hand' for one that a worker has, and nil for any other.
-const WakeJob = asynqwire.WakeIdle + `
+const WakeJob = store.WakeIdle + `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local function wakeJob(queue, id, at)
@@ -218,7 +217,7 @@ type Jobs map[string]map[JobState]int64
 // Sum is how many there are of all shards together.
 func Sum(all map[int]Jobs) Jobs {
 	sum := Jobs{}
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		sum[queue] = map[JobState]int64{}
 		for _, jobs := range all {
 			for state, n := range jobs[queue] {
@@ -245,7 +244,7 @@ func ReadJobs(ctx context.Context, client redis.UniversalClient, records *store.
 // JobsOn counts the shard's jobs on a pipe: the answers are there when it was executed.
 func (i *Inspector) JobsOn(ctx context.Context, pipe redis.Pipeliner) func() Jobs {
 	counts := map[string][]*redis.IntCmd{}
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		for _, s := range jobStates {
 			count := pipe.ZCard
 			if s.isList() {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -404,7 +404,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	lease, term := args[0], c.life.term.Load()
 	bounds := c.config.Hands.reserve(queue, c.config.Bounds(queue, time.Now()))
 	defer func() { c.config.Hands.pulled(queue, bounds, jobs) }()
-	args = []any{lease, args[1], most, asynqwire.MaxEnvelopeSize, c.idle.entered(), int(max(1, idlePolls*c.idle.poll/time.Second)), remembered, term.id, time.Now().Add(parkedFor).Unix()}
+	args = []any{lease, args[1], most, store.MaxEnvelopeSize, c.idle.entered(), int(max(1, idlePolls*c.idle.poll/time.Second)), remembered, term.id, time.Now().Add(parkedFor).Unix()}
 	stuck := 0
 	for _, b := range bounds {
 		args = append(args, b.Route, b.Room)
@@ -482,7 +482,7 @@ func (c *client) stale(ctx context.Context, queue string) {
 // the one given.
 // KEYS  active, lease, pending, task, the idle; ARGV  ID, end of the lease, the worker
 // that has the job
-var putBackScript = redis.NewScript(asynqwire.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
+var putBackScript = redis.NewScript(store.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
 if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return 0 end
 if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])

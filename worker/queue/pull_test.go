@@ -10,9 +10,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -110,9 +110,9 @@ func TestAHostileMessageIsPulled(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	n := newNewcomer(t, client)
-	task := asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat(`"app":`, asynqwire.MaxEnvelopeSize/8)))
+	task := asynq.NewTask(store.TaskType, []byte(strings.Repeat(`"app":`, store.MaxEnvelopeSize/8)))
 	for range prefetched {
-		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Named(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Named(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(store.MaxRetry)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -21,7 +20,7 @@ import (
 // beside that one.
 func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	message, _ := args[1].([]byte)
-	envelope, _ := asynqwire.ReadEnvelope(string(message))
+	envelope, _ := store.ReadEnvelope(string(message))
 	run := func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, retryHash, keys, args...) }
 	queue, back := c.shard.QueueOf(keys[1]), readReturn(envelope.Error)
 	if envelope.Error != asynq.ErrLeaseExpired.Error() {
@@ -116,8 +115,8 @@ func ownedBy(task, worker string) string {
 // returned reports whether the message that asynq has of a job is the one that it
 // was to be put back with, or one of a later visit.
 func returned(known, message string) bool {
-	there, err := asynqwire.ReadEnvelope(known)
-	ours, _ := asynqwire.ReadEnvelope(message)
+	there, err := store.ReadEnvelope(known)
+	ours, _ := store.ReadEnvelope(message)
 	return known == message || err == nil && there.Retried > ours.Retried
 }
 
@@ -126,7 +125,7 @@ func returned(known, message string) bool {
 //
 // KEYS  active, lease, pending, task, the idle
 // ARGV  ID, what is put behind the message, the worker that has the job
-var cutOffScript = redis.NewScript(asynqwire.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
+var cutOffScript = redis.NewScript(store.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
 if redis.call('LREM', KEYS[1], -1, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 redis.call('RPUSH', KEYS[3], ARGV[1])
@@ -150,7 +149,7 @@ func (c *client) cutOff(ctx context.Context, keys []string, args []any) (cmd *re
 		cmd.SetErr(err)
 		return cmd
 	}
-	envelope, _ := asynqwire.ReadEnvelope(message)
+	envelope, _ := store.ReadEnvelope(message)
 	queue := c.shard.QueueOf(keys[0])
 	keys = append(slices.Clip(keys), c.shard.IdleKey(queue))
 	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.life.term.Load().id)
@@ -179,7 +178,7 @@ func (c *client) forward(ctx context.Context, keys []string) *redis.Cmd {
 // KEYS  of each queue scheduled, retry, pending, the idle, parked: as the sets of parked jobs
 // begin
 // ARGV  until when parked jobs stay from now on (s); of each queue the prefix of the tasks' keys
-var forwardScript = redis.NewScript(asynqwire.WakeIdle + parkedAs + `
+var forwardScript = redis.NewScript(store.WakeIdle + parkedAs + `
 local moved, clock = 0, redis.call('TIME') -- the scores are by this clock
 local since = clock[1] .. string.format('%06d', clock[2]) .. '000' -- in ns
 local function stays(task, parked, retry, id) -- whether it is parked, which it is for longer then
@@ -223,7 +222,7 @@ func (c *client) crashed(lease string, args []any) *redis.Cmd {
 	queue, messages := c.shard.QueueOf(lease), []any{}
 	for {
 		reply, err := overScript.Run(ctx, c.UniversalClient, []string{lease, c.shard.QueueKey(queue, "active")},
-			args[0], args[1], asynqwire.MaxEnvelopeSize, len(messages), overPage).Slice()
+			args[0], args[1], store.MaxEnvelopeSize, len(messages), overPage).Slice()
 		if err != nil {
 			return redis.NewCmdResult(nil, err)
 		}

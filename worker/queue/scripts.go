@@ -28,12 +28,12 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
-// The hashes of the scripts of asynqwire.Version that are taken the place of, or
+// The hashes of the scripts of store.Version that are taken the place of, or
 // relied upon to do what their text says.
 const (
 	dequeueHash = "a8153319360adc71cdc370107f8ab9786f204765" // pullScript, in pull.go
@@ -62,7 +62,7 @@ var scripts = map[string]string{
 // jobs would be lost, or sent twice.
 var Check = sync.OnceValue(func() error {
 	known := maps.Clone(scripts)
-	known[asynqwire.EnqueueHash], known[asynqwire.ScheduleHash] = "enqueueCmd", "scheduleCmd"
+	known[store.EnqueueHash], known[store.ScheduleHash] = "enqueueCmd", "scheduleCmd"
 	return check(known)
 })
 
@@ -80,9 +80,9 @@ func check(known map[string]string) error {
 	client.AddHook(r)
 	queue := push.Default.Queue()
 	tasks := asynq.NewClientFromRedisClient(client)
-	_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.Queue(queue))
+	_, err := tasks.Enqueue(asynq.NewTask(store.TaskType, nil), asynq.Queue(queue))
 	if err == nil {
-		_, err = tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.Queue(queue), asynq.ProcessIn(time.Hour))
+		_, err = tasks.Enqueue(asynq.NewTask(store.TaskType, nil), asynq.Queue(queue), asynq.ProcessIn(time.Hour))
 	}
 	if r.unknown != "" || err != nil {
 		return cmp.Or(r.verdict(), err)
@@ -128,10 +128,10 @@ func (r *rehearsal) verdict() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.unknown != "" {
-		return asynqwire.UnknownScript(r.unknown)
+		return store.UnknownScript(r.unknown)
 	}
 	if len(r.missing) > 0 {
-		return asynqwire.OtherAsynq("does not run " + r.missing[0])
+		return store.OtherAsynq("does not run " + r.missing[0])
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/roles"
@@ -155,7 +155,7 @@ func (s *Server) Shutdown() {
 	if s.client.left.Load() {
 		left = errLeft
 	}
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		if err := s.client.putBack(ctx, queue); err != nil {
 			s.config.Log.Warn("jobs pulled ahead are not put back, and come back when this worker is taken for dead", "queue", queue, "error", err)
 			left = errLeft

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
 // A stray is a job that names this worker and is not in its hands: the answer to its pull was
@@ -97,7 +97,7 @@ func (c *client) reclaim() {
 	defer cancel()
 	n := 0
 	var err error
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		jobs, failed := c.orphans(ctx, queue, []string{c.life.term.Load().id})
 		astray := jobs[:0]
 		for _, job := range jobs {

@@ -14,8 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -219,7 +220,7 @@ func (c *client) bury(ctx context.Context, dead []string) {
 	defer cancel()
 	n := 0
 	var err error
-	for queue := range asynqwire.Queues() {
+	for queue := range shard.Queues() {
 		orphans, failed := c.orphans(ctx, queue, dead)
 		some := 0
 		if failed == nil {
@@ -267,7 +268,7 @@ return answer
 // orphans returns what dead workers have in hand, those that were accepted last first.
 func (c *client) orphans(ctx context.Context, queue string, dead []string) (all []orphan, err error) {
 	for position := "0"; ; {
-		args := []any{position, overPage, c.shard.QueueKey(queue, "t:"), asynqwire.MaxEnvelopeSize}
+		args := []any{position, overPage, c.shard.QueueKey(queue, "t:"), store.MaxEnvelopeSize}
 		for _, id := range dead {
 			args = append(args, id)
 		}
@@ -277,7 +278,7 @@ func (c *client) orphans(ctx context.Context, queue string, dead []string) (all 
 		}
 		for job := range slices.Chunk(reply[1:], 3) {
 			o := orphan{id: job[0], worker: job[1]}
-			if envelope, err := asynqwire.ReadEnvelope(job[2]); err == nil { // else whoever pulls it sets it aside
+			if envelope, err := store.ReadEnvelope(job[2]); err == nil { // else whoever pulls it sets it aside
 				o.failed = envelope.FailedOnceMore()
 				if n, err := push.Decode([]byte(envelope.Payload)); err == nil {
 					o.accepted = n.AcceptedAt

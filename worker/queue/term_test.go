@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -164,7 +164,7 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 	}
 	for id, want := range map[string]int{ids[1]: 1, "last": 0, "alive's": 0} {
 		message, err := client.HGet(t.Context(), alive.key("t:"+id), "msg").Result()
-		if e, _ := asynqwire.ReadEnvelope(message); err != nil || e.Retried != want {
+		if e, _ := store.ReadEnvelope(message); err != nil || e.Retried != want {
 			t.Errorf("%s has failed %d times, want %d; %v", id, e.Retried, want, err)
 		}
 	}

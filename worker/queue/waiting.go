@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -247,7 +247,7 @@ func (i *Inspector) readSome(ctx context.Context, s Spot, jobs, there []Waiting)
 	for k, job := range jobs {
 		keys[k] = i.shard.QueueKey(s.Queue, "t:"+job.ID)
 	}
-	messages, err := messagesScript.Run(ctx, i.client, keys, asynqwire.MaxEnvelopeSize).Slice()
+	messages, err := messagesScript.Run(ctx, i.client, keys, store.MaxEnvelopeSize).Slice()
 	if err != nil {
 		return nil, fmt.Errorf("look into what waits: %w", err)
 	}
@@ -256,7 +256,7 @@ func (i *Inspector) readSome(ctx context.Context, s Spot, jobs, there []Waiting)
 	}
 	for i, job := range jobs {
 		if message, ok := messages[2*i].(string); ok {
-			envelope, _ := asynqwire.ReadEnvelope(message)
+			envelope, _ := store.ReadEnvelope(message)
 			job.Last, job.Payload = readReturn(envelope.Error), envelope.Payload
 			if s.State == JobPutOff && messages[2*i+1] == int64(1) {
 				job.Last, job.Due = Return{}, time.Time{}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
@@ -73,7 +72,7 @@ func landings(n int) []names {
 			of = fmt.Sprintf("-%02d", i)
 		}
 		all[i] = names{tag: landing("shard"+of, slot), queues: map[string]string{}}
-		for queue := range asynqwire.Queues() {
+		for queue := range Queues() {
 			all[i].queues[queue] = landing(queue+of, slot)
 		}
 	}
@@ -92,26 +91,26 @@ func (s Shard) Queue(queue string) string {
 	return queue
 }
 
-// Queues are asynqwire.Queues by asynq's names.
+// Queues are Queues by asynq's names.
 func (s Shard) Queues() map[string]int {
 	shares := make(map[string]int)
-	for queue, share := range asynqwire.Queues() {
+	for queue, share := range Queues() {
 		shares[s.Queue(queue)] = share
 	}
 	return shares
 }
 
 // QueueKey is one of asynq's keys of one of our queues.
-func (s Shard) QueueKey(queue, name string) string { return asynqwire.QueueKey(s.Queue(queue), name) }
+func (s Shard) QueueKey(queue, name string) string { return QueueKey(s.Queue(queue), name) }
 
-// IdleKey is asynqwire.IdleKey of one of our queues.
-func (s Shard) IdleKey(queue string) string { return asynqwire.IdleKey(s.Queue(queue)) }
+// IdleKey is IdleKey of one of our queues.
+func (s Shard) IdleKey(queue string) string { return IdleKey(s.Queue(queue)) }
 
 // Channel is one for words about the shard's queues. On a Cluster it is of the shard's slot,
 // and one that is published there alone.
 func (s Shard) Channel(name string) string {
 	if s.cluster {
-		return s.QueueKey(asynqwire.Queue("default"), name)
+		return s.QueueKey(Queue("default"), name)
 	}
 	return "asynq:" + name
 }

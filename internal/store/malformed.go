@@ -1,4 +1,4 @@
-package asynqwire
+package store
 
 import "fmt"
 

@@ -1,12 +1,21 @@
-package asynqwire
+package store
 
 import (
 	"errors"
+	"math"
 	"time"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
+
+// TaskType is the type of our jobs on asynq's queues.
+const TaskType = "pushpace:notification"
+
+// MaxRetry is asynq's budget for our jobs. asynq archives a job that comes back
+// on its last attempt before it asks whether that was a failure, so a deferral
+// could lose it: the budget of attempts is ours, and asynq's is never used up.
+const MaxRetry = math.MaxInt32 / 2
 
 // An Envelope is what matters of asynq's message around a job, whose definition
 // asynq keeps to itself. Our Producer leaves all of asynq's options alone but the

@@ -1,9 +1,4 @@
-package asynqwire
-
-// IdleKey is the set of the worker processes that have found a queue empty: of each,
-// the channel on which it hears that a job is due, on a Cluster one of the queue's slot.
-// worker/queue has the protocol.
-func IdleKey(queue string) string { return QueueKey(queue, "idle") }
+package store
 
 // WakeIdle is Lua: wake, given an IdleKey, tells one idle process that a job is due
 // there, and returns whether there was one. While nobody is idle, that is one command on

@@ -1,0 +1,21 @@
+package shard
+
+// Queue is the name of our queue of that priority.
+func Queue(priority string) string { return "pushpace-" + priority }
+
+// Queues are asynq's queues with the share of attention each gets while all of
+// them have jobs.
+func Queues() map[string]int {
+	return map[string]int{Queue("critical"): 6, Queue("default"): 3, Queue("bulk"): 1}
+}
+
+// QueueKey is one of asynq's keys of a queue, as its internal/base makes them.
+func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }
+
+// QueuesKey is asynq's set of the names of the queues that there are.
+const QueuesKey = "asynq:queues"
+
+// IdleKey is the set of the worker processes that have found a queue empty: of each,
+// the channel on which it hears that a job is due, on a Cluster one of the queue's slot.
+// worker/queue has the protocol.
+func IdleKey(queue string) string { return QueueKey(queue, "idle") }
