@@ -231,3 +231,69 @@ func TestTextFilesHaveOneReader(t *testing.T) {
 		}
 	}
 }
+
+// The table of moves has every script that moves a job, as they say of themselves: FROM -> TO
+// with the places of asynq's layout, and who has it. No other package has such a script.
+func TestTheTableOfMoves(t *testing.T) {
+	t.Parallel()
+	text, _ := page(t)
+	_, table, _ := strings.Cut(text, "<!-- test: moves -->")
+	table, _, _ = strings.Cut(table, "\n\n")
+	named := map[string]string{} // by script: the moves that the table has of it
+	for line := range strings.Lines(table) {
+		for _, m := range regexp.MustCompile("`([a-z]+\\.(?:lua|go))`").FindAllStringSubmatch(line, -1) {
+			named[m[1]] += strings.Split(line, "|")[2]
+		}
+	}
+	arrow := regexp.MustCompile(`[a-z, ]+ -> [a-z]+`)
+	files, err := filepath.Glob(moves + "/*.*")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		code, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(file)
+		said := arrow.FindAllString(strings.Split(string(code), "\nlocal ")[0], -1)
+		if !strings.HasSuffix(name, ".lua") {
+			said = nil
+		}
+		for _, move := range said {
+			_, to, _ := strings.Cut(move, " -> ")
+			if !strings.Contains(named[name], "→ "+to) {
+				t.Errorf("%s moves%s, the table has%s", name, move, named[name])
+			}
+		}
+		if moving.Match(code) && named[name] == "" && name != "hand.lua" && !strings.HasSuffix(name, "_test.go") { // which is a part of others
+			t.Errorf("%s moves jobs, and the table has it not", name)
+		}
+		delete(named, name)
+	}
+	for name := range named {
+		t.Errorf("the table names %s", name)
+	}
+	for _, dir := range []string{"push", "throttle", "worker", "internal", "cmd"} {
+		err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+			if err != nil || strings.HasPrefix(path, moves) || strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".lua") {
+				return err
+			}
+			code, err := os.ReadFile(path)
+			if moving.Match(code) || placed.Match(code) {
+				t.Errorf("%s moves jobs", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+var (
+	// moving is what a script has that takes a job from or to one of its places.
+	moving = regexp.MustCompile(`(?i)call\([^)]*'([LR]PUSH|[LR]POP|LREM)'|'state', '(pending|active|retry|scheduled)'`)
+	// placed names such a place.
+	placed = regexp.MustCompile(`QueueKey\([^)]*"(pending|retry|scheduled)"\)`)
+)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A stage is the database that a bench with queues runs on, with nobody else
@@ -52,11 +51,11 @@ func (s stage) vacant(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis %s: list the workers: %w", s.Redis, err)
 	}
-	jobs, err := queue.ReadJobs(ctx, client, store.NewRecords(client, s.Prefix, 0))
+	jobs, err := store.ReadJobs(ctx, client, store.NewRecords(client, s.Prefix, 0))
 	if err != nil {
 		return fmt.Errorf("redis %s: %w", s.Redis, err)
 	}
-	sum := queue.Sum(jobs)
+	sum := store.SumJobs(jobs)
 	for queue := range shard.Queues() {
 		for _, server := range servers {
 			if server.Queues[queue] > 0 {

@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -182,7 +182,7 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 		d.inside = d.needs
 	}
 	if d.term.Lost(ctx) {
-		return queue.ErrLost
+		return store.ErrLost
 	}
 	if !a.units.take(ctx, d) {
 		return errOverQuota
@@ -195,13 +195,13 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 // is away for all tells throttle.Outage. It returns why the notification waits,
 // which is with its job.
 func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error {
-	if errors.Is(err, throttle.ErrUnavailable) || errors.Is(err, queue.ErrLost) || ctx.Err() != nil {
+	if errors.Is(err, throttle.ErrUnavailable) || errors.Is(err, store.ErrLost) || ctx.Err() != nil {
 		return err
 	}
 	// each of what is theirs tries again every few seconds
 	a.repeats.Tell(ctx, a.Log, slog.LevelWarn, "the limits of a user cannot be checked, and what is theirs waits: look at that user's keys in the limits' Redis",
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.Any("error", err))
-	return &queue.Return{Why: queue.Unchecked, Detail: err.Error(), After: queue.Again}
+	return &store.Return{Why: store.Unchecked, Detail: err.Error(), After: store.Again}
 }
 
 // paced records how long after its slot the delivery was admitted, if only a limit delayed it.
@@ -216,9 +216,9 @@ func (a *admission) paced(d *delivery, decision *throttle.Decision) {
 // busy reports whether the delivery is not to be sent now, since what is sent could not be
 // recorded or as many wait for its providers as may, and how it comes back.
 func (a *admission) busy(d *delivery) (to disposition, over bool) {
-	back := queue.Return{Why: queue.ProviderBusy, After: route.BusyDelay}
+	back := store.Return{Why: store.ProviderBusy, After: route.BusyDelay}
 	if d.at.Refused(d.queue) {
-		back.Why = queue.RedisRefuses
+		back.Why = store.RedisRefuses
 		return snooze(back), true
 	}
 	return snooze(back), route.Busy(d.needs, d.Priority)

@@ -37,18 +37,18 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 		for name, c := range map[string]struct {
 			refused bool
 			needs   []*route.Bulkhead
-			want    queue.Why
+			want    store.Why
 		}{
 			"nothing":              {false, nil, ""},
-			"busy":                 {false, []*route.Bulkhead{full}, queue.ProviderBusy},
-			"not written":          {true, nil, queue.RedisRefuses},
-			"busy and not written": {true, []*route.Bulkhead{full}, queue.RedisRefuses},
+			"busy":                 {false, []*route.Bulkhead{full}, store.ProviderBusy},
+			"not written":          {true, nil, store.RedisRefuses},
+			"busy and not written": {true, []*route.Bulkhead{full}, store.RedisRefuses},
 		} {
 			at := queue.NewServer(queue.Config{Records: new(store.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
 			if c.refused {
 				_ = at.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}
-			var got queue.Why
+			var got store.Why
 			if to, away := new(admission).busy(&delivery{Notification: new(push.Notification), at: at, queue: "q", needs: c.needs}); away {
 				got = to.back.Why
 			}

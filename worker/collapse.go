@@ -53,7 +53,7 @@ func (c *collapsing) collapse(ctx context.Context, d *delivery, wait time.Durati
 	}
 	var done []string
 	for {
-		newest, older, err := d.at.Records().Collapse(ctx, store.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
+		newest, older, err := d.at.Records.Collapse(ctx, store.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
 		if err != nil || !newest || len(older) == 0 {
 			return err == nil && !newest, err
 		}
@@ -67,7 +67,7 @@ func (c *collapsing) collapse(ctx context.Context, d *delivery, wait time.Durati
 // supersede ends older notifications, and returns the first error. The delivery inherits the
 // slot of the first of its category.
 func (c *collapsing) supersede(ctx context.Context, d *delivery, older []string) error {
-	at := d.at.Records()
+	at := d.at.Records
 	taken, errs := at.TakeAll(ctx, named(older), superseded)
 	var failed error
 	var others []*store.Taken

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A disposition is what becomes of a job after this visit: each step of the pipeline
@@ -22,7 +22,7 @@ type disposition struct {
 	dead            int // targets whose token is dead
 
 	// back is how a job returns to the queue.
-	back queue.Return
+	back store.Return
 	// kept is why a job returns that could not be sent to its targets, or to some of
 	// them: it says how, in the place of back.
 	kept skip
@@ -48,21 +48,21 @@ const (
 // later returns the job to the queue: as the error says if it is a Return, else because
 // something of ours does not answer.
 func later(err error) disposition {
-	back := &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
+	back := &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
 	if !errors.As(err, &back) && errors.Is(err, throttle.ErrUnavailable) {
-		back.Why = queue.LimiterAway
+		back.Why = store.LimiterAway
 	}
 	return snooze(*back)
 }
 
 // snooze brings the job back, at no cost.
-func snooze(back queue.Return) disposition {
+func snooze(back store.Return) disposition {
 	return disposition{state: push.Waiting, back: back}
 }
 
 // until brings the job back when the time left is over.
 func until(left time.Duration) disposition {
-	return snooze(queue.Return{Why: queue.Deferred, After: left})
+	return snooze(store.Return{Why: store.Deferred, After: left})
 }
 
 // postpone brings the job back at its slot, or when there may be room for it in its line.
@@ -168,7 +168,7 @@ func (d *delivery) conclude(b budget, now time.Time, jitter float64) disposition
 	if to.state != push.Waiting {
 		return to
 	}
-	to.back.Why, to.release = queue.Retried, slot
+	to.back.Why, to.release = store.Retried, slot
 	if to.back.After > 0 { // other targets are to be sent to again, then
 		to.kept = skip{}
 	}

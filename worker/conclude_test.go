@@ -8,7 +8,6 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 func TestConclude(t *testing.T) {
@@ -61,7 +60,7 @@ func TestConclude(t *testing.T) {
 func TestFullLineRejectsNewOnes(t *testing.T) {
 	t.Parallel()
 	back := time.Now().Truncate(time.Second)
-	returned := func(why queue.Why, notBefore time.Time) delivery {
+	returned := func(why store.Why, notBefore time.Time) delivery {
 		d := delivery{Notification: &push.Notification{NotBefore: notBefore}, back: back}
 		d.known = d.returned(why)
 		return d
@@ -71,11 +70,11 @@ func TestFullLineRejectsNewOnes(t *testing.T) {
 		want bool
 	}{
 		"new":                        {delivery{}, false},
-		"new, its not_before is now": {returned(queue.Deferred, back.Add(2*time.Second)), false},
-		"put off by a limit":         {returned(queue.Deferred, time.Time{}), true},
-		"put off within the second of its not_before": {returned(queue.Deferred, back.Add(time.Second-1)), true},
-		"held by a pause or a route":                  {returned(queue.ProviderPaused, time.Time{}), true},
-		"held by an outage":                           {returned(queue.LimiterAway, time.Time{}), true},
+		"new, its not_before is now": {returned(store.Deferred, back.Add(2*time.Second)), false},
+		"put off by a limit":         {returned(store.Deferred, time.Time{}), true},
+		"put off within the second of its not_before": {returned(store.Deferred, back.Add(time.Second-1)), true},
+		"held by a pause or a route":                  {returned(store.ProviderPaused, time.Time{}), true},
+		"held by an outage":                           {returned(store.LimiterAway, time.Time{}), true},
 		"asks again in this visit":                    {delivery{asked: true}, true},
 		"retry":                                       {delivery{attempts: 1}, true},
 		"requeued":                                    {delivery{replay: true}, true},

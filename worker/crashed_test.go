@@ -25,12 +25,7 @@ func (r *rig) crashed(n *push.Notification, times int) {
 		r.t.Fatalf("%s is not admitted: %+v", n.ID, decision)
 	}
 	key := queueKey(r.client, n.Priority.Queue(), "t:"+n.ID)
-	for range times {
-		message, err := r.client.HGet(r.t.Context(), key, "msg").Result()
-		must(r.t, err)
-		envelope, _ := store.ReadEnvelope(message)
-		must(r.t, r.client.HSet(r.t.Context(), key, "msg", message+string(envelope.FailedOnceMore())).Err())
-	}
+	must(r.t, r.client.HIncrBy(r.t.Context(), key, "failed", int64(times)).Err())
 }
 
 // However a notification ends that a crashed worker may have sent, it says so,

@@ -24,23 +24,23 @@ func decode(job *queue.Job) (*delivery, error) {
 	}
 	in, _ := zone.Load(decoded.Notification.TimeZone) // see knowsZone
 	d := &delivery{
-		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, back: job.Back, first: job.Last.First, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term, at: job.At, begin: job.Begin,
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, back: job.Back, first: job.Last.First, job: job.Payload, queue: job.Queue, visits: job.Failures, term: job.Term, at: job.At, begin: job.Begin,
 		replay:   decoded.Replay,
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
-		held:     job.Last.Why != "" && job.Last.Why != queue.Deferred,
+		held:     job.Last.Why != "" && job.Last.Why != store.Deferred,
 	}
 	d.known = d.returned(job.Last.Why)
 	if d.Digest != nil {
-		d.digest = digest.Of(d.at.Records(), d.Notification, d.accepted)
+		d.digest = digest.Of(d.at.Records, d.Notification, d.accepted)
 	}
 	return d, nil
 }
 
 // returned reports whether an earlier visit has put the notification off or found it held.
-// A wait for its NotBefore does not count: the limiter was not asked yet. d.back is in whole
-// seconds, and such a wait began before NotBefore.
-func (d *delivery) returned(why queue.Why) bool {
-	early := why == queue.Deferred && d.back.Before(d.NotBefore.Add(-time.Second))
+// A wait for its NotBefore does not count: the limiter was not asked yet. It began
+// before NotBefore, by another clock than this machine's.
+func (d *delivery) returned(why store.Why) bool {
+	early := why == store.Deferred && d.back.Before(d.NotBefore.Add(-time.Second))
 	return why != "" && !early
 }
 

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // recallDigest has a delivery that was visited before be the push of what it carries.
@@ -78,7 +78,7 @@ func (h *handler) join(ctx context.Context, d *delivery, carry bool, wait time.D
 
 // endedElsewhere has the next visit find how another worker has ended the notification.
 func endedElsewhere() disposition {
-	return snooze(queue.Return{Why: queue.Failed, Detail: "another worker has ended it", After: queue.Again, Failed: true})
+	return snooze(store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.Again, Failed: true})
 }
 
 // sealDigest has nobody join the delivery any more, which is about to be sent. One that is
@@ -94,7 +94,7 @@ func (h *handler) sealDigest(ctx context.Context, d *delivery) (to disposition, 
 	case ended:
 		return endedElsewhere(), true
 	}
-	return snooze(queue.Return{Why: queue.TooLate, After: queue.Again}), d.adopt()
+	return snooze(store.Return{Why: store.TooLate, After: store.Again}), d.adopt()
 }
 
 // keepDigest does what a digest asks for before the disposition is carried out: one that waits
@@ -126,6 +126,6 @@ func (h *handler) keepDigest(ctx context.Context, d *delivery, to disposition) d
 // forgetDigest lets go of what a delivery has told of, once it has ended.
 func (h *handler) forgetDigest(ctx context.Context, d *delivery, to disposition) {
 	if d.digest != nil && d.digest.Others() != nil && (to.state.Ended() || to.state == "") {
-		d.at.Records().Forget(ctx, d.ID)
+		d.at.Records.Forget(ctx, d.ID)
 	}
 }

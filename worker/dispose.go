@@ -30,7 +30,7 @@ type settling struct {
 // the trace, the metrics, and what asynq is to do, once.
 func (s *settling) dispose(ctx context.Context, d *delivery, to disposition) error {
 	if !d.sent() && d.term.Lost(ctx) {
-		return queue.ErrLost
+		return store.ErrLost
 	}
 	if to.attempt {
 		if err := s.reportDead(ctx, d); err != nil && d.visits < s.Attempts {
@@ -65,7 +65,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 	}
 	if p := &to.deferral; p.Status == throttle.Deferred {
 		s.Observer.Deferred(d.App, d.Category, *p)
-		ended, err := d.at.Records().Defer(ctx, d.ID, p.At, p.Scope, p.Rule)
+		ended, err := d.at.Records.Defer(ctx, d.ID, p.At, p.Scope, p.Rule)
 		if ended { // by another worker, that has taken over the job: nobody would come for the slot
 			s.slots.giveBack(ctx, d, true)
 			return nil
@@ -93,7 +93,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 
 // keptBack is how a job returns that is kept by that. Those that come back by themselves
 // do so one after another: each moves the next one's instant on.
-func (s *settling) keptBack(d *delivery, kept skip, now time.Time) queue.Return {
+func (s *settling) keptBack(d *delivery, kept skip, now time.Time) store.Return {
 	var look time.Duration
 	switch {
 	case kept.reason == noUnits:
@@ -121,7 +121,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 	first := false
 	var unfreed error
 	err := s.persist(ctx, d, func() (err error) {
-		first, err = d.at.Records().Settle(ctx, d.ID, &end)
+		first, err = d.at.Records.Settle(ctx, d.ID, &end)
 		return err
 	})
 	switch {
@@ -129,7 +129,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 		s.unrecorded.keep(d)
 		return unsettled(err, d.visits)
 	case err != nil:
-		return &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
+		return &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
 	case !d.used() || !d.sent():
 		unfreed = s.slots.giveBack(ctx, d, d.used() || !first && s.endedTaken(ctx, d))
 	}
@@ -151,7 +151,7 @@ func (s *settling) freeLater(d *delivery, err error) error {
 		return nil
 	}
 	back := later(err).back
-	back.After, back.Failed = max(queue.Again, backoffAfter(d.visits, rand.Float64())), true
+	back.After, back.Failed = max(store.Again, backoffAfter(d.visits, rand.Float64())), true
 	return &back
 }
 
@@ -163,11 +163,11 @@ func (s *settling) setAside(ctx context.Context, job *queue.Job, cause error) er
 		reason = string(malformed.Reason)
 	}
 	letter := &store.Letter{
-		ID: job.ID, State: store.Malformed, Reason: reason, Attempts: job.Retries, Error: cause.Error(),
+		ID: job.ID, State: store.Malformed, Reason: reason, Attempts: job.Failures, Error: cause.Error(),
 		At: time.Now().UTC(), Queue: job.Queue, Job: job.Payload,
 	}
-	if err := job.At.Records().SetAside(ctx, letter); err != nil {
-		return &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
+	if err := job.At.Records.SetAside(ctx, letter); err != nil {
+		return &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
 	}
 	s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", reason)}, slog.String("task", job.ID), slog.String("queue", job.Queue))
 	s.Observer.Ended(letter.State)
@@ -179,5 +179,5 @@ func (s *settling) setAside(ctx context.Context, job *queue.Job, cause error) er
 // recorded. It counts on asynq's side: the next visit looks at the record before
 // anything is sent.
 func unsettled(cause error, visits int) error {
-	return &queue.Return{Why: queue.Unrecorded, Detail: cause.Error(), After: max(queue.Again, backoffAfter(visits, rand.Float64())), Failed: true}
+	return &store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(visits, rand.Float64())), Failed: true}
 }

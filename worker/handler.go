@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -34,7 +35,7 @@ func (h *handler) Take(job queue.Job) queue.Work {
 func (h *handler) Handle(ctx context.Context, d *delivery) error {
 	defer h.admission.lines.leave(d)
 	if d.term.Lost(ctx) {
-		return queue.ErrLost
+		return store.ErrLost
 	}
 	// what a provider is sent keeps its places until that is recorded: while it cannot
 	// be, nothing more is sent
@@ -90,7 +91,7 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 			return to
 		}
 	}
-	to := snooze(queue.Return{Why: queue.TooLate, After: queue.Again})
+	to := snooze(store.Return{Why: store.TooLate, After: store.Again})
 	to.release = slot
 	return to
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -21,18 +20,18 @@ import (
 // answer. The zero value knows of none.
 type held struct {
 	mu     sync.Mutex
-	shards map[int]map[string]pause.Held // by their numbers, and then by what holds them
+	shards map[int]map[string]store.Held // by their numbers, and then by what holds them
 }
 
 // read takes over what the shards have answered.
-func (h *held) read(answers map[int]map[string]pause.Held) {
+func (h *held) read(answers map[int]map[string]store.Held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shards = answers
 }
 
 // left takes over what a shard has left of those that the name holds.
-func (h *held) left(shard int, name string, left pause.Held) {
+func (h *held) left(shard int, name string, left store.Held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	names := h.shards[shard]
@@ -53,10 +52,10 @@ func (h *held) silent(shard int) {
 }
 
 // of returns what each shard has of those that the name holds.
-func (h *held) of(name string) map[int]pause.Held {
+func (h *held) of(name string) map[int]store.Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := map[int]pause.Held{}
+	all := map[int]store.Held{}
 	for shard, names := range h.shards {
 		if its, some := names[name]; some {
 			all[shard] = its
@@ -81,9 +80,9 @@ func (h *held) names() map[string][]int {
 // shares divides n jobs among the shards that hold some: first those of the highest priority,
 // of each shard as its part of these is. The order is that of the shards that get the next one
 // where n does not divide evenly.
-func shares(n int, held map[int]pause.Held, order []int) map[int]int {
+func shares(n int, held map[int]store.Held, order []int) map[int]int {
 	all := map[int]int{}
-	for rank := range len(pause.Held{}) {
+	for rank := range len(store.Held{}) {
 		of := int64(0)
 		for _, h := range held {
 			of += h[rank]
@@ -125,8 +124,8 @@ func (h *holds) followHeld(ctx context.Context) {
 // readHeld reads what is held, and wakes the jobs of the pauses that are over, and those of
 // the routes.
 func (h *holds) readHeld(ctx context.Context) error {
-	answers, err := store.Each(ctx, h.records, func(ctx context.Context, at *store.Shard) (map[string]pause.Held, error) {
-		return h.jobs(at).Held(ctx)
+	answers, err := store.Each(ctx, h.records, func(ctx context.Context, at *store.Shard) (map[string]store.Held, error) {
+		return at.Held(ctx)
 	})
 	if _, others := store.Unread(err); others != nil {
 		return others
@@ -136,7 +135,7 @@ func (h *holds) readHeld(ctx context.Context) error {
 	for name, shards := range names {
 		if in.Over(now, name) {
 			for _, shard := range shards {
-				h.resume(waking{name, shard}, func(ctx context.Context) error { return h.wake(ctx, shard, name, math.MaxInt, pause.First) })
+				h.resume(waking{name, shard}, func(ctx context.Context) error { return h.wake(ctx, shard, name, math.MaxInt, store.FirstHeld) })
 			}
 		}
 	}
@@ -182,16 +181,16 @@ func (h *holds) returnHeld(ctx context.Context, r *route.Route) error {
 	refused := map[int]error{}
 	for {
 		left := h.held.of(r.Name())
-		maps.DeleteFunc(left, func(shard int, _ pause.Held) bool { return refused[shard] != nil })
+		maps.DeleteFunc(left, func(shard int, _ store.Held) bool { return refused[shard] != nil })
 		if len(left) == 0 {
 			return errors.Join(slices.Collect(maps.Values(refused))...)
 		}
 		order := slices.Collect(maps.Keys(left))
 		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		n, toSee := r.Returning(time.Now())
-		which, some := pause.First, shares(n, left, order)
+		which, some := store.FirstHeld, shares(n, left, order)
 		if toSee {
-			which, some = pause.Any, map[int]int{order[0]: n}
+			which, some = store.AnyHeld, map[int]int{order[0]: n}
 		}
 		for shard, n := range some {
 			if err := h.wake(ctx, shard, r.Name(), n, which); err != nil {
@@ -210,15 +209,15 @@ const returnTick = 40 * time.Millisecond
 
 // wake has so many of the shard's jobs that the name holds come back. Those that a worker
 // has in hand stay held.
-func (h *holds) wake(ctx context.Context, shard int, name string, n int, which pause.Which) error {
+func (h *holds) wake(ctx context.Context, shard int, name string, n int, which store.Which) error {
 	shards, err := h.records.All(ctx)
 	if err != nil {
 		return err
 	}
-	some := func(n int) (pause.Woken, error) {
+	some := func(n int) (store.Woken, error) {
 		near, cancel := store.InTime(ctx, len(shards))
 		defer cancel()
-		woken, err := h.jobs(shards[shard]).WakeHeld(near, name, n, which)
+		woken, err := shards[shard].WakeHeld(near, name, n, which)
 		if err != nil {
 			h.held.silent(shard)
 			return woken, err
@@ -246,5 +245,3 @@ func (h *holds) wake(ctx context.Context, shard int, name string, n int, which p
 	}
 	return nil
 }
-
-func (h *holds) jobs(at *store.Shard) *pause.Jobs { return pause.NewJobs(h.Queue, at.Shard) }

@@ -73,7 +73,7 @@ func (h *holds) remember(ctx context.Context, d *delivery) bool {
 			continue
 		}
 		noted[by] = true
-		if err := h.jobs(d.at.Records()).Hold(ctx, by, d.Priority, d.accepted, d.ID); err != nil {
+		if err := d.at.Records.Hold(ctx, by, d.Priority.Queue(), d.accepted, d.ID); err != nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a paused notification resumes late", slog.String("id", d.ID), slog.Any("error", err))
 			all = false
 		}

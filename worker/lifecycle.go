@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
@@ -30,7 +28,7 @@ const (
 	stopped
 )
 
-// Start begins to pull, and returns once asynq's server runs. Where what operators have said,
+// Start begins to pull. Where what operators have said,
 // their pauses and limits, lies on a Redis that does not answer, it begins to pull as soon as
 // that is known. ctx bounds the start alone. A worker starts once: after an error or Stop it
 // takes another one.
@@ -107,7 +105,8 @@ func (w *Worker) start(ctx context.Context) error {
 	h.side.run(w.leaveSnapshots)
 	err = h.learn(ctx)
 	if err == nil {
-		return w.begin(servers)
+		w.begin(servers)
+		return nil
 	}
 	if redisreply.Of(err) == redisreply.None || ctx.Err() != nil {
 		return err
@@ -142,7 +141,7 @@ func (w *Worker) beginLater(ctx context.Context, servers []*queue.Server) {
 		if !w.mayBegin() {
 			return
 		}
-		err = w.begin(servers)
+		w.begin(servers)
 		w.beginning.Done()
 	}
 	if ctx.Err() != nil {
@@ -169,16 +168,14 @@ func (w *Worker) mayBegin() bool {
 }
 
 // begin starts the parts, the queue before what follows it.
-func (w *Worker) begin(servers []*queue.Server) error {
+func (w *Worker) begin(servers []*queue.Server) {
 	h := w.h
 	w.pulling = servers
-	var starting errgroup.Group // side by side: a master that hangs keeps its own back alone
+	var starting sync.WaitGroup // side by side: a master that hangs keeps its own back alone
 	for _, s := range servers {
-		starting.Go(func() error { return s.Start(h.side.stopping, h.processor()) })
+		starting.Go(func() { s.Start(h.side.stopping, h.processor()) })
 	}
-	if err := starting.Wait(); err != nil {
-		return err
-	}
+	starting.Wait()
 	w.serving.Store(true)
 	h.side.run(h.sweep)
 	for s := range h.routes.Shares() {
@@ -209,7 +206,6 @@ func (w *Worker) begin(servers []*queue.Server) error {
 	if h.ClockOffset != nil {
 		h.side.run(func(ctx context.Context) { clock.Watch(ctx, h.Log, h.ClockOffset) })
 	}
-	return nil
 }
 
 const sweepEvery = 20 * time.Second

@@ -25,10 +25,10 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 		to.attempt, to.counted = true, true
 		return to, true
 	}
-	record, err := d.at.Records().Lookup(ctx, d.ID)
+	record, err := d.at.Records.Lookup(ctx, d.ID)
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
-		if err := d.at.Records().Arrive(ctx, d.ID, d.queue, store.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
+		if err := d.at.Records.Arrive(ctx, d.ID, d.queue, store.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
 			return later(err), true
 		}
 	case err != nil:

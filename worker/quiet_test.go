@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/zone"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/quiet"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // nightly are limits with quiet hours from 22:00 to 08:00 in Berlin, but for alerts.
@@ -92,7 +92,7 @@ func TestPutOffInQuietHours(t *testing.T) {
 		d.scopes = nightly(t).Scopes("shop", "ada", "")
 		c.decision.Status, c.decision.Left = throttle.Deferred, 9*time.Hour
 		to := d.postpone(c.decision)
-		if got := to.back.Quiet.Format(time.RFC3339); got != c.want || to.back.Why != queue.Deferred {
+		if got := to.back.Quiet.Format(time.RFC3339); got != c.want || to.back.Why != store.Deferred {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

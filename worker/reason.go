@@ -3,10 +3,10 @@ package worker
 import (
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -54,19 +54,19 @@ func (s skip) selector(r *route.Route) string {
 
 // back is how the job returns to the queue. look is after how long one that is woken looks
 // by itself, or one without units comes back; quota is what is known of the pool.
-func (s skip) back(look time.Duration, quota route.QuotaStatus) (back queue.Return) {
+func (s skip) back(look time.Duration, quota route.QuotaStatus) (back store.Return) {
 	switch s.reason {
 	case noUnits:
 		back = control.OverQuota(quota)
 		back.After = look
 	case overDevice:
-		back = queue.Return{Why: queue.OverDevice, Key: s.rule, After: s.left}
+		back = store.Return{Why: store.OverDevice, Key: s.rule, After: s.left}
 	case deviceUnmetered:
-		back = queue.Return{Why: queue.DeviceUnmetered, Detail: s.cause, After: s.left}
+		back = store.Return{Why: store.DeviceUnmetered, Detail: s.cause, After: s.left}
 	case leftAlone:
-		back = queue.Return{Why: queue.LeftAlone, Detail: s.cause, After: s.left}
+		back = store.Return{Why: store.LeftAlone, Detail: s.cause, After: s.left}
 	default:
-		back = queue.Return{Why: queue.ProviderPaused, After: look}
+		back = store.Return{Why: store.ProviderPaused, After: look}
 	}
 	return back
 }

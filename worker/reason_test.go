@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -21,16 +21,16 @@ func TestEachReasonSaysHowTheJobReturns(t *testing.T) {
 		skip  skip
 		quota route.QuotaStatus
 		woken bool
-		want  queue.Return
+		want  store.Return
 	}{
-		"paused":           {skip{reason: pausedByOperator, pause: new(pause.Pause)}, route.QuotaStatus{}, true, queue.Return{Why: queue.ProviderPaused, After: look}},
-		"closed":           {skip{reason: routeClosed}, route.QuotaStatus{}, true, queue.Return{Why: queue.ProviderPaused, After: look}},
-		"not connected":    {skip{reason: notConnected}, route.QuotaStatus{}, true, queue.Return{Why: queue.ProviderPaused, After: look}},
-		"no units":         {skip{reason: noUnits}, quota, false, queue.Return{Why: queue.OverQuota, Key: "fcm/x", Detail: "10/1s", After: look}},
-		"unmetered":        {skip{reason: noUnits}, unknown, false, queue.Return{Why: queue.Unmetered, Key: "fcm/x", Detail: "away", After: look}},
-		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, route.QuotaStatus{}, false, queue.Return{Why: queue.OverDevice, Key: "3/1h", After: 7 * time.Second}},
-		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: queue.Again}, route.QuotaStatus{}, false, queue.Return{Why: queue.DeviceUnmetered, Detail: "away", After: queue.Again}},
-		"left alone":       {skip{reason: leftAlone, cause: "down", left: time.Second}, route.QuotaStatus{}, false, queue.Return{Why: queue.LeftAlone, Detail: "down", After: time.Second}},
+		"paused":           {skip{reason: pausedByOperator, pause: new(pause.Pause)}, route.QuotaStatus{}, true, store.Return{Why: store.ProviderPaused, After: look}},
+		"closed":           {skip{reason: routeClosed}, route.QuotaStatus{}, true, store.Return{Why: store.ProviderPaused, After: look}},
+		"not connected":    {skip{reason: notConnected}, route.QuotaStatus{}, true, store.Return{Why: store.ProviderPaused, After: look}},
+		"no units":         {skip{reason: noUnits}, quota, false, store.Return{Why: store.OverQuota, Key: "fcm/x", Detail: "10/1s", After: look}},
+		"unmetered":        {skip{reason: noUnits}, unknown, false, store.Return{Why: store.Unmetered, Key: "fcm/x", Detail: "away", After: look}},
+		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, route.QuotaStatus{}, false, store.Return{Why: store.OverDevice, Key: "3/1h", After: 7 * time.Second}},
+		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: store.Again}, route.QuotaStatus{}, false, store.Return{Why: store.DeviceUnmetered, Detail: "away", After: store.Again}},
+		"left alone":       {skip{reason: leftAlone, cause: "down", left: time.Second}, route.QuotaStatus{}, false, store.Return{Why: store.LeftAlone, Detail: "down", After: time.Second}},
 	} {
 		if got := c.skip.back(look, c.quota); got != c.want || c.skip.woken() != c.woken {
 			t.Errorf("%s: %+v, woken %t, want %+v", name, got, c.skip.woken(), c.want)

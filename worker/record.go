@@ -20,7 +20,7 @@ import (
 // used.
 func (s *settling) note(ctx context.Context, d *delivery, outcomes []store.TargetOutcome, problem string) (alone bool, err error) {
 	err = s.persist(ctx, d, func() (err error) {
-		alone, err = d.at.Records().Attempt(ctx, d.ID, d.attempts, d.excused, d.visits, outcomes, problem)
+		alone, err = d.at.Records.Attempt(ctx, d.ID, d.attempts, d.excused, d.visits, outcomes, problem)
 		return err
 	})
 	return alone, err
@@ -48,7 +48,7 @@ func (s *settling) reportDead(ctx context.Context, d *delivery) error {
 // endedTaken reports whether a provider has taken a notification that has ended
 // already, or may have: another worker had its job as well.
 func (s *settling) endedTaken(ctx context.Context, d *delivery) bool {
-	record, err := d.at.Records().Lookup(ctx, d.ID)
+	record, err := d.at.Records.Lookup(ctx, d.ID)
 	return err != nil || wasTaken(record.Outcomes)
 }
 

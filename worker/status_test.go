@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -62,13 +62,13 @@ func TestBacklogAndAges(t *testing.T) {
 	later := to("later")
 	later.NotBefore = time.Now().Add(time.Hour)
 	r.enqueue(later)
-	jobs := func() map[queue.JobState]int64 {
-		all, err := queue.ReadJobs(t.Context(), r.client, r.records)
+	jobs := func() map[store.JobState]int64 {
+		all, err := store.ReadJobs(t.Context(), r.client, r.records)
 		must(t, err)
-		return queue.Sum(all)["pushpace-default"]
+		return store.SumJobs(all)["pushpace-default"]
 	}
-	wait(t, func() bool { return jobs()[queue.JobPutOff] == 1 && jobs()[queue.JobScheduled] == 1 })
-	if got := jobs(); got[queue.JobPending] != 0 || got[queue.JobActive] != 0 || got[queue.JobArchived] != 0 {
+	wait(t, func() bool { return jobs()[store.JobPutOff] == 1 && jobs()[store.JobScheduled] == 1 })
+	if got := jobs(); got[store.JobPending] != 0 || got[store.JobActive] != 0 || got[store.JobArchived] != 0 {
 		t.Errorf("%v", got)
 	}
 	counts, err := r.records.Counts(t.Context())

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -47,7 +48,7 @@ func (t traced) trace(ctx context.Context, headers map[string]string, work queue
 	ctx, span := t.tracing.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
 	defer func() { span.End() }() // deferred itself, it would tell what a panic says
 	err := work(ctx)
-	if back := (*queue.Return)(nil); errors.As(err, &back) {
+	if back := (*store.Return)(nil); errors.As(err, &back) {
 		span.SetAttributes(attribute.Float64("pushpace.back_after_s", back.After.Seconds()))
 		if back.Failed {
 			span.SetStatus(codes.Error, "it is to be repeated")

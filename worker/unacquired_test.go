@@ -40,7 +40,7 @@ func TestOneUsersLimitsCannotBeChecked(t *testing.T) {
 	if stats := limiter.Stats(); stats.Outages > 0 {
 		t.Errorf("%+v", stats)
 	}
-	if message := client.HGet(t.Context(), queueKey(client, r.record("held-0").Queue, "t:held-0"), "msg").Val(); !strings.Contains(message, "WRONGTYPE") {
+	if message := client.HGet(t.Context(), queueKey(client, r.record("held-0").Queue, "t:held-0"), "last").Val(); !strings.Contains(message, "WRONGTYPE") {
 		t.Error("its job does not say why it waits")
 	}
 	r.status("held-0", control.ForTimeline)

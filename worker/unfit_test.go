@@ -32,12 +32,13 @@ func TestATaskOfAnotherType(t *testing.T) {
 	soon.NotBefore = time.Now().Add(500 * time.Millisecond)
 	r.enqueue(soon)
 	past := redis.Z{Score: float64(time.Now().Add(-5 * time.Minute).Unix())}
-	for _, set := range []string{"scheduled", "retry", "lease"} { // before all others
+	for _, set := range []string{"scheduled", "retry"} { // before all others
 		past.Member = "bad-" + set
 		must(t, client.Set(ctx, key+"t:bad-"+set, "x", 0).Err())
 		must(t, client.ZAdd(ctx, key+set, past).Err())
 	}
-	must(t, client.LPush(ctx, key+"active", "bad-lease").Err())
+	must(t, client.Set(ctx, key+"t:bad-active", "x", 0).Err())
+	must(t, client.LPush(ctx, key+"active", "bad-active").Err())
 	r.start()
 	counts := r.settled(n + 5)
 	if counts.Ended[push.Delivered] != n+1 || counts.Malformed != 4 {
@@ -58,21 +59,20 @@ func TestARecordOfAnotherType(t *testing.T) {
 	ids := []string{"a", "bad", "b", "c", "d"}
 	producer := push.NewProducer(client, "", 0)
 	key := queueKey(client, push.Default.Queue(), "")
-	now := time.Now()
-	dones := home(client).NewDones([]string{key + "active", key + "lease", "", key + "processed:day", key + "processed"}, []any{"", now.Add(time.Hour).Unix()})
+	ends := home(client).NewEnds(push.Default.Queue(), false)
 	for _, id := range ids {
 		_, err := producer.Enqueue(ctx, to(id))
 		must(t, err)
 		must(t, client.RPopLPush(ctx, key+"pending", key+"active").Err())
-		must(t, client.ZAdd(ctx, key+"lease", redis.Z{Score: 1, Member: id}).Err())
-		dones.Add(id, key+"t:"+id, []store.TargetOutcome{{Kind: "delivered"}})
+		must(t, client.HSet(ctx, key+"t:"+id, "worker", "a/1").Err())
+		ends.Settle(&store.Job{ID: id, Queue: push.Default.Queue(), Hand: "a/1"}, []store.TargetOutcome{{Kind: "delivered"}})
 	}
 	bad := shardKey(client, "id:bad")
 	must(t, client.Del(ctx, bad).Err())
 	must(t, client.Set(ctx, bad, "x", 0).Err())
-	cmd := dones.Command(ctx, false)
+	cmd := ends.Command(ctx)
 	_ = client.Process(ctx, cmd)
-	problems, err := dones.Read(ctx, cmd)
+	problems, err := ends.Read(ctx, cmd)
 	must(t, err)
 	for i, id := range ids {
 		if (problems[i] != nil) != (id == "bad") {

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -164,7 +164,7 @@ func (v devices) guard(ctx context.Context, d *delivery, i int) {
 		if ctx.Err() == nil { // each tries again every few seconds
 			v.repeats.Tell(ctx, v.RedisLog, slog.LevelWarn, "nobody can tell what a device may get, and what is for it waits", nil, slog.String("id", d.ID), slog.Any("error", err))
 		}
-		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: queue.Again}
+		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.Again}
 	case answer.Units == 0: // the spec may change meanwhile
 		o.skip = skip{reason: overDevice, rule: answer.Rule, left: min(answer.Left, longestLook)}
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -22,13 +21,12 @@ func (r *rig) shard(id string) string {
 	return strings.TrimSuffix(keys[0], "id:"+id)
 }
 
-// visited waits until asynq has counted so many failures of the job.
+// visited waits until so many failures of the job are counted.
 func (r *rig) visited(id string, failures int) {
 	r.t.Helper()
 	wait(r.t, func() bool {
-		message, _ := r.client.HGet(r.t.Context(), queueKey(r.client, push.Default.Queue(), "t:"+id), "msg").Result()
-		envelope, _ := store.ReadEnvelope(message)
-		return envelope.Retried >= failures
+		failed, _ := r.client.HGet(r.t.Context(), queueKey(r.client, push.Default.Queue(), "t:"+id), "failed").Int()
+		return failed >= failures
 	})
 }
 

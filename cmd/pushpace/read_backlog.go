@@ -17,7 +17,6 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
@@ -42,8 +41,8 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 		})
 	}
 	reads.Go(func() error {
-		jobs, err := queue.ReadJobs(ctx, s.queue, s.records)
-		b.Jobs = queue.Sum(jobs)
+		jobs, err := store.ReadJobs(ctx, s.queue, s.records)
+		b.Jobs = store.SumJobs(jobs)
 		unlisted, err = store.Unread(err)
 		return err
 	})

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/base/shard"
-	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 
 	"github.com/pushpace/pushpace/push"
 )
@@ -97,7 +97,7 @@ func TestGeneratedClients(t *testing.T) {
 // block for APNs.
 func (r *rig) holds(t *testing.T, id, want string) {
 	t.Helper()
-	place, err := queue.NewInspector(r.client, shard.Named(r.client, "", 1)[0]).Find(t.Context(), push.Default.Queue(), id)
+	place, err := storetest.First(t, store.NewRecords(r.client, "", 0)).Find(t.Context(), push.Default.Queue(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

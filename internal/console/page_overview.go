@@ -13,7 +13,6 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // An overviewView is what overview.html shows.
@@ -63,7 +62,7 @@ type wait struct {
 }
 
 // jobStates are those of a queue's jobs.
-var jobStates = []queue.JobState{queue.JobPending, queue.JobActive, queue.JobScheduled, queue.JobPutOff}
+var jobStates = []store.JobState{store.JobPending, store.JobActive, store.JobScheduled, store.JobPutOff}
 
 // A queueRow is how many jobs a queue has of each of the jobStates.
 type queueRow struct {

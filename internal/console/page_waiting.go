@@ -14,7 +14,6 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 const (
@@ -162,7 +161,7 @@ func readPosition(text string) (cursor string, skip int, err error) {
 	}
 	cursor, after, found := strings.Cut(text, ".")
 	skip, err = strconv.Atoi(after)
-	if !found || err != nil || skip < 0 || skip > 100*queue.PageSize {
+	if !found || err != nil || skip < 0 || skip > 100*store.PageSize {
 		return "", 0, store.ErrCursor
 	}
 	return cursor, skip, nil

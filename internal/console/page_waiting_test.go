@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // Who waits is told by cause and rule, with those who wait most and longest.
@@ -195,7 +195,7 @@ func TestWaitingOfMany(t *testing.T) {
 // What is shown is told beside how many wait.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
-	found := &sight{rows: make([]control.Queued, queue.PageSize+1), pages: make([]sightPage, 1), next: "6-0"}
+	found := &sight{rows: make([]control.Queued, store.PageSize+1), pages: make([]sightPage, 1), next: "6-0"}
 	if got, want := coverage(found, false, 5000), "Showing the first 201 of 5,000."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/shard"
@@ -28,7 +28,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 func TestMain(m *testing.M) {
@@ -205,23 +204,20 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 		until := time.Now().Add(d.Left)
 		_, err = storetest.At(r.t, r.setting.Work.Records, n.ID).Defer(ctx, n.ID, until, d.Scope, d.Rule)
 		must(r.t, err)
-		r.returned(n.ID, queue.Deferred, until)
+		r.returned(n.ID, store.Deferred, until)
 	}
 }
 
-// returned has a job that is due return to the queue, as asynq does it.
-func (r *rig) returned(id string, why queue.Why, until time.Time) {
+// returned has a job that is due return to the queue.
+func (r *rig) returned(id string, why store.Why, until time.Time) {
 	r.t.Helper()
 	ctx := r.t.Context()
 	name := push.Default.Queue()
 	task := shard.QueueKey(name, "t:"+id)
-	message, err := r.client.HGet(ctx, task, "msg").Bytes()
+	last, err := json.Marshal(store.Return{Why: why, After: time.Until(until)})
 	must(r.t, err)
-	const errorField = 7
-	message = protowire.AppendTag(message, errorField, protowire.BytesType)
-	message = protowire.AppendString(message, (&queue.Return{Why: why, After: time.Until(until)}).Error())
 	pipe := r.client.TxPipeline()
-	pipe.HSet(ctx, task, "msg", message, "state", "retry")
+	pipe.HSet(ctx, task, "last", last, "state", "retry", "back", time.Now().UnixMicro())
 	pipe.LRem(ctx, shard.QueueKey(name, "pending"), 1, id)
 	pipe.ZAdd(ctx, shard.QueueKey(name, "retry"), redis.Z{Score: float64(until.Unix()), Member: id})
 	_, err = pipe.Exec(ctx)

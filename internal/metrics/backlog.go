@@ -12,14 +12,13 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 // A Backlog is what Redis holds, of all processes together.
 type Backlog struct {
 	Counts store.Counts
-	Jobs   queue.Jobs
+	Jobs   store.Jobs
 	// Unread are the shards that did not answer: the rest is without theirs.
 	Unread []int
 	// Nodes are the servers of the queue's Redis; those of a Cluster have Shards.

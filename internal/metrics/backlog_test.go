@@ -14,7 +14,6 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 func held(n int64) Backlog {
@@ -22,7 +21,7 @@ func held(n int64) Backlog {
 		Counts: store.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4, Dropped: map[store.Dropped]int64{
 			{What: store.DeadLetters, App: "shop"}: 5, {What: store.OutcomeReports, App: "shop"}: 6, {What: store.DeadLetters}: 7, {What: store.DeadLetters, App: Other}: 1,
 		}},
-		Jobs:    map[string]map[queue.JobState]int64{"pushpace-bulk": {queue.JobPending: n, queue.JobArchived: 0}},
+		Jobs:    map[string]map[store.JobState]int64{"pushpace-bulk": {store.JobPending: n, store.JobArchived: 0}},
 		Workers: 3, Waits: []control.Share{{For: control.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},
 	}
 }

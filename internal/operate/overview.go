@@ -14,7 +14,6 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -60,7 +59,7 @@ type Overview struct {
 // A Queue is how many jobs one of asynq's queues has.
 type Queue struct {
 	Name string                   `json:"queue"`
-	Jobs map[queue.JobState]int64 `json:"jobs"`
+	Jobs map[store.JobState]int64 `json:"jobs"`
 }
 
 // Letters are the dead letters by their reason: of the LookedAt first ones that
@@ -138,8 +137,8 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		}
 		return s.with.Control.PausesSeen(ctx, alive)
 	})
-	jobs := begin(ctx, func(ctx context.Context) (map[int]queue.Jobs, error) {
-		return queue.ReadJobs(ctx, s.with.Queue, s.with.Records)
+	jobs := begin(ctx, func(ctx context.Context) (map[int]store.Jobs, error) {
+		return store.ReadJobs(ctx, s.with.Queue, s.with.Records)
 	})
 	backlog := begin(ctx, func(ctx context.Context) (*control.Backlog, error) {
 		alive, err1 := workers.get(ctx)
@@ -178,7 +177,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	o.OldestDue, failed[PartOldestDue] = oldest.get(ctx)
 	queued, err := jobs.get(ctx)
 	failed[PartQueues] = err
-	o.Queues = queuesOf(queue.Sum(queued))
+	o.Queues = queuesOf(store.SumJobs(queued))
 	o.Letters, failed[PartLetters] = letters.get(ctx)
 	o.Pauses, failed[PartPauses] = pauses.get(ctx)
 	waits, err := backlog.get(ctx)
@@ -223,7 +222,7 @@ func orEmpty[T any](list []T) []T {
 }
 
 // queuesOf are the queues with their jobs, sorted by name.
-func queuesOf(jobs queue.Jobs) (all []Queue) {
+func queuesOf(jobs store.Jobs) (all []Queue) {
 	for name, states := range jobs {
 		all = append(all, Queue{name, states})
 	}

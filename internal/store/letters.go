@@ -69,6 +69,22 @@ func (r *Shard) SetAside(ctx context.Context, l *Letter) error {
 	return err
 }
 
+// Drop ends a job that is set aside, unless it is in another hand.
+func (r *Shard) Drop(ctx context.Context, j *Job) error {
+	e := r.NewEnds(j.Queue, false)
+	e.Add(j)
+	cmd := e.Command(ctx)
+	_ = r.client.Process(ctx, cmd) // the error is the command's
+	errs, err := e.Read(ctx, cmd)
+	if err == nil {
+		err = errs[0]
+	}
+	if errors.Is(err, ErrNotInHand) {
+		return nil
+	}
+	return err
+}
+
 // Letter answers the dead letter with that ID, or ErrNoLetter.
 func (r *Shard) Letter(ctx context.Context, id string) (*Letter, error) {
 	text, err := r.client.HGet(ctx, r.Key("letters"), id).Bytes()

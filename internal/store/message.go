@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"math"
-	"time"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -24,14 +23,8 @@ type Envelope struct {
 	Type    string
 	Payload string
 	Headers map[string]string // nil for none
-	// Retried is how often asynq has counted a failure, and Retry how often it may.
-	Retried int
-	Retry   uint64
-	// Error is why the job went back to the queue last.
-	Error string
-	// Back is when that was, for whatever reason, in whole seconds; zero for one that
-	// comes for the first time.
-	Back                         time.Time
+	// Retry is how often asynq may count a failure.
+	Retry                        uint64
 	Timeout, Deadline, Retention uint64
 	UniqueKey                    string // "" for a task that is not unique
 	Group                        string
@@ -39,20 +32,18 @@ type Envelope struct {
 
 // The numbers of asynq's TaskMessage's fields.
 const (
-	typeField         = 1
-	payloadField      = 2
-	idField           = 3
-	queueField        = 4
-	retryField        = 5
-	retriedField      = 6
-	errorField        = 7
-	timeoutField      = 8
-	deadlineField     = 9
-	uniqueField       = 10
-	lastFailedAtField = 11
-	retentionField    = 12
-	groupField        = 14
-	headersField      = 15
+	typeField      = 1
+	payloadField   = 2
+	idField        = 3
+	queueField     = 4
+	retryField     = 5
+	errorField     = 7
+	timeoutField   = 8
+	deadlineField  = 9
+	uniqueField    = 10
+	retentionField = 12
+	groupField     = 14
+	headersField   = 15
 )
 
 // defaultTimeout is the time that asynq gives a job whose producer names none (s).
@@ -109,19 +100,12 @@ func (e *Envelope) number(number protowire.Number, v uint64) {
 	switch number {
 	case retryField:
 		e.Retry = v
-	case retriedField:
-		e.Retried = int(int32(v)) // as asynq has it
 	case timeoutField:
 		e.Timeout = v
 	case deadlineField:
 		e.Deadline = v
 	case retentionField:
 		e.Retention = v
-	case lastFailedAtField:
-		e.Back = time.Time{}
-		if int64(v) > 0 {
-			e.Back = time.Unix(int64(v), 0)
-		}
 	}
 }
 
@@ -131,8 +115,6 @@ func (e *Envelope) text(number protowire.Number, v string) bool {
 	case payloadField:
 		e.Payload = v
 		return true
-	case errorField:
-		e.Error = v
 	case uniqueField:
 		e.UniqueKey = v
 	case groupField:
@@ -141,7 +123,7 @@ func (e *Envelope) text(number protowire.Number, v string) bool {
 		return e.header([]byte(v))
 	case typeField:
 		e.Type = v
-	case idField, queueField:
+	case idField, queueField, errorField:
 	default:
 		return true // what asynq does not know either
 	}
@@ -199,12 +181,6 @@ func appendText(b []byte, number protowire.Number, text string) []byte {
 
 func appendNumber(b []byte, number protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), v)
-}
-
-// FailedOnceMore is what counts a failure when it is put behind the message: of a
-// field that is there twice, the last one counts.
-func (e *Envelope) FailedOnceMore() []byte {
-	return appendNumber(nil, retriedField, uint64(e.Retried)+1)
 }
 
 // Foreign reports whether our Producer does not write such a task: it is of another type,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
@@ -97,10 +98,10 @@ func (r *Records) All(ctx context.Context) ([]*Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]*Shard, len(shards))
+	all, alone := make([]*Shard, len(shards)), pipeline.Alone(r.client)
 	for i, s := range shards {
 		bounds := Bounds{perShard(r.bounds.Outcomes, len(shards)), perShard(r.bounds.DeadLetters, len(shards)), r.bounds.Apps}
-		all[i] = &Shard{Shard: s, client: r.client, prefix: r.prefix, retention: r.retention, bounds: bounds}
+		all[i] = &Shard{Shard: s, client: r.client, alone: alone, prefix: r.prefix, retention: r.retention, bounds: bounds}
 	}
 	if !r.shards.CompareAndSwap(nil, &all) { // another call was first, and its shards are in use
 		return *r.shards.Load(), nil

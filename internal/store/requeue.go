@@ -41,6 +41,7 @@ if type(full) == 'table' then
   redis.call('HINCRBY', counts, state, 1)
   return full
 end
+redis.call('DEL', task) -- what is known of its last visits
 redis.call('HSET', task, 'msg', ARGV[5], 'state', 'pending', 'pending_since', ARGV[6])
 if not malformed then -- one that was forgotten is known again
   redis.call('HDEL', record, 'ended', 'attempts', 'excused', 'visit', 'first', 'outcomes', 'sent', 'error')

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,6 +16,7 @@ import (
 type queuedJob struct {
 	Envelope
 	state, message string
+	failures       int
 }
 
 // active reports whether a worker has it in hand.
@@ -47,13 +49,13 @@ func (r *Shard) see(ctx context.Context, ids []string) []seen {
 		records[i] = pipe.HGetAll(ctx, r.Key("id:"+id))
 	}
 	_, _ = pipeline.Exec(ctx, pipe) // each has its own error
-	states, sizes, messages := make([]*redis.StringCmd, len(ids)), make([]*redis.IntCmd, len(ids)), make([]*redis.StringCmd, len(ids))
+	states, sizes, messages := make([]*redis.SliceCmd, len(ids)), make([]*redis.IntCmd, len(ids)), make([]*redis.StringCmd, len(ids))
 	pipe = r.client.Pipeline()
 	for i := range all {
 		s := &all[i]
 		if s.record, s.err = readRecord(records[i]); s.err == nil && !s.record.State.Ended() {
 			task := r.QueueKey(s.record.Queue, "t:"+ids[i])
-			states[i], sizes[i] = pipe.HGet(ctx, task, "state"), pipe.HStrLen(ctx, task, "msg")
+			states[i], sizes[i] = pipe.HMGet(ctx, task, "state", "failed"), pipe.HStrLen(ctx, task, "msg")
 		}
 	}
 	_, _ = pipeline.Exec(ctx, pipe)
@@ -64,13 +66,16 @@ func (r *Shard) see(ctx context.Context, ids []string) []seen {
 			continue
 		}
 		switch err := states[i].Err(); {
-		case errors.Is(err, redis.Nil):
 		case redisreply.OfItsKeys(err):
 			s.job = &queuedJob{}
 		case err != nil:
 			s.err = fmt.Errorf("look for the job: %w", err)
-		default:
-			s.job = &queuedJob{state: states[i].Val()}
+		case states[i].Val()[0] != nil:
+			its := texts(states[i].Val()[:1])
+			s.job = &queuedJob{state: its[0]}
+			if failed := texts(states[i].Val()[1:]); len(failed) > 0 {
+				s.job.failures, _ = strconv.Atoi(failed[0])
+			}
 			if size := sizes[i].Val(); size > 0 && size <= MaxEnvelopeSize {
 				messages[i] = pipe.HGet(ctx, r.QueueKey(s.record.Queue, "t:"+ids[i]), "msg")
 			}

@@ -26,7 +26,10 @@ import (
 type Shard struct {
 	shard.Shard
 
-	client    redis.UniversalClient
+	client redis.UniversalClient
+	// alone is for what must not take longer than it may: its commands end with their context,
+	// and share nothing.
+	alone     redis.UniversalClient
 	prefix    string
 	retention time.Duration
 	bounds    Bounds // of this shard

@@ -252,7 +252,7 @@ func (t *taking) prepare(i int, s seen) (step, error) {
 	if outcomes == nil {
 		outcomes = c.Targets
 	}
-	if s.job.Retried > s.record.Attempts {
+	if s.job.failures > s.record.Attempts {
 		outcomes = Doubt(outcomes)
 	}
 	end := endOf(outcomes, t.State)

@@ -8,7 +8,6 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // An Audit compares what was accepted with what became of it.
@@ -80,11 +79,11 @@ func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 func (c *Control) count(ctx context.Context) (*Audit, error) {
 	type both struct {
 		counts store.Counts
-		jobs   queue.Jobs
+		jobs   store.Jobs
 	}
 	all, err := store.Each(ctx, c.records, func(ctx context.Context, at *store.Shard) (both, error) {
 		pipe := c.client.TxPipeline()
-		sums, queues := at.CountsOn(ctx, pipe), c.jobs(at).JobsOn(ctx, pipe)
+		sums, queues := at.CountsOn(ctx, pipe), at.JobsOn(ctx, pipe)
 		if _, err := pipe.Exec(ctx); err != nil {
 			return both{}, fmt.Errorf("count what was accepted and what waits: %w", err)
 		}
@@ -95,18 +94,18 @@ func (c *Control) count(ctx context.Context) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, jobs := store.Counts{}, make(map[int]queue.Jobs, len(all))
+	sum, jobs := store.Counts{}, make(map[int]store.Jobs, len(all))
 	for shard, one := range all {
 		sum, jobs[shard] = sum.Plus(one.counts), one.jobs
 	}
-	return newAudit(sum, queue.Sum(jobs), unread), nil
+	return newAudit(sum, store.SumJobs(jobs), unread), nil
 }
 
-func newAudit(counts store.Counts, queues queue.Jobs, unread []int) *Audit {
+func newAudit(counts store.Counts, queues store.Jobs, unread []int) *Audit {
 	a := &Audit{Accepted: counts.Accepted, Ended: counts.Ended, Waiting: counts.Waiting(), Malformed: counts.Malformed, Unread: unread}
 	for _, jobs := range queues {
-		a.InFlight += jobs[queue.JobActive]
-		a.Queued += jobs[queue.JobPending] + jobs[queue.JobActive] + jobs[queue.JobScheduled] + jobs[queue.JobPutOff]
+		a.InFlight += jobs[store.JobActive]
+		a.Queued += jobs[store.JobPending] + jobs[store.JobActive] + jobs[store.JobScheduled] + jobs[store.JobPutOff]
 	}
 	a.Difference = a.Waiting - a.Queued
 	return a

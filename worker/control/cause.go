@@ -8,7 +8,6 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -58,14 +57,14 @@ type surroundings struct {
 // causeOf returns what a job waits for: where it is on the queue, why it has returned to
 // it last, what it holds, and what is recorded of its targets. n is nil when the job
 // cannot be read.
-func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.Return, n *push.Notification, outcomes []store.TargetOutcome) Cause {
+func (in *surroundings) causeOf(now time.Time, state store.JobState, last store.Return, n *push.Notification, outcomes []store.TargetOutcome) Cause {
 	c := ForWorker
 	switch state {
-	case queue.JobActive:
+	case store.JobActive:
 		return InHand
-	case queue.JobScheduled:
+	case store.JobScheduled:
 		return ForSchedule
-	case queue.JobPutOff:
+	case store.JobPutOff:
 		if c = causeOfReturn(last, now); n == nil {
 			return c
 		}
@@ -96,7 +95,7 @@ func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.
 
 // causeOfReturn returns what a job waits for that has returned so. What quiet hours have held
 // waits for a limit once they are over.
-func causeOfReturn(last queue.Return, now time.Time) Cause {
+func causeOfReturn(last store.Return, now time.Time) Cause {
 	if c := returns[last.Why].cause; c != ForLimit || !last.Quiet.After(now) {
 		return c
 	}
@@ -104,11 +103,11 @@ func causeOfReturn(last queue.Return, now time.Time) Cause {
 }
 
 // only returns what every job waits for that is there on the queue; "" where that differs.
-func (in *surroundings) only(state queue.JobState) Cause {
-	if state == queue.JobPutOff || state == queue.JobPending && (len(in.pauses) > 0 || in.openFor(nil)) {
+func (in *surroundings) only(state store.JobState) Cause {
+	if state == store.JobPutOff || state == store.JobPending && (len(in.pauses) > 0 || in.openFor(nil)) {
 		return ""
 	}
-	return in.causeOf(time.Time{}, state, queue.Return{}, nil, nil)
+	return in.causeOf(time.Time{}, state, store.Return{}, nil, nil)
 }
 
 func causeOfPause(p *pause.Pause) Cause {
@@ -215,7 +214,7 @@ func servicesLeft(n *push.Notification, outcomes []store.TargetOutcome) (left []
 // nothing left of it, where that is known; the zero value when its provider is busy. A quota may
 // have a unit to spare for a moment: what is parked then was for it too, unless others wait for
 // a place.
-func overQuota(n *push.Notification, workers []Snapshot) (r queue.Return, until time.Time) {
+func overQuota(n *push.Notification, workers []Snapshot) (r store.Return, until time.Time) {
 	if n == nil {
 		return r, until
 	}
@@ -239,42 +238,42 @@ func overQuota(n *push.Notification, workers []Snapshot) (r queue.Return, until 
 }
 
 // OverQuota returns the return of a job whose quota has nothing left, or cannot be read.
-func OverQuota(q route.QuotaStatus) queue.Return {
+func OverQuota(q route.QuotaStatus) store.Return {
 	if q.Error != "" {
-		return queue.Return{Why: queue.Unmetered, Key: q.Key, Detail: q.Error}
+		return store.Return{Why: store.Unmetered, Key: q.Key, Detail: q.Error}
 	}
-	return queue.Return{Why: queue.OverQuota, Key: q.Key, Detail: q.Rate}
+	return store.Return{Why: store.OverQuota, Key: q.Key, Detail: q.Rate}
 }
 
 // returns says of each Why what a job waits for that has returned for it, and the same
 // for a person: KEY and DETAIL are the Return's.
-var returns = map[queue.Why]struct {
+var returns = map[store.Why]struct {
 	cause Cause
 	words string
 }{
 	"":                    {ForProvider, "the provider is busy"}, // what is parked was never in a worker's hands
-	queue.Deferred:        {ForLimit, "deferred"},
-	queue.Retried:         {ForAttempt, "to be sent again"},
-	queue.ProviderBusy:    {ForProvider, "the provider is busy"},
-	queue.ProviderPaused:  {ForProvider, "the provider is paused"},
-	queue.OverQuota:       {ForQuota, "over the quota KEY: DETAIL"},
-	queue.Unmetered:       {ForQuota, "nobody can tell what is left of the quota KEY: DETAIL"},
-	queue.OverDevice:      {ForQuota, "over the device's limit KEY"},
-	queue.DeviceUnmetered: {ForQuota, "nobody can tell what is left of the quota of the device: DETAIL"},
-	queue.LeftAlone:       {ForProvider, "DETAIL"},
-	queue.LimiterAway:     {ForLimiter, "DETAIL"},
-	queue.Unchecked:       {ForTimeline, "the user's limits cannot be checked: DETAIL"},
-	queue.RedisRefuses:    {ForRedis, "Redis refuses to write"},
-	queue.TooLate:         {ForMachine, "the machine is too busy to send on time"},
-	queue.Unrecorded:      {ForRecovery, "not recorded: DETAIL"},
-	queue.Failed:          {ForRecovery, "DETAIL"},
-	queue.Panicked:        {ForRecovery, "DETAIL"},
-	queue.Crashed:         {ForRecovery, "asynq: task lease expired"},
-	queue.Lost:            {ForRecovery, "another worker may have it"},
-	queue.Unreadable:      {ForRecovery, "put off by another version"},
+	store.Deferred:        {ForLimit, "deferred"},
+	store.Retried:         {ForAttempt, "to be sent again"},
+	store.ProviderBusy:    {ForProvider, "the provider is busy"},
+	store.ProviderPaused:  {ForProvider, "the provider is paused"},
+	store.OverQuota:       {ForQuota, "over the quota KEY: DETAIL"},
+	store.Unmetered:       {ForQuota, "nobody can tell what is left of the quota KEY: DETAIL"},
+	store.OverDevice:      {ForQuota, "over the device's limit KEY"},
+	store.DeviceUnmetered: {ForQuota, "nobody can tell what is left of the quota of the device: DETAIL"},
+	store.LeftAlone:       {ForProvider, "DETAIL"},
+	store.LimiterAway:     {ForLimiter, "DETAIL"},
+	store.Unchecked:       {ForTimeline, "the user's limits cannot be checked: DETAIL"},
+	store.RedisRefuses:    {ForRedis, "Redis refuses to write"},
+	store.TooLate:         {ForMachine, "the machine is too busy to send on time"},
+	store.Unrecorded:      {ForRecovery, "not recorded: DETAIL"},
+	store.Failed:          {ForRecovery, "DETAIL"},
+	store.Panicked:        {ForRecovery, "DETAIL"},
+	store.Crashed:         {ForRecovery, "asynq: task lease expired"},
+	store.Lost:            {ForRecovery, "another worker may have it"},
+	store.Unreadable:      {ForRecovery, "put off by another version"},
 }
 
 // sentence says for a person why a job has returned.
-func sentence(r queue.Return) string {
+func sentence(r store.Return) string {
 	return strings.NewReplacer("KEY", r.Key, "DETAIL", r.Detail).Replace(returns[r.Why].words)
 }

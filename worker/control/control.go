@@ -28,7 +28,6 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // Control is for operators: it looks at the notifications on the queue, and
@@ -148,11 +147,6 @@ func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*store.Shard, []
 	}
 	_ = finding.Wait() // each has its own error
 	return shards, errs
-}
-
-// jobs are those of a shard.
-func (c *Control) jobs(at *store.Shard) *queue.Inspector {
-	return queue.NewInspector(c.client, at.Shard)
 }
 
 const (

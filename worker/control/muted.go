@@ -10,7 +10,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 const (
@@ -63,8 +62,8 @@ type ending struct {
 
 func (e *ending) endMuted(ctx context.Context, at *store.Shard) error {
 	var failed error
-	for _, spot := range queue.Spots {
-		if spot.State == queue.JobActive {
+	for _, spot := range store.Spots {
+		if spot.State == store.JobActive {
 			continue
 		}
 		// Again where some were taken: what is behind them may have moved past the look.
@@ -81,10 +80,10 @@ func (e *ending) endMuted(ctx context.Context, at *store.Shard) error {
 }
 
 // endThere looks once through the jobs of a spot, and reports whether it has taken any.
-func (e *ending) endThere(ctx context.Context, at *store.Shard, spot queue.Spot) (taken bool, err error) {
+func (e *ending) endThere(ctx context.Context, at *store.Shard, spot store.Spot) (taken bool, err error) {
 	var position uint64
 	for {
-		jobs, next, err := e.jobs(at).Page(ctx, spot, position)
+		jobs, next, err := at.Page(ctx, spot, position)
 		if err != nil {
 			return taken, err
 		}
@@ -100,7 +99,7 @@ func (e *ending) endThere(ctx context.Context, at *store.Shard, spot queue.Spot)
 }
 
 // endSome ends those of the jobs that are muted, and reports whether there were any.
-func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []queue.Waiting) (bool, error) {
+func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []store.Queued) (bool, error) {
 	var refs []push.Ref
 	for _, job := range jobs {
 		decoded, err := push.Decode([]byte(job.Payload))

@@ -12,7 +12,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A Queued is a notification that waits, as the queue tells of it.
@@ -95,7 +94,7 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (*Page
 	if err != nil {
 		return nil, err
 	}
-	if at >= len(shards)*len(queue.Spots) {
+	if at >= len(shards)*len(store.Spots) {
 		return nil, store.ErrCursor
 	}
 	page := &Page{Waiting: []Queued{}}
@@ -108,15 +107,15 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (*Page
 		return nil, err
 	}
 	looked := 0
-	err = c.records.Walk(ctx, at/len(queue.Spots), func(ctx context.Context, shard *store.Shard) (enough bool, err error) {
-		first := shard.Number * len(queue.Spots)
+	err = c.records.Walk(ctx, at/len(store.Spots), func(ctx context.Context, shard *store.Shard) (enough bool, err error) {
+		first := shard.Number * len(store.Spots)
 		if at < first {
 			at, position = first, 0
 		}
-		for at < first+len(queue.Spots) && looked < queue.PageSize {
-			spot := queue.Spots[at-first]
-			var jobs []queue.Waiting
-			if jobs, position, err = c.jobs(shard).Page(ctx, spot, position); err != nil {
+		for at < first+len(store.Spots) && looked < store.PageSize {
+			spot := store.Spots[at-first]
+			var jobs []store.Queued
+			if jobs, position, err = shard.Page(ctx, spot, position); err != nil {
 				return false, err
 			}
 			some, err := c.classify(ctx, shard, spot, jobs, s, in)
@@ -131,12 +130,12 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (*Page
 				at++
 			}
 		}
-		return looked >= queue.PageSize, nil
+		return looked >= store.PageSize, nil
 	})
 	if page.Unread, err = store.Unread(err); err != nil {
 		return nil, err
 	}
-	if looked >= queue.PageSize && at < len(shards)*len(queue.Spots) {
+	if looked >= store.PageSize && at < len(shards)*len(store.Spots) {
 		page.Next = fmt.Sprintf("%d-%d", at, position)
 	}
 	return page, nil
@@ -168,7 +167,7 @@ func (c *Control) surroundings(ctx context.Context) (*surroundings, error) {
 
 // classify returns those of the jobs that are selected. One that cannot be read,
 // which a worker will set aside, is there when everything is selected.
-func (c *Control) classify(ctx context.Context, shard *store.Shard, at queue.Spot, jobs []queue.Waiting, s Selection, in *surroundings) ([]Queued, error) {
+func (c *Control) classify(ctx context.Context, shard *store.Shard, at store.Spot, jobs []store.Queued, s Selection, in *surroundings) ([]Queued, error) {
 	now := time.Now()
 	var list []Queued
 	seen := map[string]*returnedJob{} // of what waits for a provider
@@ -185,7 +184,7 @@ func (c *Control) classify(ctx context.Context, shard *store.Shard, at queue.Spo
 		}
 		q.For = in.causeOf(now, at.State, job.Last, n, nil)
 		switch {
-		case job.Last.Why == queue.ProviderPaused:
+		case job.Last.Why == store.ProviderPaused:
 			q.Until = time.Time{} // it is woken
 		case q.For == ForQuota && job.Last.Why == "":
 			_, q.Until = overQuota(n, in.workers)
@@ -222,7 +221,7 @@ func (c *Control) classify(ctx context.Context, shard *store.Shard, at queue.Spo
 // A returnedJob is a notification, and why its job has returned to the queue last.
 type returnedJob struct {
 	n    *push.Notification
-	last queue.Return
+	last store.Return
 }
 
 // tellRules adds to what a limit has put off by which one, and until when.

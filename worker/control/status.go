@@ -11,7 +11,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A Status is all that is known of a notification.
@@ -92,12 +91,12 @@ func (c *Control) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 
 // look returns a notification's record, and its job unless it has ended; nil when
 // it has none.
-func (c *Control) look(ctx context.Context, ref push.Ref) (*store.Record, *queue.Place, error) {
+func (c *Control) look(ctx context.Context, ref push.Ref) (*store.Record, *store.Place, error) {
 	record, at, err := c.records.Lookup(ctx, ref)
 	if err != nil || record.State.Ended() {
 		return record, nil, err
 	}
-	job, err := c.jobs(at).Find(ctx, record.Queue, ref.ID)
+	job, err := at.Find(ctx, record.Queue, ref.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -133,7 +132,7 @@ func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 type circumstances struct {
 	now    time.Time
 	record *store.Record
-	job    *queue.Place       // nil for none
+	job    *store.Place       // nil for none
 	n      *push.Notification // nil when the job cannot be read
 	slot   *Waiter            // nil for none
 	unseen redisreply.Trouble // for which no worker is seen
@@ -149,7 +148,7 @@ func (c *circumstances) waits() *Waits {
 	if c.job == nil {
 		return &Waits{For: ForRecovery, Reason: "it has no job", Since: c.record.Accepted}
 	}
-	if c.job.State == queue.JobActive {
+	if c.job.State == store.JobActive {
 		return c.inHand()
 	}
 	w := c.queued()
@@ -167,7 +166,7 @@ func (c *circumstances) waits() *Waits {
 		return &Waits{For: ForProvider, Platform: kept.Platform, Reason: cmp.Or(kept.Error, kept.Reason), Since: kept.At, Until: kept.Until}
 	}
 	if w.For == ForWorker && c.closedTo(c.n, c.record.Outcomes) {
-		return &Waits{For: ForProvider, Reason: sentence(queue.Return{Why: queue.ProviderPaused})}
+		return &Waits{For: ForProvider, Reason: sentence(store.Return{Why: store.ProviderPaused})}
 	}
 	return w
 }
@@ -186,15 +185,15 @@ func (c *circumstances) due() time.Time { return latest(c.record.Accepted, c.rec
 // queued is what a job that is on the queue waits for by itself.
 func (c *circumstances) queued() *Waits {
 	switch c.job.State {
-	case queue.JobPending:
+	case store.JobPending:
 		return &Waits{For: ForWorker, Since: c.due()}
-	case queue.JobScheduled:
+	case store.JobScheduled:
 		w := &Waits{For: ForSchedule, Since: c.record.Accepted, Until: c.job.Due.UTC()}
 		if c.record.NotBefore.After(w.Until) { // asynq's instants are whole seconds
 			w.Until = c.record.NotBefore
 		}
 		return w
-	case queue.JobPutOff:
+	case store.JobPutOff:
 		return c.returned()
 	}
 	return &Waits{For: ForRecovery, Reason: "asynq has its job as " + string(c.job.State), Since: c.job.Back.UTC()}
@@ -202,7 +201,7 @@ func (c *circumstances) queued() *Waits {
 
 // returned is what a job waits for that a worker has put back on the queue.
 func (c *circumstances) returned() *Waits {
-	w := &Waits{For: c.causeOf(c.now, queue.JobPutOff, c.job.Last, c.n, c.record.Outcomes), Until: c.job.Due.UTC()}
+	w := &Waits{For: c.causeOf(c.now, store.JobPutOff, c.job.Last, c.n, c.record.Outcomes), Until: c.job.Due.UTC()}
 	if !c.job.Back.IsZero() {
 		w.Since = c.job.Back.UTC()
 	}
@@ -233,7 +232,7 @@ func (c *circumstances) returned() *Waits {
 	case ForProvider:
 		w.Reason = sentence(c.job.Last)
 		w.Since = time.Time{}                       // since when is not known
-		if c.job.Last.Why == queue.ProviderPaused { // it is woken when the provider works, long before it looks by itself
+		if c.job.Last.Why == store.ProviderPaused { // it is woken when the provider works, long before it looks by itself
 			w.Until = time.Time{}
 		}
 		if left := servicesLeft(c.n, c.record.Outcomes); len(left) == 1 {

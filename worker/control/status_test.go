@@ -10,7 +10,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // What a notification waits for, in every circumstance.
@@ -32,17 +31,17 @@ func TestWaits(t *testing.T) {
 	away := idle
 	away.Limits = LimitsAway{Since: at(-time.Minute), Cause: "NOPERM"}
 	draining, refused := Snapshot{Pulls: true, Draining: true}, Snapshot{}
-	returned := func(why queue.Why, until time.Duration) *queue.Place {
-		return &queue.Place{State: queue.JobPutOff, Last: queue.Return{Why: why, Detail: "WRONGTYPE"}, Back: at(-5 * time.Second), Due: at(until)}
+	returned := func(why store.Why, until time.Duration) *store.Place {
+		return &store.Place{State: store.JobPutOff, Last: store.Return{Why: why, Detail: "WRONGTYPE"}, Back: at(-5 * time.Second), Due: at(until)}
 	}
-	pending := &queue.Place{State: queue.JobPending}
-	active := &queue.Place{State: queue.JobActive}
+	pending := &store.Place{State: store.JobPending}
+	active := &store.Place{State: store.JobActive}
 	accepted := at(-time.Minute)
 	quietly := func(slot time.Duration, rule string) *store.Record {
 		return &store.Record{Accepted: accepted, Until: at(slot), Scope: throttle.General, Rule: rule}
 	}
-	quieted := func(until time.Duration) *queue.Place { // as deferred to a minute from now
-		p := returned(queue.Deferred, time.Minute)
+	quieted := func(until time.Duration) *store.Place { // as deferred to a minute from now
+		p := returned(store.Deferred, time.Minute)
 		p.Last.Quiet = at(until)
 		return p
 	}
@@ -58,7 +57,7 @@ func TestWaits(t *testing.T) {
 	trouble := Waits{For: ForProvider, Platform: push.FCM, Reason: "FCM answered 503 UNAVAILABLE", Since: at(-6 * time.Second), Until: at(27 * time.Second)}
 	for name, c := range map[string]struct {
 		record  *store.Record
-		job     *queue.Place
+		job     *store.Place
 		n       *push.Notification
 		pauses  []pause.Pause
 		workers []Snapshot
@@ -77,11 +76,11 @@ func TestWaits(t *testing.T) {
 		"trouble of both":       {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM, push.APNs), want: trouble},
 		"trouble of the one that is left": {record: &store.Record{Accepted: accepted, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {}}},
 			job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
-		"scheduled":                     {job: &queue.Place{State: queue.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"overdue, no worker":            {job: &queue.Place{State: queue.JobScheduled, Due: at(-time.Minute)}, record: &store.Record{Accepted: at(-time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
-		"deferred":                      {record: deferred, job: returned(queue.Deferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
-		"deferred, moved forward":       {record: deferred, job: returned(queue.Deferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
-		"deferred, and paused for less": {record: deferred, job: returned(queue.Deferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"scheduled":                     {job: &store.Place{State: store.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"overdue, no worker":            {job: &store.Place{State: store.JobScheduled, Due: at(-time.Minute)}, record: &store.Record{Accepted: at(-time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
+		"deferred":                      {record: deferred, job: returned(store.Deferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"deferred, moved forward":       {record: deferred, job: returned(store.Deferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
+		"deferred, and paused for less": {record: deferred, job: returned(store.Deferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
 		"quiet hours": {record: quietly(8*time.Hour, throttle.QuietRule), job: quieted(8 * time.Hour),
 			want: Waits{For: ForQuiet, QuietUntil: at(8 * time.Hour), Scope: throttle.General, Rule: throttle.QuietRule, Reason: "quiet hours of the general limits", Since: accepted, Until: at(8 * time.Hour)}},
 		"quiet hours, and then a limit": {record: quietly(9*time.Hour, "3/1h"), job: quieted(8 * time.Hour),
@@ -90,31 +89,31 @@ func TestWaits(t *testing.T) {
 			want: Waits{For: ForLimit, Scope: throttle.General, Rule: "3/1h", Reason: "3/1h of the general limits", Since: accepted, Until: at(time.Minute)}},
 		"quiet hours, paused too": {record: quietly(8*time.Hour, throttle.QuietRule), job: quieted(8 * time.Hour), pauses: []pause.Pause{operator("", time.Time{})},
 			want: Waits{For: ForQuiet, QuietUntil: at(8 * time.Hour), Scope: throttle.General, Rule: throttle.QuietRule, Reason: "quiet hours of the general limits", Since: accepted, Until: at(8 * time.Hour)}},
-		"back until not_before":                  {n: later, job: returned(queue.Deferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"another attempt":                        {record: tried, job: returned(queue.Retried, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
-		"another attempt, trouble":               {record: tried, job: returned(queue.Retried, time.Minute), pauses: troubled(push.FCM), want: trouble},
-		"another attempt, trouble of one of two": {record: tried, job: returned(queue.Retried, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
+		"back until not_before":                  {n: later, job: returned(store.Deferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"another attempt":                        {record: tried, job: returned(store.Retried, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
+		"another attempt, trouble":               {record: tried, job: returned(store.Retried, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"another attempt, trouble of one of two": {record: tried, job: returned(store.Retried, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
 		"another attempt, trouble of the one that is left": {record: &store.Record{Accepted: accepted, Attempts: 1, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}},
-			job: returned(queue.Retried, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
-		"too late, trouble":                     {job: returned(queue.TooLate, time.Second), pauses: troubled(push.FCM), want: trouble},
-		"one paused, one in trouble":            {job: returned(queue.ProviderPaused, time.Minute), n: apnsAndFCM, pauses: append(troubled(push.FCM), operator(push.APNs, at(time.Hour))), want: trouble},
-		"one in trouble and paused":             {job: returned(queue.ProviderPaused, time.Minute), pauses: append(troubled(push.FCM), operator("", at(time.Second))), want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour), Until: at(time.Second)}},
-		"paused":                                {job: returned(queue.ProviderPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
-		"refused by the provider":               {job: returned(queue.ProviderPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
-		"trouble":                               {job: returned(queue.ProviderPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
-		"trouble, untold":                       {job: returned(queue.ProviderPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is paused"}},
-		"busy":                                  {job: returned(queue.ProviderBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is busy", Until: at(time.Second)}},
-		"limits away":                           {job: returned(queue.LimiterAway, time.Second), workers: []Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
-		"one user's limits":                     {job: returned(queue.Unchecked, time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"nothing can be recorded":               {job: returned(queue.RedisRefuses, time.Second), want: Waits{For: ForRedis, Reason: "Redis refuses to write", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"too late":                              {job: returned(queue.TooLate, time.Second), want: Waits{For: ForMachine, Reason: "the machine is too busy to send on time", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"after a crash":                         {job: returned(queue.Crashed, time.Second), want: Waits{For: ForRecovery, Reason: "asynq: task lease expired", Since: at(-5 * time.Second), Until: at(time.Second)}},
+			job: returned(store.Retried, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
+		"too late, trouble":                     {job: returned(store.TooLate, time.Second), pauses: troubled(push.FCM), want: trouble},
+		"one paused, one in trouble":            {job: returned(store.ProviderPaused, time.Minute), n: apnsAndFCM, pauses: append(troubled(push.FCM), operator(push.APNs, at(time.Hour))), want: trouble},
+		"one in trouble and paused":             {job: returned(store.ProviderPaused, time.Minute), pauses: append(troubled(push.FCM), operator("", at(time.Second))), want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour), Until: at(time.Second)}},
+		"paused":                                {job: returned(store.ProviderPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
+		"refused by the provider":               {job: returned(store.ProviderPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
+		"trouble":                               {job: returned(store.ProviderPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"trouble, untold":                       {job: returned(store.ProviderPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is paused"}},
+		"busy":                                  {job: returned(store.ProviderBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is busy", Until: at(time.Second)}},
+		"limits away":                           {job: returned(store.LimiterAway, time.Second), workers: []Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
+		"one user's limits":                     {job: returned(store.Unchecked, time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"nothing can be recorded":               {job: returned(store.RedisRefuses, time.Second), want: Waits{For: ForRedis, Reason: "Redis refuses to write", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"too late":                              {job: returned(store.TooLate, time.Second), want: Waits{For: ForMachine, Reason: "the machine is too busy to send on time", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"after a crash":                         {job: returned(store.Crashed, time.Second), want: Waits{For: ForRecovery, Reason: "asynq: task lease expired", Since: at(-5 * time.Second), Until: at(time.Second)}},
 		"in hand":                               {job: active, want: Waits{For: InHand, Since: accepted}},
 		"in hand until its slot":                {job: active, slot: slot(time.Second), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Second)}},
 		"in hand at its slot":                   {job: active, slot: slot(-time.Second), want: Waits{For: InHand, Since: accepted}},
 		"in hand until not_before":              {record: &store.Record{Accepted: accepted, NotBefore: at(time.Second)}, job: active, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Second)}},
-		"in the hands of a worker that is gone": {job: &queue.Place{State: queue.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another that runs takes it over within seconds", Since: accepted}},
-		"archived":                              {job: &queue.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "asynq has its job as archived", Since: accepted}},
+		"in the hands of a worker that is gone": {job: &store.Place{State: store.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another that runs takes it over within seconds", Since: accepted}},
+		"archived":                              {job: &store.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "asynq has its job as archived", Since: accepted}},
 	} {
 		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, slot: c.slot, surroundings: surroundings{c.workers, c.pauses}}
 		if at.record == nil {
@@ -129,7 +128,7 @@ func TestWaits(t *testing.T) {
 		if got := at.waits(); *got != c.want {
 			t.Errorf("%s: %+v\nwant %+v", name, *got, c.want)
 		}
-		if c.job == nil || at.noWorker() != "" || c.job.State != queue.JobPending && c.job.State != queue.JobPutOff {
+		if c.job == nil || at.noWorker() != "" || c.job.State != store.JobPending && c.job.State != store.JobPutOff {
 			continue
 		}
 		if got := at.causeOf(now, c.job.State, c.job.Last, at.n, at.record.Outcomes); got != c.want.For {
@@ -141,16 +140,16 @@ func TestWaits(t *testing.T) {
 // Each reason for which a job returns has a cause and a sentence.
 func TestEachWhyHasItsWords(t *testing.T) {
 	t.Parallel()
-	for _, why := range append(queue.Whys, "") {
-		told := sentence(queue.Return{Why: why, Key: "a key", Detail: "a detail"})
+	for _, why := range append(store.Whys, "") {
+		told := sentence(store.Return{Why: why, Key: "a key", Detail: "a detail"})
 		if told == "" || strings.Contains(told, "KEY") || strings.Contains(told, "DETAIL") || !slices.Contains(Causes, returns[why].cause) {
 			t.Errorf("%q: %q, %q", why, told, returns[why].cause)
 		}
 	}
-	if n := len(queue.Whys) + 1; len(returns) != n {
+	if n := len(store.Whys) + 1; len(returns) != n {
 		t.Errorf("%d are told of, want %d", len(returns), n)
 	}
-	if told := sentence(queue.Return{Why: queue.OverQuota, Key: "DETAIL", Detail: "KEY"}); told != "over the quota DETAIL: KEY" {
+	if told := sentence(store.Return{Why: store.OverQuota, Key: "DETAIL", Detail: "KEY"}); told != "over the quota DETAIL: KEY" {
 		t.Error(told)
 	}
 }

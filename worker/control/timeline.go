@@ -156,7 +156,7 @@ func (c *Control) addStates(ctx context.Context, at *store.Shard, list []Waiter)
 			queues[id] = b.Queue
 		}
 	}
-	jobs, err := c.jobs(at).States(ctx, queues)
+	jobs, err := at.States(ctx, queues)
 	if err != nil {
 		return err
 	}

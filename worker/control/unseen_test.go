@@ -8,7 +8,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // While Redis is full no worker can leave its snapshot: that none is seen says nothing.
@@ -28,7 +27,7 @@ func TestUnseenWorkersOfFullRedis(t *testing.T) {
 	if unseen != redisreply.Full {
 		t.Fatalf("%q", unseen)
 	}
-	at := circumstances{now: time.Now(), record: &store.Record{}, job: &queue.Place{State: queue.JobPending}, unseen: unseen}
+	at := circumstances{now: time.Now(), record: &store.Record{}, job: &store.Place{State: store.JobPending}, unseen: unseen}
 	if w := at.waits(); w.For != ForWorker || !strings.HasPrefix(w.Reason, "Redis is full (OOM)") {
 		t.Errorf("%+v", w)
 	}

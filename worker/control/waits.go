@@ -10,7 +10,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A Share is how many notifications wait for one cause.
@@ -62,12 +61,12 @@ type Backlog struct {
 }
 
 // Backlog returns what notifications wait for, by what these workers tell, PausesSeen and
-// queue.ReadJobs. Where fewer than 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
+// store.ReadJobs. Where fewer than 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
 // scheduled; of the rest, and of those that are due while something is paused or a route is
 // open, 200 of each queue are drawn, all of them where they are no more. It takes a few round
 // trips and a few steps for each job that is looked into. Of a shard whose jobs were not
 // counted it tells nothing: see store.Each.
-func (c *Control) Backlog(ctx context.Context, workers []Snapshot, pauses []pause.Pause, jobs map[int]queue.Jobs) (*Backlog, error) {
+func (c *Control) Backlog(ctx context.Context, workers []Snapshot, pauses []pause.Pause, jobs map[int]store.Jobs) (*Backlog, error) {
 	return c.backlog(ctx, &surroundings{workers, pauses}, jobs)
 }
 
@@ -76,7 +75,7 @@ func (c *Control) Backlog(ctx context.Context, workers []Snapshot, pauses []paus
 func (c *Control) OldestDue(ctx context.Context) (oldest time.Time, err error) {
 	now := time.Now()
 	all, err := store.Each(ctx, c.records, func(ctx context.Context, at *store.Shard) (time.Time, error) {
-		return c.jobs(at).OldestDue(ctx, now)
+		return at.OldestDue(ctx, now)
 	})
 	for _, one := range all {
 		oldest = earlier(oldest, one)
@@ -96,7 +95,7 @@ func (c *Control) Waits(ctx context.Context) ([]Share, error) {
 
 // backlogNow is backlog of the jobs that there are now.
 func (c *Control) backlogNow(ctx context.Context, in *surroundings) (*Backlog, error) {
-	jobs, err := queue.ReadJobs(ctx, c.client, c.records)
+	jobs, err := store.ReadJobs(ctx, c.client, c.records)
 	if _, err := store.Unread(err); err != nil {
 		return &Backlog{}, err
 	}
@@ -105,7 +104,7 @@ func (c *Control) backlogNow(ctx context.Context, in *surroundings) (*Backlog, e
 
 // A draw is what is drawn of a spot.
 type draw struct {
-	at      queue.Spot
+	at      store.Spot
 	size    int64
 	looked  int // how many of them were looked into
 	waiting []Queued
@@ -114,12 +113,12 @@ type draw struct {
 // errUncounted stands for why the jobs of a shard were not counted.
 var errUncounted = fmt.Errorf("its jobs were not counted: %w", context.DeadlineExceeded)
 
-func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[int]queue.Jobs) (*Backlog, error) {
+func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[int]store.Jobs) (*Backlog, error) {
 	shards, err := c.records.All(ctx)
 	if err != nil {
 		return &Backlog{}, err
 	}
-	exact, sample := allBelow(queue.Sum(sizes), c.exact), max(min(leastSample, c.sample), c.sample/len(shards))
+	exact, sample := allBelow(store.SumJobs(sizes), c.exact), max(min(leastSample, c.sample), c.sample/len(shards))
 	if exact {
 		sample = c.exact
 	}
@@ -178,14 +177,14 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[int]q
 }
 
 // draw draws so many jobs of each of a shard's spots.
-func (c *Control) draw(ctx context.Context, shard *store.Shard, sizes queue.Jobs, sample int, in *surroundings) ([]draw, error) {
+func (c *Control) draw(ctx context.Context, shard *store.Shard, sizes store.Jobs, sample int, in *surroundings) ([]draw, error) {
 	var all []draw
-	for _, at := range queue.Spots {
+	for _, at := range store.Spots {
 		size := sizes[at.Queue][at.State]
 		if size == 0 {
 			continue
 		}
-		jobs, err := c.jobs(shard).Sample(ctx, at, size, sample)
+		jobs, err := shard.Sample(ctx, at, size, sample)
 		if err != nil {
 			return nil, err
 		}
@@ -199,9 +198,9 @@ func (c *Control) draw(ctx context.Context, shard *store.Shard, sizes queue.Jobs
 }
 
 // allBelow reports whether there are fewer jobs than that.
-func allBelow(sizes queue.Jobs, most int) bool {
+func allBelow(sizes store.Jobs, most int) bool {
 	n := int64(0)
-	for _, at := range queue.Spots {
+	for _, at := range store.Spots {
 		n += sizes[at.Queue][at.State]
 	}
 	return n < int64(most)

@@ -10,7 +10,6 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 const (
@@ -143,11 +142,11 @@ func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *store.Sh
 		}
 	}
 	for on, list := range asleep {
-		wakes := make([]queue.Wake, len(list))
+		wakes := make([]store.Wake, len(list))
 		for i, b := range list {
-			wakes[i] = queue.Wake{ID: b.ID, At: b.Slot}
+			wakes[i] = store.Wake{ID: b.ID, At: b.Slot}
 		}
-		inHand, err := c.jobs(at).WakeAll(ctx, on, wakes)
+		inHand, err := at.WakeAll(ctx, on, wakes)
 		for _, b := range list {
 			if err != nil || slices.Contains(inHand, b.ID) {
 				awake = append(awake, b)
@@ -176,30 +175,30 @@ func (c *Control) WakeOver(ctx context.Context, key string) error {
 	}
 	var errs []error
 	for _, at := range shards {
-		errs = append(errs, c.wakeOver(ctx, c.jobs(at), key))
+		errs = append(errs, c.wakeOver(ctx, at, key))
 	}
 	return errors.Join(errs...)
 }
 
-func (c *Control) wakeOver(ctx context.Context, jobsOf *queue.Inspector, key string) error {
-	for _, spot := range queue.Spots {
+func (c *Control) wakeOver(ctx context.Context, at *store.Shard, key string) error {
+	for _, spot := range store.Spots {
 		var position uint64
-		for more := spot.State == queue.JobPutOff; more; more = position > 0 {
-			jobs, next, err := jobsOf.Page(ctx, spot, position)
+		for more := spot.State == store.JobPutOff; more; more = position > 0 {
+			jobs, next, err := at.Page(ctx, spot, position)
 			if err != nil {
 				return err
 			}
 			position = next
-			var over []queue.Wake
+			var over []store.Wake
 			for _, job := range jobs {
-				if job.Last.Why == queue.OverQuota && job.Last.Key == key {
-					over = append(over, queue.Wake{ID: job.ID})
+				if job.Last.Why == store.OverQuota && job.Last.Key == key {
+					over = append(over, store.Wake{ID: job.ID})
 				}
 			}
 			if len(over) == 0 {
 				continue
 			}
-			if _, err := jobsOf.WakeAll(ctx, spot.Queue, over); err != nil {
+			if _, err := at.WakeAll(ctx, spot.Queue, over); err != nil {
 				return err
 			}
 		}

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// While a shard's slot moves, and the job of a crashed worker is on another master than its
-// lease already, it is not taken for one that cannot be read.
+// While a shard's slot moves, and the job of a dead worker is on another master than the list
+// that names it already, it is not taken for one that has ended.
 func TestACrashedJobMoves(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -25,9 +24,8 @@ func TestACrashedJobMoves(t *testing.T) {
 	ctx, queue, at := t.Context(), push.Default.Queue(), storetest.First(t, store.NewRecords(client, "", 0))
 	task := at.QueueKey(queue, "t:n-1")
 	for _, err := range []error{
-		client.HSet(ctx, task, "msg", store.Message("n-1", at.Queue(queue), []byte("{}"), nil), "state", "active", "worker", "dead").Err(),
+		client.HSet(ctx, task, "msg", store.Message("n-1", at.Queue(queue), []byte("{}"), nil), "state", "active", "worker", "dead/1").Err(),
 		client.LPush(ctx, at.QueueKey(queue, "active"), "n-1").Err(),
-		client.ZAdd(ctx, at.QueueKey(queue, "lease"), redis.Z{Score: 1, Member: "n-1"}).Err(),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -50,24 +48,11 @@ func TestACrashedJobMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var ends atomic.Int64
-	config := configOf(t, client)
-	config.SetAside = func(push.State) { ends.Add(1) }
-	c := newClient(config)
-	look := func() ([]any, error) {
-		return c.EvalSha(ctx, leasesHash, []string{at.QueueKey(queue, "lease")}, time.Now().Unix(), at.QueueKey(queue, "t:")).Slice()
-	}
-	if messages, err := look(); err == nil || ends.Load() > 0 {
-		t.Errorf("while its slot moves: %q, %v, %d set aside", messages, err, ends.Load())
-	}
-	if orphans, err := c.orphans(ctx, queue, []string{"dead"}); err == nil {
-		t.Errorf("while its slot moves the dead worker had %d", len(orphans))
+	if n, err := at.Reap(ctx); err == nil || n > 0 {
+		t.Errorf("while its slot moves %d came back, %v", n, err)
 	}
 	redistest.Reshard(t, from, to, nodes, redistest.Moving{Keys: 10}, slot)
-	if messages, err := look(); err != nil || len(messages) != 1 || ends.Load() > 0 {
-		t.Errorf("after it: %q, %v, %d set aside", messages, err, ends.Load())
-	}
-	if orphans, err := c.orphans(ctx, queue, []string{"dead"}); err != nil || len(orphans) != 1 {
-		t.Errorf("after it the dead worker had %d, %v", len(orphans), err)
+	if n, err := at.Reap(ctx); err != nil || n != 1 {
+		t.Errorf("after it %d came back, %v", n, err)
 	}
 }

@@ -2,9 +2,11 @@ package queue
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -15,10 +17,10 @@ type Hands struct {
 	most  int
 	freed chan struct{} // holds that there are fewer
 
-	mu     sync.Mutex
-	inHand int
-	of     map[string]int // by queue
-	ahead  map[way]int    // jobs that are pulled for a route and not begun, or may be right now
+	mu       sync.Mutex
+	of       map[string]int // by queue
+	reserved map[string]int // by queue: for pulls under way
+	ahead    map[way]int    // jobs that are pulled for a route and not begun, or may be right now
 }
 
 // A way is where jobs for a route alone come from: those of each queue have room of their own
@@ -27,90 +29,96 @@ type way struct{ queue, route string }
 
 // NewHands returns so many at most.
 func NewHands(most int) *Hands {
-	return &Hands{most: most, freed: make(chan struct{}, 1), of: map[string]int{}, ahead: map[way]int{}}
+	return &Hands{most: most, freed: make(chan struct{}, 1), of: map[string]int{}, reserved: map[string]int{}, ahead: map[way]int{}}
 }
 
-// take has one more of the queue in hand.
-func (h *Hands) take(queue string) { h.add(queue, 1) }
-
-// free has one fewer in hand.
-func (h *Hands) free(queue string) {
-	h.add(queue, -1)
+// free has so many fewer of the queue in hand.
+func (h *Hands) free(queue string, n int) {
+	h.mu.Lock()
+	h.of[queue] -= n
+	h.mu.Unlock()
 	select {
 	case h.freed <- struct{}{}:
 	default:
 	}
 }
 
-func (h *Hands) add(queue string, n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.inHand += n
-	h.of[queue] += n
-}
-
 // count is how many are in hand.
 func (h *Hands) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.inHand
+	n := 0
+	for _, some := range h.of {
+		n += some
+	}
+	return n
 }
 
 // full reports whether no job of that queue may be taken in hand.
 func (h *Hands) full(queue string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	bulk, others := h.of[push.Bulk.Queue()], h.of[push.Default.Queue()]
-	switch {
-	case h.inHand >= h.most:
-		return true
-	case queue == push.Bulk.Queue():
-		return bulk >= h.most-h.most/5
-	case queue == push.Default.Queue():
-		return bulk+others >= h.most-h.most/20
-	}
-	return false
+	return left(h.most, h.of, queue) <= 0
 }
 
-// A Bound says how many more jobs may be pulled for a route.
-type Bound struct {
-	Route string // as push.OnlyRoute tells it
-	Room  int
-	// InHand is about how many jobs the process has in hand that are stuck there.
-	InHand int
+// left is how many more of that queue may be taken in hand, of so many at most, beside these.
+func left(most int, of map[string]int, queue string) int {
+	critical, others, bulk := of[push.Critical.Queue()], of[push.Default.Queue()], of[push.Bulk.Queue()]
+	free := most - critical - others - bulk
+	switch queue {
+	case push.Bulk.Queue():
+		return min(free, most-most/5-bulk)
+	case push.Default.Queue():
+		return min(free, most-most/20-bulk-others)
+	}
+	return free
+}
+
+// A room is what a pull may take.
+type room struct {
+	hands  int
+	bounds []store.Bound
 }
 
 // room takes off the bounds what is pulled and not begun.
-func (h *Hands) room(queue string, bounds []Bound) []Bound {
+func (h *Hands) room(queue string, bounds []store.Bound) []store.Bound {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.left(queue, bounds)
+	return h.leftOf(queue, bounds)
 }
 
-func (h *Hands) left(queue string, bounds []Bound) []Bound {
+func (h *Hands) leftOf(queue string, bounds []store.Bound) []store.Bound {
 	for i, b := range bounds {
 		bounds[i].Room = max(0, b.Room-h.ahead[way{queue, b.Route}])
 	}
 	return bounds
 }
 
-// reserve is room, and keeps what is left for a pull, so that others beside it do not take the
-// same.
-func (h *Hands) reserve(queue string, bounds []Bound) []Bound {
+// reserve keeps room for a pull of so many jobs at most, so that others beside it do not take
+// the same.
+func (h *Hands) reserve(queue string, most int, bounds []store.Bound) room {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, b := range h.left(queue, bounds) {
-		bounds[i].Room = min(b.Room, prefetched)
-		h.come(way{queue, b.Route}, bounds[i].Room)
+	taken := maps.Clone(h.of)
+	for q, n := range h.reserved {
+		taken[q] += n
 	}
-	return bounds
+	r := room{max(1, min(most, left(h.most, taken, queue))), h.leftOf(queue, bounds)}
+	h.reserved[queue] += r.hands
+	for i, b := range r.bounds {
+		r.bounds[i].Room = min(b.Room, r.hands)
+		h.come(way{queue, b.Route}, r.bounds[i].Room)
+	}
+	return r
 }
 
-// pulled notes what a pull has taken of what was reserved.
-func (h *Hands) pulled(queue string, reserved []Bound, jobs []pulled) {
+// took gives back what a pull has not taken of what was reserved.
+func (h *Hands) took(queue string, r room, jobs []Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, b := range reserved {
+	h.reserved[queue] -= r.hands
+	h.of[queue] += len(jobs)
+	for _, b := range r.bounds {
 		h.come(way{queue, b.Route}, -b.Room)
 	}
 	for i := range jobs {
@@ -134,7 +142,7 @@ func (h *Hands) come(w way, n int) {
 	}
 }
 
-// handsFull is for how long a queue is not asked at most whose hands were found full.
+// handsFull is for how long is waited at most for a hand.
 const handsFull = 5 * time.Millisecond
 
 // wait waits until there may be fewer in hand.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -51,7 +50,7 @@ const echoAfter = 5 * time.Second
 
 // idle is what a process knows of the queues that are empty.
 type idle struct {
-	shard   shard.Shard
+	shard   *store.Shard
 	channel string
 	role    func() roles.Role
 	poll    time.Duration // where it leads
@@ -66,7 +65,7 @@ type idle struct {
 	until  map[string]time.Time // by queue: when it is asked again; zero for now
 }
 
-func newIdle(of shard.Shard, hands *Hands, role func() roles.Role) *idle {
+func newIdle(of *store.Shard, hands *Hands, role func() roles.Role) *idle {
 	i := &idle{shard: of, role: role, channel: of.Channel("idle:" + rand.Text()), hands: hands, poll: pollIdle, echo: echoAfter, limit: leaveTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
 	for queue := range shard.Queues() {
 		i.queues = append(i.queues, queue)
@@ -86,6 +85,13 @@ func (i *idle) claim(queue string) bool {
 	}
 	i.until[queue] = now.Add(i.role().Polls(i.poll))
 	return true
+}
+
+// now reports whether the queue is to be asked at once.
+func (i *idle) now(queue string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return !time.Now().Before(i.until[queue])
 }
 
 // entered is the channel that a pull enters where it finds nothing; empty for none.
@@ -159,34 +165,6 @@ func (i *idle) wait(ctx context.Context, parked bool) {
 // parkedLook is how often is looked whether there is room again for what is parked.
 const parkedLook = 7 * time.Millisecond // between two of the three queues
 
-// parks reports whether jobs of any queue are parked, as far as the last pulls tell.
-func (c *client) parks() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, routes := range c.parked {
-		if len(routes) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// unparks reports whether jobs of that queue are parked, as the last pull tells, for which
-// there is room.
-func (c *client) unparks(queue string) bool {
-	c.mu.Lock()
-	parked := c.parked[queue]
-	c.mu.Unlock()
-	if len(parked) == 0 {
-		return false
-	}
-	none := map[string]bool{}
-	for _, b := range c.config.Hands.room(queue, c.config.Bounds(queue, time.Now())) {
-		none[b.Route] = b.Room == 0
-	}
-	return slices.ContainsFunc(parked, func(route string) bool { return !none[route] })
-}
-
 // listen takes words until ctx ends.
 func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *slog.Logger) {
 	if err := i.publish(ctx, client); redisreply.Answered(err) && redisreply.Forbidden(err) {
@@ -248,7 +226,7 @@ func (i *idle) look(ctx context.Context, client redis.UniversalClient) {
 		ticks++
 		role := i.role()
 		leads := role == roles.Leads && was != roles.Leads
-		if every := role.Looks(); leads || every > 0 && ticks%every == 0 && i.due(ctx, client) {
+		if every := role.Looks(); leads || every > 0 && ticks%every == 0 && i.due(ctx) {
 			i.heard(i.queues)
 		}
 		was = role
@@ -264,15 +242,11 @@ func (i *idle) heard(queues []string) {
 }
 
 // due reports whether there are jobs that are, or are parked, on any of the queues.
-func (i *idle) due(ctx context.Context, client redis.UniversalClient) bool {
+func (i *idle) due(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
-	var pending []string
-	for _, queue := range i.queues {
-		pending = append(pending, i.shard.QueueKey(queue, "pending"), i.shard.QueueKey(queue, "parked"))
-	}
-	some, err := client.Exists(ctx, pending...).Result()
-	return err == nil && some > 0
+	some, err := i.shard.Due(ctx)
+	return err == nil && some
 }
 
 // publish gives the process a word of its own, which is empty.
@@ -283,16 +257,6 @@ func (i *idle) publish(ctx context.Context, client redis.UniversalClient) error 
 	return client.Publish(ctx, i.channel, "").Err()
 }
 
-// leaveScript takes a process out of a set of idle ones, and wakes another: there may
-// be jobs that only the one which leaves was told of.
-//
-// KEYS  the idle; ARGV  channel
-var leaveScript = redis.NewScript(store.WakeIdle + `
-redis.call('SREM', KEYS[1], ARGV[1])
-wake(KEYS[1])
-return 1
-`)
-
 // leaveTimeout bounds what is said to Redis that may get lost: that costs a poll.
 const leaveTimeout = time.Second
 
@@ -301,6 +265,6 @@ func (i *idle) leave(ctx context.Context, client redis.UniversalClient, queues [
 	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
 	for _, queue := range queues {
-		_ = leaveScript.Run(ctx, client, []string{i.shard.IdleKey(queue)}, i.channel).Err()
+		_ = store.LeaveIdle(ctx, client, i.shard.IdleKey(queue), i.channel)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -45,10 +44,8 @@ func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idl
 	c := configOf(t, client)
 	c.Hands, c.ShutdownTimeout = NewHands(6), time.Second
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(c)}
-	s.client.idle.poll, s.client.idle.echo, s.client.idle.limit = poll, 200*time.Millisecond, redistest.Patience
-	if err := s.Start(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	s.idle.poll, s.idle.echo, s.idle.limit = poll, 200*time.Millisecond, redistest.Patience
+	s.Start(t.Context(), s)
 	t.Cleanup(s.Shutdown)
 	return s
 }
@@ -56,7 +53,7 @@ func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idl
 // rest waits until the server would hear a word for each queue.
 func (s *idler) rest() {
 	s.t.Helper()
-	i := s.client.idle
+	i := s.idle
 	eventually.Holds(s.t, "the server is idle", func() bool {
 		heard := s.listens() && i.next().After(time.Now())
 		for _, queue := range i.queues {
@@ -71,10 +68,10 @@ func (s *idler) listens() bool {
 	var n atomic.Int64
 	count := func(ctx context.Context, node *redis.Client) error {
 		count := node.PubSubNumSub
-		if s.client.shard.Sharded() {
+		if s.Records.Sharded() {
 			count = node.PubSubShardNumSub
 		}
-		n.Add(count(ctx, s.client.idle.channel).Val()[s.client.idle.channel])
+		n.Add(count(ctx, s.idle.channel).Val()[s.idle.channel])
 		return nil
 	}
 	switch client := s.redis.(type) {
@@ -100,19 +97,19 @@ func (s *idler) enqueue(id string, p push.Priority) {
 // enqueueUntold has another client of asynq's enqueue a job.
 func (s *idler) enqueueUntold(id string, p push.Priority) {
 	s.t.Helper()
-	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(p.Queue()))); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.Records.Queue(p.Queue()))); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // tell gives the server a word, as store.WakeIdle does that picks it.
 func (s *idler) tell(p push.Priority) {
-	s.redis.SRem(s.t.Context(), s.client.shard.IdleKey(p.Queue()), s.client.idle.channel)
+	s.redis.SRem(s.t.Context(), s.Records.IdleKey(p.Queue()), s.idle.channel)
 	publish := s.redis.Publish
-	if s.client.shard.Sharded() {
+	if s.Records.Sharded() {
 		publish = s.redis.SPublish
 	}
-	publish(s.t.Context(), s.client.idle.channel, s.client.shard.IdleKey(p.Queue()))
+	publish(s.t.Context(), s.idle.channel, s.Records.IdleKey(p.Queue()))
 }
 
 // isHanded waits for a job.
@@ -175,7 +172,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 	tasks := asynq.NewClientFromRedisClient(client)
 	put := func(id string, in time.Duration) {
 		t.Helper()
-		if _, err := tasks.Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(queue)), asynq.ProcessIn(in)); err != nil {
+		if _, err := tasks.Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.Records.Queue(queue)), asynq.ProcessIn(in)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,8 +181,8 @@ func TestAWordForWhatComesBack(t *testing.T) {
 	s.isHanded("delayed")
 	s.rest()
 	put("woken", time.Hour)
-	client.ZUnionStore(t.Context(), s.client.shard.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.client.shard.QueueKey(queue, "scheduled")}})
-	if _, err := NewInspector(client, shard.Named(client, "", 1)[0]).WakeAll(t.Context(), queue, []Wake{{ID: "woken"}}); err != nil {
+	client.ZUnionStore(t.Context(), s.Records.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.Records.QueueKey(queue, "scheduled")}})
+	if _, err := s.Records.WakeAll(t.Context(), queue, []store.Wake{{ID: "woken"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.isHanded("woken")
@@ -198,32 +195,43 @@ func TestSoonIsAPoll(t *testing.T) {
 	}
 }
 
-// A critical job that comes passes the bulk ones that were pulled ahead: their queue is
-// looked into first once in seven times.
-func TestCriticalPassesWhatWasPulledAhead(t *testing.T) {
+// A critical job that comes passes the bulk ones that wait, and finds a hand.
+func TestCriticalPassesBulk(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	s := idling(t, client, never)
 	s.rest()
 	s.held.Lock()
-	for i := range 2 * prefetched {
+	defer s.held.Unlock()
+	for i := range 2 * pulledAtOnce {
 		s.enqueueUntold(fmt.Sprint(i), push.Bulk)
 	}
 	s.tell(push.Bulk)
-	s.areHanded(6)
+	s.areHanded(5) // of six
 	s.enqueue("critical", push.Critical)
-	eventually.Holds(s.t, "the word has come", func() bool {
-		s.client.idle.mu.Lock()
-		defer s.client.idle.mu.Unlock()
-		return !s.client.idle.until[push.Critical.Queue()].After(time.Now())
-	})
+	s.isHanded("critical")
+}
+
+// While critical ones come without end, bulk ones have their turns.
+func TestBulkHasItsTurn(t *testing.T) {
+	t.Parallel()
+	client := redistest.One(t)
+	s := idling(t, client, never)
+	s.rest()
+	s.held.Lock()
+	s.enqueueUntold("bulk", push.Bulk)
+	for i := range 200 {
+		s.enqueueUntold(fmt.Sprint(i), push.Critical)
+	}
+	s.tell(push.Critical)
+	s.tell(push.Bulk)
 	s.held.Unlock()
-	for range prefetched - 6 {
-		if <-s.handled == "critical" {
+	for range 150 {
+		if <-s.handled == "bulk" {
 			return
 		}
 	}
-	t.Error("all that was pulled ahead comes before it")
+	t.Error("the bulk one waits for all the others")
 }
 
 // A lost word, or none, costs a poll.
@@ -234,19 +242,19 @@ func TestALostWord(t *testing.T) {
 	s := idling(t, client, 300*time.Millisecond)
 	for name, lose := range map[string]func(){
 		"nobody is told of": func() {
-			for _, queue := range s.client.idle.queues {
-				client.Del(t.Context(), s.client.shard.IdleKey(queue))
+			for _, queue := range s.idle.queues {
+				client.Del(t.Context(), s.Records.IdleKey(queue))
 			}
 		},
 		"somebody else takes it": func() {
-			for _, queue := range s.client.idle.queues {
-				client.Del(t.Context(), s.client.shard.IdleKey(queue))
-				client.SAdd(t.Context(), s.client.shard.IdleKey(queue), "crashed")
+			for _, queue := range s.idle.queues {
+				client.Del(t.Context(), s.Records.IdleKey(queue))
+				client.SAdd(t.Context(), s.Records.IdleKey(queue), "crashed")
 			}
 		},
 		"of another type": func() {
-			for _, queue := range s.client.idle.queues {
-				client.Set(t.Context(), s.client.shard.IdleKey(queue), "", 0)
+			for _, queue := range s.idle.queues {
+				client.Set(t.Context(), s.Records.IdleKey(queue), "", 0)
 			}
 		},
 		"the connection is cut": func() { client.ClientKillByFilter(t.Context(), "TYPE", "pubsub") },
@@ -256,8 +264,8 @@ func TestALostWord(t *testing.T) {
 		lose()
 		s.enqueue(name, push.Bulk)
 		s.isHanded(name)
-		for _, queue := range s.client.idle.queues {
-			client.Del(t.Context(), s.client.shard.IdleKey(queue)) // whatever its type
+		for _, queue := range s.idle.queues {
+			client.Del(t.Context(), s.Records.IdleKey(queue)) // whatever its type
 		}
 	}
 	s.rest()
@@ -318,7 +326,7 @@ func TestAUserWithoutChannels(t *testing.T) {
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	var logged strings.Builder
-	i := newIdle(shard.Shard{}, NewHands(6), leads)
+	i := newIdle(new(store.Shard), NewHands(6), leads)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil)))

@@ -27,7 +27,7 @@ func leads() roles.Role { return roles.Leads }
 func configOf(t *testing.T, client redis.UniversalClient) Config {
 	return Config{
 		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8),
-		Bounds: func(string, time.Time) []Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
+		Bounds: func(string, time.Time) []store.Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	}
 }

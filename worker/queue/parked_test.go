@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -19,19 +20,20 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		full, other := newNewcomer(t, client), newNewcomer(t, client)
 		bound := func(n *newcomer, room ...int) {
-			n.client.config.Bounds = func(string, time.Time) (all []Bound) {
+			n.Bounds = func(string, time.Time) (all []store.Bound) {
 				for _, r := range room {
-					all = append(all, Bound{Route: "shop/apns", Room: r})
+					all = append(all, store.Bound{Route: "shop/apns", Room: r})
 				}
 				return all
 			}
 		}
 		pull := func(n *newcomer, want ...string) {
 			t.Helper()
-			jobs, _, err := n.once()
+			jobs, err := n.take(n.queue)
 			var ids []string
 			for _, job := range jobs {
 				ids = append(ids, job.ID)
+				n.got[job.ID] = job
 			}
 			if err != nil || !slices.Equal(ids, want) {
 				t.Errorf("pulled %v, %v, want %v", ids, err, want)
@@ -39,7 +41,7 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 		}
 		parked := func(n *newcomer, want ...string) {
 			t.Helper()
-			if is := n.client.parked[n.queue]; !slices.Equal(is, want) {
+			if is := n.parked[n.queue]; !slices.Equal(is, want) {
 				t.Errorf("it knows of jobs parked of %v, want %v", is, want)
 			}
 		}
@@ -73,10 +75,7 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 		full.enqueue("6", "7")
 		bound(full, 3) // with the two that are in hand
 		pull(full, "6")
-		if err := putBackScript.Run(t.Context(), client, []string{full.key("active"), full.key("lease"), full.key("pending"), full.key("t:6"), full.key("idle")}, "6",
-			client.ZScore(t.Context(), full.key("lease"), "6").Val(), full.id()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		full.givesBack("6")
 		pull(other, "7", "6")
 	})
 }

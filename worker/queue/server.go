@@ -1,41 +1,39 @@
+// Package queue takes jobs off the queues of a shard and hands them to a Handler, which ends a
+// job by returning nil, and brings it back by returning a store.Return. The moves are the
+// store's; this package says when they are made:
+//
+//   - loop.go pulls as many jobs as there is room for, and has each worked off in a goroutine.
+//   - What takes a job out of hand is insisted on.
+//   - Signs of life say whose jobs are whose: see term.go.
+//   - An idle worker waits for a word that a job is due, which may be lost, and polls: see
+//     idle.go.
 package queue
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
-	"runtime"
-	"runtime/debug"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/hibiken/asynq"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/repeats"
-	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/roles"
 )
 
-// A Job is one that asynq has handed out.
+// A Job is one that a server has taken in hand.
 type Job struct {
-	ID, Queue string
-	Payload   []byte
-	Headers   map[string]string
-	// Retries is how often asynq has counted a failure of the job: an attempt that
-	// is to be repeated, or a worker that crashed with it.
-	Retries int
-	// Back is when it went back to the queue last, in whole seconds; zero for one
-	// that comes for the first time.
-	Back time.Time
-	// Last is its last Return.
-	Last Return
+	store.Job
 	// Term is the one in which it was pulled, and At the server that has pulled it.
-	Term *Term
-	At   *Server
+	Term  *Term
+	At    *Server
+	route string // the only one that it is for; "" for none
 	// Begin takes it off what is on its way to its route. It is called, once at least, when the
 	// route knows that it comes, or it does not come.
 	Begin func()
@@ -48,7 +46,7 @@ type Handler interface {
 	Take(job Job) Work
 }
 
-// Work works off a job. A nil error ends the job; a Return brings it back.
+// Work works off a job. A nil error ends the job; a store.Return brings it back.
 type Work func(ctx context.Context) error
 
 // Config says what a Server works with. All of it is required.
@@ -64,10 +62,10 @@ type Config struct {
 	ShutdownTimeout time.Duration
 	// Bounds returns for which routes how many more may be pulled from a queue; of those that
 	// it leaves out any number may.
-	Bounds func(queue string, now time.Time) []Bound
+	Bounds func(queue string, now time.Time) []store.Bound
 	// Parked is told of which routes jobs are parked.
 	Parked func(routes []string)
-	// SetAside is told how a job ends that asynq never sees.
+	// SetAside is told how a job ends that the handler never sees.
 	SetAside func(push.State)
 	Log      *slog.Logger
 	// RedisLog is told what fails for want of Redis.
@@ -76,230 +74,131 @@ type Config struct {
 
 // A Server pulls a shard's jobs and has them handled.
 type Server struct {
-	config Config
-	client *client
-	check  func() error
-	asynq  *asynq.Server // nil before it has started
+	Config
+	handler  Handler
+	refusals refusals
+	repeats  repeats.Log // what jobs can have it say again and again
+	batches  *pipeline.Batches[batch]
+	failed   atomic.Bool // the last pull
 
-	listening sync.WaitGroup
-	signing   sync.WaitGroup
-	signOff   context.CancelCauseFunc
+	idle *idle
+	life *life
+	// settles has what became of notifications that are delivered, and whose jobs have not ended.
+	settles *lru.Cache[string, []store.TargetOutcome]
+
+	mu     sync.Mutex
+	inHand map[*taken]bool
+	stuck  map[string]int      // by queue: how many were in hand and stuck at the last pull
+	parked map[string][]string // by queue: the routes of which jobs were parked then
+
+	ending  context.Context // ends with the server
+	end     context.CancelFunc
+	beside  sync.WaitGroup // listens and looks
+	pulling sync.WaitGroup // the loop
+	working sync.WaitGroup // jobs
+	signing sync.WaitGroup
+	signOff context.CancelCauseFunc
 }
 
 // NewServer returns a server that has not started yet.
 func NewServer(c Config) *Server {
-	s := &Server{config: c, client: newClient(c), check: Check, signOff: func(error) {}}
-	s.client.server = s
-	return s
+	ending, end := context.WithCancel(context.Background())
+	settles, _ := lru.New[string, []store.TargetOutcome](settlesMost) // which fails for sizes below 1
+	return &Server{
+		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
+		idle: newIdle(c.Records, c.Hands, c.Role), life: newLife(),
+		inHand: map[*taken]bool{}, stuck: map[string]int{}, parked: map[string][]string{},
+		ending: ending, end: end, signOff: func(error) {},
+	}
 }
 
-// Records are the shard's.
-func (s *Server) Records() *store.Shard { return s.config.Records }
-
-const (
-	// askAgain is about how long asynq sleeps after it has found nothing: see idle.go.
-	askAgain = time.Millisecond
-	// pollDelayed is how often asynq looks for delayed jobs that other clients have put there.
-	pollDelayed = 950 * time.Millisecond
-)
-
-// Start begins to pull, and returns once asynq's server runs. What the handler has in
-// hand when ctx ends is cut off, and must not go on: it is put back on the queue.
-func (s *Server) Start(ctx context.Context, h Handler) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	s.client.handler = h
+// Start begins to pull. What the handler has in hand when ctx ends is cut off, and must not go
+// on: it is put back on the queue.
+func (s *Server) Start(ctx context.Context, h Handler) {
+	s.handler = h
 	s.sign()
-	s.listening.Go(func() { s.client.idle.look(s.client.ending, s.client.UniversalClient) })
-	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
-	server := asynq.NewServerFromRedisClient(s.client, asynq.Config{
-		Concurrency:              s.config.Hands.most,
-		Queues:                   s.client.shard.Queues(),
-		BaseContext:              func() context.Context { growStack(); return ctx },
-		TaskCheckInterval:        askAgain,
-		DelayedTaskCheckInterval: pollDelayed,
-		JanitorInterval:          time.Minute,
-		ShutdownTimeout:          s.config.ShutdownTimeout,
-		RetryDelayFunc:           retryDelay,
-		IsFailure:                isFailure,
-		Logger:                   asynqLog{s.config.RedisLog, &s.client.repeats},
-		LogLevel:                 asynq.WarnLevel,
-	})
-	if err := server.Start(processor{s.client}); err != nil {
-		s.Shutdown()
-		return err
-	}
-	s.asynq = server
-	return nil
+	s.beside.Go(func() { s.idle.look(s.ending, s.Client) })
+	s.beside.Go(func() { s.idle.listen(s.ending, s.Client, s.RedisLog) })
+	s.beside.Go(s.forward)
+	s.pulling.Go(func() { s.run(ctx) })
 }
 
 // Shutdown stops pulling, lets what is under way end, within ShutdownTimeout, and
 // puts the rest back on the queue.
 func (s *Server) Shutdown() {
-	defer s.client.repeats.Close()
-	s.client.end()
-	if s.asynq != nil {
-		s.asynq.Stop()
-	}
+	defer s.repeats.Close()
+	s.end()
+	s.pulling.Wait()
 	var all sync.WaitGroup
-	all.Go(s.listening.Wait)
-	all.Go(func() { s.client.idle.leave(context.Background(), s.client.UniversalClient, s.client.idle.queues) })
-	if s.asynq != nil {
-		all.Go(s.asynq.Shutdown)
-	}
+	all.Go(s.beside.Wait)
+	all.Go(func() { s.idle.leave(context.Background(), s.Client, s.idle.queues) })
+	all.Go(s.drain)
 	all.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
-	defer cancel()
 	var left error
-	if s.client.left.Load() {
+	if !s.giveBack() || s.life.doubted() {
 		left = errLeft
-	}
-	for queue := range shard.Queues() {
-		if err := s.client.putBack(ctx, queue); err != nil {
-			s.config.Log.Warn("jobs pulled ahead are not put back, and come back when this worker is taken for dead", "queue", queue, "error", err)
-			left = errLeft
-		}
 	}
 	s.signOff(left)
 	s.signing.Wait()
 }
 
-// sign leaves the worker's signs of life from now on. The first ones come before anything
-// is pulled, unless Redis does not answer.
-func (s *Server) sign() {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	s.signOff = cancel
-	var first sync.WaitGroup
-	first.Add(1)
-	s.signing.Go(func() { s.client.keep(ctx, s.client.life, first.Done) })
-	first.Wait()
+// drain waits for what is in hand, for ShutdownTimeout at most.
+func (s *Server) drain() {
+	done := make(chan struct{})
+	go func() { s.working.Wait(); close(done) }()
+	timer := time.NewTimer(s.ShutdownTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
-const putBackTimeout = 3 * time.Second
+// giveBack puts back what is in hand still, and reports whether it has.
+func (s *Server) giveBack() bool {
+	of := map[string][]store.Job{}
+	s.mu.Lock()
+	for t := range s.inHand {
+		of[t.Queue] = append(of[t.Queue], t.Job.Job)
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	defer cancel()
+	all := true
+	for queue, jobs := range of {
+		if _, err := s.Records.GiveBack(ctx, queue, jobs); err != nil {
+			s.Log.Warn("jobs in hand are not put back, and come back when this worker is taken for dead", "queue", queue, "error", err)
+			all = false
+		}
+	}
+	return all
+}
+
+const giveBackTimeout = 3 * time.Second
+
+// errLeft is why a worker does not sign off: what it has left is found when it is dead.
+var errLeft = errors.New("some jobs are not put back")
+
+// settlesMost is so many as a process may well remember: those whose ends Redis refuses.
+const settlesMost = 100_000
 
 // Settle settles a notification that is delivered in the step that ends its job,
 // which is done as soon as the handler returns.
-func (s *Server) Settle(id string, outcomes []store.TargetOutcome) {
-	s.client.delivered.note(id, outcomes)
-}
+func (s *Server) Settle(id string, outcomes []store.TargetOutcome) { s.settles.Add(id, outcomes) }
 
-// Settling reports whether this process has delivered the notification, and its
-// job is not done: what comes back is not to be sent again.
-func (s *Server) Settling(id string) bool {
-	outcomes, ok := s.client.delivered.of(id)
-	if ok {
-		s.client.delivered.note(id, outcomes) // it may come again
-	}
-	return ok
-}
+// Settling reports whether this process has delivered the notification, and that is not
+// recorded: what comes back is not to be sent again.
+func (s *Server) Settling(id string) bool { return s.settles.Contains(id) }
 
 // Persist repeats a write that fails for so long at most: what was sent and is not
 // recorded would be sent again. Nothing is pulled while Redis refuses it.
 func (s *Server) Persist(ctx context.Context, limit time.Duration, write func() error) error {
-	return s.client.refusals.persist(ctx, limit, write)
+	return s.refusals.persist(ctx, limit, write)
 }
 
 // Refused reports whether what came from that queue is not to be sent now, since
 // Redis refuses to record it.
-func (s *Server) Refused(queue string) bool { return s.client.refusals.held(queue) }
+func (s *Server) Refused(queue string) bool { return s.refusals.held(queue) }
 
 // Pulls reports whether the last pull was answered.
-func (s *Server) Pulls() bool { return !s.client.failed.Load() }
-
-// A processor has the jobs that asynq hands out worked off.
-type processor struct{ client *client }
-
-// ProcessTask implements asynq.Handler.
-func (p processor) ProcessTask(ctx context.Context, _ *asynq.Task) (err error) {
-	growStack()
-	id, _ := asynq.GetTaskID(ctx)
-	name, _ := asynq.GetQueueName(ctx)
-	queue := p.client.shard.Plain(name)
-	p.client.config.Hands.take(queue)
-	defer p.client.config.Hands.free(queue)
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = p.client.panicked(ctx, id, cause)
-		}
-	}()
-	job, ok := p.client.works.take(id)
-	if !ok {
-		return ErrLost
-	}
-	defer job.begin()
-	return job.work(ctx)
-}
-
-// panicked returns a job over which there was a panic. What that says may be of the
-// notification, unless the Go runtime says it.
-func (c *client) panicked(ctx context.Context, id string, cause any) error {
-	said := fmt.Sprintf("a panic: %T", cause)
-	if err, ok := cause.(runtime.Error); ok {
-		said = "a panic: " + err.Error()
-	}
-	stack := debug.Stack()
-	c.repeats.Tell(ctx, c.config.Log, slog.LevelError, "a panic over a job, which comes back: please report it", nil,
-		slog.String("task", id), slog.String("said", said), slog.String("stack", string(stack[:min(len(stack), longestStack)])))
-	return &Return{Why: Panicked, Detail: said, After: Again, Failed: true}
-}
-
-// longestStack is how many bytes are logged of a stack.
-const longestStack = 4 << 10
-
-// growStack makes room on the stack of one of asynq's goroutines, of which each
-// job has two, while there is next to nothing on it. A stack starts small and
-// doubles when it is full, and what is on it is then copied, frame by frame: done
-// deep in a job, that takes a twentieth of a worker's processor time. A job needs
-// between 8 and 16 KiB, and stacks have powers of two.
-//
-//go:noinline
-func growStack() {
-	var room [8 << 10]byte
-	runtime.KeepAlive(&room)
-}
-
-// asynqLog hands asynq's words to slog. What it has to say of a job is ours to
-// say, so it is heard only when something is wrong with asynq's server itself.
-type asynqLog struct {
-	log     *slog.Logger
-	repeats *repeats.Log // it has the same trouble several times a second
-}
-
-func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
-func (l asynqLog) Info(args ...any)  { l.write(slog.LevelDebug, args) }
-func (l asynqLog) Warn(args ...any)  { l.write(slog.LevelWarn, args) }
-func (l asynqLog) Error(args ...any) { l.write(slog.LevelError, args) }
-func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
-
-// longest is how many bytes are logged of a text: its begin and its end, which say
-// what has failed and why.
-const longest = 400
-
-func (l asynqLog) write(level slog.Level, args []any) {
-	text := fmt.Sprint(args...)
-	if strings.Contains(text, "NOT FOUND") || strings.Contains(text, "cancelation channel") { // another worker was faster; see client.Subscribe
-		level = slog.LevelDebug
-	}
-	message := "queue: " + subject(text)
-	if len(text) > longest { // it may list thousands of tasks
-		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
-	}
-	more := []slog.Attr{slog.String("said", text)}
-	if level == slog.LevelDebug {
-		l.log.LogAttrs(context.Background(), level, message, more...)
-		return
-	}
-	l.repeats.Tell(context.Background(), l.log, level, message, nil, more...)
-}
-
-// subject is what a text of asynq's is about, which stands before the tasks, queues and
-// errors that it names.
-func subject(text string) string {
-	const most = 3
-	if end := strings.IndexAny(text, ":=[\""); end >= 0 {
-		text = text[:end]
-	}
-	words := strings.Fields(text)
-	return strings.Join(words[:min(len(words), most)], " ")
-}
+func (s *Server) Pulls() bool { return !s.failed.Load() }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,33 +11,35 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
-// A newcomer is a worker's client on the default queue that has signed.
+// A newcomer is a worker that has signed, and works by hand on the default queue.
 type newcomer struct {
-	*client
+	*Server
 	*life
 	queue string
 	t     *testing.T
+	got   map[string]Job // by ID: what it has pulled
 }
 
 func newNewcomer(t *testing.T, client redis.UniversalClient) *newcomer {
 	t.Helper()
-	c := newClient(configOf(t, client))
-	n := &newcomer{client: c, life: c.life, queue: push.Default.Queue(), t: t}
+	c := configOf(t, client)
+	c.Hands = NewHands(100_000)
+	s := NewServer(c)
+	n := &newcomer{Server: s, life: s.life, queue: push.Default.Queue(), t: t, got: map[string]Job{}}
 	n.life.perSign = redistest.Patience
-	n.sign()
+	n.signs()
 	return n
 }
 
-// sign signs, and returns who is dead.
-func (n *newcomer) sign() []string {
+// signs signs, and returns who is dead.
+func (n *newcomer) signs() []string {
 	n.t.Helper()
-	dead, err := n.client.sign(n.t.Context(), n.life)
+	dead, _, err := n.signAll(n.t.Context())
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -55,21 +58,21 @@ func (n *newcomer) id() string { return n.life.term.Load().id }
 // unseen has the worker have signed last so long ago.
 func (n *newcomer) unseen(ago time.Duration) {
 	n.t.Helper()
-	now, err := n.client.Time(n.t.Context()).Result()
+	now, err := n.Client.Time(n.t.Context()).Result()
 	if err == nil {
-		err = n.client.ZAdd(n.t.Context(), n.client.workersKey(), redis.Z{Score: float64(now.Add(-ago).Unix()), Member: n.id()}).Err()
+		err = n.Client.ZAdd(n.t.Context(), n.Records.Key("signs"), redis.Z{Score: float64(now.Add(-ago).Unix()), Member: n.id()}).Err()
 	}
 	if err != nil {
 		n.t.Fatal(err)
 	}
 }
 
-func (n *newcomer) key(name string) string { return n.client.shard.QueueKey(n.queue, name) }
+func (n *newcomer) key(name string) string { return n.Records.QueueKey(n.queue, name) }
 
 // enqueue hands over a notification, each after the one before.
 func (n *newcomer) enqueue(ids ...string) {
 	n.t.Helper()
-	producer := push.NewProducer(n.client.UniversalClient, "", 0)
+	producer := push.NewProducer(n.Client, "", 0)
 	for _, id := range ids {
 		_, err := producer.Enqueue(n.t.Context(), &push.Notification{
 			ID: id, App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
@@ -84,43 +87,35 @@ func (n *newcomer) enqueue(ids ...string) {
 func (n *newcomer) pull() (ids []string) {
 	n.t.Helper()
 	for {
-		jobs, empty, err := n.once()
+		jobs, err := n.take(n.queue)
 		if err != nil {
 			n.t.Fatal(err)
 		}
 		for _, job := range jobs {
 			ids = append(ids, job.ID)
+			n.got[job.ID] = job
 		}
-		if empty {
+		if len(jobs) == 0 {
 			return ids
 		}
 	}
 }
 
-// once pulls once.
-func (n *newcomer) once() (jobs []pulled, empty bool, err error) {
-	return n.take(n.t.Context(), n.queue, []string{n.key("pending"), n.key("paused"), n.key("active"), n.key("lease")},
-		[]any{time.Now().Add(30 * time.Second).Unix(), n.key("t:")})
+// putsOff returns a job that it has pulled.
+func (n *newcomer) putsOff(id string) error {
+	job := n.got[id]
+	return n.Records.PutOff(n.t.Context(), &job.Job, &store.Return{Why: store.Deferred, After: time.Hour})
 }
 
-// returns has asynq put the job back on its queue for later, as after a visit that
-// returned the error.
-func (n *newcomer) returns(id string, back error) error {
+// givesBack puts a job that it has pulled at the head of the queue, if it is in its hands, and
+// returns how many.
+func (n *newcomer) givesBack(id string) int {
 	n.t.Helper()
-	message, err := n.client.HGet(n.t.Context(), n.key("t:"+id), "msg").Result()
+	back, err := n.Records.GiveBack(n.t.Context(), n.queue, []store.Job{n.got[id].Job})
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	const errorField = 7 // of asynq's message
-	text := back.Error()
-	message += string([]byte{errorField<<3 | 2, byte(len(text))}) + text
-	keys := []string{n.key("t:" + id), n.key("active"), n.key("lease"), n.key("retry"), n.key("day"), n.key("failed-day"), n.key("all"), n.key("failed")}
-	return n.client.EvalSha(n.t.Context(), retryHash, keys, id, []byte(message), time.Now().Unix(), time.Now().Unix(), false, 1<<62).Err()
-}
-
-// requeues has asynq cut the job off.
-func (n *newcomer) requeues(id string) error {
-	return n.client.EvalSha(n.t.Context(), requeueHash, []string{n.key("active"), n.key("lease"), n.key("pending"), n.key("t:" + id)}, id).Err()
+	return back
 }
 
 // What a dead worker has in hand comes back ahead of all that waits, in the order in
@@ -130,7 +125,7 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 	client := redistest.One(t)
 	dead, alive := newNewcomer(t, client), newNewcomer(t, client)
 	var ids []string
-	for i := range 3 * overPage {
+	for i := range 300 {
 		ids = append(ids, fmt.Sprintf("job-%d", i))
 	}
 	dead.enqueue(ids...)
@@ -142,17 +137,17 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead.unseen(deadAfter - 2*time.Second)
-	if found := alive.seasoned().sign(); len(found) > 0 {
+	if found := alive.seasoned().signs(); len(found) > 0 {
 		t.Errorf("%v is dead too soon", found)
 	}
 	dead.unseen(deadAfter + time.Second)
-	found := alive.sign()
+	found := alive.signs()
 	if !slices.Equal(found, []string{dead.id()}) {
 		t.Fatalf("dead are %v, want %s", found, dead.id())
 	}
-	alive.bury(t.Context(), found)
-	newNewcomer(t, client).bury(t.Context(), found) // by another worker at the same time
-	if found := alive.sign(); len(found) > 0 {
+	alive.reap(t.Context(), found)
+	newNewcomer(t, client).reap(t.Context(), found) // by another worker at the same time
+	if found := alive.signs(); len(found) > 0 {
 		t.Errorf("%v is dead once more", found)
 	}
 	if waits, err := client.LRange(t.Context(), alive.key("pending"), 0, -1).Result(); err != nil || len(waits) != len(ids)+1 {
@@ -163,9 +158,8 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 		t.Errorf("%d jobs come back as %v, want %d as %v", len(got), got, len(want), want)
 	}
 	for id, want := range map[string]int{ids[1]: 1, "last": 0, "alive's": 0} {
-		message, err := client.HGet(t.Context(), alive.key("t:"+id), "msg").Result()
-		if e, _ := store.ReadEnvelope(message); err != nil || e.Retried != want {
-			t.Errorf("%s has failed %d times, want %d; %v", id, e.Retried, want, err)
+		if job := alive.got[id]; job.Failures != want {
+			t.Errorf("%s has failed %d times, want %d", id, job.Failures, want)
 		}
 	}
 }
@@ -177,18 +171,18 @@ func TestWhoJudges(t *testing.T) {
 	client := redistest.One(t)
 	dead, judge := newNewcomer(t, client), newNewcomer(t, client)
 	dead.unseen(time.Hour)
-	if found := judge.sign(); len(found) > 0 {
+	if found := judge.signs(); len(found) > 0 {
 		t.Errorf("one that has just come finds %v dead", found)
 	}
 	judge.seasoned().last = time.Now().Add(-sureFor - time.Second)
-	if found := judge.sign(); len(found) > 0 {
+	if found := judge.signs(); len(found) > 0 {
 		t.Errorf("one that had no answer finds %v dead", found)
 	}
 	judge.seasoned().unseen(deadAfter + time.Second)
-	if found := judge.sign(); len(found) > 0 {
+	if found := judge.signs(); len(found) > 0 {
 		t.Errorf("one that was not seen finds %v dead", found)
 	}
-	if found := judge.sign(); len(found) != 1 {
+	if found := judge.signs(); len(found) != 1 {
 		t.Errorf("%v is dead in the end", found)
 	}
 }
@@ -197,10 +191,10 @@ func TestWhoJudges(t *testing.T) {
 func TestAFullRedisTakesASign(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t, redistest.Connect(t, redistest.Start(t).Options()))
-	if err := n.client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+	if err := n.Client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if n.sign(); !n.life.term.Load().Sure() {
+	if n.signs(); !n.life.term.Load().Sure() {
 		t.Error("the sign is not taken")
 	}
 }
@@ -213,11 +207,11 @@ func TestWhoLeavesJobsDoesNotSignOff(t *testing.T) {
 		n := newNewcomer(t, client)
 		ctx, end := context.WithCancelCause(t.Context())
 		end(cause)
-		n.keep(ctx, n.life, func() {})
-		if got := client.ZCard(t.Context(), n.client.workersKey()).Val(); got != want {
+		n.keep(ctx, func() {})
+		if got := client.ZCard(t.Context(), n.Records.Key("signs")).Val(); got != want {
 			t.Errorf("%d are left for %v, want %d", got, cause, want)
 		}
-		client.Del(t.Context(), n.client.workersKey())
+		client.Del(t.Context(), n.Records.Key("signs"))
 	}
 }
 
@@ -234,31 +228,28 @@ func TestAWorkerThatWasTakenForDead(t *testing.T) {
 		t.Error("the term is lost at once")
 	}
 	stopped.unseen(time.Hour)
-	other.bury(t.Context(), other.seasoned().sign())
+	other.reap(t.Context(), other.seasoned().signs())
 	if got := other.pull(); !slices.Equal(got, []string{"job"}) {
 		t.Fatalf("the other pulls %v", got)
 	}
-	if errs := []error{stopped.returns("job", &Return{Why: Deferred}), stopped.requeues("job")}; !redisreply.NotFound(errs[0]) || !redisreply.NotFound(errs[1]) {
-		t.Errorf("before it knows: %v", errs)
+	if err, n := stopped.putsOff("job"), stopped.givesBack("job"); !errors.Is(err, store.ErrNotInHand) || n > 0 {
+		t.Errorf("before it knows: %v, %d given back", err, n)
 	}
-	stopped.sign()
+	stopped.signs()
 	if !term.Lost(t.Context()) || stopped.id() == before || stopped.life.term.Load().Lost(t.Context()) {
 		t.Error("it has not begun another term")
-	}
-	if err := stopped.returns("job", ErrLost); err != nil {
-		t.Error(err)
 	}
 	if state := client.HGet(t.Context(), other.key("t:job"), "state").Val(); state != "active" {
 		t.Errorf("the other's job is %s", state)
 	}
-	if err := other.returns("job", &Return{Why: Deferred}); err != nil {
+	if err := other.putsOff("job"); err != nil {
 		t.Errorf("the other returns its job: %v", err)
 	}
 	if left := client.LLen(t.Context(), other.key("active")).Val(); left != 0 {
 		t.Errorf("%d are in hand", left)
 	}
 	// what a pull on its way has taken meanwhile is found too
-	if found := other.seasoned().sign(); !slices.Equal(found, []string{before}) {
+	if found := other.seasoned().signs(); !slices.Equal(found, []string{before}) {
 		t.Errorf("dead are %v, want %s once more", found, before)
 	}
 }

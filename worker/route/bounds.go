@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 const (
@@ -68,7 +68,7 @@ func (b *Bulkhead) line() int {
 
 // Bounds returns for which routes how many more may be pulled from that queue: see
 // queue.Config. Critical ones find what a quota and a bulkhead keep for them.
-func (rs *Routes) Bounds(name string, now time.Time) (all []queue.Bound) {
+func (rs *Routes) Bounds(name string, now time.Time) (all []store.Bound) {
 	rank := slices.IndexFunc(ranked[:], func(p push.Priority) bool { return p.Queue() == name })
 	for r := range rs.All() {
 		more, inHand := r.Bulkhead.more(rank, now), 0
@@ -82,7 +82,7 @@ func (rs *Routes) Bounds(name string, now time.Time) (all []queue.Bound) {
 			}
 		}
 		if more.told {
-			all = append(all, queue.Bound{Route: r.only, Room: more.room, InHand: inHand})
+			all = append(all, store.Bound{Route: r.only, Room: more.room, InHand: inHand})
 		}
 	}
 	return all

@@ -1,18 +1,15 @@
-package pause
+package store
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
-	"github.com/pushpace/pushpace/internal/base/shard"
-	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // Jobs that an operator's pause or a closed route holds lie on their queue like all that
@@ -20,15 +17,6 @@ import (
 //
 //	holding      set of the names of what holds jobs: a pause's selector, or a route's name
 //	held:NAME    sorted set of the IDs of those, by priority and acceptance
-
-// Jobs are those of a shard that are held. It is safe for concurrent use.
-type Jobs struct {
-	client redis.UniversalClient
-	shard  shard.Shard
-}
-
-// NewJobs returns those of the shard on the client.
-func NewJobs(client redis.UniversalClient, of shard.Shard) *Jobs { return &Jobs{client, of} }
 
 // Held is how many jobs something holds, by their priority, the most urgent first.
 type Held [3]int64
@@ -40,16 +28,9 @@ func (h Held) All() int64 { return h[0] + h[1] + h[2] }
 const each = 1e13
 
 // score is where a held job lies: by its priority, and among those by its acceptance.
-func score(p push.Priority, accepted time.Time) int64 {
-	ms := min(max(accepted.UnixMilli(), 0), each-1)
-	switch p {
-	case push.Critical:
-		return ms
-	case push.Bulk:
-		return ms + 2*each
-	default:
-		return ms + each
-	}
+func score(queue string, accepted time.Time) int64 {
+	rank := max(0, slices.Index(byUrgency, queue))
+	return int64(rank)*each + min(max(accepted.UnixMilli(), 0), each-1)
 }
 
 // heldLives is how long it is remembered what a name holds, after the last job that looked
@@ -67,20 +48,20 @@ return redis.call('SADD', KEYS[1], ARGV[1])
 `)
 
 // Hold notes that the jobs are held by that name, until they are woken. Their place among
-// the others is that of one of this priority and acceptance.
-func (j *Jobs) Hold(ctx context.Context, name string, p push.Priority, accepted time.Time, ids ...string) error {
-	args := []any{name, heldLives.Milliseconds(), score(p, accepted)}
+// the others is that of one of this queue and acceptance.
+func (r *Shard) Hold(ctx context.Context, name, queue string, accepted time.Time, ids ...string) error {
+	args := []any{name, heldLives.Milliseconds(), score(queue, accepted)}
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	if err := holdScript.Run(ctx, j.client, j.heldKeys(name), args...).Err(); err != nil {
+	if err := holdScript.Run(ctx, r.client, r.heldKeys(name), args...).Err(); err != nil {
 		return fmt.Errorf("note what is held: %w", err)
 	}
 	return nil
 }
 
-func (j *Jobs) heldKeys(name string) []string {
-	return []string{j.shard.Key("holding"), j.shard.Key("held:" + name)}
+func (r *Shard) heldKeys(name string) []string {
+	return []string{r.Key("holding"), r.Key("held:" + name)}
 }
 
 // countHeld is Lua: countHeld returns how many of a priority each such a set has.
@@ -113,8 +94,8 @@ return all
 `))
 
 // Held returns what holds jobs of the shard, by name, and how many.
-func (j *Jobs) Held(ctx context.Context) (map[string]Held, error) {
-	list, err := heldScript.Run(ctx, j.client, j.heldKeys("")).Slice()
+func (r *Shard) Held(ctx context.Context) (map[string]Held, error) {
+	list, err := heldScript.Run(ctx, r.client, r.heldKeys("")).Slice()
 	if err != nil {
 		return nil, fmt.Errorf("list what is held: %w", err)
 	}
@@ -139,51 +120,21 @@ func readHeld(counts []any) (h Held) {
 // Which of the held jobs are woken.
 type Which string
 
-// First are those of the highest priority, and among them the first accepted. Any are
+// FirstHeld are those of the highest priority, and among them the first accepted. AnyHeld are
 // drawn at random.
 const (
-	First Which = "first"
-	Any   Which = "any"
+	FirstHeld Which = "first"
+	AnyHeld   Which = "any"
 )
 
 // spare is how many more of the first are looked at than are to be woken: those that a
 // worker has in hand are passed over.
 const spare = 100
 
-// wakeHeldScript has held jobs come back. A job that a worker has in hand stays held: it
-// may be on its way to the queue. One that has left the queue, or is due, is held no longer.
-//
-// KEYS  holding, held:NAME, then retry, pending, due and the idle of each queue
-// ARGV  NAME, how many, how many to look at, first or any, prefix of the tasks' keys of each queue
-var wakeHeldScript = redis.NewScript(queue.WakeJob + countHeld + `
-local name, most, look = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local queues = {}
-for q = 1, #ARGV - 4 do
-  queues[q] = {retry = KEYS[4 * q - 1], pending = KEYS[4 * q], due = KEYS[4 * q + 1], idle = KEYS[4 * q + 2], tasks = ARGV[4 + q]}
-end
-local function wakeAnywhere(id)
-  for _, queue in ipairs(queues) do
-    local became = wakeJob(queue, id)
-    if became then return became end
-  end
-end
-local ids = {}
-if ARGV[4] == 'any' then ids = redis.pcall('ZRANDMEMBER', KEYS[2], most)
-elseif look > 0 then ids = redis.pcall('ZRANGE', KEYS[2], 0, look - 1) end
-local woken, gone, due = {}, 0, 0
-for _, id in ipairs(ids.err and {} or ids) do -- a key of another type holds nothing
-  if #woken == most then break end
-  local became = wakeAnywhere(id)
-  if became == 'due' then woken[#woken + 1] = id end
-  if became ~= 'in hand' then gone = gone + redis.call('ZREM', KEYS[2], id) end
-end
-if redis.call('EXISTS', KEYS[2]) == 0 then redis.pcall('SREM', KEYS[1], name) end
-for _, queue in ipairs(queues) do
-  local n = redis.pcall('LLEN', queue.pending)
-  if type(n) == 'number' then due = math.max(due, n) end
-end
-return {due, gone, countHeld(KEYS[2]), woken}
-`)
+//go:embed wakeheld.lua
+var wakeHeldSource string
+
+var wakeHeldScript = redis.NewScript(WakeIdle + wakeJobSource + countHeld + wakeHeldSource)
 
 // Woken is what became of held jobs.
 type Woken struct {
@@ -196,18 +147,18 @@ type Woken struct {
 }
 
 // WakeHeld has so many of the jobs that are held by that name come back.
-func (j *Jobs) WakeHeld(ctx context.Context, name string, most int, which Which) (w Woken, err error) {
-	keys := j.heldKeys(name)
+func (r *Shard) WakeHeld(ctx context.Context, name string, most int, which Which) (w Woken, err error) {
+	keys := r.heldKeys(name)
 	look := 0
 	if most > 0 {
 		look = most + spare
 	}
 	args := []any{name, most, look, string(which)}
-	for _, name := range slices.Sorted(maps.Keys(shard.Queues())) {
-		keys = append(keys, j.shard.QueueKey(name, "retry"), j.shard.QueueKey(name, "pending"), j.shard.QueueKey(name, "due"), j.shard.IdleKey(name))
-		args = append(args, j.shard.QueueKey(name, "t:"))
+	for _, queue := range byUrgency {
+		keys = append(keys, r.queueKeys(queue, "retry", "pending", "due", "idle")...)
+		args = append(args, r.QueueKey(queue, "t:"))
 	}
-	reply, err := wakeHeldScript.Run(ctx, j.client, keys, args...).Slice()
+	reply, err := wakeHeldScript.Run(ctx, r.client, keys, args...).Slice()
 	if err != nil {
 		return w, fmt.Errorf("wake what was held: %w", err)
 	}

@@ -1,17 +1,14 @@
-package queue
+package store
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
-
-	"github.com/hibiken/asynq"
 )
 
-// A Return is the error by which a handler has its job return to the queue. asynq keeps
-// why and what for with the job, as JSON; the next visit, and operators, read it. The zero
-// value is that of a job that has never returned.
+// A Return is why a job goes back to its queue, and after how long it is due again. It is an
+// error, by which a handler asks for that. The zero value is that of a job that has never
+// returned.
 type Return struct {
 	Why Why `json:"why"`
 	// Key is the quota or the device's limit that Why is about.
@@ -28,17 +25,14 @@ type Return struct {
 	// by this machine's; zero for when it goes back.
 	After time.Duration `json:"after,omitempty"`
 	Since time.Time     `json:"since,omitzero"`
-	// Failed counts on asynq's side, which tells the next visit to look at the
+	// Failed counts a failure of the job, which tells the next visit to look at the
 	// notification's record.
 	Failed bool `json:"-"`
 }
 
-// left is after how long the job comes back.
-func (r Return) left(now time.Time) time.Duration {
-	switch {
-	case r.Why == Unreadable: // the error of another
-		return Again
-	case r.Since.IsZero():
+// Left is after how long the job comes back, counted from now.
+func (r *Return) Left(now time.Time) time.Duration {
+	if r.Since.IsZero() {
 		return r.After
 	}
 	return max(0, r.After-max(0, now.Sub(r.Since)))
@@ -65,7 +59,7 @@ const (
 	Unrecorded      Why = "unrecorded"       // it was sent, and that is not recorded
 	Failed          Why = "failed"           // something of ours does not answer
 	Panicked        Why = "panicked"         // there was a panic over it
-	Crashed         Why = "crashed"          // its lease was over: its worker had crashed, or Redis did not answer
+	Crashed         Why = "crashed"          // its worker was dead or has stopped
 	Lost            Why = "lost"             // another worker may have it
 	Unreadable      Why = "unreadable"       // another version has put it off
 )
@@ -79,19 +73,19 @@ var Whys = []Why{
 // ErrLost returns a job that another worker may have: nothing becomes of it here.
 var ErrLost = &Return{Why: Lost}
 
-// Error is what asynq keeps with the job: readReturn reads it.
-func (r *Return) Error() string {
+// Error implements error.
+func (r *Return) Error() string { return "the job comes back: " + string(r.Why) }
+
+// text is what a job keeps of its last Return.
+func (r *Return) text() string {
 	kept, _ := json.Marshal(r) // which fails for no Return
 	return string(kept)
 }
 
-// readReturn reads what asynq has kept of a job's last Return.
+// readReturn reads what a job keeps.
 func readReturn(kept string) (r Return) {
-	switch {
-	case kept == "":
+	if kept == "" {
 		return r
-	case kept == asynq.ErrLeaseExpired.Error():
-		return Return{Why: Crashed}
 	}
 	if err := json.Unmarshal([]byte(kept), &r); err != nil || !slices.Contains(Whys, r.Why) {
 		return Return{Why: Unreadable}
@@ -101,16 +95,3 @@ func readReturn(kept string) (r Return) {
 
 // Again is after how long a job returns for a reason of ours that may pass.
 const Again = 2 * time.Second
-
-func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
-	var r *Return
-	if errors.As(err, &r) {
-		return r.After
-	}
-	return Again // a crashed worker's job
-}
-
-func isFailure(err error) bool {
-	var r *Return
-	return !errors.As(err, &r) || r.Failed
-}

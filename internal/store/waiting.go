@@ -1,4 +1,4 @@
-package queue
+package store
 
 import (
 	"context"
@@ -13,9 +13,11 @@ import (
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
-	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
+
+// byUrgency are the queues, the most urgent first.
+var byUrgency = []string{shard.Queue("critical"), shard.Queue("default"), shard.Queue("bulk")}
 
 // A Spot is one of asynq's collections of waiting jobs, in each shard.
 type Spot struct {
@@ -27,18 +29,18 @@ type Spot struct {
 // mostly moves to one that comes later.
 var Spots = func() (all []Spot) {
 	for _, state := range []JobState{JobPutOff, JobScheduled, JobPending, JobActive} {
-		for _, p := range []push.Priority{push.Critical, push.Default, push.Bulk} {
-			all = append(all, Spot{p.Queue(), state})
+		for _, queue := range byUrgency {
+			all = append(all, Spot{queue, state})
 		}
 	}
 	return all
 }()
 
 // key is asynq's, of what is there.
-func (i *Inspector) key(s Spot) string { return i.shard.QueueKey(s.Queue, s.State.Asynq()) }
+func (r *Shard) placeKey(s Spot) string { return r.QueueKey(s.Queue, s.State.Asynq()) }
 
-// A Waiting job is one that a spot holds.
-type Waiting struct {
+// A Queued job is one that a spot holds.
+type Queued struct {
 	ID      string
 	Due     time.Time // when it comes back; zero when it is due or parked
 	Last    Return    // zero when it is parked
@@ -53,9 +55,9 @@ const PageSize = 200
 // worker that stops puts back: a sorted set is scanned, and of a list what is left
 // is counted from the end that jobs leave at, so that what is taken from anywhere
 // has some come twice.
-func (i *Inspector) Page(ctx context.Context, s Spot, position uint64) (jobs []Waiting, next uint64, err error) {
+func (r *Shard) Page(ctx context.Context, s Spot, position uint64) (jobs []Queued, next uint64, err error) {
 	if s.State.isList() {
-		left, err := i.client.LLen(ctx, i.key(s)).Result()
+		left, err := r.client.LLen(ctx, r.placeKey(s)).Result()
 		if err != nil {
 			return nil, 0, fmt.Errorf("list what waits: %w", err)
 		}
@@ -65,43 +67,43 @@ func (i *Inspector) Page(ctx context.Context, s Spot, position uint64) (jobs []W
 		if left == 0 {
 			return nil, 0, nil
 		}
-		ids, err := i.client.LRange(ctx, i.key(s), -left, -max(1, left-PageSize+1)).Result()
+		ids, err := r.client.LRange(ctx, r.placeKey(s), -left, -max(1, left-PageSize+1)).Result()
 		if err != nil {
 			return nil, 0, fmt.Errorf("list what waits: %w", err)
 		}
-		jobs, err = i.read(ctx, s, found(ids))
+		jobs, err = r.readJobs(ctx, s, found(ids))
 		return jobs, uint64(max(0, left-PageSize)), err
 	}
-	pairs, next, err := i.client.ZScan(ctx, i.key(s), position, "", PageSize).Result()
+	pairs, next, err := r.client.ZScan(ctx, r.placeKey(s), position, "", PageSize).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("list what waits: %w", err)
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		seconds, _ := strconv.ParseFloat(pairs[i+1], 64) // a score, which is Unix time
-		jobs = append(jobs, Waiting{ID: pairs[i], Due: time.Unix(int64(seconds), 0).UTC()})
+		jobs = append(jobs, Queued{ID: pairs[i], Due: time.Unix(int64(seconds), 0).UTC()})
 	}
-	jobs, err = i.read(ctx, s, jobs)
+	jobs, err = r.readJobs(ctx, s, jobs)
 	return jobs, next, err
 }
 
 // Sample returns about n of a spot's jobs, of which it has so many: of those that are
 // due, the ones that came first, and else some at random, all where they are no more.
 // It does not say when they come back.
-func (i *Inspector) Sample(ctx context.Context, s Spot, size int64, n int) ([]Waiting, error) {
+func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued, error) {
 	var ids []string
 	var err error
 	switch {
 	case s.State.isList():
-		ids, err = i.client.LRange(ctx, i.key(s), int64(-n), -1).Result()
+		ids, err = r.client.LRange(ctx, r.placeKey(s), int64(-n), -1).Result()
 	case size <= int64(n):
-		ids, err = i.client.ZRange(ctx, i.key(s), 0, -1).Result()
+		ids, err = r.client.ZRange(ctx, r.placeKey(s), 0, -1).Result()
 	default:
-		ids, err = i.client.ZRandMember(ctx, i.key(s), n).Result()
+		ids, err = r.client.ZRandMember(ctx, r.placeKey(s), n).Result()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("draw of what waits: %w", err)
 	}
-	return i.read(ctx, s, found(ids))
+	return r.readJobs(ctx, s, found(ids))
 }
 
 // parkedScript returns when the first of the parked jobs of each route was accepted, as a text.
@@ -130,16 +132,16 @@ return all
 // OldestDue returns since when the job is due that is due the longest; zero when none is. Of
 // each queue, and of each route's parked jobs, it looks at the job that comes next, whatever
 // keeps it.
-func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.Time, err error) {
-	pipe := i.client.Pipeline()
+func (r *Shard) OldestDue(ctx context.Context, now time.Time) (oldest time.Time, err error) {
+	pipe := r.client.Pipeline()
 	var scores []*redis.ZSliceCmd
 	next := map[Spot]*redis.StringSliceCmd{}
 	for _, s := range Spots {
 		switch s.State {
 		case JobPutOff, JobScheduled:
-			scores = append(scores, pipe.ZRangeWithScores(ctx, i.key(s), 0, 0))
+			scores = append(scores, pipe.ZRangeWithScores(ctx, r.placeKey(s), 0, 0))
 		case JobPending:
-			next[s] = pipe.LRange(ctx, i.key(s), -1, -1)
+			next[s] = pipe.LRange(ctx, r.placeKey(s), -1, -1)
 		}
 	}
 	if _, err := pipeline.Exec(ctx, pipe); err != nil {
@@ -157,11 +159,11 @@ func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.T
 	}
 	var keys []string
 	var tasks []any
-	for _, p := range []push.Priority{push.Critical, push.Default, push.Bulk} {
-		keys = append(keys, i.shard.QueueKey(p.Queue(), "parked"), i.shard.QueueKey(p.Queue(), "parked:"))
-		tasks = append(tasks, i.shard.QueueKey(p.Queue(), "t:"))
+	for _, queue := range byUrgency {
+		keys = append(keys, r.QueueKey(queue, "parked"), r.QueueKey(queue, "parked:"))
+		tasks = append(tasks, r.QueueKey(queue, "t:"))
 	}
-	accepted, err := parkedScript.Run(ctx, i.client, keys, tasks...).StringSlice()
+	accepted, err := parkedScript.Run(ctx, r.client, keys, tasks...).StringSlice()
 	if err != nil {
 		return oldest, fmt.Errorf("look for the oldest job that is parked: %w", err)
 	}
@@ -171,7 +173,7 @@ func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.T
 		}
 	}
 	for s, ids := range next {
-		at, err := i.pendingSince(ctx, s, ids.Val())
+		at, err := r.pendingSince(ctx, s, ids.Val())
 		if err != nil {
 			return oldest, err
 		}
@@ -180,51 +182,47 @@ func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.T
 	return oldest, nil
 }
 
-// pendingSince returns since when the job is pending; one that was woken does not say so, and
-// is due since it was accepted or may be sent.
-func (i *Inspector) pendingSince(ctx context.Context, s Spot, ids []string) (at time.Time, err error) {
-	jobs, err := i.read(ctx, s, found(ids))
-	if err != nil || len(jobs) == 0 {
-		return at, err
+// pendingSince returns since when the job is pending; zero where it does not say so.
+func (r *Shard) pendingSince(ctx context.Context, s Spot, ids []string) (at time.Time, err error) {
+	if len(ids) == 0 {
+		return at, nil
 	}
-	ns, err := i.client.HGet(ctx, i.shard.QueueKey(s.Queue, "t:"+jobs[0].ID), "pending_since").Int64()
+	ns, err := r.client.HGet(ctx, r.QueueKey(s.Queue, "t:"+ids[0]), "pending_since").Int64()
 	switch {
 	case err == nil:
 		return time.Unix(0, ns), nil
 	case redisreply.Of(err) != redisreply.None:
 		return at, err
 	}
-	job, err := push.Decode([]byte(jobs[0].Payload))
-	switch {
-	case err != nil: // a worker will set it aside
-		return at, nil
-	case job.Notification.NotBefore.After(job.AcceptedAt):
-		return job.Notification.NotBefore, nil
-	}
-	return job.AcceptedAt, nil
+	return at, nil
 }
 
-func found(ids []string) []Waiting {
-	jobs := make([]Waiting, len(ids))
+func found(ids []string) []Queued {
+	jobs := make([]Queued, len(ids))
 	for i, id := range ids {
 		jobs[i].ID = id
 	}
 	return jobs
 }
 
-// messagesScript returns the messages of jobs, and of each whether it is parked: nothing of
-// one that has gone, and an empty one where it is too long, or the key of another type.
+// messagesScript returns of each job its message, its last Return and whether it is parked:
+// nothing of one that has gone, and an empty message where it is too long, or the key of
+// another type.
 //
 // KEYS  the tasks
 // ARGV  how long a message may be
 var messagesScript = acknowledged.Reader(redis.NewScript(readMessage + `
-local messages = {}
+local answer = {}
 for i, key in ipairs(KEYS) do
   local message = read(key, tonumber(ARGV[1]))
-  messages[2 * i - 1] = type(message) == 'number' and '' or message
-  messages[2 * i] = type(message) == 'string' and redis.call('HEXISTS', key, 'parked')
+  answer[i] = {}
+  if type(message) == 'number' then answer[i] = {'', '', ''}
+  elseif message then
+    local known = redis.call('HMGET', key, 'last', 'parked')
+    answer[i] = {message, known[1] or '', known[2] and '1' or ''}
+  end
 end
-return messages
+return answer
 `))
 
 // readAtOnce is how many jobs a command looks into: others are not to wait long for it.
@@ -232,9 +230,9 @@ const readAtOnce = 500
 
 // read looks into the jobs. One that has gone since is left out; one that cannot be
 // read, which a worker will set aside, is there with nothing but its ID.
-func (i *Inspector) read(ctx context.Context, s Spot, jobs []Waiting) (there []Waiting, err error) {
+func (r *Shard) readJobs(ctx context.Context, s Spot, jobs []Queued) (there []Queued, err error) {
 	for some := range slices.Chunk(jobs, readAtOnce) {
-		if there, err = i.readSome(ctx, s, some, there); err != nil {
+		if there, err = r.readSome(ctx, s, some, there); err != nil {
 			return nil, err
 		}
 	}
@@ -242,27 +240,29 @@ func (i *Inspector) read(ctx context.Context, s Spot, jobs []Waiting) (there []W
 }
 
 // readSome adds the jobs to those that are there.
-func (i *Inspector) readSome(ctx context.Context, s Spot, jobs, there []Waiting) ([]Waiting, error) {
+func (r *Shard) readSome(ctx context.Context, s Spot, jobs, there []Queued) ([]Queued, error) {
 	keys := make([]string, len(jobs))
 	for k, job := range jobs {
-		keys[k] = i.shard.QueueKey(s.Queue, "t:"+job.ID)
+		keys[k] = r.QueueKey(s.Queue, "t:"+job.ID)
 	}
-	messages, err := messagesScript.Run(ctx, i.client, keys, store.MaxEnvelopeSize).Slice()
+	messages, err := messagesScript.Run(ctx, r.client, keys, MaxEnvelopeSize).Slice()
 	if err != nil {
 		return nil, fmt.Errorf("look into what waits: %w", err)
 	}
-	if len(messages) != 2*len(jobs) {
+	if len(messages) != len(jobs) {
 		return nil, errors.New("look into what waits: the answer is cut off")
 	}
 	for i, job := range jobs {
-		if message, ok := messages[2*i].(string); ok {
-			envelope, _ := store.ReadEnvelope(message)
-			job.Last, job.Payload = readReturn(envelope.Error), envelope.Payload
-			if s.State == JobPutOff && messages[2*i+1] == int64(1) {
-				job.Last, job.Due = Return{}, time.Time{}
-			}
-			there = append(there, job)
+		its := texts(messages[i])
+		if len(its) == 0 {
+			continue
 		}
+		envelope, _ := ReadEnvelope(its[0])
+		job.Last, job.Payload = readReturn(its[1]), envelope.Payload
+		if s.State == JobPutOff && its[2] != "" {
+			job.Last, job.Due = Return{}, time.Time{}
+		}
+		there = append(there, job)
 	}
 	return there, nil
 }

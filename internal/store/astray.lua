@@ -1,0 +1,26 @@
+-- Astray looks for jobs in hands whose term is dead, or is none that signs.
+--
+-- KEYS    active, signs
+-- ARGV    prefix of the tasks' keys; where to begin, from the oldest; how many to look at
+-- answer  of each job its ID, the hand and when it was accepted, as a text; '' for what is not
+--         known
+-- caller  Shard.Reap
+-- repeat  as often as wanted: it reads
+local active, signs, tasks, from, n = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local answer, alive = {redis.call('LLEN', active)}, {}
+for _, id in ipairs(redis.call('LRANGE', active, -from - n, -from - 1)) do
+  local task = tasks .. id
+  local hand = redis.pcall('HGET', task, 'worker')
+  if type(hand) == 'table' then -- breaks off where the key is on its way to another master
+    read(task, 0)
+    hand = ''
+  end
+  local term = string.match(hand or '', '^[^/]*')
+  if alive[term] == nil then alive[term] = tonumber(redis.call('ZSCORE', signs, term) or 0) > 0 end
+  if not alive[term] then
+    local message = read(task, 1048576)
+    local accepted = type(message) == 'string' and string.match(string.sub(message, 1, 512), '"accepted_at":"([^"]*)Z"')
+    for _, value in ipairs({id, hand or '', accepted or ''}) do answer[#answer + 1] = value end
+  end
+end
+return answer

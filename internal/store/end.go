@@ -1,0 +1,108 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed end.lua
+var endJobsSource string
+
+var endScript = redis.NewScript(reportSource + handSource + endJobsSource)
+
+// statsKept is for how long asynq's tools see how much was done in a day.
+const statsKept = 90 * 24 * time.Hour
+
+// Ends are jobs of one queue that end in one step. It is for one goroutine at a time.
+type Ends struct {
+	records *Shard
+	queue   string
+	n       int
+	keys    []string
+	args    []any
+	targets []any // of each job in JSON, where ends are told of
+	young   bool
+}
+
+// NewEnds returns none yet. young says that they are likely to be among the newest of those in
+// hand, since older ones are stuck: they are looked for from that end.
+func (r *Shard) NewEnds(queue string, young bool) *Ends {
+	return &Ends{records: r, queue: queue, young: young}
+}
+
+// Add adds a job whose notification has ended.
+func (e *Ends) Add(j *Job) { e.add(j, 0, "", "", nil) }
+
+// Settle adds a job whose notification is delivered at the first attempt, and ends in the same
+// step.
+func (e *Ends) Settle(j *Job, outcomes []TargetOutcome) {
+	words, ids := encodeOutcomes(outcomes)
+	e.add(j, 1, words, ids, outcomes)
+}
+
+func (e *Ends) add(j *Job, settles int, words, ids string, outcomes []TargetOutcome) {
+	e.n++
+	e.keys = append(e.keys, e.records.QueueKey(e.queue, "t:"+j.ID), e.records.Key("id:"+j.ID))
+	e.args = append(e.args, j.ID, j.Hand, settles, words, ids)
+	if e.records.tells() {
+		targets, _ := targetsText(outcomes) // of strings, which never fails
+		e.targets = append(e.targets, targets)
+	}
+}
+
+// Len is how many there are.
+func (e *Ends) Len() int { return e.n }
+
+// Command is what ends them, to be sent.
+func (e *Ends) Command(ctx context.Context) *redis.Cmd {
+	keys, args := e.call()
+	return endScript.EvalSha(ctx, e.records.client.Pipeline(), keys, args...) // of a pipeline that is not sent
+}
+
+// call is what the script is called with.
+func (e *Ends) call() (keys []string, args []any) {
+	r, now, side := e.records, time.Now(), -1
+	if e.young {
+		side = 1
+	}
+	day := "processed:" + now.UTC().Format(time.DateOnly)
+	keys = slices.Concat(r.queueKeys(e.queue, "active", day, "processed"), []string{r.Key("counts")}, e.keys)
+	args = append([]any{now.UnixMilli(), r.retention.Milliseconds(), now.Add(statsKept).Unix(), side, e.queue}, e.args...)
+	if r.tells() {
+		keys = append(keys, r.Key(outcomesName))
+		args = append(append(args, r.bounds.Outcomes, written(now)), e.targets...)
+	}
+	return keys, args
+}
+
+// Read reads the answer to the Command, which it repeats for a server that does
+// not know the script. It answers of each job nil, ErrNotInHand, ErrUndone, or what is wrong
+// with its record.
+func (e *Ends) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		keys, args := e.call()
+		cmd = endScript.Eval(ctx, e.records.client, keys, args...)
+	}
+	reply, err := cmd.Slice()
+	if err != nil {
+		return nil, err
+	}
+	if len(reply) != e.n {
+		return nil, fmt.Errorf("%d jobs end, and %d are answered for", e.n, len(reply))
+	}
+	problems := make([]error, e.n)
+	for i, answer := range reply {
+		switch answer := answer.(type) {
+		case string:
+			problems[i] = fmt.Errorf("record of a notification: %s", answer)
+		case int64:
+			problems[i] = [...]error{ErrNotInHand, nil, ErrUndone}[answer]
+		}
+	}
+	return problems, nil
+}

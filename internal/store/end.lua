@@ -1,0 +1,82 @@
+-- End ends jobs of a queue: active -> ended. Those that settle end their notifications in the
+-- same step, each as delivered at its first attempt; the others have ended before.
+--
+-- It begins with what a Redis without memory does not refuse, so that it takes the rest too.
+--
+-- KEYS    active; asynq's counts of the day and in all; counts; then of each job the task and the
+--         record; if ends are reported, the prefix of their streams
+-- ARGV    now and retention (ms); when asynq's count of the day lapses (s); which end of the active
+--         list to look from, -1 for the oldest, 1 for the newest; the queue; then of each job its
+--         ID, the hand, 1 if it settles, the outcomes and the providers' IDs; if ends are
+--         reported, the bound of a stream, the instant, and the targets of each job
+-- answer  of each job 1; 0 where it is not in that hand; 2 where it does not settle and its
+--         notification waits on this queue, as a failover has undone its end; or the error of its
+--         own record or counts. Only the first ends it
+-- caller  Ends, after a visit
+-- repeat  as often as wanted: the hand is given up by the first time
+local active, day, all, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now, retention, lapses, side, queue = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local keys, args, width = 4, 5, 5 -- what comes before the jobs', and how many are each one's
+redis.call('HDEL', counts, '')
+
+local function settle(record, outcomes, sent)
+  local known = redis.pcall('HMGET', record, 'state', 'accepted', 'until')
+  if known.err then return false, known.err end
+  local state, accepted = known[1], known[2] or now
+  if state and state ~= 'waiting' then return end
+  local counted = redis.pcall('HINCRBY', counts, 'delivered', 1)
+  if type(counted) == 'table' then return false, counted.err end
+  if state ~= 'waiting' then
+    counted = redis.pcall('HINCRBY', counts, 'accepted', 1)
+    if type(counted) == 'table' then
+      redis.call('HINCRBY', counts, 'delivered', -1)
+      return false, counted.err
+    end
+  end
+  redis.call('HSET', record, 'state', 'delivered', 'accepted', accepted, 'ended', now, 'attempts', 1, 'outcomes', outcomes, 'sent', sent)
+  if known[3] then
+    redis.call('HDEL', record, 'until', 'scope', 'rule')
+    redis.pcall('HINCRBY', counts, 'booked', -1)
+  end
+  local left = retention - math.max(0, now - accepted)
+  redis.call('PEXPIRE', record, string.format('%.0f', math.max(left, 3600000)))
+  return true
+end
+
+local n = math.floor((#KEYS - keys) / 2)
+local streams, tail = KEYS[keys + 2 * n + 1], args + width * n
+local function tell(i, record, id)
+  local of = redis.call('HGET', record, 'of') or '\n\n\n'
+  local app, user, category = string.match(of, '^(.-)\n(.-)\n(.-)\n')
+  report(streams, tonumber(ARGV[tail + 1]), counts, 'outcomes', app, {'id', id, 'app', app, 'user', user, 'category', category,
+    'state', 'delivered', 'reason', '', 'attempts', 1, 'at', ARGV[tail + 2], 'targets', ARGV[tail + 2 + i]})
+end
+
+local function undone(record)
+  local known = redis.pcall('HMGET', record, 'state', 'queue')
+  return known[1] == 'waiting' and (known[2] or queue) == queue
+end
+
+local answers, done = {}, 0
+for i = 1, n do
+  local task, record = KEYS[keys + 2 * i - 1], KEYS[keys + 2 * i]
+  local id, hand, settles, outcomes, sent = unpack(ARGV, args + width * (i - 1) + 1, args + width * i)
+  local ended, problem
+  if settles == '1' then -- it was sent, whoever has it by now
+    ended, problem = settle(record, outcomes, sent)
+    if ended and streams then tell(i, record, id) end
+  end
+  if problem then answers[i] = problem
+  elseif not owned(task, hand) then answers[i] = 0
+  elseif settles ~= '1' and undone(record) then answers[i] = 2
+  else
+    redis.call('LREM', active, side, id)
+    redis.call('DEL', task)
+    answers[i], done = 1, done + 1
+  end
+end
+if done > 0 then
+  if redis.pcall('INCRBY', day, done) == done then redis.call('EXPIREAT', day, lapses) end
+  redis.pcall('INCRBY', all, done)
+end
+return answers

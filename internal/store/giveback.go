@@ -1,0 +1,36 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed giveback.lua
+var giveBackSource string
+
+var giveBackScript = redis.NewScript(WakeIdle + handSource + giveBackSource)
+
+// handsAtOnce is how many jobs a script takes out of hands, or looks at, at most.
+const handsAtOnce = 100
+
+// GiveBack returns jobs of a queue to its head, so that the first of them is the next one. It
+// returns how many: not those that are not in their hand any more.
+func (r *Shard) GiveBack(ctx context.Context, queue string, jobs []Job) (n int, err error) {
+	jobs = slices.Clone(jobs)
+	slices.Reverse(jobs)
+	for some := range slices.Chunk(jobs, handsAtOnce) {
+		args := []any{r.QueueKey(queue, "t:")}
+		for _, j := range some {
+			args = append(args, j.ID, j.Hand)
+		}
+		back, err := giveBackScript.Run(ctx, r.alone, r.queueKeys(queue, "active", "pending", "idle"), args...).Int()
+		if n += back; err != nil {
+			return n, fmt.Errorf("give jobs back: %w", err)
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/acknowledged"
+	"github.com/pushpace/pushpace/internal/base/shard"
+)
+
+// A Place is where asynq has a job.
+type Place struct {
+	// State is one of ours, or a word of asynq's.
+	State   JobState
+	Payload []byte
+	// Orphaned says that the worker that had the job in hand leaves no sign of life.
+	Orphaned bool
+	// Last is the job's last Return, zero for one that is parked, and Back when that was; zero
+	// when it has not returned.
+	Last Return
+	Back time.Time
+	// Due is when it comes back; zero for one that is due or parked.
+	Due time.Time
+}
+
+// findScript returns a job's state and message, when it comes back, whether it is in the hands
+// of a worker that does not sign, whether it is parked, and its last Return and when that was;
+// nothing where there is no job.
+//
+// KEYS  task, scheduled, retry, due, signs
+// ARGV  ID
+var findScript = acknowledged.Reader(redis.NewScript(`
+local job = redis.call('HMGET', KEYS[1], 'state', 'msg', 'parked', 'worker', 'last', 'back')
+if not job[1] then return {} end
+local sets, at = {scheduled = KEYS[2], retry = KEYS[3]}, false
+if sets[job[1]] then
+  at = redis.call('ZSCORE', sets[job[1]], ARGV[1])
+  local due = at and redis.call('ZSCORE', KEYS[4], ARGV[1])
+  if due then at = string.format('%.6f', due / 1000000) end
+end
+local term = string.match(job[4] or '', '^[^/]*')
+local over = job[1] == 'active' and tonumber(redis.call('ZSCORE', KEYS[5], term) or 0) == 0
+local parked = job[1] == 'retry' and job[3]
+return {job[1], job[2] or '', at or '0', over and '1' or '', parked or '', job[5] or '', job[6] or ''}
+`))
+
+// Find returns where a job is; nil when it is on no queue.
+func (r *Shard) Find(ctx context.Context, queue, id string) (*Place, error) {
+	keys := append(r.queueKeys(queue, "t:"+id, "scheduled", "retry", "due"), r.Key("signs"))
+	found, err := findScript.Run(ctx, r.client, keys, id).StringSlice()
+	if err != nil {
+		return nil, fmt.Errorf("look for the job: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	envelope, _ := ReadEnvelope(found[1]) // what cannot be read is set aside when it is pulled
+	p := &Place{State: jobState(found[0]), Payload: []byte(envelope.Payload), Last: readReturn(found[5]), Back: micros(found[6])}
+	p.Orphaned = found[3] != ""
+	if found[4] != "" {
+		p.Last = Return{}
+		return p, nil
+	}
+	if seconds, _ := strconv.ParseFloat(found[2], 64); seconds > 0 && p.State != JobActive {
+		p.Due = time.UnixMicro(int64(seconds * 1e6))
+	}
+	return p, nil
+}
+
+// States returns where the jobs are, by ID, which queues names the queue of each by;
+// those that are on none are left out. It makes one round trip.
+func (r *Shard) States(ctx context.Context, queues map[string]string) (map[string]JobState, error) {
+	if len(queues) == 0 {
+		return nil, nil
+	}
+	pipe := r.client.Pipeline()
+	found := make(map[string]*redis.SliceCmd, len(queues))
+	for id, queue := range queues {
+		found[id] = pipe.HMGet(ctx, r.QueueKey(queue, "t:"+id), "state")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("look for the jobs: %w", err)
+	}
+	states := make(map[string]JobState, len(found))
+	for id, job := range found {
+		if word, there := job.Val()[0].(string); there {
+			states[id] = jobState(word)
+		}
+	}
+	return states, nil
+}
+
+// A JobState is where a job is on asynq's queue, from a closed set.
+type JobState string
+
+// The states of a job.
+const (
+	JobPending   JobState = "pending"   // due
+	JobActive    JobState = "active"    // in a worker's hands
+	JobScheduled JobState = "scheduled" // to be sent later, as its producer said
+	JobPutOff    JobState = "put_off"   // asynq's retry: until a slot, another attempt, or a provider is ready
+	JobArchived  JobState = "archived"  // asynq gave it up, as it never should
+)
+
+// Asynq is asynq's word for it, which names its key of such jobs.
+func (s JobState) Asynq() string {
+	if s == JobPutOff {
+		return "retry"
+	}
+	return string(s)
+}
+
+// jobState reads asynq's word.
+func jobState(word string) JobState {
+	if word == JobPutOff.Asynq() {
+		return JobPutOff
+	}
+	return JobState(word)
+}
+
+var jobStates = []JobState{JobPending, JobActive, JobScheduled, JobPutOff, JobArchived}
+
+// isList reports whether the state's jobs are in a list, else they are in a sorted
+// set by instant.
+func (s JobState) isList() bool { return s == JobPending || s == JobActive }
+
+// Jobs are how many there are on each of our queues, by their state.
+type Jobs map[string]map[JobState]int64
+
+// SumJobs is how many there are of all shards together.
+func SumJobs(all map[int]Jobs) Jobs {
+	sum := Jobs{}
+	for queue := range shard.Queues() {
+		sum[queue] = map[JobState]int64{}
+		for _, jobs := range all {
+			for state, n := range jobs[queue] {
+				sum[queue][state] += n
+			}
+		}
+	}
+	return sum
+}
+
+// ReadJobs counts the jobs of each shard, by its number. Each count is one step for Redis,
+// however many there are.
+func ReadJobs(ctx context.Context, client redis.UniversalClient, records *Records) (map[int]Jobs, error) {
+	return Each(ctx, records, func(ctx context.Context, s *Shard) (Jobs, error) {
+		pipe := client.Pipeline()
+		counts := s.JobsOn(ctx, pipe)
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, fmt.Errorf("count the jobs: %w", err)
+		}
+		return counts(), nil
+	})
+}
+
+// JobsOn counts the shard's jobs on a pipe: the answers are there when it was executed.
+func (r *Shard) JobsOn(ctx context.Context, pipe redis.Pipeliner) func() Jobs {
+	counts := map[string][]*redis.IntCmd{}
+	for queue := range shard.Queues() {
+		for _, s := range jobStates {
+			count := pipe.ZCard
+			if s.isList() {
+				count = pipe.LLen
+			}
+			counts[queue] = append(counts[queue], count(ctx, r.QueueKey(queue, s.Asynq())))
+		}
+	}
+	return func() Jobs {
+		jobs := make(Jobs, len(counts))
+		for queue, all := range counts {
+			jobs[queue] = make(map[JobState]int64, len(all))
+			for i, count := range all {
+				jobs[queue][jobStates[i]] = count.Val()
+			}
+		}
+		return jobs
+	}
+}

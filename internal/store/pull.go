@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed pull.lua
+var pullSource string
+
+var pullScript = redis.NewScript(readMessage + parkedAs + pullSource)
+
+// parkedFor is after how long a parked job is due by itself: it is parked again, in its place.
+const parkedFor = time.Hour
+
+// A Bound says how many more jobs may be pulled for a route.
+type Bound struct {
+	Route string // as push.OnlyRoute tells it
+	Room  int
+	// InHand is about how many jobs the process has in hand that are stuck there.
+	InHand int
+}
+
+// A Pull is what a worker takes of a queue.
+type Pull struct {
+	Queue string
+	Most  int
+	// Term and Visit are the hand's: each pull of a term has another visit.
+	Term  string
+	Visit int64
+	// Bounds are those of routes; of those that it leaves out any number may be taken.
+	Bounds []Bound
+	// Channel is entered among the queue's idle ones, for so long, where the queue is empty;
+	// "" for none.
+	Channel string
+	Listens time.Duration
+}
+
+// Pulled is what was taken.
+type Pulled struct {
+	Jobs  []Job
+	Unfit []Unfit // are in hand too, and to be set aside
+	Empty bool    // the queue, then
+	// Due is after how long the next job of an empty queue is; negative for none.
+	Due time.Duration
+	// Parked are the routes of which jobs are.
+	Parked []string
+}
+
+// Pull takes jobs in hand, the first ones of the queue. After an error some may be in hand
+// that nobody knows of: their term has to end.
+func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
+	keys := r.queueKeys(p.Queue, "pending", "paused", "active", "retry", "scheduled", "due", "parked", "parked:", "idle", "room")
+	its := hand(p.Term, p.Visit)
+	args := []any{r.QueueKey(p.Queue, "t:"), p.Most, MaxEnvelopeSize, its, int(parkedFor / time.Second), p.Channel, max(1, int(p.Listens/time.Second))}
+	for _, b := range p.Bounds {
+		args = append(args, b.Route, b.Room)
+	}
+	reply, err := pullScript.Run(ctx, r.client, keys, args...).Slice()
+	if err != nil {
+		return Pulled{}, err
+	}
+	us, _ := reply[2].(int64)
+	got := Pulled{Empty: reply[0] == int64(1), Parked: texts(reply[1]), Due: time.Duration(us) * time.Microsecond}
+	got.Jobs, got.Unfit = openAll(p.Queue, its, reply[3:])
+	return got, nil
+}
+
+// Due reports whether there is a job to be pulled, or a parked one, on any queue.
+func (r *Shard) Due(ctx context.Context) (bool, error) {
+	var keys []string
+	for _, queue := range byUrgency {
+		keys = append(keys, r.queueKeys(queue, "pending", "parked")...)
+	}
+	n, err := r.client.Exists(ctx, keys...).Result()
+	return n > 0, err
+}
+
+// queueKeys are keys of a queue by their names.
+func (r *Shard) queueKeys(queue string, names ...string) []string {
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = r.QueueKey(queue, name)
+	}
+	return keys
+}

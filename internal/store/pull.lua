@@ -1,0 +1,137 @@
+-- Pull takes jobs of a queue in hand: pending -> active. First it moves delayed jobs that are due
+-- to the head of the queue, at most half of what is left to take: they have waited for their
+-- turn. It parks what is for a route alone that has no room: pending -> parked.
+--
+-- It begins with a write that changes nothing, and that a Redis without memory refuses: what is
+-- taken could not be finished. From the first job on nothing of one job's can make it break off,
+-- so that none is lost. One of its keys is never there, so that a Cluster does not run it while
+-- the slot moves, when a task may be elsewhere.
+--
+-- KEYS    pending, paused, active, retry, scheduled, due, the routes of which jobs are parked,
+--         parked: as the sets of these begin, the idle, a string that is never there
+-- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; for how long
+--         (s) a parked job stays by itself; the channel of an idle worker or '', and for how long
+--         (s); then of each route that has a bound its name and how many more may be taken
+-- answer  whether the queue is empty then; of which routes jobs are parked; after how long the
+--         next job of an empty queue is due (us, -1 for none); of each job its ID, message,
+--         last, failed and back
+-- caller  Shard.Pull, from a worker's loop
+-- repeat  never: what a lost answer holds comes back when the worker's term ends
+local pending, active, retry, scheduled, delayed = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local routes, parkedOf, idle = KEYS[7], KEYS[8], KEYS[9]
+local tasks, most, longest, hand, stay, channel, life = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
+if redis.call('EXISTS', KEYS[2]) == 1 then return {1, {}, -1} end
+redis.call('SETRANGE', KEYS[10], 0, '')
+redis.call('LLEN', pending) -- a key of another type shows before anything has changed
+redis.call('LLEN', active)
+for set = 4, 6 do redis.call('ZCARD', KEYS[set]) end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+local room, parked, bounded = {}, {}, #ARGV > 7
+for i = 8, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for _, route in ipairs(redis.call('SMEMBERS', routes)) do parked[route], bounded = true, true end
+local ids, back, answer = {}, {}, {0, {}, -1}
+
+local function acceptedAt(message) -- a text: these are in the order of the instants
+  return string.match(string.sub(message, 1, 512), '"accepted_at":"([^"]*)Z"') or ''
+end
+local function idOf(place) -- which has the instant before it
+  return string.sub(place, (string.find(place, ' ', 1, true) or 0) + 1)
+end
+local function routeOf(message) -- the only one that it is for, where any has a bound
+  if not bounded or type(message) ~= 'string' then return nil end
+  return string.match(string.sub(message, 1, 512), ',"only":"([^"]*)","notification":{') -- it comes before that
+end
+
+local function park(id, key, route, accepted)
+  local place = accepted .. ' ' .. id
+  local put = redis.pcall('ZADD', parkedOf .. route, 0, place)
+  if type(put) == 'table' then return false end -- a key of another type parks nothing
+  if not parked[route] then redis.call('SADD', routes, route) end
+  parked[route] = true
+  redis.call('HSET', key, 'state', 'retry', 'parked', parkedAs(route, place))
+  back[#back + 1] = clock[1] + stay
+  back[#back + 1] = id
+  return true
+end
+
+local function take(id, wasParked)
+  local key = tasks .. id
+  local message = read(key, longest)
+  if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
+  local route = routeOf(message)
+  if route and not wasParked then
+    if (parked[route] or (room[route] or 1) < 1) and park(id, key, route, acceptedAt(message)) then return end
+  end
+  if route and room[route] then room[route] = room[route] - 1 end
+  local known = {}
+  if message ~= -1 then
+    redis.call('HSET', key, 'state', 'active', 'worker', hand)
+    redis.call('HDEL', key, 'pending_since', 'parked')
+    known = redis.call('HMGET', key, 'last', 'failed', 'back')
+  end
+  ids[#ids + 1] = id
+  for _, value in ipairs({id, message or '', known[1] or '', known[2] or '', known[3] or ''}) do answer[#answer + 1] = value end
+end
+
+local function unpark(route, n) -- takes the first n parked ones of the route, as far as there is room
+  local gone, broken = 0, false -- how many were parked and are no longer
+  n = math.min(#ids + n, most, #ids + (room[route] or n))
+  while #ids < n and gone < 256 do
+    local entries = redis.pcall('ZPOPMIN', parkedOf .. route, n - #ids)
+    broken = entries.err or #entries == 0
+    if broken then break end
+    for i = 1, #entries, 2 do
+      local id = idOf(entries[i])
+      if redis.pcall('HGET', tasks .. id, 'parked') == parkedAs(route, entries[i]) and redis.call('ZREM', retry, id) == 1 then
+        take(id, true)
+      else
+        gone = gone + 1
+      end
+    end
+  end
+  if broken or redis.call('EXISTS', parkedOf .. route) == 0 then
+    redis.call('SREM', routes, route)
+    parked[route] = nil
+  end
+end
+
+if bounded then -- half of what is taken, so that others do not stand behind all that is parked
+  local some = redis.call('SRANDMEMBER', routes, math.ceil(most / 2))
+  for _, route in ipairs(some) do unpark(route, math.ceil(most / 2 / #some)) end
+end
+
+local function forward(id) -- to the head of the queue
+  local key = tasks .. id
+  if redis.pcall('HEXISTS', key, 'parked') == 1 or redis.call('ZREM', retry, id) + redis.call('ZREM', scheduled, id) == 0 then return end
+  redis.call('RPUSH', pending, id)
+  redis.pcall('HSET', key, 'state', 'pending', 'pending_since', string.format('%.0f000', now))
+end
+local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', string.format('%.0f', now), 'LIMIT', 0, math.ceil((most - #ids) / 2))
+if #due > 0 then redis.call('ZREM', delayed, unpack(due)) end
+for i = #due, 1, -1 do forward(due[i]) end
+
+local looked = 0
+while #ids < most and looked < 256 do
+  local popped = redis.call('RPOP', pending, most - #ids)
+  if not popped then
+    answer[1] = 1
+    local next = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
+    if next then answer[3] = math.max(0, math.ceil(next - now)) end
+    if channel ~= '' then
+      redis.pcall('SADD', idle, channel)
+      redis.pcall('EXPIRE', idle, life)
+    end
+    break
+  end
+  looked = looked + #popped
+  for _, id in ipairs(popped) do take(id) end
+end
+if bounded then
+  if #back > 0 then redis.call('ZADD', retry, unpack(back)) end
+  for route in pairs(parked) do unpark(route, most) end
+  for route in pairs(parked) do table.insert(answer[2], route) end
+end
+if #ids > 0 then redis.call('LPUSH', active, unpack(ids)) end
+return answer

@@ -1,0 +1,24 @@
+-- Sign leaves a term's sign of life, unless the term is dead. It begins with what a Redis without
+-- memory does not refuse, so that it takes the rest too. One that is dead is entered once more:
+-- jobs may have come to name it since its others were looked for.
+--
+-- KEYS    signs: the terms, by when each has signed last (s), and 0 for one that is dead
+-- ARGV    the term; 1 for its first sign; after how long one is dead (s); 1 to look for those that
+--         are
+-- answer  other terms that are dead, or nil where this one is
+-- caller  Shard.Sign, once a second
+-- repeat  as often as wanted
+local signs, term, limit = KEYS[1], ARGV[1], tonumber(ARGV[3])
+redis.call('EXPIRE', signs, 86400)
+local clock = redis.call('TIME')
+local now = clock[1] + clock[2] / 1000000
+local signed = tonumber(redis.call('ZSCORE', signs, term) or 0)
+if signed == 0 and ARGV[2] ~= '1' then
+  redis.call('ZADD', signs, 0, term)
+  return false
+end
+redis.call('ZADD', signs, string.format('%.3f', now), term)
+if ARGV[4] ~= '1' or signed < now - limit then return {} end
+local dead = redis.call('ZRANGEBYSCORE', signs, '-inf', string.format('%.3f', now - limit), 'LIMIT', 0, 16)
+for _, id in ipairs(dead) do redis.call('ZADD', signs, 0, id) end
+return dead

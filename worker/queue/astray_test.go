@@ -1,0 +1,200 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/push"
+)
+
+// losingPulls loses the answers to the next pulls that take a job.
+type losingPulls struct{ more atomic.Int32 }
+
+func (*losingPulls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *losingPulls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		answer, ok := cmd.(*redis.Cmd)
+		if !ok || err != nil || len(cmd.Args()) < 5 {
+			return err
+		}
+		if second, _ := cmd.Args()[4].(string); strings.HasSuffix(second, ":paused") { // the pull's keys
+			if reply, _ := answer.Slice(); len(reply) > 3 && l.more.Add(-1) >= 0 {
+				cmd.SetErr(io.ErrUnexpectedEOF)
+				return io.ErrUnexpectedEOF
+			}
+		}
+		return err
+	}
+}
+
+func (*losingPulls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A job whose pull was done and not answered comes back when the term ends in which it was
+// pulled, though its worker lives, and has another job in hand all the time.
+func TestALostPull(t *testing.T) {
+	t.Parallel()
+	client := redistest.Connect(t, redistest.Own(t).Options())
+	lose := new(losingPulls)
+	client.AddHook(lose)
+	c := configOf(t, client)
+	c.Hands, c.ShutdownTimeout = NewHands(6), time.Second
+	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(c)}
+	s.idle.poll, s.idle.limit = 20*time.Millisecond, redistest.Patience
+	s.life.every, s.life.calm = 20*time.Millisecond, 20*time.Millisecond
+	s.life.sureFor, s.life.deadAfter = 2*time.Second, 4*time.Second
+	s.Start(t.Context(), s)
+	t.Cleanup(s.Shutdown)
+	s.enqueue("first", push.Default)
+	s.isHanded("first")
+	lose.more.Store(2)
+	s.enqueue("lost", push.Default)
+	s.enqueue("urgent", push.Critical)
+	got := map[string]bool{}
+	for range 2 {
+		select {
+		case id := <-s.handled:
+			got[id] = true
+		case <-time.After(redistest.Patience):
+			t.Fatalf("handled are %v", got)
+		}
+	}
+	if lose.more.Load() >= 0 {
+		t.Error("no answer was lost")
+	}
+	if !got["lost"] || !got["urgent"] {
+		t.Errorf("handled are %v", got)
+	}
+}
+
+// After trouble a worker pulls in a new term. It signs the old one until nothing is in hand of
+// it, and what strays of it comes back then.
+func TestATermEndsAfterTrouble(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n, other := newNewcomer(t, client), newNewcomer(t, client)
+		n.enqueue("held", "stray")
+		if got := n.pull(); len(got) != 2 {
+			t.Fatalf("pulled %q", got)
+		}
+		old := n.life.term.Load()
+		old.free(1) // as if nobody had seen the stray one pulled
+		n.life.calm = 0
+		n.life.suspect()
+		n.signs()
+		n.enqueue("new")
+		if got := n.pull(); !slices.Equal(got, []string{"new"}) || n.got["new"].Term == old {
+			t.Fatalf("pulled %q, in the old term: %t", got, n.got["new"].Term == old)
+		}
+		if old.Lost(t.Context()) || n.got["new"].Term.Lost(t.Context()) {
+			t.Error("a term is lost")
+		}
+		other.reap(t.Context(), other.seasoned().signs())
+		if err := n.putsOff("held"); err != nil {
+			t.Errorf("what is in hand of the old term: %v", err)
+		}
+		old.free(1)
+		n.signs()
+		if err := client.ZAddXX(t.Context(), n.Records.Key("signs"), redis.Z{Score: 1, Member: old.id}).Err(); err != nil { // long ago
+			t.Fatal(err)
+		}
+		n.signs()
+		other.reap(t.Context(), other.seasoned().signs())
+		if got := other.pull(); !slices.Equal(got, []string{"stray"}) {
+			t.Errorf("of the old term come back %q", got)
+		}
+		if back := n.givesBack("new"); back != 1 {
+			t.Error("the new term's job has gone")
+		}
+	})
+}
+
+// A move of an earlier visit does nothing to a job that the same worker has pulled again.
+func TestAVisitMovesItsOwnJobAlone(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		n.enqueue("job")
+		n.pull()
+		first := n.got["job"]
+		if back := n.givesBack("job"); back != 1 {
+			t.Fatal("it is not given back")
+		}
+		n.pull()
+		again := n.got["job"]
+		end := func(job Job) error {
+			ends := n.Records.NewEnds(n.queue, false)
+			ends.Add(&job.Job)
+			cmd := ends.Command(t.Context())
+			_ = client.Process(t.Context(), cmd)
+			errs, err := ends.Read(t.Context(), cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return errs[0]
+		}
+		if err := n.Records.PutOff(t.Context(), &first.Job, new(store.Return)); !errors.Is(err, store.ErrNotInHand) {
+			t.Errorf("the first visit puts it off: %v", err)
+		}
+		if err := end(first); !errors.Is(err, store.ErrNotInHand) {
+			t.Errorf("the first visit ends it: %v", err)
+		}
+		if back, err := n.Records.GiveBack(t.Context(), n.queue, []store.Job{first.Job}); back != 0 || err != nil {
+			t.Errorf("the first visit gives it back: %d, %v", back, err)
+		}
+		if err := end(again); !errors.Is(err, store.ErrUndone) { // its notification waits
+			t.Errorf("the second visit ends it: %v", err)
+		}
+		if err := client.HSet(t.Context(), n.Records.Key("id:job"), "state", "delivered").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(again); err != nil {
+			t.Errorf("the second visit ends it: %v", err)
+		}
+		if left := client.Exists(t.Context(), n.key("active"), n.key("pending"), n.key("retry"), n.key("t:job")).Val(); left > 0 {
+			t.Errorf("%d keys are left of it", left)
+		}
+	})
+}
+
+// The end of a job whose notification still waits by its record ends nothing: a failover has
+// undone what the record said. It ends where the notification waits on another queue: then it
+// is no job of that one.
+func TestAnUndoneEnd(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		n.enqueue("recorded", "undone", "elsewhere")
+		n.pull()
+		for _, err := range []error{
+			client.HSet(t.Context(), n.Records.Key("id:recorded"), "state", "delivered").Err(),
+			client.HSet(t.Context(), n.Records.Key("id:elsewhere"), "queue", push.Bulk.Queue()).Err(),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range []string{"recorded", "undone", "elsewhere"} {
+			n.finish(t.Context(), &taken{Job: n.got[id]})
+		}
+		if active, err := client.LRange(t.Context(), n.key("active"), 0, -1).Result(); err != nil || !slices.Equal(active, []string{"undone"}) {
+			t.Errorf("in hand are %q, %v", active, err)
+		}
+		if n.life.calm = 0; !n.life.doubts() {
+			t.Error("nothing is suspected")
+		}
+	})
+}

@@ -1,0 +1,403 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/clock"
+)
+
+// The loop pulls from the queues, the most urgent first, as many jobs as there is room for, and
+// works each off in a goroutine of its own. A queue that was found empty is not asked again
+// before a word comes, the next of its delayed jobs is due, or a poll's time is over.
+
+// The queues, the most urgent first, and in another order for an eighth of the rounds, so that
+// no queue waits for ever for the hands that are free.
+var (
+	byUrgency = []string{push.Critical.Queue(), push.Default.Queue(), push.Bulk.Queue()}
+	inTurn    = []string{push.Bulk.Queue(), push.Default.Queue(), push.Critical.Queue()}
+)
+
+const turnEvery = 8
+
+const (
+	// pulledAtOnce is how many jobs one pull takes from a queue at most: what is done at once
+	// shares commands.
+	pulledAtOnce = 64
+	// parkRounds is how many pulls follow each other that find nothing but what is parked, and
+	// parkPause for how long the queue is not asked after them.
+	parkRounds = 8
+	parkPause  = 20 * time.Millisecond
+	// failedPause is how long nothing is pulled after a pull that failed.
+	failedPause = 100 * time.Millisecond
+	// forwardEvery is how often is looked for delayed jobs that other clients of asynq's have put
+	// there.
+	forwardEvery = 950 * time.Millisecond
+)
+
+// A taken job is in hand.
+type taken struct {
+	Job
+	work Work
+}
+
+// run pulls until the server ends. ctx is that of the work.
+func (s *Server) run(ctx context.Context) {
+	trouble := clock.Trouble{
+		Log:    s.RedisLog.With("shard", s.Records.Number),
+		Begins: "nothing is taken from a shard's queues: Redis does not hand out jobs",
+		Ends:   "jobs are taken from the shard's queues again",
+	}
+	for round := 1; s.ending.Err() == nil; round++ {
+		if !s.mayPull() {
+			_ = clock.Sleep(s.ending, failedPause)
+			continue
+		}
+		if s.Hands.full(push.Critical.Queue()) {
+			s.Hands.wait(s.ending)
+			continue
+		}
+		found, full, err := s.round(ctx, round)
+		trouble.Failing(s.ending, err)
+		switch {
+		case err != nil:
+			_ = clock.Sleep(s.ending, failedPause)
+		case found:
+		case full:
+			s.Hands.wait(s.ending)
+		default:
+			s.idle.wait(s.ending, s.parks())
+		}
+	}
+}
+
+// mayPull reports whether jobs may be taken in hand: what is sent can be recorded, and no other
+// worker takes this one for dead.
+func (s *Server) mayPull() bool { return !s.refusals.recording() && s.life.term.Load().Sure() }
+
+// round pulls once from each queue that there may be a job on. It reports whether there was any,
+// and whether there may be one that no hand is free for.
+func (s *Server) round(ctx context.Context, n int) (found, full bool, err error) {
+	order := byUrgency
+	if n%turnEvery == 0 {
+		order = inTurn
+	}
+	for _, queue := range order {
+		if s.Hands.full(queue) {
+			full = full || s.idle.now(queue)
+			continue
+		}
+		if !s.unparks(queue) && !s.idle.claim(queue) {
+			continue
+		}
+		some, err := s.pull(ctx, queue)
+		s.failed.Store(err != nil)
+		s.refusals.pulled(queue, err)
+		if found = found || some; err != nil {
+			s.life.suspect()
+			s.idle.ask(queue, 0)
+			return found, full, err
+		}
+	}
+	return found, full, nil
+}
+
+// pull takes jobs of the queue in hand, and reports whether there were any.
+func (s *Server) pull(ctx context.Context, queue string) (found bool, err error) {
+	for range parkRounds {
+		got, err := s.take(queue)
+		if err != nil {
+			return false, err
+		}
+		if len(got) > 0 {
+			s.idle.ask(queue, 0)
+			for i := range got {
+				s.begin(ctx, &got[i])
+			}
+			return true, nil
+		}
+		if !s.idle.now(queue) {
+			return false, nil
+		}
+	}
+	s.idle.ask(queue, parkPause) // many that are parked come before others
+	return false, nil
+}
+
+// take takes jobs of the queue in hand. Where it is empty then, the queue is not asked now.
+func (s *Server) take(queue string) (jobs []Job, err error) {
+	most := pulledAtOnce
+	if s.failed.Load() {
+		most = 1 // what a lost answer holds is nobody's until its term ends
+	}
+	term := s.life.hold()
+	defer term.free(1)
+	room := s.Hands.reserve(queue, most, s.Bounds(queue, time.Now()))
+	defer func() { s.Hands.took(queue, room, jobs) }()
+	ctx := context.WithoutCancel(s.ending) // what a pull has taken that is given up is nobody's
+	got, err := s.Records.Pull(ctx, store.Pull{
+		Queue: queue, Most: room.hands, Term: term.id, Visit: term.visit(), Bounds: room.bounds,
+		Channel: s.idle.entered(), Listens: idlePolls * s.idle.poll,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.setAside(ctx, got.Unfit)
+	if got.Empty && got.Due >= 0 {
+		s.idle.dueIn(queue, got.Due)
+	} else if !got.Empty {
+		s.idle.ask(queue, 0)
+	}
+	s.note(queue, room.bounds, got.Parked)
+	for _, job := range got.Jobs {
+		term.held.Add(1)
+		route := push.OnlyRoute(job.Payload)
+		jobs = append(jobs, Job{Job: job, Term: term, At: s, route: route, Begin: sync.OnceFunc(func() { s.Hands.begun(queue, route) })})
+	}
+	return jobs, nil
+}
+
+// note notes what a pull has told of the queue's routes.
+func (s *Server) note(queue string, bounds []store.Bound, parked []string) {
+	stuck := 0
+	for _, b := range bounds {
+		stuck += b.InHand
+	}
+	s.mu.Lock()
+	s.stuck[queue], s.parked[queue] = stuck, parked
+	s.mu.Unlock()
+	if len(parked) > 0 {
+		s.Parked(parked)
+	}
+}
+
+// parks reports whether jobs of any queue are parked, as far as the last pulls tell.
+func (s *Server) parks() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, routes := range s.parked {
+		if len(routes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// unparks reports whether jobs of that queue are parked, as the last pull tells, for which
+// there is room.
+func (s *Server) unparks(queue string) bool {
+	s.mu.Lock()
+	parked := s.parked[queue]
+	s.mu.Unlock()
+	if len(parked) == 0 {
+		return false
+	}
+	none := map[string]bool{}
+	for _, b := range s.Hands.room(queue, s.Bounds(queue, time.Now())) {
+		none[b.Route] = b.Room == 0
+	}
+	return slices.ContainsFunc(parked, func(route string) bool { return !none[route] })
+}
+
+// begin has a job worked off, which takes its turn before the next one is begun.
+func (s *Server) begin(ctx context.Context, job *Job) {
+	t := &taken{Job: *job}
+	s.mu.Lock()
+	s.inHand[t] = true
+	s.mu.Unlock()
+	t.work = s.workOf(t)
+	s.working.Go(func() {
+		growStack()
+		s.work(ctx, t)
+	})
+}
+
+// workOf takes a job in hand. A panic over it costs that job its visit alone.
+func (s *Server) workOf(t *taken) (work Work) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err := s.panicked(context.Background(), t.ID, cause)
+			work = func(context.Context) error { return err }
+		}
+	}()
+	return s.handler.Take(t.Job)
+}
+
+// work works a job off, and takes it out of hand.
+func (s *Server) work(ctx context.Context, t *taken) {
+	defer s.letGo(t)
+	err := s.handle(ctx, t)
+	if err != nil && t.Term.Lost(ctx) {
+		return
+	}
+	var back *store.Return
+	switch errors.As(err, &back); {
+	case err == nil:
+		s.finish(ctx, t)
+	case back == nil: // an error that nobody has foreseen
+		s.putOff(ctx, t, &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again, Failed: true})
+	case back.Why != store.Lost:
+		s.putOff(ctx, t, back)
+	}
+}
+
+// handle calls the handler.
+func (s *Server) handle(ctx context.Context, t *taken) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = s.panicked(ctx, t.ID, cause)
+		}
+	}()
+	return t.work(ctx)
+}
+
+// letGo has the job no longer in hand.
+func (s *Server) letGo(t *taken) {
+	t.Begin()
+	s.mu.Lock()
+	delete(s.inHand, t)
+	s.mu.Unlock()
+	t.Term.free(1)
+	s.Hands.free(t.Queue, 1)
+}
+
+// putOff returns the job to its queue for later.
+func (s *Server) putOff(ctx context.Context, t *taken, back *store.Return) {
+	if s.insist(ctx, t, "a job does not return to its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
+		return s.Records.PutOff(ctx, &t.Job.Job, back)
+	}) {
+		s.idle.dueIn(t.Queue, back.Left(time.Now()))
+	}
+}
+
+// A batch is jobs that end at about the same time, and share a command.
+type batch struct{ *store.Ends }
+
+// batchMost bounds how many share a command: it holds Redis up for less than a
+// millisecond.
+const batchMost = 64
+
+// finish ends the job, and settles in the same step what waits for it.
+func (s *Server) finish(ctx context.Context, t *taken) {
+	outcomes, settles := s.settles.Get(t.ID)
+	if s.insist(ctx, t, "a job is done and not off its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
+		return s.batches.Do(ctx, s.Records.QueueKey(t.Queue, "active"), t.Queue,
+			func() batch { return batch{s.Records.NewEnds(t.Queue, s.mostStuck(t.Queue))} },
+			func(b batch) {
+				if settles {
+					b.Settle(&t.Job.Job, outcomes)
+				} else {
+					b.Add(&t.Job.Job)
+				}
+			})
+	}) && settles {
+		s.settles.Remove(t.ID)
+	}
+}
+
+// mostStuck reports whether most of what is in hand is stuck, and was pulled earlier than
+// what is done.
+func (s *Server) mostStuck(queue string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return 2*s.stuck[queue] > s.Hands.count()
+}
+
+// insistFor is how long what takes a job out of hand is repeated. It does nothing to a job that
+// is not in this hand any more.
+const insistFor = time.Minute
+
+// insist makes a move that takes the job out of hand, and reports whether it is, by this or by
+// another one before.
+func (s *Server) insist(ctx context.Context, t *taken, problem string, move func(context.Context) error) bool {
+	ctx = context.WithoutCancel(ctx)
+	var undone error
+	err := s.refusals.persist(ctx, insistFor, func() error {
+		err := move(ctx)
+		switch {
+		case errors.Is(err, store.ErrNotInHand):
+			return nil
+		case errors.Is(err, store.ErrUndone):
+			undone = err
+			return nil
+		}
+		return err
+	})
+	if err == nil && undone == nil {
+		return true
+	}
+	s.life.suspect()
+	s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, problem, nil, slog.String("task", t.ID), slog.Any("error", cmp.Or(err, undone)))
+	return false
+}
+
+// setAside keeps jobs that no handler may see as dead letters, and ends them. After an error a
+// job is found again when the term ends.
+func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
+	for i := range unfit {
+		u := &unfit[i]
+		letter := &store.Letter{
+			ID: u.ID, State: store.Malformed, Reason: string(u.Reason), Error: u.Why,
+			At: time.Now().UTC(), Queue: u.Queue, Job: u.Payload,
+		}
+		err := s.Records.SetAside(ctx, letter)
+		if err == nil {
+			err = s.Records.Drop(ctx, &u.Job)
+		}
+		if err != nil {
+			s.life.suspect()
+			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "a job is not set aside yet", nil, slog.String("task", u.ID), slog.String("queue", u.Queue), slog.Any("error", err))
+			continue
+		}
+		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", letter.Reason)},
+			slog.String("task", u.ID), slog.String("queue", u.Queue), slog.String("error", u.Why))
+		s.SetAside(letter.State)
+	}
+}
+
+// forward has what other clients have delayed come, until the server ends.
+func (s *Server) forward() {
+	turn := int64(0)
+	clock.Every(s.ending, forwardEvery, func() {
+		if turn++; !s.Role().Rests(turn) {
+			_, _ = s.Records.Forward(s.ending) // the next one tries again
+		}
+	})
+}
+
+// panicked returns a job over which there was a panic. What that says may be of the
+// notification, unless the Go runtime says it.
+func (s *Server) panicked(ctx context.Context, id string, cause any) error {
+	said := fmt.Sprintf("a panic: %T", cause)
+	if err, ok := cause.(runtime.Error); ok {
+		said = "a panic: " + err.Error()
+	}
+	stack := debug.Stack()
+	s.repeats.Tell(ctx, s.Log, slog.LevelError, "a panic over a job, which comes back: please report it", nil,
+		slog.String("task", id), slog.String("said", said), slog.String("stack", string(stack[:min(len(stack), longestStack)])))
+	return &store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}
+}
+
+// longestStack is how many bytes are logged of a stack.
+const longestStack = 4 << 10
+
+// growStack makes room on the stack of a job's goroutine while there is next to nothing on it. A
+// stack starts small and doubles when it is full, and what is on it is then copied, frame by
+// frame: done deep in a job, that takes a twentieth of a worker's processor time. A job needs
+// between 8 and 16 KiB, and stacks have powers of two.
+//
+//go:noinline
+func growStack() {
+	var room [8 << 10]byte
+	runtime.KeepAlive(&room)
+}
