@@ -27,7 +27,7 @@ type disposition struct {
 	// them: it says how, in the place of back.
 	kept skip
 	// attempt says that the visit was an attempt, which is to be recorded, and counted
-	// that an earlier visit has counted it on asynq's side.
+	// that an earlier visit has counted it as a failure.
 	attempt, counted bool
 	release          release
 	// deferral is the limiter's, when that has put the notification off.

@@ -23,7 +23,7 @@ type delivery struct {
 	back     time.Time      // when it went back to the queue last; zero at the first visit
 	job      []byte
 	queue    string
-	// visits is how often asynq has counted a failure of the job: an attempt that
+	// visits is how often a failure of the job was counted: an attempt that
 	// is to be repeated, or a worker that crashed with it.
 	visits int
 	replay bool

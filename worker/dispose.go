@@ -27,7 +27,7 @@ type settling struct {
 }
 
 // dispose carries out what is to become of the job: the records, the slot, the log,
-// the trace, the metrics, and what asynq is to do, once.
+// the trace, the metrics, and what the queue is to do, once.
 func (s *settling) dispose(ctx context.Context, d *delivery, to disposition) error {
 	if !d.sent() && d.term.Lost(ctx) {
 		return store.ErrLost
@@ -176,7 +176,7 @@ func (s *settling) setAside(ctx context.Context, job *queue.Job, cause error) er
 }
 
 // unsettled is a new visit, after that many others, because what was sent is not
-// recorded. It counts on asynq's side: the next visit looks at the record before
+// recorded. It counts as a failure: the next visit looks at the record before
 // anything is sent.
 func unsettled(cause error, visits int) error {
 	return &store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(visits, rand.Float64())), Failed: true}

@@ -17,7 +17,7 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 		return to, false
 	}
 	if d.at.Settling(d.ID) {
-		return to, true // it is settled when asynq is done with this job
+		return to, true // it is settled when this job ends
 	}
 	if h.settling.unrecorded.take(d) {
 		h.routing.find(d)

@@ -29,7 +29,7 @@ type tracing struct{ trace.Tracer }
 // traced is the handler with a span about every visit.
 type traced struct{ *handler }
 
-// processor is what asynq's server calls: the handler itself when nothing is traced.
+// processor is what the queue calls: the handler itself when nothing is traced.
 func (h *handler) processor() queue.Handler {
 	if h.tracing.Tracer == nil {
 		return h

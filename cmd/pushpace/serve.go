@@ -31,8 +31,8 @@ has the rest wait, until SIGINT or SIGTERM. With http.listen it answers the HTTP
 API too; --only has one process do one of the two. At the signal the API accepts
 nothing more and lets its requests end; then what is being sent ends, the rest is
 put back, and serve is gone within worker.shutdown_timeout. What is left by then,
-since Redis hangs, say, comes back by itself when its lease ends. A second signal
-ends it at once.
+since Redis hangs, say, comes back when another worker takes this one for
+dead. A second signal ends it at once.
 
 The configuration is loaded again at SIGHUP and when its file changes. A bad one
 is refused, and the old one stays. Limits, the numbers of quotas, the log's level
@@ -225,8 +225,7 @@ func sendTime(shutdown time.Duration) time.Duration { return shutdown - putBackT
 var errUnderWay = errors.New("what is under way did not end in time; it comes back from the queue")
 
 // drain runs what lets everything end. It answers errUnderWay when that takes
-// longer than the time-out: asynq writes what has ended while Redis hangs one by
-// one, each for as long as a command may take.
+// longer than the time-out: what ends while Redis hangs takes as long as a command may.
 func drain(timeout time.Duration, end func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- end() }()

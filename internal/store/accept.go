@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"time"
 
@@ -11,85 +12,10 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// The record of a notification changes in the same step as asynq's queue: asynq's own
-// scripts for enqueueing, and for a job that is done (see done.go), are run with the
-// record's part before them.
+//go:embed accept.lua
+var acceptSource string
 
-// enqueueScript is asynq's enqueueCmd, or scheduleCmd, for several jobs of a queue, behind
-// what makes their records. What may be refused comes first: then nothing is done.
-//
-// KEYS  asynq's pending list and scheduled set; the queue's idle workers; counts; when
-// delayed jobs are due; of each asynq's task and record
-// ARGV  queue; of each asynq's message and ID, now (ns), when it is due (µs), 0 for now,
-// how many facts, these
-//
-// It returns of each what asynq's does for a job that is new, 1; else the state that
-// the record had, and 1 if that is of another content.
-var enqueueScript = redis.NewScript(WakeIdle + `
--- ofAnotherContent is 1 when the record is of another content, 0 when it is not, or when
--- nobody knows.
-local function ofAnotherContent(record, of)
-  local known = redis.call('HGET', record, 'of')
-  if not known or known == of or string.match(known, '^[^\n]*\n[^\n]*\n[^\n]*\n$') then return 0 end
-  return 1
-end
-local replies, new, jobs, ids, later, dues, exact, near, at = {}, {}, {}, {}, {}, {}, {}, 0, 2
-local function known(task, record, message, of)
-  if new[record] then return {'waiting', new[record] == of and 0 or 1} end
-  local state = redis.pcall('HGET', record, 'state')
-  if type(state) == 'table' then return state end
-  if not state then -- another client of asynq's has put it there
-    local theirs = redis.pcall('HGET', task, 'msg')
-    if type(theirs) == 'table' then return theirs end
-    return theirs and {'waiting', 0} or redis.error_reply('ERR the key of the job holds none')
-  end
-  if redis.call('HGET', task, 'msg') == message then return 1 end -- a reply was lost
-  return {state, ofAnotherContent(record, of)}
-end
-for k = 6, #KEYS, 2 do
-  local task, record = KEYS[k], KEYS[k + 1]
-  local id, due, last = ARGV[at + 1], ARGV[at + 3], at + 4 + ARGV[at + 4]
-  if new[record] or redis.call('EXISTS', task, record) > 0 then
-    replies[#replies + 1] = known(task, record, ARGV[at], ARGV[at + 6])
-  else
-    replies[#replies + 1], new[record], jobs[#jobs + 1] = 1, ARGV[at + 6], {k, at, last}
-    if due == '0' then
-      ids[#ids + 1] = id
-    else
-      later[#later + 1], dues[#dues + 1], dues[#dues + 2] = id, math.ceil(due / 1000000), id
-      exact[#exact + 1], exact[#exact + 2] = due, id
-      if due - ARGV[at + 2] / 1000 < soon then near = near + 1 end
-    end
-  end
-  at = last + 1
-end
-if #jobs == 0 then return replies end
-local done = {} -- what takes it back
-local function refused(back, ...)
-  local reply = redis.pcall(...)
-  if type(reply) ~= 'table' then done[#done + 1] = back return end
-  for i = 1, #done do redis.call(unpack(done[i])) end
-  return reply
-end
-local problem = #ids > 0 and refused({'LPOP', KEYS[1], #ids}, 'LPUSH', KEYS[1], unpack(ids))
-  or #later > 0 and refused({'ZREM', KEYS[2], unpack(later)}, 'ZADD', KEYS[2], unpack(dues))
-  or #later > 0 and refused({'ZREM', KEYS[5], unpack(later)}, 'ZADD', KEYS[5], unpack(exact))
-  or refused({}, 'HINCRBY', KEYS[4], 'accepted', #jobs)
-if problem then return problem end
-for i = 1, #jobs do
-  local k, at, last = unpack(jobs[i])
-  local instant = ARGV[at + 2]
-  redis.call('HSET', KEYS[k + 1], 'state', 'waiting', 'queue', ARGV[1], 'accepted', string.sub(instant, 1, -7), unpack(ARGV, at + 5, last))
-  if ARGV[at + 3] == '0' then
-    redis.call('HSET', KEYS[k], 'msg', ARGV[at], 'state', 'pending', 'pending_since', instant)
-  else
-    redis.call('HSET', KEYS[k], 'msg', ARGV[at], 'state', 'scheduled')
-  end
-end
-local idle = redis.pcall('SPOP', KEYS[3], #ids + near)
-for i = 1, #idle do tell(idle[i], KEYS[3]) end
-return replies
-`)
+var acceptScript = redis.NewScript(WakeIdle + acceptSource)
 
 // An Acceptance is one new notification on its way to the queue.
 type Acceptance struct {
@@ -128,10 +54,10 @@ func (s *acceptances) Len() int { return len(s.all) }
 // Command implements pipeline.Batch.
 func (s *acceptances) Command(ctx context.Context) *redis.Cmd {
 	keys, args := s.call()
-	return enqueueScript.EvalSha(ctx, s.records.client.Pipeline(), keys, args...) // of a pipeline that is not sent
+	return acceptScript.EvalSha(ctx, s.records.client.Pipeline(), keys, args...) // of a pipeline that is not sent
 }
 
-// call is what enqueueScript is called with.
+// call is what acceptScript is called with.
 func (s *acceptances) call() (keys []string, args []any) {
 	queue, now, shard := s.all[0].Queue, time.Now(), s.records.Shard
 	keys = append(make([]string, 0, 5+2*len(s.all)), shard.QueueKey(queue, "pending"), shard.QueueKey(queue, "scheduled"), shard.IdleKey(queue), shard.Key("counts"), shard.QueueKey(queue, "due"))
@@ -154,7 +80,7 @@ func (s *acceptances) call() (keys []string, args []any) {
 func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		keys, args := s.call()
-		cmd = enqueueScript.Eval(ctx, s.records.client, keys, args...)
+		cmd = acceptScript.Eval(ctx, s.records.client, keys, args...)
 	}
 	replies, err := cmd.Slice()
 	errs := make([]error, len(s.all))
@@ -185,7 +111,7 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 	return errs, nil
 }
 
-// read reads enqueueScript's reply of the notification.
+// read reads acceptScript's reply of the notification.
 func (a *Acceptance) read(reply any) error {
 	switch known := reply.(type) {
 	case error:

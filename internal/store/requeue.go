@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -9,50 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// requeueScript puts a dead letter's notification back on its queue, unless a worker still
-// has the job of the last attempt in hand, and deletes the letter. Where that job is on the
-// queue, since its worker crashed before it was done with it, the new one takes its place.
-// One of a malformed letter's ID is another's. What may be refused comes first: then nothing
-// is done.
-//
-// KEYS  the record, counts, letters; asynq's task, pending, scheduled, retry, archived; the
-// queue's idle workers
-// ARGV  ID, the letter as it is kept, its state and queue, asynq's message, now (ns), then
-// the facts and the outcomes to begin with
-var requeueScript = redis.NewScript(WakeIdle + lettersSource + `
-local record, counts, letters, task, pending = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local id, letter, state = ARGV[1], ARGV[2], ARGV[3]
-local job = redis.call('HMGET', task, 'state', 'msg')
-if redis.call('HGET', letters, id) ~= letter then
-  return job[2] == ARGV[5] and 'requeued' or 'none' -- a reply was lost
-end
-local malformed, known = state == 'malformed', false
-if job[1] == 'active' or malformed and job[2] then return 'in hand' end
-if not malformed then known = redis.call('HGET', record, 'state') end
-if known and known ~= state then -- it has ended otherwise since, or waits
-  forgetLetter(letters, counts, id)
-  return 'none'
-end
-for set = 6, 8 do redis.call('ZREM', KEYS[set], id) end
-if job[1] then redis.call('LREM', pending, 0, id) end
-redis.call('HINCRBY', counts, state, -1)
-local full = redis.pcall('LPUSH', pending, id)
-if type(full) == 'table' then
-  redis.call('HINCRBY', counts, state, 1)
-  return full
-end
-redis.call('DEL', task) -- what is known of its last visits
-redis.call('HSET', task, 'msg', ARGV[5], 'state', 'pending', 'pending_since', ARGV[6])
-if not malformed then -- one that was forgotten is known again
-  redis.call('HDEL', record, 'ended', 'attempts', 'excused', 'visit', 'first', 'outcomes', 'sent', 'error')
-  redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[4], unpack(ARGV, 7))
-  redis.call('HSETNX', record, 'accepted', string.sub(ARGV[6], 1, -7))
-  redis.call('PERSIST', record)
-end
-forgetLetter(letters, counts, id)
-wake(KEYS[9])
-return 'requeued'
-`)
+//go:embed requeue.lua
+var requeueSource string
+
+var requeueScript = redis.NewScript(WakeIdle + lettersSource + requeueSource)
 
 // ErrInHand means that a worker has not put down the job of the last attempt, or that
 // another notification's has the ID.

@@ -1,16 +1,18 @@
--- Takes jobs from asynq's queues, ends their notifications and writes a note for each. It skips a
--- job that is in flight, or was changed since it and its record were read.
+-- Take takes waiting jobs off their queues, ends their notifications and writes a note for each:
+-- pending, scheduled, retry -> ended. It skips a job that is in hand, or was changed since it and
+-- its record were read.
 --
--- Returns for each notification: 1 if it is taken, by this call or by an earlier one whose reply
--- was lost; 0 if it was skipped; 2 if it is to be asked for again, as others are to have their
--- turn; or the error of its own keys, which does not stop the others.
---
--- KEYS  notes, due, counts, letters; of each queue pending, scheduled, retry, archived and when
--- its delayed jobs are due; of each notification the record and asynq's task; if ends are
--- reported, the prefix of their streams
--- ARGV  now (ms), retention (ms), grace (ms), how many queues and notifications there are, how
--- many values of each notification follow: ID, the number of its queue, SHA-1 of asynq's
--- message, the record's outcomes, note, then an end
+-- KEYS    notes, due, counts, letters; of each queue pending, scheduled, retry, archived and due;
+--         of each notification the record and the task; if ends are reported, the prefix of their
+--         streams
+-- ARGV    now, retention and grace (ms); how many queues and notifications there are; how many
+--         values of each notification follow: ID, the number of its queue, SHA-1 of asynq's
+--         message, the record's outcomes, note, then an end
+-- answer  of each notification 1 where it is taken, by this call or by an earlier one whose answer
+--         was lost; 0 where it is skipped; 2 where it is to be asked for again, as others are to
+--         have their turn; or the error of its own keys, which does not stop the others
+-- caller  Shard.TakeAll, for who cancels, mutes or collapses
+-- repeat  as often as wanted: it knows its own notes
 local notes, due, counts, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, retention, grace, queues, n, width = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local lists_of = 5 -- keys of each queue

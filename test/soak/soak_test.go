@@ -275,12 +275,11 @@ func (s *soak) rest(t *testing.T) {
 }
 
 // inHand are the jobs that workers have, or had when they were killed: these come back
-// when their leases are over, though the notification may have ended.
+// within seconds, though the notification may have ended.
 func (s *soak) inHand(ctx context.Context) (jobs []string) {
 	for queue := range shard.Queues() {
 		for _, id := range s.Client.LRange(ctx, shard.QueueKey(queue, "active"), 0, -1).Val() {
-			lease := time.Unix(int64(s.Client.ZScore(ctx, shard.QueueKey(queue, "lease"), id).Val()), 0)
-			jobs = append(jobs, fmt.Sprintf("%s of %s, its lease over at %s", id, queue, lease.Format(time.TimeOnly)))
+			jobs = append(jobs, fmt.Sprintf("%s of %s, in the hands of %s", id, queue, s.Client.HGet(ctx, shard.QueueKey(queue, "t:"+id), "worker").Val()))
 		}
 	}
 	return jobs

@@ -268,7 +268,7 @@ var returns = map[store.Why]struct {
 	store.Unrecorded:      {ForRecovery, "not recorded: DETAIL"},
 	store.Failed:          {ForRecovery, "DETAIL"},
 	store.Panicked:        {ForRecovery, "DETAIL"},
-	store.Crashed:         {ForRecovery, "asynq: task lease expired"},
+	store.Crashed:         {ForRecovery, "its worker was dead"},
 	store.Lost:            {ForRecovery, "another worker may have it"},
 	store.Unreadable:      {ForRecovery, "put off by another version"},
 }

@@ -19,7 +19,7 @@ type Status struct {
 	*store.Record
 	// Waits says what it waits for; nil when it has ended.
 	Waits *Waits `json:"waits,omitempty"`
-	// Job is where asynq has its job: pending, active, scheduled or retry; empty
+	// Job is where its job is: pending, active, scheduled or retry; empty
 	// when it has none.
 	Job string `json:"job,omitempty"`
 	// Paused are the pauses that keep it, or some of its targets, on the queue.
@@ -196,7 +196,7 @@ func (c *circumstances) queued() *Waits {
 	case store.JobPutOff:
 		return c.returned()
 	}
-	return &Waits{For: ForRecovery, Reason: "asynq has its job as " + string(c.job.State), Since: c.job.Back.UTC()}
+	return &Waits{For: ForRecovery, Reason: "its job is " + string(c.job.State), Since: c.job.Back.UTC()}
 }
 
 // returned is what a job waits for that a worker has put back on the queue.

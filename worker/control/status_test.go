@@ -107,13 +107,13 @@ func TestWaits(t *testing.T) {
 		"one user's limits":                     {job: returned(store.Unchecked, time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},
 		"nothing can be recorded":               {job: returned(store.RedisRefuses, time.Second), want: Waits{For: ForRedis, Reason: "Redis refuses to write", Since: at(-5 * time.Second), Until: at(time.Second)}},
 		"too late":                              {job: returned(store.TooLate, time.Second), want: Waits{For: ForMachine, Reason: "the machine is too busy to send on time", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"after a crash":                         {job: returned(store.Crashed, time.Second), want: Waits{For: ForRecovery, Reason: "asynq: task lease expired", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"after a crash":                         {job: returned(store.Crashed, time.Second), want: Waits{For: ForRecovery, Reason: "its worker was dead", Since: at(-5 * time.Second), Until: at(time.Second)}},
 		"in hand":                               {job: active, want: Waits{For: InHand, Since: accepted}},
 		"in hand until its slot":                {job: active, slot: slot(time.Second), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Second)}},
 		"in hand at its slot":                   {job: active, slot: slot(-time.Second), want: Waits{For: InHand, Since: accepted}},
 		"in hand until not_before":              {record: &store.Record{Accepted: accepted, NotBefore: at(time.Second)}, job: active, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Second)}},
 		"in the hands of a worker that is gone": {job: &store.Place{State: store.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another that runs takes it over within seconds", Since: accepted}},
-		"archived":                              {job: &store.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "asynq has its job as archived", Since: accepted}},
+		"archived":                              {job: &store.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "its job is archived", Since: accepted}},
 	} {
 		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, slot: c.slot, surroundings: surroundings{c.workers, c.pauses}}
 		if at.record == nil {
