@@ -293,7 +293,7 @@ func TestTheTableOfMoves(t *testing.T) {
 
 var (
 	// moving is what a script has that takes a job from or to one of its places.
-	moving = regexp.MustCompile(`(?i)call\([^)]*'([LR]PUSH|[LR]POP|LREM)'|'state', '(pending|active|retry|scheduled)'`)
+	moving = regexp.MustCompile(`(?i)call\(.*'([LR]PUSH|[LR]POP|LREM)'|'state', '(pending|active|retry|scheduled)'`)
 	// placed names such a place.
 	placed = regexp.MustCompile(`QueueKey\([^)]*"(pending|retry|scheduled)"\)`)
 )

@@ -1,12 +1,13 @@
 -- Astray looks for jobs in hands whose term is dead, or is none that signs.
 --
 -- KEYS    active, signs
--- ARGV    prefix of the tasks' keys; where to begin, from the oldest; how many to look at
+-- ARGV    prefix of the tasks' keys; where to begin, from the oldest; how many to look at; how
+--         long a message may be
 -- answer  of each job its ID, the hand and when it was accepted, as a text; '' for what is not
 --         known
 -- caller  Shard.Reap
 -- repeat  as often as wanted: it reads
-local active, signs, tasks, from, n = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local active, signs, tasks, from, n, longest = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local answer, alive = {redis.call('LLEN', active)}, {}
 for _, id in ipairs(redis.call('LRANGE', active, -from - n, -from - 1)) do
   local task = tasks .. id
@@ -18,7 +19,7 @@ for _, id in ipairs(redis.call('LRANGE', active, -from - n, -from - 1)) do
   local term = string.match(hand or '', '^[^/]*')
   if alive[term] == nil then alive[term] = tonumber(redis.call('ZSCORE', signs, term) or 0) > 0 end
   if not alive[term] then
-    local message = read(task, 1048576)
+    local message = read(task, longest)
     local accepted = type(message) == 'string' and string.match(string.sub(message, 1, 512), '"accepted_at":"([^"]*)Z"')
     for _, value in ipairs({id, hand or '', accepted or ''}) do answer[#answer + 1] = value end
   end

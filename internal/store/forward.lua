@@ -21,15 +21,18 @@ local function stays(task, parked, retry, id) -- whether it is parked, which it 
   return true
 end
 
-for q = 1, #KEYS / 6 do
+-- forward moves what is due of a queue. Our own jobs, which have their instants in due, have waited
+-- for their turn.
+local function forward(q)
   local scheduled, retry, pending, delayed, idle, parked = unpack(KEYS, 6 * q - 5, 6 * q)
   local tasks, n = ARGV[1 + q], 0
+  redis.call('ZCARD', delayed) -- a key of another type shows before anything has changed
+  redis.call('LLEN', pending)
   for _, set in ipairs({scheduled, retry}) do
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', set, '-inf', clock[1], 'LIMIT', 0, 100)) do
       if set ~= retry or not stays(tasks .. id, parked, retry, id) then
-        redis.call('LPUSH', pending, id)
+        redis.call(redis.call('ZREM', delayed, id) == 1 and 'RPUSH' or 'LPUSH', pending, id)
         redis.call('ZREM', set, id)
-        redis.pcall('ZREM', delayed, id)
         redis.pcall('HSET', tasks .. id, 'state', 'pending', 'pending_since', since)
         n = n + 1
       end
@@ -40,4 +43,10 @@ for q = 1, #KEYS / 6 do
   end
   moved = moved + n
 end
-return moved
+
+local problem
+for q = 1, #KEYS / 6 do
+  local whole, its = pcall(forward, q) -- a queue that has a key of another type stops no other
+  if not whole then problem = type(its) == 'table' and its or redis.error_reply(tostring(its)) end
+end
+return problem or moved

@@ -23,7 +23,7 @@ func (r *Shard) GiveBack(ctx context.Context, queue string, jobs []Job) (n int, 
 	jobs = slices.Clone(jobs)
 	slices.Reverse(jobs)
 	for some := range slices.Chunk(jobs, handsAtOnce) {
-		args := []any{r.QueueKey(queue, "t:")}
+		args := []any{r.QueueKey(queue, "t:"), (&Return{Why: Crashed}).text()}
 		for _, j := range some {
 			args = append(args, j.ID, j.Hand)
 		}

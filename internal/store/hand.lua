@@ -2,7 +2,7 @@
 -- aside.
 local function owned(task, hand)
   local its = redis.pcall('HGET', task, 'worker')
-  return its == hand or type(its) == 'table'
+  return (its or '') == hand or type(its) == 'table'
 end
 
 -- release takes a job out of its hand: it is in no place after that.

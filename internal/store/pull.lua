@@ -31,7 +31,8 @@ local now = clock[1] * 1000000 + clock[2]
 local room, parked, bounded = {}, {}, #ARGV > 7
 for i = 8, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
 for _, route in ipairs(redis.call('SMEMBERS', routes)) do parked[route], bounded = true, true end
-local ids, back, answer = {}, {}, {0, {}, -1}
+local ids, taken, back, answer = {}, {}, {}, {0, {}, -1}
+local odd = string.match(hand, '%d+$') % 2 -- where one alone is taken, the two halves take turns
 
 local function acceptedAt(message) -- a text: these are in the order of the instants
   return string.match(string.sub(message, 1, 512), '"accepted_at":"([^"]*)Z"') or ''
@@ -57,6 +58,7 @@ local function park(id, key, route, accepted)
 end
 
 local function take(id, wasParked)
+  if taken[id] then return end
   local key = tasks .. id
   local message = read(key, longest)
   if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
@@ -71,7 +73,7 @@ local function take(id, wasParked)
     redis.call('HDEL', key, 'pending_since', 'parked')
     known = redis.call('HMGET', key, 'last', 'failed', 'back')
   end
-  ids[#ids + 1] = id
+  ids[#ids + 1], taken[id] = id, true
   for _, value in ipairs({id, message or '', known[1] or '', known[2] or '', known[3] or ''}) do answer[#answer + 1] = value end
 end
 
@@ -98,8 +100,9 @@ local function unpark(route, n) -- takes the first n parked ones of the route, a
 end
 
 if bounded then -- half of what is taken, so that others do not stand behind all that is parked
-  local some = redis.call('SRANDMEMBER', routes, math.ceil(most / 2))
-  for _, route in ipairs(some) do unpark(route, math.ceil(most / 2 / #some)) end
+  local half = math.floor((most + odd) / 2)
+  local some = redis.call('SRANDMEMBER', routes, half)
+  for _, route in ipairs(some) do unpark(route, math.ceil(half / #some)) end
 end
 
 local function forward(id) -- to the head of the queue
@@ -108,7 +111,7 @@ local function forward(id) -- to the head of the queue
   redis.call('RPUSH', pending, id)
   redis.pcall('HSET', key, 'state', 'pending', 'pending_since', string.format('%.0f000', now))
 end
-local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', string.format('%.0f', now), 'LIMIT', 0, math.ceil((most - #ids) / 2))
+local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', string.format('%.0f', now), 'LIMIT', 0, math.floor((most - #ids + odd) / 2))
 if #due > 0 then redis.call('ZREM', delayed, unpack(due)) end
 for i = #due, 1, -1 do forward(due[i]) end
 

@@ -78,7 +78,7 @@ func (r *Shard) astray(ctx context.Context, queue string) ([]Job, error) {
 	var all []orphan
 	keys := []string{r.QueueKey(queue, "active"), r.Key("signs")}
 	for from := 0; ; from += handsAtOnce {
-		reply, err := astrayScript.Run(ctx, r.alone, keys, r.QueueKey(queue, "t:"), from, handsAtOnce).Slice()
+		reply, err := astrayScript.Run(ctx, r.alone, keys, r.QueueKey(queue, "t:"), from, handsAtOnce, MaxEnvelopeSize).Slice()
 		if err != nil {
 			return nil, fmt.Errorf("look for jobs of dead workers: %w", err)
 		}

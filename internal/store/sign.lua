@@ -19,6 +19,9 @@ if signed == 0 and ARGV[2] ~= '1' then
 end
 redis.call('ZADD', signs, string.format('%.3f', now), term)
 if ARGV[4] ~= '1' or signed < now - limit then return {} end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', signs, string.format('(%.3f', now + 1), '+inf')) do -- by a clock that was set back
+  redis.call('ZADD', signs, string.format('%.3f', now), id)
+end
 local dead = redis.call('ZRANGEBYSCORE', signs, '-inf', string.format('%.3f', now - limit), 'LIMIT', 0, 16)
 for _, id in ipairs(dead) do redis.call('ZADD', signs, 0, id) end
 return dead

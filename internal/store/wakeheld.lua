@@ -15,8 +15,8 @@ for q = 1, #ARGV - 4 do
 end
 local function wakeAnywhere(id)
   for _, queue in ipairs(queues) do
-    local became = wakeJob(queue, id)
-    if became then return became end
+    local whole, became = pcall(wakeJob, queue, id) -- a key of another type is of one queue alone
+    if whole and became then return became end
   end
 end
 local ids = {}

@@ -20,7 +20,7 @@ local function wakeJob(queue, id, at)
       redis.call('ZADD', queue.retry, 0, id)
       return nil
     end
-    redis.call('ZREM', queue.due, id)
+    redis.pcall('ZREM', queue.due, id)
     redis.pcall('HSET', key, 'state', 'pending', 'pending_since', string.format('%.0f000', now))
     wake(queue.idle)
     return 'due'

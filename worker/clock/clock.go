@@ -1,7 +1,7 @@
 // Package clock is how the worker's goroutines deal with time: they sleep and do
 // things every so often until they are stopped, log trouble when it begins and when it
-// is over, and watch whether this machine's clock goes with Redis's. The queue's delayed
-// jobs are due by the workers' clocks, slots by Redis's: the two have to be in step.
+// is over, and watch whether this machine's clock goes with Redis's. What is not to be
+// sent before an instant, or expires, goes by this machine's.
 package clock
 
 import (
@@ -48,7 +48,7 @@ const (
 // Watch warns when the clocks are out of step, and logs when they are back, until
 // ctx ends. offset returns how far Redis's clock is ahead.
 func Watch(ctx context.Context, log *slog.Logger, offset func() time.Duration) {
-	trouble := Trouble{Log: log, Begins: "the clock is out of step with Redis's: deferred notifications are early or late; keep it by NTP", Ends: "the clock is in step with Redis's again"}
+	trouble := Trouble{Log: log, Begins: "the clock is out of step with Redis's: what has a not_before or expires is early or late; keep it by NTP", Ends: "the clock is in step with Redis's again"}
 	Every(ctx, every, func() {
 		offset := offset()
 		trouble.Note(ctx, offset.Abs() > Limit, slog.Duration("redis_ahead_by", offset))

@@ -188,13 +188,68 @@ func TestAnUndoneEnd(t *testing.T) {
 			}
 		}
 		for _, id := range []string{"recorded", "undone", "elsewhere"} {
-			n.finish(t.Context(), &taken{Job: n.got[id]})
+			n.finish(&taken{Job: n.got[id]})
 		}
 		if active, err := client.LRange(t.Context(), n.key("active"), 0, -1).Result(); err != nil || !slices.Equal(active, []string{"undone"}) {
 			t.Errorf("in hand are %q, %v", active, err)
 		}
 		if n.life.calm = 0; !n.life.doubts() {
 			t.Error("nothing is suspected")
+		}
+	})
+}
+
+// A key of another type lets no job be in two places: the move does not begin. Nor does a job
+// without a worker stay in hand for ever.
+func TestAMoveIsWholeOrNone(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		n.enqueue("job", "nobody's")
+		n.pull()
+		if err := client.Set(t.Context(), n.key("due"), "x", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.putsOff("job"); err == nil || client.ZCard(t.Context(), n.key("retry")).Val() > 0 {
+			t.Errorf("it is put off half: %v", err)
+		}
+		if err := client.HDel(t.Context(), n.key("t:nobody's"), "worker").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if back, err := n.Records.Reap(t.Context()); back != 1 || err != nil {
+			t.Errorf("%d came back, %v", back, err)
+		}
+		if active := client.LRange(t.Context(), n.key("active"), 0, -1).Val(); !slices.Equal(active, []string{"job"}) {
+			t.Errorf("in hand are %q", active)
+		}
+	})
+}
+
+// What has waited for its slot comes at the head of its queue, also where no pull has found it:
+// what other clients have delayed comes behind the others.
+func TestForwardKeepsTurns(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		n.enqueue("ours")
+		n.pull()
+		job := n.got["ours"]
+		if err := n.Records.PutOff(t.Context(), &job.Job, &store.Return{Why: store.Deferred}); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.ZAdd(t.Context(), n.key("retry"), redis.Z{Score: 1, Member: "ours"}, redis.Z{Score: 1, Member: "theirs"}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		n.enqueue("waits")
+		critical := n.Records.QueueKey(push.Critical.Queue(), "retry")
+		if err := client.Set(t.Context(), critical, "x", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Records.Forward(t.Context()); err == nil {
+			t.Error("nobody hears of a queue that cannot be forwarded")
+		}
+		if order := client.LRange(t.Context(), n.key("pending"), 0, -1).Val(); !slices.Equal(order, []string{"theirs", "waits", "ours"}) {
+			t.Errorf("on the queue are %q", order)
 		}
 	})
 }

@@ -103,7 +103,7 @@ func (h *Hands) reserve(queue string, most int, bounds []store.Bound) room {
 	for q, n := range h.reserved {
 		taken[q] += n
 	}
-	r := room{max(1, min(most, left(h.most, taken, queue))), h.leftOf(queue, bounds)}
+	r := room{max(0, min(most, left(h.most, taken, queue))), h.leftOf(queue, bounds)}
 	h.reserved[queue] += r.hands
 	for i, b := range r.bounds {
 		r.bounds[i].Room = min(b.Room, r.hands)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -70,9 +71,9 @@ func (s *Server) run(ctx context.Context) {
 		found, full, err := s.round(ctx, round)
 		trouble.Failing(s.ending, err)
 		switch {
+		case found:
 		case err != nil:
 			_ = clock.Sleep(s.ending, failedPause)
-		case found:
 		case full:
 			s.Hands.wait(s.ending)
 		default:
@@ -97,19 +98,23 @@ func (s *Server) round(ctx context.Context, n int) (found, full bool, err error)
 			full = full || s.idle.now(queue)
 			continue
 		}
-		if !s.unparks(queue) && !s.idle.claim(queue) {
+		if !s.idle.claim(queue) && !s.unparks(queue) {
 			continue
 		}
-		some, err := s.pull(ctx, queue)
-		s.failed.Store(err != nil)
-		s.refusals.pulled(queue, err)
-		if found = found || some; err != nil {
+		some, failed := s.pull(ctx, queue)
+		s.refusals.pulled(queue, failed)
+		found, err = found || some, cmp.Or(err, failed)
+		if redisreply.OfItsKeys(failed) { // which stops no other queue
+			s.idle.ask(queue, failedPause)
+			continue
+		}
+		if s.failed.Store(failed != nil); failed != nil {
 			s.life.suspect()
 			s.idle.ask(queue, 0)
 			return found, full, err
 		}
 	}
-	return found, full, nil
+	return found, full, err
 }
 
 // pull takes jobs of the queue in hand, and reports whether there were any.
@@ -144,6 +149,10 @@ func (s *Server) take(queue string) (jobs []Job, err error) {
 	defer term.free(1)
 	room := s.Hands.reserve(queue, most, s.Bounds(queue, time.Now()))
 	defer func() { s.Hands.took(queue, room, jobs) }()
+	if room.hands == 0 { // other shards' pulls have all
+		s.idle.ask(queue, handsFull)
+		return nil, nil
+	}
 	ctx := context.WithoutCancel(s.ending) // what a pull has taken that is given up is nobody's
 	got, err := s.Records.Pull(ctx, store.Pull{
 		Queue: queue, Most: room.hands, Term: term.id, Visit: term.visit(), Bounds: room.bounds,
@@ -213,7 +222,8 @@ func (s *Server) unparks(queue string) bool {
 func (s *Server) begin(ctx context.Context, job *Job) {
 	t := &taken{Job: *job}
 	s.mu.Lock()
-	s.inHand[t] = true
+	s.begun++
+	s.inHand[t] = s.begun
 	s.mu.Unlock()
 	t.work = s.workOf(t)
 	s.working.Go(func() {
@@ -243,11 +253,11 @@ func (s *Server) work(ctx context.Context, t *taken) {
 	var back *store.Return
 	switch errors.As(err, &back); {
 	case err == nil:
-		s.finish(ctx, t)
+		s.finish(t)
 	case back == nil: // an error that nobody has foreseen
-		s.putOff(ctx, t, &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again, Failed: true})
+		s.putOff(t, &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again, Failed: true})
 	case back.Why != store.Lost:
-		s.putOff(ctx, t, back)
+		s.putOff(t, back)
 	}
 }
 
@@ -272,8 +282,8 @@ func (s *Server) letGo(t *taken) {
 }
 
 // putOff returns the job to its queue for later.
-func (s *Server) putOff(ctx context.Context, t *taken, back *store.Return) {
-	if s.insist(ctx, t, "a job does not return to its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
+func (s *Server) putOff(t *taken, back *store.Return) {
+	if s.insist(t, "a job does not return to its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
 		return s.Records.PutOff(ctx, &t.Job.Job, back)
 	}) {
 		s.idle.dueIn(t.Queue, back.Left(time.Now()))
@@ -288,9 +298,9 @@ type batch struct{ *store.Ends }
 const batchMost = 64
 
 // finish ends the job, and settles in the same step what waits for it.
-func (s *Server) finish(ctx context.Context, t *taken) {
+func (s *Server) finish(t *taken) {
 	outcomes, settles := s.settles.Get(t.ID)
-	if s.insist(ctx, t, "a job is done and not off its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
+	if s.insist(t, "a job is done and not off its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
 		return s.batches.Do(ctx, s.Records.QueueKey(t.Queue, "active"), t.Queue,
 			func() batch { return batch{s.Records.NewEnds(t.Queue, s.mostStuck(t.Queue))} },
 			func(b batch) {
@@ -319,8 +329,8 @@ const insistFor = time.Minute
 
 // insist makes a move that takes the job out of hand, and reports whether it is, by this or by
 // another one before.
-func (s *Server) insist(ctx context.Context, t *taken, problem string, move func(context.Context) error) bool {
-	ctx = context.WithoutCancel(ctx)
+func (s *Server) insist(t *taken, problem string, move func(context.Context) error) bool {
+	ctx := s.moving
 	var undone error
 	err := s.refusals.persist(ctx, insistFor, func() error {
 		err := move(ctx)
@@ -357,6 +367,9 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 		if err != nil {
 			s.life.suspect()
 			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "a job is not set aside yet", nil, slog.String("task", u.ID), slog.String("queue", u.Queue), slog.Any("error", err))
+			if !redisreply.OfItsKeys(err) { // the others would wait for Redis as long
+				return
+			}
 			continue
 		}
 		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", letter.Reason)},
@@ -368,9 +381,11 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 // forward has what other clients have delayed come, until the server ends.
 func (s *Server) forward() {
 	turn := int64(0)
+	trouble := clock.Trouble{Log: s.RedisLog.With("shard", s.Records.Number), Begins: "jobs that other clients of asynq's have delayed do not come", Ends: "delayed jobs come again"}
 	clock.Every(s.ending, forwardEvery, func() {
 		if turn++; !s.Role().Rests(turn) {
-			_, _ = s.Records.Forward(s.ending) // the next one tries again
+			_, err := s.Records.Forward(s.ending)
+			trouble.Failing(s.ending, err)
 		}
 	})
 }

@@ -10,9 +10,12 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,12 +90,16 @@ type Server struct {
 	settles *lru.Cache[string, []store.TargetOutcome]
 
 	mu     sync.Mutex
-	inHand map[*taken]bool
+	begun  int64               // jobs
+	inHand map[*taken]int64    // in their order
 	stuck  map[string]int      // by queue: how many were in hand and stuck at the last pull
 	parked map[string][]string // by queue: the routes of which jobs were parked then
 
-	ending  context.Context // ends with the server
+	ending  context.Context // ends when the server is to end
 	end     context.CancelFunc
+	cut     context.CancelFunc // ends the work
+	moving  context.Context    // ends when what was in hand is given back
+	stopped context.CancelFunc
 	beside  sync.WaitGroup // listens and looks
 	pulling sync.WaitGroup // the loop
 	working sync.WaitGroup // jobs
@@ -103,12 +110,13 @@ type Server struct {
 // NewServer returns a server that has not started yet.
 func NewServer(c Config) *Server {
 	ending, end := context.WithCancel(context.Background())
+	moving, stopped := context.WithCancel(context.Background())
 	settles, _ := lru.New[string, []store.TargetOutcome](settlesMost) // which fails for sizes below 1
 	return &Server{
 		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
 		idle: newIdle(c.Records, c.Hands, c.Role), life: newLife(),
-		inHand: map[*taken]bool{}, stuck: map[string]int{}, parked: map[string][]string{},
-		ending: ending, end: end, signOff: func(error) {},
+		inHand: map[*taken]int64{}, stuck: map[string]int{}, parked: map[string][]string{},
+		ending: ending, end: end, cut: func() {}, moving: moving, stopped: stopped, signOff: func(error) {},
 	}
 }
 
@@ -116,6 +124,7 @@ func NewServer(c Config) *Server {
 // on: it is put back on the queue.
 func (s *Server) Start(ctx context.Context, h Handler) {
 	s.handler = h
+	ctx, s.cut = context.WithCancel(ctx)
 	s.sign()
 	s.beside.Go(func() { s.idle.look(s.ending, s.Client) })
 	s.beside.Go(func() { s.idle.listen(s.ending, s.Client, s.RedisLog) })
@@ -132,21 +141,23 @@ func (s *Server) Shutdown() {
 	var all sync.WaitGroup
 	all.Go(s.beside.Wait)
 	all.Go(func() { s.idle.leave(context.Background(), s.Client, s.idle.queues) })
-	all.Go(s.drain)
+	all.Go(func() { s.drain(s.ShutdownTimeout) })
 	all.Wait()
 	var left error
 	if !s.giveBack() || s.life.doubted() {
 		left = errLeft
 	}
+	s.stopped()
+	s.drain(cutTimeout) // what is cut off returns at once
 	s.signOff(left)
 	s.signing.Wait()
 }
 
-// drain waits for what is in hand, for ShutdownTimeout at most.
-func (s *Server) drain() {
+// drain waits for what is in hand, for so long at most.
+func (s *Server) drain(most time.Duration) {
 	done := make(chan struct{})
 	go func() { s.working.Wait(); close(done) }()
-	timer := time.NewTimer(s.ShutdownTimeout)
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-done:
@@ -154,14 +165,18 @@ func (s *Server) drain() {
 	}
 }
 
-// giveBack puts back what is in hand still, and reports whether it has.
+// giveBack cuts off what is in hand still, so that nothing of it is sent from now on, and puts it
+// back in the order in which it was taken. It reports whether it has.
 func (s *Server) giveBack() bool {
 	of := map[string][]store.Job{}
 	s.mu.Lock()
-	for t := range s.inHand {
+	left := slices.SortedFunc(maps.Keys(s.inHand), func(a, b *taken) int { return cmp.Compare(s.inHand[a], s.inHand[b]) })
+	s.mu.Unlock()
+	s.cut()
+	for _, t := range left {
+		t.Term.end()
 		of[t.Queue] = append(of[t.Queue], t.Job.Job)
 	}
-	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
 	all := true
@@ -174,7 +189,10 @@ func (s *Server) giveBack() bool {
 	return all
 }
 
-const giveBackTimeout = 3 * time.Second
+const (
+	giveBackTimeout = 3 * time.Second
+	cutTimeout      = time.Second
+)
 
 // errLeft is why a worker does not sign off: what it has left is found when it is dead.
 var errLeft = errors.New("some jobs are not put back")

@@ -22,8 +22,7 @@ import (
 //   - A term that has not been signed for deadAfter is dead. Another worker writes that down,
 //     which ends it for good, and puts the jobs that name it at the heads of their queues.
 //   - A worker that was stopped, or cut off from Redis, cannot know whether it has been
-//     taken for dead. From sureFor after its last sign on it begins no send, and gives
-//     back and ends nothing, until it has signed again. If the term is dead it begins another,
+//     taken for dead. From sureFor after its last sign on it begins no send until it has signed again. If the term is dead it begins another,
 //     and drops what it has pulled before.
 //   - No worker can sign while Redis is away, and none is dead for that. A worker that had
 //     no answer for sureFor first signs for as long again, as the others do meanwhile, and
@@ -55,6 +54,7 @@ type Term struct {
 	mu    sync.Mutex
 	until time.Time     // when it stops being certain that it goes on
 	over  bool          // it was taken for dead
+	ended bool          // this process has given back what it had
 	news  chan struct{} // is closed when either changes
 }
 
@@ -92,11 +92,21 @@ func (t *Term) Lost(ctx context.Context) bool {
 	}
 }
 
+// end has nothing be sent in the term from now on.
+func (t *Term) end() {
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.note(time.Time{}, true)
+}
+
 // note notes what a sign has told.
 func (t *Term) note(until time.Time, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.until, t.over = until, over
+	if t.until, t.over = until, over || t.ended; t.ended {
+		t.until = time.Time{}
+	}
 	close(t.news)
 	t.news = make(chan struct{})
 }
@@ -110,6 +120,7 @@ type life struct {
 	// that have followed each other in time.
 	last, since time.Time
 	reaping     atomic.Bool
+	reapFailed  atomic.Bool
 	reaped      time.Time // when it has looked last
 
 	mu    sync.Mutex
@@ -122,6 +133,9 @@ const calm = time.Second
 
 // reapEvery is how often is looked for jobs of terms that nobody signs.
 const reapEvery = time.Minute
+
+// reapAgain is when one that failed is tried again.
+const reapAgain = 5 * time.Second
 
 func newLife() *life {
 	l := &life{every: signEvery, sureFor: sureFor, deadAfter: deadAfter, perSign: signTimeout, calm: calm}
@@ -145,15 +159,17 @@ func (l *life) hold() *Term {
 func (l *life) suspect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.doubt = time.Now()
+	if l.doubt.IsZero() {
+		l.doubt = time.Now()
+	}
 }
 
-// begin begins another term, and keeps the one before for what is in hand of it.
-func (l *life) begin() {
+// begin begins another term, which has been signed: nothing is pulled in one that has not.
+func (l *life) begin(next *Term) (before *Term) {
 	l.mu.Lock()
 	l.doubt = time.Time{}
 	l.mu.Unlock()
-	l.before = append(l.before, l.term.Swap(newTerm()))
+	return l.term.Swap(next)
 }
 
 // doubts reports whether it is time for another term.
@@ -207,30 +223,18 @@ func (s *Server) keep(ctx context.Context, begun func()) {
 			})
 		}
 	})
-	if context.Cause(ctx) == errLeft || !s.life.term.Load().Sure() { // Redis does not answer
+	if context.Cause(ctx) == errLeft || time.Since(s.life.last) > s.life.sureFor { // Redis does not answer
 		return
 	}
 	last, cancel := context.WithTimeout(context.Background(), s.life.perSign)
 	defer cancel()
-	ids := []string{s.life.term.Load().id}
-	for _, t := range s.life.before {
-		ids = append(ids, t.id)
-	}
-	_ = s.Records.SignOff(last, ids...) // else they are dead in a while
+	_ = s.Records.SignOff(last, s.life.term.Load().id) // else it is dead in a while, as those before it are
 }
 
 // signAll signs for the terms. It returns others that are dead, and whether there may be jobs of
 // such.
 func (s *Server) signAll(ctx context.Context) (dead []string, reaps bool, err error) {
-	l := s.life
-	if l.doubts() {
-		l.begin()
-	}
-	l.before = slices.DeleteFunc(l.before, func(t *Term) bool { return t.held.Load() == 0 }) // it dies
-	for _, t := range l.before {
-		_, _ = s.signFor(ctx, t, false)
-	}
-	now := time.Now()
+	l, now := s.life, time.Now()
 	if now.Sub(l.last) > l.sureFor {
 		l.since = now
 	}
@@ -239,19 +243,48 @@ func (s *Server) signAll(ctx context.Context) (dead []string, reaps bool, err er
 	if errors.Is(err, store.ErrDead) {
 		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "this worker was taken for dead: others have what it had in hand",
 			slog.Int("shard", s.Records.Number), slog.Duration("unseen", now.Sub(l.last)))
-		l.term.Store(newTerm())
-		return s.signAll(ctx)
+		dead, err = s.renew(ctx, false)
+	} else if err == nil && l.doubts() {
+		_, err = s.renew(ctx, true)
+	}
+	l.before = slices.DeleteFunc(l.before, func(t *Term) bool { return t.gone() })
+	for _, t := range l.before {
+		_, _ = s.signFor(ctx, t, false)
 	}
 	if err != nil {
 		l.suspect()
 		return nil, false, err
 	}
 	l.last = now
-	if !judges || len(dead) == 0 && now.Sub(l.reaped) < reapEvery {
+	wait := reapEvery
+	if len(dead) > 0 && !l.reapFailed.Load() {
+		wait = 0
+	} else if len(dead) > 0 {
+		wait = reapAgain
+	}
+	if !judges || now.Sub(l.reaped) < wait {
 		return nil, false, nil
 	}
 	l.reaped = now
 	return dead, true, nil
+}
+
+// renew has another term, once it is signed, and keeps the one before for what is in hand of it.
+func (s *Server) renew(ctx context.Context, keep bool) (dead []string, err error) {
+	next := newTerm()
+	if dead, err = s.signFor(ctx, next, false); err == nil {
+		if before := s.life.begin(next); keep {
+			s.life.before = append(s.life.before, before)
+		}
+	}
+	return dead, err
+}
+
+// gone reports whether the term is to die: nothing is in hand of it, or it is dead.
+func (t *Term) gone() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over || t.held.Load() == 0
 }
 
 // signFor signs for a term.
@@ -282,10 +315,11 @@ func (s *Server) reap(ctx context.Context, dead []string) {
 	if err == nil && len(dead) > 0 {
 		err = s.Records.SignOff(ctx, dead...)
 	}
+	s.life.reapFailed.Store(err != nil)
 	attrs := []slog.Attr{slog.Int("shard", s.Records.Number), slog.Int("workers", len(dead)), slog.Int("jobs", n)}
 	switch {
 	case err != nil:
-		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what dead workers had in hand is not all back on the queue yet", append(attrs, slog.Any("error", err))...)
+		s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "what dead workers had in hand is not all back on the queue yet", nil, append(attrs, slog.Any("error", err))...)
 	case n > 0:
 		s.Log.LogAttrs(ctx, slog.LevelWarn, "workers are dead: what they had in hand is back on the queue", attrs...)
 	}

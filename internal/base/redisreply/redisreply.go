@@ -55,7 +55,7 @@ var troubles = []struct {
 }
 
 // Of returns what trouble an error of a command tells of, None if it is that command's
-// own. It goes by the text as well: asynq keeps nothing else of what Redis has answered.
+// own. It goes by the text as well: a script's error has nothing else.
 func Of(err error) Trouble {
 	if err == nil || errors.Is(err, redis.Nil) || errors.Is(err, context.Canceled) {
 		return None
@@ -114,15 +114,11 @@ func holds(err error, these ...string) bool {
 	return slices.ContainsFunc(these, func(one string) bool { return strings.Contains(text, one) })
 }
 
-// NotFound reports whether the error is what asynq's scripts answer of a job that is
-// not, or no longer, in hand.
-func NotFound(err error) bool { return err != nil && strings.Contains(err.Error(), "NOT FOUND") }
-
 // RefusesWrites reports whether the error is a reply that concerns all writes, and not
 // only a single key's. That there is no reply is not one.
 func RefusesWrites(err error) bool {
 	var reply redis.Error
-	if !errors.As(err, &reply) || errors.Is(err, redis.Nil) || NotFound(reply) {
+	if !errors.As(err, &reply) || errors.Is(err, redis.Nil) {
 		return false
 	}
 	if strings.HasPrefix(reply.Error(), "ERR") { // so Redis 6.2 begins what a script was refused
@@ -175,8 +171,8 @@ func OfRedis(err error) bool {
 			return true
 		}
 	}
-	// what go-redis says of itself, and asynq of it, has no type
-	return holds(err, "redis: ", "redis eval error: ", "redis command error: ", "asynq: ")
+	// what go-redis says of itself has no type
+	return holds(err, "redis: ")
 }
 
 // Forbidden reports whether Redis does not let the user run a command, or does not have it.

@@ -97,7 +97,6 @@ func TestRefusesWrites(t *testing.T) {
 		"ERR value is not an integer or out of range":                                      false,
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                false,
 		"NOSCRIPT No matching script.":                                                     false,
-		"NOT FOUND":                                                                        false,
 	} {
 		if got := RefusesWrites(fmt.Errorf("settle: %w", redisError(text))); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
