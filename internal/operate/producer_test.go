@@ -1,13 +1,13 @@
-//go:build unix
-
-package push_test
+package operate
 
 import (
 	"errors"
 	"reflect"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -15,18 +15,22 @@ import (
 
 // A Producer that knows its apps refuses others, one by one and in a batch, with all
 // else that is wrong and in the words of the API; one that knows none takes any.
-func TestWithApps(t *testing.T) {
+func TestAProducerRefusesAsTheAPIDoes(t *testing.T) {
 	t.Parallel()
-	anyApp := newProducer(t)
+	options := redistest.Shared(t).Options()
+	options.DB = redistest.Database(t)
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	anyApp := push.NewProducer(client, "", 0)
 	p := anyApp.WithApps("shop", "kiosk")
 	to := []push.Target{{Platform: push.FCM, Token: "t"}}
-	app := operate.App{Platforms: []push.Platform{push.FCM}}
+	app := App{Platforms: []push.Platform{push.FCM}}
 	policies := limits.New(throttle.Policy{}, nil)
 	for _, n := range []*push.Notification{
 		{App: "shpo", User: "u", Targets: to, Title: "t"},
 		{App: "mail", Targets: to, Title: "t"},
 	} {
-		want := operate.Refusal(n, operate.Apps{"kiosk": app, "shop": app}, policies)
+		want := Refusal(n, Apps{"kiosk": app, "shop": app}, policies)
 		_, alone := p.Enqueue(t.Context(), n)
 		for _, err := range []error{alone, p.EnqueueAll(t.Context(), []*push.Notification{n})[0].Err} {
 			if !reflect.DeepEqual(err, want) {
