@@ -98,7 +98,7 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 // wait adds those who wait, by their slots.
 func (t *Timeline) wait(r *Request, slots []redis.Z) {
 	general, own := r.policies()
-	var zones []string
+	var lines []Line
 	for _, z := range slots {
 		member, _ := z.Member.(string)
 		line, id := lineOf(member)
@@ -110,7 +110,7 @@ func (t *Timeline) wait(r *Request, slots []redis.Z) {
 		if mine {
 			b.Category = r.class()
 		}
-		t.Bookings, zones = append(t.Bookings, b), append(zones, line.Zone)
+		t.Bookings, lines = append(t.Bookings, b), append(lines, line)
 		for _, s := range r.Scopes {
 			if v := t.marks[s.Name]; mine || s.Name == General {
 				v.marks = append(v.marks, mark{Entry{id, b.Slot}, true})
@@ -124,7 +124,7 @@ func (t *Timeline) wait(r *Request, slots []redis.Z) {
 	for i := range t.Bookings {
 		b := &t.Bookings[i]
 		var under []*view
-		if b.Category != "" && own != nil {
+		if lines[i].Category == r.class() && own != nil {
 			under = append(under, t.marks[r.class()])
 		}
 		if general != nil {
@@ -134,14 +134,14 @@ func (t *Timeline) wait(r *Request, slots []redis.Z) {
 		if scope, rule, after := binding(under, b.Slot); scope != nil {
 			b.Scope, b.Rule, b.After = scope.name, rule, after
 		}
-		night, known := nights[zones[i]]
+		night, known := nights[lines[i].Zone]
 		if !known {
 			by := *r
-			if in, err := zone.Load(zones[i]); err == nil && zones[i] != "" {
+			if in, err := zone.Load(lines[i].Zone); err == nil && lines[i].Zone != "" {
 				by.Zone = in
 			}
 			night = by.closed(t.Now.UnixMicro())
-			nights[zones[i]] = night
+			nights[lines[i].Zone] = night
 		}
 		if night.endsAt(b.Slot.UnixMicro()) {
 			_, b.Scope = r.quietPolicy()
