@@ -227,7 +227,7 @@ func (w *world) report(test string) string {
 type figures struct {
 	runs                              int
 	trips, acquires, deliveries, most int
-	granted, ahead, refused           int
+	granted, refused                  int
 	held, passed                      int
 	lost, ghosts, crashes             int
 	twins, cancels, changes, jolts    int
@@ -240,7 +240,6 @@ func (f *figures) add(g figures) {
 	f.deliveries += g.deliveries
 	f.most = max(f.most, g.most)
 	f.granted += g.granted
-	f.ahead += g.ahead
 	f.refused += g.refused
 	f.held += g.held
 	f.passed += g.passed
@@ -255,5 +254,5 @@ func (f *figures) add(g figures) {
 
 func (f figures) String() string {
 	return fmt.Sprintf("%d runs: %d deliveries, %.2f acquires and %.2f round trips each, %d acquires at most; %+v",
-		f.runs, f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, held, passed, lost, ghosts, crashes, twins, cancels, changes, jolts int }{f.granted, f.ahead, f.refused, f.held, f.passed, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts})
+		f.runs, f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, refused, held, passed, lost, ghosts, crashes, twins, cancels, changes, jolts int }{f.granted, f.refused, f.held, f.passed, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts})
 }
