@@ -3,6 +3,7 @@ package throttle
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -37,11 +38,12 @@ func TestADryRunIsWhatAReplanDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		timeline, err := l.limiter.Timeline(t.Context(), lines[0])
-		if err != nil || len(timeline.Bookings) != len(plan.Moves) {
+		waiting := slices.DeleteFunc(timeline.Bookings, func(b Booking) bool { return b.Slot.Before(timeline.Now.Add(-time.Second)) }) // whom others may pass
+		if err != nil || len(waiting) != len(plan.Moves) {
 			t.Fatal(timeline, err)
 		}
 		at := map[string]time.Time{}
-		for _, b := range timeline.Bookings {
+		for _, b := range waiting {
 			at[b.ID] = b.Slot
 		}
 		for _, m := range plan.Moves {

@@ -17,7 +17,8 @@ import (
 //	PREFIX:{APP/USER}:slots         who waits: sorted set, of "CAT ZONE ID"
 //	PREFIX:{APP/USER}:early         those of them whose slot is earlier than their job was
 //	                                told: sorted set
-//	PREFIX:{APP/USER}:lines         how many wait of each line: hash, while somebody waits
+//	PREFIX:{APP/USER}:lines         how many wait of each line, and when slots were placed:
+//	                                hash, while somebody waits
 //
 // A claim's are remembered, the others are written when a script needs them.
 type keys struct {

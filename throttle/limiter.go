@@ -47,7 +47,8 @@ type Limiter interface {
 	// Acquire asks for an admission at this instant, or a slot to wait for. The same
 	// notification holds one slot, however often it asks: after a Deferred, the
 	// caller asks again at Decision.At. One that was let through and asks again goes
-	// before those who wait if what was sent allows it now, and behind them if not.
+	// before those who wait: at once if what was sent allows it, else it has the first slot
+	// of its line.
 	// An error means that nothing is known; it is safe to ask again.
 	Acquire(context.Context, Request) (Decision, error)
 	// Cancel gives back what the notification holds, admission or slot, and moves those
@@ -68,8 +69,8 @@ type Planner interface {
 	CancelAll(context.Context, []Request) (Placed, error)
 	// Replan places lines of one user again, each by the scopes and the zone of its
 	// request; ID is not used. Whom nothing limits any more waits no longer: these are all
-	// in Placed.Early, with the instant of the call. Of a Leaver a line is placed once a
-	// second at most.
+	// in Placed.Early, with the instant of the call. Those overdue by more than a second stay
+	// where they are. Of a Leaver a line is placed once a second at most.
 	Replan(context.Context, []Request) (Placed, error)
 	// Told clears the marks of bookings whose jobs were woken. No later Placed.Early names
 	// them.
@@ -80,9 +81,9 @@ type Planner interface {
 
 // Placed is what a call has done to those who wait, and what is left to its caller.
 type Placed struct {
-	// Early have slots that are earlier than their jobs know: of each line of the call the
-	// first three, and those due within two seconds, 64 at most. The caller makes their jobs
-	// due at their slots, and then calls Told.
+	// Early have slots that are earlier than their jobs know: the user's first three, and
+	// those due within two seconds, 64 at most; and those overdue by an hour, whose jobs may
+	// be no more. The caller makes their jobs due at their slots, and then calls Told.
 	Early []Booking
 	// Others are the user's other lines that wait, if the call changes anything for them. The
 	// caller has each placed again once, by a Replan as a Leaver with the line's own limits.

@@ -75,6 +75,33 @@ func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
 	lives("one that was kept", 0, "sent", "sent:a")
 }
 
+// A job that never comes holds those behind it back for a second, once: it stays where it is when
+// the line is placed again, and is named an hour later.
+func TestAJobThatNeverComesHoldsNobodyBack(t *testing.T) {
+	t.Parallel()
+	l := newClockedLine(t)
+	policy := Policy{MinGap: 10 * time.Second}
+	var slots []Decision
+	for i := range 5 {
+		slots = append(slots, l.ask(l.request(fmt.Sprint("n", i), policy), denial{}))
+	}
+	dead := slots[1].At
+	for i, d := range slots[2:] {
+		l.advance(d.At.Sub(l.clock.now()))
+		if _, err := l.limiter.Replan(t.Context(), []Request{l.request("", policy)}); err != nil {
+			t.Fatal(err)
+		}
+		if d := l.ask(l.request(fmt.Sprint("n", i+2), policy), denial{}); d.Status != Granted || len(d.Early) > 0 {
+			t.Errorf("behind one that never came: %+v", d)
+		}
+	}
+	l.advance(time.Hour)
+	d := l.ask(l.request("new", policy), denial{})
+	if len(d.Early) != 1 || d.Early[0].ID != "n1" || !d.Early[0].Slot.Equal(dead) {
+		t.Errorf("an hour later are named %+v", d.Early)
+	}
+}
+
 // A scope may have no name: it is that of those without a category.
 func TestTimelineOfAScopeWithoutAName(t *testing.T) {
 	t.Parallel()

@@ -90,7 +90,7 @@ func (s *scripted) ask(r Request, claim denial) Decision {
 	}
 	_, waits := s.asked[r.ID]
 	s.learn(r, d)
-	if _, now := s.asked[r.ID]; now && !waits && admitted != 0 && admitted != claim.stamp && !r.Books {
+	if _, now := s.asked[r.ID]; now && !waits && admitted != 0 && admitted != claim.stamp {
 		s.front-- // it has had its turn
 		s.asked[r.ID] = s.front
 	}
@@ -98,9 +98,12 @@ func (s *scripted) ask(r Request, claim denial) Decision {
 }
 
 // admitted is when the notification was let through last, as far as that is known; or 0.
-func (s *scripted) admitted(r Request) int64 {
-	at, _ := s.client.ZScore(context.Background(), s.limiter.user(&r).keys.timeline(r.Scopes[0].Name), member(r.ID)).Result()
-	return int64(at)
+func (s *scripted) admitted(r Request) (last int64) {
+	for _, scope := range r.Scopes {
+		at, _ := s.client.ZScore(context.Background(), s.limiter.user(&r).keys.timeline(scope.Name), member(r.ID)).Result()
+		last = max(last, int64(at))
+	}
+	return last
 }
 
 // learn judges the decision by what is known of the user.

@@ -3,6 +3,7 @@ package throttle
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -162,10 +163,10 @@ func (w *world) judgeSlots(u *simUser) {
 	}
 	lines, err := w.raw.HGetAll(ctx, k.lines()).Result()
 	w.must(err)
-	delete(lines, "placed")
+	maps.DeleteFunc(lines, func(name, _ string) bool { return strings.Contains(name, ":") }) // stamps
 	for name, n := range counts {
-		if count, _, _ := strings.Cut(lines[name], " "); count != fmt.Sprint(n) {
-			w.fault("%s counts %q of line %q, of which %d wait", k.lines(), count, name, n)
+		if lines[name] != fmt.Sprint(n) {
+			w.fault("%s counts %q of line %q, of which %d wait", k.lines(), lines[name], name, n)
 		}
 		delete(lines, name)
 	}

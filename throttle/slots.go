@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +37,6 @@ const slotless = 5
 type call struct {
 	op      string
 	Lines   []lined `json:"lines"`
-	General *ruled  `json:"general,omitempty"`
 	All     []asked `json:"all"`     // nothing of replan
 	Claim   int64   `json:"claim"`   // the stamp of the claim that was denied, or 0
 	Entered int64   `json:"entered"` // when it was executed
@@ -47,20 +47,29 @@ type call struct {
 	Leaver  bool    `json:"leaver,omitempty"`
 }
 
-// A lined is a line of the call, with the category's own limits.
+// A lined is a line of the call, with the scopes that hold for it.
 type lined struct {
-	Name     string  `json:"name"`
-	Category string  `json:"category"`
-	Own      *ruled  `json:"own,omitempty"`
-	Closed   []int64 `json:"closed,omitempty"` // FROM, UPTO in turns
-	Free     bool    `json:"free,omitempty"`   // nothing limits it
+	Name     string   `json:"name"`
+	Category string   `json:"category"` // what the names of all of its lines begin with
+	Scopes   []scoped `json:"scopes"`
+	Closed   []int64  `json:"closed,omitempty"` // FROM, UPTO in turns
+	Free     bool     `json:"free,omitempty"`   // nothing limits it
 }
 
-// A ruled is a policy: its rules N and PERIOD in turns, the minimum gap first.
-type ruled struct {
-	Rules  []int64 `json:"rules"`
+// A scoped is a scope's policy, and what counts in it.
+type scoped struct {
+	Key    int     `json:"key"`   // the number of its admissions' key
+	Of     string  `json:"of"`    // what the names of its lines begin with
+	Rules  []int64 `json:"rules"` // N and PERIOD in turns, the minimum gap first
+	Most   int     `json:"most"`  // the largest N
 	Margin int64   `json:"margin"`
 }
+
+// The numbers of the keys of admissions.
+const (
+	sentKey    = 4
+	ownSentKey = 5 // of the first line
+)
 
 // An asked is one of the notifications.
 type asked struct {
@@ -72,18 +81,6 @@ type asked struct {
 	Kept    bool   `json:"kept,omitempty"`
 	Books   bool   `json:"books,omitempty"`
 	Used    bool   `json:"used,omitempty"`
-}
-
-// ruled writes the policy as the script reads it, nil for nil.
-func (p *Policy) ruled() *ruled {
-	if p == nil {
-		return nil
-	}
-	r := &ruled{Margin: p.margin()}
-	for _, rule := range p.appendRules(nil) {
-		r.Rules = append(r.Rules, int64(rule.n), rule.period)
-	}
-	return r
 }
 
 // Line is the one that the request is of. Its zone matters where there are quiet hours.
@@ -107,10 +104,20 @@ func lineOf(member string) (l Line, id string) {
 	return l, id
 }
 
-// lined is the line for the script, by the request's scopes and zone.
-func (r *Request) lined(line Line, now int64) lined {
+// lined is the i-th line for the script, by the request's scopes and zone.
+func (r *Request) lined(i int, line Line, now int64) lined {
 	general, own := r.policies()
-	l := lined{Name: line.name(), Category: Escape(line.Category), Own: own.ruled(), Free: general.free() && own.free() || own.exempt()}
+	l := lined{Name: line.name(), Category: Escape(line.Category) + " ", Scopes: []scoped{}, Free: general.free() && own.free() || own.exempt()}
+	for _, s := range r.Scopes {
+		in := scoped{Key: sentKey, Margin: s.Policy.margin()}
+		if s.Name != General {
+			in.Key, in.Of = ownSentKey+i, l.Category
+		}
+		for _, rule := range s.Policy.appendRules(nil) {
+			in.Rules, in.Most = append(in.Rules, int64(rule.n), rule.period), max(in.Most, rule.n)
+		}
+		l.Scopes = append(l.Scopes, in)
+	}
 	for _, i := range r.closed(now) {
 		l.Closed = append(l.Closed, i.From*inMicros, i.Upto*inMicros)
 	}
@@ -131,20 +138,19 @@ type denial struct {
 // asking begins a call for requests of one user; those of replan are of a line each.
 func (l *Redis) asking(op string, all []Request) call {
 	r, now := &all[0], l.now().UnixMicro()
-	general, _ := r.policies()
-	c := call{op: op, General: general.ruled(), Keep: l.keep, Life: l.life(), Most: r.mostBooked(), Report: r.Report}
+	c := call{op: op, Keep: l.keep, Life: l.life(), Most: r.mostBooked(), Report: r.Report}
 	if op == opReplan || op == opDryRun {
 		for i := range all {
 			line := Line{Category: all[i].class()}
 			if in := all[i].Zone; in != nil {
 				line.Zone = in.String() // also of a line whose quiet hours are gone
 			}
-			c.Lines = append(c.Lines, all[i].lined(line, now))
+			c.Lines = append(c.Lines, all[i].lined(i, line, now))
 		}
 		c.Leaver = r.Leaver
 		return c
 	}
-	c.Lines = []lined{r.lined(r.Line(), now)}
+	c.Lines = []lined{r.lined(0, r.Line(), now)}
 	for i := range all {
 		r := &all[i]
 		c.All = append(c.All, asked{member(r.ID), r.ID, r.Horizon.Microseconds(), r.Elder, r.Passes, r.Kept, r.Books, r.Used})
@@ -166,7 +172,7 @@ func (l *Redis) run(ctx context.Context, c call, r *Request) (*slotted, error) {
 	k := l.user(r).keys
 	keys := []string{k.slots, k.early(), k.lines(), k.sent}
 	for _, line := range c.Lines {
-		keys = append(keys, k.base()+"sent:"+line.Category)
+		keys = append(keys, k.base()+"sent:"+strings.TrimSuffix(line.Category, " "))
 	}
 	arg, err := json.Marshal(c)
 	if err != nil {
@@ -176,7 +182,7 @@ func (l *Redis) run(ctx context.Context, c call, r *Request) (*slotted, error) {
 	if err != nil {
 		return nil, StoreError(c.op, err)
 	}
-	return read(reply)
+	return read(c.Lines, reply)
 }
 
 // script runs a script in one round trip, or in two where Redis does not know it. The
@@ -197,8 +203,8 @@ func (l *Redis) script(ctx context.Context, script *redis.Script, keys []string,
 
 var errReply = errors.New("throttle: Redis gave a reply of another shape than asked for")
 
-// read reads the script's reply.
-func read(reply []any) (*slotted, error) {
+// read reads the script's reply to a call for those lines.
+func read(lines []lined, reply []any) (*slotted, error) {
 	const length = 7
 	if len(reply) != length {
 		return nil, errReply
@@ -233,8 +239,10 @@ func read(reply []any) (*slotted, error) {
 	}
 	for _, name := range items(reply[4]) {
 		text, _ := name.(string)
-		line, _ := lineOf(text)
-		s.Others = append(s.Others, line)
+		if !strings.Contains(text, ":") && !slices.ContainsFunc(lines, func(l lined) bool { return l.Name == text }) {
+			line, _ := lineOf(text)
+			s.Others = append(s.Others, line)
+		}
 	}
 	for _, fields := range items(reply[6]) {
 		move := items(fields)
@@ -293,7 +301,10 @@ func decision(r *Request, now int64, answer []int64) (d Decision, err error) {
 	if len(answer) < length {
 		return d, errReply
 	}
-	status, instant, scope, rule, slot := Status(answer[0]), answer[1], answer[2], int(answer[3]), answer[4]
+	status, instant, scope, rule, slot := Status(answer[0]), answer[1], int(answer[2]), int(answer[3]), answer[4]
+	if scope > len(r.Scopes) {
+		return d, errReply
+	}
 	d = Decision{Status: status, At: micros(instant), Now: micros(now)}
 	if status == slotless {
 		d.Status, d.Slotless = Deferred, true
@@ -303,15 +314,10 @@ func decision(r *Request, now int64, answer []int64) (d Decision, err error) {
 	}
 	if instant > now && d.Status != Granted {
 		d.Left = time.Duration(instant-now) * time.Microsecond
-		switch general, own := r.policies(); scope {
-		case 1:
-			d.Scope, d.Rule = General, general.ruleName(rule-1)
-		case 2:
-			d.Scope, d.Rule = r.class(), own.ruleName(rule-1)
-		case 3:
-			_, d.Scope = r.quietPolicy()
-			d.Rule = QuietRule
-		}
+	}
+	if scope > 0 {
+		by := &r.Scopes[scope-1]
+		d.Scope, d.Rule = by.Name, by.Policy.ruleName(rule-1)
 	}
 	if r.Report {
 		counts := make([]int, 0, len(answer)-length)

@@ -27,12 +27,15 @@ func faultsOfSlots(ctx context.Context, client *redis.Client, k *keys) (faults [
 		held[line.name()]++
 		at[member] = z.Score
 	}
-	for name, words := range lines {
-		if name == "placed" {
+	for name, count := range lines {
+		if _, line, stamp := strings.Cut(name, ":"); stamp {
+			if line != "" && lines[line] == "" {
+				fault("of the line %q nobody is counted, and %q is left", line, name)
+			}
 			continue
 		}
-		if count, _, _ := strings.Cut(words, " "); count != fmt.Sprint(held[name]) {
-			fault("of the line %q %d hold slots, and %q are counted", name, held[name], words)
+		if count != fmt.Sprint(held[name]) {
+			fault("of the line %q %d hold slots, and %q are counted", name, held[name], count)
 		}
 		delete(held, name)
 	}
