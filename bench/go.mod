@@ -10,7 +10,7 @@ require (
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/hibiken/asynq v0.26.0
 	github.com/pushpace/pushpace v0.0.0
-	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/go-redis/v9 v9.22.0
 	github.com/sideshow/apns2 v0.25.0
 	golang.org/x/oauth2 v0.37.0
 	google.golang.org/api v0.264.0

@@ -177,7 +177,7 @@ func TestABatchThatBreaksOff(t *testing.T) {
 			want, broken := int64(0), 0
 			for round, breakOff := range []func(){
 				func() {},
-				func() { left.Store(100) }, func() { left.Store(20_000) }, func() { left.Store(40_000) }, func() { answered.Store(true) },
+				func() { left.Store(100) }, func() { left.Store(20_000) }, func() { left.Store(30_000) }, func() { answered.Store(true) },
 			} {
 				batch := mixed(fmt.Sprint("round-", round, "-"), n)
 				batch[10] = batch[9]
