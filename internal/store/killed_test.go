@@ -1,0 +1,312 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A cut loses a command, or the answer to it.
+type cut struct {
+	left atomic.Int32 // the number of the command, counted down; 0 for none
+	done bool         // Redis runs the command
+}
+
+func (*cut) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *cut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return c.run(func() error { return next(ctx, cmd) }, cmd)
+	}
+}
+
+func (c *cut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return c.run(func() error { return next(ctx, cmds) }, cmds...)
+	}
+}
+
+func (c *cut) run(next func() error, cmds ...redis.Cmder) error {
+	if c.left.Load() == 0 || c.left.Add(-1) > 0 {
+		return next()
+	}
+	if c.done {
+		_ = next()
+	}
+	for _, cmd := range cmds {
+		cmd.SetErr(io.ErrUnexpectedEOF)
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// A killedRig has the jobs "pending", "scheduled", "retry", "parked", "active", whose visit is job,
+// and "unfit".
+type killedRig struct {
+	boardRig
+	job   *store.Job
+	unfit *store.Unfit
+	terms int
+}
+
+func newKilledRig(t *testing.T, client redis.UniversalClient) *killedRig {
+	r := &killedRig{boardRig: newBoardRig(t, t, client)}
+	r.sign("judge", false)
+	for _, id := range []string{"unfit", "active", "retry"} {
+		r.must(r.accept(id, time.Time{}))
+	}
+	r.must(client.HSet(r.ctx, r.key("t:unfit"), "msg", garbled).Err())
+	got := r.pull()
+	r.unfit, r.job = &got.Unfit[0], &got.Jobs[0]
+	r.must(r.at.PutOff(r.ctx, &got.Jobs[1], &store.Return{Why: store.Deferred, After: time.Hour}))
+	r.must(r.accept("parked", time.Time{}))
+	r.pull(store.Bound{Route: "a/fcm"})
+	r.must(r.accept("pending", time.Time{}))
+	r.must(r.accept("scheduled", time.Now().Add(time.Hour)))
+	return r
+}
+
+func (r *killedRig) accept(id string, notBefore time.Time) error {
+	r.ids = append(r.ids, id)
+	a := r.at.NewAcceptance(id, boardQueue, r.payload(id, "a", notBefore), nil, store.Facts{App: "a", User: "u", NotBefore: notBefore})
+	return r.records.NewAcceptor().Enqueue(r.ctx, a)
+}
+
+func (r *killedRig) sign(term string, judges bool) error {
+	_, err := r.at.Sign(r.ctx, store.Sign{Term: term, First: true, Dead: time.Hour, Judges: judges})
+	return err
+}
+
+// pull pulls in a new term.
+func (r *killedRig) pull(bounds ...store.Bound) store.Pulled {
+	r.must(r.sign(r.term(1), false))
+	got, err := r.pulls(bounds...)
+	r.must(err)
+	return got
+}
+
+func (r *killedRig) pulls(bounds ...store.Bound) (store.Pulled, error) {
+	return r.at.Pull(r.ctx, store.Pull{Queue: boardQueue, Most: 10, Term: r.term(0), Visit: 1, Bounds: bounds})
+}
+
+func (r *killedRig) term(more int) string {
+	r.terms += more
+	return fmt.Sprint("T", r.terms)
+}
+
+func (r *killedRig) silenceAll() (err error) {
+	for n := range r.terms {
+		err = errors.Join(err, r.silence(fmt.Sprint("T", n+1)))
+	}
+	return err
+}
+
+// reap returns the jobs of silent terms.
+func (r *killedRig) reap() error {
+	if err := r.sign("judge", true); err != nil {
+		return err
+	}
+	_, err := r.at.Reap(r.ctx)
+	return err
+}
+
+func (r *killedRig) setAside(u *store.Unfit) error {
+	if err := r.at.SetAside(r.ctx, &store.Letter{ID: u.ID, State: store.Malformed, Queue: boardQueue, Job: u.Payload}); err != nil {
+		return err
+	}
+	return r.at.Drop(r.ctx, &u.Job)
+}
+
+// fail ends the job's notification with a dead letter.
+func (r *killedRig) fail() error {
+	letter := &store.Letter{ID: r.job.ID, State: store.Exhausted, Queue: boardQueue, Job: r.job.Payload}
+	_, err := r.at.Settle(r.ctx, r.job.ID, &store.End{State: store.Exhausted, App: "a", Letter: letter})
+	return err
+}
+
+// exhaust ends the notification, and then the job.
+func (r *killedRig) exhaust() error {
+	if err := r.fail(); err != nil {
+		return err
+	}
+	return r.ends(r.job, func(e *store.Ends) { e.Add(r.job) })
+}
+
+// requeue returns the move of the job's dead letter.
+func (r *killedRig) requeue() (move func() error) {
+	l, err := r.at.Letter(r.ctx, r.job.ID)
+	r.must(err)
+	return func() error { return r.at.Requeue(r.ctx, l, l.Job, nil, &store.Facts{App: "a", User: "u"}) }
+}
+
+// outcome is where each job is and what became of its notification, with the sums.
+func (r *killedRig) outcome() string {
+	b := r.read()
+	said := fmt.Sprintf("%+v", b.counts)
+	for _, id := range r.ids {
+		if fault := b.fault(id); fault != "" {
+			r.t.Errorf("%s %s", id, fault)
+		}
+		said += fmt.Sprintf("\n%s in %q, %s, failed %q", id, b.place(id), b.records[id]["state"], b.tasks[id]["failed"])
+	}
+	return said
+}
+
+// killedMoves return a move of the rig, which may be repeated.
+var killedMoves = map[string]func(r *killedRig) (move func() error){
+	"accept": func(r *killedRig) func() error {
+		r.ids = append(r.ids, "new")
+		a := r.at.NewAcceptance("new", boardQueue, r.payload("new", "a", time.Time{}), nil, store.Facts{App: "a", User: "u"})
+		return func() error { return r.records.NewAcceptor().Enqueue(r.ctx, a) }
+	},
+	"accept several": func(r *killedRig) func() error {
+		var all []*store.Acceptance
+		for i, at := range []time.Time{{}, time.Now().Add(time.Hour), {}} {
+			id := fmt.Sprint("new-", i)
+			r.ids = append(r.ids, id)
+			all = append(all, r.at.NewAcceptance(id, boardQueue, r.payload(id, "a", at), nil, store.Facts{App: "a", User: "u", NotBefore: at}))
+		}
+		return func() error {
+			r.records.NewAcceptor().EnqueueAll(r.ctx, all)
+			return errors.Join(all[0].Err, all[1].Err, all[2].Err)
+		}
+	},
+	"pull and deliver": func(r *killedRig) func() error {
+		return func() error { // each time in a new term, while those before die
+			err := errors.Join(r.silenceAll(), r.reap(), r.sign(r.term(1), false))
+			if err != nil {
+				return err
+			}
+			got, err := r.pulls()
+			for i := range got.Jobs {
+				err = errors.Join(err, r.ends(&got.Jobs[i], func(e *store.Ends) { e.Settle(&got.Jobs[i], nil) }))
+			}
+			for i := range got.Unfit {
+				err = errors.Join(err, r.setAside(&got.Unfit[i]))
+			}
+			return err
+		}
+	},
+	"put off": func(r *killedRig) func() error {
+		return func() error {
+			return r.at.PutOff(r.ctx, r.job, &store.Return{Why: store.Retried, After: time.Minute, Failed: true})
+		}
+	},
+	"give back": func(r *killedRig) func() error {
+		return func() error { _, err := r.at.GiveBack(r.ctx, boardQueue, []store.Job{*r.job}); return err }
+	},
+	"deliver": func(r *killedRig) func() error {
+		return func() error { return r.ends(r.job, func(e *store.Ends) { e.Settle(r.job, nil) }) }
+	},
+	"exhaust":   func(r *killedRig) func() error { return r.exhaust },
+	"set aside": func(r *killedRig) func() error { return func() error { return r.setAside(r.unfit) } },
+	"wake": func(r *killedRig) func() error {
+		return func() error {
+			_, err := r.at.WakeAll(r.ctx, boardQueue, []store.Wake{{ID: "retry"}, {ID: "parked"}})
+			return err
+		}
+	},
+	"wake earlier": func(r *killedRig) func() error {
+		at := time.Now().Add(time.Minute)
+		return func() error {
+			_, err := r.at.WakeAll(r.ctx, boardQueue, []store.Wake{{ID: "retry", At: at}})
+			return err
+		}
+	},
+	"hold, and wake held": func(r *killedRig) func() error {
+		return func() error {
+			if err := r.at.Hold(r.ctx, "pause", boardQueue, time.Now(), "retry", "active"); err != nil {
+				return err
+			}
+			_, err := r.at.WakeHeld(r.ctx, "pause", 5, store.FirstHeld)
+			return err
+		}
+	},
+	"forward": func(r *killedRig) func() error {
+		for _, id := range r.ids {
+			r.pass(id, true)
+		}
+		return func() error { _, err := r.at.Forward(r.ctx); return err }
+	},
+	"take": func(r *killedRig) func() error {
+		var refs []store.Ref
+		for _, id := range r.ids {
+			refs = append(refs, store.Ref{ID: id})
+		}
+		return func() error {
+			_, errs := r.at.TakeAll(r.ctx, refs, store.How{State: store.Cancelled, Read: push.Contents})
+			return errors.Join(errs...)
+		}
+	},
+	"requeue": func(r *killedRig) func() error {
+		r.must(r.exhaust())
+		return r.requeue()
+	},
+	"requeue a job that was put off": func(r *killedRig) func() error {
+		r.must(r.fail())
+		r.must(r.at.PutOff(r.ctx, r.job, &store.Return{Why: store.Failed, After: time.Hour}))
+		return r.requeue()
+	},
+	"requeue a job that was given back": func(r *killedRig) func() error {
+		r.must(r.fail())
+		_, err := r.at.GiveBack(r.ctx, boardQueue, []store.Job{*r.job})
+		r.must(err)
+		return r.requeue()
+	},
+	"reap": func(r *killedRig) func() error {
+		r.must(r.silenceAll())
+		return r.reap
+	},
+}
+
+// A caller is killed before each command of its move, or between the command and the answer. The
+// repeated move leaves the same as one that nothing interrupts.
+func TestKilledCallersRepeatTheirMoves(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range killedMoves {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := new(cut)
+			client := redistest.One(t)
+			redistest.Hook(client, c)
+			run := func(command int32) (outcome string, interrupted bool) {
+				r := newKilledRig(t, client)
+				move := prepare(r)
+				c.left.Store(command)
+				err := move()
+				if interrupted = command > 0 && c.left.Load() == 0; interrupted {
+					err = move()
+				}
+				c.left.Store(0)
+				for _, allowed := range []error{store.ErrNotInHand, store.ErrEnded, store.ErrUnderWay} {
+					if errors.Is(err, allowed) {
+						err = nil
+					}
+				}
+				if err != nil {
+					t.Errorf("command %d, done %t: %v", command, c.done, err)
+				}
+				return r.outcome(), interrupted
+			}
+			want, _ := run(0)
+			for _, c.done = range []bool{false, true} {
+				interrupted := true
+				for command := int32(1); interrupted; command++ {
+					var got string
+					if got, interrupted = run(command); got != want {
+						t.Errorf("killed at command %d, done %t: %s\nwant %s", command, c.done, got, want)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,21 @@
+package store_test
+
+import (
+	"flag"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/pushpace/pushpace/internal/base/racing"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// histories counts the random histories of a test.
+const histories = 20
+
+func TestMain(m *testing.M) {
+	redistest.Parallel()
+	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(histories)))
+	_ = flag.Set("rapid.steps", "60")
+	os.Exit(m.Run())
+}
