@@ -15,11 +15,11 @@ for i = 3, #ARGV, 2 do
   local id, task = ARGV[i], tasks .. ARGV[i]
   if redis.call('EXISTS', task) == 0 then -- it has ended
     redis.call('LREM', active, -1, id)
-  elseif owned(task, ARGV[i + 1]) then
+  elseif owned(task, ARGV[i + 1]) and redis.call('LREM', active, -1, id) == 1 then -- one without a worker is in any hand once
     redis.call('RPUSH', pending, id)
     redis.pcall('HSET', task, 'state', 'pending', 'pending_since', since, 'last', last)
     redis.pcall('HINCRBY', task, 'failed', 1)
-    release(active, task, id)
+    redis.pcall('HDEL', task, 'worker')
     n = n + 1
   end
 end

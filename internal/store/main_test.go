@@ -11,7 +11,7 @@ import (
 )
 
 // histories counts the random histories of a test.
-const histories = 20
+const histories = 15
 
 func TestMain(m *testing.M) {
 	redistest.Parallel()
