@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -128,12 +127,6 @@ func texts(list any) (all []string) {
 		}
 	}
 	return all
-}
-
-// termOf is the term of a hand.
-func termOf(hand string) string {
-	term, _, _ := strings.Cut(hand, "/")
-	return term
 }
 
 // micros is that instant, zero for none.
