@@ -37,11 +37,9 @@ func TestProblemOf(t *testing.T) {
 		{redis.ErrClosed, http.StatusServiceUnavailable, odd},
 		{redis.ErrPoolTimeout, http.StatusServiceUnavailable, redisWords},
 		{errors.New("redis: cluster has no nodes"), http.StatusServiceUnavailable, "Redis is a Cluster that is down (CLUSTERDOWN)."},
-		{fmt.Errorf("asynq: %w", errors.New("NOT_FOUND")), http.StatusServiceUnavailable, odd}, // it has just been done
 		{errors.New("UNKNOWN: redis eval error: dial tcp"), http.StatusServiceUnavailable, redisWords},
 		{throttle.ErrUnavailable, http.StatusServiceUnavailable, odd},
 		{errors.New("UNKNOWN: redis eval error: OOM command not allowed"), http.StatusServiceUnavailable, "Redis is full (OOM)."},
-		{errors.New("UNKNOWN: redis eval error: NOPERM this user has no permissions to run the 'lpush' command"), http.StatusServiceUnavailable, "Redis refuses a command: give its user the rights."},
 		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
 		{store.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
 		{push.ErrUnderWay, http.StatusConflict, "The notification is being sent right now; look again in a moment."},
