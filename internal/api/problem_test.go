@@ -21,6 +21,12 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
+// A refusal is an error that Redis answers.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
 // Only what Redis, or the way there, is to blame for is said to be.
 func TestProblemOf(t *testing.T) {
 	t.Parallel()
@@ -40,6 +46,7 @@ func TestProblemOf(t *testing.T) {
 		{errors.New("UNKNOWN: redis eval error: dial tcp"), http.StatusServiceUnavailable, redisWords},
 		{throttle.ErrUnavailable, http.StatusServiceUnavailable, odd},
 		{errors.New("UNKNOWN: redis eval error: OOM command not allowed"), http.StatusServiceUnavailable, "Redis is full (OOM)."},
+		{fmt.Errorf("settle: %w", refusal("NOPERM this user has no permissions to run the 'lpush' command")), http.StatusServiceUnavailable, "Redis refuses a command: give its user the rights."},
 		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
 		{store.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
 		{push.ErrUnderWay, http.StatusConflict, "The notification is being sent right now; look again in a moment."},
