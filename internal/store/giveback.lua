@@ -17,7 +17,8 @@ for i = 3, #ARGV, 2 do
     redis.call('LREM', active, -1, id)
   elseif owned(task, ARGV[i + 1]) and redis.call('LREM', active, -1, id) == 1 then -- one without a worker is in any hand once
     redis.call('RPUSH', pending, id)
-    redis.pcall('HSET', task, 'state', 'pending', 'pending_since', since, 'last', last)
+    redis.pcall('HSET', task, 'state', 'pending', 'last', last)
+    redis.pcall('HSETNX', task, 'pending_since', since)
     redis.pcall('HINCRBY', task, 'failed', 1)
     redis.pcall('HDEL', task, 'worker')
     n = n + 1

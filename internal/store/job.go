@@ -19,7 +19,7 @@ import (
 //	due           sorted set: when delayed jobs are due, in us. asynq's scheduled and retry
 //	              have whole seconds, rounded up. An entry of a job that has gone is ignored.
 //	parked        set: the routes of which jobs are parked
-//	parked:ROUTE  sorted set: those, by when they were accepted
+//	parked:ROUTE  sorted set: those, by when they became due
 //	idle          set: the channels of processes that have found the queue empty
 
 // A Job is one that a worker has in hand.

@@ -34,8 +34,9 @@ for _, route in ipairs(redis.call('SMEMBERS', routes)) do parked[route], bounded
 local ids, taken, back, answer = {}, {}, {}, {0, {}, -1}
 local odd = string.match(hand, '%d+$') % 2 -- where one alone is taken, the two halves take turns
 
-local function acceptedAt(message) -- a text: these are in the order of the instants
-  return string.match(string.sub(message, 1, 512), '"accepted_at":"([^"]*)Z"') or ''
+local function since(key) -- when it became due, a text: its place on its queue
+  local ns = redis.pcall('HGET', key, 'pending_since')
+  return type(ns) == 'string' and ns or string.format('%.0f000', now)
 end
 local function idOf(place) -- which has the instant before it
   return string.sub(place, (string.find(place, ' ', 1, true) or 0) + 1)
@@ -45,8 +46,8 @@ local function routeOf(message) -- the only one that it is for, where any has a 
   return string.match(string.sub(message, 1, 512), ',"only":"([^"]*)","notification":{') -- it comes before that
 end
 
-local function park(id, key, route, accepted)
-  local place = accepted .. ' ' .. id
+local function park(id, key, route)
+  local place = since(key) .. ' ' .. id
   local put = redis.pcall('ZADD', parkedOf .. route, 0, place)
   if type(put) == 'table' then return false end -- a key of another type parks nothing
   if not parked[route] then redis.call('SADD', routes, route) end
@@ -64,13 +65,13 @@ local function take(id, wasParked)
   if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
   local route = routeOf(message)
   if route and not wasParked then
-    if (parked[route] or (room[route] or 1) < 1) and park(id, key, route, acceptedAt(message)) then return end
+    if (parked[route] or (room[route] or 1) < 1) and park(id, key, route) then return end
   end
   if route and room[route] then room[route] = room[route] - 1 end
   local known = {}
   if message ~= -1 then
     redis.call('HSET', key, 'state', 'active', 'worker', hand)
-    redis.call('HDEL', key, 'pending_since', 'parked')
+    redis.call('HDEL', key, 'parked')
     known = redis.call('HMGET', key, 'last', 'failed', 'back')
   end
   ids[#ids + 1], taken[id] = id, true

@@ -106,7 +106,7 @@ func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued
 	return r.readJobs(ctx, s, found(ids))
 }
 
-// parkedScript returns when the first of the parked jobs of each route was accepted, as a text.
+// parkedScript returns when the first of the parked jobs of each route became due (ns).
 // It goes past a hundred that have ended.
 //
 // KEYS  of each queue the routes of which jobs are parked, and parked: as their sets begin
@@ -118,9 +118,9 @@ for q = 1, #ARGV do
   for _, route in ipairs(routes.err and {} or routes) do
     local first = redis.pcall('ZRANGE', KEYS[2 * q] .. route, 0, 99)
     for _, place in ipairs(first.err and {} or first) do
-      local accepted, id = string.match(place, '^([^ ]*) (.*)$')
+      local since, id = string.match(place, '^([^ ]*) (.*)$')
       if id and redis.pcall('HGET', ARGV[q] .. id, 'parked') == parkedAs(route, place) then
-        all[#all + 1] = accepted .. 'Z'
+        all[#all + 1] = since
         break
       end
     end
@@ -168,8 +168,8 @@ func (r *Shard) OldestDue(ctx context.Context, now time.Time) (oldest time.Time,
 		return oldest, fmt.Errorf("look for the oldest job that is parked: %w", err)
 	}
 	for _, text := range accepted {
-		if at, err := time.Parse(time.RFC3339, text); err == nil {
-			due(at)
+		if ns, err := strconv.ParseInt(text, 10, 64); err == nil {
+			due(time.Unix(0, ns))
 		}
 	}
 	for s, ids := range next {

@@ -4,7 +4,7 @@
 -- KEYS    holding, held:NAME, then retry, pending, due and the idle of each queue
 -- ARGV    NAME, how many, how many to look at, first or any, prefix of the tasks' keys of each
 --         queue
--- answer  how many jobs are due on the fullest queue; how many are held no longer; how many are
+-- answer  how many jobs are due, or parked, on the fullest queue; how many are held no longer; how many are
 --         left, by their priority; the IDs of those that are woken
 -- caller  Shard.WakeHeld, where a pause is over or a route opens
 -- repeat  as often as wanted: others come then
@@ -30,8 +30,8 @@ for _, id in ipairs(ids.err and {} or ids) do -- a key of another type holds not
   if became ~= 'in hand' then gone = gone + redis.call('ZREM', KEYS[2], id) end
 end
 if redis.call('EXISTS', KEYS[2]) == 0 then redis.pcall('SREM', KEYS[1], name) end
-for _, queue in ipairs(queues) do
-  local n = redis.pcall('LLEN', queue.pending)
-  if type(n) == 'number' then due = math.max(due, n) end
+for _, queue in ipairs(queues) do -- a parked job, which is due too, has no instant
+  local n, away, timed = redis.pcall('LLEN', queue.pending), redis.pcall('ZCARD', queue.retry), redis.pcall('ZCARD', queue.due)
+  if type(n) == 'number' and type(away) == 'number' and type(timed) == 'number' then due = math.max(due, n + math.max(0, away - timed)) end
 end
 return {due, gone, countHeld(KEYS[2]), woken}
