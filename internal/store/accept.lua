@@ -1,5 +1,5 @@
--- Accept makes jobs of a queue and their records: - -> pending, - -> scheduled. What may be refused
--- comes first: then nothing is done.
+-- Accept makes jobs of a queue and their records: - -> pending, - -> scheduled. It makes all or
+-- none: the commands that Redis may refuse come first.
 --
 -- KEYS    pending, scheduled, the idle, counts, due; of each job the task and the record
 -- ARGV    the queue; of each job asynq's message, its ID, now (ns), when it is due (us), 0 for now,

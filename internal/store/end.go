@@ -35,7 +35,7 @@ func (r *Shard) NewEnds(queue string, young bool) *Ends {
 	return &Ends{records: r, queue: queue, young: young}
 }
 
-// Add adds a job whose notification has ended.
+// Add adds a job. Its notification has ended before.
 func (e *Ends) Add(j *Job) { e.add(j, 0, "", "", nil) }
 
 // Settle adds a job whose notification is delivered at the first attempt, and ends in the same

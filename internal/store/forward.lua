@@ -1,6 +1,6 @@
--- Forward moves the delayed jobs of queues that are due: scheduled, retry -> pending. It is for
--- those that other clients of asynq's, or its tools, have delayed, in whole seconds, and for what
--- Pull was not asked for. A parked job stays, and is parked for longer.
+-- Forward moves the delayed jobs of queues that are due: scheduled, retry -> pending. Pull
+-- moves our own jobs; Forward moves those that other clients of asynq's have delayed, and ours
+-- where no worker pulls. A parked job stays, and is parked for longer.
 --
 -- KEYS    of each queue scheduled, retry, pending, due, the idle, parked: as the sets of parked
 --         jobs begin

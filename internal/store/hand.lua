@@ -4,9 +4,3 @@ local function owned(task, hand)
   local its = redis.pcall('HGET', task, 'worker')
   return (its or '') == hand or type(its) == 'table'
 end
-
--- release takes a job out of its hand: it is in no place after that.
-local function release(active, task, id)
-  redis.call('LREM', active, -1, id)
-  redis.pcall('HDEL', task, 'worker')
-end

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// What asynq's client writes is read, and what we write is read by asynq's Inspector.
+// ReadEnvelope reads the message of asynq's client, and asynq's Inspector reads ours.
 func TestEnvelope(t *testing.T) {
 	t.Parallel()
 	client := redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})

@@ -18,5 +18,6 @@ redis.call('ZADD', retry, math.ceil(due / 1000000), id)
 redis.call('ZADD', delayed, string.format('%.0f', due), id)
 redis.pcall('HSET', task, 'state', 'retry', 'last', last, 'back', string.format('%.0f', now))
 if failed == '1' then redis.pcall('HINCRBY', task, 'failed', 1) end
-release(active, task, id)
+redis.call('LREM', active, -1, id)
+redis.pcall('HDEL', task, 'worker')
 return 1

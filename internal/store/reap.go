@@ -68,8 +68,8 @@ func (r *Shard) Reap(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// astray returns the queue's jobs whose terms do not sign, in the order of acceptance. What
-// moves meanwhile may be missed.
+// astray returns the jobs of the queue whose terms do not sign, in the order of acceptance. It may
+// miss a job that moves meanwhile.
 func (r *Shard) astray(ctx context.Context, queue string) ([]Job, error) {
 	type orphan struct {
 		Job

@@ -25,8 +25,7 @@ type Return struct {
 	// by this machine's; zero for when it goes back.
 	After time.Duration `json:"after,omitempty"`
 	Since time.Time     `json:"since,omitzero"`
-	// Failed counts a failure of the job, which tells the next visit to look at the
-	// notification's record.
+	// Failed counts a failure of the job. The next visit then reads the notification's record.
 	Failed bool `json:"-"`
 }
 

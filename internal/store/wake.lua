@@ -4,7 +4,7 @@
 -- KEYS    retry, pending, due, the idle
 -- ARGV    prefix of the tasks' keys, and of the records'; of each job its ID and when it is to be
 --         due (us), 0 for now
--- answer  the jobs that a worker has in hand
+-- answer  the IDs of those jobs that a worker has in hand
 -- caller  Shard.WakeAll, for whoever a limiter's answer names, and for operators
 -- repeat  as often as wanted: no job becomes due later
 local queue, held = {retry = KEYS[1], pending = KEYS[2], due = KEYS[3], idle = KEYS[4], tasks = ARGV[1]}, {}

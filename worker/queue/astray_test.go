@@ -91,7 +91,7 @@ func TestATermEndsAfterTrouble(t *testing.T) {
 			t.Fatalf("pulled %q", got)
 		}
 		old := n.life.term.Load()
-		old.free(1) // as if nobody had seen the stray one pulled
+		old.free() // as if nobody had seen the stray one pulled
 		n.life.calm = 0
 		n.life.suspect()
 		n.signs()
@@ -106,7 +106,7 @@ func TestATermEndsAfterTrouble(t *testing.T) {
 		if err := n.putsOff("held"); err != nil {
 			t.Errorf("what is in hand of the old term: %v", err)
 		}
-		old.free(1)
+		old.free()
 		n.signs()
 		if err := client.ZAddXX(t.Context(), n.Records.Key("signs"), redis.Z{Score: 1, Member: old.id}).Err(); err != nil { // long ago
 			t.Fatal(err)

@@ -32,10 +32,10 @@ func NewHands(most int) *Hands {
 	return &Hands{most: most, freed: make(chan struct{}, 1), of: map[string]int{}, reserved: map[string]int{}, ahead: map[way]int{}}
 }
 
-// free has so many fewer of the queue in hand.
-func (h *Hands) free(queue string, n int) {
+// free has one fewer of the queue in hand.
+func (h *Hands) free(queue string) {
 	h.mu.Lock()
-	h.of[queue] -= n
+	h.of[queue]--
 	h.mu.Unlock()
 	select {
 	case h.freed <- struct{}{}:

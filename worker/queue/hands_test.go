@@ -28,13 +28,13 @@ func TestHands(t *testing.T) {
 		}
 	}
 	for range 80 {
-		h.free(bulk, 1)
+		h.free(bulk)
 	}
 	if n := fill(critical); n != 80 || !h.full(bulk) {
 		t.Errorf("%d critical ones take what is free", n)
 	}
 	for range 50 {
-		h.free(critical, 1)
+		h.free(critical)
 	}
 	if n := fill(bulk); n != 50 || h.count() != 100 {
 		t.Errorf("%d bulk ones take what is free, %d are in hand", n, h.count())

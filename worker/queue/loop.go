@@ -146,7 +146,7 @@ func (s *Server) take(queue string) (jobs []Job, err error) {
 		most = 1 // what a lost answer holds is nobody's until its term ends
 	}
 	term := s.life.hold()
-	defer term.free(1)
+	defer term.free()
 	room := s.Hands.reserve(queue, most, s.Bounds(queue, time.Now()))
 	defer func() { s.Hands.took(queue, room, jobs) }()
 	if room.hands == 0 { // other shards' pulls have all
@@ -277,8 +277,8 @@ func (s *Server) letGo(t *taken) {
 	s.mu.Lock()
 	delete(s.inHand, t)
 	s.mu.Unlock()
-	t.Term.free(1)
-	s.Hands.free(t.Queue, 1)
+	t.Term.free()
+	s.Hands.free(t.Queue)
 }
 
 // putOff returns the job to its queue for later.

@@ -63,8 +63,8 @@ func newTerm() *Term { return &Term{id: rand.Text()[:8], news: make(chan struct{
 // visit is the number of the next pull.
 func (t *Term) visit() int64 { return t.visits.Add(1) }
 
-// free has so many fewer in hand.
-func (t *Term) free(n int64) { t.held.Add(-n) }
+// free has one fewer in hand.
+func (t *Term) free() { t.held.Add(-1) }
 
 // Sure reports whether it is certain that the term goes on.
 func (t *Term) Sure() bool {
@@ -151,7 +151,7 @@ func (l *life) hold() *Term {
 		if term == l.term.Load() {
 			return term
 		}
-		term.held.Add(-1)
+		term.free()
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package storetest is for tests of what uses the store.
+// Package storetest helps tests that use the store.
 package storetest
 
 import (
