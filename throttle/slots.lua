@@ -36,8 +36,9 @@ local SOON = now + 2 * SECOND    -- who is early and due before is woken,
 local AHEAD = 3                  -- and so many however far away: if a wake is lost, others name it again
 local WAKES = 64                 -- so many at most
 
-local names, moves, told, after = {}, {}, {}, 0 -- of what is returned
-local placed = false                            -- whether any slot was placed
+local names, moves, after = {}, {}, 0 -- of what is returned
+local placed = false                  -- whether any slot was placed
+local changed = false                 -- whether anything changed for the other lines
 
 local function text(instant) return string.format('%.0f', instant) end
 local function begins(name, with) return string.sub(name, 1, #with) == with end
@@ -358,7 +359,7 @@ local function acquire(line, r)
     own = 0
     if fieldOf('placed:') >= ask.entered then
       again(line, PASSED, now)
-      told = redis.call('HKEYS', linesKey)
+      changed = true
     end
   end
   r.name = line.name .. r.id
@@ -393,7 +394,7 @@ local function leave(line)
     end
   end
   if first == math.huge then return end
-  told = redis.call('HKEYS', linesKey)
+  changed = true
   moveUp(line, first)
 end
 
@@ -434,7 +435,7 @@ elseif op == 'leave' then
   leave(ask.lines[1])
 else
   for _, line in ipairs(ask.lines) do replan(line) end
-  told = redis.call('HKEYS', linesKey)
+  changed = true
 end
 
 local held = redis.call('ZCARD', slotsKey)
@@ -446,4 +447,4 @@ elseif placed then -- what waits is kept for as long as the last slot counts
   for _, key in ipairs({slotsKey, earlyKey, linesKey}) do write('PEXPIRE', key, text(life / 1000)) end
 end
 if held > 0 and not dry then wake() end
-return {now, held, answers, names, told, after, moves}
+return {now, held, answers, names, changed and held > 0 and redis.call('HKEYS', linesKey) or {}, after, moves}
