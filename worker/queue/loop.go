@@ -35,6 +35,8 @@ const (
 	// pulledAtOnce is how many jobs one pull takes from a queue at most: what is done at once
 	// shares commands.
 	pulledAtOnce = 64
+	// bulkAtOnce is how many bulk ones: a critical one waits for the processor behind them.
+	bulkAtOnce = 12
 	// parkRounds is how many pulls follow each other that find nothing but what is parked, and
 	// parkPause for how long the queue is not asked after them.
 	parkRounds = 8
@@ -142,8 +144,11 @@ func (s *Server) pull(ctx context.Context, queue string) (found bool, err error)
 // take takes jobs of the queue in hand. Where it is empty then, the queue is not asked now.
 func (s *Server) take(queue string) (jobs []Job, err error) {
 	most := pulledAtOnce
-	if s.failed.Load() {
+	switch {
+	case s.failed.Load():
 		most = 1 // what a lost answer holds is nobody's until its term ends
+	case queue == push.Bulk.Queue():
+		most = bulkAtOnce
 	}
 	term := s.life.hold()
 	defer term.free()
