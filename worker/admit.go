@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -38,6 +39,8 @@ func newAdmission(o *Options, u units, s *slots, t tracing, r *repeats.Log) *adm
 var (
 	errBusy      = errors.New("the provider is busy")
 	errOverQuota = errors.New("a quota has nothing left")
+	errUnchecked = errors.New("the limits of its user cannot be checked")
+	errLost      = errors.New("another worker may have it")
 )
 
 // near is less time than the way to the queue and back takes on a busy machine.
@@ -182,7 +185,7 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 		d.inside = d.needs
 	}
 	if d.term.Lost(ctx) {
-		return store.ErrLost
+		return errLost
 	}
 	if !a.units.take(ctx, d) {
 		return errOverQuota
@@ -195,13 +198,13 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 // is away for all tells throttle.Outage. It returns why the notification waits,
 // which is with its job.
 func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error {
-	if errors.Is(err, throttle.ErrUnavailable) || errors.Is(err, store.ErrLost) || ctx.Err() != nil {
+	if errors.Is(err, throttle.ErrUnavailable) || errors.Is(err, errLost) || ctx.Err() != nil {
 		return err
 	}
 	// each of what is theirs tries again every few seconds
 	a.repeats.Tell(ctx, a.Log, slog.LevelWarn, "the limits of a user cannot be checked, and what is theirs waits: look at that user's keys in the limits' Redis",
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.Any("error", err))
-	return &store.Return{Why: store.Unchecked, Detail: err.Error(), After: store.Again}
+	return fmt.Errorf("%w: %w", errUnchecked, err)
 }
 
 // paced records how long after its slot the delivery was admitted, if only a limit delayed it.
@@ -213,20 +216,20 @@ func (a *admission) paced(d *delivery, decision *throttle.Decision) {
 	}
 }
 
-// busy reports whether the delivery is not to be sent now, since what is sent could not be
-// recorded or as many wait for its providers as may, and how it comes back.
-func (a *admission) busy(d *delivery) (to disposition, over bool) {
-	back := store.Return{Why: store.ProviderBusy, After: route.BusyDelay}
-	if d.at.Refused(d.queue) {
-		back.Why = store.RedisRefuses
-		return snooze(back), true
+// busy returns how a delivery comes back that is not to be sent now, since what is sent could not
+// be recorded or as many wait for its providers as may; nil for one that is.
+func (a *admission) busy(d *delivery) fate {
+	if d.at.Refused(d.queue) || route.Busy(d.needs, d.Priority) {
+		return a.foundBusy(d)
 	}
-	return snooze(back), route.Busy(d.needs, d.Priority)
+	return nil
 }
 
-// foundBusy brings a job back that found no place in a bulkhead.
-func (a *admission) foundBusy(d *delivery) disposition {
-	to, _ := a.busy(d)
-	to.release = slot
-	return to
+// foundBusy brings a job back that found no place before its providers.
+func (a *admission) foundBusy(d *delivery) back {
+	to := store.Return{Why: store.ProviderBusy, After: route.BusyDelay}
+	if d.at.Refused(d.queue) {
+		to.Why = store.RedisRefuses
+	}
+	return back{Return: to}
 }

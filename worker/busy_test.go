@@ -49,8 +49,8 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 				_ = at.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}
 			var got store.Why
-			if to, away := new(admission).busy(&delivery{Notification: new(push.Notification), at: at, queue: "q", needs: c.needs}); away {
-				got = to.back.Why
+			if to, away := new(admission).busy(&delivery{Notification: new(push.Notification), at: at, queue: "q", needs: c.needs}).(back); away {
+				got = to.Why
 			}
 			if got != c.want {
 				t.Errorf("%s: %q, want %q", name, got, c.want)

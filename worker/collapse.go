@@ -141,10 +141,10 @@ func (c *collapsing) supersedeBack(ctx context.Context, at *store.Shard, ids []s
 }
 
 // postpone is delivery.postpone. Its collapse key lives on until its slot.
-func (h *handler) postpone(ctx context.Context, d *delivery, decision throttle.Decision) disposition {
+func (h *handler) postpone(ctx context.Context, d *delivery, decision throttle.Decision) fate {
 	to := d.postpone(decision)
-	to.back.Since = time.Now()
-	if to.state != push.Waiting || !d.ExpiresAt.IsZero() { // until then its key lives anyway
+	to.Since = time.Now()
+	if !d.ExpiresAt.IsZero() { // until then its key lives anyway
 		return to
 	}
 	if superseded, err := h.collapsing.collapse(ctx, d, decision.Left); err != nil {

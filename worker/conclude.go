@@ -11,30 +11,39 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// A disposition is what becomes of a job after this visit: each step of the pipeline
-// may return one, and dispose alone carries it out. The zero value is that another
-// visit, or another worker, has ended the notification.
-type disposition struct {
-	// state is how the notification ends, or push.Waiting for a job that comes back.
+// A fate is what becomes of a delivery after a visit: an end, a back, or elsewhere. Each step of
+// the pipeline may return one, nil for that it goes on; dispose alone carries it out.
+type fate interface{ fate() }
+
+// An end is how the notification ends.
+type end struct {
 	state push.State
-	// reason and problem say more of an end, or of an attempt.
+	// reason and problem say more.
 	reason, problem string
 	dead            int // targets whose token is dead
+}
 
-	// back is how a job returns to the queue.
-	back store.Return
-	// kept is why a job returns that could not be sent to its targets, or to some of
-	// them: it says how, in the place of back.
-	kept skip
-	// attempt says that the visit was an attempt, which is to be recorded, and counted
-	// that an earlier visit has counted it as a failure.
-	attempt, counted bool
-	release          release
+// A back is how the job returns to the queue.
+type back struct {
+	store.Return
+	// kept is why it could not be sent to its targets, or to some of them: it says how the job
+	// returns, in the place of Return.
+	kept    skip
+	release release
 	// deferral is the limiter's, when that has put the notification off.
 	deferral throttle.Decision
-	// unfreed is why the slot of what an earlier visit has ended could not be given back.
-	unfreed error
+	// problem says more of an attempt.
+	problem string
 }
+
+// elsewhere is that another visit, or another worker, has ended the notification.
+type elsewhere struct {
+	unfreed error // why its slot could not be given back
+}
+
+func (end) fate()       {}
+func (back) fate()      {}
+func (elsewhere) fate() {}
 
 // release says what of its slot a job that comes back gives back.
 type release int
@@ -45,30 +54,32 @@ const (
 	slotQuietly         // and those behind it are not: the next one is likely to give its back too
 )
 
-// later returns the job to the queue: as the error says if it is a Return, else because
-// something of ours does not answer.
-func later(err error) disposition {
-	back := &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
-	if !errors.As(err, &back) && errors.Is(err, throttle.ErrUnavailable) {
-		back.Why = store.LimiterAway
+// later returns the job to the queue, because something of ours does not answer.
+func later(err error) back {
+	to := store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
+	switch {
+	case errors.Is(err, throttle.ErrUnavailable):
+		to.Why = store.LimiterAway
+	case errors.Is(err, errUnchecked):
+		to.Why = store.Unchecked
 	}
-	return snooze(*back)
+	return back{Return: to}
 }
 
-// snooze brings the job back, at no cost.
-func snooze(back store.Return) disposition {
-	return disposition{state: push.Waiting, back: back}
+// tooLate returns the job to the queue, at no cost: it is to be admitted anew.
+func tooLate() back {
+	return back{Return: store.Return{Why: store.TooLate, After: store.Again}}
 }
 
 // until brings the job back when the time left is over.
-func until(left time.Duration) disposition {
-	return snooze(store.Return{Why: store.Deferred, After: left})
+func until(left time.Duration) back {
+	return back{Return: store.Return{Why: store.Deferred, After: left}}
 }
 
 // postpone brings the job back at its slot, or when there may be room for it in its line.
-func (d *delivery) postpone(decision throttle.Decision) disposition {
+func (d *delivery) postpone(decision throttle.Decision) back {
 	to := until(decision.Left)
-	to.deferral, to.back.Quiet = decision, d.quiet(&decision)
+	to.deferral, to.Quiet = decision, d.quiet(&decision)
 	return to
 }
 
@@ -94,8 +105,8 @@ func (d *delivery) tooShort(decision *throttle.Decision) string {
 
 // unsent brings a job back that could be sent to no target, at no cost of an attempt. One
 // that waits for units keeps what it holds of its user's limits.
-func (d *delivery) unsent() disposition {
-	to := disposition{state: push.Waiting, kept: keptBy(d.outcomes)}
+func (d *delivery) unsent() back {
+	to := back{kept: keptBy(d.outcomes)}
 	if to.kept.reason != noUnits {
 		to.release = slotQuietly
 	}
@@ -103,7 +114,7 @@ func (d *delivery) unsent() disposition {
 }
 
 // settle ends the notification after an attempt, or brings the job back for another.
-func (d *delivery) settle(b budget, now time.Time, jitter float64) disposition {
+func (d *delivery) settle(b budget, now time.Time, jitter float64) fate {
 	attempted, unsent := d.attempted(), d.unsent()
 	if !attempted && unsent.kept.reason != leftAlone {
 		return unsent
@@ -120,9 +131,8 @@ func (d *delivery) settle(b budget, now time.Time, jitter float64) disposition {
 			d.excused++
 		}
 	}
-	to := d.conclude(b, now, jitter)
-	to.attempt = attempted
-	return to
+	d.tried = attempted
+	return d.conclude(b, now, jitter)
 }
 
 // attempted reports whether the visit was an attempt: that it sent something, or
@@ -159,20 +169,12 @@ func (d *delivery) backoff(jitter float64) time.Duration {
 
 // conclude is how the notification ends, or how its job comes back, as far as its targets'
 // outcomes say. jitter is from [0, 1).
-func (d *delivery) conclude(b budget, now time.Time, jitter float64) disposition {
+func (d *delivery) conclude(b budget, now time.Time, jitter float64) fate {
 	since := time.Duration(0)
 	if !d.first.IsZero() {
 		since = now.Sub(d.first)
 	}
-	to := conclude(d.outcomes, d.attempts-d.excused, since, b, d.backoff(jitter))
-	if to.state != push.Waiting {
-		return to
-	}
-	to.back.Why, to.release = store.Retried, slot
-	if to.back.After > 0 { // other targets are to be sent to again, then
-		to.kept = skip{}
-	}
-	return to
+	return conclude(d.outcomes, d.attempts-d.excused, since, b, d.backoff(jitter))
 }
 
 // A budget is what a notification may spend on attempts.
@@ -193,9 +195,10 @@ func (o *Options) budget(d *delivery, now time.Time) budget {
 }
 
 // conclude decides how a notification goes on, by the outcomes of all its targets, the
-// attempts that it has spent, and the time since the first of them.
-func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) disposition {
-	c := disposition{kept: keptBy(outcomes)}
+// attempts that it has spent, and the time since the first of them: by an end or a back.
+func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) fate {
+	var over end
+	again := back{Return: store.Return{Why: store.Retried}, kept: keptBy(outcomes), release: slot}
 	var delivered, retry, misconfigured, rejected bool
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -207,7 +210,7 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 			delivered = true
 			continue
 		case providers.DeadToken:
-			c.dead++
+			over.dead++
 			continue
 		case providers.Retry:
 			retry = true
@@ -216,38 +219,42 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 		case providers.Rejected:
 			rejected = true
 		}
-		c.back.After = max(c.back.After, o.RetryAfter)
-		c.reason = string(o.Reason)
+		again.After = max(again.After, o.RetryAfter)
+		over.reason = string(o.Reason)
 		if o.Err != nil {
-			c.problem = o.Err.Error()
+			over.problem = o.Err.Error()
 		}
 	}
-	if c.kept.reason == leftAlone && c.reason == "" {
-		c.reason, c.problem = string(providers.OriginBackoff), c.kept.cause
+	if again.kept.reason == leftAlone && over.reason == "" {
+		over.reason, over.problem = string(providers.OriginBackoff), again.kept.cause
 	}
-	again, kept := retry || misconfigured, c.kept.some()
+	repeats, kept := retry || misconfigured, again.kept.some()
 	spent := since > b.time || retry && !kept && attempts >= b.attempts
 	switch {
-	case (again || kept) && !spent:
-		c.state = push.Waiting
-		if again {
-			c.back.After = max(c.back.After, backoff)
+	case (repeats || kept) && !spent:
+		if repeats {
+			again.After = max(again.After, backoff)
 		}
+		if again.After > 0 { // other targets are to be sent to again, then
+			again.kept = skip{}
+		}
+		again.problem = over.problem
+		return again
 	case delivered:
-		c.state = push.Delivered
-	case again || kept:
-		c.state = push.Exhausted
+		over.state = push.Delivered
+	case repeats || kept:
+		over.state = push.Exhausted
 	case rejected:
-		c.state = push.Rejected
+		over.state = push.Rejected
 	default:
-		c.state = push.Undeliverable
+		over.state = push.Undeliverable
 	}
-	return c
+	return over
 }
 
 // cutShort ends what is not delivered by now.
-func (d *delivery) cutShort(state push.State, why string) disposition {
-	c := disposition{state: state, problem: why}
+func (d *delivery) cutShort(state push.State, why string) end {
+	c := end{state: state, problem: why}
 	for i := range d.outcomes {
 		switch d.outcomes[i].Kind {
 		case providers.Delivered:
@@ -266,27 +273,25 @@ func (h *handler) muted(d *delivery) bool {
 
 // unlessMuted ends what would return to the queue and was muted meanwhile: who looks there
 // for what is muted may have come by.
-func (h *handler) unlessMuted(d *delivery, to disposition) disposition {
-	if to.state != push.Waiting || !h.muted(d) {
-		return to
+func (h *handler) unlessMuted(d *delivery, to fate) fate {
+	if _, returns := to.(back); returns && h.muted(d) {
+		return d.silence()
 	}
-	ended := d.silence()
-	ended.attempt, ended.counted = to.attempt, to.counted
-	return ended
+	return to
 }
 
 // silence ends what is muted.
-func (d *delivery) silence() disposition {
+func (d *delivery) silence() end {
 	return d.cutShort(push.Muted, "its user, its category or both are muted")
 }
 
 // superseded ends what a newer one has taken the place of.
-func (d *delivery) superseded() disposition {
+func (d *delivery) superseded() end {
 	return d.cutShort(push.Superseded, "a newer one has the same collapse key")
 }
 
 // lineFull ends what there is no room for in the user's line.
-func (d *delivery) lineFull() disposition {
+func (d *delivery) lineFull() end {
 	c := d.cutShort(push.Rejected, "as many of the user's notifications wait as may")
 	if c.state == push.Rejected {
 		c.reason = string(providers.LineFull)

@@ -37,6 +37,8 @@ type delivery struct {
 	attempts int
 	excused  int
 	first    time.Time
+	tried    bool // this visit was an attempt, or has one of an earlier visit to record
+	counted  bool // which that visit has counted as a failure
 
 	routes     []*route.Route // of each target; nil where there is none
 	outcomes   []outcome      // of each target

@@ -46,9 +46,9 @@ func (d *delivery) adopt() (changed bool) {
 }
 
 // joinDigest has the delivery join one that waits with its digest's key.
-func (h *handler) joinDigest(ctx context.Context, d *delivery) (to disposition, over bool) {
+func (h *handler) joinDigest(ctx context.Context, d *delivery) fate {
 	if d.digest == nil || d.digest.Carries() || h.passes(d) {
-		return to, false
+		return nil
 	}
 	return h.join(ctx, d, false, 0)
 }
@@ -59,73 +59,72 @@ func (h *handler) passes(d *delivery) bool {
 }
 
 // join is digest.Part.Join, and ends the visit of a delivery that has joined another one.
-func (h *handler) join(ctx context.Context, d *delivery, carry bool, wait time.Duration) (to disposition, over bool) {
+func (h *handler) join(ctx context.Context, d *delivery, carry bool, wait time.Duration) fate {
 	into, ended, err := d.digest.Join(ctx, carry, wait)
 	switch {
 	case err != nil:
-		return later(err), true
+		return later(err)
 	case ended:
-		return endedElsewhere(), true
+		return endedMeanwhile()
 	case into == "":
-		return to, false
+		return nil
 	}
-	h.settling.events.ended(ctx, d, &disposition{state: push.Digested})
+	h.settling.events.ended(ctx, d, push.Digested)
 	if d.asked || d.visits > 0 || !d.back.IsZero() { // else it has asked for no slot
-		to.unfreed = h.slots.giveBack(ctx, d, false)
+		return elsewhere{h.slots.giveBack(ctx, d, false)}
 	}
-	return to, true
+	return elsewhere{}
 }
 
-// endedElsewhere has the next visit find how another worker has ended the notification.
-func endedElsewhere() disposition {
-	return snooze(store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.Again, Failed: true})
+// endedMeanwhile has the next visit find how another worker has ended the notification.
+func endedMeanwhile() back {
+	return back{Return: store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.Again, Failed: true}}
 }
 
 // sealDigest has nobody join the delivery any more, which is about to be sent. One that is
 // to go to others than it was admitted for comes back, and goes with its admission.
-func (h *handler) sealDigest(ctx context.Context, d *delivery) (to disposition, over bool) {
+func (h *handler) sealDigest(ctx context.Context, d *delivery) fate {
 	if d.digest == nil {
-		return to, false
+		return nil
 	}
 	ended, err := d.digest.Seal(ctx)
 	switch {
 	case err != nil:
-		return later(err), true
+		return later(err)
 	case ended:
-		return endedElsewhere(), true
+		return endedMeanwhile()
+	case d.adopt():
+		return tooLate()
 	}
-	return snooze(store.Return{Why: store.TooLate, After: store.Again}), d.adopt()
+	return nil
 }
 
-// keepDigest does what a digest asks for before the disposition is carried out: one that waits
-// for a limit or a provider is joined from now on, or joins another one; and nobody joins what
-// ends. One whose end is overtaken by those that have joined it comes back.
-func (h *handler) keepDigest(ctx context.Context, d *delivery, to disposition) disposition {
-	switch {
-	case d.digest == nil || to.state == "":
-		return to
-	case to.state != push.Waiting:
-		if d.sent() { // which was sealed
-			return to
-		}
-		if back, over := h.sealDigest(ctx, d); over {
-			return back
-		}
+// keepDigest does what a digest asks for before the fate is carried out: one that waits for a
+// limit or a provider is joined from now on, or joins another one; and nobody joins what ends.
+// One whose end is overtaken by those that have joined it comes back.
+func (h *handler) keepDigest(ctx context.Context, d *delivery, to fate) fate {
+	if d.digest == nil || d.sent() { // what was sent was sealed
 		return to
 	}
-	waits := to.deferral.Status == throttle.Deferred || to.kept.some()
-	if d.sent() || !d.digest.Carries() && (!waits || h.passes(d)) {
-		return to
+	var other fate
+	switch to := to.(type) {
+	case end:
+		other = h.sealDigest(ctx, d)
+	case back:
+		waits := to.deferral.Status == throttle.Deferred || to.kept.some()
+		if d.digest.Carries() || waits && !h.passes(d) {
+			other = h.join(ctx, d, waits, max(0, to.After))
+		}
 	}
-	if other, over := h.join(ctx, d, waits, max(0, to.back.After)); over {
+	if other != nil {
 		return other
 	}
 	return to // it carries, or waits by itself
 }
 
 // forgetDigest lets go of what a delivery has told of, once it has ended.
-func (h *handler) forgetDigest(ctx context.Context, d *delivery, to disposition) {
-	if d.digest != nil && d.digest.Others() != nil && (to.state.Ended() || to.state == "") {
+func (h *handler) forgetDigest(ctx context.Context, d *delivery, to fate) {
+	if _, returns := to.(back); d.digest != nil && d.digest.Others() != nil && !returns {
 		d.at.Records.Forget(ctx, d.ID)
 	}
 }

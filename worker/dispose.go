@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -26,53 +25,35 @@ type settling struct {
 	unrecorded unrecorded
 }
 
-// dispose carries out what is to become of the job: the records, the slot, the log,
-// the trace, the metrics, and what the queue is to do, once.
-func (s *settling) dispose(ctx context.Context, d *delivery, to disposition) error {
+// dispose carries out what is to become of the delivery: the records, the slot, the log, the trace
+// and the metrics. It returns what the queue is to do.
+func (s *settling) dispose(ctx context.Context, d *delivery, to fate) queue.Result {
 	if !d.sent() && d.term.Lost(ctx) {
-		return store.ErrLost
+		return queue.Lost{}
 	}
-	if to.attempt {
+	if d.tried {
 		if err := s.reportDead(ctx, d); err != nil && d.visits < s.Attempts {
 			s.unrecorded.keep(d)
-			_, notNoted := s.note(ctx, d, d.unreported(), to.problem)
-			return unsettled(errors.Join(err, notNoted), d.visits)
+			return queue.Back{PutOff: store.PutOff{Return: unsettled(err, d.visits), Attempt: d.attempt(d.unreported(), "")}}
 		} else if err != nil {
 			s.Log.LogAttrs(ctx, slog.LevelError, "dead tokens are not reported: the next notification to them finds them again",
 				slog.String("id", d.ID), slog.String("app", d.App), slog.Any("error", err))
 		}
 	}
-	switch to.state {
-	case "":
-		return s.freeLater(d, to.unfreed)
-	case push.Waiting:
+	switch to := to.(type) {
+	case end:
+		return s.end(ctx, d, to)
+	case back:
 		return s.bringBack(ctx, d, to)
+	default:
+		return s.freeLater(d, to.(elsewhere).unfreed)
 	}
-	return s.end(ctx, d, to)
 }
 
 // bringBack returns the job to the queue.
-func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) error {
-	if to.attempt {
-		alone, err := s.note(ctx, d, d.record(), to.problem)
-		if err != nil {
-			s.unrecorded.keep(d)
-			return unsettled(err, d.visits)
-		}
-		if !alone || d.used() {
-			to.release = nothing
-		}
-	}
-	if p := &to.deferral; p.Status == throttle.Deferred {
-		s.Observer.Deferred(d.App, d.Category, *p)
-		ended, err := d.at.Records.Defer(ctx, d.ID, p.At, p.Scope, p.Rule)
-		if ended { // by another worker, that has taken over the job: nobody would come for the slot
-			s.slots.giveBack(ctx, d, true)
-			return nil
-		}
-		if err != nil {
-			s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))
-		}
+func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Result {
+	if d.tried && d.used() {
+		to.release = nothing
 	}
 	switch to.release {
 	case slot:
@@ -81,14 +62,27 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 		_, _ = s.slots.free(ctx, d, d.used())
 	}
 	if to.kept.some() {
-		to.back = s.keptBack(d, to.kept, time.Now())
+		to.Return = s.keptBack(d, to.kept, time.Now())
 		if !s.holds.remember(ctx, d) {
-			to.back.After = min(to.back.After, unnotedLook)
+			to.After = min(to.After, unnotedLook)
 		}
 	}
-	to.back.First = d.first
-	to.back.Failed = to.back.Failed || to.attempt && !to.counted
-	return &to.back
+	to.First = d.first
+	to.Failed = to.Failed || d.tried && !d.counted
+	result := queue.Back{PutOff: store.PutOff{Return: to.Return}}
+	if p := &to.deferral; p.Status == throttle.Deferred {
+		s.Observer.Deferred(d.App, d.Category, *p)
+		result.Deferral = &store.Deferral{Until: p.At, Scope: p.Scope, Rule: p.Rule}
+	}
+	if d.tried {
+		result.Attempt, result.Unnoted = d.attempt(d.record(), to.problem), func() { s.unrecorded.keep(d) }
+	}
+	return result
+}
+
+// attempt is what the record notes of the attempt.
+func (d *delivery) attempt(outcomes []store.TargetOutcome, problem string) *store.Attempt {
+	return &store.Attempt{Number: d.attempts, Excused: d.excused, Outcomes: outcomes, Error: problem}
 }
 
 // keptBack is how a job returns that is kept by that. Those that come back by themselves
@@ -107,34 +101,33 @@ func (s *settling) keptBack(d *delivery, kept skip, now time.Time) store.Return 
 }
 
 // end settles the notification, once.
-func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
+func (s *settling) end(ctx context.Context, d *delivery, c end) queue.Result {
 	traceEnd(ctx, c.state)
 	if c.state == push.Delivered && d.plain() {
-		d.at.Settle(d.ID, d.record())
-		s.events.ended(ctx, d, &c)
-		return nil
+		s.events.ended(ctx, d, c.state)
+		return queue.Ended{Outcomes: d.record()}
 	}
-	end := store.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead, App: d.App}
+	over := store.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead, App: d.App}
 	if c.state.Dead() {
-		end.Letter = d.letter(c)
+		over.Letter = d.letter(c)
 	}
 	first := false
 	var unfreed error
 	err := s.persist(ctx, d, func() (err error) {
-		first, err = d.at.Records.Settle(ctx, d.ID, &end)
+		first, err = d.at.Records.Settle(ctx, d.ID, &over)
 		return err
 	})
 	switch {
 	case err != nil && d.sent():
 		s.unrecorded.keep(d)
-		return unsettled(err, d.visits)
+		return queue.Back{PutOff: store.PutOff{Return: unsettled(err, d.visits)}}
 	case err != nil:
-		return &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
+		return queue.Back{PutOff: store.PutOff{Return: later(err).Return}}
 	case !d.used() || !d.sent():
 		unfreed = s.slots.giveBack(ctx, d, d.used() || !first && s.endedTaken(ctx, d))
 	}
 	if first {
-		s.events.ended(ctx, d, &c)
+		s.events.ended(ctx, d, c.state)
 	}
 	if c.state.Dead() {
 		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "notification "+string(c.state), []slog.Attr{slog.String("reason", c.reason)},
@@ -143,41 +136,21 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 	return s.freeLater(d, unfreed)
 }
 
-// freeLater has the job of what has ended come back when its slot could not be given back:
-// the visit that finds it ended tries again. After as many visits as there are attempts the
+// freeLater ends the job of what has ended, or has it come back when its slot could not be given
+// back: the visit that finds it ended tries again. After as many visits as there are attempts the
 // slot stays, until the timeline forgets it.
-func (s *settling) freeLater(d *delivery, err error) error {
+func (s *settling) freeLater(d *delivery, err error) queue.Result {
 	if err == nil || d.visits >= s.Attempts {
-		return nil
+		return queue.Ended{}
 	}
-	back := later(err).back
-	back.After, back.Failed = max(store.Again, backoffAfter(d.visits, rand.Float64())), true
-	return &back
-}
-
-// setAside keeps a job that is no notification as a dead letter.
-func (s *settling) setAside(ctx context.Context, job *queue.Job, cause error) error {
-	reason := string(store.MalformedNotification)
-	var malformed *store.MalformedError
-	if errors.As(cause, &malformed) {
-		reason = string(malformed.Reason)
-	}
-	letter := &store.Letter{
-		ID: job.ID, State: store.Malformed, Reason: reason, Attempts: job.Failures, Error: cause.Error(),
-		At: time.Now().UTC(), Queue: job.Queue, Job: job.Payload,
-	}
-	if err := job.At.Records.SetAside(ctx, letter); err != nil {
-		return &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
-	}
-	s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", reason)}, slog.String("task", job.ID), slog.String("queue", job.Queue))
-	s.Observer.Ended(letter.State)
-	traceEnd(ctx, letter.State)
-	return nil
+	to := later(err).Return
+	to.After, to.Failed = max(store.Again, backoffAfter(d.visits, rand.Float64())), true
+	return queue.Back{PutOff: store.PutOff{Return: to}}
 }
 
 // unsettled is a new visit, after that many others, because what was sent is not
 // recorded. It counts as a failure: the next visit looks at the record before
 // anything is sent.
-func unsettled(cause error, visits int) error {
-	return &store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(visits, rand.Float64())), Failed: true}
+func unsettled(cause error, visits int) store.Return {
+	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(visits, rand.Float64())), Failed: true}
 }

@@ -18,43 +18,54 @@ import (
 func (h *handler) Take(job queue.Job) queue.Work {
 	d, err := decode(&job)
 	if err != nil {
-		return func(ctx context.Context) error { return h.settling.setAside(ctx, &job, err) }
+		return func(ctx context.Context) queue.Result { return aside(ctx, err) }
 	}
 	if d.back.IsZero() {
 		h.Observer.Handled(d.waited(time.Now()))
 	}
 	h.admission.lines.enter(d)
-	return func(ctx context.Context) error {
+	return func(ctx context.Context) queue.Result {
 		h.knowsZone(ctx, d)
 		h.tracing.delivery(ctx, d, &job)
 		return h.Handle(ctx, d)
 	}
 }
 
+// aside keeps a job that is no notification as a dead letter.
+func aside(ctx context.Context, cause error) queue.Result {
+	traceEnd(ctx, store.Malformed)
+	reason := store.MalformedNotification
+	var malformed *store.MalformedError
+	if errors.As(cause, &malformed) {
+		reason = malformed.Reason
+	}
+	return queue.Aside{Reason: reason, Why: cause.Error()}
+}
+
 // Handle works off a delivery.
-func (h *handler) Handle(ctx context.Context, d *delivery) error {
+func (h *handler) Handle(ctx context.Context, d *delivery) queue.Result {
 	defer h.admission.lines.leave(d)
 	if d.term.Lost(ctx) {
-		return store.ErrLost
+		return queue.Lost{}
 	}
 	// what a provider is sent keeps its places until that is recorded: while it cannot
 	// be, nothing more is sent
 	defer func() { h.units.giveBack(d); d.arrive(); route.Release(d.inside) }()
 	defer h.admission.slots.disinherit(ctx, d)
 	to := h.keepDigest(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
-	err := h.settling.dispose(ctx, d, to)
-	if err == nil {
+	result := h.settling.dispose(ctx, d, to)
+	if _, ended := result.(queue.Ended); ended {
 		h.forgetDigest(ctx, d, to)
 	}
-	return err
+	return result
 }
 
 // deliver takes the delivery along the pipeline, and returns what is to become of it.
-func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
+func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 	if err := d.recallDigest(ctx); err != nil {
 		return later(err)
 	}
-	if to, over := h.load(ctx, d); over {
+	if to := h.load(ctx, d); to != nil {
 		return to
 	}
 	if !h.routing.find(d) {
@@ -74,7 +85,7 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 	if left := time.Until(d.NotBefore); left > 0 {
 		return until(left)
 	}
-	if to, over := h.joinDigest(ctx, d); over {
+	if to := h.joinDigest(ctx, d); to != nil {
 		return to
 	}
 	if h.holds.keep(d) {
@@ -83,15 +94,15 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 	d.needs = d.bulkheads()
 	d.expect()
 	d.begin()
-	if to, busy := h.admission.busy(d); busy {
+	if to := h.admission.busy(d); to != nil {
 		return to
 	}
 	for range departures {
-		if to, over := h.depart(ctx, d); over {
+		if to := h.depart(ctx, d); to != nil {
 			return to
 		}
 	}
-	to := snooze(store.Return{Why: store.TooLate, After: store.Again})
+	to := tooLate()
 	to.release = slot
 	return to
 }
@@ -100,42 +111,44 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 // to leave by.
 const departures = 4
 
-// depart sends the delivery when it is admitted. It returns false when it had no
-// connection at its instant: it keeps its place and its admission, and asks again.
-func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over bool) {
+// depart sends the delivery when it is admitted. It returns nil when it had no connection at its
+// instant: it keeps its place and its admission, and asks again.
+func (h *handler) depart(ctx context.Context, d *delivery) fate {
 	decision, err := h.admission.admit(ctx, d)
 	switch {
 	case errors.Is(err, errBusy):
-		return h.admission.foundBusy(d), true
+		to := h.admission.foundBusy(d)
+		to.release = slot
+		return to
 	case errors.Is(err, errOverQuota):
-		return d.unsent(), true
+		return d.unsent()
 	case err != nil:
-		return later(err), true
+		return later(err)
 	case decision.Status == throttle.Refused:
-		return d.cutShort(push.Expired, d.tooShort(&decision)), true
+		return d.cutShort(push.Expired, d.tooShort(&decision))
 	case decision.Status == throttle.Rejected:
-		return d.lineFull(), true
+		return d.lineFull()
 	case decision.Status == throttle.Deferred:
-		return h.postpone(ctx, d, decision), true
+		return h.postpone(ctx, d, decision)
 	}
 	if d.expired(time.Now()) {
-		return d.cutShort(push.Expired, "expired before it was sent"), true
+		return d.cutShort(push.Expired, "expired before it was sent")
 	}
 	if h.muted(d) {
-		return d.silence(), true
+		return d.silence()
 	}
-	if to, over := h.sealDigest(ctx, d); over {
-		return to, true
+	if to := h.sealDigest(ctx, d); to != nil {
+		return to
 	}
 	if h.sending.send(ctx, d); d.missed() {
-		return to, false
+		return nil
 	}
 	now := time.Now()
-	return d.settle(h.budget(d, now), now, rand.Float64()), true
+	return d.settle(h.budget(d, now), now, rand.Float64())
 }
 
 // conclude is delivery.conclude, now.
-func (h *handler) conclude(d *delivery) disposition {
+func (h *handler) conclude(d *delivery) fate {
 	now := time.Now()
 	return d.conclude(h.budget(d, now), now, rand.Float64())
 }

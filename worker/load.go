@@ -10,32 +10,30 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// load takes up what earlier visits have left, and reports whether this one is over with
-// that. A first visit has nothing to look up.
-func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over bool) {
+// load takes up what earlier visits have left, with which this one may be over. A first visit
+// has nothing to look up.
+func (h *handler) load(ctx context.Context, d *delivery) fate {
 	if d.visits == 0 && !d.replay {
-		return to, false
+		return nil
 	}
 	if d.at.Settling(d.ID) {
-		return to, true // it is settled when this job ends
+		return elsewhere{} // it is settled when this job ends
 	}
 	if h.settling.unrecorded.take(d) {
 		h.routing.find(d)
-		to = h.conclude(d)
-		to.attempt, to.counted = true, true
-		return to, true
+		d.tried, d.counted = true, true
+		return h.conclude(d)
 	}
 	record, err := d.at.Records.Lookup(ctx, d.ID)
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
 		if err := d.at.Records.Arrive(ctx, d.ID, d.queue, store.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
-			return later(err), true
+			return later(err)
 		}
 	case err != nil:
-		return later(err), true
+		return later(err)
 	case record.State.Ended(): // maybe by a worker that crashed before it gave the slot back
-		to.unfreed = h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))
-		return to, true
+		return elsewhere{h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))}
 	default:
 		if d.attempts, d.excused = record.Attempts, record.Excused; d.first.IsZero() {
 			d.first = record.FirstAttempt
@@ -48,11 +46,11 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 	}
 	d.doubt()
 	if lost := d.visits - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be settled
-		to = d.cutShort(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
+		to := d.cutShort(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
 		to.reason = string(providers.Unrecorded)
-		return to, true
+		return to
 	}
-	return to, false
+	return nil
 }
 
 // recorded is an outcome as an earlier visit has recorded it.

@@ -62,13 +62,13 @@ func (Nobody) Ended(push.State)                                                 
 type events struct{ *Options }
 
 // ended counts the end of a delivery, and at the level debug logs it.
-func (e *events) ended(ctx context.Context, d *delivery, c *disposition) {
-	e.Observer.Ended(c.state)
+func (e *events) ended(ctx context.Context, d *delivery, state push.State) {
+	e.Observer.Ended(state)
 	if !e.Log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	e.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", d.ID), slog.String("app", d.App),
-		slog.Any("platforms", d.platforms()), slog.String("outcome", string(c.state)), slog.Int64("ms", time.Since(d.accepted).Milliseconds()))
+		slog.Any("platforms", d.platforms()), slog.String("outcome", string(state)), slog.Int64("ms", time.Since(d.accepted).Milliseconds()))
 }
 
 // endedElsewhere is ended for a notification that was taken from the queue: by a

@@ -92,7 +92,7 @@ func TestPutOffInQuietHours(t *testing.T) {
 		d.scopes = nightly(t).Scopes("shop", "ada", "")
 		c.decision.Status, c.decision.Left = throttle.Deferred, 9*time.Hour
 		to := d.postpone(c.decision)
-		if got := to.back.Quiet.Format(time.RFC3339); got != c.want || to.back.Why != store.Deferred {
+		if got := to.Quiet.Format(time.RFC3339); got != c.want || to.Why != store.Deferred {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -73,8 +73,8 @@ func TestUnsentCostsNothing(t *testing.T) {
 		noUnits: nothing, routeClosed: slotQuietly, pausedByOperator: slotQuietly, overDevice: slotQuietly, deviceUnmetered: slotQuietly,
 	} {
 		d := &delivery{outcomes: []outcome{{skip: skip{reason: reason}}}}
-		to := d.settle(budget{1, time.Hour}, time.Unix(1, 0), 0.5)
-		if to.release != want || to.attempt || to.kept.reason != reason || d.attempts != 0 || !d.first.IsZero() {
+		to, _ := d.settle(budget{1, time.Hour}, time.Unix(1, 0), 0.5).(back)
+		if to.release != want || d.tried || to.kept.reason != reason || d.attempts != 0 || !d.first.IsZero() {
 			t.Errorf("%d: %+v after %d attempts", reason, to, d.attempts)
 		}
 	}
@@ -98,13 +98,13 @@ func TestLeftAloneCostsTime(t *testing.T) {
 	} {
 		d := &delivery{outcomes: c.outcomes, first: c.first}
 		to := d.settle(budget{1, time.Hour}, now, 0.5)
-		if to.state != c.state || to.attempt || d.attempts != 0 || d.first.IsZero() {
+		if stateOf(to) != c.state || d.tried || d.attempts != 0 || d.first.IsZero() {
 			t.Errorf("%s: %+v after %d attempts, the first at %v", name, to, d.attempts, d.first)
 		}
-		if to.state == push.Waiting && to.kept != alone.skip {
+		if to, waits := to.(back); waits && to.kept != alone.skip {
 			t.Errorf("%s: kept by %+v", name, to.kept)
 		}
-		if to.state == push.Exhausted && (to.reason != string(providers.OriginBackoff) || to.problem != "down") {
+		if to, ends := to.(end); ends && to.state == push.Exhausted && (to.reason != string(providers.OriginBackoff) || to.problem != "down") {
 			t.Errorf("%s: ended for %q, %q", name, to.reason, to.problem)
 		}
 	}

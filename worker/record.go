@@ -15,17 +15,6 @@ import (
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
-// note notes the attempt in the record. It returns false when another worker has
-// the job as well, and was faster: what the notification was admitted with may be
-// used.
-func (s *settling) note(ctx context.Context, d *delivery, outcomes []store.TargetOutcome, problem string) (alone bool, err error) {
-	err = s.persist(ctx, d, func() (err error) {
-		alone, err = d.at.Records.Attempt(ctx, d.ID, d.attempts, d.excused, d.visits, outcomes, problem)
-		return err
-	})
-	return alone, err
-}
-
 // reportDead tells the producer of the tokens that this visit found dead. It
 // comes before the end is recorded: after a crash in between they are found, and
 // reported, again.
@@ -96,7 +85,7 @@ func (d *delivery) unreported() []store.TargetOutcome {
 }
 
 // letter is what the dead letters keep of the delivery.
-func (d *delivery) letter(c disposition) *store.Letter {
+func (d *delivery) letter(c end) *store.Letter {
 	return &store.Letter{
 		ID: d.ID, State: c.state, Reason: c.reason, Attempts: d.attempts, Error: c.problem,
 		Outcomes: d.record(), At: time.Now().UTC(), Queue: d.queue, Job: json.RawMessage(d.job),

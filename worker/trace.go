@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -10,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -40,21 +38,21 @@ func (h *handler) processor() queue.Handler {
 // Take implements queue.Handler.
 func (t traced) Take(job queue.Job) queue.Work {
 	work := t.handler.Take(job)
-	return func(ctx context.Context) error { return t.trace(ctx, job.Headers, work) }
+	return func(ctx context.Context) queue.Result { return t.trace(ctx, job.Headers, work) }
 }
 
-func (t traced) trace(ctx context.Context, headers map[string]string, work queue.Work) error {
+func (t traced) trace(ctx context.Context, headers map[string]string, work queue.Work) queue.Result {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
 	ctx, span := t.tracing.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
 	defer func() { span.End() }() // deferred itself, it would tell what a panic says
-	err := work(ctx)
-	if back := (*store.Return)(nil); errors.As(err, &back) {
+	to := work(ctx)
+	if back, returns := to.(queue.Back); returns {
 		span.SetAttributes(attribute.Float64("pushpace.back_after_s", back.After.Seconds()))
 		if back.Failed {
 			span.SetStatus(codes.Error, "it is to be repeated")
 		}
 	}
-	return err
+	return to
 }
 
 // delivery tells the visit's span whose it is, and the producer's how long that waited.

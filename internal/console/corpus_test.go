@@ -166,9 +166,10 @@ func (r *rig) plant(text string) {
 	}, text)
 	outcomes := []store.TargetOutcome{filledWith[store.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
 	r.enqueue(toUser("tried", "ada", "news"), toUser("ended", "ada", "news"))
-	_, err := storetest.At(r.t, o.Work.Records, "tried").Attempt(ctx, "tried", 1, 0, 1, outcomes, text)
-	must(r.t, err)
-	_, err = storetest.At(r.t, o.Work.Records, "ended").Settle(ctx, "ended", &store.End{State: push.Delivered, Outcomes: outcomes, Error: text})
+	at := storetest.At(r.t, o.Work.Records, "tried")
+	job := storetest.InHand(r.t, r.client, at, push.Default.Queue(), "tried")
+	must(r.t, at.PutOff(ctx, job, &store.PutOff{Attempt: &store.Attempt{Number: 1, Outcomes: outcomes, Error: text}}))
+	_, err := storetest.At(r.t, o.Work.Records, "ended").Settle(ctx, "ended", &store.End{State: push.Delivered, Outcomes: outcomes, Error: text})
 	must(r.t, err)
 	r.bury(toUser("buried", "ada", "news"), text, time.Now())
 

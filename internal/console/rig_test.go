@@ -2,7 +2,6 @@ package console
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -202,26 +201,16 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 			continue
 		}
 		until := time.Now().Add(d.Left)
-		_, err = storetest.At(r.t, r.setting.Work.Records, n.ID).Defer(ctx, n.ID, until, d.Scope, d.Rule)
-		must(r.t, err)
-		r.returned(n.ID, store.Deferred, until)
+		r.returned(n.ID, store.Deferred, until, &store.Deferral{Until: until, Scope: d.Scope, Rule: d.Rule})
 	}
 }
 
 // returned has a job that is due return to the queue.
-func (r *rig) returned(id string, why store.Why, until time.Time) {
+func (r *rig) returned(id string, why store.Why, until time.Time, by *store.Deferral) {
 	r.t.Helper()
-	ctx := r.t.Context()
-	name := push.Default.Queue()
-	task := shard.QueueKey(name, "t:"+id)
-	last, err := json.Marshal(store.Return{Why: why, After: time.Until(until)})
-	must(r.t, err)
-	pipe := r.client.TxPipeline()
-	pipe.HSet(ctx, task, "last", last, "state", "retry", "back", time.Now().UnixMicro())
-	pipe.LRem(ctx, shard.QueueKey(name, "pending"), 1, id)
-	pipe.ZAdd(ctx, shard.QueueKey(name, "retry"), redis.Z{Score: float64(until.Unix()), Member: id})
-	_, err = pipe.Exec(ctx)
-	must(r.t, err)
+	at := storetest.At(r.t, r.setting.Work.Records, id)
+	job := storetest.InHand(r.t, r.client, at, push.Default.Queue(), id)
+	must(r.t, at.PutOff(r.t.Context(), job, &store.PutOff{Return: store.Return{Why: why, After: time.Until(until)}, Deferral: by}))
 }
 
 // bury has a notification end as a dead letter.

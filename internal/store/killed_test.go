@@ -67,7 +67,7 @@ func newKilledRig(t *testing.T, client redis.UniversalClient) *killedRig {
 	r.must(client.HSet(r.ctx, r.key("t:unfit"), "msg", garbled).Err())
 	got := r.pull()
 	r.unfit, r.job = &got.Unfit[0], &got.Jobs[0]
-	r.must(r.at.PutOff(r.ctx, &got.Jobs[1], &store.Return{Why: store.Deferred, After: time.Hour}))
+	r.must(r.at.PutOff(r.ctx, &got.Jobs[1], &store.PutOff{Return: store.Return{Why: store.Deferred, After: time.Hour}}))
 	r.must(r.accept("parked", time.Time{}))
 	r.pull(store.Bound{Route: "a/fcm"})
 	r.must(r.accept("pending", time.Time{}))
@@ -198,7 +198,11 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 	},
 	"put off": func(r *killedRig) func() error {
 		return func() error {
-			return r.at.PutOff(r.ctx, r.job, &store.Return{Why: store.Retried, After: time.Minute, Failed: true})
+			return r.at.PutOff(r.ctx, r.job, &store.PutOff{
+				Return:   store.Return{Why: store.Retried, After: time.Minute, Failed: true},
+				Deferral: &store.Deferral{Until: time.Now().Add(time.Minute), Scope: "general", Rule: "1/1m"},
+				Attempt:  &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}, Error: "away"},
+			})
 		}
 	},
 	"give back": func(r *killedRig) func() error {
@@ -253,7 +257,7 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 	},
 	"requeue a job that was put off": func(r *killedRig) func() error {
 		r.must(r.fail())
-		r.must(r.at.PutOff(r.ctx, r.job, &store.Return{Why: store.Failed, After: time.Hour}))
+		r.must(r.at.PutOff(r.ctx, r.job, &store.PutOff{Return: store.Return{Why: store.Failed, After: time.Hour}}))
 		return r.requeue()
 	},
 	"requeue a job that was given back": func(r *killedRig) func() error {

@@ -155,7 +155,13 @@ func (m *moves) pulled(p store.Pull, lost bool) (n int) {
 
 func (m *moves) putOff(rt *rapid.T) {
 	j := m.visited(rt)
-	back := &store.Return{Why: store.Deferred, Failed: rapid.Bool().Draw(rt, "failed"), After: rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Hour}).Draw(rt, "after")}
+	back := &store.PutOff{Return: store.Return{Why: store.Deferred, Failed: rapid.Bool().Draw(rt, "failed"), After: rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Hour}).Draw(rt, "after")}}
+	if rapid.Bool().Draw(rt, "by a limit") {
+		back.Deferral = &store.Deferral{Until: time.Now().Add(back.After), Scope: "general", Rule: "1/1s"}
+	}
+	if rapid.Bool().Draw(rt, "after an attempt") {
+		back.Attempt = &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}}
+	}
 	m.twice("active>retry", func(b *board) bool { return m.expect(b, j, m.at.PutOff(m.ctx, j, back)) })
 }
 

@@ -1,18 +1,53 @@
--- PutOff returns a job to its queue for later: active -> retry.
+-- PutOff returns a job to its queue for later: active -> retry. Its record notes in the same step
+-- that a limit has put it off, or that an attempt is to be repeated. Where another visit has ended
+-- the notification, the job is due at once, and counts a failure, so that the next visit finds that.
 --
--- KEYS    the task, active, retry, due
--- ARGV    ID; the hand; after how long it is due (us); its Return; 1 for a failure
--- answer  1, or 0 where the job is not in that hand
+-- KEYS    the task, active, retry, due, the record, counts
+-- ARGV    ID; the hand; after how long it is due (us); its Return; 1 for a failure; until when a
+--         limit has put it off (ms), '' for none, and by which scope and rule; which attempt it
+--         was, '' for none, its outcomes, the providers' IDs, its error, and how many were excused
+-- answer  1; 0 where the job is not in that hand; or what its own record or counts refuse, and then
+--         it is in hand still
 -- caller  Shard.PutOff, after a visit
 -- repeat  as often as wanted: the hand is given up by the first time
-local task, active, retry, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local task, active, retry, delayed, record, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local id, hand, after, last, failed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local slot, scope, rule, attempt, outcomes, sent, problem, excused = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 if not owned(task, hand) then return 0 end
+-- A Redis without memory refuses a script that grows something first, and not one that deletes
+-- first: what has happened is noted by that one too.
+if attempt ~= '' then redis.pcall('HDEL', record, '') end
 redis.call('ZCARD', retry) -- a key of another type shows before anything has changed
 redis.call('ZCARD', delayed)
 redis.call('LLEN', active)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+
+local function note()
+  local state = redis.call('HGET', record, 'state')
+  if state and state ~= 'waiting' then
+    after, failed = 0, '1'
+    return
+  end
+  accepted(record, counts, math.floor(now / 1000))
+  if attempt ~= '' then
+    redis.call('HSETNX', record, 'first', string.format('%.0f', math.floor(now / 1000)))
+    redis.call('HSET', record, 'attempts', attempt, 'outcomes', outcomes, 'sent', sent, 'error', problem)
+    if excused ~= '0' then redis.call('HSET', record, 'excused', excused) end
+  end
+  local before = redis.call('HGET', record, 'until')
+  if slot ~= '' and slot ~= before then
+    if not before then redis.call('HINCRBY', counts, 'booked', 1) end
+    redis.call('HINCRBY', counts, 'deferred', 1)
+    redis.call('HINCRBY', record, 'deferrals', 1)
+    redis.call('HSET', record, 'until', slot, 'scope', scope, 'rule', rule)
+  end
+end
+if slot ~= '' or attempt ~= '' then
+  local noted, why = pcall(note)
+  if not noted then return type(why) == 'table' and why.err or tostring(why) end
+end
+
 local due = now + after
 redis.call('ZADD', retry, math.ceil(due / 1000000), id)
 redis.call('ZADD', delayed, string.format('%.0f', due), id)

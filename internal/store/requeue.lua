@@ -34,7 +34,7 @@ end
 redis.call('DEL', task) -- what is known of its last visits
 redis.call('HSET', task, 'msg', ARGV[5], 'state', 'pending', 'pending_since', ARGV[6])
 if not malformed then -- one that was forgotten is known again
-  redis.call('HDEL', record, 'ended', 'attempts', 'excused', 'visit', 'first', 'outcomes', 'sent', 'error')
+  redis.call('HDEL', record, 'ended', 'attempts', 'excused', 'first', 'outcomes', 'sent', 'error')
   redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[4], unpack(ARGV, 7))
   redis.call('HSETNX', record, 'accepted', string.sub(ARGV[6], 1, -7))
   redis.call('PERSIST', record)

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// A Return is why a job goes back to its queue, and after how long it is due again. It is an
-// error, by which a handler asks for that. The zero value is that of a job that has never
-// returned.
+// A Return is why a job goes back to its queue, and after how long it is due again. The zero value
+// is that of a job that has never returned.
 type Return struct {
 	Why Why `json:"why"`
 	// Key is the quota or the device's limit that Why is about.
@@ -59,21 +58,14 @@ const (
 	Failed          Why = "failed"           // something of ours does not answer
 	Panicked        Why = "panicked"         // there was a panic over it
 	Crashed         Why = "crashed"          // its worker was dead or has stopped
-	Lost            Why = "lost"             // another worker may have it
 	Unreadable      Why = "unreadable"       // another version has put it off
 )
 
 // Whys are all of them.
 var Whys = []Why{
 	Deferred, Retried, ProviderBusy, ProviderPaused, OverQuota, Unmetered, OverDevice, DeviceUnmetered, LeftAlone, LimiterAway,
-	Unchecked, RedisRefuses, TooLate, Unrecorded, Failed, Panicked, Crashed, Lost, Unreadable,
+	Unchecked, RedisRefuses, TooLate, Unrecorded, Failed, Panicked, Crashed, Unreadable,
 }
-
-// ErrLost returns a job that another worker may have: nothing becomes of it here.
-var ErrLost = &Return{Why: Lost}
-
-// Error implements error.
-func (r *Return) Error() string { return "the job comes back: " + string(r.Why) }
 
 // text is what a job keeps of its last Return.
 func (r *Return) text() string {

@@ -82,7 +82,10 @@ var lettersSource string
 //go:embed settle.lua
 var endSource string
 
-var settleSource = reportSource + lettersSource + endSource
+//go:embed accepted.lua
+var acceptedSource string
+
+var settleSource = reportSource + lettersSource + acceptedSource + endSource
 
 //go:embed records.lua
 var recordsSource string
@@ -149,24 +152,6 @@ func (r *Shard) Arrive(ctx context.Context, id, queue string, facts Facts) error
 	return err
 }
 
-// Defer notes that the notification waits until that instant, and by which
-// scope and rule. It answers true, and notes nothing, when the notification has ended.
-func (r *Shard) Defer(ctx context.Context, id string, until time.Time, scope, rule string) (ended bool, err error) {
-	reply, err := r.run(ctx, "defer", id, until.UnixMilli(), scope, rule)
-	return err == nil && reply[0] == int64(0), err
-}
-
-// Attempt notes the n-th attempt, made at that visit of the job, after which some
-// targets have to be sent to again. Noting it twice counts it once. It answers
-// false, and notes nothing, when the notification has ended, or a later visit's
-// attempt is noted: another worker had the job as well. Excused counts the attempts that
-// failed because a provider was in trouble.
-func (r *Shard) Attempt(ctx context.Context, id string, n, excused, visit int, outcomes []TargetOutcome, problem string) (noted bool, err error) {
-	words, ids := encodeOutcomes(outcomes)
-	reply, err := r.run(ctx, "attempt", id, n, visit, words, ids, problem, excused)
-	return err == nil && reply[0] == int64(1), err
-}
-
 // An End is how a notification ends.
 type End struct {
 	State    State
@@ -174,7 +159,7 @@ type End struct {
 	Error    string
 	// Attempts is how often it was sent; 0 leaves what is noted.
 	Attempts int
-	// Deferrals is how often it was put off besides what Defer has noted.
+	// Deferrals is how often it was put off besides what PutOff has noted.
 	Deferrals int
 	// DeadTokens is how many of the outcomes are dead tokens.
 	DeadTokens int

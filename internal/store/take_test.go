@@ -85,38 +85,6 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 	}
 }
 
-// An attempt is noted once, and none that is older than the one that is noted, or
-// comes after the end.
-func TestAttemptsAreNotedInOrder(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := store.NewRecords(client, "", 0)
-		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-		if err := storetest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), store.Facts{App: n.App, User: n.User}); err != nil {
-			t.Fatal(err)
-		}
-		for i, c := range []struct {
-			n, visit int
-			noted    bool
-		}{{1, 0, true}, {1, 0, true}, {1, 2, true}, {1, 1, false}, {2, 3, true}, {1, 3, false}, {3, 0, true}} {
-			noted, err := storetest.At(t, records, "tried").Attempt(t.Context(), "tried", c.n, 0, c.visit, []store.TargetOutcome{{Kind: "retry"}}, "")
-			if err != nil || noted != c.noted {
-				t.Errorf("%d: the attempt %d of visit %d: noted %t, %v", i, c.n, c.visit, noted, err)
-			}
-		}
-		if _, err := storetest.At(t, records, "tried").Settle(t.Context(), "tried", &store.End{State: push.Delivered, Outcomes: []store.TargetOutcome{{Kind: "delivered"}}}); err != nil {
-			t.Fatal(err)
-		}
-		if noted, err := storetest.At(t, records, "tried").Attempt(t.Context(), "tried", 4, 0, 4, []store.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {
-			t.Errorf("after the end: noted %t, %v", noted, err)
-		}
-		record, _, err := records.Lookup(t.Context(), push.Ref{ID: "tried"})
-		if err != nil || record.Attempts != 3 || record.State != push.Delivered || record.Error != "" || record.Outcomes[0].Kind != "delivered" {
-			t.Errorf("record %+v, %v", record, err)
-		}
-	})
-}
-
 // An attempt that is noted after the record was read counts.
 func TestTakeKnowsTheLastAttempt(t *testing.T) {
 	t.Parallel()
@@ -126,11 +94,12 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 		if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
+		at := storetest.At(t, records, n.ID)
 		meanwhile := redistest.Another(t, client)
 		redistest.Hook(meanwhile, &before{words: []any{shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:tried")}, do: func() {
-			outcomes := []store.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}
-			if noted, err := storetest.At(t, records, n.ID).Attempt(t.Context(), n.ID, 1, 0, 0, outcomes, ""); err != nil || !noted {
-				t.Errorf("noted %t, %v", noted, err)
+			back := &store.PutOff{Attempt: &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}}}
+			if err := at.PutOff(t.Context(), storetest.InHand(t, client, at, n.Priority.Queue(), n.ID), back); err != nil {
+				t.Error(err)
 			}
 		}})
 		taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.How{State: push.Cancelled, Read: push.Contents})

@@ -269,7 +269,6 @@ var returns = map[store.Why]struct {
 	store.Failed:          {ForRecovery, "DETAIL"},
 	store.Panicked:        {ForRecovery, "DETAIL"},
 	store.Crashed:         {ForRecovery, "its worker was dead"},
-	store.Lost:            {ForRecovery, "another worker may have it"},
 	store.Unreadable:      {ForRecovery, "put off by another version"},
 }
 

@@ -146,7 +146,7 @@ func TestAVisitMovesItsOwnJobAlone(t *testing.T) {
 			}
 			return errs[0]
 		}
-		if err := n.Records.PutOff(t.Context(), &first.Job, new(store.Return)); !errors.Is(err, store.ErrNotInHand) {
+		if err := n.Records.PutOff(t.Context(), &first.Job, new(store.PutOff)); !errors.Is(err, store.ErrNotInHand) {
 			t.Errorf("the first visit puts it off: %v", err)
 		}
 		if err := end(first); !errors.Is(err, store.ErrNotInHand) {
@@ -188,7 +188,7 @@ func TestAnUndoneEnd(t *testing.T) {
 			}
 		}
 		for _, id := range []string{"recorded", "undone", "elsewhere"} {
-			n.finish(&taken{Job: n.got[id]})
+			n.finish(&taken{Job: n.got[id]}, nil)
 		}
 		if active, err := client.LRange(t.Context(), n.key("active"), 0, -1).Result(); err != nil || !slices.Equal(active, []string{"undone"}) {
 			t.Errorf("in hand are %q, %v", active, err)
@@ -234,7 +234,7 @@ func TestForwardKeepsTurns(t *testing.T) {
 		n.enqueue("ours")
 		n.pull()
 		job := n.got["ours"]
-		if err := n.Records.PutOff(t.Context(), &job.Job, &store.Return{Why: store.Deferred}); err != nil {
+		if err := n.Records.PutOff(t.Context(), &job.Job, &store.PutOff{Return: store.Return{Why: store.Deferred}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := client.ZAdd(t.Context(), n.key("retry"), redis.Z{Score: 1, Member: "ours"}, redis.Z{Score: 1, Member: "theirs"}).Err(); err != nil {

@@ -29,12 +29,11 @@ type idler struct {
 }
 
 func (s *idler) Take(job Job) Work {
-	return func(context.Context) error {
+	return func(context.Context) Result {
 		s.handled <- job.ID
 		s.held.RLock()
 		defer s.held.RUnlock()
-		s.Settle(job.ID, nil)
-		return nil
+		return Ended{Outcomes: []store.TargetOutcome{}}
 	}
 }
 

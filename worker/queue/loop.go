@@ -241,8 +241,8 @@ func (s *Server) begin(ctx context.Context, job *Job) {
 func (s *Server) workOf(t *taken) (work Work) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err := s.panicked(context.Background(), t.ID, cause)
-			work = func(context.Context) error { return err }
+			back := s.panicked(context.Background(), t.ID, cause)
+			work = func(context.Context) Result { return back }
 		}
 	}()
 	return s.handler.Take(t.Job)
@@ -251,26 +251,25 @@ func (s *Server) workOf(t *taken) (work Work) {
 // work works a job off, and takes it out of hand.
 func (s *Server) work(ctx context.Context, t *taken) {
 	defer s.letGo(t)
-	err := s.handle(ctx, t)
-	if err != nil && t.Term.Lost(ctx) {
-		return
-	}
-	var back *store.Return
-	switch errors.As(err, &back); {
-	case err == nil:
-		s.finish(t)
-	case back == nil: // an error that nobody has foreseen
-		s.putOff(t, &store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again, Failed: true})
-	case back.Why != store.Lost:
-		s.putOff(t, back)
+	switch to := s.handle(ctx, t).(type) {
+	case Ended:
+		s.finish(t, to.Outcomes)
+	case Back:
+		if !t.Term.Lost(ctx) {
+			s.putOff(t, &to)
+		}
+	case Aside:
+		if !t.Term.Lost(ctx) {
+			s.setAside(ctx, []store.Unfit{{Job: t.Job.Job, Reason: to.Reason, Why: to.Why}})
+		}
 	}
 }
 
 // handle calls the handler.
-func (s *Server) handle(ctx context.Context, t *taken) (err error) {
+func (s *Server) handle(ctx context.Context, t *taken) (to Result) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = s.panicked(ctx, t.ID, cause)
+			to = s.panicked(ctx, t.ID, cause)
 		}
 	}()
 	return t.work(ctx)
@@ -286,13 +285,34 @@ func (s *Server) letGo(t *taken) {
 	s.Hands.free(t.Queue)
 }
 
-// putOff returns the job to its queue for later.
-func (s *Server) putOff(t *taken, back *store.Return) {
+// putOff returns the job to its queue for later. A record that refuses what it is to note keeps no
+// job from that.
+func (s *Server) putOff(t *taken, back *Back) {
+	unnoted := back.Attempt != nil && back.Unnoted != nil
 	if s.insist(t, "a job does not return to its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
-		return s.Records.PutOff(ctx, &t.Job.Job, back)
+		err := s.Records.PutOff(ctx, &t.Job.Job, &back.PutOff)
+		if errors.Is(err, store.ErrUnnoted) {
+			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "a record does not say that its notification was put off", nil, slog.String("task", t.ID), slog.Any("error", err))
+			back.PutOff = unrecorded(&back.PutOff, err)
+			err = s.Records.PutOff(ctx, &t.Job.Job, &back.PutOff)
+		}
+		return err
 	}) {
 		s.idle.dueIn(t.Queue, back.Left(time.Now()))
+		unnoted = unnoted && back.Attempt == nil
 	}
+	if unnoted {
+		back.Unnoted()
+	}
+}
+
+// unrecorded is how a job returns whose record notes nothing.
+func unrecorded(p *store.PutOff, cause error) store.PutOff {
+	to := store.PutOff{Return: p.Return}
+	if p.Attempt != nil {
+		to.Why, to.Detail, to.Failed = store.Unrecorded, cause.Error(), true
+	}
+	return to
 }
 
 // A batch is jobs that end at about the same time, and share a command.
@@ -302,8 +322,12 @@ type batch struct{ *store.Ends }
 // millisecond.
 const batchMost = 64
 
-// finish ends the job, and settles in the same step what waits for it.
-func (s *Server) finish(t *taken) {
+// finish ends the job, and in the same step its notification where that is delivered, by this
+// visit or by one before it whose end was not recorded.
+func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
+	if delivered != nil {
+		s.settles.Add(t.ID, delivered)
+	}
 	outcomes, settles := s.settles.Get(t.ID)
 	if s.insist(t, "a job is done and not off its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
 		return s.batches.Do(ctx, s.Records.QueueKey(t.Queue, "active"), t.Queue,
@@ -363,7 +387,7 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 		u := &unfit[i]
 		letter := &store.Letter{
 			ID: u.ID, State: store.Malformed, Reason: string(u.Reason), Error: u.Why,
-			At: time.Now().UTC(), Queue: u.Queue, Job: u.Payload,
+			Attempts: u.Failures, At: time.Now().UTC(), Queue: u.Queue, Job: u.Payload,
 		}
 		err := s.Records.SetAside(ctx, letter)
 		if err == nil {
@@ -397,7 +421,7 @@ func (s *Server) forward() {
 
 // panicked returns a job over which there was a panic. What that says may be of the
 // notification, unless the Go runtime says it.
-func (s *Server) panicked(ctx context.Context, id string, cause any) error {
+func (s *Server) panicked(ctx context.Context, id string, cause any) Back {
 	said := fmt.Sprintf("a panic: %T", cause)
 	if err, ok := cause.(runtime.Error); ok {
 		said = "a panic: " + err.Error()
@@ -405,7 +429,7 @@ func (s *Server) panicked(ctx context.Context, id string, cause any) error {
 	stack := debug.Stack()
 	s.repeats.Tell(ctx, s.Log, slog.LevelError, "a panic over a job, which comes back: please report it", nil,
 		slog.String("task", id), slog.String("said", said), slog.String("stack", string(stack[:min(len(stack), longestStack)])))
-	return &store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}
+	return Back{PutOff: store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}}}
 }
 
 // longestStack is how many bytes are logged of a stack.

@@ -19,12 +19,12 @@ type stuck struct {
 }
 
 func (s stuck) Take(job Job) Work {
-	return func(ctx context.Context) error {
+	return func(ctx context.Context) Result {
 		<-ctx.Done()
 		if job.Term.Sure() || !job.Term.Lost(context.Background()) {
 			s.sent <- job.ID
 		}
-		return ctx.Err()
+		return Lost{}
 	}
 }
 
@@ -84,7 +84,7 @@ func TestDueOnesAndNewOnesTakeTurns(t *testing.T) {
 	n.pull()
 	for i := range 5 {
 		job := n.got[fmt.Sprint("due-", i)]
-		if err := n.Records.PutOff(t.Context(), &job.Job, &store.Return{Why: store.Deferred}); err != nil {
+		if err := n.Records.PutOff(t.Context(), &job.Job, &store.PutOff{Return: store.Return{Why: store.Deferred}}); err != nil {
 			t.Fatal(err)
 		}
 	}

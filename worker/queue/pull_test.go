@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -26,14 +25,14 @@ func TestAPanicOverAJob(t *testing.T) {
 	s.handler = panics{}
 	worse := &taken{Job: Job{Job: store.Job{ID: "worse"}}}
 	worse.work = s.workOf(worse)
-	bad := &taken{work: func(context.Context) error {
+	bad := &taken{work: func(context.Context) Result {
 		var none []string
-		return errors.New(none[3])
+		return Aside{Why: none[3]}
 	}}
 	for said, job := range map[string]*taken{"a panic: *queue.panics": worse, "a panic: runtime error: index out of range [3] with length 0": bad} {
-		var r *store.Return
-		if err := s.handle(t.Context(), job); !errors.As(err, &r) || *r != (store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}) {
-			t.Errorf("%s: %v", said, err)
+		want := store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}}
+		if to, ok := s.handle(t.Context(), job).(Back); !ok || to.PutOff != want {
+			t.Errorf("%s: %+v", said, to)
 		}
 	}
 	if text := log.String(); strings.Count(text, "a panic over a job") != 1 || !strings.Contains(text, "pull_test.go") {

@@ -1,6 +1,6 @@
-// Package queue takes jobs off the queues of a shard and hands them to a Handler, which ends a
-// job by returning nil, and brings it back by returning a store.Return. The moves are the
-// store's; this package says when they are made:
+// Package queue takes jobs off the queues of a shard and hands them to a Handler, which says by a
+// Result what is to become of each. The moves are the store's; this package says when they are
+// made:
 //
 //   - loop.go pulls as many jobs as there is room for, and has each worked off in a goroutine.
 //   - What takes a job out of hand is insisted on.
@@ -49,8 +49,36 @@ type Handler interface {
 	Take(job Job) Work
 }
 
-// Work works off a job. A nil error ends the job; a store.Return brings it back.
-type Work func(ctx context.Context) error
+// Work works off a job.
+type Work func(ctx context.Context) Result
+
+// A Result is what is to become of a job: Ended, Back, Aside or Lost.
+type Result interface{ result() }
+
+// Ended ends the job. With Outcomes its notification is delivered, at the first attempt, and is
+// settled in the same step; without it has ended before.
+type Ended struct{ Outcomes []store.TargetOutcome }
+
+// Back returns the job to its queue.
+type Back struct {
+	store.PutOff
+	// Unnoted is called when the record does not have the attempt; nil where there is none.
+	Unnoted func()
+}
+
+// Aside keeps the job as a dead letter: it is no notification.
+type Aside struct {
+	Reason store.MalformedReason
+	Why    string
+}
+
+// Lost leaves the job alone: another worker may have it.
+type Lost struct{}
+
+func (Ended) result() {}
+func (Back) result()  {}
+func (Aside) result() {}
+func (Lost) result()  {}
 
 // Config says what a Server works with. All of it is required.
 type Config struct {
@@ -199,10 +227,6 @@ var errLeft = errors.New("some jobs are not put back")
 
 // settlesMost is so many as a process may well remember: those whose ends Redis refuses.
 const settlesMost = 100_000
-
-// Settle settles a notification that is delivered in the step that ends its job,
-// which is done as soon as the handler returns.
-func (s *Server) Settle(id string, outcomes []store.TargetOutcome) { s.settles.Add(id, outcomes) }
 
 // Settling reports whether this process has delivered the notification, and that is not
 // recorded: what comes back is not to be sent again.

@@ -104,7 +104,7 @@ func (n *newcomer) pull() (ids []string) {
 // putsOff returns a job that it has pulled.
 func (n *newcomer) putsOff(id string) error {
 	job := n.got[id]
-	return n.Records.PutOff(n.t.Context(), &job.Job, &store.Return{Why: store.Deferred, After: time.Hour})
+	return n.Records.PutOff(n.t.Context(), &job.Job, &store.PutOff{Return: store.Return{Why: store.Deferred, After: time.Hour}})
 }
 
 // givesBack puts a job that it has pulled at the head of the queue, if it is in its hands, and

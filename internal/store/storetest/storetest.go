@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pushpace/pushpace/internal/store"
 )
 
@@ -28,4 +30,18 @@ func At(t testing.TB, records *store.Records, id string) *store.Shard {
 func First(t testing.TB, records *store.Records) *store.Shard {
 	t.Helper()
 	return At(t, records, "")
+}
+
+// InHand has a pending job in a worker's hand.
+func InHand(t testing.TB, client redis.UniversalClient, at *store.Shard, queue, id string) *store.Job {
+	t.Helper()
+	job := &store.Job{ID: id, Queue: queue, Hand: "test/1"}
+	pipe := client.TxPipeline()
+	pipe.LRem(t.Context(), at.QueueKey(queue, "pending"), 1, id)
+	pipe.LPush(t.Context(), at.QueueKey(queue, "active"), id)
+	pipe.HSet(t.Context(), at.QueueKey(queue, "t:"+id), "state", "active", "worker", job.Hand)
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return job
 }

@@ -1,0 +1,69 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A job returns in one step with what its record notes, once. Where the record or the counts
+// refuse that, the job stays in hand.
+func TestPutOffNotes(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		records := store.NewRecords(client, prefix, 0)
+		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+		if _, err := push.NewProducer(client, prefix, 0).Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		at, queue := storetest.At(t, records, n.ID), n.Priority.Queue()
+		until := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		back := &store.PutOff{
+			Return:   store.Return{Why: store.Retried, After: time.Hour, Failed: true},
+			Deferral: &store.Deferral{Until: until, Scope: "general", Rule: "1/1h"},
+			Attempt:  &store.Attempt{Number: 1, Excused: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}, Error: "away"},
+		}
+		job := storetest.InHand(t, client, at, queue, n.ID)
+		if err := client.HSet(t.Context(), at.Key("counts"), "booked", "x").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := at.PutOff(t.Context(), job, back); !errors.Is(err, store.ErrUnnoted) || client.LLen(t.Context(), at.QueueKey(queue, "active")).Val() != 1 {
+			t.Errorf("counts that are none: %v", err)
+		}
+		client.HSet(t.Context(), at.Key("counts"), "booked", 0)
+		for _, want := range []error{nil, store.ErrNotInHand} {
+			if err := at.PutOff(t.Context(), job, back); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		record, err := at.Lookup(t.Context(), n.ID)
+		counts, failed := records.Counts(t.Context())
+		if err != nil || failed != nil || record.Attempts != 1 || record.Excused != 1 || record.Error != "away" || record.Outcomes[0].Kind != "retry" ||
+			!record.Until.Equal(until) || record.Rule != "1/1h" || record.Deferrals != 1 || counts.Booked != 1 || counts.Deferred != 1 {
+			t.Errorf("record %+v, counts %+v; %v, %v", record, counts, err, failed)
+		}
+
+		// what has ended meanwhile comes back at once, and is looked at
+		if _, err := at.Settle(t.Context(), n.ID, &store.End{State: push.Delivered, Attempts: 2}); err != nil {
+			t.Fatal(err)
+		}
+		job = storetest.InHand(t, client, at, queue, n.ID)
+		client.ZRem(t.Context(), at.QueueKey(queue, "retry"), n.ID)
+		back.Attempt.Number, back.Failed = 3, false
+		if err := at.PutOff(t.Context(), job, back); err != nil {
+			t.Error(err)
+		}
+		record, err = at.Lookup(t.Context(), n.ID)
+		left := time.Until(time.UnixMicro(int64(client.ZScore(t.Context(), at.QueueKey(queue, "due"), n.ID).Val())))
+		failures, _ := client.HGet(t.Context(), at.QueueKey(queue, "t:"+n.ID), "failed").Int()
+		if err != nil || record.State != push.Delivered || record.Attempts != 2 || left > time.Minute || failures != 2 {
+			t.Errorf("%+v, %v; due in %s after %d failures", record, err, left, failures)
+		}
+	})
+}
