@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,24 +40,8 @@ func TestAFailureKeepsTheOrder(t *testing.T) {
 			r.with(sender)
 			r.start()
 			for try := 1; ; try++ {
-				id := func(i int) string { return fmt.Sprintf("m%d-%02d", try, i) }
-				token := func(i int) string { return fmt.Sprintf("%032x%032x", try, i) }
-				var all []*push.Notification
-				for i := range n {
-					all = append(all, &push.Notification{
-						ID: id(i), App: "shop", User: fmt.Sprint("u", try), Title: "hello", Targets: []push.Target{{Platform: push.APNs, Token: token(i)}},
-					})
-				}
-				r.apns.Respond(token(1), c.answer)
-				r.enqueueTogether(all)
-				r.settled(try * n)
-				var order []string
-				for _, e := range r.pushed("") {
-					if e.Notification != id(1) && strings.HasPrefix(e.Notification, fmt.Sprintf("m%d-", try)) {
-						order = append(order, e.Notification)
-					}
-				}
-				if got := r.record(id(1)); got.State != c.ends || len(order) != n-1 {
+				order := r.leave(t, try, n, map[int]standin.Answer{1: c.answer})
+				if got := r.record(burstID(try, 1)); got.State != c.ends || len(order) != n-1 {
 					t.Fatalf("of the one that failed %+v; the others %v", got, order)
 				}
 				if slices.IsSorted(order) {
@@ -68,4 +53,68 @@ func TestAFailureKeepsTheOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Of bursts in which pushes fail at random, those that do not fail leave in their order.
+func TestFailuresInABurstKeepTheOrder(t *testing.T) {
+	answers := []standin.Answer{
+		{Status: http.StatusServiceUnavailable}, {Status: http.StatusBadRequest, Reason: "BadCollapseId"}, {Status: http.StatusGone},
+	}
+	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: 30 * time.Millisecond}, nil))
+	r.start()
+	burst := 0
+	inOrder := func(n int) bool {
+		burst++
+		fails := map[int]standin.Answer{}
+		for i := range n {
+			if rand.IntN(6) == 0 {
+				fails[i] = answers[rand.IntN(len(answers))]
+			}
+		}
+		order := r.leave(t, burst, n, fails)
+		if len(order) != n-len(fails) {
+			t.Fatalf("%d of %d that did not fail have left", len(order), n-len(fails))
+		}
+		if !slices.IsSorted(order) {
+			t.Logf("they leave as %v", order)
+			return false
+		}
+		return true
+	}
+	for _, n := range []int{6, 200} { // a machine that stands still may have one pass another
+		if !inOrder(n) && !inOrder(n) && !inOrder(n) {
+			t.Errorf("%d leave out of order", n)
+		}
+	}
+}
+
+// burstID is the ID of the nth of a burst.
+func burstID(burst, n int) string { return fmt.Sprintf("m%d-%03d", burst, n) }
+
+// leave has a burst of one user's leave, some of which fail at first, and returns the order of the
+// others.
+func (r *rig) leave(t *testing.T, burst, n int, fails map[int]standin.Answer) (order []string) {
+	t.Helper()
+	token := func(i int) string { return fmt.Sprintf("%032x%032x", burst, i) }
+	var all []*push.Notification
+	for i := range n {
+		all = append(all, &push.Notification{
+			ID: burstID(burst, i), App: "shop", User: fmt.Sprint("u", burst), Title: "hello", Targets: []push.Target{{Platform: push.APNs, Token: token(i)}},
+		})
+	}
+	failed := map[string]bool{}
+	for i, answer := range fails {
+		r.apns.Respond(token(i), answer)
+		failed[burstID(burst, i)] = true
+	}
+	before, err := r.records.Counts(t.Context())
+	must(t, err)
+	r.enqueueTogether(all)
+	r.settled(int(before.Accepted) + n)
+	for _, e := range r.pushed("") {
+		if !failed[e.Notification] && strings.HasPrefix(e.Notification, fmt.Sprintf("m%d-", burst)) {
+			order = append(order, e.Notification)
+		}
+	}
+	return order
 }
