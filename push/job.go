@@ -80,6 +80,19 @@ func OnlyMark(app string, service Platform) string {
 	return onlyBegins + strings.Trim(string(text), `"`) + onlyEnds
 }
 
+// UserMark is what the encodings of a user's jobs have in them behind the notification's ID, and
+// those of no other's.
+func UserMark(app, user string) string {
+	text, err := strictjson.Encode(struct {
+		App  string `json:"app"`
+		User string `json:"user"`
+	}{app, user})
+	if err != nil {
+		return "" // strings have an encoding
+	}
+	return strings.Trim(string(text), "{}\n")
+}
+
 // OnlyRoute is what an OnlyMark in the payload names, in its encoding; "" where there is none.
 func OnlyRoute(payload []byte) string {
 	const within = 512 // it comes before the notification

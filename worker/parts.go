@@ -38,6 +38,7 @@ type handler struct {
 	routes     *route.Routes
 	deadTokens *store.DeadTokens
 	control    *control.Control
+	crowds     crowds
 	roles      *roles.Roles
 	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until they are known
 	repeats    *repeats.Log                    // what jobs can have it say again and again
@@ -52,6 +53,7 @@ func newHandler(o *Options) *handler {
 		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
 	})
 	h := &handler{
+		crowds:  crowds{until: map[string]time.Time{}},
 		Options: o, routes: routes, roles: new(roles.Roles), side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
 		deadTokens: store.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
@@ -81,11 +83,16 @@ func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 	for i, at := range shards {
 		servers[i] = queue.NewServer(queue.Config{
 			Client: h.Queue, Records: at, Role: func() roles.Role { return h.roles.Of(at.Number) }, Hands: hands, ShutdownTimeout: h.ShutdownTimeout,
-			Bounds: h.routes.Bounds, Parked: h.routes.Parked, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
+			Bounds: h.bounds, Parked: h.routes.Parked, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
 		})
 	}
 	h.servers.Store(&servers)
 	return servers, nil
+}
+
+// bounds returns how many more jobs may be pulled from a queue for which routes and users.
+func (h *handler) bounds(queue string, now time.Time) []store.Bound {
+	return h.crowds.bounds(h.routes.Bounds(queue, now), queue, now)
 }
 
 // complete makes the parts that the options leave out, on the same Redis and under the

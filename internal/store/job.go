@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -74,6 +75,15 @@ end
 const parkedAs = `
 local function parkedAs(route, place) return route .. '\n' .. place end
 `
+
+// parkedReturn stands for the last Return of a job that is parked, as its field says: the zero
+// value for a route's, Crowded for a user's.
+func parkedReturn(field string) Return {
+	if strings.HasPrefix(field, `"app":`) { // see push.UserMark
+		return Return{Why: Crowded}
+	}
+	return Return{}
+}
 
 // open reads what a script answers of a job: its ID, message as readMessage has it, last,
 // failed and back. It returns why no worker may have it, nil for any other.

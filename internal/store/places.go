@@ -19,7 +19,7 @@ type Place struct {
 	Payload []byte
 	// Orphaned says that the worker that had the job in hand leaves no sign of life.
 	Orphaned bool
-	// Last is the job's last Return, zero for one that is parked, and Back when that was; zero
+	// Last is the job's last Return, parkedReturn for one that is parked, and Back when that was; zero
 	// when it has not returned.
 	Last Return
 	Back time.Time
@@ -62,7 +62,7 @@ func (r *Shard) Find(ctx context.Context, queue, id string) (*Place, error) {
 	p := &Place{State: jobState(found[0]), Payload: []byte(envelope.Payload), Last: readReturn(found[5]), Back: micros(found[6])}
 	p.Orphaned = found[3] != ""
 	if found[4] != "" {
-		p.Last = Return{}
+		p.Last = parkedReturn(found[4])
 		return p, nil
 	}
 	if seconds, _ := strconv.ParseFloat(found[2], 64); seconds > 0 && p.State != JobActive {

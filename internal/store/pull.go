@@ -18,9 +18,9 @@ var pullScript = redis.NewScript(readMessage + parkedAs + pullSource)
 // parkedFor is after how long a parked job is due by itself: it is parked again, in its place.
 const parkedFor = time.Hour
 
-// A Bound says how many more jobs may be pulled for a route.
+// A Bound says how many more jobs may be pulled for a route, or of a user.
 type Bound struct {
-	Route string // as push.OnlyRoute tells it
+	Route string // as push.OnlyRoute tells it, or push.UserMark
 	Room  int
 	// InHand is about how many jobs the process has in hand that are stuck there.
 	InHand int
@@ -48,7 +48,7 @@ type Pulled struct {
 	Empty bool    // the queue, then
 	// Due is after how long the next job of an empty queue is; negative for none.
 	Due time.Duration
-	// Parked are the routes of which jobs are.
+	// Parked are the routes and users of which jobs are.
 	Parked []string
 }
 

@@ -1,18 +1,19 @@
 -- Pull takes jobs of a queue in hand: pending -> active. First it moves delayed jobs that are due
 -- to the head of the queue, at most half of what is left to take: they have waited for their
--- turn. It parks what is for a route alone that has no room: pending -> parked.
+-- turn. It parks what is for a route alone, or of a user, that has no room: pending -> parked. What
+-- is for several routes, or for a time, is not parked.
 --
 -- It begins with a write that changes nothing, and that a Redis without memory refuses: what is
 -- taken could not be finished. From the first job on nothing of one job's can make it break off,
 -- so that none is lost. One of its keys is never there, so that a Cluster does not run it while
 -- the slot moves, when a task may be elsewhere.
 --
--- KEYS    pending, paused, active, retry, scheduled, due, the routes of which jobs are parked,
+-- KEYS    pending, paused, active, retry, scheduled, due, the names by which jobs are parked,
 --         parked: as the sets of these begin, the idle, a string that is never there
 -- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; for how long
 --         (s) a parked job stays by itself; the channel of an idle worker or '', and for how long
---         (s); then of each route that has a bound its name and how many more may be taken
--- answer  whether the queue is empty then; of which routes jobs are parked; after how long the
+--         (s); then of each route and user that has a bound its name and how many more may be taken
+-- answer  whether the queue is empty then; by which names jobs are parked; after how long the
 --         next job of an empty queue is due (us, -1 for none); of each job its ID, message,
 --         last, failed and back
 -- caller  Shard.Pull, from a worker's loop
@@ -41,9 +42,10 @@ end
 local function idOf(place) -- which has the instant before it
   return string.sub(place, (string.find(place, ' ', 1, true) or 0) + 1)
 end
-local function routeOf(message) -- the only one that it is for, where any has a bound
+local function namesOf(message) -- the only route that it is for, and its user, where any has a bound
   if not bounded or type(message) ~= 'string' then return nil end
-  return string.match(string.sub(message, 1, 512), ',"only":"([^"]*)","notification":{') -- it comes before that
+  local route = string.match(string.sub(message, 1, 512), ',"only":"([^"]*)","notification":{') -- it comes before that
+  return route, route and string.match(string.sub(message, 1, 1024), ',"notification":{"id":"[^"]*",("app":"[^"]*","user":"[^"]*")')
 end
 
 local function park(id, key, route)
@@ -58,16 +60,21 @@ local function park(id, key, route)
   return true
 end
 
+local function full(name) return name and (parked[name] or (room[name] or 1) < 1) end
+local function use(name)
+  if name and room[name] then room[name] = room[name] - 1 end
+end
+
 local function take(id, wasParked)
   if taken[id] then return end
   local key = tasks .. id
   local message = read(key, longest)
   if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
-  local route = routeOf(message)
-  if route and not wasParked then
-    if (parked[route] or (room[route] or 1) < 1) and park(id, key, route) then return end
-  end
-  if route and room[route] then room[route] = room[route] - 1 end
+  local route, user = namesOf(message)
+  if not wasParked and full(user) and park(id, key, user) then return end
+  if route ~= wasParked and full(route) and park(id, key, route) then return end
+  use(route)
+  use(user)
   local known = {}
   if message ~= -1 then
     redis.call('HSET', key, 'state', 'active', 'worker', hand)
@@ -78,7 +85,7 @@ local function take(id, wasParked)
   for _, value in ipairs({id, message or '', known[1] or '', known[2] or '', known[3] or ''}) do answer[#answer + 1] = value end
 end
 
-local function unpark(route, n) -- takes the first n parked ones of the route, as far as there is room
+local function unpark(route, n) -- takes the first n parked ones by that name, as far as there is room
   local gone, broken = 0, false -- how many were parked and are no longer
   n = math.min(#ids + n, most, #ids + (room[route] or n))
   while #ids < n and gone < 256 do
@@ -86,12 +93,11 @@ local function unpark(route, n) -- takes the first n parked ones of the route, a
     broken = entries.err or #entries == 0
     if broken then break end
     for i = 1, #entries, 2 do
-      local id = idOf(entries[i])
+      local id, before = idOf(entries[i]), #ids
       if redis.pcall('HGET', tasks .. id, 'parked') == parkedAs(route, entries[i]) and redis.call('ZREM', retry, id) == 1 then
-        take(id, true)
-      else
-        gone = gone + 1
+        take(id, route)
       end
+      if #ids == before then gone = gone + 1 end
     end
   end
   if broken or redis.call('EXISTS', parkedOf .. route) == 0 then

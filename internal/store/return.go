@@ -58,13 +58,14 @@ const (
 	Failed          Why = "failed"           // something of ours does not answer
 	Panicked        Why = "panicked"         // there was a panic over it
 	Crashed         Why = "crashed"          // its worker was dead or has stopped
+	Crowded         Why = "crowded"          // it is parked behind others of its user, whose line is full
 	Unreadable      Why = "unreadable"       // another version has put it off
 )
 
 // Whys are all of them.
 var Whys = []Why{
 	Deferred, Retried, ProviderBusy, ProviderPaused, OverQuota, Unmetered, OverDevice, DeviceUnmetered, LeftAlone, LimiterAway,
-	Unchecked, RedisRefuses, TooLate, Unrecorded, Failed, Panicked, Crashed, Unreadable,
+	Unchecked, RedisRefuses, TooLate, Unrecorded, Failed, Panicked, Crashed, Crowded, Unreadable,
 }
 
 // text is what a job keeps of its last Return.

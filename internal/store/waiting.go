@@ -219,7 +219,7 @@ for i, key in ipairs(KEYS) do
   if type(message) == 'number' then answer[i] = {'', '', ''}
   elseif message then
     local known = redis.call('HMGET', key, 'last', 'parked')
-    answer[i] = {message, known[1] or '', known[2] and '1' or ''}
+    answer[i] = {message, known[1] or '', known[2] or ''}
   end
 end
 return answer
@@ -260,7 +260,7 @@ func (r *Shard) readSome(ctx context.Context, s Spot, jobs, there []Queued) ([]Q
 		envelope, _ := ReadEnvelope(its[0])
 		job.Last, job.Payload = readReturn(its[1]), envelope.Payload
 		if s.State == JobPutOff && its[2] != "" {
-			job.Last, job.Due = Return{}, time.Time{}
+			job.Last, job.Due = parkedReturn(its[2]), time.Time{}
 		}
 		there = append(there, job)
 	}

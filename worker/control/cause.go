@@ -269,6 +269,7 @@ var returns = map[store.Why]struct {
 	store.Failed:          {ForRecovery, "DETAIL"},
 	store.Panicked:        {ForRecovery, "DETAIL"},
 	store.Crashed:         {ForRecovery, "its worker was dead"},
+	store.Crowded:         {ForWorker, "others of its user are ahead, of whom more wait than may"},
 	store.Unreadable:      {ForRecovery, "put off by another version"},
 }
 

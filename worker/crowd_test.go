@@ -1,0 +1,45 @@
+package worker_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// What floods one user's line holds up nobody else: a notification of another user that comes
+// after it leaves while most of it is on the queue. All of it ends, and each waits or is rejected.
+func TestAFloodHoldsUpNobodyElse(t *testing.T) {
+	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
+	r.options.MaxBooked = 20
+	const flood = 4000
+	var all []*push.Notification
+	for i := range flood {
+		n := to(fmt.Sprint("flood-", i))
+		n.User = fmt.Sprint("flooded ", i%2)
+		all = append(all, n)
+	}
+	r.enqueueTogether(all)
+	fresh := to("fresh")
+	fresh.User = "another"
+	r.enqueue(fresh)
+	r.start()
+	wait(t, func() bool { return r.record("fresh").State == push.Delivered })
+	counts, err := r.records.Counts(t.Context())
+	must(t, err)
+	t.Logf("%d were rejected before it", counts.Ended[push.Rejected])
+	if counts.Ended[push.Rejected] > flood/2 {
+		t.Errorf("%d of %d were rejected before it left", counts.Ended[push.Rejected], flood)
+	}
+	const inLine = 2 * 20 // in the lines
+	wait(t, func() bool {
+		counts, err = r.records.Counts(t.Context())
+		must(t, err)
+		return counts.Waiting() <= inLine
+	})
+	if counts.Ended[push.Delivered] != 3 || counts.Waiting() != inLine || counts.Ended[push.Rejected] != flood-inLine-2 {
+		t.Errorf("counts %+v, %d wait", counts, counts.Waiting())
+	}
+}
