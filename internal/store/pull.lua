@@ -71,7 +71,8 @@ local function take(id, wasParked)
   local message = read(key, longest)
   if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
   local route, user = namesOf(message)
-  if not wasParked and full(user) and park(id, key, user) then return end
+  local first = user and not wasParked and redis.pcall('HEXISTS', key, 'last') == 0 -- else it may have a slot
+  if first and full(user) and park(id, key, user) then return end
   if route ~= wasParked and full(route) and park(id, key, route) then return end
   use(route)
   use(user)

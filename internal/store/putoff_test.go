@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,4 +68,48 @@ func TestPutOffNotes(t *testing.T) {
 			t.Errorf("%+v, %v; due in %s after %d failures", record, err, left, failures)
 		}
 	})
+}
+
+// Of a user whose line is full a pull takes as many as it may and parks the others, but one that
+// has returned, which may have its slot, and those of other users.
+func TestAUsersJobsAreParked(t *testing.T) {
+	t.Parallel()
+	client := redistest.One(t)
+	at := storetest.First(t, store.NewRecords(client, "", 0))
+	producer := push.NewProducer(client, "", 0)
+	queue := push.Default.Queue()
+	for _, of := range []string{"returned ada", "first ada", "second ada", "other bob"} {
+		id, user, _ := strings.Cut(of, " ")
+		n := &push.Notification{ID: id, App: "shop", User: user, Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+		if _, err := producer.Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := at.PutOff(t.Context(), storetest.InHand(t, client, at, queue, "returned"), &store.PutOff{Return: store.Return{Why: store.Deferred}}); err != nil {
+		t.Fatal(err)
+	}
+	pull := func(bounds ...store.Bound) (ids []string) {
+		t.Helper()
+		got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: 10, Term: "test", Visit: 2, Bounds: bounds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range got.Jobs {
+			ids = append(ids, got.Jobs[i].ID)
+		}
+		return ids
+	}
+	ada := push.UserMark("shop", "ada")
+	if ids := pull(store.Bound{Route: ada}); !slices.Equal(ids, []string{"returned", "other"}) {
+		t.Errorf("taken are %q", ids)
+	}
+	if place, err := at.Find(t.Context(), queue, "second"); err != nil || place.Last.Why != store.Crowded {
+		t.Errorf("%+v, %v", place, err)
+	}
+	if ids := pull(store.Bound{Route: ada, Room: 1}); !slices.Equal(ids, []string{"first"}) {
+		t.Errorf("with room for one %q are taken", ids)
+	}
+	if ids := pull(); !slices.Equal(ids, []string{"second"}) {
+		t.Errorf("without a bound %q are taken", ids)
+	}
 }
