@@ -80,8 +80,7 @@ func OnlyMark(app string, service Platform) string {
 	return onlyBegins + strings.Trim(string(text), `"`) + onlyEnds
 }
 
-// UserMark is what the encodings of a user's jobs have in them behind the notification's ID, and
-// those of no other's.
+// UserMark returns the text that follows the notification's ID in the encodings of a user's jobs.
 func UserMark(app, user string) string {
 	text, err := strictjson.Encode(struct {
 		App  string `json:"app"`

@@ -216,8 +216,8 @@ func (a *admission) paced(d *delivery, decision *throttle.Decision) {
 	}
 }
 
-// busy returns how a delivery comes back that is not to be sent now, since what is sent could not
-// be recorded or as many wait for its providers as may; nil for one that is.
+// busy returns the delivery to the queue if Redis cannot record what is sent, or if its providers'
+// lines are full. nil means that it goes on.
 func (a *admission) busy(d *delivery) fate {
 	if d.at.Refused(d.queue) || route.Busy(d.needs, d.Priority) {
 		return a.foundBusy(d)

@@ -11,11 +11,11 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// A fate is what becomes of a delivery after a visit: an end, a back, or elsewhere. Each step of
-// the pipeline may return one, nil for that it goes on; dispose alone carries it out.
+// A fate is the result of a visit: an end, a back, or elsewhere. A step of the pipeline returns one,
+// or nil to go on. Only dispose carries it out.
 type fate interface{ fate() }
 
-// An end is how the notification ends.
+// An end ends the notification.
 type end struct {
 	state push.State
 	// reason and problem say more.
@@ -23,7 +23,7 @@ type end struct {
 	dead            int // targets whose token is dead
 }
 
-// A back is how the job returns to the queue.
+// A back returns the job to the queue.
 type back struct {
 	store.Return
 	// kept is why it could not be sent to its targets, or to some of them: it says how the job
@@ -36,7 +36,7 @@ type back struct {
 	problem string
 }
 
-// elsewhere is that another visit, or another worker, has ended the notification.
+// elsewhere means that another visit, or another worker, has ended the notification.
 type elsewhere struct {
 	unfreed error // why its slot could not be given back
 }

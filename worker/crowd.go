@@ -8,9 +8,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// crowds are the users whose line was full a moment ago, so that what comes of them is rejected.
-// Pulls take few of their jobs at once, and park the others in their order: who floods one user's
-// line delays nobody else.
+// crowds are the users whose line was full a moment ago: the limiter rejects their new
+// notifications. A pull takes only a few of their jobs and parks the rest in order, so a flood of
+// one user does not delay other users. The zero value is not ready for use.
 type crowds struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by push.UserMark
@@ -35,7 +35,8 @@ func (c *crowds) note(d *delivery, now time.Time) {
 	}
 }
 
-// bounds adds those of the crowds to a queue's. Nothing critical is rejected.
+// bounds adds a bound for each crowd. The critical queue has none, because the limiter rejects
+// nothing critical.
 func (c *crowds) bounds(all []store.Bound, queue string, now time.Time) []store.Bound {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// What floods one user's line holds up nobody else: a notification of another user that comes
-// after it leaves while most of it is on the queue. All of it ends, and each waits or is rejected.
-func TestAFloodHoldsUpNobodyElse(t *testing.T) {
+// A notification of another user leaves while most of a flood, which came before it, is still on
+// the queue. Then the whole flood is delivered, waits in its line, or is rejected.
+func TestAFloodDelaysNoOtherUser(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.options.MaxBooked = 20
 	const flood = 4000

@@ -99,9 +99,9 @@ func (h *handler) sealDigest(ctx context.Context, d *delivery) fate {
 	return nil
 }
 
-// keepDigest does what a digest asks for before the fate is carried out: one that waits for a
-// limit or a provider is joined from now on, or joins another one; and nobody joins what ends.
-// One whose end is overtaken by those that have joined it comes back.
+// keepDigest updates the digest before the fate is carried out. A delivery that waits for a limit or
+// a provider opens a digest or joins another one. A delivery that ends closes its digest; if others
+// have joined meanwhile, it comes back instead.
 func (h *handler) keepDigest(ctx context.Context, d *delivery, to fate) fate {
 	if d.digest == nil || d.sent() { // what was sent was sealed
 		return to

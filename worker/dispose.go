@@ -25,8 +25,8 @@ type settling struct {
 	unrecorded unrecorded
 }
 
-// dispose carries out what is to become of the delivery: the records, the slot, the log, the trace
-// and the metrics. It returns what the queue is to do.
+// dispose carries out the fate: it updates records, slot, log, trace and metrics, and returns the
+// result for the queue.
 func (s *settling) dispose(ctx context.Context, d *delivery, to fate) queue.Result {
 	if !d.sent() && d.term.Lost(ctx) {
 		return queue.Lost{}
@@ -80,7 +80,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Re
 	return result
 }
 
-// attempt is what the record notes of the attempt.
+// attempt returns the attempt for the record.
 func (d *delivery) attempt(outcomes []store.TargetOutcome, problem string) *store.Attempt {
 	return &store.Attempt{Number: d.attempts, Excused: d.excused, Outcomes: outcomes, Error: problem}
 }
@@ -136,9 +136,8 @@ func (s *settling) end(ctx context.Context, d *delivery, c end) queue.Result {
 	return s.freeLater(d, unfreed)
 }
 
-// freeLater ends the job of what has ended, or has it come back when its slot could not be given
-// back: the visit that finds it ended tries again. After as many visits as there are attempts the
-// slot stays, until the timeline forgets it.
+// freeLater ends the job, or returns it to the queue if its slot could not be given back: the next
+// visit tries again. After Attempts visits the slot stays until the timeline forgets it.
 func (s *settling) freeLater(d *delivery, err error) queue.Result {
 	if err == nil || d.visits >= s.Attempts {
 		return queue.Ended{}

@@ -55,7 +55,7 @@ func TestAFailureKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Of bursts in which pushes fail at random, those that do not fail leave in their order.
+// In a burst with random failures, the pushes that do not fail leave in order.
 func TestFailuresInABurstKeepTheOrder(t *testing.T) {
 	answers := []standin.Answer{
 		{Status: http.StatusServiceUnavailable}, {Status: http.StatusBadRequest, Reason: "BadCollapseId"}, {Status: http.StatusGone},

@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// load takes up what earlier visits have left, with which this one may be over. A first visit
-// has nothing to look up.
+// load reads what earlier visits have recorded. It returns a fate if nothing is left to do. A first
+// visit reads nothing.
 func (h *handler) load(ctx context.Context, d *delivery) fate {
 	if d.visits == 0 && !d.replay {
 		return nil

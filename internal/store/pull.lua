@@ -1,7 +1,7 @@
 -- Pull takes jobs of a queue in hand: pending -> active. First it moves delayed jobs that are due
 -- to the head of the queue, at most half of what is left to take: they have waited for their
--- turn. It parks what is for a route alone, or of a user, that has no room: pending -> parked. What
--- is for several routes, or for a time, is not parked.
+-- turn. It parks a job whose only route, or whose user, has no room: pending -> parked. A job for
+-- several routes, or with an end, is not parked.
 --
 -- It begins with a write that changes nothing, and that a Redis without memory refuses: what is
 -- taken could not be finished. From the first job on nothing of one job's can make it break off,

@@ -19,7 +19,7 @@ var putOffSource string
 
 var putOffScript = redis.NewScript(handSource + acceptedSource + putOffSource)
 
-// A PutOff is how a job returns to its queue, and what its record notes in the same step.
+// A PutOff returns a job to its queue and updates its record in the same step.
 type PutOff struct {
 	Return
 	// Deferral is how a limit has put it off; nil for none.
@@ -34,7 +34,7 @@ type Deferral struct {
 	Scope, Rule string
 }
 
-// An Attempt is one after which some targets have to be sent to again.
+// An Attempt has failed for some targets, which are tried again.
 type Attempt struct {
 	Number int // of the attempts until now, from 1
 	// Excused of them failed because a provider was in trouble.
@@ -43,8 +43,8 @@ type Attempt struct {
 	Error    string // of this one
 }
 
-// ErrUnnoted means that the record of a notification, or the counts, refuse what they are to note
-// of a job that returns. The job is in hand still.
+// ErrUnnoted means that the record or the counts cannot be updated, for example because a key has
+// another type. The job stays in hand.
 var ErrUnnoted = errors.New("record of a notification")
 
 // PutOff returns the job to its queue for later, or answers ErrNotInHand or ErrUnnoted.
@@ -65,7 +65,7 @@ func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {
 	return nil
 }
 
-// noted is what the record is to note, as putoff.lua has it.
+// noted returns the arguments of putoff.lua for the record.
 func (p *PutOff) noted() []any {
 	until, scope, rule := "", "", ""
 	if d := p.Deferral; d != nil {

@@ -1,21 +1,21 @@
--- PutOff returns a job to its queue for later: active -> retry. Its record notes in the same step
--- that a limit has put it off, or that an attempt is to be repeated. Where another visit has ended
--- the notification, the job is due at once, and counts a failure, so that the next visit finds that.
+-- PutOff returns a job to its queue for later: active -> retry. In the same step it adds to the
+-- record the deferral by a limit or the attempt that failed. If another visit has ended the
+-- notification, the job is due at once and counts a failure, so the next visit reads the record.
 --
 -- KEYS    the task, active, retry, due, the record, counts
 -- ARGV    ID; the hand; after how long it is due (us); its Return; 1 for a failure; until when a
 --         limit has put it off (ms), '' for none, and by which scope and rule; which attempt it
 --         was, '' for none, its outcomes, the providers' IDs, its error, and how many were excused
--- answer  1; 0 where the job is not in that hand; or what its own record or counts refuse, and then
---         it is in hand still
+-- answer  1; 0 where the job is not in that hand; or an error of the record or the counts, and the
+--         job stays in hand
 -- caller  Shard.PutOff, after a visit
 -- repeat  as often as wanted: the hand is given up by the first time
 local task, active, retry, delayed, record, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local id, hand, after, last, failed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local slot, scope, rule, attempt, outcomes, sent, problem, excused = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
 if not owned(task, hand) then return 0 end
--- A Redis without memory refuses a script that grows something first, and not one that deletes
--- first: what has happened is noted by that one too.
+-- Redis without memory runs a script to its end if its first write deletes. An attempt must be
+-- recorded even then.
 if attempt ~= '' then redis.pcall('HDEL', record, '') end
 redis.call('ZCARD', retry) -- a key of another type shows before anything has changed
 redis.call('ZCARD', delayed)

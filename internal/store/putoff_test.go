@@ -15,8 +15,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A job returns in one step with what its record notes, once. Where the record or the counts
-// refuse that, the job stays in hand.
+// PutOff returns the job and updates the record once, in one step. If the counts are broken, the job
+// stays in hand.
 func TestPutOffNotes(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0)
@@ -51,7 +51,7 @@ func TestPutOffNotes(t *testing.T) {
 			t.Errorf("record %+v, counts %+v; %v, %v", record, counts, err, failed)
 		}
 
-		// what has ended meanwhile comes back at once, and is looked at
+		// after the notification has ended, the job is due at once
 		if _, err := at.Settle(t.Context(), n.ID, &store.End{State: push.Delivered, Attempts: 2}); err != nil {
 			t.Fatal(err)
 		}
@@ -70,9 +70,9 @@ func TestPutOffNotes(t *testing.T) {
 	})
 }
 
-// Of a user whose line is full a pull takes as many as it may and parks the others, but one that
-// has returned, which may have its slot, and those of other users.
-func TestAUsersJobsAreParked(t *testing.T) {
+// A pull takes as many of a user's jobs as the bound allows and parks the rest. It takes a job that
+// has returned, because it may have a slot, and the jobs of other users.
+func TestPullParksJobsOfACrowd(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	at := storetest.First(t, store.NewRecords(client, "", 0))

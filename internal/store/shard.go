@@ -159,7 +159,7 @@ type End struct {
 	Error    string
 	// Attempts is how often it was sent; 0 leaves what is noted.
 	Attempts int
-	// Deferrals is how often it was put off besides what PutOff has noted.
+	// Deferrals is added to those that PutOff has counted.
 	Deferrals int
 	// DeadTokens is how many of the outcomes are dead tokens.
 	DeadTokens int

@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// While one user is flooded, what comes of others leaves within seconds: the flood alone keeps a
-// worker busy for most of a minute. It logs how long they take.
+// A flood of one user keeps a worker busy for most of a minute. Notifications of others leave within
+// seconds meanwhile; the log has their delays.
 func TestAFloodOfOneUser(t *testing.T) {
 	c := rig.NewCrashSite(t, throttle.Policy{MinGap: time.Minute}, time.Millisecond)
 	worker := c.Serve(t)

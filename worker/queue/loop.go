@@ -285,8 +285,8 @@ func (s *Server) letGo(t *taken) {
 	s.Hands.free(t.Queue)
 }
 
-// putOff returns the job to its queue for later. A record that refuses what it is to note keeps no
-// job from that.
+// putOff returns the job to its queue for later. If the record cannot be updated, it returns the
+// job without that.
 func (s *Server) putOff(t *taken, back *Back) {
 	unnoted := back.Attempt != nil && back.Unnoted != nil
 	if s.insist(t, "a job does not return to its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
@@ -306,7 +306,7 @@ func (s *Server) putOff(t *taken, back *Back) {
 	}
 }
 
-// unrecorded is how a job returns whose record notes nothing.
+// unrecorded returns the job without an update of its record.
 func unrecorded(p *store.PutOff, cause error) store.PutOff {
 	to := store.PutOff{Return: p.Return}
 	if p.Attempt != nil {
@@ -322,8 +322,8 @@ type batch struct{ *store.Ends }
 // millisecond.
 const batchMost = 64
 
-// finish ends the job, and in the same step its notification where that is delivered, by this
-// visit or by one before it whose end was not recorded.
+// finish ends the job. If the notification is delivered, by this visit or by an earlier one that
+// could not record it, the same step ends the notification.
 func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
 	if delivered != nil {
 		s.settles.Add(t.ID, delivered)

@@ -1,6 +1,5 @@
-// Package queue takes jobs off the queues of a shard and hands them to a Handler, which says by a
-// Result what is to become of each. The moves are the store's; this package says when they are
-// made:
+// Package queue takes jobs off the queues of a shard and hands them to a Handler, which returns a
+// Result for each. The store makes the moves; this package decides when:
 //
 //   - loop.go pulls as many jobs as there is room for, and has each worked off in a goroutine.
 //   - What takes a job out of hand is insisted on.
@@ -52,7 +51,7 @@ type Handler interface {
 // Work works off a job.
 type Work func(ctx context.Context) Result
 
-// A Result is what is to become of a job: Ended, Back, Aside or Lost.
+// A Result is the handler's answer for a job: Ended, Back, Aside or Lost.
 type Result interface{ result() }
 
 // Ended ends the job. With Outcomes its notification is delivered, at the first attempt, and is
