@@ -10,7 +10,7 @@ import (
 
 // crowds are the users whose line was full a moment ago: the limiter rejects their new
 // notifications. A pull takes only a few of their jobs and parks the rest in order, so a flood of
-// one user does not delay other users. The zero value is not ready for use.
+// one user does not delay other users. The zero value has none.
 type crowds struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by push.UserMark
@@ -30,6 +30,9 @@ func (c *crowds) note(d *delivery, now time.Time) {
 	mark := push.UserMark(d.App, d.User)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.until == nil {
+		c.until = map[string]time.Time{}
+	}
 	if _, known := c.until[mark]; known || len(c.until) < crowdsMost {
 		c.until[mark] = now.Add(crowdFor)
 	}
