@@ -44,8 +44,8 @@ func (c *claim) judge() bool {
 
 func stampHolds(stamp, now int64) bool { return stamp >= now-stampEarly && stamp <= now+stampLate }
 
-// errNotHere means that the transaction was not executed: the slot has moved
-// to another node of the cluster, or the server cannot run it now.
+// errNotHere means that the transaction was not executed: the hash slot has moved
+// to another node of the Cluster, or the server cannot run it now.
 var errNotHere = errors.New("the transaction was not executed")
 
 // claim makes the request's claim, asked for at that elapsed time.

@@ -14,11 +14,11 @@
 //   - A slot says when to ask again. Were all lost, order and punctuality would suffer,
 //     and no limit.
 //   - A line is a category's notifications of one zone. They go in the order in which they
-//     asked, and what is new respects every slot of the user.
+//     asked. What is new respects every slot in its scopes.
 //   - A notification holds one slot, however often it asks.
 //   - What quiet hours hold is not let through in them, and has no slot there.
 //
-// claim.go is a first visit, slots.lua all that follows when it is denied.
+// claim.go asks where this process does not know that anybody waits; slots.lua does all else.
 package throttle
 
 import (
@@ -82,15 +82,17 @@ type Planner interface {
 // Placed is what a call has done to those who wait, and what is left to its caller.
 type Placed struct {
 	// Early have slots that are earlier than their jobs know: the user's first three, and
-	// those due within two seconds, 64 at most; and those overdue by an hour, whose jobs may
-	// be no more. The caller makes their jobs due at their slots, and then calls Told.
+	// those due within two seconds, at most 64; and at most 64 that are overdue by an hour,
+	// whose jobs may be no more. After a Replan also all whom nothing limits any more. The
+	// caller makes their jobs due at their slots, and then calls Told.
 	Early []Booking
-	// Others are the user's other lines that wait, if the call changes anything for them. The
-	// caller has each placed again once, by a Replan as a Leaver with the line's own limits.
-	// It ignores the Others of that Replan.
+	// Others are the user's other lines that wait, if the call may change anything for them. The
+	// caller places each again once, by a Replan with the line's own limits: as a Leaver after
+	// Acquire and Cancel, without it after a change of limits. It ignores the Others of that
+	// Replan.
 	Others []Line
-	// After is after how long the lines of the call are to be placed again by a Replan, as
-	// they were within a second; 0 where they need not be.
+	// After is how long to wait before a Replan of the call's lines as a Leaver, because they
+	// were placed less than a second ago; 0 for no Replan.
 	After time.Duration
 }
 
@@ -284,7 +286,7 @@ const (
 	Deferred
 	// Refused: the slot, Decision.At, lies beyond the request's horizon.
 	Refused
-	// Rejected: as many of its line wait as may. It holds nothing.
+	// Rejected: as many of its category, or of its user, wait as may. It holds nothing.
 	Rejected
 )
 
@@ -312,18 +314,17 @@ type Decision struct {
 	At time.Time
 	// Now is the instant of the decision, on the same clock.
 	Now time.Time
-	// Left is how long there is to wait for At when Acquire returns: at least 0, in whole
-	// microseconds. It needs no clock that agrees with the limiter's. An
-	// answer of Acquire may come late, behind others: what has passed since Now is not part of
-	// Left. A limiter's clock that is
-	// set back, or is another one's after a failover or the move of a slot, is believed for
-	// a second and a half to have gone on, by no more than the time that the answer took.
+	// Left is the time from when Acquire returns until At: at least 0, in whole microseconds. It
+	// does not depend on this machine's clock. The time that the answer took is subtracted, by
+	// the limiter's clock as this process has learned it. For 1.5 s after that clock was set
+	// back, or became another node's, too much may be subtracted, at most what the answer took.
 	Left time.Duration
 	// Slot is the slot that the notification held before this call; zero for
 	// none. At may be later: the job was late, or a limit was lowered.
 	Slot time.Time
-	// Slotless says of a Deferred one that it holds no slot: as many wait as may, or it is to
-	// go in quiet hours that it passes. At is when to ask again.
+	// Slotless says of a Deferred one that it holds no slot: as many wait as may, or it passes
+	// the quiet hours it is in, and the limits do not. At is when to ask again. In an outage
+	// (Unchecked) nothing has a slot, and Slotless is false.
 	Slotless bool
 	// Scope and Rule name the limit that sets At when it is in the future: Rule
 	// is "gap", a rate as it is written ("10/1m"), or "quiet_hours".

@@ -187,7 +187,7 @@ func unchecked(r *Request) Decision {
 }
 
 // withStore makes the call unless it is invalid, or an outage lasts and it is not its
-// turn to try the store. It counts by the mode.
+// turn to try the store. The mode says how an outage is counted and logged, not what is answered.
 func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, invalid error, f func(context.Context, Request) (T, error)) (answer T, err error) {
 	if invalid != nil {
 		return answer, invalid
@@ -211,7 +211,7 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 		switch {
 		case err == nil:
 			o.answered(node)
-		case redisreply.Moving(err) && isAway(ctx, err): // the user's slot, and no other's
+		case redisreply.Moving(err) && isAway(ctx, err): // one hash slot of the Cluster moves
 			o.answered(node)
 			o.unserved(mode)
 		case isAway(ctx, err):

@@ -282,12 +282,12 @@ func Raises(from, to Policy) bool {
 	}
 	return slices.ContainsFunc(from.asRates(), func(r Rate) bool {
 		return !slices.ContainsFunc(to.asRates(), func(by Rate) bool { return by.implies(r) })
-	}) || wakes(from, to)
+	}) || shortensNight(from, to)
 }
 
-// wakes reports whether to may let somebody go in what are quiet hours by from, or by the
-// general limits, of which from may be a category's that says nothing of them.
-func wakes(from, to Policy) bool {
+// shortensNight reports whether somebody may go under to in hours that are quiet under from. A
+// policy without Quiet takes the general policy's, which this function does not know.
+func shortensNight(from, to Policy) bool {
 	switch {
 	case from.Quiet == nil:
 		return to.Quiet != nil

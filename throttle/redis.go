@@ -55,7 +55,7 @@ type Redis struct {
 
 type userKey struct{ app, user, category string }
 
-// A userState is what this process remembers of a user that it has seen
+// A userState is what this process remembers of a user and category that it has seen
 // lately. It saves work, and is never needed.
 type userState struct {
 	keys keys
@@ -63,7 +63,7 @@ type userState struct {
 	// would be in vain; kept is when the sets' expiry was last set. Both in µs of
 	// the process's clock.
 	waits, kept atomic.Int64
-	// claiming is held by the user's claim that this process has under way.
+	// claiming is held by the claim for this user and category that this process has under way.
 	claiming *semaphore.Weighted
 }
 
@@ -179,8 +179,9 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 	return l.arrive(ctx, &r, user, asked)
 }
 
-// besideNoClaim waits until this process has no claim of the user under way: beside one,
-// a call of the script may deny it by coming first, or count it though it will be denied.
+// besideNoClaim waits until this process has no claim for the user and category under way. Beside
+// one, a call of the script may deny it by coming first, or count it though it will be denied.
+// Claims for the user's other categories may be under way.
 func (l *Redis) besideNoClaim(ctx context.Context, user *userState) error {
 	if err := user.claiming.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("throttle: %w", err)

@@ -68,7 +68,6 @@ type delivery struct {
 	job      *job
 	acquires int
 	visit    int // tells a wake-up that has been overtaken
-	woken    bool
 }
 
 func (w *world) addJob(u *simUser, at int64) {
@@ -182,7 +181,6 @@ func (w *world) acquired(d *delivery, c *simCall) {
 			w.giveBack(j, func() { w.end(d) })
 			return
 		}
-		d.woken = false
 		j.waiting = append(j.waiting, d)
 		in := c.decision.At.UnixMicro() - w.serverNow()
 		switch {

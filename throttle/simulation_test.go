@@ -95,7 +95,6 @@ type plan struct {
 	giveBack float64
 	late     float64 // of those who wait: how many miss their slot
 	early    float64 // … and how many come up to a second before it
-	ahead    bool    // callers wait for a slot that is near
 	changes  int     // of limits
 	steps    int     // of workers' clocks
 	jolts    int     // of the server's clock
@@ -129,7 +128,6 @@ func (w *world) plan(jolts bool) {
 	p.lose, p.crash = some(0.15), some(0.3)
 	p.twin, p.cancel, p.giveBack = some(0.3), some(0.2), some(0.2)
 	p.late, p.early = some(0.3), some(0.2)
-	p.ahead = r.IntN(3) == 0
 	if r.IntN(2) == 0 {
 		p.changes = 1 + r.IntN(3)
 	}

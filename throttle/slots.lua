@@ -30,7 +30,7 @@ local now = clock[1] * 1000000 + clock[2]
 local GRANTED, DEFERRED, REFUSED, REJECTED, SLOTLESS = 1, 2, 3, 4, 5 -- as decision in slots.go reads them
 local SECOND = 1000000
 local LITTLE = 25000             -- one that is earlier by less may be passed; one short by less moves nobody
-local PASSED = now - SECOND      -- whoever has an earlier slot may be passed, and stays where it is
+local PASSED = now - SECOND      -- others may pass whoever has an earlier slot, which stays where it is
 local GONE = now - 3600 * SECOND -- the job of an earlier slot may be no more: it is named to be looked at
 local SOON = now + 2 * SECOND    -- who is early and due before is woken,
 local AHEAD = 3                  -- and so many however far away: if a wake is lost, others name it again
@@ -48,7 +48,8 @@ local function fieldOf(name) return tonumber(redis.call('HGET', linesKey, name) 
 -- nth returns the instant of the set's entry with that rank, from -1 for the newest, or nil.
 local function nth(set, rank) return tonumber(redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')[2]) end
 
--- entries reads names and numbers in turns as a list of {name=, at=}, of names that begin so.
+-- entries reads names and numbers in turns as a list of {name=, at=}, of names that begin so. The
+-- number is an instant, or how many wait of a line.
 local function entries(found, with, waits)
   local list = {}
   for i = 1, #found, 2 do
@@ -132,8 +133,9 @@ local function views(line, r)
 end
 
 -- clash returns the first instant from that one on that the windows around it allow: n entries
--- and one more span the period. A window that begins or ends at a slot spans a margin more, so
--- that a job that comes a hair late delays nobody.
+-- and one more span the period. It looks at each n entries that follow each other around the
+-- instant, the latest first: the first n that end too early for it end the search. A window that
+-- begins or ends at a slot spans a margin more, so that a job that comes a hair late delays nobody.
 local function clash(list, at)
   local free, before, scope = at, upTo(list, at), list.scope
   for k = 1, #scope.rules, 2 do
@@ -309,7 +311,9 @@ local function slotOf(line, r)
   return slot
 end
 
--- come decides of one that holds a slot.
+-- come decides of one that holds a slot. At its slot it is granted if the law allows it and no
+-- earlier one of its line is due. Else it gets another slot: alone, if it is short by little and
+-- nobody is in between, or with all behind it; behind a rival that is due, when others may pass that.
 local function come(line, r, slot)
   if slot <= now then
     local free = opened(line, law(line, r))

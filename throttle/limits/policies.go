@@ -94,8 +94,7 @@ func (l *Policies) Base() (general throttle.Policy, categories map[string]thrott
 // Scopes returns what limits a notification of that app, user and category, for
 // Request.Scopes: the general policy in force and the category's own. It is empty for
 // an exempt category. The caller must not change it. As long as nothing has changed it is
-// the same slice. After a change it is another one, also where that was taken back, but for
-// the first override of a user's own.
+// the same slice.
 func (l *Policies) Scopes(app, user, category string) []throttle.Scope {
 	b := l.current()
 	if p := l.user(user); p != nil {

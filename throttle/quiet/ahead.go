@@ -36,9 +36,9 @@ func (h Hours) Ahead(in *time.Location, n Night, app, user string, at int64) []I
 	return slices.DeleteFunc(all, func(i Interval) bool { return i.Upto <= begin || i.From >= begin+ahead*utcDay })
 }
 
-// Until returns the end of the first of Ahead's intervals that has one of the instants from one up
-// to and with another, at most a day later, in Unix s, or 0 where the user is not left alone
-// then. It allocates nothing while that is far from the end of one.
+// Until returns the end of the first of Ahead's intervals that overlaps [from, upto], in Unix s, or
+// 0 for none. upto is at most a day after from. It allocates nothing unless from is near the end of
+// an interval.
 func (h Hours) Until(in *time.Location, n Night, app, user string, from, upto int64) int64 {
 	all := h.around(in, dayOf(from))
 	for k, i := range all {
