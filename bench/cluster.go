@@ -93,6 +93,7 @@ func medians(all []map[string]float64) map[string]float64 {
 type load struct {
 	Hosts   []string
 	Cluster bool
+	Shards  int
 	First   int // the number of the first notification
 	N       int
 	Rate    int // a second; 0 for all of them before the work begins
@@ -117,7 +118,7 @@ func carryLoad(ctx context.Context) error {
 		return err
 	}
 	defer sender.Close()
-	s := stage{Redis: l.Hosts[0], Prefix: "pushpace"}
+	s := stage{Redis: l.Hosts[0], Prefix: "pushpace", Shards: l.Shards}
 	if l.Cluster {
 		s.Hosts = l.Hosts
 	}
@@ -178,7 +179,7 @@ func carryLoad(ctx context.Context) error {
 // playOnCluster has workers send n notifications each, at that rate each, on so many
 // masters, 0 for a single Redis, and returns what each notification cost.
 func playOnCluster(ctx context.Context, masters, workers, shards, n, rate int, to apns.Config) (map[string]float64, error) {
-	c, err := startServers(ctx, masters, shards)
+	c, err := startServers(ctx, masters)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +192,7 @@ func playOnCluster(ctx context.Context, masters, workers, shards, n, rate int, t
 	var all sync.WaitGroup
 	for i := range workers {
 		all.Go(func() {
-			errs[i] = ask(ctx, loadCommand, load{Hosts: c.hosts, Cluster: masters > 0, First: i * n, N: n, Rate: rate, Workers: workers, APNs: to}, &laps[i])
+			errs[i] = ask(ctx, loadCommand, load{Hosts: c.hosts, Cluster: masters > 0, Shards: shards, First: i * n, N: n, Rate: rate, Workers: workers, APNs: to}, &laps[i])
 		})
 	}
 	all.Wait()
@@ -226,7 +227,7 @@ func playOnCluster(ctx context.Context, masters, workers, shards, n, rate int, t
 // idleOnCluster is how many commands an idle worker makes a second on three masters with 8
 // shards.
 func idleOnCluster(ctx context.Context, to apns.Config) (float64, error) {
-	c, err := startServers(ctx, 3, 8)
+	c, err := startServers(ctx, 3)
 	if err != nil {
 		return 0, err
 	}
@@ -234,7 +235,7 @@ func idleOnCluster(ctx context.Context, to apns.Config) (float64, error) {
 	done := make(chan error, 1)
 	go func() {
 		var took lap
-		done <- ask(ctx, loadCommand, load{Hosts: c.hosts, Cluster: true, Idle: idleTime + 5*time.Second, APNs: to}, &took)
+		done <- ask(ctx, loadCommand, load{Hosts: c.hosts, Cluster: true, Shards: 8, Idle: idleTime + 5*time.Second, APNs: to}, &took)
 	}()
 	time.Sleep(3 * time.Second)
 	sent, errs := make([]int, len(c.hosts)), make([]error, len(c.hosts))
@@ -271,9 +272,8 @@ func (s *servers) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// startServers starts a Cluster of so many masters, or a single Redis for 0, divided into so
-// many shards.
-func startServers(ctx context.Context, masters, shards int) (s *servers, err error) {
+// startServers starts a Cluster of so many masters, or a single Redis for 0.
+func startServers(ctx context.Context, masters int) (s *servers, err error) {
 	s = new(servers)
 	defer func() {
 		if err != nil {
@@ -288,16 +288,10 @@ func startServers(ctx context.Context, masters, shards int) (s *servers, err err
 			return s, err
 		}
 	}
-	var client redis.UniversalClient = s.clients[0]
 	if masters > 0 {
-		if err := s.join(ctx); err != nil {
-			return s, err
-		}
-		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.hosts})
-		defer cluster.Close()
-		client = cluster
+		err = s.join(ctx)
 	}
-	return s, client.HSet(ctx, "pushpace:layout", "shards", shards).Err()
+	return s, err
 }
 
 func (s *servers) start(ctx context.Context, i int, cluster bool) error {

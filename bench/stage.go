@@ -21,6 +21,7 @@ type stage struct {
 	Hosts  []string // of a Cluster; nil for the one Redis
 	// Acknowledged is how many replicas must have what is written.
 	Acknowledged int
+	Shards       int // 0 for the default
 }
 
 // databases is how many a Redis has when nothing else is configured.

@@ -37,7 +37,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	if s.Hosts != nil {
 		cfg.Redis.Address = config.Address{Mode: config.Cluster, Hosts: s.Hosts}
 	}
-	cfg.Redis.DB, cfg.Redis.Prefix, cfg.Redis.Acknowledged = s.DB, s.Prefix, s.Acknowledged
+	cfg.Redis.DB, cfg.Redis.Prefix, cfg.Redis.Acknowledged, cfg.Redis.Shards = s.DB, s.Prefix, s.Acknowledged, s.Shards
 	cfg.Limits.Default, cfg.Limits.Categories = limited.Default, limited.Categories
 	cfg.Limits.TimeZone, cfg.Limits.QuietHoursSpread = limited.TimeZone, limited.QuietHoursSpread
 	if err := cfg.Validate(); err != nil {
@@ -73,8 +73,8 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	producer, stop := pipeline.Share(producing.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	sys.closers = append(sys.closers, func() error { stop(); return nil })
 
-	sys.records = store.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
-	sys.producer = push.NewProducer(producer, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	sys.records = store.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(s.Shards)
+	sys.producer = push.NewProducer(producer, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(s.Shards)
 	options := worker.Options{
 		Queue:    shared,
 		Limiter:  throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),
@@ -84,7 +84,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 		ClockOffset: limiter.ClockOffset,
 		Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
 		MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
-		Prefix: cfg.Redis.Prefix, IDRetention: cfg.Worker.IDRetention,
+		Prefix: cfg.Redis.Prefix, Shards: s.Shards, IDRetention: cfg.Worker.IDRetention,
 	}
 	if sys.worker, err = worker.New(options); err != nil {
 		return nil, errors.Join(err, sys.close())

@@ -103,7 +103,6 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 		node := redistest.StartCluster(t, 1)[0]
 		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr()}})
 		t.Cleanup(func() { _ = client.Close() })
-		redistest.Divide(t, client, "pushpace", "1")
 		test(t, client)
 	})
 }
@@ -150,8 +149,7 @@ func TestTheSameIDIsChosen(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
 	prefix := redistest.Prefix()
-	redistest.Divide(t, client, prefix, "8")
-	producer := push.NewProducer(client, prefix, 0)
+	producer := push.NewProducer(client, prefix, 0).WithShards(8)
 	choices := apart(t, client, prefix, push.Ref{ID: "same", App: "bank", User: "ada"}, push.Ref{ID: "same", App: "shop", User: "ada"}, push.Ref{ID: "same", App: "shop", User: "ben"})
 	for _, ref := range choices {
 		if _, err := producer.Enqueue(t.Context(), order(ref.ID, func(n *push.Notification) { n.App, n.User = ref.App, ref.User })); err != nil {
@@ -203,8 +201,7 @@ func TestTheSameIDIsChosen(t *testing.T) {
 func TestUnreadableLettersAreChosen(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
-	redistest.Divide(t, client, "pushpace", "8")
-	producer, records := push.NewProducer(client, "", 0), store.NewRecords(client, "", 0)
+	producer, records := push.NewProducer(client, "", 0).WithShards(8), store.NewRecords(client, "", 0).WithShards(8)
 	refs := apart(t, client, "", push.Ref{ID: "same", App: "shop", User: "ada"}, push.Ref{ID: "same", App: "shop", User: "ben"}, push.Ref{ID: "same", App: "shop", User: "nobody"})
 	for i, ref := range refs {
 		at, err := records.Of(t.Context(), ref.App, ref.User)
@@ -246,8 +243,7 @@ func TestUnreadableLettersAreChosen(t *testing.T) {
 func TestALetterInAnothersShard(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
-	redistest.Divide(t, client, "pushpace", "8")
-	records := store.NewRecords(client, "", 0)
+	records := store.NewRecords(client, "", 0).WithShards(8)
 	refs := apart(t, client, "", push.Ref{ID: "odd", App: "shop", User: "ada"}, push.Ref{ID: "odd", App: "shop", User: "ben"})
 	job, err := push.Encode(&push.Job{Notification: order("even", func(n *push.Notification) { n.User, n.TTL = refs[0].User, 0 }), AcceptedAt: time.Now()})
 	if err != nil {
@@ -270,7 +266,7 @@ func TestALetterInAnothersShard(t *testing.T) {
 // apart returns the names with users whose names begin so, each in a shard of its own.
 func apart(t *testing.T, client redis.UniversalClient, prefix string, refs ...push.Ref) []push.Ref {
 	t.Helper()
-	records := store.NewRecords(client, prefix, 0)
+	records := store.NewRecords(client, prefix, 0).WithShards(8)
 	taken := map[*store.Shard]bool{}
 	for i := range refs {
 		for n := 0; ; n++ {

@@ -25,10 +25,9 @@ func TestAProducerFollowsAFailover(t *testing.T) {
 	}
 	client := redis.NewClusterClient(options)
 	t.Cleanup(func() { _ = client.Close() })
-	redistest.Divide(t, client, "pushpace", "1")
 	master := redistest.NodeOf(t, nodes, shard.Named(client, "", 1)[0].QueueKey(push.Default.Queue(), "pending"))
 	redistest.Replica(t, master, nodes, args)
-	producer := push.NewProducer(client, "", 0)
+	producer := push.NewProducer(client, "", 0).WithShards(1)
 	n := order("before", func(*push.Notification) {})
 	if _, err := producer.Enqueue(t.Context(), n); err != nil {
 		t.Fatal(err)

@@ -73,6 +73,15 @@ func NewProducer(client redis.UniversalClient, prefix string, retention time.Dur
 	return &Producer{client: client, records: records, acceptor: records.NewAcceptor(), accepted: new(instants)}
 }
 
+// WithShards returns a producer for n shards: the workers' redis.shards. 0 means 8 on a Cluster
+// and 1 elsewhere. With another number than the workers', every call is an error.
+func (p *Producer) WithShards(n int) *Producer {
+	own := *p
+	own.records = p.records.WithShards(n)
+	own.acceptor = own.records.NewAcceptor()
+	return &own
+}
+
 // Acknowledged has an Enqueue on the client succeed once so many replicas have what it wrote,
 // as redis.acknowledged has it for the workers and the API: what was accepted no failover of
 // its master loses then. Call it before the client is used. All other writes of the client wait

@@ -198,7 +198,7 @@ func (w *Worker) begin(servers []*queue.Server) {
 		})
 	}
 	for _, deliver := range webhook.Deliverers(webhook.Config{
-		DeadTokens: h.Webhooks, Outcomes: h.OutcomeWebhooks, Reports: h.deadTokens, Events: store.NewOutcomes(h.Queue, h.Prefix),
+		DeadTokens: h.Webhooks, Outcomes: h.OutcomeWebhooks, Reports: h.deadTokens, Events: store.NewOutcomes(h.records),
 		Proxy: h.proxy, Observer: h.Observer, Log: h.Log, RedisLog: h.RedisLog, Times: h.times.webhook,
 	}) {
 		h.side.run(deliver)
@@ -210,14 +210,11 @@ func (w *Worker) begin(servers []*queue.Server) {
 
 const sweepEvery = 20 * time.Second
 
-// sweep says again, until ctx ends, what a failover may lose: into how many shards Redis is
-// divided, and to asynq's own tools which queues there are.
+// sweep tells asynq's own tools again, until ctx ends, which queues there are: a failover may
+// lose it.
 func (h *handler) sweep(ctx context.Context) {
 	clock.Every(ctx, sweepEvery, func() {
 		shards, err := h.records.All(ctx)
-		if err == nil {
-			err = h.records.KeepLayout(ctx)
-		}
 		var queues []any
 		for _, at := range shards {
 			for queue := range at.Queues() {
@@ -228,7 +225,7 @@ func (h *handler) sweep(ctx context.Context) {
 			err = h.Queue.SAdd(ctx, shard.QueuesKey, queues...).Err()
 		}
 		if err != nil && ctx.Err() == nil {
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "how Redis is divided, and which queues there are, is not said again", slog.Any("error", err))
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the list of queues for asynq's tools cannot be written again", slog.Any("error", err))
 		}
 	})
 }

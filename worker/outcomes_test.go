@@ -95,7 +95,7 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 	// the streams have each end once; unknown apps share one
 	var events []store.OutcomeEvent
 	for _, app := range []string{"shop", ""} {
-		for streams := store.NewOutcomes(client, ""); ; {
+		for streams := store.NewOutcomes(store.NewRecords(client, "", 0)); ; {
 			more, err := streams.Next(t.Context(), app, "mine", time.Hour, 100)
 			must(t, err)
 			if events = append(events, more...); len(more) == 0 {

@@ -55,7 +55,7 @@ func newHandler(o *Options) *handler {
 	h := &handler{
 		crowds:  crowds{until: map[string]time.Time{}},
 		Options: o, routes: routes, roles: new(roles.Roles), side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
-		deadTokens: store.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
+		deadTokens: store.NewDeadTokens(o.records, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}
 	h.routing = routing{o, routes}
@@ -110,7 +110,7 @@ func (o *Options) complete() (end func(), err error) {
 	if o.Meter == nil {
 		o.Meter = meter.NewRedis(o.Queue, o.Prefix)
 	}
-	o.records = store.NewRecords(o.Queue, o.Prefix, o.IDRetention).WithBounds(o.bounds())
+	o.records = store.NewRecords(o.Queue, o.Prefix, o.IDRetention).WithShards(o.Shards).WithBounds(o.bounds())
 	return end, nil
 }
 

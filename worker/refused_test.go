@@ -66,9 +66,9 @@ func TestAShardThatRefusesKeepsItsOwnBack(t *testing.T) {
 	t.Parallel()
 	const n, shards = 600, 8
 	client, refused := realRedis(t), &refusal{shard: "shard-03-"}
-	redistest.Divide(t, client, "pushpace", fmt.Sprint(shards))
 	redistest.Hook(client, refused)
 	r := newRig(t, client, hourly)
+	r.options.Shards, r.producer, r.records = shards, r.producer.WithShards(shards), r.records.WithShards(shards)
 	r.hasten(time.Second, 0)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
 	r.start()

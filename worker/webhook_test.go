@@ -151,7 +151,7 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	r.options.Hasten(0, 0, 20*time.Millisecond)
-	tokens := store.NewDeadTokens(client, "", 0)
+	tokens := store.NewDeadTokens(store.NewRecords(client, "", 0), 0)
 	must(t, tokens.Add(t.Context(), store.DeadToken{App: "shop", Token: "taken"}))
 	taken, err := tokens.Next(t.Context(), "shop", "webhook:shop", time.Hour, 10)
 	must(t, err)

@@ -90,6 +90,9 @@ type Options struct {
 	// Prefix begins all keys but those of asynq, and is the producers' too. "" means
 	// "pushpace".
 	Prefix string
+	// Shards is the number of shards, as for the producers: a power of two up to 256. 0 means
+	// 8 on a Cluster and 1 elsewhere.
+	Shards int
 	// IDRetention is for how long an ID is known after its acceptance, as for the
 	// producers. 0 means push.DefaultRetention.
 	IDRetention time.Duration
@@ -172,7 +175,7 @@ func New(o Options) (*Worker, error) {
 
 // Producer returns a producer for the worker's queues, until the worker has stopped.
 func (w *Worker) Producer() *push.Producer {
-	return push.NewProducer(w.h.Queue, w.h.Prefix, w.h.IDRetention)
+	return push.NewProducer(w.h.Queue, w.h.Prefix, w.h.IDRetention).WithShards(w.h.Shards)
 }
 
 // Routes returns how each route is, sorted by app and platform.

@@ -32,7 +32,7 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	s.add(func() error { end(); return nil })
 	s.tokens.Set(cfg.HTTP.Tokens)
 	o := operate.Options{
-		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithTimeZone(cfg.Limits.TimeZone)).Producer, Records: s.records,
+		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithTimeZone(cfg.Limits.TimeZone)).Producer, Records: s.records,
 		Control: control.New(s.queue, s.records, s.limiter, s.limits), Limits: s.limits, Overrides: s.overrides, Follows: true,
 		Preview: &operate.Previewer{Limits: s.limits, Lines: s.lines, Apps: s.apps.Names()},
 		Meter:   s.meter, Quotas: s.allQuotas, Apps: s.apps, Queue: s.client, LimitsRedis: s.limitsRedis,

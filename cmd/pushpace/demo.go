@@ -186,7 +186,7 @@ func (d *demo) warmUp(ctx context.Context) error {
 // enqueue enqueues the mix, each notification at its time. In the middle it repeats one, as
 // a producer does that got no answer, and puts a job on the queue that cannot be read.
 func (d *demo) enqueue(ctx context.Context) error {
-	producer := push.NewProducer(d.queue, d.cfg.Redis.Prefix, d.cfg.Worker.IDRetention)
+	producer := push.NewProducer(d.queue, d.cfg.Redis.Prefix, d.cfg.Worker.IDRetention).WithShards(d.cfg.Redis.Shards)
 	for i := range d.mix {
 		select {
 		case <-time.After(time.Until(d.started.Add(d.mix[i].at))):

@@ -55,11 +55,12 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 		return nil, err
 	}
 	opened.add(queue.Close)
-	if err := queue.Divide(ctx, cfg.Redis); err != nil {
-		return nil, err
-	}
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	opened.add(func() error { stop(); return nil })
+	records := store.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithBounds(bounds(cfg))
+	if err := checkShards(ctx, records); err != nil {
+		return nil, err
+	}
 	log := slog.New(slog.DiscardHandler)
 	traces, err := startTracing(ctx, cfg.Telemetry.Tracing, log)
 	if err != nil {
@@ -68,8 +69,8 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 	opened.add(traces.Close)
 	prefix := cfg.Redis.Prefix
 	o := operate.Options{
-		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention).WithTimeZone(cfg.Limits.TimeZone)),
-		Records:   store.NewRecords(shared, prefix, cfg.Worker.IDRetention).WithBounds(bounds(cfg)),
+		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithTimeZone(cfg.Limits.TimeZone)),
+		Records:   records,
 		Limits:    limitsOf(cfg.Limits),
 		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),
 		Meter:     meter.NewRedis(queue.Client, prefix),

@@ -92,7 +92,7 @@ func (s *system) readWebhooks(ctx context.Context) map[string]map[webhook.Kind]t
 				continue
 			}
 			reads.Go(func() {
-				at, err := webhook.Oldest(ctx, s.queue, s.config.Redis.Prefix, kind, app)
+				at, err := webhook.Oldest(ctx, s.records, kind, app)
 				mu.Lock()
 				defer mu.Unlock()
 				switch {

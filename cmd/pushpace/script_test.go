@@ -359,7 +359,8 @@ func (s *scripted) pushes(ts *testscript.TestScript, args []string) {
 func (s *scripted) letters(ts *testscript.TestScript, args []string) {
 	many, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	at, err := store.NewRecords(s.client, "", 0).Of(s.Context(), "demo", args[2])
+	shards, _ := strconv.Atoi(ts.Getenv("PUSHPACE_REDIS__SHARDS"))
+	at, err := store.NewRecords(s.client, "", 0).WithShards(shards).Of(s.Context(), "demo", args[2])
 	ts.Check(err)
 	for i := range many {
 		n := &push.Notification{ID: fmt.Sprintf("%s-%d", args[1], i+1), App: "demo", User: args[2], Category: args[3], Title: "Hello", Targets: []push.Target{

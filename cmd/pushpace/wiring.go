@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/metrics"
@@ -113,9 +115,6 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 		return err
 	}
 	s.add(queue.Close)
-	if err := queue.Divide(ctx, cfg.Redis); err != nil {
-		return err
-	}
 	warn(log, queue.Warnings)
 	s.watch = queue.Watch(cfg.Redis, redisconn.WatchOptions{
 		Name: "Redis", Effect: "nothing is accepted, and what waits there stays",
@@ -127,8 +126,8 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 	s.queue, s.client = shared, queue.Client
 	s.overrides = limits.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
 	s.meter = meter.NewRedis(s.queue, cfg.Redis.Prefix)
-	s.records = store.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithBounds(bounds(cfg))
-	if _, err := s.records.All(ctx); err != nil { // so that nothing later has to ask for the shards
+	s.records = store.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithBounds(bounds(cfg))
+	if err := checkShards(ctx, s.records); err != nil {
 		return err
 	}
 	timelines, err := s.openTimelines(ctx, cfg, log)
@@ -148,6 +147,15 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 	s.clockOffset, s.lines = limiter.ClockOffset, limiter
 	s.limiter = throttle.WithOutage(limiter, cfg.Limits.OnOutage, throttle.OutageOptions{Log: s.redisLog})
 	return nil
+}
+
+// checkShards returns an error if Redis has another number of shards than the configuration.
+func checkShards(ctx context.Context, records *store.Records) error {
+	_, err := records.All(ctx)
+	if wrong := new(shard.WrongError); errors.As(err, &wrong) {
+		return misused(err)
+	}
+	return err
 }
 
 // timelines are where the limiter keeps what it knows.
@@ -214,7 +222,7 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
 		Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),
-		Prefix: cfg.Redis.Prefix, IDRetention: w.IDRetention, DeadLetters: w.DeadLetters, Outcomes: w.Outcomes, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
+		Prefix: cfg.Redis.Prefix, Shards: cfg.Redis.Shards, IDRetention: w.IDRetention, DeadLetters: w.DeadLetters, Outcomes: w.Outcomes, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
 	}
 	if err := s.limitTogether(&o, cfg); err != nil {
 		return nil, err

@@ -24,8 +24,8 @@ import (
 func TestChoiceOfAnID(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
-	redistest.Divide(t, client, "pushpace", "8")
 	r := newRigOn(t, client, func(o *rigOptions) {
+		operatetest.Divide(&o.Options, 8)
 		operatetest.TwoApps(&o.Options)
 		o.HTTP.Tokens = append(o.HTTP.Tokens, testToken("own", config.Operator, "own-token", "shop"))
 	})

@@ -24,10 +24,9 @@ type Redis struct {
 	// Prefix begins every key of pushpace's own, as in PREFIX:…; "pushpace" by
 	// default. For limits.redis it is redis.prefix by default.
 	Prefix string `yaml:"prefix"`
-	// Shards is into how many shards the queues and records are to be divided: a power of
-	// two up to 256, the most masters that a Cluster will ever have. Redis keeps it; 0, the
-	// default, takes what is kept, or else 8 on a Cluster and 1 elsewhere. limits.redis has
-	// none.
+	// Shards is the number of shards of the queues and records: a power of two up to 256, the
+	// most masters that a Cluster will ever have. 0, the default, is 8 on a Cluster and 1
+	// elsewhere. limits.redis has none.
 	Shards int `yaml:"shards"`
 	// Acknowledged is how many replicas must have a write before it counts as made, 0 to 5. 0,
 	// the default, asks none, and a failover may lose what its replica had not received.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -21,8 +22,7 @@ import (
 func TestChoiceOfAnID(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
-	redistest.Divide(t, client, "pushpace", "8")
-	r := newRigOn(t, client)
+	r := newRigOn(t, client, func(s *setting) { operatetest.Divide(&s.Work, 8) })
 	ada, ben := toUser("same", "ada", "news"), toUser("same", "ben", "news")
 	for shard.Of(8, ben.App, ben.User) == shard.Of(8, ada.App, ada.User) {
 		ben.User += "n"

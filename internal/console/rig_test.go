@@ -69,19 +69,20 @@ func newRig(t *testing.T, change ...func(*setting)) *rig {
 func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*setting)) *rig {
 	t.Helper()
 	work := operatetest.Options(t, client, limits.New(throttle.Policy{MinGap: time.Hour}, map[string]throttle.Policy{"security": {Exempt: true}}))
-	_, err := work.Records.All(t.Context()) // as a program knows since its start: an audit has no time to ask
-	must(t, err)
 	work.Follows, work.Fresh, work.Within = true, Fresh, usual
 	work.Apps = operate.Apps{"shop": operatetest.Both}
 	cfg := new(config.Config)
 	cfg.HTTP.SetDefaults()
-	r := &rig{t: t, client: client, producer: work.Producer, limiter: work.Preview.Lines.(throttle.Planner), setting: setting{
+	r := &rig{t: t, client: client, limiter: work.Preview.Lines.(throttle.Planner), setting: setting{
 		Options: Options{Config: cfg, Tokens: new(access.Tokens), Sessions: NewSessions(client, cfg.Redis.Prefix), Meter: work.Meter, Log: slog.New(slog.DiscardHandler)},
 		Work:    work,
 	}}
 	for _, f := range change {
 		f(&r.setting)
 	}
+	r.producer = r.setting.Work.Producer
+	_, err := r.setting.Work.Records.All(t.Context()) // as a program at its start: an audit has no time to ask
+	must(t, err)
 	r.renew(usual)
 	return r
 }

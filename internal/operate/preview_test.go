@@ -85,14 +85,21 @@ func (s *stage) reschedule() func(app, user string) time.Time {
 	gone := redis.NewClient(s.client.Options()) // those who wait have no jobs, and are not woken
 	must(s.t, gone.Close())
 	ctx, stop := context.WithCancel(context.Background())
+	waking := control.New(gone, store.NewRecords(gone, s.prefix, 0), limiter, policies)
 	var following sync.WaitGroup
 	following.Go(func() {
 		reschedule.Follow(ctx, reschedule.Config{
-			Limits: policies, Overrides: s.overrides, Limiter: limiter, Control: control.New(gone, store.NewRecords(gone, s.prefix, 0), limiter, policies),
+			Limits: policies, Overrides: s.overrides, Limiter: limiter, Control: waking,
 			Waiting: limiter.Waiting, Rates: func() map[string]string { return nil }, Apps: []string{"kiosk", "shop"}, Redis: client, Prefix: s.prefix, RedisLog: slog.New(slog.DiscardHandler),
 		})
 	})
-	s.t.Cleanup(func() { stop(); following.Wait(); _ = limiter.Close(); _ = client.Close() })
+	s.t.Cleanup(func() {
+		stop()
+		following.Wait()
+		waking.Rest(context.Background())
+		_ = limiter.Close()
+		_ = client.Close()
+	})
 	return func(app, user string) (at time.Time) {
 		s.t.Helper()
 		key := s.prefix + ":{" + app + "/" + throttle.Escape(user) + "}:slots"

@@ -39,7 +39,6 @@ func TestAMasterAway(t *testing.T) {
 		ClusterStateReloadInterval: time.Second, MaxRedirects: 2, MaxRetries: -1, DialerRetries: 1, DialTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second,
 	})
 	t.Cleanup(func() { _ = client.Close() })
-	redistest.Divide(t, client, "pushpace", fmt.Sprint(shards))
 	records := store.NewRecords(client, "", 0)
 	per := map[int]int64{} // how many wait in each shard, and as many letters are there
 	producer := push.NewProducer(client, "", 0)

@@ -3,7 +3,6 @@
 package redistest
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +54,6 @@ func OverAll(t *testing.T, test func(t *testing.T, client redis.UniversalClient,
 			t.Parallel()
 			client, prefix := open(t), Prefix()
 			t.Cleanup(func() { _ = client.Close() })
-			divide(t, client, prefix)
 			test(t, client, prefix)
 		})
 	}
@@ -73,26 +71,7 @@ func cluster(t *testing.T) redis.UniversalClient {
 	for _, node := range StartCluster(t, 3) {
 		addresses = append(addresses, node.Addr())
 	}
-	client := connectCluster(t, addresses)
-	divide(t, client, "pushpace")
-	return client
-}
-
-// divide has a Cluster be divided into shards under the prefix, as the tags say.
-func divide(t *testing.T, client redis.UniversalClient, prefix string) {
-	t.Helper()
-	if _, ok := client.(*redis.ClusterClient); ok {
-		Divide(t, client, prefix, cmp.Or(shards, "1"))
-	}
-}
-
-// Divide has what begins with the prefix be divided into so many shards, as the first of its
-// users does.
-func Divide(t testing.TB, client redis.UniversalClient, prefix, shards string) {
-	t.Helper()
-	if err := client.HSet(t.Context(), prefix+":layout", "shards", shards).Err(); err != nil {
-		t.Fatal(err)
-	}
+	return connectCluster(t, addresses)
 }
 
 // connectCluster is Connect to a Cluster, by a client that holds scripts to one slot.

@@ -1,5 +1,5 @@
-//go:build cluster && !shards
+//go:build cluster
 
 package redistest
 
-const shards = "1"
+const onCluster = true

@@ -65,7 +65,7 @@ func Database(t testing.TB) int {
 // its own. With the tag cluster it runs it on a Cluster instead.
 func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Helper()
-	if shards != "" {
+	if onCluster {
 		t.Run("cluster", func(t *testing.T) {
 			t.Parallel()
 			test(t, cluster(t))
@@ -86,7 +86,7 @@ func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 // the embedded one. With the tag cluster it is a Cluster.
 func One(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	if shards != "" {
+	if onCluster {
 		return cluster(t)
 	}
 	if _, err := exec.LookPath(program()); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
@@ -42,8 +41,7 @@ func newBoardRig(t rapid.TB, of *testing.T, client redis.UniversalClient) boardR
 	} else {
 		err = flush(ctx, client.(*redis.Client))
 	}
-	redistest.Divide(of, client, "pushpace", "1")
-	records := store.NewRecords(client, "", 0)
+	records := store.NewRecords(client, "", 0).WithShards(1)
 	all, failed := records.All(ctx)
 	if err != nil || failed != nil {
 		t.Fatal(err, failed)

@@ -25,8 +25,7 @@ type letterbox struct {
 
 func newLetterbox(t *testing.T, client redis.UniversalClient, b store.Bounds) *letterbox {
 	t.Helper()
-	redistest.Divide(t, client, "acme", "1")
-	return (&letterbox{t: t, client: client, records: store.NewRecords(client, "acme", 0)}).with(b)
+	return (&letterbox{t: t, client: client, records: store.NewRecords(client, "acme", 0).WithShards(1)}).with(b)
 }
 
 // with returns the letterbox with other bounds.
@@ -226,7 +225,7 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		const kept, group = 100, "webhook:shop"
 		s := newLetterbox(t, client, store.Bounds{Outcomes: kept})
-		tokens, outcomes := store.NewDeadTokens(client, "acme", kept), store.NewOutcomes(client, "acme")
+		tokens, outcomes := store.NewDeadTokens(store.NewRecords(client, "acme", 0).WithShards(1), kept), store.NewOutcomes(store.NewRecords(client, "acme", 0).WithShards(1))
 		report := func(app string, n int) {
 			t.Helper()
 			for i := range n {
@@ -278,7 +277,7 @@ func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		newLetterbox(t, client, store.Bounds{})
-		tokens, ctx := store.NewDeadTokens(client, "acme", 0), context.Background()
+		tokens, ctx := store.NewDeadTokens(store.NewRecords(client, "acme", 0).WithShards(1), 0), context.Background()
 		some := func(step string, want bool) {
 			t.Helper()
 			if at, err := tokens.Oldest(ctx, "shop", "g"); err != nil || at.IsZero() == want {

@@ -18,7 +18,7 @@ import (
 func TestCollapseInPages(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		ctx, records, start := t.Context(), store.NewRecords(client, "", 0), time.Now()
+		ctx, records, start := t.Context(), store.NewRecords(client, "", 0).WithShards(1), time.Now()
 		claim := func(i int, done []string) (bool, []string) {
 			t.Helper()
 			newest, older, err := storetest.First(t, records).Collapse(ctx, store.CollapseKey{App: "shop", User: "u", Key: "k"}, fmt.Sprintf("n %d", i), start.Add(time.Duration(i)*time.Millisecond), 0, done)

@@ -50,11 +50,10 @@ const DefaultDeadTokens = 100_000
 
 const deadTokensName = "dead-tokens"
 
-// NewDeadTokens returns the reports under the prefix, "pushpace" when it is
-// empty. About as many as kept of each app stay, acknowledged or not; 0 means
-// DefaultDeadTokens.
-func NewDeadTokens(client redis.UniversalClient, prefix string, kept int) *DeadTokens {
-	return &DeadTokens{newStreams(client, prefix, deadTokensName, "dead tokens"), cmp.Or(kept, DefaultDeadTokens)}
+// NewDeadTokens returns the reports beside the records. About as many as kept of each app
+// stay, acknowledged or not; 0 means DefaultDeadTokens.
+func NewDeadTokens(records *Records, kept int) *DeadTokens {
+	return &DeadTokens{newStreams(records, deadTokensName, "dead tokens"), cmp.Or(kept, DefaultDeadTokens)}
 }
 
 // reportScript is report for several reports of an app.

@@ -17,7 +17,7 @@ import (
 func TestDeadTokens(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		reports, ctx := store.NewDeadTokens(client, "", 0), t.Context()
+		reports, ctx := store.NewDeadTokens(store.NewRecords(client, "", 0).WithShards(1), 0), t.Context()
 		next := func(left time.Duration, n int) []store.DeadToken {
 			t.Helper()
 			got, err := reports.Next(ctx, "shop", "group", left, n)
@@ -73,8 +73,7 @@ func TestDeadTokens(t *testing.T) {
 func TestDeadTokensAreBounded(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		redistest.Divide(t, client, "acme", "1")
-		reports := store.NewDeadTokens(client, "acme", 100)
+		reports := store.NewDeadTokens(store.NewRecords(client, "acme", 0).WithShards(1), 100)
 		for batch := range 10 {
 			tokens := make([]store.DeadToken, 100)
 			for i := range tokens {

@@ -65,7 +65,7 @@ func (d *digests) seal(x int) store.Told {
 // The script does what the model does, whatever comes after what.
 func TestDigestScriptIsTheModel(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		records := store.NewRecords(client, prefix, 0).WithBounds(store.Bounds{Outcomes: 100})
+		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
 		random := rand.New(rand.NewPCG(1, 2))
 		for round := range 60 {
 			d, k := newDigests(t, records, fmt.Sprint("u", round)), keys{carrier: nobody}
@@ -120,7 +120,7 @@ func members(d *digests, told store.Told) (set uint8) {
 // the latest end. Records and outcomes say who is told of where.
 func TestDigestKeepsAll(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		records := store.NewRecords(client, prefix, 0).WithBounds(store.Bounds{Outcomes: 100})
+		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
 		d := newDigests(t, records, "u")
 		if p := d.join(1, false, few); p.Carries || p.Into != "" {
 			t.Errorf("nobody waits: %+v", p)
@@ -152,7 +152,7 @@ func TestDigestKeepsAll(t *testing.T) {
 		if err != nil || counts.Ended[push.Digested] != 2 || counts.Waiting() != 1 {
 			t.Errorf("%+v, %v", counts, err)
 		}
-		events, err := store.NewOutcomes(client, prefix).Next(t.Context(), "shop", "g", time.Hour, 10)
+		events, err := store.NewOutcomes(store.NewRecords(client, prefix, 0).WithShards(1)).Next(t.Context(), "shop", "g", time.Hour, 10)
 		if err != nil || len(events) != 2 || events[0].Into != d.id(1) || events[0].State != push.Digested {
 			t.Errorf("%+v, %v", events, err)
 		}
@@ -163,8 +163,8 @@ func TestDigestKeepsAll(t *testing.T) {
 // nobody joins what is being taken.
 func TestTakeCarrier(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		producer := push.NewProducer(client, prefix, 0)
-		records := store.NewRecords(client, prefix, 0)
+		producer := push.NewProducer(client, prefix, 0).WithShards(1)
+		records := store.NewRecords(client, prefix, 0).WithShards(1)
 		for x := range few + 1 {
 			n := &push.Notification{ID: fmt.Sprint("u-", x), App: "shop", User: "u", Category: "likes", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t", Digest: &push.Digest{Key: "post 4711/ü"}}
 			if _, err := producer.Enqueue(t.Context(), n); err != nil {

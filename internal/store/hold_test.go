@@ -26,7 +26,7 @@ type heldRig struct {
 const by = "shop/apns"
 
 func newHeldRig(t *testing.T, client redis.UniversalClient) *heldRig {
-	return &heldRig{t, client, storetest.First(t, store.NewRecords(client, "", 0))}
+	return &heldRig{t, client, storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))}
 }
 
 // state has asynq say where the job is: it is in retry if it has returned.

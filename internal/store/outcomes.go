@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
@@ -47,9 +45,9 @@ type Outcomes struct{ streams }
 
 const outcomesName = "outcomes"
 
-// NewOutcomes returns the events under the prefix, "pushpace" when it is empty.
-func NewOutcomes(client redis.UniversalClient, prefix string) *Outcomes {
-	return &Outcomes{newStreams(client, prefix, outcomesName, "outcome events")}
+// NewOutcomes returns the events beside the records.
+func NewOutcomes(records *Records) *Outcomes {
+	return &Outcomes{newStreams(records, outcomesName, "outcome events")}
 }
 
 // Next returns at most n of the app's events, none acknowledged by the group: events that

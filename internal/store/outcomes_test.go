@@ -24,7 +24,7 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		events, err := store.NewOutcomes(client, "").Next(t.Context(), "shop", "mine", time.Hour, 100)
+		events, err := store.NewOutcomes(store.NewRecords(client, "", 0).WithShards(1)).Next(t.Context(), "shop", "mine", time.Hour, 100)
 		if err != nil || len(events) != 4 {
 			t.Fatalf("%+v, %v", events, err)
 		}
@@ -46,7 +46,7 @@ func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		records := store.NewRecords(client, prefix, 0).WithBounds(store.Bounds{Outcomes: 100})
+		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
 		n := &push.Notification{ID: "tried", App: "shop", User: "ada"}
 		if err := storetest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), store.Facts{App: n.App, User: n.User}); err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 		if first, err := storetest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err != nil || !first {
 			t.Errorf("%t, %v", first, err)
 		}
-		if events, err := store.NewOutcomes(client, prefix).Next(t.Context(), "shop", "g", 0, 10); err != nil || len(events) != 1 {
+		if events, err := store.NewOutcomes(store.NewRecords(client, prefix, 0).WithShards(1)).Next(t.Context(), "shop", "g", 0, 10); err != nil || len(events) != 1 {
 			t.Errorf("told %+v, %v", events, err)
 		}
 	})

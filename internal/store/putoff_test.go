@@ -75,8 +75,8 @@ func TestPutOffNotes(t *testing.T) {
 func TestPullParksJobsOfACrowd(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
-	at := storetest.First(t, store.NewRecords(client, "", 0))
-	producer := push.NewProducer(client, "", 0)
+	at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
+	producer := push.NewProducer(client, "", 0).WithShards(1)
 	queue := push.Default.Queue()
 	for _, of := range []string{"returned ada", "first ada", "second ada", "other bob"} {
 		id, user, _ := strings.Cut(of, " ")

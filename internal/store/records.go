@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,8 +26,8 @@ type Records struct {
 	retention time.Duration
 	bounds    Bounds
 	layout    *shard.Layout
-	shards    *atomic.Pointer[[]*Shard] // nil until they are known
-	waited    *sync.Map                 // of Waited, by the shard's number
+	shards    []*Shard
+	waited    *sync.Map // of Waited, by the shard's number
 }
 
 // Waited is how many waited in a shard when its sums were read.
@@ -43,7 +42,7 @@ const DefaultRetention = 24 * time.Hour
 
 // NewRecords returns the records under the prefix, "pushpace" when it is
 // empty. An ID is known for the retention after its acceptance; 0 means
-// DefaultRetention.
+// DefaultRetention. The number of shards is the default: see WithShards.
 func NewRecords(client redis.UniversalClient, prefix string, retention time.Duration) *Records {
 	if prefix == "" {
 		prefix = "pushpace"
@@ -51,7 +50,14 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 	if retention <= 0 {
 		retention = DefaultRetention
 	}
-	return &Records{client: client, prefix: prefix, retention: retention, bounds: Bounds{DeadLetters: DefaultDeadLetters}, layout: shard.NewLayout(client, prefix, 0), shards: new(atomic.Pointer[[]*Shard]), waited: new(sync.Map)}
+	return (&Records{client: client, prefix: prefix, retention: retention, bounds: Bounds{DeadLetters: DefaultDeadLetters}}).WithShards(0)
+}
+
+// WithShards returns records in n shards. 0 means 8 on a Cluster and 1 elsewhere.
+func (r *Records) WithShards(n int) *Records {
+	own := *r
+	own.layout, own.waited = shard.NewLayout(r.client, r.prefix, n), new(sync.Map)
+	return own.bounded(r.bounds)
 }
 
 // Bounds say how much is kept of each app.
@@ -81,39 +87,34 @@ func (b *Bounds) of(app string) string {
 func (r *Records) WithBounds(b Bounds) *Records {
 	own := *r
 	b.DeadLetters = cmp.Or(b.DeadLetters, DefaultDeadLetters)
-	own.bounds, own.shards = b, new(atomic.Pointer[[]*Shard])
-	return &own
+	return own.bounded(b)
+}
+
+// bounded sets the bounds, and makes the shards, each with its part of them.
+func (r *Records) bounded(b Bounds) *Records {
+	named := r.layout.Shards()
+	r.bounds, r.shards = b, make([]*Shard, len(named))
+	for i, s := range named {
+		its := Bounds{perShard(b.Outcomes, len(named)), perShard(b.DeadLetters, len(named)), b.Apps}
+		r.shards[i] = &Shard{Shard: s, client: r.client, alone: pipeline.Alone(r.client), prefix: r.prefix, retention: r.retention, bounds: its}
+	}
+	return r
 }
 
 // Prefix begins all of pushpace's keys.
 func (r *Records) Prefix() string { return r.prefix }
 
-// All returns the shards, by their numbers, each call the same ones. Once they are known it asks
-// nobody.
+// All returns the shards, by their numbers, each call the same ones. Where Redis has another
+// number of shards, the error is a *shard.WrongError: see shard.Layout.Check.
 func (r *Records) All(ctx context.Context) ([]*Shard, error) {
-	if known := r.shards.Load(); known != nil {
-		return *known, nil
-	}
-	shards, err := r.layout.Shards(ctx)
-	if err != nil {
+	if err := r.layout.Check(ctx); err != nil {
 		return nil, err
 	}
-	all, alone := make([]*Shard, len(shards)), pipeline.Alone(r.client)
-	for i, s := range shards {
-		bounds := Bounds{perShard(r.bounds.Outcomes, len(shards)), perShard(r.bounds.DeadLetters, len(shards)), r.bounds.Apps}
-		all[i] = &Shard{Shard: s, client: r.client, alone: alone, prefix: r.prefix, retention: r.retention, bounds: bounds}
-	}
-	if !r.shards.CompareAndSwap(nil, &all) { // another call was first, and its shards are in use
-		return *r.shards.Load(), nil
-	}
-	return all, nil
+	return r.shards, nil
 }
 
 // perShard is how many of so many each shard keeps.
 func perShard(kept, shards int) int { return (kept + shards - 1) / shards }
-
-// KeepLayout is shard.Layout.Keep.
-func (r *Records) KeepLayout(ctx context.Context) error { return r.layout.Keep(ctx) }
 
 // Of returns the shard of what is sent to an app's user.
 func (r *Records) Of(ctx context.Context, app, user string) (*Shard, error) {

@@ -18,8 +18,8 @@ type streams struct {
 	turn       *atomic.Int64 // whose are read first
 }
 
-func newStreams(client redis.UniversalClient, prefix, name, what string) streams {
-	return streams{NewRecords(client, prefix, 0), name, what, new(atomic.Int64)}
+func newStreams(records *Records, name, what string) streams {
+	return streams{records, name, what, new(atomic.Int64)}
 }
 
 // all returns the app's streams, by the shards' numbers.

@@ -48,8 +48,8 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 	options := redistest.Shared(t).Options()
 	options.DB = redistest.Database(t)
 	client := redistest.Connect(t, options)
-	records := store.NewRecords(client, "", 0)
-	producer := push.NewProducer(client, "", 0)
+	records := store.NewRecords(client, "", 0).WithShards(1)
+	producer := push.NewProducer(client, "", 0).WithShards(1)
 	for name, c := range map[string]struct {
 		id  string
 		job bool
@@ -77,7 +77,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 					t.Errorf("%t, %v", first, err)
 				}
 			}})
-			taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0), c.id).Take(t.Context(), push.Ref{ID: c.id}, store.How{State: push.Cancelled, Read: push.Contents})
+			taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0).WithShards(1), c.id).Take(t.Context(), push.Ref{ID: c.id}, store.How{State: push.Cancelled, Read: push.Contents})
 			if taken != nil || !errors.Is(err, push.ErrEnded) || !strings.HasSuffix(err.Error(), ": expired") {
 				t.Errorf("%+v, %v", taken, err)
 			}
@@ -89,9 +89,9 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 func TestTakeKnowsTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := store.NewRecords(client, "", 0)
+		records := store.NewRecords(client, "", 0).WithShards(1)
 		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}, {Platform: push.FCM, Token: "u"}}, Title: "t"}
-		if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
+		if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
 		at := storetest.At(t, records, n.ID)
@@ -102,7 +102,7 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 				t.Error(err)
 			}
 		}})
-		taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.How{State: push.Cancelled, Read: push.Contents})
+		taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0).WithShards(1), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.How{State: push.Cancelled, Read: push.Contents})
 		if err != nil || taken.State != push.Delivered || !taken.Used {
 			t.Errorf("%+v, %v", taken, err)
 		}
@@ -134,7 +134,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		counting := redistest.Another(t, client)
 		hook := new(scripts)
 		redistest.Hook(counting, hook)
-		records, producer := store.NewRecords(counting, "", 0), push.NewProducer(client, "", 0)
+		records, producer := store.NewRecords(counting, "", 0).WithShards(1), push.NewProducer(client, "", 0).WithShards(1)
 		const many = 150
 		var refs []push.Ref
 		enqueue := func(id string, priority push.Priority, later time.Duration) {
@@ -239,7 +239,7 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		twice := redistest.Another(t, client)
 		redistest.Hook(twice, again{shard.Named(client, "pushpace", 1)[0].Key("letters")})
-		records, producer := store.NewRecords(twice, "", 0), push.NewProducer(twice, "", 0)
+		records, producer := store.NewRecords(twice, "", 0).WithShards(1), push.NewProducer(twice, "", 0).WithShards(1)
 		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		if _, err := producer.Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -269,7 +269,7 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records, producer := store.NewRecords(client, "", 0), push.NewProducer(client, "", 0)
+		records, producer := store.NewRecords(client, "", 0).WithShards(1), push.NewProducer(client, "", 0).WithShards(1)
 		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		letter := &store.Letter{ID: n.ID, State: store.Malformed, Reason: "not_json", Queue: n.Priority.Queue(), Job: []byte("{")}
 		if err := storetest.First(t, records).SetAside(t.Context(), letter); err != nil {
@@ -297,7 +297,7 @@ func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 func TestARequeuedJobIsDue(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records, producer, s := store.NewRecords(client, "", 0), push.NewProducer(client, "", 0), shard.Named(client, "", 1)[0]
+		records, producer, s := store.NewRecords(client, "", 0).WithShards(1), push.NewProducer(client, "", 0).WithShards(1), shard.Named(client, "", 1)[0]
 		for _, state := range []string{"pending", "scheduled", "retry", "archived"} {
 			n := &push.Notification{ID: state, App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})

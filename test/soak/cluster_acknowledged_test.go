@@ -126,8 +126,8 @@ func (h *handing) acceptedSince(since time.Time) (n int) {
 	return n
 }
 
-// supervise starts a worker, and starts it again where it ends: it does while most of the
-// masters are away, since no node tells it then how many shards there are.
+// supervise starts a worker, and starts it again if it ends: it may while most of the masters
+// are away.
 func (r *clusterRig) supervise(t *testing.T) *rig.Program {
 	t.Helper()
 	p := rig.Start(t, r.Setup, "serve")

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -17,8 +16,8 @@ import (
 func TestAClustersCriticalPassBulk(t *testing.T) {
 	t.Parallel()
 	r := newClusterRig(t, throttle.Policy{MinGap: time.Second})
-	redistest.Divide(t, r.Client, "pushpace", "16")
-	r.Env = append(r.Env, "PUSHPACE_REDIS__SHARDS="+"16")
+	r.producer, r.records = r.producer.WithShards(16), r.records.WithShards(16)
+	r.Env = append(r.Env, "PUSHPACE_REDIS__SHARDS=16")
 	bulk := size(60_000, 6000)
 	left := bulk / 5 // so many are no backlog any more
 	of := func(id string, p push.Priority) *push.Notification {

@@ -20,8 +20,7 @@ func TestACrashedJobMoves(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})
 	defer client.Close()
-	redistest.Divide(t, client, "pushpace", "1")
-	ctx, queue, at := t.Context(), push.Default.Queue(), storetest.First(t, store.NewRecords(client, "", 0))
+	ctx, queue, at := t.Context(), push.Default.Queue(), storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
 	task := at.QueueKey(queue, "t:n-1")
 	for _, err := range []error{
 		client.HSet(ctx, task, "msg", store.Message("n-1", at.Queue(queue), []byte("{}"), nil), "state", "active", "worker", "dead/1").Err(),

@@ -86,7 +86,7 @@ func (s *idler) listens() bool {
 func (s *idler) enqueue(id string, p push.Priority) {
 	s.t.Helper()
 	eventually.Holds(s.t, "enqueued", func() bool {
-		_, err := push.NewProducer(s.redis, "", 0).Enqueue(s.t.Context(), &push.Notification{
+		_, err := push.NewProducer(s.redis, "", 0).WithShards(1).Enqueue(s.t.Context(), &push.Notification{
 			ID: id, App: "shop", User: "ada", Priority: p, Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
 		})
 		return err == nil
@@ -339,7 +339,7 @@ func TestAUserWithoutChannels(t *testing.T) {
 		t.Errorf("logged %q", logged.String())
 	}
 	s := idling(t, client, 10*time.Millisecond)
-	if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), &push.Notification{
+	if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), &push.Notification{
 		ID: "one", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "x"}},
 	}); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func leads() roles.Role { return roles.Leads }
 // configOf is the configuration of a worker that is alone, and holds nothing back.
 func configOf(t *testing.T, client redis.UniversalClient) Config {
 	return Config{
-		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8),
+		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0).WithShards(1)), Role: leads, Hands: NewHands(8),
 		Bounds: func(string, time.Time) []store.Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	}

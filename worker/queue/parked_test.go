@@ -47,7 +47,7 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 		}
 		elsewhere := func(id string) {
 			t.Helper()
-			if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), &push.Notification{
+			if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), &push.Notification{
 				ID: id, App: "shop", User: "bob", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "f"}},
 			}); err != nil {
 				t.Fatal(err)

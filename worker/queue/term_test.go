@@ -72,7 +72,7 @@ func (n *newcomer) key(name string) string { return n.Records.QueueKey(n.queue, 
 // enqueue hands over a notification, each after the one before.
 func (n *newcomer) enqueue(ids ...string) {
 	n.t.Helper()
-	producer := push.NewProducer(n.Client, "", 0)
+	producer := push.NewProducer(n.Client, "", 0).WithShards(1)
 	for _, id := range ids {
 		_, err := producer.Enqueue(n.t.Context(), &push.Notification{
 			ID: id, App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},

@@ -22,8 +22,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/metadata"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
@@ -98,11 +96,11 @@ func group(app string) string { return "webhook:" + app }
 
 // Oldest returns when the first report was made that an app's webhook of that kind has not
 // taken; zero when there is none.
-func Oldest(ctx context.Context, client redis.UniversalClient, prefix string, kind Kind, app string) (time.Time, error) {
+func Oldest(ctx context.Context, records *store.Records, kind Kind, app string) (time.Time, error) {
 	if kind == Outcomes {
-		return store.NewOutcomes(client, prefix).Oldest(ctx, app, group(app))
+		return store.NewOutcomes(records).Oldest(ctx, app, group(app))
 	}
-	return store.NewDeadTokens(client, prefix, 0).Oldest(ctx, app, group(app))
+	return store.NewDeadTokens(records, 0).Oldest(ctx, app, group(app))
 }
 
 // Deliverers returns what delivers, one for each webhook: each runs until its context

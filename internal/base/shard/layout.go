@@ -1,12 +1,10 @@
 package shard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,164 +15,118 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// A Layout is into how many shards a Redis is divided. Redis keeps it, in the hash
-// PREFIX:layout, as its first user wants it, and everybody reads it there: who thought
-// otherwise would look for jobs and records where they are not. A Cluster keeps copies for
-// when that hash's master is away, or has lost it. It is safe for concurrent use.
+// onCluster is the default number of shards of a Cluster. Each shard is served by one core at
+// a time, and jobs of one shard at about the same time share their cost.
+const onCluster = 8
+
+// A Layout is the number of shards by the configuration. It is checked against the hash
+// PREFIX:layout, which the first process writes: with another number a process would look for
+// jobs and records in other places. It is safe for concurrent use.
 type Layout struct {
 	client redis.UniversalClient
 	prefix string
-	wish   int
+	n      int
 
 	asking singleflight.Group
-	shards atomic.Pointer[Shards] // nil until they are known
+	last   atomic.Pointer[verdict] // nil before the first check
 }
 
-// NewLayout returns the layout of the client's Redis under the prefix. wish is how many
-// shards there are to be where nobody has said so yet; 0 means 8 on a Cluster, else one.
-func NewLayout(client redis.UniversalClient, prefix string, wish int) *Layout {
-	if _, cluster := pipeline.OfCluster(client); wish == 0 && cluster {
-		wish = onCluster
-	}
-	return &Layout{client: client, prefix: prefix, wish: max(1, wish)}
+// A verdict is the result of a check.
+type verdict struct {
+	agreed bool
+	wrong  error // nil where Redis did not answer
+	at     time.Time
 }
 
-// onCluster is how many shards a Cluster has where nothing is said: each is served by one
-// core at a time, and what is done of one shard at about the same time shares its cost.
-const onCluster = 8
-
-// Shards returns the shards, which it asks Redis for once. Callers who come meanwhile share
-// the answer.
-func (l *Layout) Shards(ctx context.Context) (Shards, error) {
-	if known := l.shards.Load(); known != nil {
-		return *known, nil
-	}
-	asked := l.asking.DoChan("", func() (any, error) {
-		n, err := l.settled(context.WithoutCancel(ctx))
-		if err != nil {
-			return nil, fmt.Errorf("how many shards there are: %w", err)
+// NewLayout returns the layout of the client's Redis under the prefix. 0 shards are 8 on a
+// Cluster and 1 elsewhere.
+func NewLayout(client redis.UniversalClient, prefix string, n int) *Layout {
+	if n == 0 {
+		n = 1
+		if _, cluster := pipeline.OfCluster(client); cluster {
+			n = onCluster
 		}
-		shards := Named(l.client, l.prefix, n)
-		l.shards.Store(&shards)
-		return shards, nil
-	})
-	select {
-	case answer := <-asked:
-		shards, _ := answer.Val.(Shards)
-		return shards, answer.Err
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+	return &Layout{client: client, prefix: prefix, n: n}
 }
 
-// ownWithin is how long a Redis may take to say how it is divided, before its copies are asked.
-const ownWithin = 2 * time.Second
-
-// settled returns how many shards there are, from now on.
-func (l *Layout) settled(ctx context.Context) (int, error) {
-	near, cancel := context.WithTimeout(ctx, ownWithin)
-	n, err := l.read(near, Key(l.prefix))
-	cancel()
-	if err == nil && n > 0 {
-		return n, nil
-	}
-	if n, copied := l.copied(ctx); n > 0 {
-		return n, nil
-	} else if err = errors.Join(err, copied); err != nil { // it may be divided already
-		return 0, err
-	}
-	wish := l.wish
-	if n, err := l.client.Exists(ctx, Named(l.client, l.prefix, 1)[0].Key("counts")).Result(); err != nil {
-		return 0, err
-	} else if n > 0 { // what is there is undivided
-		wish = 1
-	}
-	if err := l.client.HSetNX(ctx, Key(l.prefix), "shards", wish).Err(); err != nil && !errors.Is(err, acknowledged.ErrUnacknowledged) {
-		return 0, err // the workers write it again
-	}
-	if n, err = l.read(ctx, Key(l.prefix)); err != nil {
-		return 0, err
-	}
-	_ = l.write(ctx, n) // else the workers do
-	return n, nil
-}
-
-// read returns how many shards a key says there are; 0 where it says nothing.
-func (l *Layout) read(ctx context.Context, key string) (int, error) {
-	text, err := l.client.HGet(ctx, key, "shards").Result()
-	if errors.Is(err, redis.Nil) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || !Valid(n) {
-		return 0, fmt.Errorf("%s says %q: another pushpace has written it, or somebody by hand", key, text)
-	}
-	return n, nil
-}
-
-// copied returns how many shards the first copy says there are that says so, or 0, and why
-// others do not answer.
-func (l *Layout) copied(ctx context.Context) (int, error) {
-	type answer struct {
-		n   int
-		err error
-	}
-	keys := l.copies()
-	answers := make(chan answer, len(keys))
-	for _, key := range keys {
-		go func() {
-			n, err := l.read(ctx, key)
-			answers <- answer{n, err}
-		}()
-	}
-	var failed error
-	for range keys {
-		a := <-answers
-		if a.n > 0 {
-			return a.n, nil
-		}
-		failed = cmp.Or(failed, a.err)
-	}
-	return 0, failed
-}
-
-// copies are the keys of the copies: on a Cluster, far apart among the slots.
-func (l *Layout) copies() (keys []string) {
-	if _, cluster := pipeline.OfCluster(l.client); !cluster {
+// Shards returns the shards; nil where the number is not Valid. Call Check before each use.
+func (l *Layout) Shards() Shards {
+	if !Valid(l.n) {
 		return nil
 	}
-	for _, s := range Named(l.client, l.prefix, onCluster) {
-		keys = append(keys, s.Key("layout"))
-	}
-	return keys
+	return Named(l.client, l.prefix, l.n)
 }
 
-// Keep has Redis say again into how many shards it is divided, as this layout knows it: a
-// failover may have lost it.
-func (l *Layout) Keep(ctx context.Context) error {
-	shards, err := l.Shards(ctx)
-	if err != nil {
-		return err
+const (
+	// checkWithin bounds the wait for the key.
+	checkWithin = 2 * time.Second
+	// checkAgain is how long a check without agreement counts.
+	checkAgain = 5 * time.Second
+)
+
+// Check returns a *WrongError if Redis has another number of shards. It waits for the first
+// check only, and asks nobody once Redis has agreed. While the key cannot be read, the
+// configuration counts.
+func (l *Layout) Check(ctx context.Context) error {
+	if !Valid(l.n) {
+		return fmt.Errorf("%d shards: want a power of two up to %d", l.n, Most)
 	}
-	return l.write(ctx, len(shards))
+	last := l.last.Load()
+	if last != nil && (last.agreed || time.Since(last.at) < checkAgain) {
+		return last.wrong
+	}
+	asked := l.asking.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkWithin)
+		defer cancel()
+		v := &verdict{}
+		v.agreed, v.wrong = l.compare(ctx)
+		v.at = time.Now()
+		l.last.Store(v)
+		return nil, v.wrong
+	})
+	if last != nil {
+		return last.wrong
+	}
+	select {
+	case answer := <-asked:
+		return answer.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-func (l *Layout) write(ctx context.Context, n int) error {
-	keys := append(l.copies(), Key(l.prefix))
-	errs := make([]error, len(keys))
-	var writing sync.WaitGroup // side by side: a master that hangs keeps no other back
-	for i, key := range keys {
-		writing.Go(func() { errs[i] = l.client.HSetNX(ctx, key, "shards", n).Err() })
+// compare compares the number with the key, and writes the key if it does not exist. The error
+// is a *WrongError.
+func (l *Layout) compare(ctx context.Context) (agreed bool, err error) {
+	key := l.prefix + ":layout"
+	kept, err := l.client.HGet(ctx, key, "shards").Result()
+	if errors.Is(err, redis.Nil) {
+		if err := l.client.HSetNX(ctx, key, "shards", l.n).Err(); err != nil && !errors.Is(err, acknowledged.ErrUnacknowledged) {
+			return false, nil
+		}
+		kept, err = l.client.HGet(ctx, key, "shards").Result() // another process may have been first
 	}
-	writing.Wait()
-	return errors.Join(errs...)
+	switch {
+	case err != nil:
+		return false, nil
+	case kept != strconv.Itoa(l.n):
+		return false, &WrongError{key, l.n, kept}
+	}
+	return true, nil
 }
 
-// Key is that of the layout of what begins with the prefix.
-func Key(prefix string) string { return prefix + ":layout" }
+// A WrongError says that Redis has another number of shards than the configuration.
+type WrongError struct {
+	Key        string
+	Configured int
+	Kept       string // in Redis
+}
+
+// Error implements error.
+func (e *WrongError) Error() string {
+	return fmt.Sprintf("redis.shards is %d here, and Redis has %s shards (%s): set redis.shards: %s, or in Go WithShards(%s)", e.Configured, e.Kept, e.Key, e.Kept, e.Kept)
+}
 
 // Valid reports whether there may be so many shards: a power of two up to Most.
 func Valid(n int) bool { return n > 0 && n <= Most && n&(n-1) == 0 }

@@ -1,68 +1,126 @@
 package shard
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// Whoever comes first says how many shards there are, and all others go by it.
-func TestLayout(t *testing.T) {
+// The first process writes its number of shards; a process with another number is refused.
+func TestLayoutIsCheckedAgainstTheKey(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr()})
 	defer client.Close()
 	for _, c := range []struct {
-		prefix     string
-		wish, want int
+		prefix string
+		n      int
+		error  string // "" for none
 	}{
-		{"none", 0, 1}, {"none", 8, 1}, {"some", 8, 8}, {"some", 0, 8}, {"some", 16, 8}, {"none", 0, 1},
+		{"one", 0, ""},
+		{"one", 1, ""},
+		{"one", 8, "redis.shards is 8 here, and Redis has 1 shards (one:layout): set redis.shards: 1,"},
+		{"some", 8, ""},
+		{"some", 8, ""},
+		{"some", 0, "redis.shards is 1 here, and Redis has 8 shards (some:layout): set redis.shards: 8,"},
+		{"bad", 3, "3 shards: want a power of two up to 256"},
+		{"bad", -8, "-8 shards: want"},
+		{"bad", 512, "512 shards: want"},
+		{"bad", 2, ""},
 	} {
-		l := NewLayout(client, c.prefix, c.wish)
+		l := NewLayout(client, c.prefix, c.n)
 		for range 2 {
-			if shards, err := l.Shards(t.Context()); err != nil || len(shards) != c.want {
-				t.Errorf("%+v: %d shards, %v", c, len(shards), err)
+			if err := l.Check(t.Context()); (err == nil) != (c.error == "") || err != nil && !strings.HasPrefix(err.Error(), c.error) {
+				t.Errorf("%+v: %v", c, err)
 			}
-		}
-	}
-	for _, text := range []string{"", "three", "3", "512", "-8"} {
-		client.HSet(t.Context(), "odd:layout", "shards", text)
-		if shards, err := NewLayout(client, "odd", 0).Shards(t.Context()); err == nil || !strings.Contains(err.Error(), "odd:layout says") {
-			t.Errorf("%q: %d shards, %v", text, len(shards), err)
 		}
 	}
 }
 
-// A Cluster that has lost its layout, or whose master with it is away, knows it by a copy.
-func TestLayoutIsCopied(t *testing.T) {
+func TestLayoutHasEightShardsOnACluster(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
-	options := &redis.ClusterOptions{DialerRetries: 1, MaxRedirects: 1}
-	for _, node := range nodes {
-		options.Addrs = append(options.Addrs, node.Addr())
-	}
-	client := redis.NewClusterClient(options)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	defer client.Close()
-	first := NewLayout(client, "lost", 16)
-	known := func(what string, wish int) {
-		t.Helper()
-		if shards, err := NewLayout(client, "lost", wish).Shards(t.Context()); err != nil || len(shards) != 16 {
-			t.Errorf("%s: %d shards, %v", what, len(shards), err)
+	if n := len(NewLayout(client, "p", 0).Shards()); n != 8 {
+		t.Errorf("%d shards", n)
+	}
+}
+
+// While the key cannot be read, the configuration counts, and only the first caller waits.
+// The next check finds a wrong number.
+func TestLayoutIsCheckedAgainAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &replies{hang: true}
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		client.AddHook(r)
+		l := NewLayout(client, "p", 8)
+		check := func(want error, wait time.Duration) {
+			t.Helper()
+			began := time.Now()
+			err := l.Check(t.Context())
+			if took := time.Since(began); !errors.Is(err, want) || took != wait {
+				t.Errorf("%v after %s, want %v after %s", err, took, want, wait)
+			}
+			synctest.Wait()
 		}
+		check(nil, checkWithin)
+		check(nil, 0)
+		time.Sleep(checkAgain)
+		check(nil, 0) // and begins a check
+		r.hang = false
+		time.Sleep(checkWithin + checkAgain)
+		check(nil, 0) // and begins another one
+		wrong := new(WrongError)
+		if err := l.Check(t.Context()); !errors.As(err, &wrong) || wrong.Kept != "16" {
+			t.Error(err)
+		}
+		r.kept = "8"
+		time.Sleep(checkAgain)
+		check(wrong, 0)
+		check(nil, 0)
+		r.kept = "16"
+		time.Sleep(time.Hour)
+		check(nil, 0)
+		check(nil, 0)
+		if r.asked != 4 {
+			t.Errorf("it asked %d times", r.asked)
+		}
+		_ = client.Close()
+	})
+}
+
+// replies are a Redis that has 16 shards, or kept.
+type replies struct {
+	hang  bool
+	kept  string
+	asked int
+}
+
+func (r *replies) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *replies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (r *replies) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.asked++
+		if r.hang {
+			<-ctx.Done()
+			cmd.SetErr(ctx.Err())
+			return ctx.Err()
+		}
+		kept := r.kept
+		if kept == "" {
+			kept = "16"
+		}
+		cmd.(*redis.StringCmd).SetVal(kept)
+		return nil
 	}
-	if _, err := first.Shards(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	client.Del(t.Context(), Key("lost"))
-	known("lost", 4)
-	if err := first.Keep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := first.read(t.Context(), Key("lost")); err != nil || n != 16 {
-		t.Errorf("kept: %d, %v", n, err)
-	}
-	redistest.NodeOf(t, nodes, Key("lost")).Kill(t)
-	known("away", 4)
 }

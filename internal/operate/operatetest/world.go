@@ -60,6 +60,12 @@ func Options(t testing.TB, client redis.UniversalClient, policies *limits.Polici
 	}
 }
 
+// Divide divides the Redis of the options into n shards.
+func Divide(o *operate.Options, n int) {
+	o.Producer, o.Records = push.NewProducer(o.Queue, "", 0).WithShards(n), o.Records.WithShards(n)
+	o.Control = control.New(o.Queue, o.Records, o.Preview.Lines.(throttle.Planner), o.Limits)
+}
+
 // TwoApps has the options name both apps. Each has a quota, and they share one.
 func TwoApps(o *operate.Options) {
 	o.Apps = operate.Apps{Own: Both, Other: Both}

@@ -1,5 +1,0 @@
-//go:build cluster && shards
-
-package redistest
-
-const shards = "8"
