@@ -81,9 +81,17 @@ func Each[T any](ctx context.Context, r *Records, ask func(context.Context, *Sha
 	if err != nil {
 		return nil, err
 	}
+	return askAll(ctx, all, ask)
+}
+
+// askAll is Each of these shards.
+func askAll[T any](ctx context.Context, all []*Shard, ask func(context.Context, *Shard) (T, error)) (map[int]T, error) {
 	if len(all) == 1 {
 		answer, err := ask(ctx, all[0])
-		return map[int]T{0: answer}, err
+		if err != nil {
+			return nil, err
+		}
+		return map[int]T{all[0].Number: answer}, nil
 	}
 	type answer struct {
 		shard int
@@ -160,10 +168,6 @@ func (r *Records) Walk(ctx context.Context, from int, visit func(context.Context
 	if err != nil {
 		return err
 	}
-	if len(all) == 1 {
-		_, err := visit(ctx, all[0])
-		return err
-	}
 	silent := make(map[int]error)
 	for _, s := range all[from:] {
 		if silent[s.Number] != nil {
@@ -178,7 +182,7 @@ func (r *Records) Walk(ctx context.Context, from int, visit func(context.Context
 			}
 			continue
 		}
-		if len(silent) == 0 {
+		if len(silent) == 0 && len(all) > 1 {
 			_, others := Each(ctx, r, func(ctx context.Context, s *Shard) (int64, error) {
 				return r.client.Exists(ctx, s.Key("counts")).Result()
 			})

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
 // A Ref names a notification or a dead letter: by its ID, and where several users have that,
@@ -67,25 +68,24 @@ type match[T any] struct {
 // ErrUnknownID. What lies in a shard that does not answer is left out where another has what
 // is named.
 func search[T any](ctx context.Context, shards []*Shard, ref Ref, sees func(app string) bool, ask func(ctx context.Context, at *Shard) (value T, app, user string, err error)) (match[T], error) {
-	all, errs := make([]match[T], len(shards)), make([]error, len(shards))
-	near, cancel := InTime(ctx, len(shards))
-	defer cancel()
-	var asking sync.WaitGroup // side by side, and each in time: one that hangs keeps no other back
-	for i, at := range shards {
-		asking.Go(func() {
-			value, app, user, err := ask(near, at)
-			all[i], errs[i] = match[T]{Ref{ref.ID, app, user}, at, value}, err
-		})
+	type answer struct {
+		match[T]
+		err error // ErrUnknownID, or of what the shard has
 	}
-	asking.Wait()
+	all, failed := askAll(ctx, shards, func(ctx context.Context, at *Shard) (answer, error) {
+		value, app, user, err := ask(ctx, at)
+		if redisreply.Of(err) != redisreply.None {
+			return answer{}, err
+		}
+		return answer{match[T]{Ref{ref.ID, app, user}, at, value}, err}, nil
+	})
 	var found []match[T]
-	var failed error
-	for i, m := range all {
+	for _, a := range all {
 		switch {
-		case errs[i] == nil && ref.names(m.App, m.User) && (sees == nil || sees(m.App)):
-			found = append(found, m)
-		case errs[i] != nil && !errors.Is(errs[i], ErrUnknownID):
-			failed = errors.Join(failed, errs[i])
+		case a.err == nil && ref.names(a.App, a.User) && (sees == nil || sees(a.App)):
+			found = append(found, a.match)
+		case a.err != nil && !errors.Is(a.err, ErrUnknownID):
+			failed = cmp.Or(failed, a.err)
 		}
 	}
 	switch {
