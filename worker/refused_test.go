@@ -68,7 +68,7 @@ func TestAShardThatRefusesKeepsItsOwnBack(t *testing.T) {
 	client, refused := realRedis(t), &refusal{shard: "shard-03-"}
 	redistest.Hook(client, refused)
 	r := newRig(t, client, hourly)
-	r.options.Shards, r.producer, r.records = shards, r.producer.WithShards(shards), r.records.WithShards(shards)
+	r.divide(shards)
 	r.hasten(time.Second, 0)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
 	r.start()

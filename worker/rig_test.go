@@ -129,6 +129,11 @@ func newRig(t *testing.T, client redis.UniversalClient, limits *limits.Policies)
 	return r
 }
 
+// divide divides the rig's Redis into n shards. Call it before start.
+func (r *rig) divide(n int) {
+	r.options.Shards, r.producer, r.records = n, r.producer.WithShards(n), r.records.WithShards(n)
+}
+
 // start runs a worker until the test ends, or the answered function is called.
 func (r *rig) start() (stop func()) {
 	r.t.Helper()

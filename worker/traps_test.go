@@ -54,6 +54,7 @@ func TestAnIdleWorkerLeavesRedisAlone(t *testing.T) {
 	client, counter := oneRedis(t), new(commands)
 	redistest.Hook(client, counter)
 	r := newRig(t, client, unlimited)
+	r.divide(1)
 	r.start()
 	r.enqueue(to("first")) // everything is loaded
 	r.settled(1)
