@@ -56,9 +56,6 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	}
 	conn := newConn(opts, cfg.Acknowledged)
 	found, err := inspect(ctx, conn.Client, cfg)
-	if err == nil {
-		err = earlier(ctx, conn.Client, cfg.Prefix)
-	}
 	if err != nil {
 		discard(conn.Client)
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, Explain(err, cfg))
