@@ -1,7 +1,7 @@
 -- Accept makes jobs of a queue and their records: - -> pending, - -> scheduled. It makes all or
 -- none: the commands that Redis may refuse come first.
 --
--- KEYS    pending, scheduled, the idle, counts, due; of each job the task and the record
+-- KEYS    pending, scheduled, idle, counts, due; of each job the task and the record
 -- ARGV    the queue; of each job asynq's message, its ID, now (ns), when it is due (us), 0 for now,
 --         how many facts, and these
 -- answer  of each job 1 where it is new, or was made by this very call, whose answer was lost; else
@@ -68,6 +68,5 @@ for i = 1, #jobs do
     redis.call('HSET', KEYS[k], 'msg', ARGV[at], 'state', 'scheduled')
   end
 end
-local idle = redis.pcall('SPOP', KEYS[3], #ids + near)
-for i = 1, #idle do tell(idle[i], KEYS[3]) end
+if #ids + near > 0 then wake(KEYS[3]) end
 return replies

@@ -1,7 +1,7 @@
 -- GiveBack returns jobs to the head of their queue, each before the ones before it: active ->
 -- pending. Each counts a failure, as it may have been sent.
 --
--- KEYS    active, pending, the idle
+-- KEYS    active, pending, idle
 -- ARGV    prefix of the tasks' keys; their Return; of each job its ID and the hand
 -- answer  how many: not those that are not in that hand
 -- caller  Shard.GiveBack, from a worker that stops, or that has found another one dead
@@ -24,7 +24,5 @@ for i = 3, #ARGV, 2 do
     n = n + 1
   end
 end
-for _ = 1, n do
-  if not wake(idle) then break end
-end
+if n > 0 then wake(idle) end
 return n

@@ -35,10 +35,6 @@ type Pull struct {
 	Visit int64
 	// Bounds are those of routes; of those that it leaves out any number may be taken.
 	Bounds []Bound
-	// Channel is entered among the queue's idle ones, for so long, where the queue is empty;
-	// "" for none.
-	Channel string
-	Listens time.Duration
 }
 
 // Pulled is what was taken.
@@ -52,12 +48,13 @@ type Pulled struct {
 	Parked []string
 }
 
-// Pull takes jobs in hand, the first ones of the queue. After an error some may be in hand
+// Pull takes jobs in hand, the first ones of the queue. Where it is empty then, whatever next
+// puts a job there publishes that on the shard's channel. After an error some may be in hand
 // that nobody knows of: their term has to end.
 func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
 	keys := r.queueKeys(p.Queue, "pending", "paused", "active", "retry", "scheduled", "due", "parked", "parked:", "idle", "room")
 	its := hand(p.Term, p.Visit)
-	args := []any{r.QueueKey(p.Queue, "t:"), p.Most, MaxEnvelopeSize, its, int(parkedFor / time.Second), p.Channel, max(1, int(p.Listens/time.Second))}
+	args := []any{r.QueueKey(p.Queue, "t:"), p.Most, MaxEnvelopeSize, its, int(parkedFor / time.Second), r.Channel(), int(idleFor / time.Second)}
 	for _, b := range p.Bounds {
 		args = append(args, b.Route, b.Room)
 	}

@@ -9,10 +9,11 @@
 -- the slot moves, when a task may be elsewhere.
 --
 -- KEYS    pending, paused, active, retry, scheduled, due, the names by which jobs are parked,
---         parked: as the sets of these begin, the idle, a string that is never there
+--         parked: as the sets of these begin, idle, a string that is never there
 -- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; for how long
---         (s) a parked job stays by itself; the channel of an idle worker or '', and for how long
---         (s); then of each route and user that has a bound its name and how many more may be taken
+--         (s) a parked job stays by itself; the channel on which idle workers listen, and for how
+--         long (s) the flag names it; then of each route and user that has a bound its name and
+--         how many more may be taken
 -- answer  whether the queue is empty then; by which names jobs are parked; after how long the
 --         next job of an empty queue is due (us, -1 for none); of each job its ID, message,
 --         last, failed and back
@@ -130,10 +131,7 @@ while #ids < most and looked < 256 do
     answer[1] = 1
     local next = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
     if next then answer[3] = math.max(0, math.ceil(next - now)) end
-    if channel ~= '' then
-      redis.pcall('SADD', idle, channel)
-      redis.pcall('EXPIRE', idle, life)
-    end
+    redis.pcall('SET', idle, channel, 'EX', life)
     break
   end
   looked = looked + #popped

@@ -3,7 +3,7 @@
 -- is on the queue, since its worker died before it ended, the new one takes its place. One of a
 -- malformed letter's ID is another's. What may be refused comes first: then nothing is done.
 --
--- KEYS    the record, counts, letters; the task, pending, scheduled, retry, archived; the idle
+-- KEYS    the record, counts, letters; the task, pending, scheduled, retry, archived; idle
 -- ARGV    ID; the letter as it is kept, its state and queue; asynq's message; now (ns); then the
 --         facts and the outcomes to begin with
 -- answer  requeued; none where there is no such letter, or the notification has ended otherwise

@@ -1,7 +1,7 @@
 -- Wake makes delayed jobs of a queue due earlier: retry -> pending, or a new instant in due. It
 -- writes each instant to the record of its notification, as until.
 --
--- KEYS    retry, pending, due, the idle
+-- KEYS    retry, pending, due, idle
 -- ARGV    prefix of the tasks' keys, and of the records'; of each job its ID and when it is to be
 --         due (us), 0 for now
 -- answer  the IDs of those jobs that a worker has in hand

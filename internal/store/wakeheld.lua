@@ -1,7 +1,7 @@
 -- WakeHeld has held jobs come back: retry -> pending. A job that a worker has in hand stays held:
 -- it may be on its way to the queue. One that has left the queue, or is due, is held no longer.
 --
--- KEYS    holding, held:NAME, then retry, pending, due and the idle of each queue
+-- KEYS    holding, held:NAME, then retry, pending, due and idle of each queue
 -- ARGV    NAME, how many, how many to look at, first or any, prefix of the tasks' keys of each
 --         queue
 -- answer  how many jobs are due, or parked, on the fullest queue; how many are held no longer; how many are

@@ -58,22 +58,20 @@ func Connect(t *testing.T, address string) redis.UniversalClient {
 	return conn.Client
 }
 
-// Idle waits until so many workers listen for new jobs of each queue. Of several shards, the
-// worker that leads a shard listens.
+// Idle waits until so many workers listen for new jobs, and each queue was found empty.
 func (s *IdleSite) Idle(t *testing.T, workers int) {
 	t.Helper()
 	s.Workers[len(s.Workers)-1].Until(t, "they wait for a word", func() bool {
 		shards, err := store.NewRecords(s.Redis, "", 0).All(t.Context())
-		if err != nil || s.listening(t) != workers*len(shards) {
+		if err != nil {
 			return false
 		}
-		given := int64(workers)
-		if len(shards) > 1 {
-			given = 1
-		}
 		for _, at := range shards {
+			if s.listening(t, at.Channel(), at.Sharded()) != int64(workers) {
+				return false
+			}
 			for queue := range shard.Queues() {
-				if n, err := s.Redis.SCard(t.Context(), at.IdleKey(queue)).Result(); err != nil || n < given {
+				if s.Redis.Exists(t.Context(), at.IdleKey(queue)).Val() == 0 {
 					return false
 				}
 			}
@@ -83,10 +81,14 @@ func (s *IdleSite) Idle(t *testing.T, workers int) {
 }
 
 // listening is how many workers hear words, on whichever node.
-func (s *IdleSite) listening(t *testing.T) int {
+func (s *IdleSite) listening(t *testing.T, channel string, sharded bool) int64 {
 	var n atomic.Int64
 	count := func(ctx context.Context, node *redis.Client) error {
-		n.Add(int64(len(node.PubSubChannels(ctx, "asynq:idle:*").Val()) + len(node.PubSubShardChannels(ctx, "asynq:*:idle:*").Val())))
+		count := node.PubSubNumSub
+		if sharded {
+			count = node.PubSubShardNumSub
+		}
+		n.Add(count(ctx, channel).Val()[channel])
 		return nil
 	}
 	switch client := s.Redis.(type) {
@@ -95,7 +97,7 @@ func (s *IdleSite) listening(t *testing.T) int {
 	case *redis.ClusterClient:
 		_ = client.ForEachMaster(t.Context(), count)
 	}
-	return int(n.Load())
+	return n.Load()
 }
 
 // Of is a notification, which is to be sent.

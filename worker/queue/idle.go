@@ -2,8 +2,8 @@ package queue
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -18,55 +18,48 @@ import (
 
 // An idle process does not ask for jobs time and again, it waits for a word:
 //
-//   - The pull that finds a queue empty enters the process's channel into the queue's
-//     set of idle ones, in the same step, so that no job comes in between unnoticed.
-//   - Whatever of ours puts a job on a queue takes one of that set, and publishes the
-//     queue to its channel, in the same step (store.WakeIdle). While nobody is idle that
-//     costs one command inside a script, and one job wakes one process.
-//   - A word has that queue asked at once.
+//   - The pull that finds a queue empty sets the queue's flag, in the same step, so that no job
+//     comes in between unnoticed.
+//   - Whatever of ours puts a job on a queue takes the flag down, and publishes the queue on the
+//     shard's channel, in the same step (store.WakeIdle). While nobody is idle that costs one
+//     command inside a script.
+//   - All processes listen there, and ask the queue at once. Each that finds it empty sets the
+//     flag again.
 //   - A word is a hint. One that is lost, or that nobody gives since another client of
 //     asynq's has put the job there, costs a poll at most; one too many costs a pull.
-//   - Who cannot take a job, as all handlers are busy or the process ends, leaves the
-//     set and passes the word on.
 //   - Such a pull returns when the next delayed job is due, and the process asks again then.
 //     A process that returns a job asks again then itself. A producer or operator that delays
 //     one for less than a poll gives a word.
-//   - Who does not lead the shard does not enter it, and looks whether a job is due: one
-//     command for all queues.
-//
-// A process that has crashed stays in the set, and takes one word of each queue along.
+//   - Who does not lead the shard also looks whether a job is due: one command for all queues.
 
 // pollIdle is how often a process asks a queue that was empty without any word, where it
 // leads the shard.
 const pollIdle = 1200 * time.Millisecond
 
-// idlePolls is the life of the set of idle processes: each enters it at every poll.
-const idlePolls = 10
-
-// echoAfter is how often a process gives itself a word. When the one before has not
-// come, it subscribes anew: a connection to a server that is gone looks like one on
-// which nothing is said, and a failover leaves it behind.
+// echoAfter is for how long a process hears nothing before it says an empty word itself. When it
+// does not hear that either, it subscribes anew: a connection to a server that is gone looks like
+// one on which nothing is said, and a failover leaves it behind.
 const echoAfter = 5 * time.Second
+
+// echoTimeout bounds that word: one that gets lost costs a poll.
+const echoTimeout = time.Second
 
 // idle is what a process knows of the queues that are empty.
 type idle struct {
-	shard   *store.Shard
-	channel string
-	role    func() roles.Role
-	poll    time.Duration // where it leads
-	echo    time.Duration // between two words to itself
-	limit   time.Duration // for what is said to Redis that may get lost
-	woken   chan struct{} // holds that a word has come
-
-	hands *Hands
+	shard *store.Shard
+	role  func() roles.Role
+	poll  time.Duration // where it leads
+	echo  time.Duration // of silence
+	limit time.Duration // for what is said to Redis that may get lost
+	woken chan struct{} // holds that a word has come
 
 	mu     sync.Mutex
 	queues []string
 	until  map[string]time.Time // by queue: when it is asked again; zero for now
 }
 
-func newIdle(of *store.Shard, hands *Hands, role func() roles.Role) *idle {
-	i := &idle{shard: of, role: role, channel: of.Channel("idle:" + rand.Text()), hands: hands, poll: pollIdle, echo: echoAfter, limit: leaveTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
+func newIdle(of *store.Shard, role func() roles.Role) *idle {
+	i := &idle{shard: of, role: role, poll: pollIdle, echo: echoAfter, limit: echoTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
 	for queue := range shard.Queues() {
 		i.queues = append(i.queues, queue)
 	}
@@ -92,14 +85,6 @@ func (i *idle) now(queue string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return !time.Now().Before(i.until[queue])
-}
-
-// entered is the channel that a pull enters where it finds nothing; empty for none.
-func (i *idle) entered() string {
-	if i.role() != roles.Leads {
-		return ""
-	}
-	return i.channel
 }
 
 // ask has the queue be asked after so long.
@@ -175,43 +160,37 @@ func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *sl
 	}
 }
 
-// hear takes words by one subscription, until it is dead or ctx ends. What was entered
-// before a connection, the first one or a new one, is worth nothing: all queues are
-// asked then.
+// hear takes words by one subscription, until it is dead or ctx ends. What was said before a
+// connection, the first one or a new one, was not heard: all queues are asked then.
 func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 	subscribe := client.Subscribe
 	if i.shard.Sharded() {
 		subscribe = client.SSubscribe
 	}
-	words := subscribe(ctx, i.channel)
+	words := subscribe(ctx, i.shard.Channel())
 	defer words.Close()
 	heard := words.ChannelWithSubscriptions()
-	echo := time.NewTicker(i.echo)
-	defer echo.Stop()
-	for silent := false; ; {
+	silence := time.NewTimer(i.patience())
+	defer silence.Stop()
+	for spoke := false; ; {
 		select {
 		case word := <-heard:
-			silent = false
-			asked := i.queues
-			message, told := word.(*redis.Message)
-			if told && message.Payload == "" { // its own
-				continue
+			spoke = false
+			silence.Reset(i.patience())
+			if message, told := word.(*redis.Message); !told {
+				i.heard(i.queues)
+			} else if message.Payload != "" {
+				i.heard([]string{i.shard.QueueOf(message.Payload)})
 			}
-			if told {
-				asked = []string{i.shard.QueueOf(message.Payload)}
-			}
-			i.heard(asked)
-			if told && i.hands.full(asked[0]) {
-				i.leave(ctx, client, asked)
-			}
-		case <-echo.C:
-			if silent {
+		case <-silence.C:
+			if spoke {
 				return
 			}
-			silent = true
+			spoke = true
 			publishing, cancel := context.WithTimeout(ctx, i.limit)
 			_ = i.publish(publishing, client) // or it is silent
 			cancel()
+			silence.Reset(i.echo)
 		case <-ctx.Done():
 			return
 		}
@@ -249,22 +228,14 @@ func (i *idle) due(ctx context.Context) bool {
 	return err == nil && some
 }
 
-// publish gives the process a word of its own, which is empty.
+// patience is for how long silence is borne. It is drawn, so that the first who speaks is heard
+// by the others before they do.
+func (i *idle) patience() time.Duration { return i.echo/2 + rand.N(i.echo/2) }
+
+// publish says an empty word on the shard's channel, which all listeners hear.
 func (i *idle) publish(ctx context.Context, client redis.UniversalClient) error {
 	if i.shard.Sharded() {
-		return client.SPublish(ctx, i.channel, "").Err()
+		return client.SPublish(ctx, i.shard.Channel(), "").Err()
 	}
-	return client.Publish(ctx, i.channel, "").Err()
-}
-
-// leaveTimeout bounds what is said to Redis that may get lost: that costs a poll.
-const leaveTimeout = time.Second
-
-// leave has no more words for these queues be given to this process.
-func (i *idle) leave(ctx context.Context, client redis.UniversalClient, queues []string) {
-	ctx, cancel := context.WithTimeout(ctx, i.limit)
-	defer cancel()
-	for _, queue := range queues {
-		_ = store.LeaveIdle(ctx, client, i.shard.IdleKey(queue), i.channel)
-	}
+	return client.Publish(ctx, i.shard.Channel(), "").Err()
 }

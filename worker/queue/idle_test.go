@@ -49,28 +49,30 @@ func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idl
 	return s
 }
 
-// rest waits until the server would hear a word for each queue.
+// rest waits until the server would hear a word for each queue, as the last pulls of all servers
+// have found it empty.
 func (s *idler) rest() {
 	s.t.Helper()
 	i := s.idle
 	eventually.Holds(s.t, "the server is idle", func() bool {
-		heard := s.listens() && i.next().After(time.Now())
+		heard := s.listening() > 0 && i.next().After(time.Now())
 		for _, queue := range i.queues {
-			heard = heard && s.redis.SIsMember(s.t.Context(), i.shard.IdleKey(queue), i.channel).Val()
+			heard = heard && s.redis.Get(s.t.Context(), i.shard.IdleKey(queue)).Val() == i.shard.Channel()
 		}
 		return heard
 	})
 }
 
-// listens reports whether the server does, on whichever node.
-func (s *idler) listens() bool {
+// listening is how many servers listen, on whichever node.
+func (s *idler) listening() int64 {
 	var n atomic.Int64
+	channel := s.Records.Channel()
 	count := func(ctx context.Context, node *redis.Client) error {
 		count := node.PubSubNumSub
 		if s.Records.Sharded() {
 			count = node.PubSubShardNumSub
 		}
-		n.Add(count(ctx, s.idle.channel).Val()[s.idle.channel])
+		n.Add(count(ctx, channel).Val()[channel])
 		return nil
 	}
 	switch client := s.redis.(type) {
@@ -79,7 +81,7 @@ func (s *idler) listens() bool {
 	case *redis.ClusterClient:
 		_ = client.ForEachMaster(s.t.Context(), count)
 	}
-	return n.Load() == 1
+	return n.Load()
 }
 
 // enqueue has a Producer enqueue a notification.
@@ -101,14 +103,13 @@ func (s *idler) enqueueUntold(id string, p push.Priority) {
 	}
 }
 
-// tell gives the server a word, as store.WakeIdle does that picks it.
+// tell gives all servers a word.
 func (s *idler) tell(p push.Priority) {
-	s.redis.SRem(s.t.Context(), s.Records.IdleKey(p.Queue()), s.idle.channel)
 	publish := s.redis.Publish
 	if s.Records.Sharded() {
 		publish = s.redis.SPublish
 	}
-	publish(s.t.Context(), s.idle.channel, s.Records.IdleKey(p.Queue()))
+	publish(s.t.Context(), s.Records.Channel(), s.Records.IdleKey(p.Queue()))
 }
 
 // isHanded waits for a job.
@@ -245,15 +246,10 @@ func TestALostWord(t *testing.T) {
 				client.Del(t.Context(), s.Records.IdleKey(queue))
 			}
 		},
-		"somebody else takes it": func() {
-			for _, queue := range s.idle.queues {
-				client.Del(t.Context(), s.Records.IdleKey(queue))
-				client.SAdd(t.Context(), s.Records.IdleKey(queue), "crashed")
-			}
-		},
 		"of another type": func() {
 			for _, queue := range s.idle.queues {
-				client.Set(t.Context(), s.Records.IdleKey(queue), "", 0)
+				client.Del(t.Context(), s.Records.IdleKey(queue))
+				client.SAdd(t.Context(), s.Records.IdleKey(queue), "")
 			}
 		},
 		"the connection is cut": func() { client.ClientKillByFilter(t.Context(), "TYPE", "pubsub") },
@@ -263,17 +259,15 @@ func TestALostWord(t *testing.T) {
 		lose()
 		s.enqueue(name, push.Bulk)
 		s.isHanded(name)
-		for _, queue := range s.idle.queues {
-			client.Del(t.Context(), s.Records.IdleKey(queue)) // whatever its type
-		}
 	}
 	s.rest()
 	s.enqueueUntold("asynq's", push.Bulk)
 	s.isHanded("asynq's")
 }
 
-// A server whose handlers are all busy passes a word on.
-func TestABusyServerPassesTheWordOn(t *testing.T) {
+// All servers hear each word: one that has no hand free keeps it from nobody, and one that was
+// busy is told again.
+func TestAllHearAWord(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	busy := idling(t, client, never)
@@ -286,9 +280,57 @@ func TestABusyServerPassesTheWordOn(t *testing.T) {
 	}
 	free := idling(t, client, never)
 	free.rest()
-	busy.enqueueUntold("critical", push.Critical)
-	busy.tell(push.Critical)
+	free.enqueue("critical", push.Critical)
 	free.isHanded("critical")
+}
+
+// A batch needs one word, and a queue that nobody has found empty none.
+func TestOneWordForABatch(t *testing.T) {
+	t.Parallel()
+	client := redistest.One(t)
+	s := idling(t, client, never)
+	s.rest()
+	subscribe := client.Subscribe
+	if s.Records.Sharded() {
+		subscribe = client.SSubscribe
+	}
+	words := subscribe(t.Context(), s.Records.Channel())
+	defer words.Close()
+	if _, err := words.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	batch := func(of string) (all []*push.Notification) {
+		for i := range 6 {
+			all = append(all, &push.Notification{
+				ID: fmt.Sprint(of, i), App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
+			})
+		}
+		return all
+	}
+	producer := push.NewProducer(client, "", 0)
+	s.held.Lock()
+	producer.EnqueueAll(t.Context(), batch("first"))
+	s.areHanded(5)
+	producer.EnqueueAll(t.Context(), batch("second")) // no hand is free
+	s.held.Unlock()
+	s.areHanded(7)
+	s.tell(push.Bulk)
+	told := 0
+	for {
+		word, err := words.ReceiveMessage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if word.Payload == s.Records.IdleKey(push.Bulk.Queue()) {
+			break
+		}
+		if word.Payload != "" {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d words", told)
+	}
 }
 
 // One word has a server take all that is there, and what it has in hand or has pulled
@@ -325,7 +367,7 @@ func TestAUserWithoutChannels(t *testing.T) {
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	var logged strings.Builder
-	i := newIdle(new(store.Shard), NewHands(6), leads)
+	i := newIdle(new(store.Shard), leads)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil)))

@@ -159,10 +159,7 @@ func (s *Server) take(queue string) (jobs []Job, err error) {
 		return nil, nil
 	}
 	ctx := context.WithoutCancel(s.ending) // what a pull has taken that is given up is nobody's
-	got, err := s.Records.Pull(ctx, store.Pull{
-		Queue: queue, Most: room.hands, Term: term.id, Visit: term.visit(), Bounds: room.bounds,
-		Channel: s.idle.entered(), Listens: idlePolls * s.idle.poll,
-	})
+	got, err := s.Records.Pull(ctx, store.Pull{Queue: queue, Most: room.hands, Term: term.id, Visit: term.visit(), Bounds: room.bounds})
 	if err != nil {
 		return nil, err
 	}

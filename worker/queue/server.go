@@ -141,7 +141,7 @@ func NewServer(c Config) *Server {
 	settles, _ := lru.New[string, []store.TargetOutcome](settlesMost) // which fails for sizes below 1
 	return &Server{
 		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
-		idle: newIdle(c.Records, c.Hands, c.Role), life: newLife(),
+		idle: newIdle(c.Records, c.Role), life: newLife(),
 		inHand: map[*taken]int64{}, stuck: map[string]int{}, parked: map[string][]string{},
 		ending: ending, end: end, cut: func() {}, moving: moving, stopped: stopped, signOff: func(error) {},
 	}
@@ -165,11 +165,8 @@ func (s *Server) Shutdown() {
 	defer s.repeats.Close()
 	s.end()
 	s.pulling.Wait()
-	var all sync.WaitGroup
-	all.Go(s.beside.Wait)
-	all.Go(func() { s.idle.leave(context.Background(), s.Client, s.idle.queues) })
-	all.Go(func() { s.drain(s.ShutdownTimeout) })
-	all.Wait()
+	s.drain(s.ShutdownTimeout)
+	s.beside.Wait()
 	var left error
 	if !s.giveBack() || s.life.doubted() {
 		left = errLeft

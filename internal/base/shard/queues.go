@@ -15,7 +15,6 @@ func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + nam
 // QueuesKey is asynq's set of the names of the queues that there are.
 const QueuesKey = "asynq:queues"
 
-// IdleKey is the set of the worker processes that have found a queue empty: of each,
-// the channel on which it hears that a job is due, on a Cluster one of the queue's slot.
-// worker/queue has the protocol.
+// IdleKey is the flag of a queue that a worker has found empty. It holds the channel on which
+// workers hear that a job is due. worker/queue has the protocol.
 func IdleKey(queue string) string { return QueueKey(queue, "idle") }

@@ -23,9 +23,10 @@ type Shard struct {
 	// Number is its place among the shards, from 0.
 	Number int
 
-	base    string            // of its keys
-	queues  map[string]string // asynq's name of each of our queues; nil where it is the same
-	cluster bool
+	base     string            // of its keys
+	queues   map[string]string // asynq's name of each of our queues; nil where it is the same
+	cluster  bool
+	database int
 }
 
 // Shards are all that there are, by their numbers.
@@ -43,12 +44,16 @@ func Of(shards int, app, user string) int {
 // is one, on one server, the names are plain.
 func Named(client redis.UniversalClient, prefix string, n int) Shards {
 	_, cluster := pipeline.OfCluster(client)
+	database := 0
+	if server, ok := client.(interface{ Options() *redis.Options }); ok {
+		database = server.Options().DB
+	}
 	if n == 1 && !cluster {
-		return Shards{{base: prefix + ":"}}
+		return Shards{{base: prefix + ":", database: database}}
 	}
 	all := make(Shards, n)
 	for i, names := range landings(n) {
-		all[i] = Shard{Number: i, base: prefix + ":{" + names.tag + "}:", queues: names.queues, cluster: cluster}
+		all[i] = Shard{Number: i, base: prefix + ":{" + names.tag + "}:", queues: names.queues, cluster: cluster, database: database}
 	}
 	return all
 }
@@ -106,16 +111,17 @@ func (s Shard) QueueKey(queue, name string) string { return QueueKey(s.Queue(que
 // IdleKey is IdleKey of one of our queues.
 func (s Shard) IdleKey(queue string) string { return IdleKey(s.Queue(queue)) }
 
-// Channel is one for words about the shard's queues. On a Cluster it is of the shard's slot,
-// and one that is published there alone.
-func (s Shard) Channel(name string) string {
+// Channel is that for words about the shard's queues. On a Cluster it is of the shard's slot,
+// and one that is published there alone. On one server it has the number of the database, since
+// all databases share channels.
+func (s Shard) Channel() string {
 	if s.cluster {
-		return s.QueueKey(Queue("default"), name)
+		return s.IdleKey(Queue("default"))
 	}
-	return "asynq:" + name
+	return fmt.Sprintf("asynq:%d:%s:idle", s.database, s.Queue(Queue("default")))
 }
 
-// Sharded reports whether the shard's channels are a Cluster's.
+// Sharded reports whether the shard's channel is a Cluster's.
 func (s Shard) Sharded() bool { return s.cluster }
 
 // QueueOf is our queue, of which that is one of asynq's keys: asynq:{NAME}:….

@@ -17,7 +17,7 @@ func TestNames(t *testing.T) {
 	of := func(shards, number int) Shard {
 		return Named(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", shards)[number]
 	}
-	one, cluster := Named(redis.NewClient(&redis.Options{}), "pushpace", 1)[0], Named(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", 1)[0]
+	one, cluster := Named(redis.NewClient(&redis.Options{DB: 2}), "pushpace", 1)[0], Named(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", 1)[0]
 	for _, c := range []struct{ got, want string }{
 		{one.Key("id:7"), "pushpace:id:7"},
 		{one.QueueKey("pushpace-bulk", "pending"), "asynq:{pushpace-bulk}:pending"},
@@ -29,8 +29,9 @@ func TestNames(t *testing.T) {
 		{cluster.IdleKey("pushpace-bulk"), "asynq:{pushpace-bulk-84p}:idle"},
 		{cluster.QueueOf("asynq:{pushpace-bulk-84p}:idle"), "pushpace-bulk"},
 		{cluster.Queue("another"), "another"},
-		{cluster.Channel("idle:x"), "asynq:{pushpace-default-963}:idle:x"},
-		{one.Channel("idle:x"), "asynq:idle:x"},
+		{cluster.Channel(), "asynq:{pushpace-default-963}:idle"},
+		{one.Channel(), "asynq:2:pushpace-default:idle"},
+		{Named(redis.NewClient(&redis.Options{}), "pushpace", 8)[3].Channel(), "asynq:0:pushpace-default-03-9j8:idle"},
 		{of(8, 3).Key("counts"), "acme:{shard-03-2nv}:counts"},
 		{of(8, 7).QueueKey("pushpace-default", "pending"), "asynq:{pushpace-default-07-7u2}:pending"},
 		{of(16, 7).Key("counts"), "acme:{shard-07-bbs}:counts"},
@@ -65,7 +66,7 @@ func TestSlots(t *testing.T) {
 	for _, n := range []int{1, 8} {
 		for k, s := range Named(redis.NewClusterClient(&redis.ClusterOptions{}), "pushpace", n) {
 			for _, queue := range slices.Sorted(maps.Keys(Queues())) {
-				for _, key := range []string{s.QueueKey(queue, "pending"), s.IdleKey(queue), s.Key("counts"), s.Channel("idle:x")} {
+				for _, key := range []string{s.QueueKey(queue, "pending"), s.IdleKey(queue), s.Key("counts"), s.Channel()} {
 					if got, want := slot(key), int64(k*slots/n+slots/n/2); got != want {
 						t.Errorf("%s is in %d, want %d", key, got, want)
 					}
