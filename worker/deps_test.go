@@ -11,9 +11,8 @@ import (
 // layers are the packages below worker, each with those of them that it may import.
 var layers = map[string][]string{
 	"clock":      {},
-	"queue":      {"clock", "roles"},
+	"queue":      {"clock"},
 	"pause":      {"queue"},
-	"roles":      {},
 	"webhook":    {"clock"},
 	"route":      {"clock", "pause", "queue"},
 	"control":    {"clock", "pause", "queue", "route"},

@@ -176,7 +176,6 @@ func (w *Worker) begin(servers []*queue.Server) {
 		starting.Go(func() { s.Start(h.side.stopping, h.processor()) })
 	}
 	starting.Wait()
-	w.serving.Store(true)
 	h.side.run(h.sweep)
 	for s := range h.routes.Shares() {
 		h.side.run(func(ctx context.Context) { s.Keep(ctx, h.RedisLog) })

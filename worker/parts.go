@@ -17,7 +17,6 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
-	"github.com/pushpace/pushpace/worker/roles"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -39,7 +38,6 @@ type handler struct {
 	deadTokens *store.DeadTokens
 	control    *control.Control
 	crowds     crowds
-	roles      *roles.Roles
 	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until they are known
 	repeats    *repeats.Log                    // what jobs can have it say again and again
 	side       *side
@@ -53,8 +51,7 @@ func newHandler(o *Options) *handler {
 		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
 	})
 	h := &handler{
-		crowds:  crowds{until: map[string]time.Time{}},
-		Options: o, routes: routes, roles: new(roles.Roles), side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
+		Options: o, routes: routes, side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
 		deadTokens: store.NewDeadTokens(o.records, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}
@@ -65,7 +62,7 @@ func newHandler(o *Options) *handler {
 	h.admission = newAdmission(o, h.units, h.slots, h.tracing, h.repeats)
 	h.sending = &sending{o, routes, h.units, devices{o, h.repeats}, h.holds, h.tracing, h.repeats}
 	told := &events{o}
-	h.taken = &taken{Options: o, control: h.control, roles: h.roles, slots: h.slots, events: told, repeats: h.repeats}
+	h.taken = &taken{Options: o, control: h.control, leads: h.leads, slots: h.slots, events: told, repeats: h.repeats}
 	h.slots.taken = h.taken
 	h.collapsing = newCollapsing(o, h.slots, h.taken)
 	h.settling = &settling{o, h.deadTokens, h.holds, h.slots, told, h.repeats, newUnrecorded()}
@@ -82,7 +79,7 @@ func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 	servers := make([]*queue.Server, len(shards))
 	for i, at := range shards {
 		servers[i] = queue.NewServer(queue.Config{
-			Client: h.Queue, Records: at, Role: func() roles.Role { return h.roles.Of(at.Number) }, Hands: hands, ShutdownTimeout: h.ShutdownTimeout,
+			Client: h.Queue, Records: at, Hands: hands, ShutdownTimeout: h.ShutdownTimeout,
 			Bounds: h.bounds, Parked: h.routes.Parked, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
 		})
 	}
@@ -93,6 +90,12 @@ func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 // bounds returns how many more jobs may be pulled from a queue for which routes and users.
 func (h *handler) bounds(queue string, now time.Time) []store.Bound {
 	return h.crowds.bounds(h.routes.Bounds(queue, now), queue, now)
+}
+
+// leads reports whether this worker does for the shard what one is enough for.
+func (h *handler) leads(shard int) bool {
+	servers := h.servers.Load()
+	return servers != nil && (*servers)[shard].Leads()
 }
 
 // complete makes the parts that the options leave out, on the same Redis and under the

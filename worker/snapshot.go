@@ -43,30 +43,12 @@ func (w *Worker) leaveSnapshots(ctx context.Context) {
 			refused.Failing(ctx, err)
 		}
 		s := w.Snapshot()
-		serving, err := control.LeaveSnapshot(ctx, w.h.Queue, w.h.Prefix, &s, w.serves(&s))
-		unseen.Failing(ctx, err)
-		w.share(ctx, serving, err)
+		unseen.Failing(ctx, control.LeaveSnapshot(ctx, w.h.Queue, w.h.Prefix, &s))
 	})
 	last, cancel := context.WithTimeout(context.Background(), lastWord)
 	defer cancel()
 	_ = w.addMinutes(last, w.tally.minutes(time.Now()))
 	_ = control.DropSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it is forgotten in some seconds anyway
-}
-
-// serves reports whether the worker is to lead shards. One that cannot send what others can,
-// for a key or a network of its own, would be told of it again and again.
-func (w *Worker) serves(s *control.Snapshot) bool {
-	return w.serving.Load() && !s.Draining && !slices.ContainsFunc(s.Routes, func(r route.Status) bool { return r.Alone || r.Trouble.Reason != "" })
-}
-
-// share has the worker serve its part of the shards, as far as it is known who serves them.
-func (w *Worker) share(ctx context.Context, serving []string, unknown error) {
-	shards, err := w.h.records.All(ctx)
-	if err != nil || unknown != nil {
-		w.h.roles.Forget()
-		return
-	}
-	w.h.roles.Take(w.self.ID, serving, len(shards))
 }
 
 // addMinutes adds what this worker did in the minutes to what all did. Where Redis is in

@@ -3,14 +3,12 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/roles"
 )
 
 // taken gives back what notifications hold that were taken from the queue: by producers and
@@ -18,10 +16,9 @@ import (
 type taken struct {
 	*Options
 	control *control.Control
-	roles   *roles.Roles
+	leads   func(shard int) bool
 	slots   *slots
 	events  *events
-	rounds  atomic.Int64
 	repeats *repeats.Log
 }
 
@@ -33,7 +30,7 @@ const (
 	freeMost = 1000
 )
 
-// follow frees what others have taken, until ctx ends.
+// follow frees what others have taken in the shards that this worker leads, until ctx ends.
 func (t *taken) follow(ctx context.Context) {
 	clock.Every(ctx, freeEvery, func() {
 		if err := t.freeAll(ctx); err != nil && ctx.Err() == nil {
@@ -45,10 +42,9 @@ func (t *taken) follow(ctx context.Context) {
 // freeAll frees what it can, and returns the first of the errors: one user's timeline, or
 // one node, is no reason for the others to wait.
 func (t *taken) freeAll(ctx context.Context) error {
-	round := t.rounds.Add(1)
 	shards, failed := t.records.All(ctx)
 	for _, at := range shards {
-		for more := !t.roles.Of(at.Number).Rests(round); more; {
+		for more := t.leads(at.Number); more; {
 			var all []*store.Taken
 			var err error
 			all, more, err = at.Abandoned(ctx, freeMost)

@@ -146,7 +146,6 @@ type Worker struct {
 	// self is what does not change of the worker's snapshots.
 	self     control.Snapshot
 	tally    *tally
-	serving  atomic.Bool // it pulls, or has
 	draining atomic.Bool
 	endOwn   func() // ends what the worker has made for itself
 

@@ -197,7 +197,7 @@ func ofClass(t *testing.T, page, class string) (texts []string) {
 // leave leaves the snapshot of a worker.
 func (r *rig) leave(s control.Snapshot) {
 	r.t.Helper()
-	if _, err := control.LeaveSnapshot(r.t.Context(), r.client, "", &s, true); err != nil {
+	if err := control.LeaveSnapshot(r.t.Context(), r.client, "", &s); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -53,7 +53,7 @@ func TestCountsAgree(t *testing.T) {
 			{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed},
 			{App: "mail", Platform: push.FCM, Breaker: route.BreakerOpen}, // whose trouble is not told yet
 		}}
-		if _, err := control.LeaveSnapshot(t.Context(), client, "", snapshot, true); err != nil {
+		if err := control.LeaveSnapshot(t.Context(), client, "", snapshot); err != nil {
 			t.Fatal(err)
 		}
 		if err := pause.NewStore(client, "").Begin(t.Context(), pause.Pause{Category: "news", By: "ada"}); err != nil {

@@ -55,7 +55,7 @@ func TestOverviewOf(t *testing.T) {
 		snapshot := &control.Snapshot{ID: "w1", Host: "h", Pulls: true, Routes: []route.Status{
 			{App: "shop", Platform: push.FCM, InFlight: 2}, {App: "secret-app", Platform: push.APNs, InFlight: 9},
 		}}
-		if _, err := control.LeaveSnapshot(t.Context(), client, "", snapshot, true); err != nil {
+		if err := control.LeaveSnapshot(t.Context(), client, "", snapshot); err != nil {
 			t.Fatal(err)
 		}
 		store := pause.NewStore(client, "")

@@ -82,7 +82,7 @@ func (r *killedRig) accept(id string, notBefore time.Time) error {
 }
 
 func (r *killedRig) sign(term string, judges bool) error {
-	_, err := r.at.Sign(r.ctx, store.Sign{Term: term, First: true, Dead: time.Hour, Judges: judges})
+	_, _, err := r.at.Sign(r.ctx, store.Sign{Term: term, First: true, Dead: time.Hour, Judges: judges})
 	return err
 }
 

@@ -54,7 +54,7 @@ func (m *moves) visited(rt *rapid.T) *store.Job {
 func (m *moves) begin() *moveWorker {
 	m.terms++
 	w := &moveWorker{term: fmt.Sprint("T", m.terms)}
-	_, err := m.at.Sign(m.ctx, store.Sign{Term: w.term, First: true, Dead: time.Hour})
+	_, _, err := m.at.Sign(m.ctx, store.Sign{Term: w.term, First: true, Dead: time.Hour})
 	m.must(err)
 	return w
 }
@@ -357,7 +357,7 @@ func (m *moves) sign(rt *rapid.T) {
 	i := rapid.IntRange(0, len(m.workers)-1).Draw(rt, "worker")
 	w := m.workers[i]
 	m.twice("", func(*board) bool {
-		_, err := m.at.Sign(m.ctx, store.Sign{Term: w.term, Dead: time.Hour})
+		_, _, err := m.at.Sign(m.ctx, store.Sign{Term: w.term, Dead: time.Hour})
 		if errors.Is(err, store.ErrDead) != w.dead || err != nil && !w.dead {
 			m.t.Fatalf("%+v: %v", w, err)
 		}
@@ -373,7 +373,7 @@ func (m *moves) reap(*rapid.T) {
 		var dead []string
 		for _, judges := range []bool{false, true} {
 			var err error
-			dead, err = m.at.Sign(m.ctx, store.Sign{Term: "judge", First: true, Dead: time.Hour, Judges: judges})
+			dead, _, err = m.at.Sign(m.ctx, store.Sign{Term: "judge", First: true, Dead: time.Hour, Judges: judges})
 			m.must(err)
 		}
 		for _, w := range m.workers {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/internal/base/acknowledged"
 )
 
 //go:embed pull.lua
@@ -66,27 +64,6 @@ func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
 	got := Pulled{Empty: reply[0] == int64(1), Parked: texts(reply[1]), Due: time.Duration(us) * time.Microsecond}
 	got.Jobs, got.Unfit = openAll(p.Queue, its, reply[3:])
 	return got, nil
-}
-
-// dueScript returns 1 where there is a job that is due, or a parked one.
-//
-// KEYS  of each queue pending, parked, due
-var dueScript = acknowledged.Reader(redis.NewScript(`
-local clock = redis.call('TIME')
-local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
-for i = 1, #KEYS, 3 do
-  if redis.call('EXISTS', KEYS[i], KEYS[i + 1]) > 0 or redis.call('ZCOUNT', KEYS[i + 2], '-inf', now) > 0 then return 1 end
-end
-return 0
-`))
-
-// Due reports whether a job is due, or parked, on any queue.
-func (r *Shard) Due(ctx context.Context) (bool, error) {
-	var keys []string
-	for _, queue := range byUrgency {
-		keys = append(keys, r.queueKeys(queue, "pending", "parked", "due")...)
-	}
-	return dueScript.Run(ctx, r.client, keys).Bool()
 }
 
 // queueKeys are keys of a queue by their names.

@@ -39,13 +39,17 @@ type Sign struct {
 // ErrDead means that the term was taken for dead: others have what it had in hand.
 var ErrDead = errors.New("this worker was taken for dead")
 
-// Sign leaves the sign, and returns other terms that are dead, or ErrDead.
-func (r *Shard) Sign(ctx context.Context, s Sign) (dead []string, err error) {
-	dead, err = signScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.First, s.Dead.Seconds(), s.Judges).StringSlice()
+// Sign leaves the sign, and returns other terms that are dead, or ErrDead. The term leads if it
+// is the first, by name, of those that sign.
+func (r *Shard) Sign(ctx context.Context, s Sign) (dead []string, leads bool, err error) {
+	reply, err := signScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.First, s.Dead.Seconds(), s.Judges).Slice()
 	if errors.Is(err, redis.Nil) {
-		return nil, ErrDead
+		return nil, false, ErrDead
 	}
-	return dead, err
+	if err != nil {
+		return nil, false, err
+	}
+	return texts(reply[1:]), reply[0] == int64(1), nil
 }
 
 // SignOff takes terms off the signs: nothing is in their hands.

@@ -92,36 +92,29 @@ const (
 //
 //	PREFIX:{workers}:alive    sorted set of IDs, by when each was last there, in Unix s
 //	                          of Redis's clock
-//	PREFIX:{workers}:serving  the same of those that serve the queue
 //	PREFIX:{workers}:ID       JSON, for as long as the worker is alive
-func snapshotKeys(prefix, id string) (alive, serving, own string) {
+func snapshotKeys(prefix, id string) (alive, own string) {
 	prefix = cmp.Or(prefix, "pushpace") + ":{workers}:"
-	return prefix + "alive", prefix + "serving", prefix + id
+	return prefix + "alive", prefix + id
 }
 
 // leaveScript is one command each second, for all that a snapshot changes.
-// KEYS  own, alive, serving
-// ARGV  snapshot, its life (ms), ID, for how long an ID is kept (s), 1 where it serves
-//
-// It returns the IDs of those that serve the queue.
+// KEYS  own, alive
+// ARGV  snapshot, its life (ms), ID, for how long an ID is kept (s)
 var leaveScript = acknowledged.Reader(redis.NewScript(`
 local now = tonumber(redis.call('TIME')[1])
-local lately = now - math.ceil(ARGV[2] / 1000)
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 redis.call('ZADD', KEYS[2], now, ARGV[3])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])
 redis.call('EXPIRE', KEYS[2], ARGV[4])
-if ARGV[5] == '1' then redis.call('ZADD', KEYS[3], now, ARGV[3]) else redis.call('ZREM', KEYS[3], ARGV[3]) end
-redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', lately - 1)
-redis.call('EXPIRE', KEYS[3], ARGV[4])
-return redis.call('ZRANGEBYSCORE', KEYS[3], lately, '+inf')
+return 1
 `))
 
 // ReadSnapshots returns what the workers that are alive have left under the
 // prefix, "pushpace" when it is empty: by ID, of 1,000 workers at most. One that
 // was killed is there for some seconds more.
 func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix string) ([]Snapshot, error) {
-	alive, _, _ := snapshotKeys(prefix, "")
+	alive, _ := snapshotKeys(prefix, "")
 	ids, err := client.ZRevRange(ctx, alive, 0, snapshotsMost-1).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the workers' snapshots: %w", err)
@@ -130,7 +123,7 @@ func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix str
 	pipe := client.Pipeline()
 	texts, lives := make([]*redis.StringCmd, len(ids)), make([]*redis.DurationCmd, len(ids))
 	for i, id := range ids {
-		_, _, own := snapshotKeys(prefix, id)
+		_, own := snapshotKeys(prefix, id)
 		texts[i], lives[i] = pipe.Get(ctx, own), pipe.PTTL(ctx, own)
 	}
 	asked := time.Now()
@@ -151,7 +144,7 @@ func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix str
 // Unseen returns an error if Redis refuses writes: then workers cannot leave snapshots, and
 // may run unseen.
 func Unseen(ctx context.Context, client redis.UniversalClient, prefix string) error {
-	_, _, none := snapshotKeys(prefix, "none")
+	_, none := snapshotKeys(prefix, "none")
 	err := client.LPushX(ctx, none, "").Err() // a write like any other, of a list that is not there
 	if redisreply.Of(err) == redisreply.None {
 		return nil
@@ -159,9 +152,8 @@ func Unseen(ctx context.Context, client redis.UniversalClient, prefix string) er
 	return fmt.Errorf("no worker can say that it runs: %w", err)
 }
 
-// LeaveSnapshot keeps a worker's snapshot for others to read, and returns the IDs of the
-// workers that serve the queue. It says of the worker itself whether it does.
-func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix string, s *Snapshot, serves bool) (serving []string, err error) {
+// LeaveSnapshot keeps a worker's snapshot for others to read.
+func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix string, s *Snapshot) error {
 	slices.SortStableFunc(s.Routes, func(a, b route.Status) int { return b.Severity() - a.Severity() })
 	if n := len(s.Routes) - snapshotRoutes; n > 0 {
 		s.Routes, s.MoreRoutes = s.Routes[:snapshotRoutes], n
@@ -172,19 +164,18 @@ func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix str
 	s.Quotas = s.Quotas[:min(len(s.Quotas), snapshotRoutes)]
 	text, err := json.Marshal(s)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	alive, among, own := snapshotKeys(prefix, s.ID)
-	return leaveScript.Run(ctx, client, []string{own, alive, among}, text, snapshotLife.Milliseconds(), s.ID, aliveSeconds, serves).StringSlice()
+	alive, own := snapshotKeys(prefix, s.ID)
+	return leaveScript.Run(ctx, client, []string{own, alive}, text, snapshotLife.Milliseconds(), s.ID, aliveSeconds).Err()
 }
 
 // DropSnapshot has others forget a worker.
 func DropSnapshot(ctx context.Context, client redis.UniversalClient, prefix, id string) error {
-	alive, serving, own := snapshotKeys(prefix, id)
+	alive, own := snapshotKeys(prefix, id)
 	pipe := client.TxPipeline()
 	pipe.Del(ctx, own)
 	pipe.ZRem(ctx, alive, id)
-	pipe.ZRem(ctx, serving, id)
 	_, err := pipeline.Exec(ctx, pipe)
 	return err
 }

@@ -12,8 +12,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/roles"
 )
 
 // An idle process does not ask for jobs time and again, it waits for a word:
@@ -30,10 +28,8 @@ import (
 //   - Such a pull returns when the next delayed job is due, and the process asks again then.
 //     A process that returns a job asks again then itself. A producer or operator that delays
 //     one for less than a poll gives a word.
-//   - Who does not lead the shard also looks whether a job is due: one command for all queues.
 
-// pollIdle is how often a process asks a queue that was empty without any word, where it
-// leads the shard.
+// pollIdle is how often a process asks a queue that was empty without any word.
 const pollIdle = 1200 * time.Millisecond
 
 // echoAfter is for how long a process hears nothing before it says an empty word itself. When it
@@ -47,8 +43,7 @@ const echoTimeout = time.Second
 // idle is what a process knows of the queues that are empty.
 type idle struct {
 	shard *store.Shard
-	role  func() roles.Role
-	poll  time.Duration // where it leads
+	poll  time.Duration
 	echo  time.Duration // of silence
 	limit time.Duration // for what is said to Redis that may get lost
 	woken chan struct{} // holds that a word has come
@@ -58,8 +53,8 @@ type idle struct {
 	until  map[string]time.Time // by queue: when it is asked again; zero for now
 }
 
-func newIdle(of *store.Shard, role func() roles.Role) *idle {
-	i := &idle{shard: of, role: role, poll: pollIdle, echo: echoAfter, limit: echoTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
+func newIdle(of *store.Shard) *idle {
+	i := &idle{shard: of, poll: pollIdle, echo: echoAfter, limit: echoTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
 	for queue := range shard.Queues() {
 		i.queues = append(i.queues, queue)
 	}
@@ -76,7 +71,7 @@ func (i *idle) claim(queue string) bool {
 	if now.Before(i.until[queue]) {
 		return false
 	}
-	i.until[queue] = now.Add(i.role().Polls(i.poll))
+	i.until[queue] = now.Add(i.poll)
 	return true
 }
 
@@ -197,35 +192,12 @@ func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 	}
 }
 
-// look looks whether jobs are due, where the process does not lead, until ctx ends. Where it
-// leads from now on, it asks all queues: it may be told of none before.
-func (i *idle) look(ctx context.Context, client redis.UniversalClient) {
-	ticks, was := 0, i.role()
-	clock.Every(ctx, i.poll/4, func() {
-		ticks++
-		role := i.role()
-		leads := role == roles.Leads && was != roles.Leads
-		if every := role.Looks(); leads || every > 0 && ticks%every == 0 && i.due(ctx) {
-			i.heard(i.queues)
-		}
-		was = role
-	})
-}
-
 // heard has these queues be asked now.
 func (i *idle) heard(queues []string) {
 	for _, queue := range queues {
 		i.ask(queue, 0)
 	}
 	i.wake()
-}
-
-// due reports whether there are jobs that are, or are parked, on any of the queues.
-func (i *idle) due(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, i.limit)
-	defer cancel()
-	some, err := i.shard.Due(ctx)
-	return err == nil && some
 }
 
 // patience is for how long silence is borne. It is drawn, so that the first who speaks is heard

@@ -37,7 +37,7 @@ func (s *idler) Take(job Job) Work {
 	}
 }
 
-// idling runs a server that leads, and asks for jobs so often without a word.
+// idling runs a server that asks for jobs so often without a word.
 func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idler {
 	t.Helper()
 	c := configOf(t, client)
@@ -367,7 +367,7 @@ func TestAUserWithoutChannels(t *testing.T) {
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	var logged strings.Builder
-	i := newIdle(new(store.Shard), leads)
+	i := newIdle(new(store.Shard))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil)))

@@ -406,10 +406,9 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 
 // forward has what other clients have delayed come, until the server ends.
 func (s *Server) forward() {
-	turn := int64(0)
 	trouble := clock.Trouble{Log: s.RedisLog.With("shard", s.Records.Number), Begins: "jobs that other clients of asynq's have delayed do not come", Ends: "delayed jobs come again"}
 	clock.Every(s.ending, forwardEvery, func() {
-		if turn++; !s.Role().Rests(turn) {
+		if s.Leads() {
 			_, err := s.Records.Forward(s.ending)
 			trouble.Failing(s.ending, err)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/roles"
 )
 
 func TestMain(m *testing.M) {
@@ -20,13 +19,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }
 
-// leads is the role of a worker that is alone.
-func leads() roles.Role { return roles.Leads }
-
 // configOf is the configuration of a worker that is alone, and holds nothing back.
 func configOf(t *testing.T, client redis.UniversalClient) Config {
 	return Config{
-		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0).WithShards(1)), Role: leads, Hands: NewHands(8),
+		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0).WithShards(1)), Hands: NewHands(8),
 		Bounds: func(string, time.Time) []store.Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	}

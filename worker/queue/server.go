@@ -26,7 +26,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/roles"
 )
 
 // A Job is one that a server has taken in hand.
@@ -84,8 +83,6 @@ type Config struct {
 	Client redis.UniversalClient
 	// Records are the shard's whose queues these are.
 	Records *store.Shard
-	// Role returns how the process serves the shard.
-	Role func() roles.Role
 	// Hands are those of all servers of the process.
 	Hands *Hands
 	// ShutdownTimeout bounds the end of what is under way.
@@ -127,7 +124,7 @@ type Server struct {
 	cut     context.CancelFunc // ends the work
 	moving  context.Context    // ends when what was in hand is given back
 	stopped context.CancelFunc
-	beside  sync.WaitGroup // listens and looks
+	beside  sync.WaitGroup // listens and forwards
 	pulling sync.WaitGroup // the loop
 	working sync.WaitGroup // jobs
 	signing sync.WaitGroup
@@ -141,7 +138,7 @@ func NewServer(c Config) *Server {
 	settles, _ := lru.New[string, []store.TargetOutcome](settlesMost) // which fails for sizes below 1
 	return &Server{
 		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
-		idle: newIdle(c.Records, c.Role), life: newLife(),
+		idle: newIdle(c.Records), life: newLife(),
 		inHand: map[*taken]int64{}, stuck: map[string]int{}, parked: map[string][]string{},
 		ending: ending, end: end, cut: func() {}, moving: moving, stopped: stopped, signOff: func(error) {},
 	}
@@ -153,7 +150,6 @@ func (s *Server) Start(ctx context.Context, h Handler) {
 	s.handler = h
 	ctx, s.cut = context.WithCancel(ctx)
 	s.sign()
-	s.beside.Go(func() { s.idle.look(s.ending, s.Client) })
 	s.beside.Go(func() { s.idle.listen(s.ending, s.Client, s.RedisLog) })
 	s.beside.Go(s.forward)
 	s.pulling.Go(func() { s.run(ctx) })

@@ -32,6 +32,10 @@ import (
 //     new term, and signs the old one until what it knows to be in hand of it is out: then the
 //     old term dies, and what is left of it comes back.
 //   - Once a minute who may judge looks for jobs that name no term which signs.
+//   - What one worker is enough for is done by the one that leads: its term is the first, by name,
+//     of those that sign. Another one leads within deadAfter and a sign after it has died. Who
+//     drains leads on until it signs off. A term that has just begun may lead beside another one
+//     for a second.
 //
 // The set lies with the queues, so that on a Cluster no other node is asked for its sake.
 
@@ -116,6 +120,7 @@ type life struct {
 	every, sureFor, deadAfter, perSign, calm time.Duration
 	term                                     atomic.Pointer[Term] // in which it pulls
 	before                                   []*Term              // of which something is in hand; its keeper's alone
+	leader                                   atomic.Pointer[Term] // that leads by its last sign; nil for none
 	// last is when the last sign was sent that was answered, and since the first of those
 	// that have followed each other in time.
 	last, since time.Time
@@ -170,6 +175,21 @@ func (l *life) begin(next *Term) (before *Term) {
 	l.doubt = time.Time{}
 	l.mu.Unlock()
 	return l.term.Swap(next)
+}
+
+// leads notes whether a term leads.
+func (l *life) leads(t *Term, leads bool) {
+	if leads {
+		l.leader.Store(t)
+	} else {
+		l.leader.CompareAndSwap(t, nil)
+	}
+}
+
+// Leads reports whether this worker is the one that does for the shard what one is enough for.
+func (s *Server) Leads() bool {
+	t := s.life.leader.Load()
+	return t != nil && t.Sure()
 }
 
 // doubts reports whether it is time for another term.
@@ -292,13 +312,14 @@ func (s *Server) signFor(ctx context.Context, t *Term, judges bool) (dead []stri
 	ctx, cancel := context.WithTimeout(ctx, s.life.perSign)
 	defer cancel()
 	now := time.Now() // before it is sent: Redis's instant is later
-	dead, err = s.Records.Sign(ctx, store.Sign{Term: t.id, First: !t.signed, Dead: s.life.deadAfter, Judges: judges})
+	dead, leads, err := s.Records.Sign(ctx, store.Sign{Term: t.id, First: !t.signed, Dead: s.life.deadAfter, Judges: judges})
 	switch {
 	case errors.Is(err, store.ErrDead):
 		t.note(time.Time{}, true)
 	case err == nil:
 		t.signed = true
 		t.note(now.Add(s.life.sureFor), false)
+		s.life.leads(t, leads)
 	}
 	return dead, err
 }

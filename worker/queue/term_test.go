@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,6 +185,65 @@ func TestWhoJudges(t *testing.T) {
 	}
 	if found := judge.signs(); len(found) != 1 {
 		t.Errorf("%v is dead in the end", found)
+	}
+}
+
+// One worker leads at a time: the first by name of those that sign.
+func TestOneLeads(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		if NewServer(configOf(t, client)).Leads() {
+			t.Error("one leads that has not signed")
+		}
+		var all []*newcomer
+		for range 40 {
+			all = append(all, newNewcomer(t, client))
+		}
+		slices.SortFunc(all, func(a, b *newcomer) int { return strings.Compare(a.id(), b.id()) })
+		leads := func(want int) {
+			t.Helper()
+			for i, n := range all {
+				if n != nil {
+					n.signs()
+				}
+				if n != nil && n.Leads() != (i == want) {
+					t.Errorf("%d of %d: leads is %t", i, len(all), n.Leads())
+				}
+			}
+		}
+		leads(0)
+		dies := all[0]
+		all[0] = nil
+		dies.unseen(deadAfter + time.Second)
+		leads(1)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		all[1].keep(ended, func() {}) // signs off
+		all[1] = nil
+		leads(2)
+		all[0] = dies // it was stopped
+		leads(0)
+		dies.life.term.Load().note(time.Time{}, false)
+		if dies.Leads() {
+			t.Error("one leads that may have been taken for dead")
+		}
+	})
+}
+
+// Of the terms of a worker any may lead.
+func TestATermThatEndsLeads(t *testing.T) {
+	t.Parallel()
+	n := newNewcomer(t, redistest.One(t))
+	n.hold()
+	n.calm = 0
+	n.suspect()
+	for range 2 {
+		if n.signs(); !n.Leads() {
+			t.Error("the only worker does not lead")
+		}
+	}
+	if len(n.before) != 1 {
+		t.Errorf("%d terms end", len(n.before))
 	}
 }
 
