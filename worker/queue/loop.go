@@ -404,13 +404,13 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 	}
 }
 
-// forward has what other clients have delayed come, until the server ends.
+// forward has what other clients have delayed come where this worker leads, while it drains too.
 func (s *Server) forward() {
 	trouble := clock.Trouble{Log: s.RedisLog.With("shard", s.Records.Number), Begins: "jobs that other clients of asynq's have delayed do not come", Ends: "delayed jobs come again"}
-	clock.Every(s.ending, forwardEvery, func() {
+	clock.Every(s.moving, forwardEvery, func() {
 		if s.Leads() {
-			_, err := s.Records.Forward(s.ending)
-			trouble.Failing(s.ending, err)
+			_, err := s.Records.Forward(s.moving)
+			trouble.Failing(s.moving, err)
 		}
 	})
 }

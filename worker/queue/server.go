@@ -124,10 +124,10 @@ type Server struct {
 	cut     context.CancelFunc // ends the work
 	moving  context.Context    // ends when what was in hand is given back
 	stopped context.CancelFunc
-	beside  sync.WaitGroup // listens and forwards
+	beside  sync.WaitGroup // listens
 	pulling sync.WaitGroup // the loop
 	working sync.WaitGroup // jobs
-	signing sync.WaitGroup
+	signing sync.WaitGroup // signs, and does what one worker is enough for
 	signOff context.CancelCauseFunc
 }
 
@@ -151,7 +151,7 @@ func (s *Server) Start(ctx context.Context, h Handler) {
 	ctx, s.cut = context.WithCancel(ctx)
 	s.sign()
 	s.beside.Go(func() { s.idle.listen(s.ending, s.Client, s.RedisLog) })
-	s.beside.Go(s.forward)
+	s.signing.Go(s.forward)
 	s.pulling.Go(func() { s.run(ctx) })
 }
 
