@@ -26,8 +26,8 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 		for when, notBefore := range map[string]time.Time{"due": {}, "later": time.Now().Add(time.Hour).Truncate(time.Second)} {
 			t.Run(name+", "+when, func(t *testing.T) {
 				n := Notification{ID: "one", App: "shop", User: "ada", Targets: []Target{{Platform: APNs, Token: "00fcab"}}, Title: "Grüße", NotBefore: notBefore}
-				queue := n.Priority.Queue()
-				task, sorted := shard.QueueKey(queue, "t:"+n.ID), shard.QueueKey(queue, "scheduled")
+				queue, at := n.Priority.Queue(), shard.Named(client, "", 1)[0]
+				task, sorted := at.QueueKey(queue, "t:"+n.ID), at.QueueKey(queue, "scheduled")
 				written := func(enqueue func() error) (hash map[string]string, pending []string, scheduled []any) {
 					if err := client.FlushDB(ctx).Err(); err != nil {
 						t.Fatal(err)
@@ -38,7 +38,7 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 					for _, z := range client.ZRangeWithScores(ctx, sorted, 0, -1).Val() {
 						scheduled = append(scheduled, z.Score, z.Member)
 					}
-					return client.HGetAll(ctx, task).Val(), client.LRange(ctx, shard.QueueKey(queue, "pending"), 0, -1).Val(), scheduled
+					return client.HGetAll(ctx, task).Val(), client.LRange(ctx, at.QueueKey(queue, "pending"), 0, -1).Val(), scheduled
 				}
 				producer := NewProducer(client, "p", time.Hour).WithHeaders(func(context.Context) map[string]string { return headers })
 				ours, pending, scheduled := written(func() error {
@@ -51,7 +51,7 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 				}
 				theirs, theirPending, theirScheduled := written(func() error {
 					task := asynq.NewTaskWithHeaders(store.TaskType, []byte(envelope.Payload), headers)
-					options := []asynq.Option{asynq.TaskID(n.ID), asynq.Queue(queue), asynq.MaxRetry(store.MaxRetry)}
+					options := []asynq.Option{asynq.TaskID(n.ID), asynq.Queue(at.Queue(queue)), asynq.MaxRetry(store.MaxRetry)}
 					if !notBefore.IsZero() {
 						options = append(options, asynq.ProcessAt(notBefore))
 					}

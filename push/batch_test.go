@@ -57,8 +57,9 @@ func mixed(prefix string, n int) []*push.Notification {
 // queued is how many jobs wait.
 func queued(t *testing.T, client redis.UniversalClient) (n int64) {
 	t.Helper()
+	at := shard.Named(client, "", 1)[0]
 	for queue := range shard.Queues() {
-		n += client.LLen(t.Context(), shard.QueueKey(queue, "pending")).Val() + client.ZCard(t.Context(), shard.QueueKey(queue, "scheduled")).Val()
+		n += client.LLen(t.Context(), at.QueueKey(queue, "pending")).Val() + client.ZCard(t.Context(), at.QueueKey(queue, "scheduled")).Val()
 	}
 	return n
 }
@@ -95,7 +96,7 @@ func TestABatchIsOneRoundTrip(t *testing.T) {
 		other.Title = "Delivered"
 		batch[30] = &other
 		batch[40] = order("bad", func(n *push.Notification) { n.Targets = nil })
-		if err := server.Client(t).Set(t.Context(), "pushpace:id:"+batch[50].ID, "of another type", 0).Err(); err != nil {
+		if err := server.Client(t).Set(t.Context(), shard.Named(client, "pushpace", 1)[0].Key("id:"+batch[50].ID), "of another type", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		before := trips.Load()
@@ -224,7 +225,7 @@ func TestABatchStaysInOrder(t *testing.T) {
 			t.Fatalf("%d: %+v", i, r)
 		}
 	}
-	queued := client.LRange(t.Context(), shard.QueueKey(push.Default.Queue(), "pending"), 0, -1).Val()
+	queued := client.LRange(t.Context(), shard.Named(client, "", 1)[0].QueueKey(push.Default.Queue(), "pending"), 0, -1).Val()
 	slices.Reverse(queued)
 	for i, n := range batch {
 		if i >= len(queued) || queued[i] != n.ID {

@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -89,7 +90,7 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 		queue: client, config: cfg, records: store.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
 		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(inMemory(t), throttle.Closed, throttle.OutageOptions{}),
 	}
-	keys := []string{"pushpace:dead-tokens:shop", "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}
+	keys := []string{storetest.First(t, s.records).Key("dead-tokens:shop"), "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}
 	for _, key := range keys {
 		if err := client.Set(t.Context(), key, "of another type", 0).Err(); err != nil {
 			t.Fatal(err)

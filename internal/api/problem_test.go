@@ -85,7 +85,7 @@ func TestRequeueTooEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	// as asynq has a job that is being handled
-	if err := r.client.HSet(t.Context(), "asynq:{"+letter.Queue+"}:t:held", "state", "active", "msg", "").Err(); err != nil {
+	if err := r.client.HSet(t.Context(), storetest.First(t, r.options.Records).QueueKey(letter.Queue, "t:held"), "state", "active", "msg", "").Err(); err != nil {
 		t.Fatal(err)
 	}
 	p := r.do(http.StatusServiceUnavailable, operatorToken, "POST", "/v1/dead-letters/held/requeue", "").problem(t)

@@ -17,7 +17,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
@@ -223,8 +222,9 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 	job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: at})
 	must(r.t, err)
 	pipe := r.client.TxPipeline()
-	pipe.LRem(ctx, shard.QueueKey(name, "pending"), 1, n.ID)
-	pipe.Del(ctx, shard.QueueKey(name, "t:"+n.ID))
+	first := storetest.First(r.t, r.setting.Work.Records)
+	pipe.LRem(ctx, first.QueueKey(name, "pending"), 1, n.ID)
+	pipe.Del(ctx, first.QueueKey(name, "t:"+n.ID))
 	_, err = pipe.Exec(ctx)
 	must(r.t, err)
 	_, err = storetest.At(r.t, r.setting.Work.Records, n.ID).Settle(ctx, n.ID, &store.End{State: push.Rejected, Error: "it is " + reason, Letter: &store.Letter{

@@ -49,7 +49,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 	options.DB = redistest.Database(t)
 	client := redistest.Connect(t, options)
 	records := store.NewRecords(client, "", 0).WithShards(1)
-	producer := push.NewProducer(client, "", 0).WithShards(1)
+	producer, at := push.NewProducer(client, "", 0).WithShards(1), storetest.First(t, records)
 	for name, c := range map[string]struct {
 		id  string
 		job bool
@@ -71,7 +71,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			}
 			own := *options
 			meanwhile := redistest.Connect(t, &own)
-			redistest.Hook(meanwhile, &before{words: []any{"pushpace:id:" + c.id, "pushpace:counts"}, do: func() {
+			redistest.Hook(meanwhile, &before{words: []any{at.Key("id:" + c.id), at.Key("counts")}, do: func() {
 				end := store.End{State: push.Expired}
 				if first, err := storetest.At(t, records, c.id).Settle(t.Context(), c.id, &end); err != nil || !first {
 					t.Errorf("%t, %v", first, err)

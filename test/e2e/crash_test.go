@@ -462,7 +462,7 @@ func TestAWorkerIsKilledWhileWhatWasHeldReturns(t *testing.T) {
 	}
 	asleep := func() (all int64) {
 		for _, p := range priorities {
-			all += c.Client.ZCard(t.Context(), shard.QueueKey(p.Queue(), "retry")).Val()
+			all += c.Client.ZCard(t.Context(), shard.Named(c.Client, "", 1)[0].QueueKey(p.Queue(), "retry")).Val()
 		}
 		return all
 	}

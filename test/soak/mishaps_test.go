@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -249,7 +250,8 @@ func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 	s.hostile++
 	id := fmt.Sprint("hostile-", s.hostile)
 	s.mu.Unlock()
-	queue := push.Default.Queue()
+	at := shard.Named(s.Client, "", 1)[0]
+	queue := at.Queue(push.Default.Queue())
 	put := func(payload string, options ...asynq.Option) {
 		options = append(options, asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(store.MaxRetry))
 		_, _ = asynq.NewClientFromRedisClient(s.Client).EnqueueContext(ctx, asynq.NewTask(store.TaskType, []byte(payload)), options...)
@@ -260,10 +262,10 @@ func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 	case 1:
 		put(strings.Repeat("[", 5000))
 	case 2: // a task of another type
-		s.Client.Set(ctx, "asynq:{"+queue+"}:t:"+id, "x", time.Hour)
-		s.Client.LPush(ctx, "asynq:{"+queue+"}:pending", id)
+		s.Client.Set(ctx, shard.QueueKey(queue, "t:"+id), "x", time.Hour)
+		s.Client.LPush(ctx, shard.QueueKey(queue, "pending"), id)
 	case 3: // no task at all
-		s.Client.LPush(ctx, "asynq:{"+queue+"}:pending", id)
+		s.Client.LPush(ctx, shard.QueueKey(queue, "pending"), id)
 	case 4: // a timeline of another type, and somebody who comes to it
 		s.Client.Set(ctx, "pushpace:{shop/"+id+"}:sent", "x", 0)
 		s.mu.Lock()

@@ -24,7 +24,7 @@ type Shard struct {
 	Number int
 
 	base     string            // of its keys
-	queues   map[string]string // asynq's name of each of our queues; nil where it is the same
+	queues   map[string]string // asynq's name of each of our queues
 	cluster  bool
 	database int
 }
@@ -40,16 +40,13 @@ func Of(shards int, app, user string) int {
 	return slotOf(UserTag(app, user)) * shards / slots
 }
 
-// Named returns so many shards, a power of two, whose keys begin with the prefix. Where there
-// is one, on one server, the names are plain.
+// Named returns so many shards, a power of two, whose keys begin with the prefix. The names are
+// the same on one server as on a Cluster.
 func Named(client redis.UniversalClient, prefix string, n int) Shards {
 	_, cluster := pipeline.OfCluster(client)
 	database := 0
 	if server, ok := client.(interface{ Options() *redis.Options }); ok {
 		database = server.Options().DB
-	}
-	if n == 1 && !cluster {
-		return Shards{{base: prefix + ":", database: database}}
 	}
 	all := make(Shards, n)
 	for i, names := range landings(n) {

@@ -19,9 +19,9 @@ func TestNames(t *testing.T) {
 	}
 	one, cluster := Named(redis.NewClient(&redis.Options{DB: 2}), "pushpace", 1)[0], Named(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", 1)[0]
 	for _, c := range []struct{ got, want string }{
-		{one.Key("id:7"), "pushpace:id:7"},
-		{one.QueueKey("pushpace-bulk", "pending"), "asynq:{pushpace-bulk}:pending"},
-		{one.QueueOf("asynq:{pushpace-bulk}:pending"), "pushpace-bulk"},
+		{one.Key("id:7"), "pushpace:{shard-01o}:id:7"},
+		{one.QueueKey("pushpace-bulk", "pending"), "asynq:{pushpace-bulk-84p}:pending"},
+		{one.QueueOf("asynq:{pushpace-bulk-84p}:pending"), "pushpace-bulk"},
 		{cluster.Key("id:7"), "acme:{shard-01o}:id:7"},
 		{cluster.QueueKey("pushpace-critical", "t:7"), "asynq:{pushpace-critical-9s4}:t:7"},
 		{cluster.QueueKey("pushpace-default", "t:7"), "asynq:{pushpace-default-963}:t:7"},
@@ -30,7 +30,7 @@ func TestNames(t *testing.T) {
 		{cluster.QueueOf("asynq:{pushpace-bulk-84p}:idle"), "pushpace-bulk"},
 		{cluster.Queue("another"), "another"},
 		{cluster.Channel(), "asynq:{pushpace-default-963}:idle"},
-		{one.Channel(), "asynq:2:pushpace-default:idle"},
+		{one.Channel(), "asynq:2:pushpace-default-963:idle"},
 		{Named(redis.NewClient(&redis.Options{}), "pushpace", 8)[3].Channel(), "asynq:0:pushpace-default-03-9j8:idle"},
 		{of(8, 3).Key("counts"), "acme:{shard-03-2nv}:counts"},
 		{of(8, 7).QueueKey("pushpace-default", "pending"), "asynq:{pushpace-default-07-7u2}:pending"},
