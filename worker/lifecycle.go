@@ -188,6 +188,9 @@ func (w *Worker) begin(servers []*queue.Server) {
 	} {
 		h.side.run(follow)
 	}
+	for _, queues := range store.Intakes(h.Queue) {
+		h.side.run(func(ctx context.Context) { h.followIntake(ctx, queues) })
+	}
 	if h.Overrides != nil {
 		h.side.run(func(ctx context.Context) {
 			reschedule.Follow(ctx, reschedule.Config{

@@ -92,24 +92,32 @@ func (j *Job) open(reply []any) (unfit *Unfit) {
 	j.ID, j.Last = text(0), readReturn(text(2))
 	j.Failures, _ = strconv.Atoi(text(3))
 	j.Back = micros(text(4))
-	refuse := func(reason MalformedReason, why string) *Unfit { return &Unfit{*j, reason, why} }
-	if length, unread := reply[1].(int64); unread && length >= 0 {
-		return refuse(MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, MaxEnvelopeSize))
-	} else if unread {
-		return refuse(MalformedEnvelope, "the task's key in Redis is not a hash")
-	}
-	message := text(1)
-	e, err := ReadEnvelope(message)
+	e, message, reason, why := openMessage(reply[1])
 	j.Payload, j.Headers = []byte(e.Payload), e.Headers
-	switch {
-	case err != nil:
-		j.Payload = []byte(message)
-		return refuse(MalformedEnvelope, err.Error())
-	case e.Foreign():
-		j.Payload = []byte(message)
-		return refuse(MalformedForeign, "no push.Producer has put the task on the queue: its type or its options are others")
+	if reason == "" && e.Foreign() {
+		reason, why = MalformedForeign, "no push.Producer has put the task on the queue: its type or its options are others"
 	}
-	return nil
+	if reason == "" {
+		return nil
+	}
+	j.Payload = []byte(message)
+	return &Unfit{*j, reason, why}
+}
+
+// openMessage reads a task's message as readMessage has it, and returns its text too. The reason
+// says why it cannot be read, "" for one that can.
+func openMessage(reply any) (e Envelope, text string, reason MalformedReason, why string) {
+	if length, unread := reply.(int64); unread && length >= 0 {
+		return e, "", MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, MaxEnvelopeSize)
+	} else if unread {
+		return e, "", MalformedEnvelope, "the task's key in Redis is not a hash"
+	}
+	text, _ = reply.(string)
+	e, err := ReadEnvelope(text)
+	if err != nil {
+		return e, text, MalformedEnvelope, err.Error()
+	}
+	return e, text, "", ""
 }
 
 // perJob is how many values a script answers of a job.

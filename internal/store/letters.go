@@ -61,6 +61,12 @@ func (r *Shard) SetAside(ctx context.Context, l *Letter) error {
 	if err != nil && !errors.Is(err, ErrUnknownID) {
 		return err
 	}
+	return r.KeepMalformed(ctx, l)
+}
+
+// KeepMalformed keeps a letter of what was never accepted, and counts it, once for each ID of a
+// letter. A notification with that ID is another.
+func (r *Shard) KeepMalformed(ctx context.Context, l *Letter) error {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err

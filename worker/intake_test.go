@@ -1,0 +1,200 @@
+package worker_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/push"
+)
+
+// plain is the JSON of a notification, as a producer in any language writes it.
+func plain(id string, change func(n *push.Notification)) []byte {
+	n := to(id)
+	if change != nil {
+		change(n)
+	}
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// byHand writes a task as a port of asynq in another language does.
+func byHand(t *testing.T, client redis.UniversalClient, queue, id string, payload []byte) {
+	t.Helper()
+	var message []byte
+	text := func(field protowire.Number, v string) {
+		message = protowire.AppendString(protowire.AppendTag(message, field, protowire.BytesType), v)
+	}
+	number := func(field protowire.Number, v uint64) {
+		message = protowire.AppendVarint(protowire.AppendTag(message, field, protowire.VarintType), v)
+	}
+	text(1, store.TaskType)
+	text(2, string(payload))
+	text(3, id)
+	text(4, queue)
+	number(5, 3)                         // retries
+	number(8, 60)                        // time-out
+	number(9, uint64(time.Now().Unix())) // deadline
+	number(12, 3600)                     // retention
+	pipe := client.Pipeline()
+	pipe.SAdd(t.Context(), shard.QueuesKey, queue)
+	pipe.HSet(t.Context(), shard.QueueKey(queue, "t:"+id), "msg", message, "state", "pending", "pending_since", time.Now().UnixNano())
+	pipe.LPush(t.Context(), shard.QueueKey(queue, "pending"), id)
+	_, err := pipe.Exec(t.Context())
+	must(t, err)
+}
+
+// left is how many tasks there are on the intake's queues.
+func left(t *testing.T, client redis.UniversalClient) (n int) {
+	t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(client)
+	queues, err := inspector.Queues()
+	must(t, err)
+	for _, queue := range queues {
+		if _, is := shard.Queues()[queue]; is {
+			info, err := inspector.GetQueueInfo(queue)
+			must(t, err)
+			n += info.Size
+		}
+	}
+	return n
+}
+
+// Each task that a plain client of asynq puts on an intake is sent once, or is a dead letter.
+func TestPlainAsynqClientsHandOver(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		c := asynq.NewClientFromRedisClient(client)
+		put := func(queue string, payload []byte, options ...asynq.Option) {
+			t.Helper()
+			_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, payload), append(options, asynq.Queue(queue))...)
+			must(t, err)
+		}
+		const normal, bulk = "pushpace-default", "pushpace-bulk"
+		sent := []string{"named", "twice", "task-id", "urgent", "for-bulk", "by-hand", "delayed", "exotic"}
+		put(normal, plain("named", nil))
+		put(normal, plain("twice", nil))
+		put(normal, plain("twice", nil))
+		put(normal, plain("", nil), asynq.TaskID("task-id"))
+		put(bulk, plain("urgent", func(n *push.Notification) { n.Priority = push.Critical }))
+		put(bulk, plain("for-bulk", nil))
+		put(normal, plain("exotic", nil), asynq.MaxRetry(1), asynq.Timeout(time.Second), asynq.Deadline(time.Now().Add(-time.Hour)), asynq.Retention(time.Hour))
+		put(normal, plain("delayed", nil), asynq.ProcessIn(2*time.Second))
+		put(normal, plain("later", nil), asynq.ProcessIn(time.Hour))
+		byHand(t, client, normal, "task-by-hand", plain("by-hand", nil))
+
+		reasons := map[string]store.MalformedReason{
+			"conflict": store.MalformedNotification, "no-json": store.MalformedJSON, "unknown-field": store.MalformedNotification, "no-target": store.MalformedNotification,
+			"large": store.MalformedSize, "huge": store.MalformedSize, "unique": store.MalformedForeign, "group": store.MalformedForeign,
+			"type": store.MalformedForeign, "no-hash": store.MalformedEnvelope, "no-message": store.MalformedEnvelope,
+		}
+		put(normal, plain("named", func(n *push.Notification) { n.Title = "another" }), asynq.TaskID("conflict"))
+		put(normal, []byte(`{"id":`), asynq.TaskID("no-json"))
+		put(normal, []byte(`{"id":"x","ap":"shop"}`), asynq.TaskID("unknown-field"))
+		put(normal, plain("x", func(n *push.Notification) { n.Targets = nil }), asynq.TaskID("no-target"))
+		put(normal, []byte(strings.Repeat("x", store.MaxPayload+1)), asynq.TaskID("large"))
+		put(normal, []byte(strings.Repeat("x", store.MaxEnvelopeSize)), asynq.TaskID("huge"))
+		put(normal, plain("x", nil), asynq.TaskID("unique"), asynq.Unique(time.Hour))
+		put(normal, plain("x", nil), asynq.TaskID("group"), asynq.Group("many"))
+		_, err := c.EnqueueContext(t.Context(), asynq.NewTask("email", []byte("{}")), asynq.Queue(normal), asynq.TaskID("type"))
+		must(t, err)
+		must(t, client.Set(t.Context(), shard.QueueKey(normal, "t:no-hash"), "x", 0).Err())
+		must(t, client.HSet(t.Context(), shard.QueueKey(normal, "t:no-message"), "msg", "\xff").Err())
+		must(t, client.LPush(t.Context(), shard.QueueKey(normal, "pending"), "no-hash", "no-message", "no-task").Err())
+
+		r.start()
+		r.start() // both lead until they know of each other
+		counts := r.settled(len(sent) + len(reasons))
+		wait(t, func() bool { return left(t, client) == 1 }) // the later one
+		if counts.Accepted != int64(len(sent)) || counts.Ended[push.Delivered] != int64(len(sent)) || counts.Malformed != int64(len(reasons)) {
+			t.Errorf("%+v", counts)
+		}
+		for _, id := range sent {
+			if n := len(r.pushed(id)); n != 1 {
+				t.Errorf("%s was pushed %d times", id, n)
+			}
+		}
+		got := map[string]store.MalformedReason{}
+		for id := range reasons {
+			letter := r.letter(id)
+			if got[id] = store.MalformedReason(letter.Reason); letter.State != store.Malformed || letter.Error == "" {
+				t.Errorf("%s: %+v", id, letter)
+			}
+		}
+		if !maps.Equal(got, reasons) {
+			t.Errorf("%v, want %v", got, reasons)
+		}
+		for id, queue := range map[string]string{"named": push.Default.Queue(), "urgent": push.Critical.Queue(), "for-bulk": push.Bulk.Queue()} {
+			if on := r.record(id).Queue; on != queue {
+				t.Errorf("%s was on %s", id, on)
+			}
+		}
+		if groups := client.SCard(t.Context(), shard.QueueKey(normal, "groups")).Val(); groups != 0 {
+			t.Errorf("%d groups are left", groups)
+		}
+	})
+}
+
+// A paused intake is left alone. Once it goes on, all that lies there is taken without a pause.
+func TestAPausedIntakeIsLeftAlone(t *testing.T) {
+	const n = 1000
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	inspector := asynq.NewInspectorFromRedisClient(client)
+	c := asynq.NewClientFromRedisClient(client)
+	for i := range n {
+		_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, plain(fmt.Sprint("n-", i), nil)), asynq.Queue("pushpace-bulk"))
+		must(t, err)
+	}
+	must(t, inspector.PauseQueue("pushpace-bulk"))
+	r.start()
+	_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, plain("other", nil)), asynq.Queue("pushpace-critical"))
+	must(t, err)
+	r.settled(1)
+	if on := left(t, client); on != n {
+		t.Errorf("%d are left", on)
+	}
+	must(t, inspector.UnpauseQueue("pushpace-bulk"))
+	began := time.Now()
+	wait(t, func() bool { return left(t, client) == 0 })
+	t.Logf("%d are taken within %s", n, time.Since(began))
+	r.settled(n + 1)
+}
+
+// A task that cannot be accepted for want of Redis stays where it is, and the log says so once.
+func TestAnIntakeKeepsTasksThatAreNotAccepted(t *testing.T) {
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	log := r.logs()
+	must(t, client.Set(t.Context(), shardKey(client, "counts"), "of another type", 0).Err())
+	c := asynq.NewClientFromRedisClient(client)
+	for _, id := range []string{"first", "second"} {
+		_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, plain(id, nil)), asynq.Queue("pushpace-default"))
+		must(t, err)
+	}
+	r.start()
+	const trouble = "are not accepted, and stay"
+	wait(t, func() bool { return strings.Contains(log.text(), trouble) })
+	time.Sleep(time.Second) // several polls
+	if n := left(t, client); n != 2 {
+		t.Errorf("%d are left", n)
+	}
+	must(t, client.Del(t.Context(), shardKey(client, "counts")).Err())
+	r.settled(2)
+	wait(t, func() bool { return strings.Contains(log.text(), "are accepted again") })
+	if n := strings.Count(log.text(), trouble); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}
