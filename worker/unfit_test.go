@@ -36,6 +36,7 @@ func TestATaskOfAnotherType(t *testing.T) {
 		past.Member = "bad-" + set
 		must(t, client.Set(ctx, key+"t:bad-"+set, "x", 0).Err())
 		must(t, client.ZAdd(ctx, key+set, past).Err())
+		must(t, client.ZAdd(ctx, key+"due", redis.Z{Score: 1e6 * past.Score, Member: past.Member}).Err())
 	}
 	must(t, client.Set(ctx, key+"t:bad-active", "x", 0).Err())
 	must(t, client.LPush(ctx, key+"active", "bad-active").Err())
@@ -99,7 +100,7 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 			"retention": {asynq.MaxRetry(store.MaxRetry), asynq.Retention(time.Hour)},
 			"timeout":   {asynq.MaxRetry(store.MaxRetry), asynq.Timeout(time.Second)},
 			"deadline":  {asynq.MaxRetry(store.MaxRetry), asynq.Deadline(time.Now().Add(-time.Hour))},
-			"no-retry":  {asynq.MaxRetry(0), asynq.ProcessIn(time.Second)},
+			"no-retry":  {asynq.MaxRetry(0)},
 		}
 		r.enqueue(to("known"))
 		stop := r.start()

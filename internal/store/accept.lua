@@ -20,11 +20,7 @@ local function known(task, record, message, of)
   if new[record] then return {'waiting', new[record] == of and 0 or 1} end
   local state = redis.pcall('HGET', record, 'state')
   if type(state) == 'table' then return state end
-  if not state then -- another client of asynq's has put it there
-    local theirs = redis.pcall('HGET', task, 'msg')
-    if type(theirs) == 'table' then return theirs end
-    return theirs and {'waiting', 0} or redis.error_reply('ERR the key of the job holds none')
-  end
+  if not state then return redis.error_reply('ERR another task has the ID on the queue') end
   if redis.call('HGET', task, 'msg') == message then return 1 end -- a reply was lost
   return {state, ofAnotherContent(record, of)}
 end

@@ -79,20 +79,13 @@ func (r *boardRig) ends(j *store.Job, add func(*store.Ends)) error {
 	return err
 }
 
-// pass makes a delayed job due, and reports whether it is one. A delay of another client has no
-// entry in due. The entry of a parked job is ignored.
-func (r *boardRig) pass(id string, theirs bool) bool {
+// pass makes a delayed job due. The entry of a parked job is ignored.
+func (r *boardRig) pass(id string) {
 	at := strings.Replace(r.read().place(id), "parked", "retry", 1)
-	if at != "scheduled" && at != "retry" {
-		return false
-	}
-	r.must(r.client.ZAdd(r.ctx, r.key(at), redis.Z{Score: 1, Member: id}).Err())
-	if theirs {
-		r.must(r.client.ZRem(r.ctx, r.key("due"), id).Err())
-	} else {
+	if at == "scheduled" || at == "retry" {
+		r.must(r.client.ZAdd(r.ctx, r.key(at), redis.Z{Score: 1, Member: id}).Err())
 		r.must(r.client.ZAdd(r.ctx, r.key("due"), redis.Z{Score: 1, Member: id}).Err())
 	}
-	return true
 }
 
 // silence makes the last sign of the term an old one.

@@ -235,12 +235,6 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 			return err
 		}
 	},
-	"forward": func(r *killedRig) func() error {
-		for _, id := range r.ids {
-			r.pass(id, true)
-		}
-		return func() error { _, err := r.at.Forward(r.ctx); return err }
-	},
 	"take": func(r *killedRig) func() error {
 		var refs []store.Ref
 		for _, id := range r.ids {

@@ -121,10 +121,6 @@ func (m *moves) pull(rt *rapid.T) {
 func (m *moves) pulled(p store.Pull, lost bool) (n int) {
 	got, err := m.at.Pull(m.ctx, p)
 	m.must(err)
-	now := m.read()
-	for _, id := range now.lists["active"] {
-		m.undated[id] = false
-	}
 	of := map[string]int{}
 	for i := range got.Jobs {
 		j := &got.Jobs[i]
@@ -332,19 +328,8 @@ func (m *moves) wakeHeld(rt *rapid.T) {
 	})
 }
 
-func (m *moves) forward(*rapid.T) {
-	m.once("scheduled>pending retry>pending", func(*board) bool {
-		_, err := m.at.Forward(m.ctx)
-		m.must(err)
-		return true
-	})
-}
-
-// timePasses has a delayed job be due. Another client's delay has no entry in due.
-func (m *moves) timePasses(rt *rapid.T) {
-	id, theirs := drawn(rt, m.ids, "id"), rapid.Bool().Draw(rt, "another client's")
-	m.undated[id] = m.pass(id, theirs) && theirs
-}
+// timePasses makes a delayed job due.
+func (m *moves) timePasses(rt *rapid.T) { m.pass(drawn(rt, m.ids, "id")) }
 
 func (m *moves) silence(rt *rapid.T) {
 	w := drawn(rt, m.workers[:], "worker")

@@ -20,7 +20,7 @@ func TestMovesKeepEachJobInOnePlace(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		rapid.Check(t, func(rt *rapid.T) {
-			m := &moves{boardRig: newBoardRig(rt, t, client), states: map[string]store.State{}, queued: map[string]bool{}, undated: map[string]bool{},
+			m := &moves{boardRig: newBoardRig(rt, t, client), states: map[string]store.State{}, queued: map[string]bool{},
 				letters: map[string]bool{}, payloads: map[string][]byte{}}
 			m.acceptor = m.records.NewAcceptor()
 			for i := range m.workers {
@@ -30,7 +30,7 @@ func TestMovesKeepEachJobInOnePlace(t *testing.T) {
 				"accept": m.accept, "accept another": m.accept, "accept again": m.acceptAgain, "another client": m.another, "garble": m.garble,
 				"pull": m.pull, "pull more": m.pull, "put off": m.putOff, "give back": m.giveBack, "end": m.end, "deliver": m.deliver, "settle": m.settle,
 				"set aside": m.setAside, "take": m.take, "requeue": m.requeue, "wake": m.wake, "hold": m.hold, "wake held": m.wakeHeld,
-				"forward": m.forward, "time passes": m.timePasses, "silence": m.silence, "sign": m.sign, "reap": m.reap,
+				"time passes": m.timePasses, "silence": m.silence, "sign": m.sign, "reap": m.reap,
 			})
 			m.drain()
 		})
@@ -43,7 +43,6 @@ type moves struct {
 	acceptor  *store.Acceptor
 	states    map[string]store.State // of accepted ones
 	queued    map[string]bool        // they have a job
-	undated   map[string]bool        // another client has delayed the job
 	payloads  map[string][]byte
 	accepted  []*store.Acceptance
 	visits    []*store.Job // of all pulls
@@ -75,7 +74,7 @@ func (m *moves) check(b *board) {
 		if m.queued[id] != (at != "") || b.records[id]["state"] != string(state) {
 			m.t.Fatalf("%s is in %q, %q; it has a job: %t, it is %q", id, at, b.records[id]["state"], m.queued[id], state)
 		}
-		if (at == "scheduled" || at == "retry") && !dated && !m.undated[id] {
+		if (at == "scheduled" || at == "retry") && !dated {
 			m.t.Fatalf("nothing says when %s is due", id)
 		}
 		if state.Ended() {
@@ -127,9 +126,8 @@ func (m *moves) drain() {
 	w := m.begin()
 	for range 100 {
 		for _, id := range m.ids {
-			m.pass(id, false)
+			m.pass(id)
 		}
-		m.forward(nil)
 		m.visits, m.unfit, m.visit = nil, nil, m.visit+1
 		m.once(pullWays, func(*board) bool {
 			m.pulled(store.Pull{Queue: boardQueue, Most: 8, Term: w.term, Visit: m.visit}, false)

@@ -13,7 +13,8 @@ var pullSource string
 
 var pullScript = redis.NewScript(readMessage + parkedAs + pullSource)
 
-// parkedFor is after how long a parked job is due by itself: it is parked again, in its place.
+// parkedFor is after how long a parked job comes back as asynq's tools see it. It leaves its place
+// for a worker with room only.
 const parkedFor = time.Hour
 
 // A Bound says how many more jobs may be pulled for a route, or of a user.

@@ -10,10 +10,10 @@
 --
 -- KEYS    pending, paused, active, retry, scheduled, due, the names by which jobs are parked,
 --         parked: as the sets of these begin, idle, a string that is never there
--- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; for how long
---         (s) a parked job stays by itself; the channel on which idle workers listen, and for how
---         long (s) the flag names it; then of each route and user that has a bound its name and
---         how many more may be taken
+-- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; after how
+--         long (s) asynq's tools see a parked job come back; the channel on which idle workers
+--         listen, and for how long (s) the flag names it; then of each route and user that has a
+--         bound its name and how many more may be taken
 -- answer  whether the queue is empty then; by which names jobs are parked; after how long the
 --         next job of an empty queue is due (us, -1 for none); of each job its ID, message,
 --         last, failed and back

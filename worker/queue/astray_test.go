@@ -224,32 +224,3 @@ func TestAMoveIsWholeOrNone(t *testing.T) {
 		}
 	})
 }
-
-// What has waited for its slot comes at the head of its queue, also where no pull has found it:
-// what other clients have delayed comes behind the others.
-func TestForwardKeepsTurns(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n := newNewcomer(t, client)
-		n.enqueue("ours")
-		n.pull()
-		job := n.got["ours"]
-		if err := n.Records.PutOff(t.Context(), &job.Job, &store.PutOff{Return: store.Return{Why: store.Deferred}}); err != nil {
-			t.Fatal(err)
-		}
-		if err := client.ZAdd(t.Context(), n.key("retry"), redis.Z{Score: 1, Member: "ours"}, redis.Z{Score: 1, Member: "theirs"}).Err(); err != nil {
-			t.Fatal(err)
-		}
-		n.enqueue("waits")
-		critical := n.Records.QueueKey(push.Critical.Queue(), "retry")
-		if err := client.Set(t.Context(), critical, "x", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := n.Records.Forward(t.Context()); err == nil {
-			t.Error("nobody hears of a queue that cannot be forwarded")
-		}
-		if order := client.LRange(t.Context(), n.key("pending"), 0, -1).Val(); !slices.Equal(order, []string{"theirs", "waits", "ours"}) {
-			t.Errorf("on the queue are %q", order)
-		}
-	})
-}

@@ -23,8 +23,7 @@ import (
 //     command inside a script.
 //   - All processes listen there, and ask the queue at once. Each that finds it empty sets the
 //     flag again.
-//   - A word is a hint. One that is lost, or that nobody gives since another client of
-//     asynq's has put the job there, costs a poll at most; one too many costs a pull.
+//   - A word is a hint. One that is lost costs a poll at most; one too many costs a pull.
 //   - Such a pull returns when the next delayed job is due, and the process asks again then.
 //     A process that returns a job asks again then itself. A producer or operator that delays
 //     one for less than a poll gives a word.

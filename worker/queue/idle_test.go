@@ -169,10 +169,11 @@ func TestAWordForWhatComesBack(t *testing.T) {
 	client := redistest.One(t)
 	s := idling(t, client, never)
 	queue := push.Default.Queue()
-	tasks := asynq.NewClientFromRedisClient(client)
 	put := func(id string, in time.Duration) {
 		t.Helper()
-		if _, err := tasks.Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.Records.Queue(queue)), asynq.ProcessIn(in)); err != nil {
+		if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), &push.Notification{
+			ID: id, App: "shop", User: "ada", NotBefore: time.Now().Add(in), Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,9 +43,6 @@ const (
 	parkPause  = 20 * time.Millisecond
 	// failedPause is how long nothing is pulled after a pull that failed.
 	failedPause = 100 * time.Millisecond
-	// forwardEvery is how often is looked for delayed jobs that other clients of asynq's have put
-	// there.
-	forwardEvery = 950 * time.Millisecond
 )
 
 // A taken job is in hand.
@@ -402,17 +399,6 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 			slog.String("task", u.ID), slog.String("queue", u.Queue), slog.String("error", u.Why))
 		s.SetAside(letter.State)
 	}
-}
-
-// forward has what other clients have delayed come where this worker leads, while it drains too.
-func (s *Server) forward() {
-	trouble := clock.Trouble{Log: s.RedisLog.With("shard", s.Records.Number), Begins: "jobs that other clients of asynq's have delayed do not come", Ends: "delayed jobs come again"}
-	clock.Every(s.moving, forwardEvery, func() {
-		if s.Leads() {
-			_, err := s.Records.Forward(s.moving)
-			trouble.Failing(s.moving, err)
-		}
-	})
 }
 
 // panicked returns a job over which there was a panic. What that says may be of the

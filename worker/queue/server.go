@@ -151,7 +151,6 @@ func (s *Server) Start(ctx context.Context, h Handler) {
 	ctx, s.cut = context.WithCancel(ctx)
 	s.sign()
 	s.beside.Go(func() { s.idle.listen(s.ending, s.Client, s.RedisLog) })
-	s.signing.Go(s.forward)
 	s.pulling.Go(func() { s.run(ctx) })
 }
 
