@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,4 +198,93 @@ func TestAnIntakeKeepsTasksThatAreNotAccepted(t *testing.T) {
 	if n := strings.Count(log.text(), trouble); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
+}
+
+// asynq's tools list, count, delete, archive and run the jobs of a shard's queues. A notification
+// whose job they delete waits for ever, and the audit misses it, until it is cancelled.
+func TestAsynqsToolsWorkOnAShardsQueues(t *testing.T) {
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	inspector, queue := asynq.NewInspectorFromRedisClient(client), home(client).Queue(push.Default.Queue())
+	stop := r.start()
+	wait(t, func() bool { all, err := inspector.Queues(); return err == nil && slices.Contains(all, queue) })
+	stop()
+	later := time.Now().Add(time.Hour).Truncate(time.Second)
+	for _, id := range []string{"due", "archived", "deleted", "later", "deleted-later"} {
+		n := to(id)
+		if strings.HasSuffix(id, "later") {
+			n.NotBefore = later
+		}
+		r.enqueue(n)
+	}
+	sizes := func(pending, scheduled, retry, archived int) {
+		t.Helper()
+		info, err := inspector.GetQueueInfo(queue)
+		must(t, err)
+		if info.Pending != pending || info.Scheduled != scheduled || info.Retry != retry || info.Archived != archived {
+			t.Errorf("%+v", info)
+		}
+	}
+	sizes(3, 2, 0, 0)
+	pending, err := inspector.ListPendingTasks(queue)
+	must(t, err)
+	for _, task := range pending {
+		if job, err := push.Decode(task.Payload); err != nil || task.ID != job.Notification.ID || task.Type != store.TaskType {
+			t.Errorf("%+v, %v", task, err)
+		}
+	}
+	scheduled, err := inspector.ListScheduledTasks(queue)
+	must(t, err)
+	for _, task := range scheduled {
+		if !task.NextProcessAt.Equal(later) {
+			t.Errorf("%+v", task)
+		}
+	}
+
+	must(t, inspector.DeleteTask(queue, "deleted"))
+	must(t, inspector.DeleteTask(queue, "deleted-later"))
+	must(t, inspector.ArchiveTask(queue, "archived"))
+	sizes(1, 1, 0, 1)
+	missing := func(n, queued int64) {
+		t.Helper()
+		wait(t, func() bool {
+			audit, err := r.control().Audit(t.Context())
+			must(t, err)
+			return audit.Difference == n && audit.Queued == queued
+		})
+	}
+	missing(3, 2)
+	if receipt := r.enqueue(to("deleted")); !receipt.Known {
+		t.Error("the ID of a deleted job is not known")
+	}
+	for _, id := range []string{"deleted", "deleted-later"} {
+		must(t, r.control().Cancel(t.Context(), push.Ref{ID: id}))
+		if record := r.record(id); record.State != push.Cancelled || record.Error != "its job was gone" {
+			t.Errorf("%s: %+v", id, record)
+		}
+	}
+	missing(1, 2)
+	must(t, inspector.RunTask(queue, "archived"))
+	must(t, inspector.RunTask(queue, "later"))
+	missing(0, 3)
+	sizes(3, 0, 0, 0)
+	r.start()
+	r.settled(4)
+	wait(t, func() bool {
+		return client.ZCard(t.Context(), queueKey(client, push.Default.Queue(), "retry")).Val() == 1
+	}) // not before its instant
+	sizes(0, 0, 1, 0)
+	for _, id := range []string{"due", "archived"} {
+		if n := len(r.pushed(id)); n != 1 {
+			t.Errorf("%s was pushed %d times", id, n)
+		}
+	}
+	must(t, inspector.PauseQueue(queue))
+	r.enqueue(to("paused"))
+	must(t, inspector.RunTask(queue, "later"))
+	time.Sleep(300 * time.Millisecond)
+	sizes(2, 0, 0, 0)
+	must(t, inspector.UnpauseQueue(queue))
+	r.settled(5)
+	missing(0, 1) // it is later again
 }
