@@ -232,6 +232,29 @@ func TestTextFilesHaveOneReader(t *testing.T) {
 	}
 }
 
+// No file outside internal/store names a key of asynq's. internal/base/shard has the names: it chooses
+// those of the queues by the slots that they fall into.
+func TestOnlyTheStoreNamesAsynqsKeys(t *testing.T) {
+	t.Parallel()
+	key := regexp.MustCompile("[\"`'][^\"`'\n]*asynq" + ":")
+	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go", "*.lua").Output()
+	if err != nil {
+		t.Skip(err) // no repository
+	}
+	for _, file := range strings.Fields(string(out)) {
+		if strings.HasPrefix(file, moves+"/") || strings.HasPrefix(file, base+"/shard/") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // removed, and not committed yet
+		}
+		if found := key.Find(text); found != nil {
+			t.Errorf("%s names a key of asynq's: %s", file, found)
+		}
+	}
+}
+
 // The table of moves names every script that moves a job. A script's header says FROM -> TO, and
 // the table says the same. No package but the store has such a script.
 func TestTheTableOfMoves(t *testing.T) {

@@ -93,6 +93,6 @@ func (s stage) clear() {
 }
 
 func (s stage) clearQueue(ctx context.Context, client *redis.Client, queue string) {
-	remove(ctx, client, "asynq:{"+queue+"}:*")
-	client.SRem(ctx, "asynq:queues", queue)
+	remove(ctx, client, shard.QueueKey(queue, "*"))
+	client.SRem(ctx, shard.QueuesKey, queue)
 }

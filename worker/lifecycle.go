@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
-	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -212,21 +211,10 @@ func (w *Worker) begin(servers []*queue.Server) {
 
 const sweepEvery = 20 * time.Second
 
-// sweep tells asynq's own tools again, until ctx ends, which queues there are: a failover may
-// lose it.
+// sweep lists the queues for asynq's tools until ctx ends.
 func (h *handler) sweep(ctx context.Context) {
 	clock.Every(ctx, sweepEvery, func() {
-		shards, err := h.records.All(ctx)
-		var queues []any
-		for _, at := range shards {
-			for queue := range at.Queues() {
-				queues = append(queues, queue)
-			}
-		}
-		if err == nil {
-			err = h.Queue.SAdd(ctx, shard.QueuesKey, queues...).Err()
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := h.records.ListQueues(ctx); err != nil && ctx.Err() == nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the list of queues for asynq's tools cannot be written again", slog.Any("error", err))
 		}
 	})

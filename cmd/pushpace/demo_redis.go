@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 )
@@ -72,7 +73,7 @@ func cleanUp(its config.Redis) error {
 	}
 	defer conn.Close()
 	c := conn.Client
-	for _, pattern := range []string{its.Prefix + ":*", "asynq:*", claimKey} {
+	for _, pattern := range []string{its.Prefix + ":*", shard.AsynqKeys, claimKey} {
 		var keys []string
 		it := c.Scan(ctx, 0, pattern, 1000).Iterator()
 		for it.Next(ctx) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
@@ -200,7 +201,7 @@ func TestStatusAndCancel(t *testing.T) {
 	if counts := r.counts(); counts.Accepted != 1 || counts.Ended[push.Cancelled] != 1 {
 		t.Errorf("%+v", counts)
 	}
-	if left, err := r.client.Keys(t.Context(), "asynq:{*").Result(); err != nil || len(left) > 0 {
+	if left, err := r.client.Keys(t.Context(), shard.QueueKey("*", "*")).Result(); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
 }

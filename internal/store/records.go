@@ -116,6 +116,21 @@ func (r *Records) All(ctx context.Context) ([]*Shard, error) {
 // perShard is how many of so many each shard keeps.
 func perShard(kept, shards int) int { return (kept + shards - 1) / shards }
 
+// ListQueues writes again for asynq's tools which queues there are: a failover may lose it.
+func (r *Records) ListQueues(ctx context.Context) error {
+	shards, err := r.All(ctx)
+	if err != nil {
+		return err
+	}
+	var queues []any
+	for _, at := range shards {
+		for queue := range at.Queues() {
+			queues = append(queues, queue)
+		}
+	}
+	return r.client.SAdd(ctx, shard.QueuesKey, queues...).Err()
+}
+
 // Of returns the shard of what is sent to an app's user.
 func (r *Records) Of(ctx context.Context, app, user string) (*Shard, error) {
 	all, err := r.All(ctx)

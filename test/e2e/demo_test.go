@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/test/rig"
 )
@@ -70,11 +71,11 @@ func TestDemoOnRedis(t *testing.T) {
 	options.DB = 15
 	other := redis.NewClient(options)
 	t.Cleanup(func() { _ = other.Close() })
-	if err := other.Set(t.Context(), "asynq:queues", "theirs", 0).Err(); err != nil {
+	if err := other.Set(t.Context(), shard.QueuesKey, "theirs", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	checkDemo(t, "--redis", server.Addr())
-	if got, err := other.Get(t.Context(), "asynq:queues").Result(); got != "theirs" {
+	if got, err := other.Get(t.Context(), shard.QueuesKey).Result(); got != "theirs" {
 		t.Errorf("%q, %v", got, err)
 	}
 	keyspace, err := other.Info(t.Context(), "keyspace").Result()

@@ -147,7 +147,7 @@ const parkedLook = 7 * time.Millisecond // between two of the three queues
 // listen takes words until ctx ends.
 func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *slog.Logger) {
 	if err := i.publish(ctx, client); redisreply.Answered(err) && redisreply.Forbidden(err) {
-		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker is not woken, and finds jobs by asking about once a second: allow Redis's user PUBLISH, SUBSCRIBE and the channels &asynq:*", slog.Any("error", err))
+		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker is not woken, and finds jobs by asking about once a second: allow Redis's user PUBLISH, SUBSCRIBE and the channels &"+shard.AsynqKeys, slog.Any("error", err))
 	}
 	for ctx.Err() == nil {
 		i.hear(ctx, client)

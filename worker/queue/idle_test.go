@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -378,7 +379,7 @@ func TestAUserWithoutChannels(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil)))
-	if !strings.Contains(logged.String(), "&asynq:*") {
+	if !strings.Contains(logged.String(), "&"+shard.AsynqKeys) {
 		t.Errorf("logged %q", logged.String())
 	}
 	s := idling(t, client, 10*time.Millisecond)
