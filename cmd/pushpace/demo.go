@@ -184,7 +184,7 @@ func (d *demo) warmUp(ctx context.Context) error {
 }
 
 // enqueue enqueues the mix, each notification at its time. In the middle it repeats one, as
-// a producer does that got no answer, and puts a job on the queue that cannot be read.
+// a producer does that got no answer, and hands over by a plain client of asynq what cannot be read.
 func (d *demo) enqueue(ctx context.Context) error {
 	producer := push.NewProducer(d.queue, d.cfg.Redis.Prefix, d.cfg.Worker.IDRetention).WithShards(d.cfg.Redis.Shards)
 	for i := range d.mix {
@@ -196,8 +196,8 @@ func (d *demo) enqueue(ctx context.Context) error {
 		times := 1
 		if i == len(d.mix)/2 {
 			times = 2
-			task := asynq.NewTask(store.TaskType, []byte(`{"v":1,"accepted_at":"2026-11-20T20:00:`))
-			if _, err := asynq.NewClientFromRedisClient(d.queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(store.MaxRetry)); err != nil {
+			task := asynq.NewTask(store.TaskType, []byte(`{"id":"cut-off","app":"sh`))
+			if _, err := asynq.NewClientFromRedisClient(d.queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue())); err != nil {
 				return err
 			}
 		}

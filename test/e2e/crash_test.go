@@ -123,7 +123,7 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queue, err := asynq.NewInspectorFromRedisClient(c.Client).GetQueueInfo(push.Default.Queue())
+	queue, err := asynq.NewInspectorFromRedisClient(c.Client).GetQueueInfo(shard.Named(c.Client, "", 1)[0].Queue(push.Default.Queue()))
 	if err != nil {
 		t.Fatal(err)
 	}

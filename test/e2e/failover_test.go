@@ -14,7 +14,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/test/rig"
 )
 

@@ -19,6 +19,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
 	"github.com/pushpace/pushpace/push"
@@ -102,7 +103,7 @@ func TestServeDrains(t *testing.T) {
 	s.Send(t, rig.Done, rig.Notification("slow-1", "ada", "chat", "apns", "00")+rig.Notification("slow-2", "ben", "chat", "fcm", "ben-pixel"))
 	inspector := asynq.NewInspectorFromRedisClient(s.Client)
 	workers.Until(t, "both under way", func() bool {
-		info, err := inspector.GetQueueInfo(push.Default.Queue())
+		info, err := inspector.GetQueueInfo(shard.Named(s.Client, "", 1)[0].Queue(push.Default.Queue()))
 		return err == nil && info.Active == 2
 	})
 	s.Stop(t, workers)
@@ -120,7 +121,7 @@ func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
 	s.Send(t, rig.Done, rig.Notification("slow-1", "ada", "chat", "apns", "00"))
 	inspector := asynq.NewInspectorFromRedisClient(s.Client)
 	workers.Until(t, "under way", func() bool {
-		info, err := inspector.GetQueueInfo(push.Default.Queue())
+		info, err := inspector.GetQueueInfo(shard.Named(s.Client, "", 1)[0].Queue(push.Default.Queue()))
 		return err == nil && info.Active == 1
 	})
 	workers.Terminate(t)
