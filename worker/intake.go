@@ -50,15 +50,13 @@ func (h *handler) followIntake(ctx context.Context, queues *store.Intake) {
 	})
 }
 
-// poll takes all that there is.
-func (in *intake) poll(ctx context.Context) error {
+// poll takes all that there is. It returns the first error.
+func (in *intake) poll(ctx context.Context) (err error) {
 	passed := map[store.IntakePlace]int{}
 	for ctx.Err() == nil {
-		offers, err := in.queues.Peek(ctx, passed)
+		offers, unread := in.queues.Peek(ctx, passed)
 		left, failed := in.take(ctx, offers)
-		if err = cmp.Or(err, failed); len(left) == len(offers) && err != nil {
-			return err
-		}
+		err = cmp.Or(err, unread, failed)
 		of, more := map[store.IntakePlace]int{}, false
 		for _, o := range offers {
 			of[o.IntakePlace]++
@@ -69,10 +67,10 @@ func (in *intake) poll(ctx context.Context) error {
 			more = more && passed[o.IntakePlace] < intakePassed
 		}
 		if !more {
-			return err
+			break
 		}
 	}
-	return nil
+	return err
 }
 
 // take hands the offers over or makes them dead letters, and removes them. It returns those that

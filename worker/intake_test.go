@@ -288,3 +288,28 @@ func TestAsynqsToolsWorkOnAShardsQueues(t *testing.T) {
 	r.settled(5)
 	missing(0, 1) // it is later again
 }
+
+// Tasks whose shard refuses them do not hold up those behind them.
+func TestAnIntakePassesTasksThatStay(t *testing.T) {
+	const n = store.OffersAtOnce + 10
+	client := oneRedis(t)
+	r := newRig(t, client, unlimited)
+	c := asynq.NewClientFromRedisClient(client)
+	put := func(id string) {
+		t.Helper()
+		_, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, plain(id, nil)), asynq.Queue("pushpace-default"))
+		must(t, err)
+	}
+	for i := range n {
+		id := fmt.Sprint("stays-", i)
+		must(t, client.Set(t.Context(), shardKey(client, "id:"+id), "of another type", 0).Err())
+		put(id)
+	}
+	put("behind")
+	r.start()
+	r.settled(1)
+	if pushed := len(r.pushed("behind")); pushed != 1 {
+		t.Errorf("pushed %d times", pushed)
+	}
+	wait(t, func() bool { return left(t, client) == n })
+}
