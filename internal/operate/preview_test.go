@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,17 +69,13 @@ func (s *stage) previewer(lines operate.Lines) *operate.Previewer {
 	return &operate.Previewer{Limits: s.policies, Lines: lines, Apps: []string{"kiosk", "shop"}}
 }
 
-// reschedule follows the overrides as a worker does. It returns what tells when all lines of
-// the user were placed again, by Redis's clock.
-func (s *stage) reschedule() func(app, user string) time.Time {
+// reschedule follows the overrides as a worker does. It returns what waits until all lines of the
+// user were placed again.
+func (s *stage) reschedule() func(app, user string) {
 	s.t.Helper()
-	told := &tellingHook{first: map[string]bool{}, at: map[string]time.Time{}}
-	client := redis.NewClient(s.client.Options())
-	redistest.Hook(client, told)
-	limiter, err := throttle.New(client, throttle.Options{Prefix: s.prefix, Timeout: redistest.Patience})
-	must(s.t, err)
+	limiter := &telling{Planner: s.limiter, first: map[string]bool{}, done: map[string]bool{}}
 	policies := limits.New(s.general, s.categories)
-	_, err = s.overrides.Refresh(s.t.Context(), policies)
+	_, err := s.overrides.Refresh(s.t.Context(), policies)
 	must(s.t, err)
 	gone := redis.NewClient(s.client.Options()) // those who wait have no jobs, and are not woken
 	must(s.t, gone.Close())
@@ -90,21 +85,13 @@ func (s *stage) reschedule() func(app, user string) time.Time {
 	following.Go(func() {
 		reschedule.Follow(ctx, reschedule.Config{
 			Limits: policies, Overrides: s.overrides, Limiter: limiter, Control: waking,
-			Waiting: limiter.Waiting, Rates: func() map[string]string { return nil }, Apps: []string{"kiosk", "shop"}, Redis: client, Prefix: s.prefix, RedisLog: slog.New(slog.DiscardHandler),
+			Waiting: s.limiter.Waiting, Rates: func() map[string]string { return nil }, Apps: []string{"kiosk", "shop"}, Redis: s.client, Prefix: s.prefix, RedisLog: slog.New(slog.DiscardHandler),
 		})
 	})
-	s.t.Cleanup(func() {
-		stop()
-		following.Wait()
-		waking.Rest(context.Background())
-		_ = limiter.Close()
-		_ = client.Close()
-	})
-	return func(app, user string) (at time.Time) {
+	s.t.Cleanup(func() { stop(); following.Wait(); waking.Rest(context.Background()) })
+	return func(app, user string) {
 		s.t.Helper()
-		key := s.prefix + ":{" + app + "/" + throttle.Escape(user) + "}:slots"
-		eventually.Holds(s.t, user+" of "+app+" is given new slots", func() bool { at = told.of(key); return !at.IsZero() })
-		return at
+		eventually.Holds(s.t, user+" of "+app+" is given new slots", func() bool { return limiter.placed(app, user) })
 	}
 }
 
@@ -120,41 +107,33 @@ func (s *stage) slots(app, user string) map[string]time.Time {
 	return all
 }
 
-// A tellingHook notes when each user's lines were all placed again, by Redis's clock.
-type tellingHook struct {
-	mu    sync.Mutex
-	first map[string]bool // by the key of the slots: other lines are placed next
-	at    map[string]time.Time
+// A telling limiter knows whose lines were all placed again: the one whose limit changed, and then
+// the others that wait.
+type telling struct {
+	throttle.Planner
+	mu          sync.Mutex
+	first, done map[string]bool
 }
 
-func (h *tellingHook) of(key string) time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.at[key]
-}
-
-func (h *tellingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (h *tellingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-func (h *tellingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		args := cmd.Args()
-		const keys = 3 // before which are the script, and how many keys
-		if reply, ok := cmd.(*redis.Cmd); ok && err == nil && strings.HasPrefix(cmd.Name(), "eval") && fmt.Sprint(args[len(args)-2]) == "replan" {
-			list, _ := reply.Slice()
-			key := args[keys].(string)
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if others, _ := list[4].([]any); len(others) > 0 && !h.first[key] {
-				h.first[key] = true
-			} else {
-				h.at[key] = time.UnixMicro(list[0].(int64))
-			}
+func (l *telling) Replan(ctx context.Context, all []throttle.Request) (throttle.Placed, error) {
+	placed, err := l.Planner.Replan(ctx, all)
+	if err == nil {
+		of := all[0].App + "/" + all[0].User
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(placed.Others) > 0 && !l.first[of] {
+			l.first[of] = true
+		} else {
+			l.done[of] = true
 		}
-		return err
 	}
+	return placed, err
+}
+
+func (l *telling) placed(app, user string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done[app+"/"+user]
 }
 
 func must(t *testing.T, err error) {
