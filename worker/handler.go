@@ -127,7 +127,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) fate {
 	case decision.Status == throttle.Refused:
 		return d.cutShort(push.Expired, d.tooShort(&decision))
 	case decision.Status == throttle.Rejected:
-		h.crowds.note(d, time.Now())
+		h.crowds.Note(d.App, d.User, time.Now())
 		return d.lineFull()
 	case decision.Status == throttle.Deferred:
 		return h.postpone(ctx, d, decision)

@@ -37,7 +37,7 @@ type handler struct {
 	routes     *route.Routes
 	deadTokens *store.DeadTokens
 	control    *control.Control
-	crowds     crowds
+	crowds     route.Crowds
 	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until they are known
 	repeats    *repeats.Log                    // what jobs can have it say again and again
 	side       *side
@@ -89,7 +89,7 @@ func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 
 // bounds returns how many more jobs may be pulled from a queue for which routes and users.
 func (h *handler) bounds(queue string, now time.Time) []store.Bound {
-	return h.crowds.bounds(h.routes.Bounds(queue, now), queue, now)
+	return h.crowds.Bounds(h.routes.Bounds(queue, now), queue, now)
 }
 
 // leads reports whether this worker does for the shard what one is enough for.

@@ -1,4 +1,4 @@
-package worker
+package route
 
 import (
 	"sync"
@@ -8,10 +8,10 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// crowds are the users whose line was full a moment ago: the limiter rejects their new
+// Crowds are the users whose line was full a moment ago: the limiter rejects their new
 // notifications. A pull takes only a few of their jobs and parks the rest in order, so a flood of
 // one user does not delay other users. The zero value has none.
-type crowds struct {
+type Crowds struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by push.UserMark
 }
@@ -25,9 +25,9 @@ const (
 	crowdsMost = 64
 )
 
-// note notes that the user's line is full.
-func (c *crowds) note(d *delivery, now time.Time) {
-	mark := push.UserMark(d.App, d.User)
+// Note notes that the user's line is full.
+func (c *Crowds) Note(app, user string, now time.Time) {
+	mark := push.UserMark(app, user)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.until == nil {
@@ -38,9 +38,9 @@ func (c *crowds) note(d *delivery, now time.Time) {
 	}
 }
 
-// bounds adds a bound for each crowd. The critical queue has none, because the limiter rejects
+// Bounds adds a bound for each crowd. The critical queue has none, because the limiter rejects
 // nothing critical.
-func (c *crowds) bounds(all []store.Bound, queue string, now time.Time) []store.Bound {
+func (c *Crowds) Bounds(all []store.Bound, queue string, now time.Time) []store.Bound {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for mark, until := range c.until {
