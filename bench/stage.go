@@ -57,7 +57,7 @@ func (s stage) vacant(ctx context.Context) error {
 		return fmt.Errorf("redis %s: %w", s.Redis, err)
 	}
 	sum := store.SumJobs(jobs)
-	for queue := range shard.Queues() {
+	for _, queue := range shard.Queues {
 		for _, server := range servers {
 			if server.Queues[queue] > 0 {
 				return fmt.Errorf("redis %s: a worker is at queue %s: stop it, or use another Redis", s.Redis, queue)
@@ -86,7 +86,7 @@ func (s stage) clear() {
 	client := s.client(1)
 	defer client.Close()
 	remove(ctx, client, s.Prefix+"*")
-	for queue := range shard.Named(client, s.Prefix, 1)[0].Queues() {
+	for _, queue := range shard.Named(client, s.Prefix, 1)[0].Queues() {
 		s.clearQueue(ctx, client, queue)
 	}
 	s.clearQueue(ctx, client, s.Prefix)

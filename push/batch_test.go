@@ -58,7 +58,7 @@ func mixed(prefix string, n int) []*push.Notification {
 func queued(t *testing.T, client redis.UniversalClient) (n int64) {
 	t.Helper()
 	at := shard.Named(client, "", 1)[0]
-	for queue := range shard.Queues() {
+	for _, queue := range shard.Queues {
 		n += client.LLen(t.Context(), at.QueueKey(queue, "pending")).Val() + client.ZCard(t.Context(), at.QueueKey(queue, "scheduled")).Val()
 	}
 	return n

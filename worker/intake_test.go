@@ -64,7 +64,7 @@ func left(t *testing.T, client redis.UniversalClient) (n int) {
 	queues, err := inspector.Queues()
 	must(t, err)
 	for _, queue := range queues {
-		if _, is := shard.Queues()[queue]; is {
+		if slices.Contains(shard.Queues, queue) {
 			info, err := inspector.GetQueueInfo(queue)
 			must(t, err)
 			n += info.Size

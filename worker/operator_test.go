@@ -45,7 +45,7 @@ func (r *rig) asleep(n int64) {
 	r.t.Helper()
 	wait(r.t, func() bool {
 		asleep := int64(0)
-		for queue := range shard.Queues() {
+		for _, queue := range shard.Queues {
 			asleep += r.client.ZCard(r.t.Context(), queueKey(r.client, queue, "retry")).Val()
 		}
 		return asleep == n

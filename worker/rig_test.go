@@ -230,7 +230,7 @@ func (r *rig) archived() int {
 	r.t.Helper()
 	inspector := asynq.NewInspectorFromRedisClient(r.client)
 	n := 0
-	for queue := range shard.Queues() {
+	for _, queue := range shard.Queues {
 		info, err := inspector.GetQueueInfo(home(r.client).Queue(queue))
 		if err == nil {
 			n += info.Archived

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
 // Jobs that an operator's pause or a closed route holds lie on their queue like all that
@@ -29,7 +30,7 @@ const each = 1e13
 
 // score is where a held job lies: by its priority, and among those by its acceptance.
 func score(queue string, accepted time.Time) int64 {
-	rank := max(0, slices.Index(byUrgency, queue))
+	rank := max(0, slices.Index(shard.Queues, queue))
 	return int64(rank)*each + min(max(accepted.UnixMilli(), 0), each-1)
 }
 
@@ -154,7 +155,7 @@ func (r *Shard) WakeHeld(ctx context.Context, name string, most int, which Which
 		look = most + spare
 	}
 	args := []any{name, most, look, string(which)}
-	for _, queue := range byUrgency {
+	for _, queue := range shard.Queues {
 		keys = append(keys, r.queueKeys(queue, "retry", "pending", "due", "idle")...)
 		args = append(args, r.QueueKey(queue, "t:"))
 	}

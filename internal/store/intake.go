@@ -39,11 +39,11 @@ type Intake struct {
 // own.
 func Intakes(client redis.UniversalClient) []*Intake {
 	if _, cluster := pipeline.OfCluster(client); !cluster {
-		return []*Intake{{client, byUrgency}}
+		return []*Intake{{client, shard.Queues}}
 	}
-	all := make([]*Intake, len(byUrgency))
-	for i := range byUrgency {
-		all[i] = &Intake{client, byUrgency[i : i+1]}
+	all := make([]*Intake, len(shard.Queues))
+	for i := range shard.Queues {
+		all[i] = &Intake{client, shard.Queues[i : i+1]}
 	}
 	return all
 }

@@ -134,7 +134,7 @@ type Jobs map[string]map[JobState]int64
 // SumJobs is how many there are of all shards together.
 func SumJobs(all map[int]Jobs) Jobs {
 	sum := Jobs{}
-	for queue := range shard.Queues() {
+	for _, queue := range shard.Queues {
 		sum[queue] = map[JobState]int64{}
 		for _, jobs := range all {
 			for state, n := range jobs[queue] {
@@ -161,7 +161,7 @@ func ReadJobs(ctx context.Context, client redis.UniversalClient, records *Record
 // JobsOn counts the shard's jobs on a pipe: the answers are there when it was executed.
 func (r *Shard) JobsOn(ctx context.Context, pipe redis.Pipeliner) func() Jobs {
 	counts := map[string][]*redis.IntCmd{}
-	for queue := range shard.Queues() {
+	for _, queue := range shard.Queues {
 		for _, s := range jobStates {
 			count := pipe.ZCard
 			if s.isList() {

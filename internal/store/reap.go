@@ -61,7 +61,7 @@ func (r *Shard) SignOff(ctx context.Context, terms ...string) error {
 // accepted first before the others, and returns how many. Jobs of a term that signs stay where
 // they are, however long.
 func (r *Shard) Reap(ctx context.Context) (n int, err error) {
-	for queue := range shard.Queues() {
+	for _, queue := range shard.Queues {
 		jobs, failed := r.astray(ctx, queue)
 		some := 0
 		if failed == nil {

@@ -124,7 +124,7 @@ func (r *Records) ListQueues(ctx context.Context) error {
 	}
 	var queues []any
 	for _, at := range shards {
-		for queue := range at.Queues() {
+		for _, queue := range at.Queues() {
 			queues = append(queues, queue)
 		}
 	}

@@ -16,9 +16,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// byUrgency are the queues, the most urgent first.
-var byUrgency = []string{shard.Queue("critical"), shard.Queue("default"), shard.Queue("bulk")}
-
 // A Spot is one of asynq's collections of waiting jobs, in each shard.
 type Spot struct {
 	Queue string
@@ -29,7 +26,7 @@ type Spot struct {
 // mostly moves to one that comes later.
 var Spots = func() (all []Spot) {
 	for _, state := range []JobState{JobPutOff, JobScheduled, JobPending, JobActive} {
-		for _, queue := range byUrgency {
+		for _, queue := range shard.Queues {
 			all = append(all, Spot{queue, state})
 		}
 	}
@@ -159,7 +156,7 @@ func (r *Shard) OldestDue(ctx context.Context, now time.Time) (oldest time.Time,
 	}
 	var keys []string
 	var tasks []any
-	for _, queue := range byUrgency {
+	for _, queue := range shard.Queues {
 		keys = append(keys, r.QueueKey(queue, "parked"), r.QueueKey(queue, "parked:"))
 		tasks = append(tasks, r.QueueKey(queue, "t:"))
 	}

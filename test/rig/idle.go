@@ -70,7 +70,7 @@ func (s *IdleSite) Idle(t *testing.T, workers int) {
 			if s.listening(t, at.Channel(), at.Sharded()) != int64(workers) {
 				return false
 			}
-			for queue := range shard.Queues() {
+			for _, queue := range shard.Queues {
 				if s.Redis.Exists(t.Context(), at.IdleKey(queue)).Val() == 0 {
 					return false
 				}

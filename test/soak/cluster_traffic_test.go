@@ -174,7 +174,7 @@ func newTraffic(t *testing.T, r *clusterRig) *traffic {
 	}
 	for _, s := range all {
 		tr.shards[tagOf(s.Key("counts"))] = true
-		for queue := range s.Queues() {
+		for _, queue := range s.Queues() {
 			tr.shards[queue] = true
 		}
 	}

@@ -53,11 +53,10 @@ type idle struct {
 }
 
 func newIdle(of *store.Shard) *idle {
-	i := &idle{shard: of, poll: pollIdle, echo: echoAfter, limit: echoTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
-	for queue := range shard.Queues() {
-		i.queues = append(i.queues, queue)
+	return &idle{
+		shard: of, poll: pollIdle, echo: echoAfter, limit: echoTimeout,
+		woken: make(chan struct{}, 1), queues: shard.Queues, until: make(map[string]time.Time),
 	}
-	return i
 }
 
 // claim reports whether the queue is to be asked: it was not found empty, a word has

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -22,13 +23,8 @@ import (
 // works each off in a goroutine of its own. A queue that was found empty is not asked again
 // before a word comes, the next of its delayed jobs is due, or a poll's time is over.
 
-// The queues, the most urgent first, and in another order for an eighth of the rounds, so that
-// no queue waits for ever for the hands that are free.
-var (
-	byUrgency = []string{push.Critical.Queue(), push.Default.Queue(), push.Bulk.Queue()}
-	inTurn    = []string{push.Bulk.Queue(), push.Default.Queue(), push.Critical.Queue()}
-)
-
+// turnEvery is every how many rounds the least urgent queue comes first, so that none waits for
+// ever for the hands that are free.
 const turnEvery = 8
 
 const (
@@ -88,9 +84,9 @@ func (s *Server) mayPull() bool { return !s.refusals.recording() && s.life.term.
 // round pulls once from each queue that there may be a job on. It reports whether there was any,
 // and whether there may be one that no hand is free for.
 func (s *Server) round(ctx context.Context, n int) (found, full bool, err error) {
-	order := byUrgency
+	order := slices.Clone(shard.Queues)
 	if n%turnEvery == 0 {
-		order = inTurn
+		slices.Reverse(order)
 	}
 	for _, queue := range order {
 		if s.Hands.full(queue) {

@@ -3,11 +3,8 @@ package shard
 // Queue is the name of our queue of that priority.
 func Queue(priority string) string { return "pushpace-" + priority }
 
-// Queues are asynq's queues with the share of attention each gets while all of
-// them have jobs.
-func Queues() map[string]int {
-	return map[string]int{Queue("critical"): 6, Queue("default"): 3, Queue("bulk"): 1}
-}
+// Queues are our queues, the most urgent first.
+var Queues = []string{Queue("critical"), Queue("default"), Queue("bulk")}
 
 // QueueKey is one of asynq's keys of a queue, as its internal/base makes them.
 func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }

@@ -74,7 +74,7 @@ func landings(n int) []names {
 			of = fmt.Sprintf("-%02d", i)
 		}
 		all[i] = names{tag: landing("shard"+of, slot), queues: map[string]string{}}
-		for queue := range Queues() {
+		for _, queue := range Queues {
 			all[i].queues[queue] = landing(queue+of, slot)
 		}
 	}
@@ -94,12 +94,12 @@ func (s Shard) Queue(queue string) string {
 }
 
 // Queues are Queues by asynq's names.
-func (s Shard) Queues() map[string]int {
-	shares := make(map[string]int)
-	for queue, share := range Queues() {
-		shares[s.Queue(queue)] = share
+func (s Shard) Queues() []string {
+	all := make([]string, len(Queues))
+	for i, queue := range Queues {
+		all[i] = s.Queue(queue)
 	}
-	return shares
+	return all
 }
 
 // QueueKey is one of asynq's keys of one of our queues.
