@@ -23,15 +23,15 @@ type delivery struct {
 	back     time.Time      // when it went back to the queue last; zero at the first visit
 	job      []byte
 	queue    string
-	// visits is how often a failure of the job was counted: an attempt that
+	// failures is how often a failure of the job was counted: an attempt that
 	// is to be repeated, or a worker that crashed with it.
-	visits int
-	replay bool
-	known  bool          // an earlier visit has put it off or found it held: see returned
-	term   term          // in which the job was pulled: *queue.Term
-	at     *queue.Server // that has pulled it
-	begin  func()        // tells that the bulkheads know of it
-	digest *digest.Part  // nil for none
+	failures  int
+	replay    bool
+	known     bool          // an earlier visit has put it off or found it held: see returned
+	term      term          // in which the job was pulled: *queue.Term
+	at        *queue.Server // that has pulled it
+	announced func()        // tells that the bulkheads know of it
+	digest    *digest.Part  // nil for none
 	// attempts counts the attempts, and first is the time of the first; excused of them
 	// failed because a route was in trouble, and are not counted against Options.Attempts.
 	attempts int
@@ -120,7 +120,7 @@ func (d *delivery) orExpired(wait time.Duration, now time.Time) time.Duration {
 }
 
 // waited is how long the job has been due on the queue: since it was accepted,
-// or went back to it, in whole seconds.
+// or went back to it.
 func (d *delivery) waited(now time.Time) time.Duration {
 	since := d.back
 	if since.IsZero() {

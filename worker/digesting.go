@@ -13,7 +13,7 @@ import (
 
 // recallDigest has a delivery that was visited before be the push of what it carries.
 func (d *delivery) recallDigest(ctx context.Context) error {
-	if d.digest == nil || d.visits == 0 && !d.replay && d.back.IsZero() {
+	if d.digest == nil || d.failures == 0 && !d.replay && d.back.IsZero() {
 		return nil
 	}
 	if err := d.digest.Look(ctx); err != nil {
@@ -70,7 +70,7 @@ func (h *handler) join(ctx context.Context, d *delivery, carry bool, wait time.D
 		return nil
 	}
 	h.settling.events.ended(ctx, d, push.Digested)
-	if d.asked || d.visits > 0 || !d.back.IsZero() { // else it has asked for no slot
+	if d.asked || d.failures > 0 || !d.back.IsZero() { // else it has asked for no slot
 		return elsewhere{h.slots.giveBack(ctx, d, false)}
 	}
 	return elsewhere{}

@@ -32,9 +32,9 @@ func (s *settling) dispose(ctx context.Context, d *delivery, to fate) queue.Resu
 		return queue.Lost{}
 	}
 	if d.tried {
-		if err := s.reportDead(ctx, d); err != nil && d.visits < s.Attempts {
+		if err := s.reportDead(ctx, d); err != nil && d.failures < s.Attempts {
 			s.unrecorded.keep(d)
-			return queue.Back{PutOff: store.PutOff{Return: unsettled(err, d.visits), Attempt: d.attempt(d.unreported(), "")}}
+			return queue.Back{PutOff: store.PutOff{Return: unsettled(err, d.failures), Attempt: d.attempt(d.unreported(), "")}}
 		} else if err != nil {
 			s.Log.LogAttrs(ctx, slog.LevelError, "dead tokens are not reported: the next notification to them finds them again",
 				slog.String("id", d.ID), slog.String("app", d.App), slog.Any("error", err))
@@ -120,7 +120,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c end) queue.Result {
 	switch {
 	case err != nil && d.sent():
 		s.unrecorded.keep(d)
-		return queue.Back{PutOff: store.PutOff{Return: unsettled(err, d.visits)}}
+		return queue.Back{PutOff: store.PutOff{Return: unsettled(err, d.failures)}}
 	case err != nil:
 		return queue.Back{PutOff: store.PutOff{Return: later(err).Return}}
 	case !d.used() || !d.sent():
@@ -137,19 +137,19 @@ func (s *settling) end(ctx context.Context, d *delivery, c end) queue.Result {
 }
 
 // freeLater ends the job, or returns it to the queue if its slot could not be given back: the next
-// visit tries again. After Attempts visits the slot stays until the timeline forgets it.
+// visit tries again. After Attempts failures the slot stays until the timeline forgets it.
 func (s *settling) freeLater(d *delivery, err error) queue.Result {
-	if err == nil || d.visits >= s.Attempts {
+	if err == nil || d.failures >= s.Attempts {
 		return queue.Ended{}
 	}
 	to := later(err).Return
-	to.After, to.Failed = max(store.Again, backoffAfter(d.visits, rand.Float64())), true
+	to.After, to.Failed = max(store.Again, backoffAfter(d.failures, rand.Float64())), true
 	return queue.Back{PutOff: store.PutOff{Return: to}}
 }
 
 // unsettled is a new visit, after that many others, because what was sent is not
 // recorded. It counts as a failure: the next visit looks at the record before
 // anything is sent.
-func unsettled(cause error, visits int) store.Return {
-	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(visits, rand.Float64())), Failed: true}
+func unsettled(cause error, failures int) store.Return {
+	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(failures, rand.Float64())), Failed: true}
 }

@@ -93,7 +93,7 @@ func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 	}
 	d.needs = d.bulkheads()
 	d.expect()
-	d.begin()
+	d.announced()
 	if to := h.admission.busy(d); to != nil {
 		return to
 	}

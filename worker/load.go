@@ -10,10 +10,10 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// load reads what earlier visits have recorded. It returns a fate if nothing is left to do. A first
-// visit reads nothing.
+// load reads the record if an earlier visit has failed, or the job is a replay. It returns a fate if
+// nothing is left to do.
 func (h *handler) load(ctx context.Context, d *delivery) fate {
-	if d.visits == 0 && !d.replay {
+	if d.failures == 0 && !d.replay {
 		return nil
 	}
 	if d.at.Settling(d.ID) {
@@ -45,7 +45,7 @@ func (h *handler) load(ctx context.Context, d *delivery) fate {
 		}
 	}
 	d.doubt()
-	if lost := d.visits - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be settled
+	if lost := d.failures - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be settled
 		to := d.cutShort(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
 		to.reason = string(providers.Unrecorded)
 		return to
@@ -67,7 +67,7 @@ func recorded(r store.TargetOutcome) (o outcome) {
 // doubt marks what a visit may have sent whose end is not recorded: its worker
 // has crashed, or could not tell.
 func (d *delivery) doubt() {
-	if d.visits <= d.attempts {
+	if d.failures <= d.attempts {
 		return
 	}
 	for i := range d.outcomes {

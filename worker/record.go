@@ -55,7 +55,7 @@ func (s *settling) persist(ctx context.Context, d *delivery, write func() error)
 // plain reports whether there is nothing to tell of a delivery but that it was
 // made: one target, at the first attempt.
 func (d *delivery) plain() bool {
-	return len(d.outcomes) == 1 && d.attempts == 1 && d.visits == 0 && !d.replay
+	return len(d.outcomes) == 1 && d.attempts == 1 && d.failures == 0 && !d.replay
 }
 
 // record is the outcomes as the record keeps them.
@@ -118,13 +118,13 @@ type attempt struct {
 	attempts int
 	excused  int
 	first    time.Time
-	visits   int
+	failures int
 	replay   bool
 }
 
 // keep keeps the delivery's attempt.
 func (u unrecorded) keep(d *delivery) {
-	u.kept.Add(sent{d.at, d.ID}, attempt{d.outcomes, d.attempts, d.excused, d.first, d.visits, d.replay})
+	u.kept.Add(sent{d.at, d.ID}, attempt{d.outcomes, d.attempts, d.excused, d.first, d.failures, d.replay})
 }
 
 // take gives the delivery the attempt of the visit of its job before this one, if
@@ -134,7 +134,7 @@ func (u unrecorded) keep(d *delivery) {
 func (u unrecorded) take(d *delivery) bool {
 	a, ok := u.kept.Get(sent{d.at, d.ID})
 	u.kept.Remove(sent{d.at, d.ID})
-	if !ok || a.visits+1 != d.visits || a.replay != d.replay {
+	if !ok || a.failures+1 != d.failures || a.replay != d.replay {
 		return false
 	}
 	d.outcomes, d.attempts, d.excused, d.first = a.outcomes, a.attempts, a.excused, a.first

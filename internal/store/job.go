@@ -13,15 +13,16 @@ import (
 //
 //	worker  whose hands the job is in: TERM/VISIT
 //	last    its last Return, in JSON, back when that was (us), and failed how often it failed
-//	parked  its route and its place among those of the route, while it is parked
+//	parked  its route, or its user's mark, and its place among those, while it is parked
 //
 // and beside asynq's sets
 //
 //	due           sorted set: when delayed jobs are due, in us. asynq's scheduled and retry
 //	              have whole seconds, rounded up. An entry of a job that has gone is ignored.
-//	parked        set: the routes of which jobs are parked
-//	parked:ROUTE  sorted set: those, by when they became due
-//	idle          set: the channels of processes that have found the queue empty
+//	parked        set: the routes, and the marks of users, of which jobs are parked
+//	parked:NAME   sorted set: those, by when they became due
+//	idle          string: the channel on which idle workers listen; there once one has found
+//	              the queue empty
 
 // A Job is one that a worker has in hand.
 type Job struct {

@@ -20,7 +20,7 @@ type Hands struct {
 	mu       sync.Mutex
 	of       map[string]int // by queue
 	reserved map[string]int // by queue: for pulls under way
-	ahead    map[way]int    // jobs that are pulled for a route and not begun, or may be right now
+	ahead    map[way]int    // jobs that are pulled for a route and not announced, or may be right now
 }
 
 // A way is where jobs for a route alone come from: those of each queue have room of their own
@@ -80,7 +80,7 @@ type room struct {
 	bounds []store.Bound
 }
 
-// room takes off the bounds what is pulled and not begun.
+// room takes off the bounds what is pulled and not announced.
 func (h *Hands) room(queue string, bounds []store.Bound) []store.Bound {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,8 +126,8 @@ func (h *Hands) took(queue string, r room, jobs []Job) {
 	}
 }
 
-// begun notes that work on a job that was pulled begins, or that it does not.
-func (h *Hands) begun(queue, route string) {
+// announced notes that a job's route knows of it, or that the job does not come there.
+func (h *Hands) announced(queue, route string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.come(way{queue, route}, -1)

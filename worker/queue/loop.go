@@ -166,7 +166,7 @@ func (s *Server) take(queue string) (jobs []Job, err error) {
 	for _, job := range got.Jobs {
 		term.held.Add(1)
 		route := push.OnlyRoute(job.Payload)
-		jobs = append(jobs, Job{Job: job, Term: term, At: s, route: route, Begin: sync.OnceFunc(func() { s.Hands.begun(queue, route) })})
+		jobs = append(jobs, Job{Job: job, Term: term, At: s, route: route, Announced: sync.OnceFunc(func() { s.Hands.announced(queue, route) })})
 	}
 	return jobs, nil
 }
@@ -267,7 +267,7 @@ func (s *Server) handle(ctx context.Context, t *taken) (to Result) {
 
 // letGo has the job no longer in hand.
 func (s *Server) letGo(t *taken) {
-	t.Begin()
+	t.Announced() // if the handler has not
 	s.mu.Lock()
 	delete(s.inHand, t)
 	s.mu.Unlock()

@@ -35,9 +35,9 @@ type Job struct {
 	Term  *Term
 	At    *Server
 	route string // the only one that it is for; "" for none
-	// Begin takes it off what is on its way to its route. It is called, once at least, when the
+	// Announced takes it off what is on its way to its route. It is called, once at least, when the
 	// route knows that it comes, or it does not come.
-	Begin func()
+	Announced func()
 }
 
 // A Handler works off jobs.
@@ -87,10 +87,10 @@ type Config struct {
 	Hands *Hands
 	// ShutdownTimeout bounds the end of what is under way.
 	ShutdownTimeout time.Duration
-	// Bounds returns for which routes how many more may be pulled from a queue; of those that
-	// it leaves out any number may.
+	// Bounds returns for which routes and users how many more jobs may be pulled from a queue.
+	// Others have no bound.
 	Bounds func(queue string, now time.Time) []store.Bound
-	// Parked is told of which routes jobs are parked.
+	// Parked is told of which routes and users jobs are parked.
 	Parked func(routes []string)
 	// SetAside is told how a job ends that the handler never sees.
 	SetAside func(push.State)
