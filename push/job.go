@@ -80,16 +80,18 @@ func OnlyMark(app string, service Platform) string {
 	return onlyBegins + strings.Trim(string(text), `"`) + onlyEnds
 }
 
-// UserMark returns the text that follows the notification's ID in the encodings of a user's jobs.
-func UserMark(app, user string) string {
+// UserMark returns the text that follows the notification's ID in the encodings of a user's jobs of
+// that category. A script that looks for it replaces escapes first, as it does: \\ by 2, \" by 1.
+func UserMark(app, user, category string) string {
 	text, err := strictjson.Encode(struct {
-		App  string `json:"app"`
-		User string `json:"user"`
-	}{app, user})
+		App      string `json:"app"`
+		User     string `json:"user"`
+		Category string `json:"category,omitempty"`
+	}{app, user, category})
 	if err != nil {
 		return "" // strings have an encoding
 	}
-	return strings.Trim(string(text), "{}\n")
+	return strings.NewReplacer(`\\`, "\x02", `\"`, "\x01").Replace(strings.Trim(string(text), "{}\n"))
 }
 
 // OnlyRoute is what an OnlyMark in the payload names, in its encoding; "" where there is none.

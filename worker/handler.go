@@ -48,7 +48,7 @@ func (h *handler) Handle(ctx context.Context, d *delivery) queue.Result {
 	if d.term.Lost(ctx) {
 		return queue.Lost{}
 	}
-	// what a provider is sent keeps its places until that is recorded: while it cannot
+	// what a provider was sent keeps its places until its end is recorded: while it cannot
 	// be, nothing more is sent
 	defer func() { h.units.giveBack(d); d.arrive(); route.Release(d.inside) }()
 	defer h.admission.slots.disinherit(ctx, d)
@@ -127,7 +127,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) fate {
 	case decision.Status == throttle.Refused:
 		return d.cutShort(push.Expired, d.tooShort(&decision))
 	case decision.Status == throttle.Rejected:
-		h.crowds.Note(d.App, d.User, time.Now())
+		h.crowds.Note(d.App, d.User, d.Category, time.Now())
 		return d.lineFull()
 	case decision.Status == throttle.Deferred:
 		return h.postpone(ctx, d, decision)

@@ -20,6 +20,7 @@ import (
 var (
 	boardQueue  = push.Default.Queue()
 	boardRoutes = []string{"a/fcm", "b/fcm"}
+	boardUsers  = []string{push.UserMark("a", "u", ""), push.UserMark("b", "u", "")}
 )
 
 // A boardRig reads the jobs of one queue of a shard.
@@ -108,7 +109,7 @@ func (r *boardRig) read() *board {
 	for _, name := range []string{"pending", "active"} {
 		lists[name] = pipe.LRange(r.ctx, r.key(name), 0, -1)
 	}
-	for _, name := range []string{"scheduled", "retry", "due", "parked:" + boardRoutes[0], "parked:" + boardRoutes[1]} {
+	for _, name := range []string{"scheduled", "retry", "due", "parked:" + boardRoutes[0], "parked:" + boardRoutes[1], "parked:" + boardUsers[0], "parked:" + boardUsers[1]} {
 		sets[name] = pipe.ZRangeWithScores(r.ctx, r.key(name), 0, -1)
 	}
 	routes, counts := pipe.SMembers(r.ctx, r.key("parked")), r.at.CountsOn(r.ctx, pipe)

@@ -106,7 +106,7 @@ func (m *moves) pull(rt *rapid.T) {
 	w := drawn(rt, m.workers[:], "worker")
 	m.visit++
 	p := store.Pull{Queue: boardQueue, Most: rapid.IntRange(1, 4).Draw(rt, "most"), Term: w.term, Visit: m.visit}
-	for _, route := range boardRoutes {
+	for _, route := range slices.Concat(boardRoutes, boardUsers) {
 		if room := rapid.IntRange(-1, 2).Draw(rt, "room"); room >= 0 {
 			p.Bounds = append(p.Bounds, store.Bound{Route: route, Room: room})
 		}

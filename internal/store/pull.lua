@@ -1,7 +1,7 @@
 -- Pull takes jobs of a queue in hand: pending -> active. First it moves delayed jobs that are due
 -- to the head of the queue, at most half of what is left to take: they have waited for their
 -- turn. It parks a job whose only route, or whose user, has no room: pending -> parked. A job for
--- several routes, or with an end, is not parked.
+-- several routes, or with an end, is not parked. A user is one of a category here: push.UserMark.
 --
 -- It begins with a write that changes nothing, and that a Redis without memory refuses: what is
 -- taken could not be finished. From the first job on nothing of one job's can make it break off,
@@ -20,7 +20,7 @@
 -- caller  Shard.Pull, from a worker's loop
 -- repeat  never: what a lost answer holds comes back when the worker's term ends
 local pending, active, retry, scheduled, delayed = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local routes, parkedOf, idle = KEYS[7], KEYS[8], KEYS[9]
+local names, parkedOf, idle = KEYS[7], KEYS[8], KEYS[9]
 local tasks, most, longest, hand, stay, channel, life = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 if redis.call('EXISTS', KEYS[2]) == 1 then return {1, {}, -1} end
 redis.call('SETRANGE', KEYS[10], 0, '')
@@ -32,8 +32,8 @@ local now = clock[1] * 1000000 + clock[2]
 
 local room, parked, bounded = {}, {}, #ARGV > 7
 for i = 8, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
-for _, route in ipairs(redis.call('SMEMBERS', routes)) do parked[route], bounded = true, true end
-local ids, taken, back, answer = {}, {}, {}, {0, {}, -1}
+for _, name in ipairs(redis.call('SMEMBERS', names)) do parked[name], bounded = true, true end
+local ids, taken, answer = {}, {}, {0, {}, -1}
 local odd = string.match(hand, '%d+$') % 2 -- where one alone is taken, the two halves take turns
 
 local function since(key) -- when it became due, a text: its place on its queue
@@ -46,22 +46,26 @@ end
 local function namesOf(message) -- the only route that it is for, and its user, where any has a bound
   if not bounded or type(message) ~= 'string' then return nil end
   local route = string.match(string.sub(message, 1, 512), ',"only":"([^"]*)","notification":{') -- it comes before that
-  return route, route and string.match(string.sub(message, 1, 1024), ',"notification":{"id":"[^"]*",("app":"[^"]*","user":"[^"]*")')
+  if not route then return nil end
+  local head = string.gsub(string.gsub(string.sub(message, 1, 2048), '\\\\', '\2'), '\\"', '\1')
+  local user, rest = string.match(head, ',"notification":{"id":"[^"]*",("app":"[^"]*","user":"[^"]*")(.*)')
+  local category = user and string.match(rest, '^,"category":"[^"]*"') or ''
+  return route, user and user .. category
 end
 
-local function park(id, key, route)
+local function park(id, key, name)
   local place = since(key) .. ' ' .. id
-  local put = redis.pcall('ZADD', parkedOf .. route, 0, place)
+  local put = redis.pcall('ZADD', parkedOf .. name, 0, place)
   if type(put) == 'table' then return false end -- a key of another type parks nothing
-  if not parked[route] then redis.call('SADD', routes, route) end
-  parked[route] = true
-  redis.call('HSET', key, 'state', 'retry', 'parked', parkedAs(route, place))
-  back[#back + 1] = clock[1] + stay
-  back[#back + 1] = id
+  if not parked[name] then redis.call('SADD', names, name) end
+  parked[name] = true
+  redis.call('HSET', key, 'state', 'retry', 'parked', parkedAs(name, place))
+  redis.call('ZADD', retry, clock[1] + stay, id)
   return true
 end
 
-local function full(name) return name and (parked[name] or (room[name] or 1) < 1) end
+-- full reports whether a job is to be parked by that name: a new one also behind others.
+local function full(name, new) return name and (new and parked[name] or (room[name] or 1) < 1) end
 local function use(name)
   if name and room[name] then room[name] = room[name] - 1 end
 end
@@ -72,9 +76,9 @@ local function take(id, wasParked)
   local message = read(key, longest)
   if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
   local route, user = namesOf(message)
-  local first = user and not wasParked and redis.pcall('HEXISTS', key, 'last') == 0 -- else it may have a slot
-  if first and full(user) and park(id, key, user) then return end
-  if route ~= wasParked and full(route) and park(id, key, route) then return end
+  if user and redis.pcall('HEXISTS', key, 'last') == 1 then user = nil end -- it may have a slot
+  if user ~= wasParked and full(user, not wasParked) and park(id, key, user) then return end
+  if route ~= wasParked and full(route, not wasParked) and park(id, key, route) then return end
   use(route)
   use(user)
   local known = {}
@@ -87,31 +91,31 @@ local function take(id, wasParked)
   for _, value in ipairs({id, message or '', known[1] or '', known[2] or '', known[3] or ''}) do answer[#answer + 1] = value end
 end
 
-local function unpark(route, n) -- takes the first n parked ones by that name, as far as there is room
-  local gone, broken = 0, false -- how many were parked and are no longer
-  n = math.min(#ids + n, most, #ids + (room[route] or n))
+local function unpark(name, n) -- takes the first n parked ones by that name, as far as there is room
+  local gone, broken = 0, false -- how many were parked by it and are no longer
+  n = math.min(#ids + n, most, #ids + (room[name] or n))
   while #ids < n and gone < 256 do
-    local entries = redis.pcall('ZPOPMIN', parkedOf .. route, n - #ids)
+    local entries = redis.pcall('ZPOPMIN', parkedOf .. name, n - #ids)
     broken = entries.err or #entries == 0
     if broken then break end
     for i = 1, #entries, 2 do
       local id, before = idOf(entries[i]), #ids
-      if redis.pcall('HGET', tasks .. id, 'parked') == parkedAs(route, entries[i]) and redis.call('ZREM', retry, id) == 1 then
-        take(id, route)
+      if redis.pcall('HGET', tasks .. id, 'parked') == parkedAs(name, entries[i]) and redis.call('ZREM', retry, id) == 1 then
+        take(id, name)
       end
       if #ids == before then gone = gone + 1 end
     end
   end
-  if broken or redis.call('EXISTS', parkedOf .. route) == 0 then
-    redis.call('SREM', routes, route)
-    parked[route] = nil
+  if broken or redis.call('EXISTS', parkedOf .. name) == 0 then
+    redis.call('SREM', names, name)
+    parked[name] = nil
   end
 end
 
 if bounded then -- half of what is taken, so that others do not stand behind all that is parked
   local half = math.floor((most + odd) / 2)
-  local some = redis.call('SRANDMEMBER', routes, half)
-  for _, route in ipairs(some) do unpark(route, math.ceil(half / #some)) end
+  local some = redis.call('SRANDMEMBER', names, half)
+  for _, name in ipairs(some) do unpark(name, math.ceil(half / #some)) end
 end
 
 local function forward(id) -- to the head of the queue
@@ -138,9 +142,8 @@ while #ids < most and looked < 256 do
   for _, id in ipairs(popped) do take(id) end
 end
 if bounded then
-  if #back > 0 then redis.call('ZADD', retry, unpack(back)) end
-  for route in pairs(parked) do unpark(route, most) end
-  for route in pairs(parked) do table.insert(answer[2], route) end
+  for _, name in ipairs(redis.call('SMEMBERS', names)) do unpark(name, most) end
+  answer[2] = redis.call('SMEMBERS', names)
 end
 if #ids > 0 then redis.call('LPUSH', active, unpack(ids)) end
 return answer

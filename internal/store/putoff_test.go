@@ -78,7 +78,7 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 	at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
 	producer := push.NewProducer(client, "", 0).WithShards(1)
 	queue := push.Default.Queue()
-	for _, of := range []string{"returned ada", "first ada", "second ada", "other bob"} {
+	for _, of := range []string{`returned a "d\a`, `first a "d\a`, `second a "d\a`, "other bob"} {
 		id, user, _ := strings.Cut(of, " ")
 		n := &push.Notification{ID: id, App: "shop", User: user, Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		if _, err := producer.Enqueue(t.Context(), n); err != nil {
@@ -88,9 +88,10 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 	if err := at.PutOff(t.Context(), storetest.InHand(t, client, at, queue, "returned"), &store.PutOff{Return: store.Return{Why: store.Deferred}}); err != nil {
 		t.Fatal(err)
 	}
-	pull := func(bounds ...store.Bound) (ids []string) {
+	visit := int64(1)
+	pullMost := func(most int, bounds ...store.Bound) (ids []string) {
 		t.Helper()
-		got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: 10, Term: "test", Visit: 2, Bounds: bounds})
+		got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: most, Term: "test", Visit: visit, Bounds: bounds})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +100,8 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 		}
 		return ids
 	}
-	ada := push.UserMark("shop", "ada")
+	pull := func(bounds ...store.Bound) []string { t.Helper(); return pullMost(10, bounds...) }
+	ada := push.UserMark("shop", `a "d\a`, "")
 	if ids := pull(store.Bound{Route: ada}); !slices.Equal(ids, []string{"returned", "other"}) {
 		t.Errorf("taken are %q", ids)
 	}
@@ -108,6 +110,11 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 	}
 	if ids := pull(store.Bound{Route: ada, Room: 1}); !slices.Equal(ids, []string{"first"}) {
 		t.Errorf("with room for one %q are taken", ids)
+	}
+	// a parked one that its route has no room for is parked by that, and comes when it has
+	visit = 2
+	if ids := pullMost(1, store.Bound{Route: "shop/fcm"}); len(ids) > 0 {
+		t.Errorf("without room %q are taken", ids)
 	}
 	if ids := pull(); !slices.Equal(ids, []string{"second"}) {
 		t.Errorf("without a bound %q are taken", ids)

@@ -8,9 +8,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Crowds are the users whose line was full a moment ago: the limiter rejects their new
-// notifications. A pull takes only a few of their jobs and parks the rest in order, so a flood of
-// one user does not delay other users. The zero value has none.
+// Crowds are the users whose line of a category was full a moment ago: the limiter rejects their
+// new notifications of it. A pull takes only a few of these jobs and parks the rest in order, so a
+// flood of one user delays no other user, and no other category. The zero value has none.
 type Crowds struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by push.UserMark
@@ -25,9 +25,9 @@ const (
 	crowdsMost = 64
 )
 
-// Note notes that the user's line is full.
-func (c *Crowds) Note(app, user string, now time.Time) {
-	mark := push.UserMark(app, user)
+// Note notes that the user's line of the category is full.
+func (c *Crowds) Note(app, user, category string, now time.Time) {
+	mark := push.UserMark(app, user, category)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.until == nil {
