@@ -23,6 +23,7 @@ type delivery struct {
 	back     time.Time      // when it went back to the queue last; zero at the first visit
 	job      []byte
 	queue    string
+	hand     string // that has the job: see store.Job
 	// failures is how often a failure of the job was counted: an attempt that
 	// is to be repeated, or a worker that crashed with it.
 	failures  int

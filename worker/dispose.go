@@ -52,7 +52,7 @@ func (s *settling) dispose(ctx context.Context, d *delivery, to fate) queue.Resu
 
 // bringBack returns the job to the queue.
 func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Result {
-	if d.tried && d.used() {
+	if d.tried && to.release != nothing && (d.used() || !s.has(ctx, d)) {
 		to.release = nothing
 	}
 	switch to.release {
@@ -78,6 +78,13 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Re
 		result.Attempt, result.Unnoted = d.attempt(d.record(), to.problem), func() { s.unrecorded.keep(d) }
 	}
 	return result
+}
+
+// has reports whether this visit has the job still. After a failover another one may have it too, and
+// have used what the notification was admitted with.
+func (s *settling) has(ctx context.Context, d *delivery) bool {
+	has, err := d.at.Records.Holds(ctx, &store.Job{ID: d.ID, Queue: d.queue, Hand: d.hand})
+	return has && err == nil
 }
 
 // attempt returns the attempt for the record.

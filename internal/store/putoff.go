@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
 //go:embed hand.lua
@@ -60,9 +63,22 @@ func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {
 		return ErrNotInHand
 	}
 	if why, refused := reply.(string); refused {
+		if err := replyError(why); !redisreply.OfItsKeys(err) { // it may pass
+			return fmt.Errorf("put the job off: %w", err)
+		}
 		return fmt.Errorf("%w: %s", ErrUnnoted, why)
 	}
 	return nil
+}
+
+// Holds reports whether the job is in its hand still, and its notification has not ended.
+func (r *Shard) Holds(ctx context.Context, j *Job) (bool, error) {
+	pipe := r.client.Pipeline()
+	hand, state := pipe.HGet(ctx, r.QueueKey(j.Queue, "t:"+j.ID), "worker"), pipe.HGet(ctx, r.Key("id:"+j.ID), "state")
+	if _, err := pipeline.Exec(ctx, pipe); err != nil && !errors.Is(err, redis.Nil) {
+		return false, fmt.Errorf("look whose the job is: %w", err)
+	}
+	return hand.Val() == j.Hand && !State(state.Val()).Ended(), nil
 }
 
 // noted returns the arguments of putoff.lua for the record.

@@ -247,6 +247,8 @@ func (s *Server) work(ctx context.Context, t *taken) {
 	case Back:
 		if !t.Term.Lost(ctx) {
 			s.putOff(t, &to)
+		} else if to.Unnoted != nil {
+			to.Unnoted()
 		}
 	case Aside:
 		if !t.Term.Lost(ctx) {

@@ -127,7 +127,7 @@ type Server struct {
 	beside  sync.WaitGroup // listens
 	pulling sync.WaitGroup // the loop
 	working sync.WaitGroup // jobs
-	signing sync.WaitGroup // signs, and does what one worker is enough for
+	signing sync.WaitGroup // signs
 	signOff context.CancelCauseFunc
 }
 

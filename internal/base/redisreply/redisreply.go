@@ -155,7 +155,7 @@ func OfItsKeys(err error) bool {
 // Before Redis 7 the words are within those about the script.
 var keyTrouble = regexp.MustCompile(`WRONGTYPE ` +
 	`|user_script:\s?\d+: (attempt to|bad argument)` +
-	`|is not a (valid )?float|not a number \(NaN\)|is not an integer or out of range|invalid expire time`)
+	`|is not a (valid )?float|not a number \(NaN\)|is not an integer|invalid expire time`)
 
 // OfRedis reports whether the error is Redis's, or about the way there.
 func OfRedis(err error) bool {
