@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -154,7 +155,7 @@ func (in *intake) read(o *store.Offer) *push.Notification {
 // none, also for what makes its content.
 var priorities = []push.Priority{push.Critical, push.Bulk}
 
-// setAside keeps the offer as a dead letter of no user's, in the first shard.
+// setAside keeps the offer as a dead letter of no user's, in the shard that its ID falls into.
 func (in *intake) setAside(ctx context.Context, o *store.Offer) error {
 	shards, err := in.records.All(ctx)
 	if err != nil {
@@ -164,7 +165,7 @@ func (in *intake) setAside(ctx context.Context, o *store.Offer) error {
 		ID: o.ID, State: store.Malformed, Reason: string(o.Reason), Error: o.Why,
 		At: time.Now().UTC(), Queue: o.Queue, Job: o.Payload,
 	}
-	if err := shards[0].KeepMalformed(ctx, letter); err != nil {
+	if err := shards[shard.Of(len(shards), "", o.ID)].KeepMalformed(ctx, letter); err != nil {
 		return err
 	}
 	in.repeats.Tell(ctx, in.Log, slog.LevelWarn, "a task of a plain asynq client is set aside", []slog.Attr{slog.String("reason", letter.Reason)},

@@ -8,7 +8,7 @@
 --         queue, its place, its ID and its message as readMessage has it, '' for none
 -- caller  Intake.Peek
 -- repeat  as often as wanted
-local most, longest, answer = tonumber(ARGV[1]), tonumber(ARGV[2]), {''}
+local most, longest, answer, bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), {''}, 0
 if redis.call('EXISTS', unpack(KEYS)) == 0 then return answer end
 local now = redis.call('TIME')[1]
 
@@ -22,17 +22,17 @@ for q = 1, #KEYS / 4 do
   local pending, scheduled, groups, paused = unpack(KEYS, 4 * q - 3, 4 * q)
   local prefix, skipped, later = unpack(ARGV, 3 * q, 3 * q + 2)
   local function add(place, id)
-    answer[#answer + 1] = q
-    answer[#answer + 1] = place
-    answer[#answer + 1] = id
-    answer[#answer + 1] = read(prefix .. 't:' .. id, longest) or ''
+    if bytes > 4194304 then return end -- the rest is for another call
+    local message = read(prefix .. 't:' .. id, longest) or ''
+    for _, value in ipairs({q, place, id, message}) do answer[#answer + 1] = value end
+    bytes = bytes + (type(message) == 'string' and #message or 0)
   end
   if redis.call('EXISTS', paused) == 0 then
     local ids = list('LRANGE', pending, -skipped - most, -skipped - 1)
     for i = #ids, 1, -1 do add('pending', ids[i]) end
     for _, id in ipairs(list('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', later, most)) do add('scheduled', id) end
     local left = most
-    for _, group in ipairs(list('SMEMBERS', groups)) do
+    for _, group in ipairs(list('SRANDMEMBER', groups, most)) do
       if left < 1 then break end
       ids = list('ZRANGE', prefix .. 'g:' .. group, 0, left - 1)
       for _, id in ipairs(ids) do add('g:' .. group, id) end

@@ -12,7 +12,7 @@ local prefix, longest, removed = ARGV[1], tonumber(ARGV[2]), 0
 for i = 3, #ARGV, 3 do
   local place, id, mark = unpack(ARGV, i, i + 2)
   local message = read(prefix .. 't:' .. id, longest)
-  local its = type(message) == 'string' and redis.sha1hex(message) or tostring(message or '')
+  local its = type(message) == 'string' and message ~= '' and redis.sha1hex(message) or tostring(message or '')
   if its == mark then
     if place == 'pending' then redis.call('LREM', KEYS[1], -1, id)
     elseif place == 'scheduled' then redis.call('ZREM', KEYS[2], id)
