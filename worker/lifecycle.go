@@ -211,11 +211,11 @@ func (w *Worker) begin(servers []*queue.Server) {
 
 const sweepEvery = 20 * time.Second
 
-// sweep lists the queues for asynq's tools until ctx ends.
+// sweep writes again what a failover may lose until ctx ends.
 func (h *handler) sweep(ctx context.Context) {
 	clock.Every(ctx, sweepEvery, func() {
-		if err := h.records.ListQueues(ctx); err != nil && ctx.Err() == nil {
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the list of queues for asynq's tools cannot be written again", slog.Any("error", err))
+		if err := h.records.Relist(ctx); err != nil && ctx.Err() == nil {
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the number of shards, and the list of queues for asynq's tools, cannot be written again", slog.Any("error", err))
 		}
 	})
 }

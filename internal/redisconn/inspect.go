@@ -85,6 +85,9 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 	if err := node.Ping(ctx).Err(); err != nil && !redisreply.Forbidden(err) {
 		return found, err
 	}
+	if err := node.Exists(ctx, cfg.Prefix+":layout").Err(); err != nil && redisreply.Forbidden(err) { // without which nothing is pulled
+		return found, err
+	}
 	text, err := node.Info(ctx).Result()
 	if redisreply.Answered(err) {
 		found.losses = []string{"its version, eviction and persistence are unknown: the user may not call INFO"}

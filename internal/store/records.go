@@ -116,8 +116,9 @@ func (r *Records) All(ctx context.Context) ([]*Shard, error) {
 // perShard is how many of so many each shard keeps.
 func perShard(kept, shards int) int { return (kept + shards - 1) / shards }
 
-// ListQueues writes again for asynq's tools which queues there are: a failover may lose it.
-func (r *Records) ListQueues(ctx context.Context) error {
+// Relist writes again what a failover may lose: how many shards there are, and for asynq's tools
+// which queues.
+func (r *Records) Relist(ctx context.Context) error {
 	shards, err := r.All(ctx)
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func (r *Records) ListQueues(ctx context.Context) error {
 			queues = append(queues, queue)
 		}
 	}
-	return r.client.SAdd(ctx, shard.QueuesKey, queues...).Err()
+	return errors.Join(r.layout.Keep(ctx), r.client.SAdd(ctx, shard.QueuesKey, queues...).Err())
 }
 
 // Of returns the shard of what is sent to an app's user.

@@ -103,7 +103,7 @@ func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued
 	return r.readJobs(ctx, s, found(ids))
 }
 
-// parkedScript returns when the first of the parked jobs of each route became due (ns).
+// parkedScript returns when the first of the parked jobs of each route and user became due (ns).
 // It goes past a hundred that have ended.
 //
 // KEYS  of each queue the routes of which jobs are parked, and parked: as their sets begin

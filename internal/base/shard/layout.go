@@ -116,6 +116,11 @@ func (l *Layout) compare(ctx context.Context) (agreed bool, err error) {
 	return true, nil
 }
 
+// Keep writes the key if it does not exist.
+func (l *Layout) Keep(ctx context.Context) error {
+	return l.client.HSetNX(ctx, l.prefix+":layout", "shards", l.n).Err()
+}
+
 // A WrongError says that Redis has another number of shards than the configuration.
 type WrongError struct {
 	Key        string
