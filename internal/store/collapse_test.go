@@ -27,7 +27,7 @@ func TestCollapseInPages(t *testing.T) {
 			}
 			return newest, older
 		}
-		const n = 300
+		const n, forgotten = 150, 5 * time.Second
 		named := map[string]int{}
 		for i := range n { // each takes a page and breaks off
 			newest, older := claim(i, nil)
@@ -41,8 +41,9 @@ func TestCollapseInPages(t *testing.T) {
 		if len(named) != n-1 {
 			t.Errorf("%d were named, want %d", len(named), n-1)
 		}
+		inTime := time.Since(start) < forgotten // else those that broke off are
 		for id, times := range named {
-			if times != 1 {
+			if times != 1 && inTime {
 				t.Errorf("%s was named %d times", id, times)
 			}
 		}

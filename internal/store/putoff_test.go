@@ -120,3 +120,30 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 		t.Errorf("without a bound %q are taken", ids)
 	}
 }
+
+// While Redis refuses writes, a put off fails as a whole, and the attempt is recorded when it
+// succeeds.
+func TestPutOffWhileRedisRefuses(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	at := storetest.First(t, store.NewRecords(client, "", 0))
+	queue := push.Default.Queue()
+	n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+	if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	job := storetest.InHand(t, client, at, queue, n.ID)
+	back := &store.PutOff{Return: store.Return{Why: store.Retried, After: time.Hour}, Attempt: &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}}}
+	for _, replicas := range []string{"1", "0"} {
+		if err := client.ConfigSet(t.Context(), "min-replicas-to-write", replicas).Err(); err != nil {
+			t.Fatal(err)
+		}
+		err := at.PutOff(t.Context(), job, back)
+		if refused := replicas == "1"; (err != nil) != refused || errors.Is(err, store.ErrUnnoted) {
+			t.Errorf("with %s replicas wanted: %v", replicas, err)
+		}
+	}
+	if record, err := at.Lookup(t.Context(), n.ID); err != nil || record.Attempts != 1 {
+		t.Errorf("record %+v, %v", record, err)
+	}
+}

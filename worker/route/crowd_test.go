@@ -1,0 +1,40 @@
+package route
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A user's category is a crowd for a while after the last rejection, on queues of which something
+// is rejected, and there are only so many crowds.
+func TestCrowds(t *testing.T) {
+	t.Parallel()
+	var c Crowds
+	now := time.Unix(1000, 0)
+	bounds := func(queue string, at time.Time) int { return len(c.Bounds(nil, queue, at)) }
+	if n := bounds(push.Default.Queue(), now); n != 0 {
+		t.Errorf("%d at first", n)
+	}
+	c.Note("shop", "ada", "news", now)
+	c.Note("shop", "ada", "news", now.Add(crowdFor/2))
+	for queue, want := range map[string]int{push.Critical.Queue(): 0, push.Default.Queue(): 1, push.Bulk.Queue(): 1} {
+		if n := bounds(queue, now.Add(crowdFor)); n != want {
+			t.Errorf("%s: %d, want %d", queue, n, want)
+		}
+	}
+	if got := c.Bounds(nil, push.Bulk.Queue(), now)[0]; got.Route != push.UserMark("shop", "ada", "news") || got.Room != crowdRoom {
+		t.Errorf("%+v", got)
+	}
+	if n := bounds(push.Default.Queue(), now.Add(crowdFor+crowdFor/2)); n != 0 {
+		t.Errorf("%d after the time", n)
+	}
+	for i := range 2 * crowdsMost {
+		c.Note("shop", fmt.Sprint(i), "", now)
+	}
+	if n := bounds(push.Default.Queue(), now); n != crowdsMost {
+		t.Errorf("%d at most", n)
+	}
+}
