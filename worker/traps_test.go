@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -49,7 +50,8 @@ func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// An idle worker sends at most 20 commands a second.
+// An idle worker sends at most 20 commands a second, on a Cluster 30: the three queues of the intake
+// lie in slots of their own there, and each is polled five times a second.
 func TestAnIdleWorkerLeavesRedisAlone(t *testing.T) {
 	client, counter := oneRedis(t), new(commands)
 	redistest.Hook(client, counter)
@@ -59,10 +61,14 @@ func TestAnIdleWorkerLeavesRedisAlone(t *testing.T) {
 	r.enqueue(to("first")) // everything is loaded
 	r.settled(1)
 	start, before := time.Now(), counter.n.Load()
+	most := 20.0
+	if _, cluster := pipeline.OfCluster(client); cluster {
+		most = 30
+	}
 	timer := time.NewTimer(2 * time.Second)
 	defer timer.Stop()
 	<-timer.C
-	if rate := float64(counter.n.Load()-before) / time.Since(start).Seconds(); rate > 20 {
+	if rate := float64(counter.n.Load()-before) / time.Since(start).Seconds(); rate > most {
 		t.Errorf("%.0f commands a second", rate)
 	} else {
 		t.Logf("%.0f commands a second", rate)

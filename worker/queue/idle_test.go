@@ -172,7 +172,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 	queue := push.Default.Queue()
 	put := func(id string, in time.Duration) {
 		t.Helper()
-		if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), &push.Notification{
+		if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), &push.Notification{
 			ID: id, App: "shop", User: "ada", NotBefore: time.Now().Add(in), Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
 		}); err != nil {
 			t.Fatal(err)
@@ -309,7 +309,7 @@ func TestOneWordForABatch(t *testing.T) {
 		}
 		return all
 	}
-	producer := push.NewProducer(client, "", 0)
+	producer := push.NewProducer(client, "", 0).WithShards(1)
 	s.held.Lock()
 	producer.EnqueueAll(t.Context(), batch("first"))
 	s.areHanded(5)
