@@ -246,6 +246,11 @@ func TestForetoldForAUser(t *testing.T) {
 			}
 			delete(now, m.ID)
 		}
+		for id, slot := range now { // on a slow machine: who is overdue by more than a second stays
+			if slot.Equal(before[c.at.User][id]) && slot.Before(told.At.Add(-time.Second)) {
+				delete(now, id)
+			}
+		}
 		if len(now) > 0 || told.Sooner+told.Later > len(told.Moves) || !told.Notifications.All() || !told.Users.All() {
 			t.Errorf("%+v: not foretold: %v, %+v", c.at, now, told)
 		}
