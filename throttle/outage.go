@@ -187,7 +187,7 @@ func unchecked(r *Request) Decision {
 }
 
 // withStore makes the call unless it is invalid, or an outage lasts and it is not its
-// turn to try the store. The mode says how an outage is counted and logged, not what is answered.
+// turn to try the store. The mode changes the counts and the log, not the answer.
 func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, invalid error, f func(context.Context, Request) (T, error)) (answer T, err error) {
 	if invalid != nil {
 		return answer, invalid

@@ -80,8 +80,8 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Re
 	return result
 }
 
-// has reports whether this visit has the job still. After a failover another one may have it too, and
-// have used what the notification was admitted with.
+// has reports whether this visit still has the job. After a failover another visit may have it too,
+// and may have used the admission.
 func (s *settling) has(ctx context.Context, d *delivery) bool {
 	has, err := d.at.Records.Holds(ctx, &store.Job{ID: d.ID, Queue: d.queue, Hand: d.hand})
 	return has && err == nil

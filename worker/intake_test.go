@@ -201,7 +201,7 @@ func TestAnIntakeKeepsTasksThatAreNotAccepted(t *testing.T) {
 }
 
 // asynq's tools list, count, delete, archive and run the jobs of a shard's queues. A notification
-// whose job they delete waits for ever, and the audit misses it, until it is cancelled.
+// whose job they delete waits until it is cancelled, and the audit misses it.
 func TestAsynqsToolsWorkOnAShardsQueues(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)

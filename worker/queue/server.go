@@ -90,7 +90,7 @@ type Config struct {
 	// Bounds returns for which routes and users how many more jobs may be pulled from a queue.
 	// Others have no bound.
 	Bounds func(queue string, now time.Time) []store.Bound
-	// Parked is told of which routes and users jobs are parked.
+	// Parked gets the names of routes and users that have parked jobs.
 	Parked func(routes []string)
 	// SetAside is told how a job ends that the handler never sees.
 	SetAside func(push.State)

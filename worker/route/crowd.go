@@ -8,9 +8,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Crowds are the users whose line of a category was full a moment ago: the limiter rejects their
-// new notifications of it. A pull takes only a few of these jobs and parks the rest in order, so a
-// flood of one user delays no other user, and no other category. The zero value has none.
+// Crowds name users and categories for which the limiter has just rejected a notification because
+// the line was full. A pull takes only a few of such jobs and parks the rest in order, so a flood
+// of one user delays no other user and no other category. The zero value has no crowd.
 type Crowds struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by push.UserMark
