@@ -177,11 +177,13 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 		if d.metered && !route.Room(d.needs, d.Priority) {
 			a.units.giveBack(d) // they would lapse
 		}
-		in := route.Acquire(ctx, d.needs, d.Priority)
-		d.arrive()
-		if !in {
-			return errBusy
+		for full := route.Acquire(ctx, d.needs, d.Priority); full != nil; full = route.Acquire(ctx, d.needs, d.Priority) {
+			route.Expect([]*route.Bulkhead{full}, d.Priority, -1)
+			if d.keepOut(full); len(d.needs) == 0 {
+				return errBusy
+			}
 		}
+		d.arrive()
 		d.inside = d.needs
 	}
 	if d.term.Lost(ctx) {
@@ -209,27 +211,38 @@ func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error 
 
 // paced records how long after its slot the delivery was admitted, if only a limit delayed it.
 func (a *admission) paced(d *delivery, decision *throttle.Decision) {
-	due := decision.Slot.Add(-time.Second) // it may have been parked at its slot
-	parked := func(r *route.Route) bool { return r != nil && r.ParkedSince(due) }
-	if !decision.Slot.IsZero() && !d.held && !slices.ContainsFunc(d.routes, parked) {
+	if !decision.Slot.IsZero() && !d.held {
 		a.Observer.Paced(decision.At.Sub(decision.Slot))
 	}
 }
 
-// busy returns the delivery to the queue if Redis cannot record what is sent, or if its providers'
-// lines are full. nil means that it goes on.
-func (a *admission) busy(d *delivery) fate {
-	if d.at.Refused(d.queue) || route.Busy(d.needs, d.Priority) {
-		return a.foundBusy(d)
+// fit has the delivery's routes know that it comes. It has the targets wait whose routes have no
+// room for it, and all of them if Redis cannot record what is sent. nil means that it goes on.
+func (a *admission) fit(d *delivery) fate {
+	if d.at.Refused(d.queue) {
+		return back{Return: store.Return{Why: store.RedisRefuses, After: store.Again}}
+	}
+	d.needs = d.bulkheads()
+	d.expect()
+	d.arrived()
+	now := time.Now()
+	for _, b := range slices.Clone(d.needs) {
+		if !b.Fits(d.Priority, now) {
+			d.keepOut(b)
+		}
+	}
+	if len(d.needs) == 0 {
+		return d.unsent()
 	}
 	return nil
 }
 
-// foundBusy brings a job back that found no place before its providers.
-func (a *admission) foundBusy(d *delivery) back {
-	to := store.Return{Why: store.ProviderBusy, After: route.BusyDelay}
-	if d.at.Refused(d.queue) {
-		to.Why = store.RedisRefuses
+// keepOut has the targets wait that need a place in the bulkhead.
+func (d *delivery) keepOut(b *route.Bulkhead) {
+	for i, r := range d.routes {
+		if r != nil && r.Bulkhead == b && d.outcomes[i].due() {
+			d.outcomes[i].skip = skip{reason: routeFull}
+		}
 	}
-	return back{Return: to}
+	d.needs = slices.DeleteFunc(d.needs, func(other *route.Bulkhead) bool { return other == b })
 }

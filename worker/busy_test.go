@@ -2,9 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/store"
@@ -22,39 +22,65 @@ func (reply) RedisError()     {}
 
 const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory'.")
 
-// What is not sent since it could not be recorded says so, and blames no provider.
-func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
+// What is not sent since it could not be recorded says so, and blames no provider. What goes to
+// several routes waits for those that are full alone.
+func TestWhatDoesNotFitSaysWhy(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		full := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil}}, Concurrency: 1}).Of("shop")[push.APNs].Bulkhead
-		route.Acquire(t.Context(), []*route.Bulkhead{full}, push.Default)
-		waiting, leave := context.WithCancel(t.Context())
-		defer leave()
-		for range 2 * route.InHand(1) {
-			go route.Acquire(waiting, []*route.Bulkhead{full}, push.Default)
+	senders := map[push.Platform]providers.Sender{push.APNs: nil, push.FCM: nil}
+	routes := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": senders}, Concurrency: 1}).Of("shop")
+	full, free := routes[push.APNs], routes[push.FCM]
+	for full.Bulkhead.Fits(push.Default, time.Now()) {
+		route.Expect([]*route.Bulkhead{full.Bulkhead}, push.Default, 1)
+	}
+	for name, c := range map[string]struct {
+		refused bool
+		routes  []*route.Route
+		want    store.Why
+		left    int
+	}{
+		"free":                 {false, []*route.Route{free}, "", 1},
+		"full":                 {false, []*route.Route{full}, store.ProviderBusy, 0},
+		"one is full":          {false, []*route.Route{full, free}, "", 1},
+		"full and not written": {true, []*route.Route{full}, store.RedisRefuses, 0},
+	} {
+		at := queue.NewServer(queue.Config{Records: new(store.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
+		if c.refused {
+			_ = at.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 		}
-		synctest.Wait() // as many wait as may
-		for name, c := range map[string]struct {
-			refused bool
-			needs   []*route.Bulkhead
-			want    store.Why
-		}{
-			"nothing":              {false, nil, ""},
-			"busy":                 {false, []*route.Bulkhead{full}, store.ProviderBusy},
-			"not written":          {true, nil, store.RedisRefuses},
-			"busy and not written": {true, []*route.Bulkhead{full}, store.RedisRefuses},
-		} {
-			at := queue.NewServer(queue.Config{Records: new(store.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
-			if c.refused {
-				_ = at.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
-			}
-			var got store.Why
-			if to, away := new(admission).busy(&delivery{Notification: new(push.Notification), at: at, queue: "q", needs: c.needs}).(back); away {
-				got = to.Why
-			}
-			if got != c.want {
-				t.Errorf("%s: %q, want %q", name, got, c.want)
+		d := &delivery{Notification: new(push.Notification), at: at, queue: "q", routes: c.routes, outcomes: make([]outcome, len(c.routes)), arrived: func() {}}
+		var got store.Why
+		if to, away := new(admission).fit(d).(back); away {
+			if got = to.Why; to.kept.some() {
+				got = to.kept.back().Why
 			}
 		}
-	})
+		if got != c.want || len(d.needs) != c.left {
+			t.Errorf("%s: %q, and %d places are needed; want %q", name, got, len(d.needs), c.want)
+		}
+	}
+}
+
+// What finds no place comes no longer: it takes no room of the next one.
+func TestWhatFindsNoPlaceComesNoLonger(t *testing.T) {
+	t.Parallel()
+	routes := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil}}, Concurrency: 1}).Of("shop")
+	full := routes[push.APNs]
+	needs := []*route.Bulkhead{full.Bulkhead}
+	if route.Acquire(t.Context(), needs, push.Default) != nil {
+		t.Fatal("there is no place")
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2000 { // more than may come at once
+		at := queue.NewServer(queue.Config{Records: new(store.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
+		d := &delivery{Notification: new(push.Notification), at: at, queue: "q", routes: []*route.Route{full}, outcomes: make([]outcome, 1), arrived: func() {}}
+		a := new(admission)
+		if a.fit(d) != nil {
+			t.Fatal("there is no room")
+		}
+		if err := a.enter(over, d); !errors.Is(err, errBusy) {
+			t.Fatal(err)
+		}
+		d.arrive()
+	}
 }

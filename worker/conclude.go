@@ -29,6 +29,7 @@ type back struct {
 	// kept is why it could not be sent to its targets, or to some of them: it says how the job
 	// returns, in the place of Return.
 	kept    skip
+	park    string // of what it waits for: see store.ParkName
 	release release
 	// deferral is the limiter's, when that has put the notification off.
 	deferral throttle.Decision
@@ -104,10 +105,10 @@ func (d *delivery) tooShort(decision *throttle.Decision) string {
 }
 
 // unsent brings a job back that could be sent to no target, at no cost of an attempt. One
-// that waits for units keeps what it holds of its user's limits.
+// that waits for units or a place keeps what it holds of its user's limits.
 func (d *delivery) unsent() back {
 	to := back{kept: keptBy(d.outcomes)}
-	if to.kept.reason != noUnits {
+	if to.kept.reason != noUnits && to.kept.reason != routeFull {
 		to.release = slotQuietly
 	}
 	return to

@@ -24,10 +24,10 @@ func decode(job *queue.Job) (*delivery, error) {
 	}
 	in, _ := zone.Load(decoded.Notification.TimeZone) // see knowsZone
 	d := &delivery{
-		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, back: job.Back, first: job.Last.First, job: job.Payload, queue: job.Queue, hand: job.Hand, failures: job.Failures, term: job.Term, at: job.At, announced: job.Announced,
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, back: job.Back, first: job.Last.First, job: job.Payload, queue: job.Queue, hand: job.Hand, failures: job.Failures, term: job.Term, at: job.At, arrived: job.Arrived,
 		replay:   decoded.Replay,
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
-		held:     job.Last.Why != "" && job.Last.Why != store.Deferred,
+		held:     job.Parked || job.Last.Why != "" && job.Last.Why != store.Deferred,
 	}
 	d.known = d.returned(job.Last.Why)
 	if d.Digest != nil {

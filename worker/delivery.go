@@ -26,13 +26,13 @@ type delivery struct {
 	hand     string // that has the job: see store.Job
 	// failures is how often a failure of the job was counted: an attempt that
 	// is to be repeated, or a worker that crashed with it.
-	failures  int
-	replay    bool
-	known     bool          // an earlier visit has put it off or found it held: see returned
-	term      term          // in which the job was pulled: *queue.Term
-	at        *queue.Server // that has pulled it
-	announced func()        // tells that the bulkheads know of it
-	digest    *digest.Part  // nil for none
+	failures int
+	replay   bool
+	known    bool          // an earlier visit has put it off or found it held: see returned
+	term     term          // in which the job was pulled: *queue.Term
+	at       *queue.Server // that has pulled it
+	arrived  func()        // takes it off what is on its way to its route
+	digest   *digest.Part  // nil for none
 	// attempts counts the attempts, and first is the time of the first; excused of them
 	// failed because a route was in trouble, and are not counted against Options.Attempts.
 	attempts int

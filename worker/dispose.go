@@ -11,14 +11,12 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/queue"
-	"github.com/pushpace/pushpace/worker/route"
 )
 
 // settling carries out what is to become of jobs.
 type settling struct {
 	*Options
 	deadTokens *store.DeadTokens
-	holds      *holds
 	slots      *slots
 	events     *events
 	repeats    *repeats.Log
@@ -62,14 +60,11 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Re
 		_, _ = s.slots.free(ctx, d, d.used())
 	}
 	if to.kept.some() {
-		to.Return = s.keptBack(d, to.kept, time.Now())
-		if !s.holds.remember(ctx, d) {
-			to.After = min(to.After, unnotedLook)
-		}
+		to.Return, to.park = d.keptBack(to.kept, time.Now())
 	}
 	to.First = d.first
 	to.Failed = to.Failed || d.tried && !d.counted
-	result := queue.Back{PutOff: store.PutOff{Return: to.Return}}
+	result := queue.Back{PutOff: store.PutOff{Return: to.Return, Park: to.park}}
 	if p := &to.deferral; p.Status == throttle.Deferred {
 		s.Observer.Deferred(d.App, d.Category, *p)
 		result.Deferral = &store.Deferral{Until: p.At, Scope: p.Scope, Rule: p.Rule}
@@ -92,19 +87,22 @@ func (d *delivery) attempt(outcomes []store.TargetOutcome, problem string) *stor
 	return &store.Attempt{Number: d.attempts, Excused: d.excused, Outcomes: outcomes, Error: problem}
 }
 
-// keptBack is how a job returns that is kept by that. Those that come back by themselves
-// do so one after another: each moves the next one's instant on.
-func (s *settling) keptBack(d *delivery, kept skip, now time.Time) store.Return {
-	var look time.Duration
-	switch {
-	case kept.reason == noUnits:
-		look = kept.pool.Back()
-	case kept.woken():
-		look = s.holds.look(d.queue, now)
+// keptBack is how a job returns whose targets are kept: when there is room for one of them, or at the
+// first of their instants.
+func (d *delivery) keptBack(kept skip, now time.Time) (back store.Return, park string) {
+	back = kept.back()
+	back.After = store.ParkedFor
+	var names []string
+	for i := range d.outcomes {
+		s := d.outcomes[i].skip
+		if name := s.parks(d.routes[i]); name != "" {
+			names = append(names, name)
+		} else if s.some() {
+			back.After = min(back.After, s.left)
+		}
 	}
-	back := kept.back(look, route.QuotaOf(kept.pool))
 	back.After = d.orExpired(back.After, now)
-	return back
+	return back, store.ParkName(names)
 }
 
 // end settles the notification, once.

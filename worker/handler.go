@@ -91,10 +91,7 @@ func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 	if h.holds.keep(d) {
 		return d.unsent()
 	}
-	d.needs = d.bulkheads()
-	d.expect()
-	d.announced()
-	if to := h.admission.busy(d); to != nil {
+	if to := h.admission.fit(d); to != nil {
 		return to
 	}
 	for range departures {
@@ -116,11 +113,7 @@ const departures = 4
 func (h *handler) depart(ctx context.Context, d *delivery) fate {
 	decision, err := h.admission.admit(ctx, d)
 	switch {
-	case errors.Is(err, errBusy):
-		to := h.admission.foundBusy(d)
-		to.release = slot
-		return to
-	case errors.Is(err, errOverQuota):
+	case errors.Is(err, errBusy), errors.Is(err, errOverQuota):
 		return d.unsent()
 	case err != nil:
 		return later(err)

@@ -4,30 +4,25 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// holds are the operators' pauses and the closed routes: they keep jobs on the queue, and
-// held.go brings them back when they are over.
+// holds are the operators' pauses and the closed routes. What they keep is parked on the queue.
 type holds struct {
 	*Options
-	routes  *route.Routes
-	pauses  *pause.Store
-	control *control.Control
-	side    *side
+	routes *route.Routes
+	pauses *pause.Store
 
-	inForce  atomic.Pointer[pause.InForce] // as it was read last
-	looks    route.Stagger                 // of the jobs that are kept
-	held     held
-	resuming sync.Map // by waking: it is under way
+	inForce atomic.Pointer[pause.InForce] // as it was read last
 }
+
+// paused reports whether the operator's pause with that selector is in force.
+func (h *holds) paused(selector string) bool { return !h.inForce.Load().Over(time.Now(), selector) }
 
 // operator returns the operator's pause of the delivery's target; nil for none.
 func (h *holds) operator(d *delivery, i int, now time.Time) *pause.Pause {
@@ -58,37 +53,6 @@ func (h *holds) keep(d *delivery) bool {
 	}
 	return kept > 0 && free == 0
 }
-
-// remember notes what closed routes and operators' pauses keep of the delivery, so that it
-// comes back when they are over. It reports whether all is noted.
-func (h *holds) remember(ctx context.Context, d *delivery) bool {
-	noted, all := map[string]bool{}, true
-	for i := range d.outcomes {
-		s := d.outcomes[i].skip
-		if !s.woken() {
-			continue
-		}
-		by := s.selector(d.routes[i])
-		if noted[by] {
-			continue
-		}
-		noted[by] = true
-		if err := d.at.Records.Hold(ctx, by, d.Priority.Queue(), d.accepted, d.ID); err != nil {
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a paused notification resumes late", slog.String("id", d.ID), slog.Any("error", err))
-			all = false
-		}
-	}
-	return all
-}
-
-// look is after how long a job of that queue that is kept looks by itself whether it still
-// is.
-func (h *holds) look(queue string, now time.Time) time.Duration {
-	return h.looks.Next(queue, now, longestLook)
-}
-
-// unnotedLook is after how long one looks again that nothing will wake.
-const unnotedLook = 10 * time.Second
 
 // pollEvery lies between two looks at the shared pauses.
 const pollEvery = 500 * time.Millisecond

@@ -180,7 +180,7 @@ func (w *Worker) begin(servers []*queue.Server) {
 		h.side.run(func(ctx context.Context) { s.Keep(ctx, h.RedisLog) })
 	}
 	for _, follow := range []func(context.Context){
-		h.holds.follow, h.holds.followHeld, h.taken.follow, h.slots.run, h.collapsing.follow,
+		h.holds.follow, h.taken.follow, h.slots.run, h.collapsing.follow,
 		func(ctx context.Context) { clock.Every(ctx, pollEvery, func() { h.routes.LogTroubles(ctx) }) },
 		func(ctx context.Context) { h.control.TellLosses(ctx, h.Log) },
 		func(ctx context.Context) { h.control.LogDropped(ctx, h.Log) },
@@ -193,7 +193,7 @@ func (w *Worker) begin(servers []*queue.Server) {
 	if h.Overrides != nil {
 		h.side.run(func(ctx context.Context) {
 			reschedule.Follow(ctx, reschedule.Config{
-				Limits: h.Limits, Overrides: h.Overrides, Limiter: h.Limiter, Control: h.control, Waiting: h.Options.Waiting, Rates: h.routes.Rates,
+				Limits: h.Limits, Overrides: h.Overrides, Limiter: h.Limiter, Control: h.control, Waiting: h.Options.Waiting,
 				Apps: slices.Collect(maps.Keys(h.Senders)), Redis: h.Queue, Prefix: h.Prefix, RedisLog: h.RedisLog,
 			})
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -134,8 +135,8 @@ func TestAPauseOfACategory(t *testing.T) {
 	wait(t, func() bool {
 		timeline, err := r.limiter.Timeline(t.Context(), digests)
 		must(t, err)
-		held := client.ZCard(t.Context(), shardKey(client, `held:["","","digest"]`)).Val()
-		return held > 0 && len(timeline.Bookings) == 0
+		kept := client.ZCard(t.Context(), home(client).QueueKey(push.Default.Queue(), "parked:"+store.PauseName(`["","","digest"]`))).Val()
+		return kept > 0 && len(timeline.Bookings) == 0
 	})
 	r.asleep(1)
 	stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -58,14 +60,14 @@ func newHandler(o *Options) *handler {
 	h.routing = routing{o, routes}
 	h.units = units{routes.Units}
 	h.slots = newSlots(o, h.control)
-	h.holds = &holds{Options: o, routes: routes, pauses: pauses, control: h.control, side: h.side}
+	h.holds = &holds{Options: o, routes: routes, pauses: pauses}
 	h.admission = newAdmission(o, h.units, h.slots, h.tracing, h.repeats)
 	h.sending = &sending{o, routes, h.units, devices{o, h.repeats}, h.holds, h.tracing, h.repeats}
 	told := &events{o}
 	h.taken = &taken{Options: o, control: h.control, leads: h.leads, slots: h.slots, events: told, repeats: h.repeats}
 	h.slots.taken = h.taken
 	h.collapsing = newCollapsing(o, h.slots, h.taken)
-	h.settling = &settling{o, h.deadTokens, h.holds, h.slots, told, h.repeats, newUnrecorded()}
+	h.settling = &settling{o, h.deadTokens, h.slots, told, h.repeats, newUnrecorded()}
 	return h
 }
 
@@ -80,16 +82,31 @@ func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 	for i, at := range shards {
 		servers[i] = queue.NewServer(queue.Config{
 			Client: h.Queue, Records: at, Hands: hands, ShutdownTimeout: h.ShutdownTimeout,
-			Bounds: h.bounds, Parked: h.routes.Parked, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
+			Room: h.room, Opens: h.opens, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
 		})
 	}
 	h.servers.Store(&servers)
 	return servers, nil
 }
 
-// bounds returns how many more jobs may be pulled from a queue for which routes and users.
-func (h *handler) bounds(queue string, now time.Time) []store.Bound {
-	return h.crowds.Bounds(h.routes.Bounds(queue, now), queue, now)
+// room implements queue.Config.Room.
+func (h *handler) room(queueName string, most int, parked []string) ([]store.Bound, func([]queue.Job)) {
+	now := time.Now()
+	room := h.routes.Room(queueName, most, parked, h.holds.paused, now)
+	return h.crowds.Bounds(room.Bounds, queueName, now), func(jobs []queue.Job) {
+		names := make([]string, len(jobs))
+		for i := range jobs {
+			names[i] = push.OnlyRoute(jobs[i].Payload)
+		}
+		for i, arrived := range h.routes.Taken(room, names) {
+			jobs[i].Arrived = sync.OnceFunc(arrived)
+		}
+	}
+}
+
+// opens implements queue.Config.Opens.
+func (h *handler) opens(queue string, parked []string) bool {
+	return h.routes.Opens(queue, parked, h.holds.paused, time.Now())
 }
 
 // leads reports whether this worker does for the shard what one is enough for.

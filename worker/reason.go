@@ -17,6 +17,8 @@ const (
 	sendable         reason = iota // there is none: it may be sent to
 	pausedByOperator               // an operator's pause is on it
 	routeClosed                    // its route is in trouble, or its provider has asked for a pause
+	routeFull                      // its route has no place for it
+	suspect                        // its route is being tried, and its own answer was a reason for that
 	noUnits                        // a quota or a throughput has no units for it
 	overDevice                     // its device has had as many pushes as it may
 	deviceUnmetered                // nobody can tell how many pushes its device has had
@@ -31,49 +33,52 @@ type skip struct {
 	pause  *pause.Pause  // of pausedByOperator
 	pool   *meter.Pool   // of noUnits: it has none
 	rule   string        // of overDevice: the device's limit
-	left   time.Duration // of a device or leftAlone: until it may get a push, or is asked about again
+	left   time.Duration // of a suspect, a device or leftAlone: until it may get a push, or is asked about again
 	cause  string        // of deviceUnmetered and leftAlone
 }
 
 // some reports whether there is a reason.
 func (s skip) some() bool { return s.reason != sendable }
 
-// woken reports whether the end of a pause, or the opening of the route, brings the job
-// back.
-func (s skip) woken() bool {
-	return s.reason == pausedByOperator || s.reason == routeClosed || s.reason == notConnected
-}
-
-// selector is the name under which the jobs are remembered that are woken.
-func (s skip) selector(r *route.Route) string {
-	if s.pause != nil {
-		return s.pause.Selector()
+// parks returns the name of what has to have room before the target is sent to; "" for what waits
+// for an instant.
+func (s skip) parks(r *route.Route) string {
+	switch s.reason {
+	case pausedByOperator:
+		if s.pause.Category != "" {
+			return store.PauseName(s.pause.Selector())
+		}
+		return r.ParkName()
+	case routeClosed, routeFull, notConnected:
+		return r.ParkName()
+	case noUnits:
+		if s.pool == r.Quota {
+			return r.ParkName()
+		}
+		return route.PoolName(s.pool)
 	}
-	return r.Name()
+	return ""
 }
 
-// back is how the job returns to the queue. look is after how long one that is woken looks
-// by itself, or one without units comes back; quota is what is known of the pool.
-func (s skip) back(look time.Duration, quota route.QuotaStatus) (back store.Return) {
+// back is how the job returns to the queue.
+func (s skip) back() store.Return {
 	switch s.reason {
 	case noUnits:
-		back = control.OverQuota(quota)
-		back.After = look
+		return control.OverQuota(route.QuotaOf(s.pool))
+	case routeFull:
+		return store.Return{Why: store.ProviderBusy}
 	case overDevice:
-		back = store.Return{Why: store.OverDevice, Key: s.rule, After: s.left}
+		return store.Return{Why: store.OverDevice, Key: s.rule}
 	case deviceUnmetered:
-		back = store.Return{Why: store.DeviceUnmetered, Detail: s.cause, After: s.left}
+		return store.Return{Why: store.DeviceUnmetered, Detail: s.cause}
 	case leftAlone:
-		back = store.Return{Why: store.LeftAlone, Detail: s.cause, After: s.left}
-	default:
-		back = store.Return{Why: store.ProviderPaused, After: look}
+		return store.Return{Why: store.LeftAlone, Detail: s.cause}
 	}
-	return back
+	return store.Return{Why: store.ProviderPaused}
 }
 
-// longestLook is after how long a job looks by itself whether its route is still closed,
-// while no more are kept than look one after the other in that time: a pause may last for
-// days, and keep much.
+// longestLook is after how long at most one looks again that waits for its device: the limit may
+// change.
 const longestLook = 5 * time.Minute
 
 // keptBy returns, of the reasons for which targets were not sent to, the one that says when
@@ -88,12 +93,12 @@ func keptBy(outcomes []outcome) (kept skip) {
 	return kept
 }
 
-// rank has units go first, then the device or server that may get a push first.
+// rank has units go first, then what waits for an instant, the nearest first.
 func (s skip) rank() int {
 	switch s.reason {
 	case noUnits:
 		return 1
-	case overDevice, deviceUnmetered, leftAlone:
+	case suspect, overDevice, deviceUnmetered, leftAlone:
 		return 2
 	default:
 		return 3

@@ -7,33 +7,44 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// Each reason says why the job returns, and after how long.
+// Each reason says why the job returns, and by what it is parked, or after how long it comes.
 func TestEachReasonSaysHowTheJobReturns(t *testing.T) {
 	t.Parallel()
-	const look = time.Minute
-	quota := route.QuotaStatus{Key: "fcm/x", Rate: "10/1s"}
-	unknown := route.QuotaStatus{Key: "fcm/x", Error: "away"}
+	quota := route.Quota{Key: "fcm/x", Spec: func() meter.Spec {
+		return meter.Spec{Rates: []throttle.Rate{{Count: 10, Period: time.Second}}}.Promise()
+	}}
+	routes := route.New(route.Config{
+		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.FCM: nil}}, Concurrency: 1,
+		Quotas: map[string]map[push.Platform]route.Quota{"shop": {push.FCM: quota}}, Throughputs: map[string]map[string]route.Quota{"shop": {"news": {Key: "news", Spec: quota.Spec}}},
+	})
+	r := routes.Of("shop")[push.FCM]
+	const way = "shop/fcm"
 	for name, c := range map[string]struct {
 		skip  skip
-		quota route.QuotaStatus
-		woken bool
 		want  store.Return
+		parks string
 	}{
-		"paused":           {skip{reason: pausedByOperator, pause: new(pause.Pause)}, route.QuotaStatus{}, true, store.Return{Why: store.ProviderPaused, After: look}},
-		"closed":           {skip{reason: routeClosed}, route.QuotaStatus{}, true, store.Return{Why: store.ProviderPaused, After: look}},
-		"not connected":    {skip{reason: notConnected}, route.QuotaStatus{}, true, store.Return{Why: store.ProviderPaused, After: look}},
-		"no units":         {skip{reason: noUnits}, quota, false, store.Return{Why: store.OverQuota, Key: "fcm/x", Detail: "10/1s", After: look}},
-		"unmetered":        {skip{reason: noUnits}, unknown, false, store.Return{Why: store.Unmetered, Key: "fcm/x", Detail: "away", After: look}},
-		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, route.QuotaStatus{}, false, store.Return{Why: store.OverDevice, Key: "3/1h", After: 7 * time.Second}},
-		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: store.Again}, route.QuotaStatus{}, false, store.Return{Why: store.DeviceUnmetered, Detail: "away", After: store.Again}},
-		"left alone":       {skip{reason: leftAlone, cause: "down", left: time.Second}, route.QuotaStatus{}, false, store.Return{Why: store.LeftAlone, Detail: "down", After: time.Second}},
+		"paused":           {skip{reason: pausedByOperator, pause: &pause.Pause{App: "shop"}}, store.Return{Why: store.ProviderPaused, After: store.ParkedFor}, way},
+		"category paused":  {skip{reason: pausedByOperator, pause: &pause.Pause{Category: "news"}}, store.Return{Why: store.ProviderPaused, After: store.ParkedFor}, store.PauseName(`["","","news"]`)},
+		"closed":           {skip{reason: routeClosed}, store.Return{Why: store.ProviderPaused, After: store.ParkedFor}, way},
+		"full":             {skip{reason: routeFull}, store.Return{Why: store.ProviderBusy, After: store.ParkedFor}, way},
+		"suspect":          {skip{reason: suspect, left: store.Again}, store.Return{Why: store.ProviderPaused, After: store.Again}, ""},
+		"not connected":    {skip{reason: notConnected}, store.Return{Why: store.ProviderPaused, After: store.ParkedFor}, way},
+		"no units":         {skip{reason: noUnits, pool: r.Quota}, store.Return{Why: store.OverQuota, Key: "fcm/x", Detail: "10/1s", After: store.ParkedFor}, way},
+		"no throughput":    {skip{reason: noUnits, pool: routes.Throughput("shop", "news")}, store.Return{Why: store.OverQuota, Key: "news", Detail: "10/1s", After: store.ParkedFor}, store.QuotaName("news")},
+		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, store.Return{Why: store.OverDevice, Key: "3/1h", After: 7 * time.Second}, ""},
+		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: store.Again}, store.Return{Why: store.DeviceUnmetered, Detail: "away", After: store.Again}, ""},
+		"left alone":       {skip{reason: leftAlone, cause: "down", left: time.Second}, store.Return{Why: store.LeftAlone, Detail: "down", After: time.Second}, ""},
 	} {
-		if got := c.skip.back(look, c.quota); got != c.want || c.skip.woken() != c.woken {
-			t.Errorf("%s: %+v, woken %t, want %+v", name, got, c.skip.woken(), c.want)
+		d := &delivery{Notification: new(push.Notification), routes: []*route.Route{r}, outcomes: []outcome{{skip: c.skip}}}
+		if got, park := d.keptBack(c.skip, time.Now()); got != c.want || park != c.parks {
+			t.Errorf("%s: %+v by %q, want %+v by %q", name, got, park, c.want, c.parks)
 		}
 	}
 }
@@ -70,7 +81,7 @@ func TestKeptBy(t *testing.T) {
 func TestUnsentCostsNothing(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[reason]release{
-		noUnits: nothing, routeClosed: slotQuietly, pausedByOperator: slotQuietly, overDevice: slotQuietly, deviceUnmetered: slotQuietly,
+		noUnits: nothing, routeFull: nothing, routeClosed: slotQuietly, pausedByOperator: slotQuietly, overDevice: slotQuietly, deviceUnmetered: slotQuietly,
 	} {
 		d := &delivery{outcomes: []outcome{{skip: skip{reason: reason}}}}
 		to, _ := d.settle(budget{1, time.Hour}, time.Unix(1, 0), 0.5).(back)

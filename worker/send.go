@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -95,6 +96,9 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 	}
 	if !ok {
 		d.outcomes[i].skip = skip{reason: routeClosed}
+		if r.Suspect(d.Targets[i]) {
+			d.outcomes[i].skip = skip{reason: suspect, left: store.Again}
+		}
 		return
 	}
 	sending, span := s.tracing.start(inTime, "send")

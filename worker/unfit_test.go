@@ -60,7 +60,7 @@ func TestARecordOfAnotherType(t *testing.T) {
 	ids := []string{"a", "bad", "b", "c", "d"}
 	producer := push.NewProducer(client, "", 0)
 	key := queueKey(client, push.Default.Queue(), "")
-	ends := home(client).NewEnds(push.Default.Queue(), false)
+	ends := home(client).NewEnds(push.Default.Queue())
 	for _, id := range ids {
 		_, err := producer.Enqueue(ctx, to(id))
 		must(t, err)

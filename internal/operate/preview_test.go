@@ -85,7 +85,7 @@ func (s *stage) reschedule() func(app, user string) {
 	following.Go(func() {
 		reschedule.Follow(ctx, reschedule.Config{
 			Limits: policies, Overrides: s.overrides, Limiter: limiter, Control: waking,
-			Waiting: s.limiter.Waiting, Rates: func() map[string]string { return nil }, Apps: []string{"kiosk", "shop"}, Redis: s.client, Prefix: s.prefix, RedisLog: slog.New(slog.DiscardHandler),
+			Waiting: s.limiter.Waiting, Apps: []string{"kiosk", "shop"}, Redis: s.client, Prefix: s.prefix, RedisLog: slog.New(slog.DiscardHandler),
 		})
 	})
 	s.t.Cleanup(func() { stop(); following.Wait(); waking.Rest(context.Background()) })

@@ -21,6 +21,7 @@ var (
 	boardQueue  = push.Default.Queue()
 	boardRoutes = []string{"a/fcm", "b/fcm"}
 	boardUsers  = []string{push.UserMark("a", "u", ""), push.UserMark("b", "u", "")}
+	boardNames  = []string{store.PauseName(`["a","",""]`), store.QuotaName("fcm/x")}
 )
 
 // A boardRig reads the jobs of one queue of a shard.
@@ -69,7 +70,7 @@ func (r *boardRig) payload(id, app string, notBefore time.Time) []byte {
 
 // ends sends the job's end.
 func (r *boardRig) ends(j *store.Job, add func(*store.Ends)) error {
-	e := r.at.NewEnds(j.Queue, false)
+	e := r.at.NewEnds(j.Queue)
 	add(e)
 	cmd := e.Command(r.ctx)
 	_ = r.client.Process(r.ctx, cmd)
@@ -80,7 +81,7 @@ func (r *boardRig) ends(j *store.Job, add func(*store.Ends)) error {
 	return err
 }
 
-// pass makes a delayed job due. The entry of a parked job is ignored.
+// pass makes a delayed or parked job due.
 func (r *boardRig) pass(id string) {
 	at := strings.Replace(r.read().place(id), "parked", "retry", 1)
 	if at == "scheduled" || at == "retry" {
@@ -109,7 +110,15 @@ func (r *boardRig) read() *board {
 	for _, name := range []string{"pending", "active"} {
 		lists[name] = pipe.LRange(r.ctx, r.key(name), 0, -1)
 	}
-	for _, name := range []string{"scheduled", "retry", "due", "parked:" + boardRoutes[0], "parked:" + boardRoutes[1], "parked:" + boardUsers[0], "parked:" + boardUsers[1]} {
+	names := slices.Concat(boardRoutes, boardUsers, boardNames)
+	keys := []string{"scheduled", "retry", "due"}
+	for i, name := range names {
+		keys = append(keys, "parked:"+name)
+		for _, other := range names[:i] {
+			keys = append(keys, "parked:"+store.ParkName([]string{name, other}))
+		}
+	}
+	for _, name := range keys {
 		sets[name] = pipe.ZRangeWithScores(r.ctx, r.key(name), 0, -1)
 	}
 	routes, counts := pipe.SMembers(r.ctx, r.key("parked")), r.at.CountsOn(r.ctx, pipe)

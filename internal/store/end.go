@@ -26,14 +26,10 @@ type Ends struct {
 	keys    []string
 	args    []any
 	targets []any // of each job in JSON, where ends are told of
-	young   bool
 }
 
-// NewEnds returns none yet. young says that they are likely to be among the newest of those in
-// hand, since older ones are stuck: they are looked for from that end.
-func (r *Shard) NewEnds(queue string, young bool) *Ends {
-	return &Ends{records: r, queue: queue, young: young}
-}
+// NewEnds returns none yet.
+func (r *Shard) NewEnds(queue string) *Ends { return &Ends{records: r, queue: queue} }
 
 // Add adds a job. Its notification has ended before.
 func (e *Ends) Add(j *Job) { e.add(j, 0, "", "", nil) }
@@ -66,13 +62,10 @@ func (e *Ends) Command(ctx context.Context) *redis.Cmd {
 
 // call is what the script is called with.
 func (e *Ends) call() (keys []string, args []any) {
-	r, now, side := e.records, time.Now(), -1
-	if e.young {
-		side = 1
-	}
+	r, now := e.records, time.Now()
 	day := "processed:" + now.UTC().Format(time.DateOnly)
 	keys = slices.Concat(r.queueKeys(e.queue, "active", day, "processed"), []string{r.Key("counts")}, e.keys)
-	args = append([]any{now.UnixMilli(), r.retention.Milliseconds(), now.Add(statsKept).Unix(), side, e.queue}, e.args...)
+	args = append([]any{now.UnixMilli(), r.retention.Milliseconds(), now.Add(statsKept).Unix(), e.queue}, e.args...)
 	if r.tells() {
 		keys = append(keys, r.Key(outcomesName))
 		args = append(append(args, r.bounds.Outcomes, written(now)), e.targets...)

@@ -5,9 +5,8 @@
 --
 -- KEYS    active; asynq's counts of the day and in all; counts; then of each job the task and the
 --         record; if ends are reported, the prefix of their streams
--- ARGV    now and retention (ms); when asynq's count of the day lapses (s); which end of the active
---         list to look from, -1 for the oldest, 1 for the newest; the queue; then of each job its
---         ID, the hand, 1 if it settles, the outcomes and the providers' IDs; if ends are
+-- ARGV    now and retention (ms); when asynq's count of the day lapses (s); the queue; then of each
+--         job its ID, the hand, 1 if it settles, the outcomes and the providers' IDs; if ends are
 --         reported, the bound of a stream, the instant, and the targets of each job
 -- answer  of each job 1; 0 where it is not in that hand; 2 where it does not settle and its
 --         notification waits on this queue, as a failover has undone its end; or the error of its
@@ -15,8 +14,8 @@
 -- caller  Ends, after a visit
 -- repeat  as often as wanted: the hand is given up by the first time
 local active, day, all, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local now, retention, lapses, side, queue = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local keys, args, width = 4, 5, 5 -- what comes before the jobs', and how many are each one's
+local now, retention, lapses, queue = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local keys, args, width = 4, 4, 5 -- what comes before the jobs', and how many are each one's
 redis.call('HDEL', counts, '')
 
 local function settle(record, outcomes, sent)
@@ -70,7 +69,7 @@ for i = 1, n do
   elseif not owned(task, hand) then answers[i] = 0
   elseif settles ~= '1' and undone(record) then answers[i] = 2
   else
-    redis.call('LREM', active, side, id)
+    redis.call('LREM', active, -1, id)
     redis.call('DEL', task)
     answers[i], done = 1, done + 1
   end

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -13,13 +12,13 @@ import (
 //
 //	worker  whose hands the job is in: TERM/VISIT
 //	last    its last Return, in JSON, back when that was (us), and failed how often it failed
-//	parked  its route, or its user's mark, and its place among those, while it is parked
+//	parked  by which name it is parked, and its place among those, while it is
 //
 // and beside asynq's sets
 //
 //	due           sorted set: when delayed jobs are due, in us. asynq's scheduled and retry
 //	              have whole seconds, rounded up. An entry of a job that has gone is ignored.
-//	parked        set: the routes, and the marks of users, of which jobs are parked
+//	parked        set: the names by which jobs are parked: see park.go
 //	parked:NAME   sorted set: those, by when they became due
 //	idle          string: the channel on which idle workers listen; there once one has found
 //	              the queue empty
@@ -38,6 +37,8 @@ type Job struct {
 	Back time.Time
 	// Last is its last Return.
 	Last Return
+	// Parked says that it was parked until this pull.
+	Parked bool
 }
 
 // hand is the one of a worker's visit.
@@ -72,27 +73,13 @@ local function read(key, longest)
 end
 `
 
-// parkedAs is Lua: what the field parked of a task says.
-const parkedAs = `
-local function parkedAs(route, place) return route .. '\n' .. place end
-`
-
-// parkedReturn stands for the last Return of a job that is parked, as its field says: the zero
-// value for a route's, Crowded for a user's.
-func parkedReturn(field string) Return {
-	if strings.HasPrefix(field, `"app":`) { // see push.UserMark
-		return Return{Why: Crowded}
-	}
-	return Return{}
-}
-
 // open reads what a script answers of a job: its ID, message as readMessage has it, last,
-// failed and back. It returns why no worker may have it, nil for any other.
+// failed, back and whether it was parked. It returns why no worker may have it, nil for any other.
 func (j *Job) open(reply []any) (unfit *Unfit) {
 	text := func(i int) string { s, _ := reply[i].(string); return s }
 	j.ID, j.Last = text(0), readReturn(text(2))
 	j.Failures, _ = strconv.Atoi(text(3))
-	j.Back = micros(text(4))
+	j.Back, j.Parked = micros(text(4)), text(5) != ""
 	e, message, reason, why := openMessage(reply[1])
 	j.Payload, j.Headers = []byte(e.Payload), e.Headers
 	if reason == "" && e.Foreign() {
@@ -122,7 +109,7 @@ func openMessage(reply any) (e Envelope, text string, reason MalformedReason, wh
 }
 
 // perJob is how many values a script answers of a job.
-const perJob = 5
+const perJob = 6
 
 // openAll reads what a script answers of jobs in that hand, and of those that are none.
 func openAll(queue, hand string, reply []any) (jobs []Job, unfit []Unfit) {

@@ -69,7 +69,7 @@ func newKilledRig(t *testing.T, client redis.UniversalClient) *killedRig {
 	r.unfit, r.job = &got.Unfit[0], &got.Jobs[0]
 	r.must(r.at.PutOff(r.ctx, &got.Jobs[1], &store.PutOff{Return: store.Return{Why: store.Deferred, After: time.Hour}}))
 	r.must(r.accept("parked", time.Time{}))
-	r.pull(store.Bound{Route: "a/fcm"})
+	r.pull(store.Bound{Name: "a/fcm"})
 	r.must(r.accept("pending", time.Time{}))
 	r.must(r.accept("scheduled", time.Now().Add(time.Hour)))
 	return r
@@ -215,7 +215,7 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 	"set aside": func(r *killedRig) func() error { return func() error { return r.setAside(r.unfit) } },
 	"wake": func(r *killedRig) func() error {
 		return func() error {
-			_, err := r.at.WakeAll(r.ctx, boardQueue, []store.Wake{{ID: "retry"}, {ID: "parked"}})
+			_, err := r.at.WakeAll(r.ctx, boardQueue, []store.Wake{{ID: "retry", At: time.Now()}, {ID: "parked", At: time.Now()}})
 			return err
 		}
 	},
@@ -226,13 +226,9 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 			return err
 		}
 	},
-	"hold, and wake held": func(r *killedRig) func() error {
+	"put off, and park": func(r *killedRig) func() error {
 		return func() error {
-			if err := r.at.Hold(r.ctx, "pause", boardQueue, time.Now(), "retry", "active"); err != nil {
-				return err
-			}
-			_, err := r.at.WakeHeld(r.ctx, "pause", 5, store.FirstHeld)
-			return err
+			return r.at.PutOff(r.ctx, r.job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: "a/fcm"})
 		}
 	},
 	"take": func(r *killedRig) func() error {

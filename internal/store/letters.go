@@ -77,7 +77,7 @@ func (r *Shard) KeepMalformed(ctx context.Context, l *Letter) error {
 
 // Drop ends a job that is set aside, unless it is in another hand.
 func (r *Shard) Drop(ctx context.Context, j *Job) error {
-	e := r.NewEnds(j.Queue, false)
+	e := r.NewEnds(j.Queue)
 	e.Add(j)
 	cmd := e.Command(ctx)
 	_ = r.client.Process(ctx, cmd) // the error is the command's

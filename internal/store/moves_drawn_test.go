@@ -100,31 +100,33 @@ func (m *moves) garble(rt *rapid.T) {
 }
 
 // pullWays are those of a pull, which forwards, parks and unparks jobs too.
-const pullWays = "pending>active scheduled>active retry>active scheduled>pending retry>pending pending>parked scheduled>parked retry>parked parked>active"
+const pullWays = "pending>active scheduled>active retry>active scheduled>pending retry>pending pending>parked scheduled>parked retry>parked parked>active parked>pending"
 
 func (m *moves) pull(rt *rapid.T) {
 	w := drawn(rt, m.workers[:], "worker")
 	m.visit++
 	p := store.Pull{Queue: boardQueue, Most: rapid.IntRange(1, 4).Draw(rt, "most"), Term: w.term, Visit: m.visit}
-	for _, route := range slices.Concat(boardRoutes, boardUsers) {
-		if room := rapid.IntRange(-1, 2).Draw(rt, "room"); room >= 0 {
-			p.Bounds = append(p.Bounds, store.Bound{Route: route, Room: room})
+	for _, name := range slices.Concat(boardRoutes, boardUsers, boardNames[:1]) {
+		if room := rapid.IntRange(-2, 2).Draw(rt, "room"); room >= -1 {
+			p.Bounds = append(p.Bounds, store.Bound{Name: name, Room: room})
 		}
 	}
 	lost := rapid.IntRange(0, 5).Draw(rt, "lost") == 0
-	m.once(pullWays, func(*board) bool {
-		m.pulled(p, lost)
+	m.once(pullWays, func(b *board) bool {
+		m.pulled(b, p, lost)
 		return true
 	})
 }
 
-func (m *moves) pulled(p store.Pull, lost bool) (n int) {
+func (m *moves) pulled(b *board, p store.Pull, lost bool) (n int) {
 	got, err := m.at.Pull(m.ctx, p)
 	m.must(err)
 	of := map[string]int{}
 	for i := range got.Jobs {
 		j := &got.Jobs[i]
-		of[push.OnlyRoute(j.Payload)]++
+		if looked := b.place(j.ID) == "parked" && b.sets["due"][j.ID] == 1; !looked {
+			of[push.OnlyRoute(j.Payload)]++
+		}
 		if lost {
 			continue
 		}
@@ -139,8 +141,8 @@ func (m *moves) pulled(p store.Pull, lost bool) (n int) {
 		}
 	}
 	for _, bound := range p.Bounds {
-		if of[bound.Route] > bound.Room {
-			m.t.Fatalf("pulled %d of %s, which has room for %d", of[bound.Route], bound.Route, bound.Room)
+		if of[bound.Name] > max(0, bound.Room) {
+			m.t.Fatalf("pulled %d of %s, which has room for %d", of[bound.Name], bound.Name, bound.Room)
 		}
 	}
 	if n = len(got.Jobs) + len(got.Unfit); n > p.Most {
@@ -158,7 +160,12 @@ func (m *moves) putOff(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "after an attempt") {
 		back.Attempt = &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}}
 	}
-	m.twice("active>retry", func(b *board) bool { return m.expect(b, j, m.at.PutOff(m.ctx, j, back)) })
+	ways := "active>retry"
+	if names := slices.Concat(boardRoutes, boardNames); rapid.Bool().Draw(rt, "parked") {
+		back.Park = store.ParkName(rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 2, rapid.ID).Draw(rt, "names"))
+		ways += " active>parked"
+	}
+	m.twice(ways, func(b *board) bool { return m.expect(b, j, m.at.PutOff(m.ctx, j, back)) })
 }
 
 func (m *moves) giveBack(rt *rapid.T) {
@@ -291,38 +298,16 @@ func (m *moves) requeue(rt *rapid.T) {
 func (m *moves) wake(rt *rapid.T) {
 	var all []store.Wake
 	for _, id := range m.some(rt) {
-		w := store.Wake{ID: id}
-		if after := rapid.SampledFrom([]time.Duration{0, -time.Second, 10 * time.Minute}).Draw(rt, "after"); after != 0 {
-			w.At = time.Now().Add(after)
-		}
-		all = append(all, w)
+		after := rapid.SampledFrom([]time.Duration{-time.Second, 10 * time.Minute}).Draw(rt, "after")
+		all = append(all, store.Wake{ID: id, At: time.Now().Add(after)})
 	}
-	m.twice("retry>pending parked>pending", func(b *board) bool {
+	m.twice("retry>pending", func(b *board) bool {
 		inHand, err := m.at.WakeAll(m.ctx, boardQueue, all)
 		m.must(err)
 		for _, w := range all {
 			if slices.Contains(inHand, w.ID) != (b.place(w.ID) == "active") {
 				m.t.Fatalf("in hand are %q", inHand)
 			}
-		}
-		return true
-	})
-}
-
-func (m *moves) hold(rt *rapid.T) {
-	ids := m.some(rt)
-	m.twice("", func(*board) bool {
-		m.must(m.at.Hold(m.ctx, "pause", boardQueue, time.Now(), ids...))
-		return false
-	})
-}
-
-func (m *moves) wakeHeld(rt *rapid.T) {
-	most, which := rapid.IntRange(0, 3).Draw(rt, "most"), rapid.SampledFrom([]store.Which{store.FirstHeld, store.AnyHeld}).Draw(rt, "which")
-	m.once("retry>pending parked>pending", func(*board) bool {
-		w, err := m.at.WakeHeld(m.ctx, "pause", most, which)
-		if err != nil || len(w.IDs) > most {
-			m.t.Fatalf("woken %+v, %v", w, err)
 		}
 		return true
 	})

@@ -29,7 +29,7 @@ func TestMovesKeepEachJobInOnePlace(t *testing.T) {
 			rt.Repeat(map[string]func(*rapid.T){
 				"accept": m.accept, "accept another": m.accept, "accept again": m.acceptAgain, "another client": m.another, "garble": m.garble,
 				"pull": m.pull, "pull more": m.pull, "put off": m.putOff, "give back": m.giveBack, "end": m.end, "deliver": m.deliver, "settle": m.settle,
-				"set aside": m.setAside, "take": m.take, "requeue": m.requeue, "wake": m.wake, "hold": m.hold, "wake held": m.wakeHeld,
+				"set aside": m.setAside, "take": m.take, "requeue": m.requeue, "wake": m.wake,
 				"time passes": m.timePasses, "silence": m.silence, "sign": m.sign, "reap": m.reap,
 			})
 			m.drain()
@@ -129,8 +129,8 @@ func (m *moves) drain() {
 			m.pass(id)
 		}
 		m.visits, m.unfit, m.visit = nil, nil, m.visit+1
-		m.once(pullWays, func(*board) bool {
-			m.pulled(store.Pull{Queue: boardQueue, Most: 8, Term: w.term, Visit: m.visit}, false)
+		m.once(pullWays, func(b *board) bool {
+			m.pulled(b, store.Pull{Queue: boardQueue, Most: 8, Term: w.term, Visit: m.visit}, false)
 			return true
 		})
 		for _, j := range m.visits {

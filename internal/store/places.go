@@ -62,7 +62,7 @@ func (r *Shard) Find(ctx context.Context, queue, id string) (*Place, error) {
 	p := &Place{State: jobState(found[0]), Payload: []byte(envelope.Payload), Last: readReturn(found[5]), Back: micros(found[6])}
 	p.Orphaned = found[3] != ""
 	if found[4] != "" {
-		p.Last = parkedReturn(found[4])
+		p.Last = parkedReturn(found[4], found[5])
 		return p, nil
 	}
 	if seconds, _ := strconv.ParseFloat(found[2], 64); seconds > 0 && p.State != JobActive {

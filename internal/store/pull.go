@@ -11,18 +11,12 @@ import (
 //go:embed pull.lua
 var pullSource string
 
-var pullScript = redis.NewScript(readMessage + parkedAs + pullSource)
+var pullScript = redis.NewScript(readMessage + parkAs + pullSource)
 
-// parkedFor is after how long a parked job comes back as asynq's tools see it. It leaves its place
-// for a worker with room only.
-const parkedFor = time.Hour
-
-// A Bound says how many more jobs may be pulled for a route, or of a user.
+// A Bound says how many more jobs may be pulled that are for one name: see ParkName.
 type Bound struct {
-	Route string // as push.OnlyRoute tells it, or push.UserMark
-	Room  int
-	// InHand is about how many jobs the process has in hand that are stuck there.
-	InHand int
+	Name string
+	Room int // negative for what is closed
 }
 
 // A Pull is what a worker takes of a queue.
@@ -32,7 +26,7 @@ type Pull struct {
 	// Term and Visit are the hand's: each pull of a term has another visit.
 	Term  string
 	Visit int64
-	// Bounds are those of routes; of those that it leaves out any number may be taken.
+	// Bounds say how many; of the names that they leave out any number may be taken.
 	Bounds []Bound
 }
 
@@ -43,7 +37,7 @@ type Pulled struct {
 	Empty bool    // the queue, then
 	// Due is after how long the next job of an empty queue is; negative for none.
 	Due time.Duration
-	// Parked are the routes and users of which jobs are.
+	// Parked are the names by which jobs are parked.
 	Parked []string
 }
 
@@ -53,9 +47,9 @@ type Pulled struct {
 func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
 	keys := r.queueKeys(p.Queue, "pending", "paused", "active", "retry", "scheduled", "due", "parked", "parked:", "idle", "room")
 	its := hand(p.Term, p.Visit)
-	args := []any{r.QueueKey(p.Queue, "t:"), p.Most, MaxEnvelopeSize, its, int(parkedFor / time.Second), r.Channel(), int(idleFor / time.Second)}
+	args := []any{r.QueueKey(p.Queue, "t:"), p.Most, MaxEnvelopeSize, its, int(ParkedFor / time.Second), r.Channel(), int(idleFor / time.Second)}
 	for _, b := range p.Bounds {
-		args = append(args, b.Route, b.Room)
+		args = append(args, b.Name, b.Room)
 	}
 	reply, err := pullScript.Run(ctx, r.client, keys, args...).Slice()
 	if err != nil {

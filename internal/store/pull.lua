@@ -1,7 +1,9 @@
 -- Pull takes jobs of a queue in hand: pending -> active. First it moves delayed jobs that are due
 -- to the head of the queue, at most half of what is left to take: they have waited for their
--- turn. It parks a job whose only route, or whose user, has no room: pending -> parked. A job for
--- several routes, or with an end, is not parked. A user is one of a category here: push.UserMark.
+-- turn. A job is parked under the name of what has no room for it: pending -> parked. Here these
+-- are its only route, and its user in its category (push.UserMark); a visit parks the others
+-- (putoff.lua). A name of several parts, with tabs between, has the room of the part with the most.
+-- A parked job is looked at when its time is up, whatever room there is.
 --
 -- It begins with a write that changes nothing, and that a Redis without memory refuses: what is
 -- taken could not be finished. From the first job on nothing of one job's can make it break off,
@@ -10,13 +12,13 @@
 --
 -- KEYS    pending, paused, active, retry, scheduled, due, the names by which jobs are parked,
 --         parked: as the sets of these begin, idle, a string that is never there
--- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; after how
---         long (s) asynq's tools see a parked job come back; the channel on which idle workers
---         listen, and for how long (s) the flag names it; then of each route and user that has a
---         bound its name and how many more may be taken
+-- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; for how
+--         long (s) a job is parked at most; the channel on which idle workers listen, and for how
+--         long (s) the flag names it; then of each name that has a bound how many more may be
+--         taken, -1 for one that is closed
 -- answer  whether the queue is empty then; by which names jobs are parked; after how long the
 --         next job of an empty queue is due (us, -1 for none); of each job its ID, message,
---         last, failed and back
+--         last, failed, back, and 1 if it was parked
 -- caller  Shard.Pull, from a worker's loop
 -- repeat  never: what a lost answer holds comes back when the worker's term ends
 local pending, active, retry, scheduled, delayed = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -30,10 +32,10 @@ for set = 4, 6 do redis.call('ZCARD', KEYS[set]) end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local room, parked, bounded = {}, {}, #ARGV > 7
-for i = 8, #ARGV, 2 do room[ARGV[i]] = tonumber(ARGV[i + 1]) end
+local bounds, parked, bounded = {}, {}, #ARGV > 7
+for i = 8, #ARGV, 2 do bounds[ARGV[i]] = tonumber(ARGV[i + 1]) end
 for _, name in ipairs(redis.call('SMEMBERS', names)) do parked[name], bounded = true, true end
-local ids, taken, answer = {}, {}, {0, {}, -1}
+local ids, taken, looked, answer = {}, {}, {}, {0, {}, -1}
 local odd = string.match(hand, '%d+$') % 2 -- where one alone is taken, the two halves take turns
 
 local function since(key) -- when it became due, a text: its place on its queue
@@ -53,22 +55,32 @@ local function namesOf(message) -- the only route that it is for, and its user, 
   return route, user and user .. category
 end
 
+local function roomOf(name)
+  local most = -1
+  for part in string.gmatch(name, '[^\t]+') do most = math.max(most, bounds[part] or math.huge) end
+  return most
+end
+local function use(name)
+  for part in string.gmatch(name or '', '[^\t]+') do
+    if (bounds[part] or 0) > 0 then bounds[part] = bounds[part] - 1 end
+  end
+end
+
 local function park(id, key, name)
   local place = since(key) .. ' ' .. id
-  local put = redis.pcall('ZADD', parkedOf .. name, 0, place)
-  if type(put) == 'table' then return false end -- a key of another type parks nothing
-  if not parked[name] then redis.call('SADD', names, name) end
+  if not parkAs(parkedOf, names, name, place) then return false end
   parked[name] = true
+  -- what a closed route keeps is not new when it comes: the limiter does not reject it
+  if roomOf(name) < 0 then redis.call('HSETNX', key, 'last', '{"why":"provider_paused"}') end
   redis.call('HSET', key, 'state', 'retry', 'parked', parkedAs(name, place))
-  redis.call('ZADD', retry, clock[1] + stay, id)
+  local back = now + stay * 1000000 + clock[2] * 1000 -- so that all do not come back at once
+  redis.call('ZADD', retry, math.ceil(back / 1000000), id)
+  redis.call('ZADD', delayed, string.format('%.0f', back), id)
   return true
 end
 
 -- full reports whether a job is to be parked by that name: a new one also behind others.
-local function full(name, new) return name and (new and parked[name] or (room[name] or 1) < 1) end
-local function use(name)
-  if name and room[name] then room[name] = room[name] - 1 end
-end
+local function full(name, new) return name and (new and parked[name] or roomOf(name) < 1) end
 
 local function take(id, wasParked)
   if taken[id] then return end
@@ -77,10 +89,15 @@ local function take(id, wasParked)
   if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
   local route, user = namesOf(message)
   if user and redis.pcall('HEXISTS', key, 'last') == 1 then user = nil end -- it may have a slot
-  if user ~= wasParked and full(user, not wasParked) and park(id, key, user) then return end
-  if route ~= wasParked and full(route, not wasParked) and park(id, key, route) then return end
+  -- a closed route keeps no slots: a visit gives them back
+  if route and roomOf(route) < 0 and string.find(redis.pcall('HGET', key, 'last') or '', '"why":"deferred"', 1, true) then looked[id] = true end
+  if not looked[id] then
+    if user ~= wasParked and full(user, not wasParked) and park(id, key, user) then return end
+    if route ~= wasParked and full(route, not wasParked) and park(id, key, route) then return end
+  end
   use(route)
   use(user)
+  if wasParked ~= route and wasParked ~= user then use(wasParked) end
   local known = {}
   if message ~= -1 then
     redis.call('HSET', key, 'state', 'active', 'worker', hand)
@@ -88,12 +105,13 @@ local function take(id, wasParked)
     known = redis.call('HMGET', key, 'last', 'failed', 'back')
   end
   ids[#ids + 1], taken[id] = id, true
-  for _, value in ipairs({id, message or '', known[1] or '', known[2] or '', known[3] or ''}) do answer[#answer + 1] = value end
+  for _, value in ipairs({id, message or '', known[1] or '', known[2] or '', known[3] or '', wasParked and '1' or ''}) do answer[#answer + 1] = value end
 end
 
 local function unpark(name, n) -- takes the first n parked ones by that name, as far as there is room
   local gone, broken = 0, false -- how many were parked by it and are no longer
-  n = math.min(#ids + n, most, #ids + (room[name] or n))
+  n = math.min(#ids + n, most, #ids + roomOf(name))
+  if n <= #ids then return end
   while #ids < n and gone < 256 do
     local entries = redis.pcall('ZPOPMIN', parkedOf .. name, n - #ids)
     broken = entries.err or #entries == 0
@@ -101,6 +119,7 @@ local function unpark(name, n) -- takes the first n parked ones by that name, as
     for i = 1, #entries, 2 do
       local id, before = idOf(entries[i]), #ids
       if redis.pcall('HGET', tasks .. id, 'parked') == parkedAs(name, entries[i]) and redis.call('ZREM', retry, id) == 1 then
+        redis.call('ZREM', delayed, id)
         take(id, name)
       end
       if #ids == before then gone = gone + 1 end
@@ -120,16 +139,18 @@ end
 
 local function forward(id) -- to the head of the queue
   local key = tasks .. id
-  if redis.pcall('HEXISTS', key, 'parked') == 1 or redis.call('ZREM', retry, id) + redis.call('ZREM', scheduled, id) == 0 then return end
+  if redis.call('ZREM', retry, id) + redis.call('ZREM', scheduled, id) == 0 then return end
   redis.call('RPUSH', pending, id)
-  redis.pcall('HSET', key, 'state', 'pending', 'pending_since', string.format('%.0f000', now))
+  looked[id] = redis.pcall('HDEL', key, 'parked') == 1
+  redis.pcall('HSET', key, 'state', 'pending')
+  if not looked[id] then redis.pcall('HSET', key, 'pending_since', string.format('%.0f000', now)) end
 end
 local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', string.format('%.0f', now), 'LIMIT', 0, math.floor((most - #ids + odd) / 2))
 if #due > 0 then redis.call('ZREM', delayed, unpack(due)) end
 for i = #due, 1, -1 do forward(due[i]) end
 
-local looked = 0
-while #ids < most and looked < 256 do
+local seen = 0
+while #ids < most and seen < 256 do
   local popped = redis.call('RPOP', pending, most - #ids)
   if not popped then
     answer[1] = 1
@@ -138,7 +159,7 @@ while #ids < most and looked < 256 do
     redis.pcall('SET', idle, channel, 'EX', life)
     break
   end
-  looked = looked + #popped
+  seen = seen + #popped
   for _, id in ipairs(popped) do take(id) end
 end
 if bounded then

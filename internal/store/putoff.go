@@ -20,7 +20,7 @@ var handSource string
 //go:embed putoff.lua
 var putOffSource string
 
-var putOffScript = redis.NewScript(handSource + acceptedSource + putOffSource)
+var putOffScript = redis.NewScript(handSource + acceptedSource + parkAs + putOffSource)
 
 // A PutOff returns a job to its queue and updates its record in the same step.
 type PutOff struct {
@@ -29,6 +29,8 @@ type PutOff struct {
 	Deferral *Deferral
 	// Attempt is the visit's; nil for none.
 	Attempt *Attempt
+	// Park is the ParkName of what it waits for; "" for nothing but Return.After.
+	Park string
 }
 
 // A Deferral is until when a limit has put a notification off, and by which scope and rule.
@@ -54,7 +56,8 @@ var ErrUnnoted = errors.New("record of a notification")
 func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {
 	keys := append([]string{r.QueueKey(j.Queue, "t:"+j.ID)}, r.queueKeys(j.Queue, "active", "retry", "due")...)
 	keys = append(keys, r.Key("id:"+j.ID), r.Key("counts"))
-	args := []any{j.ID, j.Hand, p.Left(time.Now()).Microseconds(), p.text(), p.Failed}
+	keys = append(keys, r.queueKeys(j.Queue, "parked", "parked:")...)
+	args := []any{j.ID, j.Hand, p.Left(time.Now()).Microseconds(), p.text(), p.Failed, p.Park}
 	reply, err := putOffScript.Run(ctx, r.client, keys, append(args, p.noted()...)...).Result()
 	switch {
 	case err != nil:

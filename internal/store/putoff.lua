@@ -1,9 +1,11 @@
--- PutOff returns a job to its queue for later: active -> retry. In the same step it adds to the
--- record the deferral by a limit or the attempt that failed. If another visit has ended the
+-- PutOff returns a job to its queue for later: active -> retry, or active -> parked until something
+-- has room for it, or until then. In the same step it adds to the record the deferral by a limit or the attempt that failed. If another visit has ended the
 -- notification, the job is due at once and counts a failure, so the next visit reads the record.
 --
--- KEYS    the task, active, retry, due, the record, counts
--- ARGV    ID; the hand; after how long it is due (us); its Return; 1 for a failure; until when a
+-- KEYS    the task, active, retry, due, the record, counts, the names by which jobs are parked,
+--         parked: as their sets begin
+-- ARGV    ID; the hand; after how long it is due (us); its Return; 1 for a failure; by which name it
+--         is parked, '' for none; until when a
 --         limit has put it off (ms), '' for none, and by which scope and rule; which attempt it
 --         was, '' for none, its outcomes, the providers' IDs, its error, and how many were excused
 -- answer  1; 0 where the job is not in that hand; or an error of the record or the counts, and the
@@ -11,8 +13,9 @@
 -- caller  Shard.PutOff, after a visit
 -- repeat  as often as wanted: the hand is given up by the first time
 local task, active, retry, delayed, record, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local id, hand, after, last, failed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local slot, scope, rule, attempt, outcomes, sent, problem, excused = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local names, parkedOf = KEYS[7], KEYS[8]
+local id, hand, after, last, failed, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local slot, scope, rule, attempt, outcomes, sent, problem, excused = unpack(ARGV, 7, 14)
 if not owned(task, hand) then return 0 end
 -- Redis without memory runs a script to its end if its first write deletes. An attempt must be
 -- recorded even then.
@@ -26,7 +29,7 @@ local now = clock[1] * 1000000 + clock[2]
 local function note()
   local state = redis.call('HGET', record, 'state')
   if state and state ~= 'waiting' then
-    after, failed = 0, '1'
+    after, failed, name = 0, '1', ''
     return
   end
   accepted(record, counts, math.floor(now / 1000))
@@ -52,6 +55,11 @@ local due = now + after
 redis.call('ZADD', retry, math.ceil(due / 1000000), id)
 redis.call('ZADD', delayed, string.format('%.0f', due), id)
 redis.pcall('HSET', task, 'state', 'retry', 'last', last, 'back', string.format('%.0f', now))
+if name ~= '' then
+  local since = redis.pcall('HGET', task, 'pending_since')
+  local place = (type(since) == 'string' and since or string.format('%.0f000', now)) .. ' ' .. id
+  if parkAs(parkedOf, names, name, place) then redis.pcall('HSET', task, 'parked', parkedAs(name, place)) end
+end
 if failed == '1' then redis.pcall('HINCRBY', task, 'failed', 1) end
 redis.call('LREM', active, -1, id)
 redis.pcall('HDEL', task, 'worker')

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -102,18 +103,18 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 	}
 	pull := func(bounds ...store.Bound) []string { t.Helper(); return pullMost(10, bounds...) }
 	ada := push.UserMark("shop", `a "d\a`, "")
-	if ids := pull(store.Bound{Route: ada}); !slices.Equal(ids, []string{"returned", "other"}) {
+	if ids := pull(store.Bound{Name: ada}); !slices.Equal(ids, []string{"returned", "other"}) {
 		t.Errorf("taken are %q", ids)
 	}
 	if place, err := at.Find(t.Context(), queue, "second"); err != nil || place.Last.Why != store.Crowded {
 		t.Errorf("%+v, %v", place, err)
 	}
-	if ids := pull(store.Bound{Route: ada, Room: 1}); !slices.Equal(ids, []string{"first"}) {
+	if ids := pull(store.Bound{Name: ada, Room: 1}); !slices.Equal(ids, []string{"first"}) {
 		t.Errorf("with room for one %q are taken", ids)
 	}
 	// a parked one that its route has no room for is parked by that, and comes when it has
 	visit = 2
-	if ids := pullMost(1, store.Bound{Route: "shop/fcm"}); len(ids) > 0 {
+	if ids := pullMost(1, store.Bound{Name: "shop/fcm"}); len(ids) > 0 {
 		t.Errorf("without room %q are taken", ids)
 	}
 	if ids := pull(); !slices.Equal(ids, []string{"second"}) {
@@ -145,5 +146,85 @@ func TestPutOffWhileRedisRefuses(t *testing.T) {
 	}
 	if record, err := at.Lookup(t.Context(), n.ID); err != nil || record.Attempts != 1 {
 		t.Errorf("record %+v, %v", record, err)
+	}
+}
+
+// A job that a visit parks comes back when any of what it waits for has room, or when its time is
+// up, whatever room there is.
+func TestPutOffParks(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
+		queue, producer := push.Default.Queue(), push.NewProducer(client, "", 0).WithShards(1)
+		pause, quota := store.PauseName(`["shop","","news"]`), store.QuotaName("throughput/shop/news")
+		visit := int64(1)
+		pull := func(bounds ...store.Bound) (ids []string) {
+			t.Helper()
+			visit++
+			got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: 10, Term: "T", Visit: visit, Bounds: bounds})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range got.Jobs {
+				ids = append(ids, got.Jobs[i].ID)
+			}
+			return ids
+		}
+		for id, park := range map[string][]string{"paused": {pause}, "either": {quota, pause}} {
+			n := &push.Notification{ID: id, App: "shop", User: "u", Category: "news", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+			if _, err := producer.Enqueue(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			job := storetest.InHand(t, client, at, queue, id)
+			if err := at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: store.ParkName(park)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closed := store.Bound{Name: pause, Room: -1}
+		for _, c := range []struct {
+			bounds []store.Bound
+			want   []string
+		}{
+			{[]store.Bound{closed, {Name: quota}}, nil},
+			{[]store.Bound{closed, {Name: quota, Room: 5}}, []string{"either"}},
+			{[]store.Bound{closed}, nil},
+		} {
+			if ids := pull(c.bounds...); !slices.Equal(ids, c.want) {
+				t.Errorf("%+v: %q are taken", c.bounds, ids)
+			}
+		}
+		if place, err := at.Find(t.Context(), queue, "paused"); err != nil || place.Last.Why != store.ProviderPaused {
+			t.Errorf("%+v, %v", place, err)
+		}
+		if err := client.ZAdd(t.Context(), at.QueueKey(queue, "due"), redis.Z{Score: 1, Member: "paused"}).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if ids := pull(closed); !slices.Equal(ids, []string{"paused"}) {
+			t.Errorf("when its time is up %q are taken", ids)
+		}
+	})
+}
+
+// What a closed route keeps counts as held when it comes: the limiter does not reject it.
+func TestAClosedRouteHolds(t *testing.T) {
+	t.Parallel()
+	client := redistest.One(t)
+	at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
+	queue := push.Default.Queue()
+	for room, want := range map[int]store.Why{-1: store.ProviderPaused, 0: ""} {
+		app := fmt.Sprint("app", room)
+		n := &push.Notification{ID: app, App: app, User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+		if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		for visit, bounds := range [][]store.Bound{{{Name: app + "/fcm", Room: room}}, nil} {
+			got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: 10, Term: app, Visit: int64(visit), Bounds: bounds})
+			if err != nil || len(got.Jobs) != visit {
+				t.Fatalf("%+v, %v", got.Jobs, err)
+			}
+			if visit == 1 && (got.Jobs[0].Last.Why != want || !got.Jobs[0].Parked) {
+				t.Errorf("room %d: %+v", room, got.Jobs[0])
+			}
+		}
 	}
 }

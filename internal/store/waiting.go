@@ -103,12 +103,12 @@ func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued
 	return r.readJobs(ctx, s, found(ids))
 }
 
-// parkedScript returns when the first of the parked jobs of each route and user became due (ns).
+// parkedScript returns when the first of the parked jobs of each name became due (ns).
 // It goes past a hundred that have ended.
 //
-// KEYS  of each queue the routes of which jobs are parked, and parked: as their sets begin
+// KEYS  of each queue the names by which jobs are parked, and parked: as their sets begin
 // ARGV  of each queue the prefix of the tasks' keys
-var parkedScript = acknowledged.Reader(redis.NewScript(parkedAs + `
+var parkedScript = acknowledged.Reader(redis.NewScript(parkAs + `
 local all = {}
 for q = 1, #ARGV do
   local routes = redis.pcall('SMEMBERS', KEYS[2 * q - 1])
@@ -257,7 +257,7 @@ func (r *Shard) readSome(ctx context.Context, s Spot, jobs, there []Queued) ([]Q
 		envelope, _ := ReadEnvelope(its[0])
 		job.Last, job.Payload = readReturn(its[1]), envelope.Payload
 		if s.State == JobPutOff && its[2] != "" {
-			job.Last, job.Due = parkedReturn(its[2]), time.Time{}
+			job.Last, job.Due = parkedReturn(its[2], its[1]), time.Time{}
 		}
 		there = append(there, job)
 	}

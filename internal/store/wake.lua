@@ -1,19 +1,50 @@
--- Wake makes delayed jobs of a queue due earlier: retry -> pending, or a new instant in due. It
--- writes each instant to the record of its notification, as until.
+-- Wake makes delayed jobs of a queue due at an instant, where that is earlier: retry -> pending, or a
+-- new instant in due. It writes each instant to the record of its notification, as until. It leaves
+-- parked jobs alone.
 --
 -- KEYS    retry, pending, due, idle
 -- ARGV    prefix of the tasks' keys, and of the records'; of each job its ID and when it is to be
---         due (us), 0 for now
+--         due (us)
 -- answer  the IDs of those jobs that a worker has in hand
--- caller  Shard.WakeAll, for whoever a limiter's answer names, and for operators
+-- caller  Shard.WakeAll, for whoever a limiter's answer names
 -- repeat  as often as wanted: no job becomes due later
-local queue, held = {retry = KEYS[1], pending = KEYS[2], due = KEYS[3], idle = KEYS[4], tasks = ARGV[1]}, {}
+local retry, pending, due, idle, tasks, records = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2]
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+local function later(id, at) -- reports whether the job comes at that instant or before
+  local told = tonumber(redis.call('ZSCORE', due, id) or redis.call('ZSCORE', retry, id) * 1000000)
+  if told <= at then return true end
+  redis.call('ZADD', due, string.format('%.0f', at), id)
+  redis.call('ZADD', retry, math.ceil(at / 1000000), id)
+  if at < now + soon then wake(idle) end
+  return true
+end
+local function atOnce(key, id)
+  redis.call('ZREM', retry, id)
+  local full = redis.pcall('RPUSH', pending, id) -- a slot is a turn
+  if type(full) == 'table' then -- it is no list
+    redis.call('ZADD', retry, 0, id)
+    return false
+  end
+  redis.pcall('ZREM', due, id)
+  redis.pcall('HSET', key, 'state', 'pending', 'pending_since', string.format('%.0f000', now))
+  wake(idle)
+  return true
+end
+
+local held = {}
 for i = 3, #ARGV, 2 do
   local id, at = ARGV[i], tonumber(ARGV[i + 1])
-  local became = wakeJob(queue, id, at > 0 and at or nil)
-  if became == 'in hand' then held[#held + 1] = id end
-  if became == 'due' and at > 0 and redis.pcall('HEXISTS', ARGV[2] .. id, 'until') == 1 then
-    redis.call('HSET', ARGV[2] .. id, 'until', math.floor(at / 1000))
+  local key, delayed = tasks .. id, redis.call('ZSCORE', retry, id)
+  if not delayed then
+    if redis.pcall('HGET', key, 'state') == 'active' then held[#held + 1] = id end
+  elseif redis.pcall('HEXISTS', key, 'parked') ~= 1 then
+    local comes
+    if at > now then comes = later(id, at) else comes = atOnce(key, id) end
+    if comes and redis.pcall('HEXISTS', records .. id, 'until') == 1 then
+      redis.call('HSET', records .. id, 'until', math.floor(at / 1000))
+    end
   end
 end
 return held

@@ -237,6 +237,23 @@ func overQuota(n *push.Notification, workers []Snapshot) (r store.Return, until 
 	return OverQuota(quota), until
 }
 
+// freeAgain returns when something of what the job waits for is free again, of a job that is parked;
+// zero where that is not known.
+func (in *surroundings) freeAgain(n *push.Notification, last store.Return) (at time.Time) {
+	if last.Why == "" {
+		_, at = overQuota(n, in.workers)
+		return at
+	}
+	for _, w := range in.workers {
+		for _, q := range w.Quotas {
+			if q.Key == last.Key && q.Until.After(at) {
+				at = q.Until
+			}
+		}
+	}
+	return at
+}
+
 // OverQuota returns the return of a job whose quota has nothing left, or cannot be read.
 func OverQuota(q route.QuotaStatus) store.Return {
 	if q.Error != "" {

@@ -183,11 +183,8 @@ func (c *Control) classify(ctx context.Context, shard *store.Shard, at store.Spo
 			continue
 		}
 		q.For = in.causeOf(now, at.State, job.Last, n, nil)
-		switch {
-		case job.Last.Why == store.ProviderPaused:
-			q.Until = time.Time{} // it is woken
-		case q.For == ForQuota && job.Last.Why == "":
-			_, q.Until = overQuota(n, in.workers)
+		if q.For == ForQuota && q.Until.IsZero() {
+			q.Until = in.freeAgain(n, job.Last)
 		}
 		returned := job.Last.Why != "" && n != nil && len(servicesLeft(n, nil)) > 1 && (len(in.keep(n, nil)) > 0 || in.openFor(n))
 		if returned || q.For == ForProvider {

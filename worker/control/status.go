@@ -225,16 +225,13 @@ func (c *circumstances) returned() *Waits {
 	case ForAttempt:
 		w.Reason = c.record.Error
 	case ForQuota:
-		quota, until := overQuota(c.n, c.workers)
-		if w.Reason = sentence(cmp.Or(c.job.Last, quota)); c.job.Last.Why == "" {
-			w.Until = until
+		quota, _ := overQuota(c.n, c.workers)
+		if w.Reason = sentence(cmp.Or(c.job.Last, quota)); w.Until.IsZero() {
+			w.Until = c.freeAgain(c.n, c.job.Last)
 		}
 	case ForProvider:
 		w.Reason = sentence(c.job.Last)
-		w.Since = time.Time{}                       // since when is not known
-		if c.job.Last.Why == store.ProviderPaused { // it is woken when the provider works, long before it looks by itself
-			w.Until = time.Time{}
-		}
+		w.Since = time.Time{} // since when is not known
 		if left := servicesLeft(c.n, c.record.Outcomes); len(left) == 1 {
 			w.Platform = left[0]
 		}

@@ -101,7 +101,7 @@ func TestWaits(t *testing.T) {
 		"paused":                                {job: returned(store.ProviderPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
 		"refused by the provider":               {job: returned(store.ProviderPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
 		"trouble":                               {job: returned(store.ProviderPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
-		"trouble, untold":                       {job: returned(store.ProviderPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is paused"}},
+		"trouble, untold":                       {job: returned(store.ProviderPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is paused", Until: at(time.Minute)}},
 		"busy":                                  {job: returned(store.ProviderBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is busy", Until: at(time.Second)}},
 		"limits away":                           {job: returned(store.LimiterAway, time.Second), workers: []Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
 		"one user's limits":                     {job: returned(store.Unchecked, time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},

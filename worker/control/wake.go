@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -164,44 +163,4 @@ func (c *Control) takeOut(ctx context.Context, r throttle.Request, b throttle.Bo
 	if placed, err := c.limiter.Cancel(ctx, gone); err == nil {
 		c.Follow(ctx, gone, placed)
 	}
-}
-
-// WakeOver wakes the jobs that have returned for want of the quota. What is parked for it is
-// pulled as soon as there is room.
-func (c *Control) WakeOver(ctx context.Context, key string) error {
-	shards, err := c.records.All(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, at := range shards {
-		errs = append(errs, c.wakeOver(ctx, at, key))
-	}
-	return errors.Join(errs...)
-}
-
-func (c *Control) wakeOver(ctx context.Context, at *store.Shard, key string) error {
-	for _, spot := range store.Spots {
-		var position uint64
-		for more := spot.State == store.JobPutOff; more; more = position > 0 {
-			jobs, next, err := at.Page(ctx, spot, position)
-			if err != nil {
-				return err
-			}
-			position = next
-			var over []store.Wake
-			for _, job := range jobs {
-				if job.Last.Why == store.OverQuota && job.Last.Key == key {
-					over = append(over, store.Wake{ID: job.ID})
-				}
-			}
-			if len(over) == 0 {
-				continue
-			}
-			if _, err := at.WakeAll(ctx, spot.Queue, over); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -136,7 +136,7 @@ func TestAVisitMovesItsOwnJobAlone(t *testing.T) {
 		n.pull()
 		again := n.got["job"]
 		end := func(job Job) error {
-			ends := n.Records.NewEnds(n.queue, false)
+			ends := n.Records.NewEnds(n.queue)
 			ends.Add(&job.Job)
 			cmd := ends.Command(t.Context())
 			_ = client.Process(t.Context(), cmd)

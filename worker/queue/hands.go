@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -20,16 +19,11 @@ type Hands struct {
 	mu       sync.Mutex
 	of       map[string]int // by queue
 	reserved map[string]int // by queue: for pulls under way
-	ahead    map[way]int    // jobs that are pulled for a route and not announced, or may be right now
 }
-
-// A way is where jobs for a route alone come from: those of each queue have room of their own
-// there.
-type way struct{ queue, route string }
 
 // NewHands returns so many at most.
 func NewHands(most int) *Hands {
-	return &Hands{most: most, freed: make(chan struct{}, 1), of: map[string]int{}, reserved: map[string]int{}, ahead: map[way]int{}}
+	return &Hands{most: most, freed: make(chan struct{}, 1), of: map[string]int{}, reserved: map[string]int{}}
 }
 
 // free has one fewer of the queue in hand.
@@ -41,17 +35,6 @@ func (h *Hands) free(queue string) {
 	case h.freed <- struct{}{}:
 	default:
 	}
-}
-
-// count is how many are in hand.
-func (h *Hands) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := 0
-	for _, some := range h.of {
-		n += some
-	}
-	return n
 }
 
 // full reports whether no job of that queue may be taken in hand.
@@ -74,72 +57,26 @@ func left(most int, of map[string]int, queue string) int {
 	return free
 }
 
-// A room is what a pull may take.
-type room struct {
-	hands  int
-	bounds []store.Bound
-}
-
-// room takes off the bounds what is pulled and not announced.
-func (h *Hands) room(queue string, bounds []store.Bound) []store.Bound {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.leftOf(queue, bounds)
-}
-
-func (h *Hands) leftOf(queue string, bounds []store.Bound) []store.Bound {
-	for i, b := range bounds {
-		bounds[i].Room = max(0, b.Room-h.ahead[way{queue, b.Route}])
-	}
-	return bounds
-}
-
-// reserve keeps room for a pull of so many jobs at most, so that others beside it do not take
-// the same.
-func (h *Hands) reserve(queue string, most int, bounds []store.Bound) room {
+// reserve keeps hands for a pull of so many jobs at most, so that others beside it do not take the
+// same, and returns how many.
+func (h *Hands) reserve(queue string, most int) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	taken := maps.Clone(h.of)
 	for q, n := range h.reserved {
 		taken[q] += n
 	}
-	r := room{max(0, min(most, left(h.most, taken, queue))), h.leftOf(queue, bounds)}
-	h.reserved[queue] += r.hands
-	for i, b := range r.bounds {
-		r.bounds[i].Room = min(b.Room, r.hands)
-		h.come(way{queue, b.Route}, r.bounds[i].Room)
-	}
-	return r
+	n = max(0, min(most, left(h.most, taken, queue)))
+	h.reserved[queue] += n
+	return n
 }
 
-// took gives back what a pull has not taken of what was reserved.
-func (h *Hands) took(queue string, r room, jobs []Job) {
+// took gives back what was reserved for a pull, which has taken so many jobs.
+func (h *Hands) took(queue string, reserved, jobs int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.reserved[queue] -= r.hands
-	h.of[queue] += len(jobs)
-	for _, b := range r.bounds {
-		h.come(way{queue, b.Route}, -b.Room)
-	}
-	for i := range jobs {
-		h.come(way{queue, jobs[i].route}, 1)
-	}
-}
-
-// announced notes that a job's route knows of it, or that the job does not come there.
-func (h *Hands) announced(queue, route string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.come(way{queue, route}, -1)
-}
-
-func (h *Hands) come(w way, n int) {
-	if w.route == "" {
-		return
-	}
-	if h.ahead[w] += n; h.ahead[w] == 0 {
-		delete(h.ahead, w)
-	}
+	h.reserved[queue] -= reserved
+	h.of[queue] += jobs
 }
 
 // handsFull is for how long is waited at most for a hand.

@@ -3,7 +3,6 @@ package queue
 import (
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -14,7 +13,7 @@ func TestHands(t *testing.T) {
 	h := NewHands(100)
 	fill := func(queue string) (n int) {
 		for !h.full(queue) {
-			h.took(queue, h.reserve(queue, 1, nil), make([]Job, 1))
+			h.took(queue, h.reserve(queue, 1), 1)
 			n++
 		}
 		return n
@@ -36,8 +35,8 @@ func TestHands(t *testing.T) {
 	for range 50 {
 		h.free(critical)
 	}
-	if n := fill(bulk); n != 50 || h.count() != 100 {
-		t.Errorf("%d bulk ones take what is free, %d are in hand", n, h.count())
+	if n := fill(bulk); n != 50 {
+		t.Errorf("%d bulk ones take what is free", n)
 	}
 	if small := NewHands(1); small.full(bulk) || small.full(others) || small.full(critical) {
 		t.Error("a single hand takes nothing")
@@ -48,18 +47,13 @@ func TestHands(t *testing.T) {
 func TestAPullReservesHands(t *testing.T) {
 	t.Parallel()
 	h, queue := NewHands(10), push.Critical.Queue()
-	bound := func() []store.Bound { return []store.Bound{{Route: "shop/apns", Room: 4}} }
-	first := h.reserve(queue, 8, bound())
-	second := h.reserve(queue, 8, bound())
-	if first.hands != 8 || second.hands != 2 || first.bounds[0].Room != 4 || second.bounds[0].Room != 0 {
-		t.Errorf("reserved are %+v and %+v", first, second)
+	first, second := h.reserve(queue, 8), h.reserve(queue, 8)
+	if first != 8 || second != 2 || h.full(queue) {
+		t.Errorf("reserved are %d and %d", first, second)
 	}
-	if h.full(queue) {
-		t.Error("what is reserved is in hand")
-	}
-	h.took(queue, first, []Job{{route: "shop/apns"}})
-	h.took(queue, second, nil)
-	if left := h.room(queue, bound()); h.count() != 1 || left[0].Room != 3 {
-		t.Errorf("%d are in hand, %+v is left", h.count(), left)
+	h.took(queue, first, 1)
+	h.took(queue, second, 0)
+	if third := h.reserve(queue, 12); third != 9 {
+		t.Errorf("%d are left", third)
 	}
 }

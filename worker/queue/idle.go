@@ -140,8 +140,9 @@ func (i *idle) wait(ctx context.Context, parked bool) {
 	}
 }
 
-// parkedLook is how often is looked whether there is room again for what is parked.
-const parkedLook = 7 * time.Millisecond // between two of the three queues
+// parkedLook is how often is looked whether there is room again for what is parked: what waits for a
+// place in the process lasts longer, and a pull then takes several.
+const parkedLook = 20 * time.Millisecond
 
 // listen takes words until ctx ends.
 func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *slog.Logger) {

@@ -184,7 +184,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 	s.rest()
 	put("woken", time.Hour)
 	client.ZUnionStore(t.Context(), s.Records.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.Records.QueueKey(queue, "scheduled")}})
-	if _, err := s.Records.WakeAll(t.Context(), queue, []store.Wake{{ID: "woken"}}); err != nil {
+	if _, err := s.Records.WakeAll(t.Context(), queue, []store.Wake{{ID: "woken", At: time.Now()}}); err != nil {
 		t.Fatal(err)
 	}
 	s.isHanded("woken")

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
@@ -33,7 +32,7 @@ const (
 	pulledAtOnce = 64
 	// bulkAtOnce is how many bulk ones: a critical one waits for the processor behind them.
 	bulkAtOnce = 12
-	// parkRounds is how many pulls follow each other that find nothing but what is parked, and
+	// parkRounds is how many pulls follow each other that find nothing but what they park, and
 	// parkPause for how long the queue is not asked after them.
 	parkRounds = 8
 	parkPause  = 20 * time.Millisecond
@@ -145,14 +144,16 @@ func (s *Server) take(queue string) (jobs []Job, err error) {
 	}
 	term := s.life.hold()
 	defer term.free()
-	room := s.Hands.reserve(queue, most, s.Bounds(queue, time.Now()))
-	defer func() { s.Hands.took(queue, room, jobs) }()
-	if room.hands == 0 { // other shards' pulls have all
+	hands := s.Hands.reserve(queue, most)
+	defer func() { s.Hands.took(queue, hands, len(jobs)) }()
+	if hands == 0 { // other shards' pulls have all
 		s.idle.ask(queue, handsFull)
 		return nil, nil
 	}
+	bounds, taken := s.Room(queue, hands, s.parkedOn(queue))
+	defer func() { taken(jobs) }()
 	ctx := context.WithoutCancel(s.ending) // what a pull has taken that is given up is nobody's
-	got, err := s.Records.Pull(ctx, store.Pull{Queue: queue, Most: room.hands, Term: term.id, Visit: term.visit(), Bounds: room.bounds})
+	got, err := s.Records.Pull(ctx, store.Pull{Queue: queue, Most: hands, Term: term.id, Visit: term.visit(), Bounds: bounds})
 	if err != nil {
 		return nil, err
 	}
@@ -162,27 +163,21 @@ func (s *Server) take(queue string) (jobs []Job, err error) {
 	} else if !got.Empty {
 		s.idle.ask(queue, 0)
 	}
-	s.note(queue, room.bounds, got.Parked)
+	s.mu.Lock()
+	s.parked[queue] = got.Parked
+	s.mu.Unlock()
 	for _, job := range got.Jobs {
 		term.held.Add(1)
-		route := push.OnlyRoute(job.Payload)
-		jobs = append(jobs, Job{Job: job, Term: term, At: s, route: route, Announced: sync.OnceFunc(func() { s.Hands.announced(queue, route) })})
+		jobs = append(jobs, Job{Job: job, Term: term, At: s})
 	}
 	return jobs, nil
 }
 
-// note notes what a pull has told of the queue's routes.
-func (s *Server) note(queue string, bounds []store.Bound, parked []string) {
-	stuck := 0
-	for _, b := range bounds {
-		stuck += b.InHand
-	}
+// parkedOn returns by which names jobs of the queue are parked, as the last pull tells.
+func (s *Server) parkedOn(queue string) []string {
 	s.mu.Lock()
-	s.stuck[queue], s.parked[queue] = stuck, parked
-	s.mu.Unlock()
-	if len(parked) > 0 {
-		s.Parked(parked)
-	}
+	defer s.mu.Unlock()
+	return s.parked[queue]
 }
 
 // parks reports whether jobs of any queue are parked, as far as the last pulls tell.
@@ -197,20 +192,10 @@ func (s *Server) parks() bool {
 	return false
 }
 
-// unparks reports whether jobs of that queue are parked, as the last pull tells, for which
-// there is room.
+// unparks reports whether there is room for some of the queue's parked jobs.
 func (s *Server) unparks(queue string) bool {
-	s.mu.Lock()
-	parked := s.parked[queue]
-	s.mu.Unlock()
-	if len(parked) == 0 {
-		return false
-	}
-	none := map[string]bool{}
-	for _, b := range s.Hands.room(queue, s.Bounds(queue, time.Now())) {
-		none[b.Route] = b.Room == 0
-	}
-	return slices.ContainsFunc(parked, func(route string) bool { return !none[route] })
+	parked := s.parkedOn(queue)
+	return len(parked) > 0 && s.Opens(queue, parked)
 }
 
 // begin has a job worked off, which takes its turn before the next one is begun.
@@ -269,7 +254,7 @@ func (s *Server) handle(ctx context.Context, t *taken) (to Result) {
 
 // letGo has the job no longer in hand.
 func (s *Server) letGo(t *taken) {
-	t.Announced() // if the handler has not
+	t.Arrived() // if it has not
 	s.mu.Lock()
 	delete(s.inHand, t)
 	s.mu.Unlock()
@@ -323,7 +308,7 @@ func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
 	outcomes, settles := s.settles.Get(t.ID)
 	if s.insist(t, "a job is done and not off its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
 		return s.batches.Do(ctx, s.Records.QueueKey(t.Queue, "active"), t.Queue,
-			func() batch { return batch{s.Records.NewEnds(t.Queue, s.mostStuck(t.Queue))} },
+			func() batch { return batch{s.Records.NewEnds(t.Queue)} },
 			func(b batch) {
 				if settles {
 					b.Settle(&t.Job.Job, outcomes)
@@ -334,14 +319,6 @@ func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
 	}) && settles {
 		s.settles.Remove(t.ID)
 	}
-}
-
-// mostStuck reports whether most of what is in hand is stuck, and was pulled earlier than
-// what is done.
-func (s *Server) mostStuck(queue string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return 2*s.stuck[queue] > s.Hands.count()
 }
 
 // insistFor is how long what takes a job out of hand is repeated. It does nothing to a job that

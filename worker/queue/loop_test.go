@@ -42,10 +42,10 @@ func TestAStopCutsOffBeforeItGivesBack(t *testing.T) {
 	}
 	n.enqueue(ids...)
 	s.Start(t.Context(), h)
-	eventually.Holds(t, "all are in hand", func() bool { return c.Hands.count() == len(ids) })
+	eventually.Holds(t, "all are in hand", func() bool { return countOf(c.Hands) == len(ids) })
 	s.Shutdown()
-	if c.Hands.count() > 0 || len(h.sent) > 0 {
-		t.Errorf("%d are in hand, %d were sent", c.Hands.count(), len(h.sent))
+	if countOf(c.Hands) > 0 || len(h.sent) > 0 {
+		t.Errorf("%d are in hand, %d were sent", countOf(c.Hands), len(h.sent))
 	}
 	if got := newNewcomer(t, client).pull(); !slices.Equal(got, ids) {
 		t.Errorf("back are %q", got)
@@ -123,4 +123,14 @@ func TestANewTermSignsFirst(t *testing.T) {
 	if now := n.life.term.Load(); now == old || !now.Sure() {
 		t.Error("no other term has begun")
 	}
+}
+
+// countOf is how many are in hand.
+func countOf(h *Hands) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, some := range h.of {
+		n += some
+	}
+	return n
 }

@@ -3,7 +3,6 @@ package queue
 import (
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -23,7 +22,7 @@ func TestMain(m *testing.M) {
 func configOf(t *testing.T, client redis.UniversalClient) Config {
 	return Config{
 		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0).WithShards(1)), Hands: NewHands(8),
-		Bounds: func(string, time.Time) []store.Bound { return nil }, Parked: func([]string) {}, SetAside: func(push.State) {},
+		Room: roomFor(), Opens: func(string, []string) bool { return true }, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	}
 }

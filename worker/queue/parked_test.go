@@ -3,7 +3,6 @@ package queue
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,12 +19,11 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		full, other := newNewcomer(t, client), newNewcomer(t, client)
 		bound := func(n *newcomer, room ...int) {
-			n.Bounds = func(string, time.Time) (all []store.Bound) {
-				for _, r := range room {
-					all = append(all, store.Bound{Route: "shop/apns", Room: r})
-				}
-				return all
+			var bounds []store.Bound
+			for _, r := range room {
+				bounds = append(bounds, store.Bound{Name: "shop/apns", Room: r})
 			}
+			n.Room = roomFor(bounds...)
 		}
 		pull := func(n *newcomer, want ...string) {
 			t.Helper()
@@ -73,9 +71,20 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 
 		// What a worker puts back goes before those that were accepted later.
 		full.enqueue("6", "7")
-		bound(full, 3) // with the two that are in hand
+		bound(full, 1)
 		pull(full, "6")
 		full.givesBack("6")
 		pull(other, "7", "6")
 	})
+}
+
+// roomFor has pulls have these bounds.
+func roomFor(bounds ...store.Bound) func(string, int, []string) ([]store.Bound, func([]Job)) {
+	return func(string, int, []string) ([]store.Bound, func([]Job)) {
+		return slices.Clone(bounds), func(jobs []Job) {
+			for i := range jobs {
+				jobs[i].Arrived = func() {}
+			}
+		}
+	}
 }

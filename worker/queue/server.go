@@ -32,12 +32,11 @@ import (
 type Job struct {
 	store.Job
 	// Term is the one in which it was pulled, and At the server that has pulled it.
-	Term  *Term
-	At    *Server
-	route string // the only one that it is for; "" for none
-	// Announced takes it off what is on its way to its route. It is called, once at least, when the
-	// route knows that it comes, or it does not come.
-	Announced func()
+	Term *Term
+	At   *Server
+	// Arrived takes it off what is on its way to its route. It is called, once at least, when it is
+	// there, or does not come.
+	Arrived func()
 }
 
 // A Handler works off jobs.
@@ -87,11 +86,11 @@ type Config struct {
 	Hands *Hands
 	// ShutdownTimeout bounds the end of what is under way.
 	ShutdownTimeout time.Duration
-	// Bounds returns for which routes and users how many more jobs may be pulled from a queue.
-	// Others have no bound.
-	Bounds func(queue string, now time.Time) []store.Bound
-	// Parked gets the names of routes and users that have parked jobs.
-	Parked func(routes []string)
+	// Room returns what a pull of so many jobs at most may take of a queue, of which jobs are parked
+	// by these names. The room is the pull's until it calls taken, which sets Arrived of its jobs.
+	Room func(queue string, most int, parked []string) (bounds []store.Bound, taken func([]Job))
+	// Opens reports whether there is room for some of what is parked by these names.
+	Opens func(queue string, parked []string) bool
 	// SetAside is told how a job ends that the handler never sees.
 	SetAside func(push.State)
 	Log      *slog.Logger
@@ -116,8 +115,7 @@ type Server struct {
 	mu     sync.Mutex
 	begun  int64               // jobs
 	inHand map[*taken]int64    // in their order
-	stuck  map[string]int      // by queue: how many were in hand and stuck at the last pull
-	parked map[string][]string // by queue: the routes of which jobs were parked then
+	parked map[string][]string // by queue: by which names jobs were parked at the last pull
 
 	ending  context.Context // ends when the server is to end
 	end     context.CancelFunc
@@ -139,7 +137,7 @@ func NewServer(c Config) *Server {
 	return &Server{
 		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
 		idle: newIdle(c.Records), life: newLife(),
-		inHand: map[*taken]int64{}, stuck: map[string]int{}, parked: map[string][]string{},
+		inHand: map[*taken]int64{}, parked: map[string][]string{},
 		ending: ending, end: end, cut: func() {}, moving: moving, stopped: stopped, signOff: func(error) {},
 	}
 }

@@ -56,7 +56,6 @@ type Config struct {
 	Control   *control.Control
 	// Waiting tells of the users who wait: see throttle.Redis. nil for nobody.
 	Waiting func(ctx context.Context, f func(app, user string) error) error
-	Rates   func() map[string]string // of each quota, as they are written, by its key
 	Apps    []string
 	// Redis is where the workers agree on who scans, under the prefix.
 	Redis    redis.UniversalClient
@@ -76,8 +75,7 @@ type rescheduler struct {
 	newUsers, newScopes chan struct{}
 	// what was in force for everyone when it was last looked at, by app and category
 	everyone map[limits.Level]throttle.Policy
-	rates    map[string]string // of quotas, then
-	began    bool              // the overrides were known then
+	began    bool // the overrides were known then
 }
 
 // muted stands for all mutes: one scan is for all of them.
@@ -90,7 +88,7 @@ func Follow(ctx context.Context, c Config) {
 		Config: c, lock: newScanLock(c.Redis, c.Prefix),
 		users: map[limits.Level]bool{}, scopes: map[limits.Level]time.Time{}, newUsers: make(chan struct{}, 1), newScopes: make(chan struct{}, 1),
 	}
-	r.everyone, r.rates = r.forEveryone(), c.Rates()
+	r.everyone = r.forEveryone()
 	var side sync.WaitGroup
 	defer side.Wait()
 	side.Go(func() { r.run(ctx, r.newUsers, r.moveUsers) })
@@ -142,13 +140,6 @@ func (r *rescheduler) note(changes []limits.Change, known bool) {
 		}
 		for _, of := range in {
 			r.scopes[of] = now
-		}
-	}
-	rates := r.rates
-	r.rates = r.Rates()
-	for key, rate := range r.rates {
-		if before, is := rates[key]; is && before != rate {
-			r.scopes[limits.Level{Quota: key}] = now
 		}
 	}
 	if len(r.users) > 0 {
@@ -272,9 +263,6 @@ func (r *rescheduler) scan(ctx context.Context, of limits.Level, since time.Time
 func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 	if of.Mute {
 		return r.Control.EndMuted(ctx)
-	}
-	if of.Quota != "" {
-		return r.Control.WakeOver(ctx, of.Quota)
 	}
 	if r.Waiting == nil {
 		return nil

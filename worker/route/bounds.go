@@ -6,97 +6,122 @@ import (
 
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-const (
-	// A bulkhead is stalled when it is full, nothing has changed for several times as
-	// long as a place is held on average, within these bounds, and half as many wait
-	// for a place as there are.
-	leastIdle  = 100 * time.Millisecond
-	idleFactor = 3
-	// lineTime is for how long one waits for a place at most, on average: what waits for
-	// longer than maxWait goes back.
-	lineTime = time.Second
-)
-
-// A bound is how many more are to be pulled for a bulkhead.
-type bound struct {
-	room int
-	// told says that there are so few that the pulls must know.
-	told bool
-	// stalled says that there are none since nothing moves.
-	stalled bool
+// A PullRoom is what one pull may take.
+type PullRoom struct {
+	// Bounds are of the routes that have room for fewer than a pull takes, and of the names by
+	// which jobs are parked.
+	Bounds []store.Bound
+	rank   int
+	routes []*Route // of which some of their room is kept for the pull
+	kept   []int    // how many
 }
 
-// more is how many more of the rank are to be pulled. Once there is room for none, there is
-// none until half of those that may wait have gone, so that they are pulled together.
-func (b *Bulkhead) more(rank int, now time.Time) bound {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	most := b.line()
-	slow := rank > 0 && most < pulledLine
-	if rank == 0 {
-		most = maxCritical
-	}
-	ahead := func(rank int) int { return len(b.waiting[rank]) + b.coming[rank] }
-	left := most + max(0, b.places-len(b.taken)) - ahead(rank)
-	if bulk := rankOf(push.Bulk); rank == bulk { // default ones go first, but for each fairShare's place
-		left = max(left-ahead(bulk-1), min(most, max(1, most/fairShare))-ahead(bulk))
-	}
-	room := max(0, left)
-	idle, many := b.stalledFor(rank, now, leastIdle), 2*b.queued() >= b.places
-	stalled := idle >= maxIdle || many && idle >= max(leastIdle, idleFactor*time.Duration(b.meanHold))
-	switch full := &b.full[rank]; {
-	case room == 0, stalled:
-		*full = true
-	case room >= most/2, rank > 1 && room >= most/fairShare:
-		*full = false
-	}
-	if b.full[rank] {
-		return bound{0, true, stalled}
-	}
-	return bound{room, slow || room < most/2, false}
-}
-
-// line is how many but critical ones are to wait for a place.
-func (b *Bulkhead) line() int {
-	if b.meanHold <= 0 {
-		return pulledLine
-	}
-	return int(min(pulledLine, int64(b.places)*int64(lineTime)/b.meanHold))
-}
-
-// Bounds returns for which routes how many more may be pulled from that queue: see
-// queue.Config. Critical ones find what a quota and a bulkhead keep for them.
-func (rs *Routes) Bounds(name string, now time.Time) (all []store.Bound) {
-	rank := slices.IndexFunc(ranked[:], func(p push.Priority) bool { return p.Queue() == name })
+// Room returns what a pull of so many jobs at most may take of that queue, of which jobs are parked
+// by these names. paused reports whether the operator's pause with that selector is in force. What
+// the pull has, no other one gets until Taken.
+func (rs *Routes) Room(queue string, most int, parked []string, paused func(selector string) bool, now time.Time) *PullRoom {
+	room := &PullRoom{rank: rankOfQueue(queue)}
 	for r := range rs.All() {
-		more, inHand := r.Bulkhead.more(rank, now), 0
-		if taken, waiting := r.Bulkhead.load(); more.stalled {
-			inHand = taken + waiting
+		n, bounded := r.Bulkhead.reserve(room.rank, most, now)
+		if bounded {
+			room.routes, room.kept = append(room.routes, r), append(room.kept, n)
 		}
-		if r.Quota != nil && rank > 0 {
-			if units := r.Quota.Room(QuotaWait); units < min(more.room, pulledLine/2) {
-				more.room, more.told = units, true
-				inHand = max(inHand, r.Quota.Stats().Waiting)
+		if open := r.open(room.rank, now); open < most && (!bounded || open < n) {
+			n, bounded = open, true
+		}
+		if bounded {
+			room.Bounds = append(room.Bounds, store.Bound{Name: r.only, Room: n})
+		}
+	}
+	for _, name := range partsOf(parked) {
+		if n, bounded := rs.other(name, room.rank, paused); bounded {
+			room.Bounds = append(room.Bounds, store.Bound{Name: name, Room: n})
+		}
+	}
+	return room
+}
+
+// Taken gives back the room that a pull has had, less what it has taken: one job for each of these
+// names. It returns what is to be called for each when it has arrived at its route.
+func (rs *Routes) Taken(room *PullRoom, names []string) (arrived []func()) {
+	arrived = make([]func(), len(names))
+	for i, name := range names {
+		arrived[i] = func() {}
+		if r := rs.byName[name]; r != nil {
+			r.Bulkhead.come(room.rank, 1)
+			arrived[i] = func() { r.Bulkhead.come(room.rank, -1) }
+		}
+	}
+	for i, r := range room.routes {
+		r.Bulkhead.come(room.rank, -room.kept[i])
+	}
+	return arrived
+}
+
+// Opens reports whether there is room for any of what is parked by these names.
+func (rs *Routes) Opens(queue string, parked []string, paused func(selector string) bool, now time.Time) bool {
+	rank := rankOfQueue(queue)
+	return slices.ContainsFunc(partsOf(parked), func(name string) bool {
+		if r := rs.byName[name]; r != nil {
+			return min(r.Bulkhead.more(rank, now), r.open(rank, now)) > 0
+		}
+		n, bounded := rs.other(name, rank, paused)
+		return !bounded || n > 0
+	})
+}
+
+// unbounded is more than any pull takes.
+const unbounded = 1 << 20
+
+// open is how many of the rank the route lets go now, whatever its bulkhead says: negative while it
+// is closed, one while it is tried, and of a quota as many as get a unit in time. Critical ones find
+// what a quota keeps for them.
+func (r *Route) open(rank int, now time.Time) int {
+	switch {
+	case r.Paused(now) != nil:
+		return -1
+	case r.breaker.isOpen() && r.Left(now) > 0:
+		return -1
+	case r.breaker.isOpen():
+		return 1
+	case r.Quota != nil && rank > 0:
+		return r.Quota.Room(QuotaWait)
+	}
+	return unbounded
+}
+
+// other is the room of a name that is no route's, and whether it has a bound.
+func (rs *Routes) other(name string, rank int, paused func(selector string) bool) (n int, bounded bool) {
+	if selector, is := store.PauseOf(name); is && paused(selector) {
+		return -1, true
+	}
+	if key, is := store.QuotaOf(name); is && rank > 0 && rs.pools[key] != nil {
+		return rs.pools[key].Room(QuotaWait), true
+	}
+	return 0, false
+}
+
+// partsOf are the parts of the names, each once.
+func partsOf(names []string) (parts []string) {
+	for _, name := range names {
+		for _, part := range store.ParkNames(name) {
+			if !slices.Contains(parts, part) {
+				parts = append(parts, part)
 			}
 		}
-		if more.told {
-			all = append(all, store.Bound{Route: r.only, Room: more.room, InHand: inHand})
-		}
 	}
-	return all
+	return parts
 }
 
-// Parked notes that jobs of these routes are parked.
-func (rs *Routes) Parked(routes []string) {
-	now := time.Now().UnixNano()
-	for r := range rs.All() {
-		if slices.Contains(routes, r.only) {
-			r.parked.Store(now)
-		}
-	}
+func rankOfQueue(queue string) int {
+	return max(0, slices.IndexFunc(ranked[:], func(p push.Priority) bool { return p.Queue() == queue }))
 }
 
-// ParkedSince reports whether this process has seen since that jobs of the route are parked.
-func (r *Route) ParkedSince(t time.Time) bool { return r.parked.Load() >= t.UnixNano() }
+// ParkName is the name by which what waits for the route is parked.
+func (r *Route) ParkName() string { return r.only }
+
+// PoolName is that of a pool.
+func PoolName(p *meter.Pool) string { return store.QuotaName(p.Key) }

@@ -13,6 +13,7 @@ type breaker struct {
 	openFor time.Duration
 	changed func(open bool) // trouble has opened it, and it has closed then
 	closed  func()          // a probe has closed it
+	opens   func()          // it opens
 
 	tripped atomic.Bool
 	mu      sync.Mutex
@@ -97,10 +98,13 @@ func (b *breaker) trip(trouble bool) {
 	if now := time.Now(); !b.probing && !b.until.After(now) {
 		b.until = now.Add(b.openFor)
 	}
-	b.tripped.Store(true)
+	opens := !b.tripped.Swap(true)
 	news := trouble && !b.seen
 	b.seen = b.seen || trouble
 	b.mu.Unlock()
+	if opens {
+		b.opens()
+	}
 	if news {
 		b.changed(true)
 	}

@@ -20,7 +20,7 @@ func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes []bool
 		closed := 0
-		b := &breaker{openFor: 5 * time.Second, changed: func(open bool) { changes = append(changes, open) }, closed: func() { closed++ }}
+		b := &breaker{openFor: 5 * time.Second, opens: func() {}, changed: func(open bool) { changes = append(changes, open) }, closed: func() { closed++ }}
 		want := func(what string, left time.Duration) {
 			t.Helper()
 			if got := b.left(time.Now()); got != left {

@@ -4,33 +4,34 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Bulkhead bounds the pushes in flight to one provider of one app, so that one
-// that is slow or stalled holds up its own notifications only. Those who wait for a
-// place get it by their priority, and by when they came; a few places are kept for
-// critical ones, who then wait for nobody.
+// A Bulkhead is a semaphore with priorities: it bounds the pushes in flight to one provider of one
+// app, so that one that is slow or stalled holds up its own notifications only. Who waits for a
+// place gets it by priority, and by when it came. A few places are kept for critical ones.
 type Bulkhead struct {
 	most int // places at most
 
-	mu       sync.Mutex
-	places   int                   // as many as there are now
-	wanted   int                   // as many as were lately
-	taken    []int64               // since when places are taken, in ns, the first first
-	waiting  [len(ranked)][]*place // by rank, the first first
-	passed   int                   // places given since to others than who has waited longest
-	changed  int64                 // when a place was taken or left last, in ns
-	meanHold int64                 // how long a place is taken, about, in ns
-	coming   [len(ranked)]int      // by rank, those that are in hand and not yet here
-	full     [len(ranked)]bool     // nothing more of the rank is to be pulled for it
+	mu      sync.Mutex
+	places  int                   // as many as there are now
+	open    int                   // of them, as many as may be taken: see reopen
+	wanted  int                   // as many as were lately
+	taken   int                   // places
+	waiting [len(ranked)][]*place // by rank, the first first
+	passed  int                   // places given since to others than who has waited longest
+	coming  [len(ranked)]int      // by rank, those that are in hand and not yet here
+	left    flow                  // places given back
+
+	idle atomic.Bool // nobody has a place, waits or comes, and all places are open
 }
 
 // A place is one that is waited for.
 type place struct {
-	since int64         // in ns
+	since time.Time
 	given chan struct{} // closed when it is
 }
 
@@ -45,18 +46,39 @@ func rankOf(p push.Priority) int {
 }
 
 const (
-	// keptShare is what share of the places is kept for critical ones.
+	// keptShare is what share of the places is kept for critical ones: 8 of 256.
 	keptShare = 32
-	// fairShare is of how many places that are waited for at least one goes to who
-	// has waited longest, so that bulk ones move, however many critical ones come.
+	// fairShare is of how many places that are waited for one goes to who has waited longest, so
+	// that bulk ones move, however many critical ones come.
 	fairShare = 8
-	// leastWanted is what share of the places a share of all workers' is for at least, so
-	// that what comes at once finds some.
+	// leastWanted is what share of the places a share of all workers' is for at least, so that what
+	// comes at once finds some.
 	leastWanted = 8
+	// leastLine is how many may wait in the process at least: as many as one pull takes.
+	leastLine = 64
+	// mostLine is how many do at most: a tenth of a second of what the fastest route sends.
+	mostLine = 512
+	// maxWait is for how long one waits for a place. What has none then is parked.
+	maxWait = 2 * time.Second
 )
 
+// InHand is how many notifications a process has in hand at most for a bulkhead with so many
+// places.
+func InHand(places int) int { return places + 2*mostLine }
+
 func newBulkhead(places int) *Bulkhead {
-	return &Bulkhead{most: places, places: places, changed: time.Now().UnixNano()}
+	b := &Bulkhead{most: places, places: places, open: places}
+	b.idle.Store(true)
+	return b
+}
+
+// changed notes whether the bulkhead is idle.
+func (b *Bulkhead) changed() {
+	n := b.taken
+	for _, coming := range b.coming {
+		n += coming
+	}
+	b.idle.Store(n == 0 && b.open >= b.most && b.places > 0)
 }
 
 // resize has there be so many places. Where more are taken, nobody comes in until fewer
@@ -64,11 +86,38 @@ func newBulkhead(places int) *Bulkhead {
 func (b *Bulkhead) resize(places int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if places == b.places {
-		return
+	if places != b.places {
+		b.places = places
+		b.give()
+		b.changed()
 	}
-	b.places, b.changed = places, time.Now().UnixNano()
-	b.give()
+}
+
+// reopen has one place may be taken, after a trouble of the route.
+func (b *Bulkhead) reopen() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.openTo(1)
+}
+
+func (b *Bulkhead) openTo(places int) {
+	b.open = places
+	b.changed()
+}
+
+// worked opens one place more for each push that works, so that their number doubles with each
+// answer's time. One that fails halves it.
+func (b *Bulkhead) worked(works bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.open >= b.most:
+	case works:
+		b.openTo(b.open + 1)
+		b.give()
+	default:
+		b.openTo(max(1, b.open/2))
+	}
 }
 
 // wants is how many places are or may be taken until they are changed, and how many
@@ -76,31 +125,21 @@ func (b *Bulkhead) resize(places int) {
 func (b *Bulkhead) wants() (holds, wants int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	holds, wants = max(b.places, len(b.taken)), max(1, b.most/leastWanted, 2*len(b.taken), b.wanted/2)
-	if b.queued() > 0 || len(b.taken) >= b.places {
+	holds, wants = max(b.places, b.taken), max(1, b.most/leastWanted, 2*b.taken, b.wanted/2)
+	if b.queued() > 0 || b.taken >= b.places {
 		wants = b.most
 	}
 	b.wanted = min(wants, b.most)
 	return holds, b.wanted
 }
 
-// room reports whether one of the rank may come in.
-func (b *Bulkhead) room(rank int) bool {
-	places := b.places
+// free is how many places are free for the rank; negative where more are taken than there are.
+func (b *Bulkhead) free(rank int) int {
+	places := min(b.places, b.open)
 	if rank > 0 {
 		places -= places / keptShare
 	}
-	return len(b.taken) < places
-}
-
-// stalledFor is for how long there is no room for the rank and nothing has changed; 0
-// when that is less than so long.
-func (b *Bulkhead) stalledFor(rank int, now time.Time, least time.Duration) time.Duration {
-	idle := time.Duration(now.UnixNano() - b.changed)
-	if b.room(rank) || idle < least {
-		return 0
-	}
-	return idle
+	return places - b.taken
 }
 
 // size is how many places there are now.
@@ -114,7 +153,7 @@ func (b *Bulkhead) size() int {
 func (b *Bulkhead) load() (taken, waiting int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.taken), b.queued()
+	return b.taken, b.queued()
 }
 
 // queued is how many wait.
@@ -126,65 +165,93 @@ func (b *Bulkhead) queued() int {
 	return n
 }
 
-const (
-	// pulledLine is up to how many wait for a place in a bulkhead jobs are pulled for it, and
-	// maxWaiting how many may, as several pulls may be under way, besides maxCritical critical
-	// ones, and maxWait for how long. The others go back to the queue for BusyDelay:
-	// those that wait keep the provider busy so long.
-	pulledLine  = 512
-	maxWaiting  = 2 * pulledLine
-	maxCritical = 256
-	maxWait     = 2 * time.Second
-	BusyDelay   = time.Second
-	// Those that wait where nothing has changed for maxIdle go back too, critical ones
-	// excepted, where its places are not usually taken so long.
-	maxIdle = 500 * time.Millisecond
-)
-
-// InHand is how many notifications a process has in hand at most for a bulkhead with
-// so many places.
-func InHand(places int) int { return places + pulledLine + maxCritical }
-
-// Busy reports whether a place in one of the bulkheads is not to be waited for now, since
-// as many wait as may.
-func Busy(bulkheads []*Bulkhead, p push.Priority) bool {
-	return slices.ContainsFunc(bulkheads, func(b *Bulkhead) bool { return b.busy(rankOf(p)) })
-}
-
-func (b *Bulkhead) busy(rank int) bool {
+// more is how many more of the rank may come: to places that are free, and to wait for as many as
+// become free in a second. Negative when more are on their way. Default ones go before bulk ones,
+// which have an eighth of the line.
+func (b *Bulkhead) more(rank int, now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	critical := len(b.waiting[0])
-	if rank > 0 {
-		return b.queued()-critical >= maxWaiting
+	return b.roomFor(rank, now)
+}
+
+func (b *Bulkhead) roomFor(rank int, now time.Time) int {
+	line := min(max(leastLine, b.left.lately(now)), mostLine)
+	switch {
+	case b.places == 0: // the share of all workers' has lapsed
+		line = 0
+	case b.open < b.most:
+		line = min(line, b.open-1)
 	}
-	return critical >= maxCritical
+	ahead := func(rank int) int { return len(b.waiting[rank]) + b.coming[rank] }
+	all := line + max(0, b.free(rank)) - ahead(rank)
+	if bulk := len(ranked) - 1; rank == bulk {
+		all = max(all-ahead(rank-1), max(1, line/fairShare)-ahead(rank))
+	}
+	return all
+}
+
+// reserve has up to so many more of the rank come, and returns how many; bounded is false where there
+// is room for all, of which none are noted.
+func (b *Bulkhead) reserve(rank, most int, now time.Time) (n int, bounded bool) {
+	if b.idle.Load() {
+		return 0, false // so that routes for which nothing comes cost nothing
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	room := b.roomFor(rank, now)
+	if room >= most {
+		return 0, false
+	}
+	n = max(0, room)
+	b.comes(rank, n)
+	return n, true
+}
+
+// come has the bulkhead know of so many more that come, or fewer.
+func (b *Bulkhead) come(rank, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.comes(rank, n)
+}
+
+func (b *Bulkhead) comes(rank, n int) {
+	b.coming[rank] += n
+	b.changed()
+}
+
+// take takes so many places, or gives them back.
+func (b *Bulkhead) take(n int) {
+	b.taken += n
+	b.changed()
 }
 
 // Expect has each of the bulkheads know of so many more of the priority that are on their way
 // there, or fewer.
 func Expect(bulkheads []*Bulkhead, p push.Priority, n int) {
 	for _, b := range bulkheads {
-		b.mu.Lock()
-		b.coming[rankOf(p)] += n
-		b.mu.Unlock()
+		b.come(rankOf(p), n)
 	}
+}
+
+// Fits reports whether there is room for one that comes. One that does not fit comes no longer.
+func (b *Bulkhead) Fits(p push.Priority, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rank := rankOf(p)
+	fits := b.roomFor(rank, now) >= 0
+	if !fits {
+		b.comes(rank, -1)
+	}
+	return fits
 }
 
 // Room reports whether there is a place in each of the bulkheads at once.
 func Room(bulkheads []*Bulkhead, p push.Priority) bool {
-	for _, b := range bulkheads {
-		if !b.hasRoom(rankOf(p)) {
-			return false
-		}
-	}
-	return true
-}
-
-func (b *Bulkhead) hasRoom(rank int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.room(rank)
+	return !slices.ContainsFunc(bulkheads, func(b *Bulkhead) bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.free(rankOf(p)) <= 0
+	})
 }
 
 // Enter takes a place in each of the bulkheads for one of the priority where there is one at
@@ -202,28 +269,23 @@ func Enter(bulkheads []*Bulkhead, p push.Priority) bool {
 func (b *Bulkhead) tryEnter(rank int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.room(rank) {
+	if b.free(rank) <= 0 {
 		return false
 	}
-	b.take()
+	b.take(1)
 	return true
 }
 
-// take takes a place.
-func (b *Bulkhead) take() {
-	now := time.Now().UnixNano()
-	b.taken, b.changed = append(b.taken, now), now
-}
-
-// Acquire takes a place in each of the bulkheads for one of the priority, or in none.
-func Acquire(ctx context.Context, bulkheads []*Bulkhead, p push.Priority) bool {
+// Acquire takes a place in each of the bulkheads for one of the priority, or in none: it returns the
+// one that has given none. It waits for maxWait at most at each.
+func Acquire(ctx context.Context, bulkheads []*Bulkhead, p push.Priority) (full *Bulkhead) {
 	for i, b := range bulkheads {
 		if !b.acquire(ctx, rankOf(p)) {
 			Release(bulkheads[:i])
-			return false
+			return b
 		}
 	}
-	return true
+	return nil
 }
 
 func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
@@ -231,19 +293,13 @@ func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
 	if p == nil {
 		return true
 	}
-	ticker := time.NewTicker(maxIdle)
-	defer ticker.Stop()
-	for left := maxWait; left > 0; left -= maxIdle {
-		select {
-		case <-p.given:
-			return true
-		case <-ticker.C:
-			if rank > 0 && b.stuck() {
-				left = 0
-			}
-		case <-ctx.Done():
-			left = 0
-		}
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	select {
+	case <-p.given:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -254,24 +310,16 @@ func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
 	return i < 0 // it was just given
 }
 
-// stuck reports whether nothing has moved for maxIdle, and for longer than usual.
-func (b *Bulkhead) stuck() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	least := max(maxIdle, idleFactor*time.Duration(b.meanHold))
-	return b.stalledFor(rankOf(push.Default), time.Now(), least) > 0
-}
-
 // enter takes a place, or returns the one that is waited for. Where there is room for
 // a rank nobody of it waits.
 func (b *Bulkhead) enter(rank int) *place {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.room(rank) {
-		b.take()
+	if b.free(rank) > 0 {
+		b.take(1)
 		return nil
 	}
-	p := &place{time.Now().UnixNano(), make(chan struct{})}
+	p := &place{time.Now(), make(chan struct{})}
 	b.waiting[rank] = append(b.waiting[rank], p)
 	return p
 }
@@ -279,18 +327,15 @@ func (b *Bulkhead) enter(rank int) *place {
 // Release gives a place in each of the bulkheads back.
 func Release(bulkheads []*Bulkhead) {
 	for _, b := range bulkheads {
-		b.release(time.Now().UnixNano())
+		b.release()
 	}
 }
 
-// release gives the place back that was taken first, whosever it is: what counts
-// is how long they are taken on the whole.
-func (b *Bulkhead) release(now int64) {
+func (b *Bulkhead) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	const weight = 8
-	b.meanHold += (now - b.taken[0] - b.meanHold) / weight
-	b.taken, b.changed = b.taken[1:], now
+	b.take(-1)
+	b.left.add(time.Now())
 	b.give()
 }
 
@@ -299,7 +344,7 @@ func (b *Bulkhead) give() {
 	for rank := b.next(); rank >= 0; rank = b.next() {
 		p := b.waiting[rank][0]
 		b.waiting[rank] = b.waiting[rank][1:]
-		b.taken = append(b.taken, b.changed)
+		b.take(1)
 		close(p.given)
 	}
 }
@@ -312,10 +357,10 @@ func (b *Bulkhead) next() int {
 		if len(of) == 0 {
 			continue
 		}
-		if first < 0 && b.room(rank) {
+		if first < 0 && b.free(rank) > 0 {
 			first = rank
 		}
-		if longest < 0 || of[0].since < b.waiting[longest][0].since {
+		if longest < 0 || of[0].since.Before(b.waiting[longest][0].since) {
 			longest = rank
 		}
 	}
@@ -330,4 +375,31 @@ func (b *Bulkhead) next() int {
 		return longest
 	}
 	return first
+}
+
+// A flow counts what happens in a second. The zero value has counted nothing.
+type flow struct {
+	second    int64 // since 1970
+	now, last int   // in that second, and in the one before
+}
+
+func (f *flow) add(at time.Time) {
+	f.turn(at)
+	f.now++
+}
+
+// lately is how many there were in the last second, or in this one where they are more.
+func (f *flow) lately(at time.Time) int {
+	f.turn(at)
+	return max(f.now, f.last)
+}
+
+func (f *flow) turn(at time.Time) {
+	switch second := at.Unix(); {
+	case second == f.second:
+	case second == f.second+1:
+		f.second, f.now, f.last = second, 0, f.now
+	default:
+		f.second, f.now, f.last = second, 0, 0
+	}
 }

@@ -9,90 +9,86 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// How many more are pulled for a bulkhead, and whether the pulls have to know.
-func TestMoreIsPulled(t *testing.T) {
+// As many more come as find a free place, or wait for one that becomes free within a second.
+func TestHowManyMoreCome(t *testing.T) {
 	t.Parallel()
-	stalled := bound{0, true, true}
+	now := time.Unix(1_795_219_200, 0)
 	for name, tt := range map[string]struct {
-		taken, waiting, coming int
-		still, usual           time.Duration
-		want                   bound
+		taken, waiting, coming, left int
+		open                         int // after a trouble; 0 for all
+		want, wantCritical, wantBulk int
 	}{
-		"a place is free":            {3, 0, 0, time.Minute, 0, bound{pulledLine + 1, false, false}},
-		"it moves":                   {4, 9, 0, leastIdle - 1, 0, bound{pulledLine - 9, false, false}},
-		"none was ever left":         {4, 2, 0, 100 * time.Millisecond, 0, stalled},
-		"few stand before it":        {4, 1, 0, 400 * time.Millisecond, 0, bound{pulledLine - 1, false, false}},
-		"a little slow":              {4, 9, 0, 25 * time.Millisecond, 10 * time.Millisecond, bound{400 - 9, true, false}},
-		"slow, and as usual":         {4, 2, 0, 2 * time.Second, 1100 * time.Millisecond, stalled},
-		"slow, and moves":            {4, 2, 0, 200 * time.Millisecond, 1100 * time.Millisecond, bound{3 - 2, true, false}},
-		"slow, and longer":           {4, 9, 0, 300 * time.Millisecond, 100 * time.Millisecond, stalled},
-		"slower than any should be":  {4, 0, 0, 500 * time.Millisecond, time.Minute, stalled},
-		"very slow, and not for now": {4, 0, 0, 400 * time.Millisecond, time.Minute, bound{0, true, false}},
-		"very slow, and a place":     {3, 0, 0, 400 * time.Millisecond, time.Minute, bound{1, true, false}},
-		"a place, and one comes":     {3, 0, 1, 400 * time.Millisecond, time.Minute, bound{0, true, false}},
-		"for ever":                   {4, 0, 0, time.Hour, 0, stalled},
-		"many wait":                  {4, 300, 0, 0, 0, bound{pulledLine - 300, true, false}},
-		"many wait or come":          {4, 200, 100, 0, 0, bound{pulledLine - 300, true, false}},
-		"as many as may":             {4, 412, 100, 0, 0, bound{0, true, false}},
-		"more than may":              {4, maxWaiting, 100, 0, 0, bound{0, true, false}},
+		"nobody":                {0, 0, 0, 0, 0, leastLine + 62, leastLine + 64, leastLine + 62},
+		"some are in flight":    {30, 0, 0, 0, 0, leastLine + 32, leastLine + 34, leastLine + 32},
+		"one comes":             {30, 0, 1, 0, 0, leastLine + 31, leastLine + 34, leastLine + 31},
+		"no place is free":      {62, 0, 0, 0, 0, leastLine, leastLine + 2, leastLine},
+		"some wait":             {62, leastLine - 1, 0, 0, 0, 1, leastLine + 2, leastLine / fairShare},
+		"more than may":         {62, leastLine, 2, 0, 0, -2, leastLine + 2, leastLine / fairShare},
+		"it is fast":            {62, 100, 0, 300, 0, 200, 302, 200},
+		"it is faster":          {62, 0, 0, 9999, 0, mostLine, mostLine + 2, mostLine},
+		"it is tried":           {0, 0, 0, 0, 1, 1, 1, 1},
+		"it is tried by one":    {1, 0, 0, 0, 1, 0, 0, 1},
+		"it has just been open": {2, 1, 0, 0, 4, 4, 5, 4},
 	} {
-		b, now := newBulkhead(4), time.Now()
-		for range tt.taken {
-			b.enter(1)
+		b := newBulkhead(64)
+		if tt.open > 0 {
+			b.openTo(tt.open)
 		}
+		b.take(tt.taken)
 		b.waiting[1], b.coming[1] = make([]*place, tt.waiting), tt.coming
-		b.changed, b.meanHold = now.Add(-tt.still).UnixNano(), int64(tt.usual)
-		if got := b.more(1, now); got != tt.want {
-			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
-		}
-		if got := b.more(0, now.Add(-tt.still)).room; got != maxCritical+4-tt.taken {
-			t.Errorf("%s: %d critical ones", name, got)
+		b.left = flow{now.Unix(), 0, tt.left}
+		got := [...]int{b.more(1, now), b.more(0, now), b.more(2, now)}
+		if want := [...]int{tt.want, tt.wantCritical, tt.wantBulk}; got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 }
 
-// Who waits for one that moves again waits on.
-func TestWhoWaitsSeesItMove(t *testing.T) {
+// After a trouble there is one place, one more for each push that works, and half as many after
+// one that does not.
+func TestPlacesGrowAfterATrouble(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBulkhead(1)
-		b.enter(0)
-		b.waiting[0] = append(b.waiting[0], &place{since: time.Now().UnixNano(), given: make(chan struct{})})
-		time.AfterFunc(300*time.Millisecond, func() { b.release(time.Now().UnixNano()) })
-		time.AfterFunc(900*time.Millisecond, func() { b.release(time.Now().UnixNano()) })
-		start := time.Now()
-		if !b.acquire(t.Context(), 1) || time.Since(start) != 900*time.Millisecond {
-			t.Errorf("it has no place, or has it after %s", time.Since(start))
+	b := newBulkhead(4)
+	b.reopen()
+	for _, step := range []struct {
+		works bool
+		want  int
+	}{{false, 1}, {true, 2}, {true, 3}, {false, 1}, {true, 2}, {true, 3}, {true, 4}, {true, 4}, {false, 4}} {
+		if b.worked(step.works); b.free(0) != step.want {
+			t.Errorf("%d places, want %d", b.free(0), step.want)
 		}
-	})
+	}
+	if !b.idle.Load() {
+		t.Error("an idle route costs a pull something")
+	}
 }
 
-// Nobody but critical ones waits on for a provider that is stuck, unless its places are
-// usually taken as long.
-func TestNobodyWaitsForAStuckOne(t *testing.T) {
+// What a pull reserves no other one gets.
+func TestAPullReservesRoom(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		priority    push.Priority
-		usual, want time.Duration
-	}{
-		"critical":      {push.Critical, 0, maxWait},
-		"default":       {push.Default, 0, maxIdle},
-		"bulk":          {push.Bulk, 0, maxIdle},
-		"a little slow": {push.Bulk, maxIdle, 3 * maxIdle},
-		"a slow one":    {push.Bulk, time.Second, maxWait},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBulkhead(1)
-			b.meanHold = int64(tt.usual)
-			b.enter(0)
-			start := time.Now()
-			if b.acquire(t.Context(), rankOf(tt.priority)) {
-				t.Errorf("%s: it got a place", name)
-			}
-			if waited := time.Since(start); waited != tt.want {
-				t.Errorf("%s: it waits for %s, want %s", name, waited, tt.want)
-			}
-		})
+	b, now := newBulkhead(4), time.Now()
+	if n, bounded := b.reserve(1, 64, now); n != 0 || bounded {
+		t.Errorf("of an idle route %d are reserved", n)
+	}
+	b.take(4)
+	b.waiting[1] = make([]*place, leastLine-5)
+	for _, want := range []int{5, 0} {
+		if n, bounded := b.reserve(1, 8, now); n != want || !bounded {
+			t.Errorf("%d are reserved, want %d", n, want)
+		}
+	}
+	if b.Fits(push.Default, now); b.coming[1] != 5 {
+		t.Errorf("%d come", b.coming[1])
+	}
+	b.come(1, 2)
+	gone := 0
+	for range 3 {
+		if !b.Fits(push.Default, now) {
+			gone++
+		}
+	}
+	if gone != 2 {
+		t.Errorf("of two too many %d go", gone)
 	}
 }
 
@@ -130,7 +126,7 @@ func TestPlacesAreGivenByPriority(t *testing.T) {
 		come(push.Critical, 20)
 		came = nil
 		for range 80 {
-			b.release(time.Now().UnixNano())
+			b.release()
 			synctest.Wait()
 		}
 		all.Wait()
@@ -166,7 +162,7 @@ func TestWhoGivesUpTakesNoPlace(t *testing.T) {
 		if taken, waiting := b.load(); taken != 1 || waiting != 0 {
 			t.Errorf("%d taken, %d waiting", taken, waiting)
 		}
-		b.release(time.Now().UnixNano())
+		b.release()
 		if !b.acquire(t.Context(), 2) {
 			t.Error("the free place was not given")
 		}
@@ -190,13 +186,13 @@ func TestABulkheadIsResized(t *testing.T) {
 	inside(62, 8)
 	b.resize(32)
 	for range 31 {
-		b.release(time.Now().UnixNano())
+		b.release()
 	}
 	inside(31, 8) // one of 32 is kept
 	b.enter(rankOf(push.Critical))
 	inside(32, 8)
 	b.resize(0)
-	b.release(time.Now().UnixNano())
+	b.release()
 	inside(31, 8)
 	b.resize(64)
 	inside(39, 0)

@@ -48,7 +48,7 @@ func (c *Crowds) Bounds(all []store.Bound, queue string, now time.Time) []store.
 		case !now.Before(until):
 			delete(c.until, mark)
 		case queue != push.Critical.Queue():
-			all = append(all, store.Bound{Route: mark, Room: crowdRoom})
+			all = append(all, store.Bound{Name: mark, Room: crowdRoom})
 		}
 	}
 	return all

@@ -25,7 +25,7 @@ func TestCrowds(t *testing.T) {
 			t.Errorf("%s: %d, want %d", queue, n, want)
 		}
 	}
-	if got := c.Bounds(nil, push.Bulk.Queue(), now)[0]; got.Route != push.UserMark("shop", "ada", "news") || got.Room != crowdRoom {
+	if got := c.Bounds(nil, push.Bulk.Queue(), now)[0]; got.Name != push.UserMark("shop", "ada", "news") || got.Room != crowdRoom {
 		t.Errorf("%+v", got)
 	}
 	if n := bounds(push.Default.Queue(), now.Add(crowdFor+crowdFor/2)); n != 0 {

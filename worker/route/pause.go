@@ -77,7 +77,7 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o provider
 	}
 	lesson := r.evidence.take(now, &o, c, about, !r.breaker.isOpen())
 	if lesson.shows != nothingYet {
-		r.pace.note(lesson.shows == works)
+		r.Bulkhead.worked(lesson.shows == works)
 	}
 	switch {
 	case c == delivered:
@@ -259,6 +259,7 @@ func (rs *Routes) Apply(ctx context.Context, in *pause.InForce, asked time.Time)
 		}
 	}
 	for r := range rs.All() {
+		r.operator.Store(in.On(asked, r.App, r.Platform, ""))
 		p, on := listed[r]
 		if r.apply(p, on, asked) {
 			r.breaker.trip(false)

@@ -21,16 +21,17 @@ type Quota struct {
 type quotas struct {
 	// Units are what quotas and throughputs allow.
 	Units       *meter.Pools
+	pools       map[string]*meter.Pool // by key
 	throughputs map[string]map[string]*meter.Pool
 	unknown     map[string]*clock.Trouble // of the goroutine that calls LogTroubles, by key
 }
 
 func newQuotas(c *Config) quotas {
-	q := quotas{meter.NewPools(c.Meter), make(map[string]map[string]*meter.Pool, len(c.Throughputs)), map[string]*clock.Trouble{}}
+	q := quotas{meter.NewPools(c.Meter), map[string]*meter.Pool{}, make(map[string]map[string]*meter.Pool, len(c.Throughputs)), map[string]*clock.Trouble{}}
 	for app, categories := range c.Throughputs {
 		q.throughputs[app] = make(map[string]*meter.Pool, len(categories))
 		for category, quota := range categories {
-			q.throughputs[app][category] = q.Units.Of(quota.Key, quota.Spec)
+			q.throughputs[app][category] = q.pool(quota)
 		}
 	}
 	return q
@@ -41,16 +42,9 @@ func (q quotas) pool(quota Quota) *meter.Pool {
 	if quota.Spec == nil {
 		return nil
 	}
-	return q.Units.Of(quota.Key, quota.Spec)
-}
-
-// Rates returns what is allowed of each, as it is written, by its key.
-func (rs *Routes) Rates() map[string]string {
-	all := map[string]string{}
-	for _, s := range rs.Units.Stats() {
-		all[s.Key] = s.Rate
-	}
-	return all
+	p := q.Units.Of(quota.Key, quota.Spec)
+	q.pools[quota.Key] = p
+	return p
 }
 
 // logQuotas has the log tell of what nobody knows how much is left.

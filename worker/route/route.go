@@ -1,25 +1,12 @@
-// Package route is an app's way to a push service, and what stands on it so
-// that one trouble stays one trouble: a bulkhead, which bounds what is in flight, and a
-// share, where all workers are bounded together; a
-// circuit breaker, for answers that show trouble; the provider's pause, for a delay that
-// its answers ask for; the pace at which held jobs return; and its quota, which all workers
-// share.
+// Package route is an app's way to a push service, and what stands on it so that one trouble stays one
+// trouble: a bulkhead, which bounds what is in flight, and a share, where all workers are bounded
+// together; a circuit breaker, for answers that show trouble; the provider's pause, for a delay that
+// its answers ask for; and its quota, which all workers share.
 //
-// The pipeline asks a Route whether it is closed, takes a place in its bulkhead, asks
-// to be allowed one push, and hands the outcome to Learn. All methods are safe for
-// concurrent use, but for Routes.Apply and Routes.LogTroubles, of which each is one
+// What a route has no room for is not pulled: Routes.Room tells each pull. The pipeline takes a place
+// in the route's bulkhead, asks to be allowed one push, and hands the outcome to Learn. All methods
+// are safe for concurrent use, but for Routes.Apply and Routes.LogTroubles, of which each is one
 // goroutine's.
-//
-// Back-pressure leads from a provider to the queue. Each part is for one thing:
-//
-//   - A bulkhead's places bound what is in flight to a provider.
-//   - Its line has a bound (Bounds): what there is no room for is parked on the queue, in the
-//     order of acceptance, so that what waits for one provider leaves handlers free for the
-//     others, and does not go through the process and back for nothing. So is what a quota
-//     has nothing left for.
-//   - What goes to several providers is not parked, and goes back (Busy).
-//   - From a line where nothing moves all but critical ones go back (Bulkhead.stuck), so
-//     that a provider that answers nothing has no handlers for long.
 //
 // The invariants:
 //
@@ -27,7 +14,7 @@
 //   - A pause that this worker has begun is kept at once, and by the others when it is
 //     believed: see worker/pause.
 //   - Every pause opens the breaker, so that one push shows whether the provider takes
-//     it before the others go.
+//     it before the others go. Then as many more go as pushes work: see Bulkhead.worked.
 //   - One function, closes, decides whether an answer is the route's trouble or that of
 //     its own token. One answer never closes a route.
 package route
@@ -58,7 +45,6 @@ type Route struct {
 	Quota *meter.Pool
 
 	share    *Share // nil where the workers are not bounded together
-	pace     pace   // of what was held
 	breaker  *breaker
 	evidence evidence
 	answers  answers
@@ -75,10 +61,8 @@ type Route struct {
 	// Of the goroutine that calls Apply: when an operator had it tried again last, in
 	// Unix ms of Redis's clock; negative before it is known.
 	tried int64
-	// held is how many all workers together have held, as it was read last.
-	held atomic.Int64
-	// parked is when jobs of it were found parked last, in Unix ns.
-	parked atomic.Int64
+	// operator is the operator's pause of everything on the route, as it was read last.
+	operator atomic.Pointer[pause.Pause]
 	// Of the one that calls LogTroubles.
 	tale tale
 }
@@ -131,7 +115,8 @@ type Times struct {
 type Routes struct {
 	Config
 	quotas
-	all map[string]map[push.Platform]*Route // by app and push service
+	all    map[string]map[push.Platform]*Route // by app and push service
+	byName map[string]*Route                   // by ParkName
 	// ahead is by how much Redis's clock is for certain, in ns; negative behind.
 	ahead atomic.Int64
 }
@@ -139,7 +124,7 @@ type Routes struct {
 // New returns the routes of the senders.
 func New(c Config) *Routes {
 	c.Times = Times{cmp.Or(c.Open, 2*time.Second), cmp.Or(c.Paused, 30*time.Second), cmp.Or(c.Calm, 10*time.Second)}
-	rs := &Routes{Config: c, quotas: newQuotas(&c), all: make(map[string]map[push.Platform]*Route, len(c.Senders))}
+	rs := &Routes{Config: c, quotas: newQuotas(&c), all: make(map[string]map[push.Platform]*Route, len(c.Senders)), byName: map[string]*Route{}}
 	for app, senders := range c.Senders {
 		rs.all[app] = make(map[push.Platform]*Route, len(senders))
 		for platform, sender := range senders {
@@ -148,7 +133,7 @@ func New(c Config) *Routes {
 				if n := c.InFlight[app][platform]; n > 0 {
 					r.share = newShare(r, c.Shares, n)
 				}
-				rs.all[app][service] = r
+				rs.all[app][service], rs.byName[r.only] = r, r
 			}
 		}
 	}
@@ -161,7 +146,7 @@ func (rs *Routes) route(app string, service push.Platform, sender providers.Send
 		App: app, Platform: service, only: push.OnlyRoute([]byte(push.OnlyMark(app, service))), Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
 		fingerprint: func() string { return "" }, tried: -1,
 	}
-	r.breaker = &breaker{openFor: rs.Open, closed: r.evidence.forget, changed: func(open bool) {
+	r.breaker = &breaker{openFor: rs.Open, closed: r.evidence.forget, opens: r.Bulkhead.reopen, changed: func(open bool) {
 		if open && r.slows() {
 			r.Quota.Slow()
 		}
@@ -197,8 +182,19 @@ func (rs *Routes) Of(app string) map[push.Platform]*Route { return rs.all[app] }
 // Name is the route's in Redis: APP/PLATFORM.
 func (r *Route) Name() string { return r.App + "/" + string(r.Platform) }
 
-// Holds takes over how many notifications all workers together have held.
-func (r *Route) Holds(n int64) { r.held.Store(n) }
+// Paused returns the operator's pause of everything on the route; nil for none.
+func (r *Route) Paused(now time.Time) *pause.Pause {
+	if p := r.operator.Load(); p != nil && p.Left(now) > 0 {
+		return p
+	}
+	return nil
+}
+
+// Suspect reports whether the route is being tried, and the target is one of those whose answers
+// have closed it.
+func (r *Route) Suspect(t push.Target) bool {
+	return r.breaker.isOpen() && r.evidence.suspects(subjectOf(t, ""))
+}
 
 // Credential is the fingerprint of what the route sends with.
 func (r *Route) Credential() string { return r.fingerprint() }

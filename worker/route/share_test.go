@@ -84,7 +84,7 @@ func (w *shopper) Renew(ctx context.Context, key string, c meter.Claim) (int, er
 
 func (w *shopper) push(ctx context.Context) {
 	needs := []*Bulkhead{w.route.Bulkhead}
-	if !Acquire(ctx, needs, push.Default) {
+	if Acquire(ctx, needs, push.Default) != nil {
 		return
 	}
 	defer Release(needs)
@@ -212,7 +212,7 @@ func TestAShareThatIsNotRenewed(t *testing.T) {
 		if s := a.route.status(time.Now()); s.Share == nil || *s.Share != 0 {
 			t.Errorf("the status tells of a share of %v", s.Share)
 		}
-		if a.route.Bulkhead.more(1, time.Now()).room > 0 {
+		if a.route.Bulkhead.more(1, time.Now()) > 0 {
 			t.Error("jobs are still pulled")
 		}
 		away.Store(false)
@@ -281,7 +281,7 @@ func TestAShareBeginsWhenTheLastIsOver(t *testing.T) {
 				over()
 				t.Errorf("%s: it sends", name)
 			}
-			r.Bulkhead.release(time.Now().UnixNano())
+			r.Bulkhead.release()
 			shares.slow.Store(0)
 			if err := r.share.renew(t.Context()); err != nil || r.Bulkhead.size() != 0 {
 				t.Errorf("%s: %d places, %v", name, r.Bulkhead.size(), err)

@@ -28,9 +28,7 @@ type Status struct {
 	// last 15 minutes' came to which end.
 	Latency Latency                    `json:"latency,omitzero"`
 	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
-	// Held is about how many all workers have put back because the route is closed.
-	Held    int          `json:"held"`
-	Breaker BreakerState `json:"breaker"`
+	Breaker BreakerState               `json:"breaker"`
 	// Trouble is why the breaker is not closed; zero when it is, or this worker has
 	// seen no failure.
 	Trouble Trouble `json:"trouble,omitzero"`
@@ -76,7 +74,7 @@ func (rs *Routes) Statuses() []Status {
 func (r *Route) status(now time.Time) Status {
 	s := Status{
 		App: r.App, Platform: r.Platform, Credential: r.fingerprint(),
-		Held: int(r.held.Load()), Quota: QuotaOf(r.Quota),
+		Quota: QuotaOf(r.Quota),
 	}
 	s.InFlight, s.Queued = r.Bulkhead.load()
 	if r.share != nil {

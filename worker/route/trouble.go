@@ -115,7 +115,7 @@ func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
 		message = "the app's provider is still in trouble"
 	}
 	attrs = append(attrs, slog.String("reason", string(cmp.Or(s.Pause, s.Trouble.Reason))), slog.String("error", cmp.Or(s.Trouble.Error, pause.Error)),
-		slog.Time("since", r.tale.since), slog.Int("waiting", s.Held+s.Queued))
+		slog.Time("since", r.tale.since), slog.Int("waiting", s.Queued))
 	if t := s.Trouble; t.Failures > 0 {
 		attrs = append(attrs, slog.Int("failures", t.Failures), slog.Int("answers", t.Answers))
 	}
