@@ -15,6 +15,3 @@ func (o *Options) Hasten(open, paused, hook time.Duration) {
 
 // GiveUp bounds how long the worker repeats a write that fails.
 func (o *Options) GiveUp(after time.Duration) { o.times.record = after }
-
-// On has the worker run on a host of that name.
-func (o *Options) On(host string) { o.host = host }

@@ -50,7 +50,7 @@ func newHandler(o *Options) *handler {
 	routes := route.New(route.Config{
 		Senders: o.Senders, Concurrency: o.Concurrency, Pauses: pauses, Observer: o.Observer, Log: o.Log, RedisLog: o.RedisLog,
 		InFlight: o.InFlight, Shares: meter.NewRedisShares(o.Queue, o.Prefix), Meter: o.Meter, Quotas: o.Quotas, Throughputs: o.Throughputs,
-		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
+		Times: o.times.route,
 	})
 	h := &handler{
 		Options: o, routes: routes, side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},

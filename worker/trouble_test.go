@@ -36,11 +36,12 @@ func (r *rig) slots() int {
 	return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
 }
 
+// pauses are the delays of providers that all workers share.
 func (r *rig) pauses() []pause.Pause {
 	r.t.Helper()
 	in, err := pause.NewStore(r.client, "").Read(r.t.Context())
 	must(r.t, err)
-	return slices.DeleteFunc(in.Providers, func(p pause.Pause) bool { return p.Claim != "" })
+	return in.Providers
 }
 
 // enqueueMany enqueues n notifications, each to devices of its own.
@@ -224,7 +225,7 @@ func TestWhatIsHeldHoldsNoSlot(t *testing.T) {
 		trigger.User = fmt.Sprint("trigger-", i)
 		r.enqueue(trigger)
 	}
-	wait(t, func() bool { return len(r.pauses()) == 1 })
+	wait(t, func() bool { return len(r.seen.pausesSeen()) == 1 })
 	r.let(o) // it is woken
 	wait(t, func() bool { return r.slots() == 1 })
 	r.enqueue(to("other", google))

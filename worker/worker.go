@@ -111,7 +111,7 @@ type Options struct {
 	// Version is what the worker's snapshots say that it is of.
 	Version string
 
-	host    string // whose name the worker tells; "" for the machine's own
+	host    string // the machine's name
 	times   times
 	records *store.Records
 	proxy   *providers.Proxy
@@ -127,7 +127,7 @@ func (o *Options) setDefaults() {
 	o.MaxBooked = cmp.Or(o.MaxBooked, throttle.MaxBooked)
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 20*time.Second)
 	host, _ := os.Hostname()
-	o.host = cmp.Or(o.host, host, "unknown")
+	o.host = cmp.Or(host, "unknown")
 	o.Observer = cmp.Or(o.Observer, Observer(Nobody{}))
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.RedisLog = cmp.Or(o.RedisLog, o.Log)

@@ -184,7 +184,7 @@ func (r *rig) plant(text string) {
 		_ = pauses.Begin(ctx, p) // which takes no control characters
 	}
 	provider := filledWith[pause.Pause](text)
-	provider.Kind, provider.App, provider.Platform = pause.Provider, "shop", push.APNs
+	provider.Kind, provider.App, provider.Platform, provider.Until = pause.Provider, "shop", push.APNs, time.Now().Add(time.Hour)
 	_, err = pauses.Share(ctx, provider)
 	must(r.t, err)
 

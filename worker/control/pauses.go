@@ -97,20 +97,12 @@ func ofProviders(in *pause.InForce, workers []Snapshot) []pause.Pause {
 		}
 		join(old, &s)
 	}
-	used := map[string]map[string]bool{} // credentials, by route
 	for _, w := range workers {
 		for _, r := range w.Routes {
 			s := pause.Pause{Kind: pause.Trouble, App: r.App, Platform: r.Platform, Reason: string(r.Trouble.Reason), Error: r.Trouble.Error,
-				At: r.Trouble.Since, Until: r.Trouble.Next, Failures: r.Trouble.Failures, Answers: r.Trouble.Answers}
-			if used[s.Route()] == nil {
-				used[s.Route()] = map[string]bool{}
-			}
-			used[s.Route()][r.Credential] = true
+				At: r.Trouble.Since, Until: r.Trouble.Next, Failures: r.Trouble.Failures, Answers: r.Trouble.Answers, Workers: 1}
 			if r.Pause != "" {
 				s.Kind, s.Reason, s.Until = pause.Provider, string(r.Pause), r.Until
-			}
-			if r.Alone || s.Kind == pause.Trouble {
-				s.Workers = 1
 			}
 			if s.Reason != "" {
 				add(s)
@@ -118,10 +110,6 @@ func ofProviders(in *pause.InForce, workers []Snapshot) []pause.Pause {
 		}
 	}
 	for _, p := range in.Providers {
-		route := p.Route()
-		if p.Claim != "" || p.Credential != "" && used[route] != nil && !used[route][p.Credential] {
-			continue // one worker alone says so, or the credentials are others by now
-		}
 		p.Until = p.Until.UTC()
 		add(p)
 	}

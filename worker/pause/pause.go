@@ -1,13 +1,13 @@
 // Package pause is what keeps notifications on the queue although they are due. There
 // is one type, Pause, of three kinds: an operator's, which matches by app, platform
 // and category; a provider's, of one app's platform, which its answers bring about;
-// and trouble, which is not shared but told of by each worker.
+// and trouble, of which each worker tells.
 //
-// A Store shares the first two among all workers, on Redis's clock. Each worker reads
-// what is in force twice a second, and keeps to that snapshot, InForce, between two
-// reads; what it has begun itself it keeps to at once (see worker/route). Anybody may
-// read; operators begin and end theirs by worker/control, and only the workers share
-// and end providers'.
+// A Store shares an operator's and the delays that providers ask for among all workers, on
+// Redis's clock. Each worker reads what is in force twice a second, and keeps to that
+// snapshot, InForce, between two reads; what it learns from a provider it keeps to at once
+// (see worker/route). Anybody may read; operators begin and end theirs by worker/control, and
+// only the workers share providers'.
 //
 // The jobs that an operator's pause keeps are remembered, and those that are held since
 // a provider's route is closed, so that they come back when it ends, or opens: whoever
@@ -50,28 +50,13 @@ type Pause struct {
 	Until time.Time `json:"until,omitzero"`
 	// Waiting is how many notifications wait for it, a provider's, where those were counted.
 	Waiting int `json:"waiting,omitempty"`
-	// Workers is how many say so, when each of them does alone.
+	// Workers is how many say so; 0 for a pause that all share.
 	Workers int `json:"workers,omitempty"`
 
 	// Failures of Answers failed, in the minute before the trouble and since; 0 where no
 	// worker that is alive has seen that.
 	Failures int `json:"failures,omitempty"`
 	Answers  int `json:"answers,omitempty"`
-
-	// Level counts the provider's pauses for misconfiguration in a row, this one
-	// included.
-	Level int `json:"-"`
-	// Credential is the fingerprint of what a provider's is about: it does not concern
-	// who has other credentials. "" concerns everyone.
-	Credential string `json:"-"`
-	// Claim is the host whose workers alone say so, which nobody else believes; ""
-	// when it is borne out.
-	Claim string `json:"-"`
-	// Cause is the class of the answers that a provider's comes from, as worker/route has it.
-	Cause int `json:"-"`
-	// Subjects are the tokens and topics that a provider's comes from, 16 hexadecimal digits
-	// of a hash each: they are no probes of it.
-	Subjects string `json:"-"`
 
 	ends    time.Time // Until on the local clock, where it was read
 	endedBy string    // the operator who has ended it
@@ -145,18 +130,12 @@ type entry struct {
 	Begun   int64  `json:"begun,omitempty,string"`
 	Ends    int64  `json:"ends,string"` // 0 when it has no end
 	EndedBy string `json:"ended_by,omitempty"`
-
-	Level      int    `json:"level,omitempty"`
-	Credential string `json:"credential,omitempty"`
-	Claim      string `json:"claim,omitempty"`
-	Cause      int    `json:"cause,omitempty"`
-	Subjects   string `json:"subjects,omitempty"`
 }
 
 // entry is the pause as it is handed to Redis, which says when it begins. Only an
 // operator's knows when it ends.
 func (p Pause) entry(kind Kind) []byte {
-	e := entry{Pause: p, Level: p.Level, Credential: p.Credential, Claim: p.Claim, Cause: p.Cause, Subjects: p.Subjects}
+	e := entry{Pause: p}
 	if e.Kind = kind; kind == Operator && !p.Until.IsZero() {
 		e.Ends = max(1, p.Until.UnixMilli())
 	}
@@ -169,7 +148,7 @@ func (p Pause) entry(kind Kind) []byte {
 // showed now at about the local instant asked.
 func (e *entry) pause(now, asked time.Time) (p Pause, lasts bool) {
 	p = e.Pause
-	p.Level, p.Credential, p.Claim, p.Cause, p.Subjects, p.endedBy = e.Level, e.Credential, e.Claim, e.Cause, e.Subjects, e.EndedBy
+	p.endedBy = e.EndedBy
 	if e.Begun != 0 {
 		p.At = time.UnixMilli(e.Begun).UTC()
 	}
@@ -179,14 +158,6 @@ func (e *entry) pause(now, asked time.Time) (p Pause, lasts bool) {
 	p.Until = time.UnixMilli(e.Ends).UTC()
 	p.ends = asked.Add(p.Until.Sub(now))
 	return p, p.Until.After(now)
-}
-
-// field is the provider's pause's in the hash.
-func (p *Pause) field() string {
-	if p.Credential == "" {
-		return p.Route()
-	}
-	return p.Route() + "/" + p.Credential
 }
 
 // Keeps reports whether the pause keeps any of the notification's targets

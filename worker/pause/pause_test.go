@@ -172,18 +172,15 @@ func TestOn(t *testing.T) {
 	}
 }
 
+// Of two delays of a provider the one that ends later stands.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	ctx, store := t.Context(), NewStore(client, "")
-	begin := func(app string, length time.Duration, reason string, want Shared) {
+	share := func(app string, length time.Duration, reason string, want bool) {
 		t.Helper()
-		p := Pause{App: app, Platform: push.FCM, Reason: reason, Level: 2}
-		if length > 0 {
-			p.Until = time.Now().Add(length)
-		}
-		if set, err := store.Share(ctx, p); err != nil || set != want {
-			t.Errorf("pause of %s: %d, %v", app, set, err)
+		if news, err := store.Share(ctx, Pause{App: app, Platform: push.FCM, Reason: reason, Until: time.Now().Add(length)}); err != nil || news != want {
+			t.Errorf("pause of %s: %t, %v", app, news, err)
 		}
 	}
 	list := func() []Pause {
@@ -197,45 +194,30 @@ func TestProviders(t *testing.T) {
 	if got := list(); len(got) != 0 {
 		t.Errorf("paused from the start: %+v", got)
 	}
-	begin("shop/é x", time.Hour, "QUOTA_EXCEEDED", Agreed)
-	begin("shop/é x", time.Minute, "short", Outlasted)
-	begin("news", time.Millisecond, "over", Agreed)
+	share("shop/é x", time.Hour, "QUOTA_EXCEEDED", true)
+	share("shop/é x", time.Minute, "short", false)
+	share("news", time.Millisecond, "over", true)
 	if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl < 59*time.Minute || ttl > time.Hour {
 		t.Errorf("the pauses live for %s, want as long as the longest", ttl)
 	}
 	eventually.Holds(t, "one is over", func() bool { return len(list()) == 1 })
 	got := list()
 	left := time.Until(got[0].Until)
-	if p := got[0]; p.App != "shop/é x" || p.Platform != push.FCM || p.Reason != "QUOTA_EXCEEDED" || p.Level != 2 || left < 59*time.Minute || left > time.Hour {
+	if p := got[0]; p.App != "shop/é x" || p.Platform != push.FCM || p.Reason != "QUOTA_EXCEEDED" || left < 59*time.Minute || left > time.Hour {
 		t.Errorf("listed: %+v, for %s", p, left)
 	}
-	begin("shop/é x", 2*time.Hour, "longer", Agreed)
-	begin("shop/é x", 0, "without_end", Agreed)
-	begin("shop/é x", time.Hour, "not_for_ever", Outlasted)
-	if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl >= 0 {
-		t.Errorf("a pause without an end is over in %s", ttl)
-	}
-	if got := list(); len(got) != 1 || !got[0].Until.IsZero() || got[0].Reason != "without_end" {
-		t.Errorf("listed: %+v", got)
-	}
+	share("shop/é x", 2*time.Hour, "longer", true)
+	share("news", time.Minute, "again", true)
 	client.HSet(ctx, "pushpace:{pauses}:providers", "odd", "odd")
 	client.HSet(ctx, "pushpace:{pauses}:resumed", "stray", "odd")
 	all, err := store.Read(ctx)
-	if err != nil || len(all.Providers) != 1 || all.Providers[0].Reason != "without_end" || len(all.Tried) != 0 || !slices.Equal(all.Unread, []string{"odd", "stray"}) {
+	if err != nil || len(all.Providers) != 2 || all.Providers[1].Reason != "longer" || len(all.Tried) != 0 || !slices.Equal(all.Unread, []string{"odd", "stray"}) {
 		t.Errorf("with what cannot be read: %+v, %v", all, err)
 	}
-}
-
-// By how much a clock is off is known to within a round trip.
-func TestAheadBy(t *testing.T) {
-	t.Parallel()
-	asked := time.Unix(1_795_219_200, 0)
-	answered := asked.Add(time.Second)
-	for _, c := range []struct{ now, want time.Duration }{
-		{0, 0}, {time.Second, 0}, {3 * time.Second, 2 * time.Second}, {-time.Hour, -time.Hour},
-	} {
-		if got := aheadBy(asked.Add(c.now), asked, answered); got != c.want {
-			t.Errorf("%s: %s", c.now, got)
-		}
+	if err := store.TryAgain(ctx, "ada", []string{"shop/é x/fcm"}); err != nil {
+		t.Fatal(err)
+	}
+	if in, err := store.Read(ctx); err != nil || len(in.Providers) != 1 || in.Providers[0].App != "news" || in.Tried["shop/é x/fcm"].By != "ada" {
+		t.Errorf("after it was tried again: %+v, %v", in, err)
 	}
 }

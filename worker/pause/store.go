@@ -95,32 +95,18 @@ func (s *Store) End(ctx context.Context, p Pause) (bool, error) {
 	return ended == 1, nil
 }
 
-// A Shared is what became of a provider's pause that was to be shared.
-type Shared int
-
-// What becomes of it.
-const (
-	Outlasted Shared = iota // a longer one stands
-	Agreed                  // all workers keep to it
-	Unheard                 // nobody does, until a worker on another host says the same
-)
-
-// Share has all workers pause whom the provider's pause concerns, unless a longer
-// one stands. A claim is believed when a worker on another host makes it too: those
-// of one host, and a worker that has started again, have the same files and clock.
-func (s *Store) Share(ctx context.Context, p Pause) (Shared, error) {
-	length := int64(0)
-	if !p.Until.IsZero() {
-		length = max(1, time.Until(p.Until).Milliseconds())
-	}
-	shared, err := s.run(ctx, "share", p.field(), length, p.entry(Provider)).Int()
+// Share has all workers keep to the delay that a provider has asked for, unless one stands that
+// ends later. It reports whether none does.
+func (s *Store) Share(ctx context.Context, p Pause) (bool, error) {
+	length := max(1, time.Until(p.Until).Milliseconds())
+	shared, err := s.run(ctx, "share", p.Route(), length, p.entry(Provider)).Int()
 	if err != nil {
-		return Outlasted, fmt.Errorf("share a pause: %w", err)
+		return false, fmt.Errorf("share a pause: %w", err)
 	}
-	return Shared(shared), nil
+	return shared == 1, nil
 }
 
-// TryAgain ends every provider's pause of the routes, APP/PLATFORM each, and has all
+// TryAgain ends the providers' pauses of the routes, APP/PLATFORM each, and has all
 // workers try them again within a second.
 func (s *Store) TryAgain(ctx context.Context, by string, routes []string) error {
 	args := []any{by}
@@ -141,8 +127,6 @@ type InForce struct {
 	Tried map[string]Try
 	// Unread are the fields of what is not of this version, and has no effect.
 	Unread []string
-	// Ahead is by how much Redis's clock is for certain; negative behind.
-	Ahead time.Duration
 
 	bySelector map[selector]Pause // the operators'
 	ended      []Pause            // operators', not long ago, by somebody
@@ -163,7 +147,7 @@ func (s *Store) Read(ctx context.Context) (*InForce, error) {
 	}
 	ms, _ := reply[0].(int64)
 	now := time.UnixMilli(ms)
-	all := &InForce{Tried: map[string]Try{}, Ahead: aheadBy(now, asked, time.Now()), bySelector: map[selector]Pause{}}
+	all := &InForce{Tried: map[string]Try{}, bySelector: map[selector]Pause{}}
 	read(all, reply[1], func(_ string, e entry) {
 		if p, lasts := e.pause(now, asked); lasts {
 			p.Until = p.ends
@@ -178,21 +162,9 @@ func (s *Store) Read(ctx context.Context) (*InForce, error) {
 		}
 	})
 	read(all, reply[3], func(route string, t Try) { all.Tried[route] = t })
-	slices.SortFunc(all.Providers, func(a, b Pause) int { return strings.Compare(a.field(), b.field()) })
+	slices.SortFunc(all.Providers, func(a, b Pause) int { return strings.Compare(a.Route(), b.Route()) })
 	all.Operators = slices.SortedFunc(maps.Values(all.bySelector), func(a, b Pause) int { return strings.Compare(a.Selector(), b.Selector()) })
 	return all, nil
-}
-
-// aheadBy is by how much another clock is ahead of this machine's, negative when
-// behind, at least: it showed now at some instant of a round trip.
-func aheadBy(now, asked, answered time.Time) time.Duration {
-	switch {
-	case now.After(answered):
-		return now.Sub(answered)
-	case now.Before(asked):
-		return now.Sub(asked)
-	}
-	return 0
 }
 
 // read reads the entries of a hash, and notes those that cannot be read.

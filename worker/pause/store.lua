@@ -1,6 +1,6 @@
 -- What keeps notifications on the queue, on Redis's clock, in ms since 1970.
--- KEYS  1 hash of the providers' pauses: APP/PLATFORM or APP/PLATFORM/CREDENTIAL ->
---         entry, JSON as pause.go says; its claim is the host that alone says so
+-- KEYS  1 hash of the delays that providers have asked for: APP/PLATFORM -> entry, JSON as
+--         pause.go says
 --       2 hash of the operators': SELECTOR -> entry; for a while after it was ended,
 --         with ended_by
 --       3 hash: APP/PLATFORM -> JSON {at, by}, when an operator had it tried again last
@@ -22,37 +22,19 @@ if op == 'read' then
   return {now, redis.call('HGETALL', providers), redis.call('HGETALL', operators), redis.call('HGETALL', tried)}
 elseif op == 'try' then -- ARGV by, APP/PLATFORM...
   for i = 3, #ARGV do
-    for _, field in ipairs(redis.call('HKEYS', providers)) do
-      if field == ARGV[i] or string.sub(field, 1, #ARGV[i] + 1) == ARGV[i] .. '/' then redis.call('HDEL', providers, field) end
-    end
+    redis.call('HDEL', providers, ARGV[i])
     redis.call('HSET', tried, ARGV[i], cjson.encode({at = text(now), by = ARGV[2]}))
   end
   return redis.call('PEXPIRE', tried, told)
-elseif op == 'share' then -- ARGV field, length (0 for no end), entry
-  -- what a worker says is borne out by another host until so long after its end
-  local memory = 300000
-  local field, length, entry = ARGV[2], tonumber(ARGV[3]), cjson.decode(ARGV[4])
-  local ends = length > 0 and now + length or 0
-  local old, stands = read(redis.call('HGET', providers, field) or '')
-  if old then
-    local lasts = stands == 0 or stands > now
-    if not old.claim then
-      if lasts and (stands == 0 or ends ~= 0 and stands >= ends) then return 0 end -- the longer one stands
-      if lasts then entry.claim = nil end
-    elseif old.claim ~= entry.claim and stands + memory > now then
-      entry.claim = nil
-    end
-  end
-  local lives, life = redis.call('PTTL', providers), length
-  if entry.claim then life = length + memory end
+elseif op == 'share' then -- ARGV APP/PLATFORM, length, entry; of two the one that ends later stands
+  local route, length, entry = ARGV[2], tonumber(ARGV[3]), cjson.decode(ARGV[4])
+  local ends = now + length
+  local old, stands = read(redis.call('HGET', providers, route) or '')
+  if old and stands >= ends then return 0 end
   entry.ends = text(ends)
-  redis.call('HSET', providers, field, cjson.encode(entry))
-  if ends == 0 then
-    redis.call('PERSIST', providers)
-  elseif lives ~= -1 and lives < life then -- all of it ends with the last pause
-    redis.call('PEXPIRE', providers, life)
-  end
-  return entry.claim and 2 or 1
+  redis.call('HSET', providers, route, cjson.encode(entry))
+  if redis.call('PTTL', providers) < length then redis.call('PEXPIRE', providers, length) end -- with the last of them
+  return 1
 end
 
 local selector = ARGV[2]

@@ -80,14 +80,15 @@ const unbounded = 1 << 20
 // is closed, one while it is tried, and of a quota as many as get a unit in time. Critical ones find
 // what a quota keeps for them.
 func (r *Route) open(rank int, now time.Time) int {
-	switch {
-	case r.Paused(now) != nil:
-		return -1
-	case r.breaker.isOpen() && r.Left(now) > 0:
-		return -1
-	case r.breaker.isOpen():
-		return 1
-	case r.Quota != nil && rank > 0:
+	if r.state.apart.Load() {
+		switch {
+		case r.Left(now) > 0:
+			return -1
+		case r.Trying(now):
+			return 1
+		}
+	}
+	if r.Quota != nil && rank > 0 {
 		return r.Quota.Room(QuotaWait)
 	}
 	return unbounded

@@ -1,8 +1,6 @@
 package route
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // window is how far back answers count.
@@ -38,8 +35,7 @@ type evidence struct {
 	spike spike
 }
 
-// A subject is the token that an answer is about, or the topic that only some pushes
-// have. All processes have the same number for it.
+// A subject is the token that an answer is about, or the topic that only some pushes have.
 type subject uint64
 
 func subjectOf(t push.Target, topic string) subject {
@@ -196,15 +192,11 @@ func (e *evidence) blame(now time.Time, o *providers.Outcome, c class, found *co
 	t.Reason, t.Error = o.Reason, CauseOf(o.Err)
 }
 
-// trouble returns the route's trouble, its cause, and the subjects that brought it about.
-func (e *evidence) trouble() (Trouble, class, []subject) {
+// trouble returns the route's trouble.
+func (e *evidence) trouble() Trouble {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var about []subject
-	for _, r := range e.refusals[e.cause] {
-		about = append(about, r.about)
-	}
-	return e.shown, e.cause, about
+	return e.shown
 }
 
 // suspects reports whether the subject is one of those that closed the route.
@@ -214,25 +206,12 @@ func (e *evidence) suspects(about subject) bool {
 	return slices.ContainsFunc(e.refusals[e.cause], func(r refusal) bool { return r.about == about })
 }
 
-// believe takes over another worker's pause: its cause, and the subjects that brought it about.
-func (e *evidence) believe(now time.Time, p *pause.Pause) {
+// believe notes that another worker has closed the route for a delay, mostly for a quota: an
+// answer over quota confirms that.
+func (e *evidence) believe() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cause = class(p.Cause); e.cause <= message || e.cause >= classes {
-		e.cause = refused
-	}
-	if p.Reason == string(providers.DeadTokenSpike) {
-		e.cause = lost
-		if !e.spike.on {
-			e.spike = spike{on: true}
-		}
-	}
-	for _, about := range subjectsOf(p.Subjects) {
-		if !slices.ContainsFunc(e.refusals[e.cause], func(r refusal) bool { return r.about == about }) {
-			e.refusals[e.cause] = append(e.refusals[e.cause], refusal{about, providers.Reason(p.Reason), now})
-		}
-	}
-	e.refusals[e.cause] = newest(e.refusals[e.cause])
+	e.cause = refused
 }
 
 // newest returns as many refusals as are kept of a class.
@@ -251,10 +230,11 @@ func (e *evidence) clear() {
 	e.row, e.cause, e.shown = [classes]int{}, silent, Trouble{}
 }
 
-// calm ends a spike.
-func (e *evidence) calm() {
+// absolve forgets the spike as well: what brought about the trouble was mended.
+func (e *evidence) absolve() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.clear()
 	e.spike = spike{}
 }
 
@@ -287,24 +267,4 @@ func spikeOf(o providers.Outcome) providers.Outcome {
 		Kind: providers.Misconfigured, Reason: providers.DeadTokenSpike, Concerns: providers.ConcernsApp,
 		Err: fmt.Errorf("most tokens are dead, so that none is dropped: check the app's environment and credentials: %w", o.Err),
 	}
-}
-
-// subjectsText and subjectsOf write and read subjects as a pause carries them.
-func subjectsText(all []subject) string {
-	var text []byte
-	for _, s := range all {
-		text = fmt.Appendf(text, "%016x", uint64(s))
-	}
-	return string(text)
-}
-
-func subjectsOf(text string) (all []subject) {
-	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw)%8 != 0 {
-		return nil
-	}
-	for eight := range slices.Chunk(raw, 8) {
-		all = append(all, subject(binary.BigEndian.Uint64(eight)))
-	}
-	return all
 }

@@ -1,7 +1,6 @@
 // Package route is an app's way to a push service, and what stands on it so that one trouble stays one
 // trouble: a bulkhead, which bounds what is in flight, and a share, where all workers are bounded
-// together; a circuit breaker, for answers that show trouble; the provider's pause, for a delay that
-// its answers ask for; and its quota, which all workers share.
+// together; a state, by which it is open or closed; and its quota, which all workers share.
 //
 // What a route has no room for is not pulled: Routes.Room tells each pull. The pipeline takes a place
 // in the route's bulkhead, asks to be allowed one push, and hands the outcome to Learn. All methods
@@ -11,10 +10,8 @@
 // The invariants:
 //
 //   - A route's trouble delays the notifications for that route only.
-//   - A pause that this worker has begun is kept at once, and by the others when it is
-//     believed: see worker/pause.
-//   - Every pause opens the breaker, so that one push shows whether the provider takes
-//     it before the others go. Then as many more go as pushes work: see Bulkhead.worked.
+//   - After every closing one push shows whether the provider takes it before the others go. Then
+//     as many more go as pushes work: see Bulkhead.worked.
 //   - One function, closes, decides whether an answer is the route's trouble or that of
 //     its own token. One answer never closes a route.
 package route
@@ -23,8 +20,6 @@ import (
 	"cmp"
 	"iter"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
@@ -45,24 +40,17 @@ type Route struct {
 	Quota *meter.Pool
 
 	share    *Share // nil where the workers are not bounded together
-	breaker  *breaker
+	state    state
 	evidence evidence
 	answers  answers
 	// fingerprint returns that of the credentials in use.
 	fingerprint func() string
-
-	mu    sync.Mutex
-	pause pauseState
-	// credential is the fingerprint of those that are known to be in use, and
-	// proven says that a push was taken with them.
-	credential string
-	proven     bool
+	// broken reports trouble of the route, or its end.
+	broken func(open bool)
 
 	// Of the goroutine that calls Apply: when an operator had it tried again last, in
 	// Unix ms of Redis's clock; negative before it is known.
 	tried int64
-	// operator is the operator's pause of everything on the route, as it was read last.
-	operator atomic.Pointer[pause.Pause]
 	// Of the one that calls LogTroubles.
 	tale tale
 }
@@ -72,12 +60,13 @@ type Observer interface {
 	// Breaker: a push service is in trouble and the app's notifications to it wait on the
 	// queue, or no longer.
 	Breaker(app string, service push.Platform, open bool)
-	// Paused: this worker has had all of them pause an app's way to a push service.
+	// Paused: this worker has closed an app's way to a push service, since the provider asks for
+	// a delay, which no other worker has shared before, or refuses what is sent.
 	Paused(app string, service push.Platform, reason providers.Reason)
 }
 
 // Config says what Routes work with. All but InFlight, Shares, the Meter and what it
-// counts, ClockOffset and the times is required.
+// counts, and the times is required.
 type Config struct {
 	// Senders by app and platform.
 	Senders map[string]map[push.Platform]providers.Sender
@@ -97,17 +86,13 @@ type Config struct {
 	Throughputs map[string]map[string]Quota
 	// RedisLog is told what fails for want of Redis.
 	RedisLog *slog.Logger
-	// ClockOffset returns how far Redis's clock is ahead of this machine's.
-	ClockOffset func() time.Duration
-	// Host is whose name this worker claims under.
-	Host string
 	Times
 }
 
 // Times are how long things take that tests have no time for.
 type Times struct {
-	Open   time.Duration // that a breaker stays open; 0 for 2 s
-	Paused time.Duration // the first pause for misconfiguration; 0 for 30 s
+	Open   time.Duration // that trouble closes a route; 0 for 2 s
+	Paused time.Duration // that the first refusal closes it; 0 for 30 s
 	Calm   time.Duration // that a provider has to work for its trouble to be over; 0 for 10 s
 }
 
@@ -117,8 +102,6 @@ type Routes struct {
 	quotas
 	all    map[string]map[push.Platform]*Route // by app and push service
 	byName map[string]*Route                   // by ParkName
-	// ahead is by how much Redis's clock is for certain, in ns; negative behind.
-	ahead atomic.Int64
 }
 
 // New returns the routes of the senders.
@@ -146,16 +129,17 @@ func (rs *Routes) route(app string, service push.Platform, sender providers.Send
 		App: app, Platform: service, only: push.OnlyRoute([]byte(push.OnlyMark(app, service))), Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
 		fingerprint: func() string { return "" }, tried: -1,
 	}
-	r.breaker = &breaker{openFor: rs.Open, closed: r.evidence.forget, opens: r.Bulkhead.reopen, changed: func(open bool) {
+	r.state.closes = r.Bulkhead.reopen
+	r.broken = func(open bool) {
 		if open && r.slows() {
 			r.Quota.Slow()
 		}
 		rs.Observer.Breaker(app, service, open)
-	}}
+	}
 	if known, ok := sender.(interface{ Fingerprint() string }); ok {
 		r.fingerprint = known.Fingerprint
 	}
-	r.credential = r.fingerprint()
+	r.state.openFor, r.state.credential = rs.Open, r.fingerprint()
 	return r
 }
 
@@ -182,52 +166,11 @@ func (rs *Routes) Of(app string) map[push.Platform]*Route { return rs.all[app] }
 // Name is the route's in Redis: APP/PLATFORM.
 func (r *Route) Name() string { return r.App + "/" + string(r.Platform) }
 
-// Paused returns the operator's pause of everything on the route; nil for none.
-func (r *Route) Paused(now time.Time) *pause.Pause {
-	if p := r.operator.Load(); p != nil && p.Left(now) > 0 {
-		return p
-	}
-	return nil
-}
-
 // Suspect reports whether the route is being tried, and the target is one of those whose answers
 // have closed it.
 func (r *Route) Suspect(t push.Target) bool {
-	return r.breaker.isOpen() && r.evidence.suspects(subjectOf(t, ""))
+	return !r.state.isOpen() && r.evidence.suspects(subjectOf(t, ""))
 }
 
 // Credential is the fingerprint of what the route sends with.
 func (r *Route) Credential() string { return r.fingerprint() }
-
-// Left is how long the route is closed; 0 when it is open.
-func (r *Route) Left(now time.Time) time.Duration {
-	if left := r.pauseLeft(now); left > 0 {
-		return left
-	}
-	return r.breaker.left(now)
-}
-
-// Allow asks for one push to the target. If it may go, the caller calls done with the Lesson
-// of its answer. A token that has closed the route is no probe, unless no other token has
-// asked for as long as a breaker stays open.
-func (r *Route) Allow(t push.Target) (done func(Lesson), ok bool) {
-	now := time.Now()
-	if r.pauseLeft(now) > 0 {
-		return nil, false
-	}
-	if r.breaker.isOpen() && now.Before(r.probeDue().Add(r.breaker.openFor)) && r.evidence.suspects(subjectOf(t, "")) {
-		return nil, false
-	}
-	return r.breaker.allow(now)
-}
-
-// probeDue is when a probe may go, or might have gone.
-func (r *Route) probeDue() time.Time {
-	due := r.breaker.since()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pause.on && r.pause.Until.After(due) {
-		due = r.pause.Until
-	}
-	return due
-}

@@ -209,7 +209,7 @@ func TestAShareThatIsNotRenewed(t *testing.T) {
 			t.Errorf("what is in flight is cut off after %s", took)
 		}
 		time.Sleep(maxWait)
-		if s := a.route.status(time.Now()); s.Share == nil || *s.Share != 0 {
+		if s := a.route.status(time.Now(), known{}); s.Share == nil || *s.Share != 0 {
 			t.Errorf("the status tells of a share of %v", s.Share)
 		}
 		if a.route.Bulkhead.more(1, time.Now()) > 0 {

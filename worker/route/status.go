@@ -36,20 +36,14 @@ type Status struct {
 	// ends, zero when it has no end.
 	Pause providers.Reason `json:"pause,omitempty"`
 	Until time.Time        `json:"until,omitzero"`
-	// Alone says that this worker alone pauses: no other bears it out.
-	Alone bool `json:"alone,omitempty"`
-	// Credential is the fingerprint of what the worker sends with, which says
-	// whether two workers have the same, and CredentialEnds when it ends; zero when
-	// it does not.
-	Credential     string    `json:"credential,omitempty"`
+	// CredentialEnds is when that ends which the worker sends with; zero when it does not.
 	CredentialEnds time.Time `json:"credential_ends,omitzero"`
 }
 
 // A BreakerState is from a closed set.
 type BreakerState string
 
-// The states of a breaker. Every pause opens it, so that what comes after is
-// probed first.
+// The states of a breaker, which says the opposite of its route: that is open, trying or closed.
 const (
 	BreakerClosed   BreakerState = "closed"
 	BreakerHalfOpen BreakerState = "half_open"
@@ -61,7 +55,7 @@ func (rs *Routes) Statuses() []Status {
 	now := time.Now()
 	var all []Status
 	for r := range rs.All() {
-		s := r.status(now)
+		s := r.status(now, r.state.known(now))
 		r.answers.tell(now, &s)
 		all = append(all, s)
 	}
@@ -71,10 +65,9 @@ func (rs *Routes) Statuses() []Status {
 	return all
 }
 
-func (r *Route) status(now time.Time) Status {
+func (r *Route) status(now time.Time, k known) Status {
 	s := Status{
-		App: r.App, Platform: r.Platform, Credential: r.fingerprint(),
-		Quota: QuotaOf(r.Quota),
+		App: r.App, Platform: r.Platform, Quota: QuotaOf(r.Quota), Breaker: k.state, Pause: k.closing.reason,
 	}
 	s.InFlight, s.Queued = r.Bulkhead.load()
 	if r.share != nil {
@@ -85,15 +78,12 @@ func (r *Route) status(now time.Time) Status {
 			s.CredentialEnds = at.UTC()
 		}
 	}
-	s.Breaker, _ = r.breaker.state(now)
-	if trouble, _, _ := r.evidence.trouble(); s.Breaker != BreakerClosed && trouble.Failures > 0 {
-		s.Trouble = trouble
-		s.Trouble.Since, s.Trouble.Next = trouble.Since.UTC(), now.Add(r.Left(now)).UTC()
+	if s.Pause != "" {
+		s.Until = k.closing.until.UTC()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pause.left(now) > 0 {
-		s.Pause, s.Until, s.Alone = providers.Reason(r.pause.Reason), r.pause.Until.UTC(), r.pause.local
+	if trouble := r.evidence.trouble(); s.Breaker != BreakerClosed && trouble.Failures > 0 {
+		s.Trouble = trouble
+		s.Trouble.Since, s.Trouble.Next = trouble.Since.UTC(), now.Add(k.left).UTC()
 	}
 	return s
 }

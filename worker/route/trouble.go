@@ -33,10 +33,10 @@ type tale struct {
 // A line is what makes one different from others of the same trouble.
 type line struct {
 	reason providers.Reason
-	level  int // of a pause for misconfiguration
+	level  int // how often it was refused since it was open
 }
 
-// topLevel is that of pauses as long as they get.
+// topLevel is that of closings as long as they get.
 const topLevel = 5
 
 // news is what there is to tell.
@@ -91,9 +91,10 @@ func (rs *Routes) LogTroubles(ctx context.Context) {
 }
 
 func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
-	s, pause := r.status(now), r.pausing(now)
+	k := r.state.known(now)
+	s := r.status(now, k)
 	attrs := []slog.Attr{slog.String("app", r.App), slog.String("platform", string(r.Platform))}
-	what := r.tale.hear(now, &s, pause.Level, rs.Calm)
+	what := r.tale.hear(now, &s, k.refusals, rs.Calm)
 	switch what {
 	case nothing:
 		return
@@ -105,38 +106,24 @@ func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
 	}
 	level, message := slog.LevelWarn, "the app's provider is in trouble: its notifications wait on the queue"
 	switch {
-	case pause.Level > 0 && what == begins:
+	case k.refusals > 0 && what == begins:
 		level, message = slog.LevelError, "the app is misconfigured: its notifications are held until the configuration is fixed"
-	case pause.Level > 0:
+	case k.refusals > 0:
 		message = "the app is still misconfigured"
-	case pause.on:
+	case s.Pause != "":
 		message = "the app's provider asks for a pause: its notifications wait on the queue"
 	case what == goesOn:
 		message = "the app's provider is still in trouble"
 	}
-	attrs = append(attrs, slog.String("reason", string(cmp.Or(s.Pause, s.Trouble.Reason))), slog.String("error", cmp.Or(s.Trouble.Error, pause.Error)),
+	attrs = append(attrs, slog.String("reason", string(cmp.Or(s.Pause, s.Trouble.Reason))), slog.String("error", cmp.Or(s.Trouble.Error, k.closing.err)),
 		slog.Time("since", r.tale.since), slog.Int("waiting", s.Queued))
 	if t := s.Trouble; t.Failures > 0 {
 		attrs = append(attrs, slog.Int("failures", t.Failures), slog.Int("answers", t.Answers))
 	}
-	switch {
-	case !pause.on:
+	if s.Pause != "" {
+		attrs = append(attrs, slog.Time("until", s.Until))
+	} else {
 		attrs = append(attrs, slog.Time("next_look", s.Trouble.Next))
-	case pause.own:
-		attrs = append(attrs, slog.Time("until", s.Until), slog.Bool("alone", pause.local))
-	default:
-		attrs = append(attrs, slog.Time("until", s.Until), slog.String("set_by", "another process"))
 	}
 	rs.Log.LogAttrs(ctx, level, message, attrs...)
-}
-
-// pausing is the route's pause: on if it lasts, and with its level until it is
-// fixed.
-func (r *Route) pausing(now time.Time) pauseState {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	pause := r.pause
-	pause.on = pause.left(now) > 0
-	pause.local = pause.local && pause.on
-	return pause
 }

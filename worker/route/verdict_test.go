@@ -8,7 +8,6 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/pause"
 )
 
 func retry(concerns providers.Concern, reason providers.Reason) providers.Outcome {
@@ -176,21 +175,21 @@ func TestTroubleHasItsShare(t *testing.T) {
 	for i := range subject(5) {
 		answer(busyDevice, i, true)
 	}
-	got, _, about := e.trouble()
-	if got.Reason != busyDevice.Reason || got.Failures != 5 || got.Answers != 8 || !got.Since.Equal(began.Add(4*time.Second)) || len(about) != 5 {
-		t.Errorf("%+v about %v", got, about)
+	got := e.trouble()
+	if got.Reason != busyDevice.Reason || got.Failures != 5 || got.Answers != 8 || !got.Since.Equal(began.Add(4*time.Second)) {
+		t.Errorf("%+v", got)
 	}
 	answer(ok, 200, false)
 	answer(busyDevice, 5, false)
-	if got, _, _ := e.trouble(); got.Failures != 6 || got.Answers != 10 {
+	if got := e.trouble(); got.Failures != 6 || got.Answers != 10 {
 		t.Errorf("%d of %d while it is closed", got.Failures, got.Answers)
 	}
 	if !e.suspects(5) || e.suspects(100) {
 		t.Error("the tokens that failed are not those that it comes from")
 	}
 	e.forget()
-	if got, _, about := e.trouble(); got != (Trouble{}) || len(about) > 0 || e.suspects(5) {
-		t.Errorf("after a probe that worked: %+v about %v", got, about)
+	if got := e.trouble(); got != (Trouble{}) || e.suspects(5) {
+		t.Errorf("after a probe that worked: %+v", got)
 	}
 }
 
@@ -209,21 +208,8 @@ func TestClosedRouteFindsAnotherTrouble(t *testing.T) {
 				t.Errorf("%s: the answer to token %d: %+v", name, i, l)
 			}
 		}
-		if got, cause, _ := e.trouble(); got.Reason != badKey.Reason || cause != refused {
+		if got := e.trouble(); got.Reason != badKey.Reason || e.cause != refused {
 			t.Errorf("%s: %+v", name, got)
-		}
-	}
-}
-
-// Another worker's pause has its cause: a probe with the same answer fails.
-func TestBelievedPauseHasItsCause(t *testing.T) {
-	t.Parallel()
-	for _, o := range []providers.Outcome{busyDevice, serverError, overQuota, badKey} {
-		var e evidence
-		now := time.Unix(1_795_219_200, 0)
-		e.believe(now, &pause.Pause{Reason: string(o.Reason), Cause: int(classOf(&o))})
-		if l := e.take(now, &o, classOf(&o), 1, false); l.shows != fails || !l.Trouble {
-			t.Errorf("%s: %+v", o.Reason, l)
 		}
 	}
 }
@@ -254,30 +240,11 @@ func TestSpikeEnds(t *testing.T) {
 	if take(deadToken, 99) {
 		t.Error("another one begins after fewer than 100 answers")
 	}
-	e.believe(now, &pause.Pause{Reason: string(providers.DeadTokenSpike)})
 	if !take(deadToken, 1) {
-		t.Error("a spike that another worker has seen is none here")
+		t.Error("no other one begins")
 	}
-	e.calm()
-	e.forget()
+	e.absolve()
 	if take(deadToken, 1) {
 		t.Error("it lasts after an operator has had it tried again")
-	}
-}
-
-func TestSubjectsAreShared(t *testing.T) {
-	t.Parallel()
-	var e evidence
-	all := []subject{0, 1, 1 << 63, subjectOf(push.Target{Platform: push.FCM, Token: "x"}, "")}
-	e.believe(time.Unix(0, 0), &pause.Pause{Reason: "QUOTA_EXCEEDED", Subjects: subjectsText(all)})
-	for _, s := range all {
-		if !e.suspects(s) {
-			t.Errorf("%x is lost", s)
-		}
-	}
-	for _, text := range []string{"", "0", "xyz", "00112233445566778899"} {
-		if got := subjectsOf(text); got != nil {
-			t.Errorf("%q: %v", text, got)
-		}
 	}
 }

@@ -1,0 +1,113 @@
+package route
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+// Learn adds the outcome of a push to the target, sent with the credentials of that
+// fingerprint. It returns the outcome to act on, and its meaning for the route.
+func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o providers.Outcome, credential string) (providers.Outcome, Lesson) {
+	ofCredential := o.Kind == providers.Misconfigured || o.Kind == providers.Retry && o.Concerns == providers.ConcernsCredential
+	if ofCredential && credential != r.state.inUse() {
+		return alone(o), Lesson{} // it was sent with those before
+	}
+	now, c := time.Now(), classOf(&o)
+	if r.Platform == push.WebPushOther && (c == lost || c == throttled) {
+		c = message // of many hosts, of which none says anything of the others
+	}
+	about := subject(0) // a hash, which only refusals need
+	if c > message {
+		about = subjectOf(t, o.Topic)
+	}
+	lesson := r.evidence.take(now, &o, c, about, r.state.isOpen())
+	if lesson.shows != nothingYet {
+		r.Bulkhead.worked(lesson.shows == works)
+	}
+	switch {
+	case !lesson.Trouble && c == refused:
+		o = alone(o)
+	case lesson.Trouble:
+		if c == lost {
+			o = spikeOf(o)
+		}
+		rs.close(ctx, r, now, o)
+	}
+	return o, lesson
+}
+
+// alone is the outcome of a push that waits alone. A delay that the provider asks for
+// because of a key does not apply to one token.
+func alone(o providers.Outcome) providers.Outcome {
+	if o.Concerns == providers.ConcernsCredential {
+		o.RetryAfter = 0
+	}
+	return o
+}
+
+// close closes the route for its trouble, and reports it.
+func (rs *Routes) close(ctx context.Context, r *Route, now time.Time, o providers.Outcome) {
+	c, news := r.state.fail(now, &o, rs.Paused)
+	switch {
+	case !news:
+		return
+	case c.reason == "":
+		r.broken(true)
+		return
+	case c.shared && !rs.share(ctx, r, c): // another worker was first
+		return
+	}
+	rs.Observer.Paused(r.App, r.Platform, c.reason)
+	if r.slows() && o.Kind == providers.Retry && o.Concerns == providers.ConcernsApp {
+		r.Quota.Slow()
+	}
+}
+
+// share has the other workers keep to the delay that the provider asks for. It reports whether
+// none has shared one for as long.
+func (rs *Routes) share(ctx context.Context, r *Route, c closing) bool {
+	first, err := rs.Pauses.Share(ctx, pause.Pause{App: r.App, Platform: r.Platform, Reason: string(c.reason), Error: c.err, Until: c.until})
+	if err != nil {
+		rs.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the other workers do not know of a pause", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.Any("error", err))
+	}
+	return first || err != nil
+}
+
+// Renew notes which credentials are in use. New ones are tried at once.
+func (rs *Routes) Renew() {
+	for r := range rs.All() {
+		if r.state.renew(r.fingerprint()) {
+			r.evidence.absolve()
+		}
+	}
+}
+
+// Apply has every route keep to what is in force, as it was asked for at that instant.
+func (rs *Routes) Apply(ctx context.Context, in *pause.InForce, asked time.Time) {
+	shared := make(map[string]closing, len(in.Providers))
+	for _, p := range in.Providers {
+		shared[p.Route()] = closing{p.Until, providers.Reason(p.Reason), p.Error, true}
+	}
+	for r := range rs.All() {
+		if r.state.follow(time.Now(), in.On(asked, r.App, r.Platform, ""), shared[r.Name()]) {
+			r.evidence.believe()
+		}
+		rs.tryAgain(ctx, r, in.Tried[r.Name()])
+	}
+}
+
+// tryAgain has a route tried at once whose pauses an operator has ended since the last time.
+func (rs *Routes) tryAgain(ctx context.Context, r *Route, last pause.Try) {
+	news := r.tried >= 0 && last.At > r.tried
+	r.tried = max(r.tried, last.At)
+	if news {
+		r.state.resume()
+		r.evidence.absolve()
+		rs.Log.LogAttrs(ctx, slog.LevelInfo, "an operator has the app's provider tried again", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.String("by", last.By))
+	}
+}

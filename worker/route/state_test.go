@@ -1,0 +1,360 @@
+package route
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+func after(o providers.Outcome, wait time.Duration) providers.Outcome {
+	o.RetryAfter = wait
+	return o
+}
+
+func TestClosedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		o        providers.Outcome
+		refusals int
+		want     time.Duration
+	}{
+		"refused":                {badKey, 0, 30 * time.Second},
+		"refused again":          {badKey, 1, time.Minute},
+		"refused for long":       {badKey, 1000, 5 * time.Minute},
+		"quota":                  {after(overQuota, time.Minute), 0, time.Minute},
+		"quota after refusals":   {after(overQuota, time.Minute), 5, time.Minute},
+		"token updates":          {after(tokenUpdates, 20*time.Minute), 0, 20 * time.Minute},
+		"a new connection":       {after(tokenUpdates, time.Second), 0, 0},
+		"every device":           {after(busyDevice, time.Minute), 0, time.Minute},
+		"a failure":              {serverError, 0, 0},
+		"a failure, FCM's least": {after(serverError, 10*time.Second), 0, 0},
+		"a failure with a delay": {after(serverError, 30*time.Second), 0, 30 * time.Second},
+	} {
+		if got := closedFor(&c.o, c.refusals, 30*time.Second); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// push sends one push with such an answer, and reports whether the route let it.
+func (r *Route) push(s shows) bool {
+	done, ok := r.Allow(push.Target{Platform: push.FCM, Token: "another"})
+	if ok {
+		done(Lesson{shows: s})
+	}
+	return ok
+}
+
+// A stated route is one whose state is looked at.
+type stated struct {
+	*Route
+	t       *testing.T
+	changes []bool // reported
+}
+
+// is expects the route to be in that state, and closed for so long.
+func (r *stated) is(what string, want BreakerState, left time.Duration) {
+	r.t.Helper()
+	now := time.Now()
+	if k, got := r.state.known(now), r.Left(now); k.state != want || got != left || r.Trying(now) != (want == BreakerHalfOpen && left == 0) {
+		r.t.Errorf("%s: %s for %s, trying: %t; want %s for %s", what, k.state, got, r.Trying(now), want, left)
+	}
+}
+
+// fails has an answer be the route's trouble, and reports whether that is news.
+func (r *stated) fails(o providers.Outcome) bool {
+	c, news := r.state.fail(time.Now(), &o, 30*time.Second)
+	if news && c.reason == "" {
+		r.broken(true)
+	}
+	return news
+}
+
+// inState runs the test with an open route.
+func inState(t *testing.T, test func(r *stated)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &stated{Route: &Route{App: "shop", Platform: push.FCM}, t: t}
+		r.state.openFor = 5 * time.Second
+		r.broken = func(open bool) { r.changes = append(r.changes, open) }
+		test(r)
+	})
+}
+
+func TestTroubleClosesARoute(t *testing.T) {
+	inState(t, func(r *stated) {
+		old, _ := r.Allow(push.Target{}) // before the trouble
+		for range 20 {
+			r.push(fails)
+		}
+		r.is("failures that are no trouble of the route", BreakerClosed, 0)
+		r.fails(serverError)
+		r.is("trouble", BreakerOpen, 5*time.Second)
+		if r.push(works) {
+			t.Error("a closed route lets a push through")
+		}
+		time.Sleep(2 * time.Second)
+		r.fails(serverError)
+		old(Lesson{shows: works})
+		r.is("after answers to pushes from before", BreakerOpen, 3*time.Second)
+
+		time.Sleep(3 * time.Second)
+		r.is("its instant has come", BreakerHalfOpen, 0)
+		probe, ok := r.Allow(push.Target{})
+		r.is("while a push is under way", BreakerHalfOpen, probeWait)
+		if !ok || r.push(works) {
+			t.Error("want one push, and no more")
+		}
+		r.fails(serverError)
+		r.is("after another failure from before", BreakerHalfOpen, probeWait)
+		probe(Lesson{shows: fails})
+		r.is("after a push that failed", BreakerOpen, 5*time.Second)
+
+		time.Sleep(5 * time.Second)
+		r.push(nothingYet)
+		r.is("after a push that showed nothing", BreakerHalfOpen, 0)
+		r.push(works)
+		r.is("after a push that worked", BreakerClosed, 0)
+		if len(r.changes) != 2 || !r.changes[0] || r.changes[1] {
+			t.Errorf("it reports %v, want trouble and its end once", r.changes)
+		}
+	})
+}
+
+// Each refusal closes a route for twice as long as the one before, until a push works.
+func TestRefusalsCloseARoute(t *testing.T) {
+	inState(t, func(r *stated) {
+		for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, longestRefusal, longestRefusal} {
+			probe, ok := r.Allow(push.Target{})
+			if !ok || !r.fails(badKey) || r.fails(badKey) || r.fails(thirdParty) { // the others come together
+				t.Error("a refusal is not news once")
+			}
+			probe(Lesson{shows: fails})
+			r.is("refused", BreakerOpen, want)
+			time.Sleep(want)
+			r.is("its instant has come", BreakerHalfOpen, 0)
+		}
+		r.push(works)
+		r.fails(badKey)
+		r.is("refused after a push that worked", BreakerOpen, 30*time.Second)
+		if len(r.changes) > 0 {
+			t.Errorf("it reports %v, though it is paused", r.changes)
+		}
+		r.state.renew("another")
+		r.is("other credentials", BreakerHalfOpen, 0)
+		r.fails(badKey)
+		r.is("they are refused as well", BreakerOpen, 30*time.Second)
+		r.state.resume()
+		r.is("an operator has it tried again", BreakerHalfOpen, 0)
+		r.push(works)
+		r.is("after a push that worked", BreakerClosed, 0)
+		r.state.renew("a third")
+		r.is("other credentials of an open route", BreakerClosed, 0)
+	})
+}
+
+// Of two closings the one that ends later stands.
+func TestALongerDelayStands(t *testing.T) {
+	inState(t, func(r *stated) {
+		hour := after(overQuota, time.Hour)
+		r.fails(serverError)
+		if !r.fails(hour) || r.fails(hour) || r.fails(after(overQuota, time.Minute)) || r.fails(badKey) {
+			t.Error("a longer delay is not news once")
+		}
+		time.Sleep(leastGain / 2)
+		if r.fails(hour) {
+			t.Error("an answer that comes together with others is news")
+		}
+		r.is("over quota", BreakerOpen, time.Hour-leastGain/2)
+		r.state.renew("another")
+		r.is("other credentials, which the delay does not concern", BreakerOpen, time.Hour-leastGain/2)
+		shared := func(left time.Duration) bool {
+			return r.state.follow(time.Now(), nil, closing{time.Now().Add(left), "QUOTA_EXCEEDED", "", true})
+		}
+		shared(time.Minute)
+		r.is("another worker shares a shorter one", BreakerOpen, time.Hour-leastGain/2)
+		shared(2 * time.Hour)
+		r.is("another worker shares a longer one", BreakerOpen, 2*time.Hour)
+		r.state.resume()
+		r.state.follow(time.Now(), nil, closing{})
+		r.is("an operator has it tried again", BreakerHalfOpen, 0)
+		probe, _ := r.Allow(push.Target{})
+		shared(time.Minute)
+		probe(Lesson{shows: works})
+		r.is("a delay that was shared while the push was under way", BreakerOpen, time.Minute)
+		time.Sleep(time.Minute)
+		r.push(works)
+		if !shared(time.Minute) || shared(time.Minute) {
+			t.Error("another worker's delay closes an open route once")
+		}
+	})
+}
+
+// An operator's pause closes a route, and leaves it as it was.
+func TestAnOperatorsPauseOfARoute(t *testing.T) {
+	inState(t, func(r *stated) {
+		p := &pause.Pause{Until: time.Now().Add(time.Minute)}
+		r.state.follow(time.Now(), p, closing{})
+		r.is("paused", BreakerClosed, time.Minute)
+		if r.push(works) {
+			t.Error("a paused route lets a push through")
+		}
+		r.fails(serverError)
+		time.Sleep(10 * time.Second)
+		if r.is("trouble meanwhile", BreakerHalfOpen, 50*time.Second); r.push(works) {
+			t.Error("a paused route is tried")
+		}
+		time.Sleep(50 * time.Second)
+		r.is("the pause is over", BreakerHalfOpen, 0)
+		r.state.follow(time.Now(), &pause.Pause{}, closing{})
+		r.is("paused without an end", BreakerHalfOpen, 10*365*24*time.Hour)
+		r.state.follow(time.Now(), nil, closing{})
+		r.is("resumed", BreakerHalfOpen, 0)
+	})
+}
+
+// The token that has closed a route does not show whether it works, while others may.
+func TestNoProbeToTheTokenThatClosedIt(t *testing.T) {
+	inState(t, func(r *stated) {
+		now := time.Now()
+		for i := range inRow {
+			r.evidence.take(now, &serverError, failed, subjectOf(tokenOf(i%2), ""), true)
+		}
+		r.fails(serverError)
+		time.Sleep(5 * time.Second)
+		if _, ok := r.Allow(tokenOf(0)); ok {
+			t.Error("a token that closed the route is tried")
+		}
+		probe, ok := r.Allow(tokenOf(2))
+		if !ok {
+			t.Fatal("another token is not tried")
+		}
+		probe(Lesson{})
+		time.Sleep(5 * time.Second)
+		if _, ok := r.Allow(tokenOf(0)); !ok {
+			t.Error("no token is tried where there is no other")
+		}
+	})
+}
+
+// routesOf are the routes of a worker with these senders.
+func routesOf(client redis.UniversalClient, prefix string, senders map[push.Platform]providers.Sender) *Routes {
+	return New(Config{
+		Senders: map[string]map[push.Platform]providers.Sender{"shop": senders}, Concurrency: 1, Pauses: pause.NewStore(client, prefix), Observer: unobserved{},
+		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
+	})
+}
+
+type unobserved struct{}
+
+func (unobserved) Breaker(string, push.Platform, bool)            {}
+func (unobserved) Paused(string, push.Platform, providers.Reason) {}
+
+// read takes over what is in force.
+func (rs *Routes) read(t *testing.T) {
+	t.Helper()
+	asked := time.Now()
+	rs.Renew()
+	in, err := rs.Pauses.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs.Apply(t.Context(), in, asked)
+}
+
+// learn takes in so many outcomes of different tokens, and returns the last as it is to be
+// acted on.
+func (rs *Routes) learn(t *testing.T, r *Route, o providers.Outcome, n int) (last providers.Outcome) {
+	t.Helper()
+	for i := range n {
+		last, _ = rs.Learn(t.Context(), r, tokenOf(i), o, r.Credential())
+	}
+	return last
+}
+
+func tokenOf(i int) push.Target {
+	return push.Target{Platform: push.FCM, Token: fmt.Sprint("token-", i)}
+}
+
+// What a provider asks for all workers keep to, until an operator has it tried again. Trouble
+// and refusals each finds out by itself.
+func TestDelaysAreShared(t *testing.T) {
+	t.Parallel()
+	client := redistest.One(t)
+	for name, c := range map[string]struct {
+		o      providers.Outcome
+		shared bool
+	}{
+		"a quota":             {after(overQuota, time.Minute), true},
+		"a provider's delay":  {after(serverError, time.Minute), true},
+		"busy devices":        {after(busyDevice, time.Minute), true},
+		"a refused key":       {badKey, false},
+		"a refused topic":     {thirdParty, false},
+		"too many tokens":     {after(tokenUpdates, time.Minute), false},
+		"dead tokens":         {deadToken, false},
+		"a provider's outage": {serverError, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			worker := func() (*Routes, *Route) {
+				rs := routesOf(client, t.Name(), map[push.Platform]providers.Sender{push.APNs: identified("a"), push.FCM: nil})
+				rs.read(t)
+				return rs, rs.Of("shop")[push.APNs]
+			}
+			one, its := worker()
+			other, others := worker()
+			one.learn(t, its, c.o, lostLeast)
+			if its.Left(time.Now()) == 0 {
+				t.Error("the worker itself does not keep to it at once")
+			}
+			other.read(t)
+			if left := others.Left(time.Now()); (left > 0) != c.shared || left > time.Minute {
+				t.Errorf("the others keep to it for %s", left)
+			}
+			if other.Of("shop")[push.FCM].Left(time.Now()) != 0 {
+				t.Error("the other platform is closed too")
+			}
+			if !c.shared {
+				return
+			}
+			if s := others.status(time.Now(), others.state.known(time.Now())); s.Pause != c.o.Reason || s.Until.IsZero() || s.Trouble != (Trouble{}) {
+				t.Errorf("%+v", s)
+			}
+			if err := one.Pauses.TryAgain(t.Context(), "ada", []string{its.Name()}); err != nil {
+				t.Fatal(err)
+			}
+			for _, rs := range []*Routes{one, other} {
+				rs.read(t)
+				if r := rs.Of("shop")[push.APNs]; !r.Trying(time.Now()) {
+					t.Errorf("after an operator has it tried again: %+v", r.state.known(time.Now()))
+				}
+			}
+		})
+	}
+}
+
+// A route that another worker's delay has closed stays so by the first answer that says the same.
+func TestASharedDelayIsConfirmed(t *testing.T) {
+	t.Parallel()
+	rs := routesOf(redistest.One(t), "", map[push.Platform]providers.Sender{push.FCM: nil})
+	r := rs.Of("shop")[push.FCM]
+	now := time.Now()
+	rs.Apply(t.Context(), &pause.InForce{Providers: []pause.Pause{{App: "shop", Platform: push.FCM, Reason: "QUOTA_EXCEEDED", Until: now.Add(50 * time.Millisecond)}}}, now)
+	time.Sleep(50 * time.Millisecond)
+	done, ok := r.Allow(tokenOf(0))
+	if !ok {
+		t.Fatal("nothing is tried")
+	}
+	_, lesson := rs.Learn(t.Context(), r, tokenOf(0), after(overQuota, time.Hour), "")
+	if done(lesson); !lesson.Trouble || r.Left(time.Now()) < 59*time.Minute {
+		t.Errorf("%+v, closed for %s", lesson, r.Left(time.Now()))
+	}
+}
