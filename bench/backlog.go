@@ -103,7 +103,7 @@ func (s *instants) add(user string) {
 }
 
 // Send implements providers.Sender.
-func (s *instants) Send(_ context.Context, n *push.Notification, _ push.Target) providers.Outcome {
+func (s *instants) Send(_ context.Context, n *push.Notification, _ push.Target, _ providers.Departure) providers.Outcome {
 	s.add(n.User)
 	return providers.Outcome{Kind: providers.Delivered}
 }

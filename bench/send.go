@@ -176,7 +176,7 @@ func sending(s providers.Sender, target func(token string) push.Target) contesta
 	return func(ctx context.Context, token string, i int64) error {
 		o := s.Send(ctx, &push.Notification{
 			ID: id(i), App: "shop", User: "user", Title: benchTitle, Body: benchBody, Sound: "default",
-		}, target(token))
+		}, target(token), providers.Departure{})
 		if o.Kind != providers.Delivered {
 			return fmt.Errorf("%v %s: %w", o.Kind, o.Reason, o.Err)
 		}

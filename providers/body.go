@@ -1,26 +1,24 @@
 package providers
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"sync/atomic"
 )
 
-// A Body is a request's body that leaves when Depart lets it: it asks once there is a
-// connection to write to.
+// A Body is a request's body that starts its Departure once there is a connection to
+// write to.
 type Body struct {
-	ctx       context.Context
+	departure Departure
 	content   []byte
 	connected func()
 	wrote     atomic.Bool
 	late      atomic.Bool
 }
 
-// NewBody returns a body for one request within ctx. It calls connected once there is a
-// connection.
-func NewBody(ctx context.Context, content []byte, connected func()) *Body {
-	return &Body{ctx: ctx, content: content, connected: connected}
+// NewBody returns a body for one request. It calls connected once there is a connection.
+func NewBody(departure Departure, content []byte, connected func()) *Body {
+	return &Body{departure: departure, content: content, connected: connected}
 }
 
 // Sent returns r with the body.
@@ -39,14 +37,14 @@ func (b *Body) Wrote() bool { return b.wrote.Load() }
 // Late reports whether the body was not to be written any more.
 func (b *Body) Late() bool { return b.late.Load() }
 
-// leave answers whether the body may be written, now that there is a connection.
-func (b *Body) leave() bool {
+// start reports whether the body may be written, now that there is a connection.
+func (b *Body) start() bool {
 	if b.wrote.Swap(true) {
-		Return(b.ctx) // the server refused it over another connection
+		b.departure.Undo() // the server refused it over another connection
 	} else {
 		b.connected()
 	}
-	late := !Depart(b.ctx)
+	late := !b.departure.Start()
 	b.late.Store(late)
 	return !late
 }
@@ -61,7 +59,7 @@ type bodyReader struct {
 func (r *bodyReader) Read(p []byte) (int, error) {
 	if !r.begun {
 		r.begun = true
-		if !r.body.leave() {
+		if !r.body.start() {
 			return 0, ErrTooLate // what there is of the request is void
 		}
 	}

@@ -13,8 +13,10 @@ import (
 // safe for concurrent use.
 type Sender interface {
 	// Send renders n for the target t and makes one attempt. It returns within
-	// the context's deadline. It never retries by itself.
-	Send(ctx context.Context, n *push.Notification, t push.Target) Outcome
+	// the context's deadline. It never retries by itself. Just before the push
+	// leaves it calls departure.Start: when that is false it sends nothing and
+	// returns TooLateOutcome.
+	Send(ctx context.Context, n *push.Notification, t push.Target, departure Departure) Outcome
 	// Close releases the connections.
 	Close() error
 }

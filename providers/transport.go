@@ -39,7 +39,7 @@ func TransportOutcome(err error) Outcome {
 		err = u.Err
 	}
 	if errors.Is(err, ErrTooLate) {
-		return MissedOutcome()
+		return TooLateOutcome()
 	}
 	if certificateRefused(err) {
 		return Outcome{

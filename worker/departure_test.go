@@ -21,13 +21,13 @@ type waiter struct {
 	asked, left      atomic.Int64
 }
 
-func (w *waiter) Send(ctx context.Context, _ *push.Notification, _ push.Target) providers.Outcome {
+func (w *waiter) Send(_ context.Context, _ *push.Notification, _ push.Target, departure providers.Departure) providers.Outcome {
 	if w.asked.Add(1) == 1 {
 		close(w.waits)
 		<-w.connected
 	}
-	if !providers.Depart(ctx) {
-		return providers.MissedOutcome()
+	if !departure.Start() {
+		return providers.TooLateOutcome()
 	}
 	w.left.Add(1)
 	return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}

@@ -20,7 +20,7 @@ import (
 // the push services.
 type phone chan *push.Notification
 
-func (p phone) Send(_ context.Context, n *push.Notification, _ push.Target) providers.Outcome {
+func (p phone) Send(_ context.Context, n *push.Notification, _ push.Target, _ providers.Departure) providers.Outcome {
 	p <- n
 	return providers.Outcome{Kind: providers.Delivered}
 }

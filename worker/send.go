@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
@@ -32,11 +33,22 @@ func (s *sending) send(ctx context.Context, d *delivery) {
 	if s.devices.limited() {
 		d.each(func(i int) { s.devices.guard(ctx, d, i) })
 	}
-	ctx = providers.LeaveWhile(ctx, d.term.Sure)
-	if len(d.scopes) > 0 {
-		ctx = providers.DepartBy(ctx, time.Now().Add(departWithin))
+	departure := d.departure()
+	d.each(func(i int) { s.sendTo(ctx, d, i, departure) })
+}
+
+// departure bounds when the pushes of d may leave. None leaves when another worker may have
+// taken over the job. Where limits apply, the first leaves within departWithin, and the
+// others at any time.
+func (d *delivery) departure() providers.Departure {
+	sure := d.term.Sure
+	if len(d.scopes) == 0 {
+		return providers.Departure{May: sure}
 	}
-	d.each(func(i int) { s.sendTo(ctx, d, i) })
+	latest, started := time.Now().Add(departWithin), new(atomic.Int32)
+	return providers.Departure{Started: started, May: func() bool {
+		return sure() && (started.Load() > 0 || !time.Now().After(latest))
+	}}
 }
 
 // targetsAtOnce bounds how many targets of one notification are sent to at once by each
@@ -76,7 +88,7 @@ func (d *delivery) each(do func(i int)) {
 }
 
 // sendTo makes one attempt, unless the route has closed since: that is none.
-func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
+func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure providers.Departure) {
 	if s.devices.limited() {
 		defer s.devices.unguard(ctx, d, i)
 	}
@@ -85,11 +97,12 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 		d.outcomes[i].skip = skip{reason: pausedByOperator, pause: p}
 		return
 	}
-	if d.metered && !s.units.renew(ctx, d, i) {
+	if d.metered && !s.units.renew(ctx, d, i, departure) {
 		return
 	}
-	inTime, over, ok := r.Within(ctx)
+	inTime, until, over, ok := r.Within(ctx)
 	defer over()
+	departure.Before = until
 	var done func(route.Lesson)
 	if ok {
 		done, ok = r.Allow(d.Targets[i])
@@ -117,7 +130,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 	}()
 	credential := r.Credential()
 	began := time.Now()
-	o = s.leave(sending, d, i)
+	o = s.leave(sending, d, i, departure)
 	took := time.Since(began)
 	traceOutcome(span, r, o)
 	switch o.Reason { // nothing has left: that is no attempt
@@ -149,15 +162,15 @@ const leaveTries = 4
 
 // leave sends to the target within the life of its units, and renews them when there is
 // no connection before that ends.
-func (s *sending) leave(ctx context.Context, d *delivery, i int) providers.Outcome {
+func (s *sending) leave(ctx context.Context, d *delivery, i int, departure providers.Departure) providers.Outcome {
 	for tries := 1; ; tries++ {
-		within, until := ctx, d.outcomes[i].until
-		if !until.IsZero() {
-			within = providers.LeaveBy(ctx, until)
+		bound := departure
+		if until := d.outcomes[i].until; !until.IsZero() && (bound.Before.IsZero() || until.Before(bound.Before)) {
+			bound.Before = until
 		}
-		o := d.routes[i].Sender.Send(within, d.Notification, d.Targets[i])
-		late := o.Reason == providers.TooLate && !providers.Missed(ctx)
-		if !late || tries == leaveTries || !s.units.renew(ctx, d, i) {
+		o := d.routes[i].Sender.Send(ctx, d.Notification, d.Targets[i], bound)
+		late := o.Reason == providers.TooLate && !departure.TooLate()
+		if !late || tries == leaveTries || !s.units.renew(ctx, d, i, departure) {
 			return o
 		}
 	}

@@ -51,7 +51,7 @@ func (u units) take(ctx context.Context, d *delivery) bool {
 // renew has a push use other units where those that were taken for it have lapsed:
 // it is about to leave, with its admission and its place. It waits for them as long as it
 // may leave.
-func (u units) renew(ctx context.Context, d *delivery, i int) bool {
+func (u units) renew(ctx context.Context, d *delivery, i int, departure providers.Departure) bool {
 	o := &d.outcomes[i]
 	if !d.short(i, time.Now()) {
 		return true
@@ -63,7 +63,7 @@ func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 			return true
 		}
 		err := clock.Sleep(ctx, departWithin-time.Since(asked)) // there was to be none in that time
-		if err != nil || providers.Missed(ctx) || time.Since(began) > route.QuotaWait {
+		if err != nil || departure.TooLate() || time.Since(began) > route.QuotaWait {
 			o.skip = skip{reason: noUnits, pool: lacking}
 			return false
 		}

@@ -33,7 +33,7 @@ type waitingSender struct {
 	came map[string]time.Time // by ID
 }
 
-func (s *waitingSender) Send(ctx context.Context, n *push.Notification, _ push.Target) providers.Outcome {
+func (s *waitingSender) Send(ctx context.Context, n *push.Notification, _ push.Target, _ providers.Departure) providers.Outcome {
 	if s.hangs != nil {
 		select {
 		case <-s.hangs:

@@ -176,7 +176,7 @@ func (d *demo) warmUp(ctx context.Context) error {
 			target = laptopOf(push.WebPushGoogle, "deaddead")
 		}
 		n := &push.Notification{ID: "warm-up", App: demoApp, User: "nobody", Targets: []push.Target{target}, Title: "-"}
-		if o := sender.Send(ctx, n, target); o.Kind != providers.DeadToken {
+		if o := sender.Send(ctx, n, target, providers.Departure{}); o.Kind != providers.DeadToken {
 			return fmt.Errorf("the stand-in for %s answers %s to a dead token: %w", platform, o.Kind, o.Err)
 		}
 	}

@@ -26,7 +26,7 @@ var _ worker.Observer = (*Metrics)(nil)
 // ending is a sender whose credential ends.
 type ending struct{ at time.Time }
 
-func (ending) Send(context.Context, *push.Notification, push.Target) providers.Outcome {
+func (ending) Send(context.Context, *push.Notification, push.Target, providers.Departure) providers.Outcome {
 	return providers.Outcome{}
 }
 func (ending) Close() error                          { return nil }

@@ -151,7 +151,7 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	googleSender := google.NewSender()
 	defer googleSender.Close()
 	for i, sender := range []providers.Sender{appleSender, googleSender} { // so that a connection is there in time
-		if o := sender.Send(t.Context(), n, n.Targets[i]); o.Kind != providers.Delivered {
+		if o := sender.Send(t.Context(), n, n.Targets[i], providers.Departure{}); o.Kind != providers.Delivered {
 			t.Fatalf("before the worker begins: %+v", o)
 		}
 	}

@@ -134,18 +134,17 @@ func batched(dial providers.DialFunc) providers.DialFunc {
 
 // RoundTrip implements http.RoundTripper.
 func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := exchangeOf(r)
 	for refusals := 0; ; refusals++ {
-		conn, o, err := c.take(r.Context())
+		conn, o, err := c.take(r.Context(), x.departure)
 		if err != nil {
 			return nil, &unsentError{err}
 		}
-		if !providers.Depart(r.Context()) {
+		if !x.departure.Start() {
 			c.release(conn, o)
 			return nil, &unsentError{providers.ErrTooLate}
 		}
-		if x := exchangeOf(r); x != nil {
-			x.conn = conn
-		}
+		x.conn = conn
 		response, err := conn.RoundTrip(r)
 		if o != nil && (err == nil || r.Context().Err() == nil) { // a time-out is no answer
 			c.settle(o)
@@ -157,7 +156,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !unprocessed {
 			return nil, err
 		}
-		providers.Return(r.Context())
+		x.departure.Undo()
 		if !again || refusals == maxRefusals || r.GetBody == nil {
 			return nil, &unsentError{err}
 		}
@@ -175,10 +174,10 @@ func (c *connections) CloseIdleConnections() { c.transport.CloseIdleConnections(
 
 // take reserves a stream, and opens a connection if that is needed. It returns
 // the opening of a connection without an answer.
-func (c *connections) take(ctx context.Context) (*http.ClientConn, *opening, error) {
+func (c *connections) take(ctx context.Context, departure providers.Departure) (*http.ClientConn, *opening, error) {
 	var seen *opening
 	for ctx.Err() == nil {
-		conn, o, err := c.tryTake(ctx, seen)
+		conn, o, err := c.tryTake(departure, seen)
 		if errors.Is(err, providers.ErrTooLate) {
 			// So are the others that wait: none is woken as long as this one may come back.
 			time.AfterFunc(returnWait, c.wake)
@@ -201,7 +200,7 @@ func (c *connections) take(ctx context.Context) (*http.ClientConn, *opening, err
 // tryTake is take without the wait: with neither connection nor error it
 // returns the opening to wait for, if there is one. seen is the opening that the
 // caller waited for; its failure is the caller's.
-func (c *connections) tryTake(ctx context.Context, seen *opening) (*http.ClientConn, *opening, error) {
+func (c *connections) tryTake(departure providers.Departure, seen *opening) (*http.ClientConn, *opening, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx.Err() != nil {
@@ -214,7 +213,7 @@ func (c *connections) tryTake(ctx context.Context, seen *opening) (*http.ClientC
 		}
 	}
 	if o := c.opening; o != nil && o.conn != nil && o.carries < o.most {
-		if providers.Missed(ctx) {
+		if departure.TooLate() {
 			return nil, nil, providers.ErrTooLate
 		}
 		if o.generation == c.generation && o.conn.Reserve() == nil {

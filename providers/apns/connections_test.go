@@ -22,7 +22,7 @@ func burst(t *testing.T, sender *apns.Sender, n int) map[providers.Kind]int {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			o := sender.Send(t.Context(), notification(fmt.Sprint("n", i)), to(fmt.Sprintf("%064x", i)))
+			o := sender.Send(t.Context(), notification(fmt.Sprint("n", i)), to(fmt.Sprintf("%064x", i)), providers.Departure{})
 			mu.Lock()
 			defer mu.Unlock()
 			kinds[o.Kind]++
@@ -71,7 +71,7 @@ func TestShutdownTakesANewConnection(t *testing.T) {
 		before := server.Count().Connections
 		server.Respond("00aa", standin.Answer{}, standin.Answer{Status: 400, Reason: reason})
 		for _, want := range []providers.Kind{providers.Delivered, providers.Retry, providers.Delivered} {
-			if o := sender.Send(t.Context(), notification("n1"), to("00aa")); o.Kind != want {
+			if o := sender.Send(t.Context(), notification("n1"), to("00aa"), providers.Departure{}); o.Kind != want {
 				t.Errorf("%s: %+v", reason, o)
 			}
 		}
@@ -92,9 +92,9 @@ func TestFirstPushWithoutAnswer(t *testing.T) {
 	sender := newSender(t, credentials(t, server))
 	ctx, cancel := context.WithCancel(t.Context())
 	stuck := make(chan providers.Outcome)
-	go func() { stuck <- sender.Send(ctx, notification("n1"), to("fade0b1a")) }()
+	go func() { stuck <- sender.Send(ctx, notification("n1"), to("fade0b1a"), providers.Departure{}) }()
 	<-accepted
-	if o := sender.Send(t.Context(), notification("n2"), to("00aa")); o.Kind != providers.Delivered {
+	if o := sender.Send(t.Context(), notification("n2"), to("00aa"), providers.Departure{}); o.Kind != providers.Delivered {
 		t.Errorf("%+v", o)
 	}
 	cancel()
@@ -115,7 +115,7 @@ func TestAStuckConnectionTakesFew(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range pushes {
 		all.Go(func() {
-			o := sender.Send(t.Context(), notification(fmt.Sprint("n", i)), to("fade0b1a"))
+			o := sender.Send(t.Context(), notification(fmt.Sprint("n", i)), to("fade0b1a"), providers.Departure{})
 			if o.Reason != providers.TimedOut {
 				t.Errorf("%+v", o)
 			}

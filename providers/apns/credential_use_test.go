@@ -16,7 +16,7 @@ import (
 
 func send(t *testing.T, sender *apns.Sender, want providers.Kind, reason providers.Reason) providers.Outcome {
 	t.Helper()
-	o := sender.Send(t.Context(), notification("n1"), to("00aa"))
+	o := sender.Send(t.Context(), notification("n1"), to("00aa"), providers.Departure{})
 	if o.Kind != want || o.Reason != reason {
 		t.Fatalf("%+v, want %v %s", o, want, reason)
 	}

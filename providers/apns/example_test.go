@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
 	"github.com/pushpace/pushpace/push"
@@ -34,7 +35,7 @@ func Example() {
 	}
 	defer sender.Close()
 	n := &push.Notification{ID: "order-4711-shipped", App: "shop", User: "u1", Title: "Your order has shipped"}
-	outcome := sender.Send(context.Background(), n, push.Target{Platform: push.APNs, Token: "00fc13adff785122"})
+	outcome := sender.Send(context.Background(), n, push.Target{Platform: push.APNs, Token: "00fc13adff785122"}, providers.Departure{})
 	fmt.Println(outcome.Kind)
 	fmt.Println("the stand-in has accepted", server.Ledger().Entries()[0].Notification)
 	// Output:

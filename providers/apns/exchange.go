@@ -17,7 +17,8 @@ const maxAnswer = 4 << 10
 // hides.
 type exchange struct {
 	// payload is the body as it is rendered: apns2 would escape <, > and & in it.
-	payload []byte
+	payload   []byte
+	departure providers.Departure
 
 	conn *http.ClientConn
 	// authorization is the header that was sent.
@@ -30,11 +31,8 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// exchangeOf returns the exchange that the request belongs to, or nil.
-func exchangeOf(r *http.Request) *exchange {
-	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
-	return x
-}
+// exchangeOf returns the exchange that the request belongs to: Send makes every request.
+func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
 
 // with returns a context that carries x.
 func (x *exchange) with(ctx context.Context) context.Context {
@@ -47,9 +45,6 @@ type observed struct{ next *connections }
 // RoundTrip implements http.RoundTripper.
 func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r)
-	if x == nil {
-		return o.next.RoundTrip(r)
-	}
 	sent := r.WithContext(r.Context())
 	sent.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.payload)), nil }
 	sent.Body, _ = sent.GetBody()

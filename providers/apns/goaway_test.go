@@ -17,7 +17,7 @@ import (
 // middle one of them is answered, when the others are still in flight.
 func inFlight(t *testing.T, server *apnstest.Server, sender *apns.Sender, fault standin.Fault) map[string]providers.Outcome {
 	t.Helper()
-	if o := sender.Send(t.Context(), notification("warm"), to("aa")); o.Kind != providers.Delivered {
+	if o := sender.Send(t.Context(), notification("warm"), to("aa"), providers.Departure{}); o.Kind != providers.Delivered {
 		t.Fatalf("%+v", o)
 	}
 	const pushes = 200
@@ -32,7 +32,7 @@ func inFlight(t *testing.T, server *apnstest.Server, sender *apns.Sender, fault 
 		}
 		server.Respond(token, answer)
 		all.Go(func() {
-			o := sender.Send(t.Context(), notification(token), to(token))
+			o := sender.Send(t.Context(), notification(token), to(token), providers.Departure{})
 			mu.Lock()
 			defer mu.Unlock()
 			outcomes[token] = o
@@ -81,7 +81,7 @@ func TestGoAwayWithoutAnswers(t *testing.T) {
 				case before[token] != 0:
 					t.Errorf("%+v, but it was accepted", o)
 				}
-				if o := sender.Send(t.Context(), notification(token), to(token)); o.Kind != providers.Delivered || before[token] > 0 && o.ProviderID != ids[token] {
+				if o := sender.Send(t.Context(), notification(token), to(token), providers.Departure{}); o.Kind != providers.Delivered || before[token] > 0 && o.ProviderID != ids[token] {
 					t.Errorf("again: %+v, want the apns-id %s", o, ids[token])
 				}
 			}

@@ -87,7 +87,7 @@ func (s *Sender) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, err
 // Send implements providers.Sender. The attempt ends after the configured
 // timeout, or at the context's deadline if that is earlier. With DryRun all is
 // done but to connect and send.
-func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
+func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, departure providers.Departure) providers.Outcome {
 	m, err := n.RenderAPNs(t)
 	if err != nil {
 		return providers.Outcome{Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Err: err}
@@ -102,7 +102,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	x := &exchange{payload: m.Payload}
+	x := &exchange{payload: m.Payload, departure: departure}
 	response, err := c.client.PushWithContext(x.with(ctx), &apns2.Notification{
 		ApnsID:      m.ID,
 		CollapseID:  m.CollapseID,

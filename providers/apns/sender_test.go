@@ -79,14 +79,14 @@ func TestSendWhatTheServerDidNotProcess(t *testing.T) {
 	sender := newSender(t, credentials(t, server))
 
 	// Said once, the transport tries again: nobody has seen the push.
-	if o := sender.Send(t.Context(), notification("n1"), to("fade190b")); o.Kind != providers.Delivered {
+	if o := sender.Send(t.Context(), notification("n1"), to("fade190b"), providers.Departure{}); o.Kind != providers.Delivered {
 		t.Errorf("%+v", o)
 	}
 	if count := server.Count(); count.Received != 2 || count.Connections != 2 || server.Ledger().Len() != 1 {
 		t.Errorf("%+v, %d accepted", count, server.Ledger().Len())
 	}
 	// Said always, it gives up, and knows that nothing was sent.
-	o := sender.Send(t.Context(), notification("n2"), to("fade090b"))
+	o := sender.Send(t.Context(), notification("n2"), to("fade090b"), providers.Departure{})
 	if o.Kind != providers.Retry || o.Reason != providers.ConnectionLost || o.Ambiguous {
 		t.Errorf("%+v", o)
 	}
@@ -101,7 +101,7 @@ func TestSendSince(t *testing.T) {
 	sender := newSender(t, credentials(t, server))
 	since := time.UnixMilli(1700000000000)
 	server.Respond("00aa", standin.Answer{Status: 410, Since: since})
-	if o := sender.Send(t.Context(), notification("n1"), to("00aa")); !o.Since.Equal(since) {
+	if o := sender.Send(t.Context(), notification("n1"), to("00aa"), providers.Departure{}); !o.Since.Equal(since) {
 		t.Errorf("Since = %v, want %v", o.Since, since)
 	}
 }
@@ -117,8 +117,8 @@ func TestSendWhatGoesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Respond("00aa", standin.Answer{Status: 503})
-	sender.Send(t.Context(), n, to("00aa"))
-	o := sender.Send(t.Context(), n, to("00aa"))
+	sender.Send(t.Context(), n, to("00aa"), providers.Departure{})
+	o := sender.Send(t.Context(), n, to("00aa"), providers.Departure{})
 	if o.Kind != providers.Delivered || o.ProviderID != message.ID {
 		t.Fatalf("%+v, want the apns-id %s", o, message.ID)
 	}
@@ -145,7 +145,7 @@ func TestSendRefusesLocally(t *testing.T) {
 		{"not hexadecimal", notification("n1"), to("%zz/../x"), providers.DeadToken, apns.BadDeviceToken},
 		{"empty token", notification("n1"), to(""), providers.DeadToken, apns.BadDeviceToken},
 	} {
-		o := sender.Send(t.Context(), c.n, c.target)
+		o := sender.Send(t.Context(), c.n, c.target, providers.Departure{})
 		if o.Kind != c.kind || o.Reason != c.reason || o.Err == nil {
 			t.Errorf("%s: %+v", c.name, o)
 		}
@@ -177,7 +177,7 @@ func TestSendWithWrongCredentials(t *testing.T) {
 	} {
 		config := right
 		c.change(&config)
-		o := newSender(t, config).Send(t.Context(), notification("n1"), to("00aa"))
+		o := newSender(t, config).Send(t.Context(), notification("n1"), to("00aa"), providers.Departure{})
 		if o.Kind != providers.Misconfigured || o.Reason != c.reason {
 			t.Errorf("%s: %+v", c.name, o)
 		}
@@ -199,7 +199,7 @@ func TestSendDeadlineWhileConnecting(t *testing.T) {
 	config := credentials(t, newServer(t, apnstest.Options{}))
 	config.Endpoint = "https://" + silent.Addr().String()
 	config.Timeout = 50 * time.Millisecond
-	o := newSender(t, config).Send(t.Context(), notification("n1"), to("00aa"))
+	o := newSender(t, config).Send(t.Context(), notification("n1"), to("00aa"), providers.Departure{})
 	if o.Kind != providers.Retry || o.Reason != providers.TimedOut || o.Ambiguous {
 		t.Errorf("%+v", o)
 	}

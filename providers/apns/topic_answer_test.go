@@ -29,7 +29,7 @@ func TestAnswerAboutTopicNamesIt(t *testing.T) {
 	} {
 		server.RespondAlways(c.answer)
 		n := &push.Notification{ID: "n", App: "shop", User: "u", Title: "hello", PushType: c.pushType}
-		o := sender.Send(t.Context(), n, push.Target{Platform: push.APNs, Token: "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"})
+		o := sender.Send(t.Context(), n, push.Target{Platform: push.APNs, Token: "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"}, providers.Departure{})
 		if string(o.Reason) != c.answer.Reason || o.Topic != c.want || o.Kind == providers.Delivered {
 			t.Errorf("%s, %s: %+v, want the topic %q", c.pushType, c.answer.Reason, o, c.want)
 		}

@@ -108,7 +108,7 @@ func answered(r *http.Request, status string, code int, body []byte) *http.Respo
 func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) providers.Outcome {
 	switch {
 	case a.body.Late():
-		return providers.MissedOutcome()
+		return providers.TooLateOutcome()
 	case !a.sent:
 		o := wire.Rejected(providers.Invalid)
 		o.Err = errors.New("the firebase SDK refuses to send: the target has no token")

@@ -34,7 +34,7 @@ func TestOneAttempt(t *testing.T) {
 			requests++
 			return next(r)
 		})}
-		a := &attempt{body: providers.NewBody(t.Context(), nil, func() {})}
+		a := &attempt{body: providers.NewBody(providers.Departure{}, nil, func() {})}
 		for range 3 {
 			r, err := http.NewRequestWithContext(context.WithValue(t.Context(), attemptKey{}, a), http.MethodPost, "https://example.com", strings.NewReader("{}"))
 			if err != nil {

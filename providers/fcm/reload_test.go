@@ -18,7 +18,7 @@ import (
 
 func delivered(t *testing.T, sender *fcm.Sender) {
 	t.Helper()
-	want(t, sender.Send(t.Context(), note(), target("token")), providers.Delivered, providers.OK, providers.NoConcern)
+	want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.Delivered, providers.OK, providers.NoConcern)
 }
 
 func TestCredentialsAreReloaded(t *testing.T) {
@@ -33,7 +33,7 @@ func TestCredentialsAreReloaded(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = sender.Close() })
 	next := providertest.Reloads(t, sender)
-	want(t, sender.Send(t.Context(), note(), target("token")), providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential)
+	want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential)
 	providertest.Replace(t, cfg.CredentialsFile, right)
 	if err := next(); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestCredentialsAreReloaded(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		server.ExpireTokens()
-		want(t, sender.Send(t.Context(), note(), target("token")), providers.Retry, fcm.Unauthenticated, providers.ConcernsCredential)
+		want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.Retry, fcm.Unauthenticated, providers.ConcernsCredential)
 		delivered(t, sender) // the old key gets a new token
 	}
 }
@@ -81,7 +81,7 @@ func TestReloadWhileTheTokenEndpointIsDown(t *testing.T) {
 	server.TokenScript.Recover()
 	issued := server.TokensIssued()
 	server.ExpireTokens()
-	for sends := 1; sender.Send(t.Context(), note(), target("token")).Kind != providers.Delivered; sends++ {
+	for sends := 1; sender.Send(t.Context(), note(), target("token"), providers.Departure{}).Kind != providers.Delivered; sends++ {
 		if sends == 3 {
 			t.Fatal("no new access token")
 		}
@@ -99,7 +99,7 @@ func TestDryRun(t *testing.T) {
 	cfg.DryRun = true
 	sender := newSender(t, cfg)
 	t.Cleanup(func() { _ = sender.Close() })
-	o := sender.Send(t.Context(), note(), target("token"))
+	o := sender.Send(t.Context(), note(), target("token"), providers.Departure{})
 	want(t, o, providers.Delivered, providers.DryRun, providers.NoConcern)
 	var body struct {
 		ValidateOnly bool `json:"validate_only"`
@@ -113,5 +113,5 @@ func TestDryRun(t *testing.T) {
 	}
 	// FCM's refusals are told as ever.
 	server.Respond("token", standin.Answer{Status: http.StatusNotFound})
-	want(t, sender.Send(t.Context(), note(), target("token")), providers.DeadToken, fcm.Unregistered, providers.ConcernsToken)
+	want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.DeadToken, fcm.Unregistered, providers.ConcernsToken)
 }

@@ -126,7 +126,7 @@ func newClient(ctx context.Context, project, endpoint string, transport http.Rou
 
 // Send makes one attempt, as providers.Sender says. It ends with the context or
 // after Config.Timeout, whichever comes first.
-func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
+func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, departure providers.Departure) providers.Outcome {
 	message, err := n.RenderFCM(t, time.Now())
 	if err != nil {
 		o := wire.Rejected(providers.Invalid)
@@ -149,14 +149,14 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 	switch {
 	case failed != nil:
 		return *failed
-	case providers.Missed(ctx):
-		return providers.MissedOutcome()
+	case departure.TooLate():
+		return providers.TooLateOutcome()
 	}
-	return s.attempt(ctx, token, message, t)
+	return s.attempt(ctx, token, message, t, departure)
 }
 
-func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target) providers.Outcome {
-	a := &attempt{bearer: token.value, body: providers.NewBody(ctx, wire.SendRequest(message, s.dryRun), s.line.Connected)}
+func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target, departure providers.Departure) providers.Outcome {
+	a := &attempt{bearer: token.value, body: providers.NewBody(departure, wire.SendRequest(message, s.dryRun), s.line.Connected)}
 	// What the SDK returns says less than what the attempt saw.
 	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Token: t.Token})
 	worked := token.worked.Load()

@@ -78,7 +78,7 @@ func TestMessageArrivesAsRendered(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		before := time.Now()
-		want(t, sender.Send(t.Context(), n, target("token")), providers.Delivered, providers.OK, providers.NoConcern)
+		want(t, sender.Send(t.Context(), n, target("token"), providers.Departure{}), providers.Delivered, providers.OK, providers.NoConcern)
 		got := string(<-arrived)
 		// A time to live is what is left at some instant between the two, in seconds.
 		at, after := before, time.Now()
@@ -105,9 +105,9 @@ func TestAccessTokenThatNeverWorked(t *testing.T) {
 	server, sender := started(t, fcmtest.Options{})
 	server.Respond("token", standin.Answer{Status: http.StatusUnauthorized}, standin.Answer{Status: http.StatusUnauthorized})
 	for range 2 {
-		want(t, sender.Send(t.Context(), note(), target("token")), providers.Misconfigured, fcm.Unauthenticated, providers.ConcernsCredential)
+		want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.Misconfigured, fcm.Unauthenticated, providers.ConcernsCredential)
 	}
-	want(t, sender.Send(t.Context(), note(), target("token")), providers.Delivered, providers.OK, providers.NoConcern)
+	want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.Delivered, providers.OK, providers.NoConcern)
 }
 
 func TestTokenEndpoint(t *testing.T) {
@@ -135,7 +135,7 @@ func TestTokenEndpoint(t *testing.T) {
 			sender := newSender(t, cfg)
 			defer func() { _ = sender.Close() }()
 			server.TokenScript.Respond("", c.answer)
-			o := sender.Send(t.Context(), note(), target("token"))
+			o := sender.Send(t.Context(), note(), target("token"), providers.Departure{})
 			want(t, o, c.kind, c.reason, c.concerns)
 			if o.Ambiguous || o.RetryAfter != c.wait || o.Err == nil || c.kind == providers.Retry && !strings.HasPrefix(o.Err.Error(), "no access token: "+server.URL()) {
 				t.Errorf("ambiguous %v, wait %v, error %v", o.Ambiguous, o.RetryAfter, o.Err)
@@ -143,7 +143,7 @@ func TestTokenEndpoint(t *testing.T) {
 			if n := server.Count().Received; n != 0 {
 				t.Errorf("%d pushes came in", n)
 			}
-			if o := sender.Send(t.Context(), note(), target("token")); o.Kind != providers.Delivered && o.Reason != fcm.TokenEndpointUnreachable {
+			if o := sender.Send(t.Context(), note(), target("token"), providers.Departure{}); o.Kind != providers.Delivered && o.Reason != fcm.TokenEndpointUnreachable {
 				t.Errorf("then %v (%v)", o.Kind, o.Err)
 			}
 		})
@@ -175,7 +175,7 @@ func TestWrongSurroundings(t *testing.T) {
 		cfg := good
 		c.change(&cfg)
 		sender := newSender(t, cfg)
-		o := sender.Send(t.Context(), note(), target("token"))
+		o := sender.Send(t.Context(), note(), target("token"), providers.Departure{})
 		if err := sender.Close(); err != nil {
 			t.Error(err)
 		}
@@ -263,7 +263,7 @@ func TestBrokenAnswers(t *testing.T) {
 				})
 				sender := newSender(t, cfg)
 				defer func() { _ = sender.Close() }()
-				o := sender.Send(t.Context(), note(), target("token"))
+				o := sender.Send(t.Context(), note(), target("token"), providers.Departure{})
 				if o.Kind != c.kind || o.Reason != c.reason || o.Ambiguous != c.ambiguous {
 					t.Errorf("%v %s, ambiguous %v (%v)", o.Kind, o.Reason, o.Ambiguous, o.Err)
 				}
@@ -317,7 +317,7 @@ func TestCloseWaitsForThePushesUnderWay(t *testing.T) {
 	t.Parallel()
 	server, sender := started(t, fcmtest.Options{Latency: standin.Latency{Typical: 100 * time.Millisecond}})
 	outcome := make(chan providers.Outcome, 1)
-	go func() { outcome <- sender.Send(context.Background(), note(), target("token")) }()
+	go func() { outcome <- sender.Send(context.Background(), note(), target("token"), providers.Departure{}) }()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
 	for server.Ledger().Len() == 0 {
@@ -337,6 +337,6 @@ func TestCloseWaitsForThePushesUnderWay(t *testing.T) {
 func TestSenderWithoutToken(t *testing.T) {
 	t.Parallel()
 	_, sender := started(t, fcmtest.Options{})
-	want(t, sender.Send(t.Context(), note(), target("")), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
-	want(t, sender.Send(t.Context(), note(), push.Target{Platform: push.APNs, Token: "token"}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
+	want(t, sender.Send(t.Context(), note(), target(""), providers.Departure{}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
+	want(t, sender.Send(t.Context(), note(), push.Target{Platform: push.APNs, Token: "token"}, providers.Departure{}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
 }

@@ -353,7 +353,7 @@ func testLeaks(t *testing.T, start func(t *testing.T) Harness) {
 		b.send(t.Context(), s, i)
 	}
 	unreachable := h.New(t, Options{Endpoint: nowhere})
-	unreachable.Send(t.Context(), notification("id"), h.target(0))
+	unreachable.Send(t.Context(), notification("id"), h.target(0), providers.Departure{})
 	for _, s := range []providers.Sender{s, unreachable} {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)

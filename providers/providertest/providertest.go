@@ -146,7 +146,7 @@ func (b *bench) send(ctx context.Context, s providers.Sender, i int) providers.O
 func (b *bench) sendThis(ctx context.Context, s providers.Sender, i int, n *push.Notification) providers.Outcome {
 	b.Helper()
 	t := b.target(i)
-	o := s.Send(ctx, n, t)
+	o := s.Send(ctx, n, t, providers.Departure{})
 	if o.Kind < providers.Delivered || o.Kind > providers.Misconfigured {
 		b.Errorf("kind %d is none", o.Kind)
 	}

@@ -16,12 +16,12 @@ import (
 const maxAnswer = 4 << 10
 
 // attempt makes the one request of a push. It calls connected once there is a connection.
-func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebPushMessage, connected func()) providers.Outcome {
+func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebPushMessage, departure providers.Departure, connected func()) providers.Outcome {
 	sealed, signed, failed := s.prepare(to, message)
 	if failed != nil {
 		return *failed
 	}
-	body := providers.NewBody(ctx, sealed, connected)
+	body := providers.NewBody(departure, sealed, connected)
 	transport := s.transport
 	if to.service == push.WebPushOther {
 		transport = s.strangersTransport
@@ -32,7 +32,7 @@ func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebP
 		if err == nil {
 			_ = response.Body.Close()
 		}
-		return providers.MissedOutcome()
+		return providers.TooLateOutcome()
 	case err != nil:
 		return unanswered(ctx, to, err, body.Wrote())
 	}

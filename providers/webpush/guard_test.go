@@ -147,7 +147,7 @@ func TestStrangersURLs(t *testing.T) {
 			}
 			defer func() { _ = sender.Close() }()
 			for range 2 {
-				o := sender.Send(t.Context(), note(), push.Target{Platform: push.PlatformWebPush, Token: c.endpoint, Keys: keys})
+				o := sender.Send(t.Context(), note(), push.Target{Platform: push.PlatformWebPush, Token: c.endpoint, Keys: keys}, providers.Departure{})
 				if o.Kind == providers.Delivered || c.passes == 0 && o.Reason != webpush.EndpointRefused || o.Err == nil || strings.Contains(o.Err.Error(), "/x") {
 					t.Errorf("%v %s (%v)", o.Kind, o.Reason, o.Err)
 				}
@@ -177,7 +177,7 @@ func TestTheGuardIsWhatStandsInBetween(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = sender.Close() }()
-	sender.Send(t.Context(), note(), webpushtest.Subscription("https://push.example.com/x"))
+	sender.Send(t.Context(), note(), webpushtest.Subscription("https://push.example.com/x"), providers.Departure{})
 	if in.reached.Load() == 0 || passed.Load() == 0 {
 		t.Errorf("reached %d times, %d addresses dialled", in.reached.Load(), passed.Load())
 	}
@@ -190,7 +190,7 @@ func TestNoRedirect(t *testing.T) {
 		http.Redirect(w, r, "https://127.0.0.1:"+strconv.Itoa(in.port)+"/", http.StatusFound)
 	})
 	for _, endpoint := range []string{"https://push.example.com/x", "https://fcm.googleapis.com/x"} {
-		want(t, h.sender.Send(t.Context(), note(), webpushtest.Subscription(endpoint)), providers.Rejected, webpush.Redirected, providers.ConcernsToken)
+		want(t, h.sender.Send(t.Context(), note(), webpushtest.Subscription(endpoint), providers.Departure{}), providers.Rejected, webpush.Redirected, providers.ConcernsToken)
 	}
 	if n := in.reached.Load(); n != 0 {
 		t.Errorf("it was reached %d times", n)

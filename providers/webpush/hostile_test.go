@@ -162,7 +162,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 			to := webpushtest.Subscription(c.endpoint)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			o := h.sender.Send(ctx, note(), to)
+			o := h.sender.Send(ctx, note(), to, providers.Departure{})
 			runtime.ReadMemStats(&after)
 			if o.Kind != c.kind || o.Reason != c.reason || o.Err == nil || strings.Contains(o.Err.Error(), "capability") {
 				t.Errorf("%v %s (%v)", o.Kind, o.Reason, o.Err)
@@ -207,7 +207,7 @@ func TestManyHostileOrigins(t *testing.T) {
 				if i%20 == 0 {
 					name = "hole"
 				}
-				o := h.sender.Send(t.Context(), note(), webpushtest.Subscription(fmt.Sprintf("https://%s-%d.example.com/x", name, i)))
+				o := h.sender.Send(t.Context(), note(), webpushtest.Subscription(fmt.Sprintf("https://%s-%d.example.com/x", name, i)), providers.Departure{})
 				if o.Kind != providers.Delivered && o.Concerns != providers.ConcernsToken {
 					t.Errorf("%s: concerns %d (%v)", name, o.Concerns, o.Err)
 				}
@@ -226,7 +226,7 @@ func TestManyHostileOrigins(t *testing.T) {
 				return
 			case <-time.After(10 * time.Millisecond):
 			}
-			if o := h.sender.Send(t.Context(), note(), to); o.Kind != providers.Delivered {
+			if o := h.sender.Send(t.Context(), note(), to, providers.Departure{}); o.Kind != providers.Delivered {
 				t.Errorf("Google: %v (%v)", o.Reason, o.Err)
 			}
 			google.Add(1)

@@ -100,7 +100,7 @@ func newSender(cfg Config, dial, toStrangers providers.DialFunc) (*Sender, error
 
 // Send makes one attempt, as providers.Sender says. It ends with the context or after
 // Config.Timeout, whichever comes first.
-func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
+func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, departure providers.Departure) providers.Outcome {
 	message, err := n.RenderWebPush(t, time.Now())
 	if err != nil {
 		return providers.Outcome{Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Err: err}
@@ -120,7 +120,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 		return s.rehearse(ctx, to, message)
 	}
 	if to.service == push.WebPushOther {
-		return s.sendToStranger(ctx, to, message)
+		return s.sendToStranger(ctx, to, message, departure)
 	}
 	at := s.peers[to.service]
 	leave, err := at.line.Enter(ctx)
@@ -128,11 +128,11 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 		return notSent(err)
 	}
 	defer leave()
-	return s.attempt(ctx, to, message, at.line.Connected)
+	return s.attempt(ctx, to, message, departure, at.line.Connected)
 }
 
 // sendToStranger makes an attempt at a host that is not a known service's.
-func (s *Sender) sendToStranger(ctx context.Context, to subscription, message push.WebPushMessage) providers.Outcome {
+func (s *Sender) sendToStranger(ctx context.Context, to subscription, message push.WebPushMessage, departure providers.Departure) providers.Outcome {
 	at := s.strangers.get(to.host)
 	leave, left, err := s.strangers.enter(ctx, at)
 	switch {
@@ -142,7 +142,7 @@ func (s *Sender) sendToStranger(ctx context.Context, to subscription, message pu
 		return leftAlone(to.host, left)
 	}
 	defer leave()
-	o := s.attempt(ctx, to, message, func() {})
+	o := s.attempt(ctx, to, message, departure, func() {})
 	if o.Reason != providers.Cancelled && o.Reason != providers.TooLate { // which tell nothing of it
 		at.note(isFailure(o), time.Now())
 	}

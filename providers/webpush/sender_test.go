@@ -72,7 +72,7 @@ func TestTheMessageArrivesAsRendered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := sender.Send(t.Context(), n, to)
+		o := sender.Send(t.Context(), n, to, providers.Departure{})
 		delivered(t, o)
 		if o.ProviderID == "" || strings.Contains(o.ProviderID, "/") {
 			t.Errorf("%s: the message is called %q", service, o.ProviderID)
@@ -94,10 +94,10 @@ func TestATokenThatIsRefused(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows} {
 		to := target(service, "device")
-		delivered(t, sender.Send(t.Context(), note(), to))
+		delivered(t, sender.Send(t.Context(), note(), to, providers.Departure{}))
 		server.ExpireTokens()
-		want(t, sender.Send(t.Context(), note(), to), providers.Retry, webpush.Unauthorized, providers.ConcernsCredential)
-		delivered(t, sender.Send(t.Context(), note(), to))
+		want(t, sender.Send(t.Context(), note(), to, providers.Departure{}), providers.Retry, webpush.Unauthorized, providers.ConcernsCredential)
+		delivered(t, sender.Send(t.Context(), note(), to, providers.Departure{}))
 		if n := server.TokensShown(service); n != 2 {
 			t.Errorf("%s was shown %d tokens, want 2", service, n)
 		}
@@ -109,12 +109,12 @@ func TestATokenThatIsRefused(t *testing.T) {
 func TestOneSubscriptionThatIsRefused(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	odd := target(push.WebPushGoogle, "fade0403")
-	want(t, sender.Send(t.Context(), note(), odd), providers.Misconfigured, webpush.Unauthorized, providers.ConcernsCredential)
-	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device")))
+	want(t, sender.Send(t.Context(), note(), odd, providers.Departure{}), providers.Misconfigured, webpush.Unauthorized, providers.ConcernsCredential)
+	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device"), providers.Departure{}))
 	for range 5 {
-		want(t, sender.Send(t.Context(), note(), odd), providers.Retry, webpush.Unauthorized, providers.ConcernsCredential)
+		want(t, sender.Send(t.Context(), note(), odd, providers.Departure{}), providers.Retry, webpush.Unauthorized, providers.ConcernsCredential)
 	}
-	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device")))
+	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device"), providers.Departure{}))
 	if n := server.TokensShown(push.WebPushGoogle); n > 2 {
 		t.Errorf("%d tokens were shown, want at most 2", n)
 	}
@@ -140,23 +140,23 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 	for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows} {
 		sender := newSender(t, wrong)
 		for range 10 { // one subscription proves nothing
-			want(t, sender.Send(t.Context(), note(), target(service, "a")), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
+			want(t, sender.Send(t.Context(), note(), target(service, "a"), providers.Departure{}), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
 		}
 		for _, name := range []string{"b", "c", "d", "e", "f"} { // and many at once only that they were come upon first
-			want(t, sender.Send(t.Context(), note(), target(service, name)), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
+			want(t, sender.Send(t.Context(), note(), target(service, name), providers.Departure{}), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
 		}
 		sender.AgeProofs(time.Minute)
 		for _, name := range []string{"g", "a"} {
-			want(t, sender.Send(t.Context(), note(), target(service, name)), providers.Misconfigured, webpush.VapidMismatch, providers.ConcernsCredential)
+			want(t, sender.Send(t.Context(), note(), target(service, name), providers.Departure{}), providers.Misconfigured, webpush.VapidMismatch, providers.ConcernsCredential)
 		}
 		_ = sender.Close()
 
 		sender = newSender(t, good)
 		to := target(service, "other-key")
 		server.Respond(to.Token, standin.Answer{Reason: string(webpush.VapidMismatch), Status: 403}, standin.Answer{Reason: string(webpush.VapidMismatch), Status: 403})
-		want(t, sender.Send(t.Context(), note(), to), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
-		delivered(t, sender.Send(t.Context(), note(), target(service, "fits")))
-		want(t, sender.Send(t.Context(), note(), to), providers.DeadToken, webpush.VapidMismatch, providers.ConcernsToken)
+		want(t, sender.Send(t.Context(), note(), to, providers.Departure{}), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
+		delivered(t, sender.Send(t.Context(), note(), target(service, "fits"), providers.Departure{}))
+		want(t, sender.Send(t.Context(), note(), to, providers.Departure{}), providers.DeadToken, webpush.VapidMismatch, providers.ConcernsToken)
 		_ = sender.Close()
 	}
 }
@@ -181,12 +181,12 @@ func TestTargetsThatAreNotSentTo(t *testing.T) {
 		"removed by Edge": {push.Target{Token: "https://permanently-removed.invalid/capability", Keys: keys}, providers.DeadToken, webpush.Gone},
 	} {
 		c.target.Platform = push.PlatformWebPush
-		o := sender.Send(t.Context(), note(), c.target)
+		o := sender.Send(t.Context(), note(), c.target, providers.Departure{})
 		if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != providers.ConcernsToken || o.Err == nil || strings.Contains(o.Err.Error(), "capability") {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}
-	want(t, sender.Send(t.Context(), note(), push.Target{Platform: push.FCM, Token: "x"}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
+	want(t, sender.Send(t.Context(), note(), push.Target{Platform: push.FCM, Token: "x"}, providers.Departure{}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
 	if n := server.Count().Received; n != 0 {
 		t.Errorf("%d pushes came in", n)
 	}
@@ -211,7 +211,7 @@ func TestWrongSurroundings(t *testing.T) {
 		cfg := good
 		c.change(&cfg)
 		sender := newSender(t, cfg)
-		o := sender.Send(t.Context(), note(), target(c.service, "device"))
+		o := sender.Send(t.Context(), note(), target(c.service, "device"), providers.Departure{})
 		_ = sender.Close()
 		if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != c.concern || o.Ambiguous {
 			t.Errorf("%s: %v %s, concerns %d (%v)", c.name, o.Kind, o.Reason, o.Concerns, o.Err)
@@ -225,8 +225,8 @@ func TestAStrangerThatFails(t *testing.T) {
 	failing, fine := target(push.WebPushOther, "device"), webpushtest.Subscription("https://push.example.org/device")
 	server.Respond(failing.Token, standin.Answer{Fault: standin.Close}, standin.Answer{Status: http.StatusServiceUnavailable}, standin.Answer{Status: http.StatusBadGateway, Fault: standin.Page})
 	for _, reason := range []providers.Reason{providers.ConnectionLost, webpush.ServerError, providers.Unreadable, providers.OriginBackoff} {
-		want(t, sender.Send(t.Context(), note(), failing), providers.Retry, reason, providers.ConcernsToken)
-		delivered(t, sender.Send(t.Context(), note(), fine))
+		want(t, sender.Send(t.Context(), note(), failing, providers.Departure{}), providers.Retry, reason, providers.ConcernsToken)
+		delivered(t, sender.Send(t.Context(), note(), fine, providers.Departure{}))
 	}
 	if n := server.Count().Received; n != 7 {
 		t.Errorf("%d pushes came in, want 7", n)
@@ -237,19 +237,19 @@ func TestAStrangerThatFails(t *testing.T) {
 func TestOneServiceHoldsNoOtherBack(t *testing.T) {
 	const held = 256
 	server, sender := started(t, webpushtest.Options{})
-	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device")))
+	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device"), providers.Departure{}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var sends sync.WaitGroup
 	for i := range held {
 		to := target(push.WebPushGoogle, fmt.Sprint("hole-", i))
 		server.Respond(to.Token, standin.Answer{Fault: standin.BlackHole})
-		sends.Go(func() { sender.Send(ctx, note(), to) })
+		sends.Go(func() { sender.Send(ctx, note(), to, providers.Departure{}) })
 	}
 	eventually.Holds(t, "the service holds all that it may", func() bool { return server.Count().InFlight == held })
 	for i := range 50 {
 		for _, service := range []push.Platform{push.WebPushMozilla, push.WebPushApple, push.WebPushWindows, push.WebPushOther} {
-			delivered(t, sender.Send(t.Context(), note(), target(service, fmt.Sprint("device-", i))))
+			delivered(t, sender.Send(t.Context(), note(), target(service, fmt.Sprint("device-", i)), providers.Departure{}))
 		}
 	}
 	if n := server.Count().InFlight; n != held {
@@ -263,16 +263,15 @@ func TestOneServiceHoldsNoOtherBack(t *testing.T) {
 func TestDepartsBeforeTheWrite(t *testing.T) {
 	for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushOther} {
 		server, sender := started(t, webpushtest.Options{})
-		delivered(t, sender.Send(t.Context(), note(), target(service, "device")))
+		delivered(t, sender.Send(t.Context(), note(), target(service, "device"), providers.Departure{}))
 		asked := 0
-		ctx := providers.LeaveWhile(t.Context(), func() bool { asked++; return false })
-		o := sender.Send(ctx, note(), target(service, "device"))
+		o := sender.Send(t.Context(), note(), target(service, "device"), providers.Departure{May: func() bool { asked++; return false }})
 		want(t, o, providers.Retry, providers.TooLate, providers.ConcernsMessage)
 		if o.Ambiguous || asked == 0 || server.Ledger().Len() != 1 {
 			t.Errorf("%s: ambiguous %v, asked %d times, %d accepted", service, o.Ambiguous, asked, server.Ledger().Len())
 		}
-		want(t, sender.Send(providers.DepartBy(t.Context(), time.Now().Add(-time.Second)), note(), target(service, "device")), providers.Retry, providers.TooLate, providers.ConcernsMessage)
-		delivered(t, sender.Send(providers.DepartBy(t.Context(), time.Now().Add(time.Minute)), note(), target(service, "device")))
+		want(t, sender.Send(t.Context(), note(), target(service, "device"), providers.Departure{Before: time.Now().Add(-time.Second)}), providers.Retry, providers.TooLate, providers.ConcernsMessage)
+		delivered(t, sender.Send(t.Context(), note(), target(service, "device"), providers.Departure{Before: time.Now().Add(time.Minute)}))
 	}
 }
 

@@ -139,7 +139,7 @@ func decrypted(t *testing.T, n *push.Notification) string {
 		t.Fatal(err)
 	}
 	defer sender.Close()
-	if o := sender.Send(t.Context(), n, n.Targets[0]); o.Kind != providers.Delivered || len(read) != 1 || !strings.Contains(read[0], n.Title) {
+	if o := sender.Send(t.Context(), n, n.Targets[0], providers.Departure{}); o.Kind != providers.Delivered || len(read) != 1 || !strings.Contains(read[0], n.Title) {
 		t.Fatalf("%+v, %q", o, read)
 	}
 	return read[0]

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -102,7 +103,7 @@ func TestAPlainBucketExceedsAQuota(t *testing.T) {
 		time.Sleep(answer.Left)
 		id := fmt.Sprint("n-", sent)
 		target := push.Target{Platform: push.FCM, Token: id}
-		sender.Send(t.Context(), &push.Notification{ID: id, App: "shop", User: id, Title: "hello", Targets: []push.Target{target}}, target)
+		sender.Send(t.Context(), &push.Notification{ID: id, App: "shop", User: id, Title: "hello", Targets: []push.Target{target}}, target, providers.Departure{})
 	}
 	if n := google.Ledger().Len(); n < count {
 		t.Errorf("one was refused after %d of %d", n, count)

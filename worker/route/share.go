@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -120,22 +119,22 @@ func (s *Share) Keep(ctx context.Context, log *slog.Logger) {
 // Shared reports whether the route has a share of what all workers may have in flight.
 func (r *Route) Shared() bool { return r.share != nil }
 
-// Within returns a context for one push, which ends with the route's share if it has
-// one, and what is to be called when the push is over. It returns false when the share
-// has ended.
-func (r *Route) Within(ctx context.Context) (context.Context, func(), bool) {
+// Within returns a context for one push, which ends with the route's share, and the instant
+// before which the push has to leave. Without a share it returns ctx and zero. The caller calls
+// over when the push is over. ok is false when the share has ended.
+func (r *Route) Within(ctx context.Context) (within context.Context, until time.Time, over func(), ok bool) {
 	s := r.share
 	if s == nil {
-		return ctx, func() {}, true
+		return ctx, time.Time{}, func() {}, true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !time.Now().Before(s.until) {
-		return ctx, func() {}, false
+		return ctx, time.Time{}, func() {}, false
 	}
-	ctx, cancel := context.WithCancel(providers.LeaveBy(ctx, s.until))
+	within, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.use, cancel)
-	return ctx, func() { stop(); cancel() }, true
+	return within, s.until, func() { stop(); cancel() }, true
 }
 
 // Shares are those of the routes that have one.

@@ -90,7 +90,7 @@ func (w *shopper) push(ctx context.Context) {
 	defer Release(needs)
 	time.Sleep(w.pauses()) // before it leaves, and as it is recorded
 	defer func() { time.Sleep(w.pauses()) }()
-	pushing, over, ok := w.route.Within(ctx)
+	pushing, _, over, ok := w.route.Within(ctx)
 	defer over()
 	if !ok {
 		time.Sleep(10 * time.Millisecond)
@@ -235,7 +235,7 @@ func TestAShareOfWhatHasStoodStill(t *testing.T) {
 	r.share = newShare(r, meter.NewRedisShares(redistest.InBubble(t), ""), 4)
 	within := func(want bool) {
 		t.Helper()
-		ctx, over, ok := r.Within(t.Context())
+		ctx, _, over, ok := r.Within(t.Context())
 		defer over()
 		if ok != want || ok && ctx.Err() != nil {
 			t.Errorf("within its share: %t, %v", ok, ctx.Err())
@@ -277,7 +277,7 @@ func TestAShareBeginsWhenTheLastIsOver(t *testing.T) {
 			if err := r.share.renew(t.Context()); !errors.Is(err, errInHand) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, over, ok := r.Within(t.Context()); ok {
+			if _, _, over, ok := r.Within(t.Context()); ok {
 				over()
 				t.Errorf("%s: it sends", name)
 			}

@@ -63,7 +63,7 @@ func TestTale(t *testing.T) {
 // identified is a sender with a fingerprint.
 type identified string
 
-func (identified) Send(context.Context, *push.Notification, push.Target) providers.Outcome {
+func (identified) Send(context.Context, *push.Notification, push.Target, providers.Departure) providers.Outcome {
 	return providers.Outcome{}
 }
 func (identified) Close() error          { return nil }

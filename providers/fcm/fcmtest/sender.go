@@ -29,15 +29,15 @@ type sender struct {
 	transport *http.Transport
 }
 
-func (s *sender) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
+func (s *sender) Send(ctx context.Context, n *push.Notification, t push.Target, departure providers.Departure) providers.Outcome {
 	message, err := n.RenderFCM(t, time.Now())
 	if err != nil {
 		o := wire.Rejected(providers.Invalid)
 		o.Err = err
 		return o
 	}
-	if providers.Missed(ctx) {
-		return providers.MissedOutcome()
+	if departure.TooLate() {
+		return providers.TooLateOutcome()
 	}
 	url := s.server.URL() + "/v1/projects/" + s.server.Project() + "/messages:send"
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
@@ -46,11 +46,11 @@ func (s *sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 	}
 	r.Header.Set("Authorization", "Bearer "+s.bearer)
 	r.Header.Set("Content-Type", "application/json")
-	body := providers.NewBody(ctx, wire.SendRequest(message, false), func() {})
+	body := providers.NewBody(departure, wire.SendRequest(message, false), func() {})
 	response, err := providers.TraceRequest(body.Sent(r), s.transport.RoundTrip)
 	switch {
 	case body.Late():
-		return providers.MissedOutcome()
+		return providers.TooLateOutcome()
 	case err != nil:
 		if ended := ctx.Err(); ended != nil {
 			err = ended
