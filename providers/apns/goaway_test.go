@@ -3,6 +3,7 @@ package apns_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ func inFlight(t *testing.T, server *apnstest.Server, sender *apns.Sender, fault 
 		t.Fatalf("%+v", o)
 	}
 	const pushes = 200
+	departure := providers.Departure{Started: new(atomic.Int32)}
 	outcomes := make(map[string]providers.Outcome)
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -32,13 +34,16 @@ func inFlight(t *testing.T, server *apnstest.Server, sender *apns.Sender, fault 
 		}
 		server.Respond(token, answer)
 		all.Go(func() {
-			o := sender.Send(t.Context(), notification(token), to(token), providers.Departure{})
+			o := sender.Send(t.Context(), notification(token), to(token), departure)
 			mu.Lock()
 			defer mu.Unlock()
 			outcomes[token] = o
 		})
 	}
 	all.Wait()
+	if n := departure.Started.Load(); n != pushes && fault == standin.GoAwayUnprocessed {
+		t.Errorf("%d pushes have started, want %d", n, pushes)
+	}
 	return outcomes
 }
 

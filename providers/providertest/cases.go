@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,6 +75,7 @@ var cases = []testCase{
 	{"abrupt close", broken(standin.Close)},
 	{"GOAWAY after taking it", broken(standin.GoAway)},
 	{"GOAWAY with pushes in flight", testDrain},
+	{"too late", testTooLate},
 	{"dry run", testDryRun},
 	{"dial failure", testDialFailure},
 	{"cancelled before", testCancelledBefore},
@@ -145,7 +147,7 @@ func testCannotBeRendered(b *bench) {
 	s := b.sender(Options{})
 	n := notification("id")
 	n.Body = strings.Repeat("x", 6000) // more than any platform takes
-	b.want(b.sendThis(b.Context(), s, 0, n), providers.Rejected, providers.Invalid)
+	b.want(b.sendThis(b.Context(), s, 0, n, providers.Departure{}), providers.Rejected, providers.Invalid)
 	b.wantCounts(0, 0)
 }
 
@@ -230,7 +232,9 @@ func testDrain(b *bench) {
 			answer = standin.Answer{Delay: 20 * time.Millisecond, Fault: standin.Drain}
 		}
 		b.StandIn.Respond(b.Token(i), answer)
-		sends.Go(func() { outcomes[i] = b.sendThis(b.Context(), s, i, notification(fmt.Sprint("id-", i))) })
+		sends.Go(func() {
+			outcomes[i] = b.sendThis(b.Context(), s, i, notification(fmt.Sprint("id-", i)), providers.Departure{})
+		})
 	}
 	sends.Wait()
 	times := make(map[string]int)
@@ -244,12 +248,34 @@ func testDrain(b *bench) {
 	}
 }
 
+// testTooLate sends pushes that may not leave, on a cold connection and on a warm one.
+func testTooLate(b *bench) {
+	s := b.sender(Options{})
+	started := new(atomic.Int32)
+	for accepted := range 2 {
+		for name, departure := range map[string]providers.Departure{
+			"its instant has passed":    {Before: time.Now(), Started: started},
+			"it may not leave any more": {Before: time.Now().Add(stall), May: func() bool { return false }, Started: started},
+		} {
+			o := b.sendThis(b.Context(), s, 0, notification("id"), departure)
+			b.want(o, providers.Retry, providers.TooLate)
+			b.wantConcern(o, providers.ConcernsMessage)
+			b.wantAmbiguous(o, false)
+			if started.Load() != int32(accepted) || b.StandIn.Ledger().Len() != accepted {
+				b.Errorf("%s: %d have started, %d are accepted, want %d", name, started.Load(), b.StandIn.Ledger().Len(), accepted)
+			}
+		}
+		departure := providers.Departure{Before: time.Now().Add(stall), May: func() bool { return true }, Started: started}
+		b.want(b.sendThis(b.Context(), s, 0, notification("id"), departure), providers.Delivered)
+	}
+}
+
 func testDryRun(b *bench) {
 	s := b.sender(Options{DryRun: true})
 	b.want(b.send(b.Context(), s, 0), providers.Delivered, providers.DryRun)
 	large := notification("id")
 	large.Body = strings.Repeat("x", 6000) // more than any platform takes
-	b.want(b.sendThis(b.Context(), s, 0, large), providers.Rejected, providers.Invalid)
+	b.want(b.sendThis(b.Context(), s, 0, large, providers.Departure{}), providers.Rejected, providers.Invalid)
 	if n := b.StandIn.Ledger().Len(); n != 0 {
 		b.Errorf("%d pushes were accepted", n)
 	}
@@ -302,7 +328,7 @@ func testConcurrent(b *bench) {
 	for i := range n {
 		b.StandIn.Respond(b.Token(i), standin.Answer{Delay: 20 * time.Millisecond})
 		sends.Go(func() {
-			outcomes[i] = b.sendThis(b.Context(), s, i, notification(fmt.Sprint("id-", i)))
+			outcomes[i] = b.sendThis(b.Context(), s, i, notification(fmt.Sprint("id-", i)), providers.Departure{})
 		})
 	}
 	sends.Wait()

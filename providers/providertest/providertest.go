@@ -140,13 +140,13 @@ func notification(id string) *push.Notification {
 // send sends to the i-th token and checks what holds for every outcome.
 func (b *bench) send(ctx context.Context, s providers.Sender, i int) providers.Outcome {
 	b.Helper()
-	return b.sendThis(ctx, s, i, notification("id"))
+	return b.sendThis(ctx, s, i, notification("id"), providers.Departure{})
 }
 
-func (b *bench) sendThis(ctx context.Context, s providers.Sender, i int, n *push.Notification) providers.Outcome {
+func (b *bench) sendThis(ctx context.Context, s providers.Sender, i int, n *push.Notification, departure providers.Departure) providers.Outcome {
 	b.Helper()
 	t := b.target(i)
-	o := s.Send(ctx, n, t, providers.Departure{})
+	o := s.Send(ctx, n, t, departure)
 	if o.Kind < providers.Delivered || o.Kind > providers.Misconfigured {
 		b.Errorf("kind %d is none", o.Kind)
 	}
