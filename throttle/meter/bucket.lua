@@ -1,36 +1,36 @@
 -- Takes of buckets, alike in all but the key. bucket.go is the same arithmetic, and says why.
 --
--- KEYS  the buckets: strings, DEBT AT DRAIN BURST WARM SLOWED
--- ARGV  unit, drain, burst, full, limit, ramp, 1 to slow it, least, most; how often to take
---       from each bucket, "" for once
+-- KEYS  the buckets: strings, DEBT AT DRAIN BURST WARM
+-- ARGV  unit, drain, burst, full, limit, ramp, least, most; how often to take from each
+--       bucket, "" for once
 -- Returns of each take the units, what is left in µs, and 1 where it denies; in the place of
 -- the units what is wrong with the key. Instants are in µs of this server's clock.
 
 local unit, drain, burst = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local full, limit, ramp = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
-local slow, least, most = ARGV[7] + 0, ARGV[8] + 0, ARGV[9] + 0
+local least, most = ARGV[7] + 0, ARGV[8] + 0
 local max, min, ceil = math.max, math.min, math.ceil
-local slowedfor, exact = 1000000, 2 ^ 53
+local exact = 2 ^ 53
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local debt, warm, slowed, known, changed -- of the bucket at hand
-local usual = string.format(' %d %d 0 0', drain, burst) -- how most buckets end
+local debt, warm, known, changed -- of the bucket at hand
+local usual = string.format(' %d %d 0', drain, burst) -- how most buckets end
 local head = string.format(' %d', now)
 local tail = head .. usual
 
 -- read returns what is wrong with the key.
 local function read(key)
-  debt, warm, slowed, changed = 0, 0, 0, false
+  debt, warm, changed = 0, 0, false
   known = redis.pcall('GET', key)
   if not known then return end
   local owed, at, rest
   if type(known) == 'string' then owed, at, rest = string.match(known, '^(%d+) (%d+)( .*)$') end
   local drained, covered = drain, burst
   if rest ~= usual then
-    drained, covered, warm, slowed = string.match(rest or '', '^ (%d+) (%d+) (%d+) (%d+)$')
+    drained, covered, warm = string.match(rest or '', '^ (%d+) (%d+) (%d+)$')
     if not drained then return 'WRONGTYPE it holds no bucket: delete it' end
-    drained, covered, warm, slowed = drained + 0, covered + 0, warm + 0, min(slowed + 0, exact)
+    drained, covered, warm = drained + 0, covered + 0, warm + 0
   end
   debt = min(owed + 0, exact) -- else what is written could not be
   local elapsed = now - at
@@ -46,9 +46,6 @@ end
 
 -- take returns the units, what is left and whether it denies.
 local function take()
-  if slow > 0 and math.abs(now - slowed) >= slowedfor then
-    warm, slowed, changed = math.floor(warm / 2), now, true
-  end
   if most < 0 then
     debt, changed = max(0, debt + most * unit), true
     return 0, 0, 0
@@ -67,10 +64,10 @@ end
 -- write fails where Redis writes nothing, and so for the first key of all.
 local function write(key)
   local busy = ceil(debt / drain)
-  local life = max(busy + min(ramp, warm + busy), slowed + slowedfor - now)
+  local life = busy + min(ramp, warm + busy)
   if life > 0 then
     local rest = tail
-    if warm > 0 or slowed > 0 then rest = string.format('%s %d %d %d %d', head, drain, burst, warm, slowed) end
+    if warm > 0 then rest = string.format('%s %d %d %d', head, drain, burst, warm) end
     redis.call('SET', key, string.format('%d', debt) .. rest, 'PXAT', string.format('%d', ceil((now + life) / 1000)))
   elseif known then
     redis.call('DEL', key)

@@ -137,33 +137,3 @@ func ramps(s *stage) {
 		s.Errorf("after %s: %+v", left, answer)
 	}
 }
-
-// Slow halves the pace of a ramp, for all, and it warms up again. Many who say so at
-// once halve it once.
-func troubleSlows(s *stage) {
-	a := s.actor(nil)
-	spec := meter.Spec{Rates: rate(1000, time.Second), Burst: 40, Ramp: 10 * time.Second}
-	busy := func(d time.Duration) int {
-		sum := 0
-		for end := a.Now().Add(d); a.Now().Before(end); a.advance(20 * time.Millisecond) {
-			sum += a.all(spec)
-		}
-		return sum
-	}
-	busy(12 * time.Second)
-	before := busy(time.Second)
-	for range 8 {
-		a.take(spec, meter.Ask{Slow: true})
-	}
-	slowed := busy(time.Second)
-	busy(5 * time.Second)
-	if after := busy(time.Second); before < 950 || slowed > 600 || slowed < 400 || after < 950 {
-		s.Errorf("%d a second, slowed %d, and later %d", before, slowed, after)
-	}
-	plain := meter.Spec{Rates: rate(1000, time.Second), Burst: 10}
-	b := s.actor(nil)
-	b.take(plain, meter.Ask{Slow: true})
-	if n := b.all(plain); n != 10 {
-		s.Errorf("without a ramp slow leaves %d of 10", n)
-	}
-}

@@ -25,9 +25,6 @@ type Ask struct {
 	Least, Most int           // units, 0 to Most; a negative Most gives so many back
 	Keep        int           // units that have to stay for others
 	Ahead       time.Duration // how far ahead what is taken may be covered: prepayment
-	// Slow says that what the units are for has refused some: a spec with a ramp goes
-	// on at half its pace, and warms up again. All who say so within a second are one.
-	Slow bool
 }
 
 // An Answer is what was taken.

@@ -47,7 +47,6 @@ type Pool struct {
 	timer     *time.Timer
 	wakes     time.Time // when the timer has the meter asked
 	life      time.Duration
-	slow      bool  // the next ask says so
 	err       error // of the last ask
 	failed    int   // how many have, one after another
 	used      flow
@@ -245,14 +244,6 @@ func (ps *Pools) Return(needs []Need, until time.Time) {
 			n.Pool.serve(now)
 		}
 	}
-}
-
-// Slow has all processes use the key at half their pace, where its spec has a ramp.
-func (p *Pool) Slow() {
-	p.all.mu.Lock()
-	defer p.all.mu.Unlock()
-	p.slow = true
-	p.refill(time.Now())
 }
 
 // Room returns how many more may come and wait in the process, where one waits for so

@@ -88,11 +88,7 @@ func (r *Redis) Take(ctx context.Context, key string, s Spec, a Ask) (Answer, er
 }
 
 func bucketArgs(t bucketTerms, a Ask) []int64 {
-	slow := int64(0)
-	if a.Slow && t.ramp > 0 {
-		slow = 1
-	}
-	return []int64{t.unit, t.drain, t.covered(), t.full(), t.limit(a), t.ramp, slow, max(1, int64(a.Least)), int64(a.Most)}
+	return []int64{t.unit, t.drain, t.covered(), t.full(), t.limit(a), t.ramp, max(1, int64(a.Least)), int64(a.Most)}
 }
 
 func cellArgs(rates []cellTerms, a Ask) []int64 {

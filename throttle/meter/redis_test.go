@@ -197,7 +197,7 @@ func TestTakesTogether(t *testing.T) {
 	m, ctx := meter.NewPatient(client, "p"), t.Context()
 	large := strings.Repeat("9", 40)
 	odd := map[string]string{
-		"bucket": fmt.Sprintf("%s %s 1 1 0 %s", large, large, large),
+		"bucket": fmt.Sprintf("%s %s 1 1 %s", large, large, large),
 		"cells":  fmt.Sprintf("360000000 11 %d 0 %s;8640000000 11 %d 0 %s;", time.Now().Unix()/360, large, time.Now().Unix()/8640, large), // no cell has them
 	}
 	for name, spec := range both(t) {

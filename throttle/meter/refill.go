@@ -22,7 +22,7 @@ func (p *Pool) refill(now time.Time) {
 			break
 		}
 		ask := p.wants(i, now)
-		if ask.Most == 0 && !ask.Slow && (p.failed == 0 || i == 0) { // else it looks whether there is an answer
+		if ask.Most == 0 && (p.failed == 0 || i == 0) { // else it looks whether there is an answer
 			continue
 		}
 		if at := p.asks[i].next; at.After(now) {
@@ -31,7 +31,7 @@ func (p *Pool) refill(now time.Time) {
 			}
 			continue
 		}
-		p.asking, p.slow = true, false
+		p.asking = true
 		l := p.leased()
 		p.life = l.spec.Life
 		p.all.asks.Go(func() { p.ask(i, l, ask) })
@@ -42,7 +42,7 @@ func (p *Pool) refill(now time.Time) {
 // wants is what is to be asked for in a turn: for the urgent ones what they wait for,
 // else also what is about to be used, once there is little left of it.
 func (p *Pool) wants(turn int, now time.Time) Ask {
-	ask := Ask{Slow: p.slow}
+	var ask Ask
 	from, to := Urgent, Begun
 	if turn > 0 {
 		from, to = Begun, Ordinary+1

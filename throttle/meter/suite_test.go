@@ -59,7 +59,6 @@ func conforms(t *testing.T, open func(testing.TB, *suiteClock) instance, only ..
 		{"another spec neither refills nor owes", changesNeitherRefillNorOwe},
 		{"fewer cells of the same length", fewerCells},
 		{"a ramp begins slowly and reaches the rate", ramps},
-		{"trouble slows a ramp", troubleSlows},
 		{"more than there can be is an error", tooManyIsAnError},
 		{"all users share a hot key", hotKey},
 	} {

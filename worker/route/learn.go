@@ -63,9 +63,6 @@ func (rs *Routes) close(ctx context.Context, r *Route, now time.Time, o provider
 		return
 	}
 	rs.Observer.Paused(r.App, r.Platform, c.reason)
-	if r.slows() && o.Kind == providers.Retry && o.Concerns == providers.ConcernsApp {
-		r.Quota.Slow()
-	}
 }
 
 // share has the other workers keep to the delay that the provider asks for. It reports whether

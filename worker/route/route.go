@@ -130,22 +130,13 @@ func (rs *Routes) route(app string, service push.Platform, sender providers.Send
 		fingerprint: func() string { return "" }, tried: -1,
 	}
 	r.state.closes = r.Bulkhead.reopen
-	r.broken = func(open bool) {
-		if open && r.slows() {
-			r.Quota.Slow()
-		}
-		rs.Observer.Breaker(app, service, open)
-	}
+	r.broken = func(open bool) { rs.Observer.Breaker(app, service, open) }
 	if known, ok := sender.(interface{ Fingerprint() string }); ok {
 		r.fingerprint = known.Fingerprint
 	}
 	r.state.openFor, r.state.credential = rs.Open, r.fingerprint()
 	return r
 }
-
-// slows reports whether the quota begins slowly again after a trouble of the route: not where
-// the routes of other push services share the quota.
-func (r *Route) slows() bool { return r.Quota != nil && push.PlatformOf(r.Platform) == r.Platform }
 
 // All are the routes, in no order.
 func (rs *Routes) All() iter.Seq[*Route] {
