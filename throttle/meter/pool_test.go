@@ -317,30 +317,22 @@ func TestMoreThanThereEverIs(t *testing.T) {
 	})
 }
 
-// What is turned away comes back no faster than twice what there is, and not before
-// there is something.
-func TestWhatIsTurnedAwayIsSpaced(t *testing.T) {
+// Nobody is to wait for a pool that has no units for longer than that.
+func TestNoRoomWithoutUnits(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		rare := pools.Of("fcm", spec(6, time.Minute, 1))
 		take(t, pools, meter.Ordinary, time.Second, rare)
 		take(t, pools, meter.Ordinary, time.Millisecond, rare)
-		if rare.Room(2*time.Second) > 0 {
-			t.Error("nothing comes for 10 s, and one is to wait for it")
+		if rare.Room(meter.Ordinary, 2*time.Second) > 0 || rare.Room(meter.Ordinary, time.Minute) == 0 {
+			t.Error("the next unit comes in 10 s")
 		}
-		first, second := rare.Back(), rare.Back()
-		if first < 9*time.Second || first > 13*time.Second || second-first < 5*time.Second {
-			t.Errorf("they come back after %v and %v", first, second)
-		}
-		for range 1000 {
-			if at := rare.Back(); at > 6*time.Minute {
-				t.Fatalf("one comes back after %v", at)
-			}
+		if free := time.Until(rare.Stats().Free); free < 9*time.Second || free > 11*time.Second {
+			t.Errorf("the next unit comes in %v", free)
 		}
 	})
 }
 
-// A rate that is raised is in force for who comes next, and reaches soon who was turned
-// away.
+// A rate that is raised is in force for who comes next.
 func TestARateIsRaised(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		now := spec(2, 24*time.Hour, 1)
@@ -348,15 +340,11 @@ func TestARateIsRaised(t *testing.T) {
 		take(t, pools, meter.Ordinary, time.Second, news)
 		take(t, pools, meter.Ordinary, time.Millisecond, news)
 		synctest.Wait()
-		if at := news.Back(); news.Room(2*time.Second) > 0 || at > 6*time.Minute {
-			t.Errorf("one that is turned away comes back after %v", at)
+		if news.Room(meter.Ordinary, 2*time.Second) > 0 {
+			t.Error("one is to wait for half a day")
 		}
-		news.Back()
 		now = spec(86400, 24*time.Hour, 1)
-		if at := news.Back(); at > 2*time.Second {
-			t.Errorf("one that is turned away then comes back after %v, by the rate that was", at)
-		}
-		if news.Room(2*time.Second) == 0 || !news.Stats().Free.IsZero() {
+		if news.Room(meter.Ordinary, 2*time.Second) == 0 || !news.Stats().Free.IsZero() {
 			t.Error("nobody is to come, by the rate that was")
 		}
 		if _, ok := take(t, pools, meter.Ordinary, 3*time.Second, news); !ok {
@@ -464,5 +452,32 @@ func TestABurstFromSilence(t *testing.T) {
 		if asks := m.asks(); asks > 3 {
 			t.Errorf("%d asks", asks)
 		}
+	})
+}
+
+// Who needs units of two pools gets them within a second, however many others use up each of them.
+func TestTwoUsedUpPools(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
+		fcm, news := pools.Of("fcm", spec(6000, time.Minute, 10)), pools.Of("news", spec(6000, time.Minute, 10))
+		stop, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for _, pool := range []*meter.Pool{fcm, news} {
+			for range 60 {
+				all.Go(func() {
+					for stop.Err() == nil {
+						pools.Take(stop, []meter.Need{{Pool: pool, Units: 1}}, meter.Ordinary, time.Minute)
+					}
+				})
+			}
+		}
+		time.Sleep(2 * time.Second)
+		for range 5 {
+			began := time.Now()
+			if _, ok := take(t, pools, meter.Ordinary, 2*time.Second, fcm, news); !ok || time.Since(began) > time.Second {
+				t.Errorf("after %v: %t", time.Since(began), ok)
+			}
+		}
+		cancel()
+		all.Wait()
 	})
 }

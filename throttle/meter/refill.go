@@ -1,28 +1,30 @@
 package meter
 
 import (
-	"context"
+	"slices"
 	"time"
 )
 
-// refill asks the meter for what is waited for or about to be used, now or when it may.
+// recheck is the longest time between two requests while somebody waits: the limit may have
+// been raised meanwhile, and an operator expects a change within a second.
+const recheck = time.Second
+
+// refill requests the units that are waited for or will be used soon, now or when the meter
+// may be asked.
 func (p *Pool) refill(now time.Time) {
 	if p.all.ctx.Err() != nil {
 		return
 	}
 	var next time.Time // when there is something to do
-	for _, b := range p.batches {
-		if b.from.After(now) {
-			next = b.from
-			break
-		}
+	if i := slices.IndexFunc(p.batches, func(b batch) bool { return b.from.After(now) }); i >= 0 {
+		next = p.batches[i].from
 	}
 	for i := range p.asks {
 		if p.asking {
 			break
 		}
 		ask := p.wants(i, now)
-		if ask.Most == 0 && (p.failed == 0 || i == 0) { // else it looks whether there is an answer
+		if ask.Most == 0 && (p.failed == 0 || i == 0) { // of a meter that fails it only asks for an answer
 			continue
 		}
 		if at := p.asks[i].next; at.After(now) {
@@ -32,39 +34,53 @@ func (p *Pool) refill(now time.Time) {
 			continue
 		}
 		p.asking = true
-		l := p.leased()
-		p.life = l.spec.Life
-		p.all.asks.Go(func() { p.ask(i, l, ask) })
+		spec := p.spec()
+		p.all.asks.Go(func() { p.ask(i, spec, ask) })
 	}
-	p.wakeAt(next)
+	if !next.IsZero() {
+		p.timer.Reset(next.Sub(now))
+	}
 }
 
-// wants is what is to be asked for in a turn: for the urgent ones what they wait for,
-// else also what is about to be used, once there is little left of it.
-func (p *Pool) wants(turn int, now time.Time) Ask {
-	var ask Ask
-	from, to := Urgent, Begun
-	if turn > 0 {
-		from, to = Begun, Ordinary+1
-	}
+// wake serves the waiters and asks again, at the instant for which refill has set the timer.
+func (p *Pool) wake() {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	now := time.Now()
+	p.serve(now)
+	p.refill(now)
+}
+
+// wants is the request of a turn: the units that its waiters lack and, but for urgent ones,
+// those that will be used soon.
+func (p *Pool) wants(turn int, now time.Time) (ask Ask) {
 	held, first := p.held(now), 0
 	for _, b := range p.batches {
 		if now.Before(b.from) {
 			held += b.units
 		}
 	}
-	for _, line := range p.waiting[from:to] {
-		for _, w := range line {
+	queues := p.waiting[:Begun]
+	if turn > 0 {
+		queues = p.waiting[Begun:]
+	}
+	for _, queue := range queues {
+		for _, w := range queue {
 			if ask.Most == 0 {
-				first = w.units(p)
+				first = w.units
 			}
-			ask.Most += w.units(p)
+			ask.Most += w.units
 		}
 	}
-	// A unit is asked for about half its life before it is used; not where there were too
-	// few just now: one that lapses here is missed elsewhere.
-	if turn > 0 && now.Sub(p.short) >= longestTurn {
-		soon := p.used.over(now, p.life)
+	if turn == 0 && ask.Most == 0 {
+		return ask
+	}
+	spec := p.spec()
+	// A request covers the use of three quarters of a life, once a quarter is left: so a unit
+	// is about half a life old when it is used. After a shortage nothing is requested ahead:
+	// a unit that expires here is missing elsewhere.
+	if turn > 0 && now.Sub(p.scarce) >= recheck {
+		soon := p.used.over(now, spec.Life)
 		if ask.Most == 0 && held > soon/4 {
 			return ask
 		}
@@ -73,43 +89,17 @@ func (p *Pool) wants(turn int, now time.Time) Ask {
 	if ask.Most = max(0, ask.Most-held); ask.Most == 0 {
 		return ask
 	}
-	l := p.leased()
-	ask.Keep, ask.Ahead = turn*l.kept(), l.ahead()
-	if ask.Least = max(1, first-held); ask.Least > 1 { // others would always be before one who needs many
-		ask.Most, ask.Ahead = ask.Least, min(2*time.Duration(ask.Least)*l.each(), longestTurn)
+	ask.Keep, ask.Ahead = turn*spec.kept(), spec.ahead()
+	if ask.Least = max(1, first-held); ask.Least > 1 { // else those who need one each would always come first
+		ask.Most, ask.Ahead = ask.Least, min(2*time.Duration(ask.Least)*spec.each(), recheck)
 	}
 	return ask
 }
 
-// wakeAt has the pool refilled then; the zero time is never.
-func (p *Pool) wakeAt(at time.Time) {
-	if at.Equal(p.wakes) {
-		return
-	}
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
-	}
-	if p.wakes = at; at.IsZero() {
-		return
-	}
-	p.timer = time.AfterFunc(time.Until(at), func() {
-		p.all.mu.Lock()
-		defer p.all.mu.Unlock()
-		if p.wakes.Equal(at) {
-			p.timer, p.wakes = nil, time.Time{}
-			p.serve(at)
-			p.refill(time.Now())
-		}
-	})
-}
-
 // ask asks the meter.
-func (p *Pool) ask(turn int, l leased, ask Ask) {
+func (p *Pool) ask(turn int, spec Spec, ask Ask) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(p.all.ctx, askTimeout)
-	answer, err := p.all.meter.Take(ctx, p.Key, l.spec, ask)
-	cancel()
+	answer, err := p.all.meter.Take(p.all.ctx, p.Key, spec, ask)
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	now := time.Now()
@@ -117,17 +107,17 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 	if p.failed++; err == nil {
 		p.failed = 0
 	}
-	covered, until := now.Add(answer.Left), began.Add(l.spec.Life)
-	if ask.Least > 1 { // no more than a bucket holds, and so as if all were taken when the last is covered
+	covered, until := now.Add(answer.Left), began.Add(spec.Life)
+	if ask.Least > 1 { // as if all were taken when the last of them is covered, which a bucket holds
 		until = until.Add(answer.Left)
 	}
 	p.taken += int64(answer.Units)
-	p.asks[turn] = after(now, l, ask, answer, p.failed)
+	p.asks[turn] = after(now, spec, ask, answer, p.failed)
 	if err != nil {
 		p.asks[1-turn].next = p.asks[turn].next
 	}
 	if turn > 0 && answer.Units < ask.Most {
-		p.short = now
+		p.scarce = now
 	}
 	if answer.Units > 0 && covered.Before(until) {
 		p.hold(batch{answer.Units, covered, until})
@@ -136,20 +126,54 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 	p.refill(now)
 }
 
-// after is when the meter is asked again, and has units, after that answer, and so many
-// that failed.
-func after(now time.Time, l leased, ask Ask, answer Answer, failed int) (t turn) {
-	// before half of what a bucket holds has filled up again
-	pause := max(time.Millisecond, min(l.spec.Life/2, max(time.Duration(l.spec.AtOnce()/2)*l.each(), l.ahead()/2)))
+// after returns when the meter is asked again after that answer, or after so many failures.
+func after(now time.Time, spec Spec, ask Ask, answer Answer, failed int) (t turn) {
+	// A bucket that fills up meanwhile would lose units, so it is asked when it is half
+	// full; a larger one twice in a life. More than a thousand requests a second gain nothing.
+	pause := max(time.Millisecond, min(spec.Life/2, max(time.Duration(spec.AtOnce()/2)*spec.each(), spec.ahead()/2)))
 	t.short = failed > 0 || answer.Units < ask.Most
 	switch {
 	case failed > 0:
-		t.next = now.Add(min(pause<<min(failed, 10), longestTurn))
+		t.next = now.Add(min(pause<<min(failed, 10), recheck))
 	case answer.Units == 0 && ask.Most > 0:
-		t.free, t.rates = now.Add(answer.Left), l.text()
-		t.next = now.Add(min(max(pause, answer.Left), longestTurn))
+		t.free, t.rates = now.Add(answer.Left), spec.text()
+		t.next = now.Add(min(max(pause, answer.Left), recheck))
 	case answer.Units < ask.Most:
 		t.next = now.Add(pause)
 	}
 	return t
+}
+
+// kept is how many units of a burst only urgent ones get.
+func (s Spec) kept() int { return s.AtOnce() / keptShare }
+
+// each is the time from one unit to the next, in the long run.
+func (s Spec) each() (most time.Duration) {
+	for _, r := range s.Rates {
+		most = max(most, r.Period/time.Duration(r.Count))
+	}
+	return most
+}
+
+// ahead is how far ahead units are leased of a bucket that holds less than drains in that
+// time, as a leaky one does. So one request serves several, who use their units a little
+// later than they might. A quarter of the life that begins with the request leaves time to
+// use them.
+func (s Spec) ahead() time.Duration {
+	if s.windowed() || time.Duration(s.AtOnce())*s.each() >= s.Life/4 {
+		return 0
+	}
+	return s.Life / 4
+}
+
+// text is the rates as the configuration writes them.
+func (s Spec) text() string {
+	text := ""
+	for i, r := range s.Rates {
+		if i > 0 {
+			text += ", "
+		}
+		text += r.String()
+	}
+	return text
 }

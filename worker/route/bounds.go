@@ -88,8 +88,8 @@ func (r *Route) open(rank int, now time.Time) int {
 			return 1
 		}
 	}
-	if r.Quota != nil && rank > 0 {
-		return r.Quota.Room(QuotaWait)
+	if r.Quota != nil {
+		return r.Quota.Room(unitRank(rank), QuotaWait)
 	}
 	return unbounded
 }
@@ -99,10 +99,18 @@ func (rs *Routes) other(name string, rank int, paused func(selector string) bool
 	if selector, is := store.PauseOf(name); is && paused(selector) {
 		return -1, true
 	}
-	if key, is := store.QuotaOf(name); is && rank > 0 && rs.pools[key] != nil {
-		return rs.pools[key].Room(QuotaWait), true
+	if key, is := store.QuotaOf(name); is && rs.pools[key] != nil {
+		return rs.pools[key].Room(unitRank(rank), QuotaWait), true
 	}
 	return 0, false
+}
+
+// unitRank is the rank by which units are taken.
+func unitRank(rank int) meter.Rank {
+	if rank == 0 {
+		return meter.Urgent
+	}
+	return meter.Ordinary
 }
 
 // partsOf are the parts of the names, each once.
