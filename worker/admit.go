@@ -71,7 +71,7 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 	told := a.decide(ctx, d)
 	decision, err := told.Decision, told.err
 	if errors.Is(err, errOverQuota) || errors.Is(err, errBusy) {
-		a.leave(d)
+		a.leave(ctx, d)
 		if limited {
 			span.End()
 		}
@@ -85,7 +85,7 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 		traceDecision(span, decision, err)
 	}
 	if err != nil || decision.Status != throttle.Granted {
-		a.leave(d)
+		a.leave(ctx, d)
 	}
 	if err != nil {
 		return decision, err
@@ -114,8 +114,8 @@ func (a *admission) decide(ctx context.Context, d *delivery) answer {
 }
 
 // leave gives back the delivery's places and units.
-func (a *admission) leave(d *delivery) {
-	a.units.giveBack(d)
+func (a *admission) leave(ctx context.Context, d *delivery) {
+	a.units.giveBack(ctx, d)
 	d.release()
 }
 
@@ -175,7 +175,7 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 	}
 	if d.inside == nil {
 		if d.metered && !route.Room(d.needs, d.Priority) {
-			a.units.giveBack(d) // they would lapse
+			a.units.giveBack(ctx, d) // they would lapse
 		}
 		for full := route.Acquire(ctx, d.needs, d.Priority); full != nil; full = route.Acquire(ctx, d.needs, d.Priority) {
 			route.Expect([]*route.Bulkhead{full}, d.Priority, -1)

@@ -69,6 +69,7 @@ type outcome struct {
 	excused bool      // it was sent in this visit, and its route was in trouble
 	skip    skip      // why it is not sent to, in this visit
 	until   time.Time // by when to use the units that it has; zero for none
+	counted bool      // its device's limit counts a push that has not left
 }
 
 // open reports whether the target is still to be sent to.

@@ -50,7 +50,7 @@ func (h *handler) Handle(ctx context.Context, d *delivery) queue.Result {
 	}
 	// what a provider was sent keeps its places until its end is recorded: while it cannot
 	// be, nothing more is sent
-	defer func() { h.units.giveBack(d); d.arrive(); route.Release(d.inside) }()
+	defer func() { h.units.giveBack(ctx, d); d.arrive(); route.Release(d.inside) }()
 	defer h.admission.slots.disinherit(ctx, d)
 	to := h.keepDigest(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
 	result := h.settling.dispose(ctx, d, to)

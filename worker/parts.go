@@ -58,11 +58,11 @@ func newHandler(o *Options) *handler {
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}
 	h.routing = routing{o, routes}
-	h.units = units{routes.Units}
+	h.units = units{o, routes.Units, h.repeats}
 	h.slots = newSlots(o, h.control)
 	h.holds = &holds{Options: o, routes: routes, pauses: pauses}
 	h.admission = newAdmission(o, h.units, h.slots, h.tracing, h.repeats)
-	h.sending = &sending{o, routes, h.units, devices{o, h.repeats}, h.holds, h.tracing, h.repeats}
+	h.sending = &sending{o, routes, h.units, h.holds, h.tracing, h.repeats}
 	told := &events{o}
 	h.taken = &taken{Options: o, control: h.control, leads: h.leads, slots: h.slots, events: told, repeats: h.repeats}
 	h.slots.taken = h.taken

@@ -19,7 +19,6 @@ type sending struct {
 	*Options
 	routes  *route.Routes
 	units   units
-	devices devices
 	holds   *holds
 	tracing tracing
 	repeats *repeats.Log
@@ -30,8 +29,8 @@ const departWithin = 25 * time.Millisecond
 
 // send makes one attempt for every target that is due.
 func (s *sending) send(ctx context.Context, d *delivery) {
-	if s.devices.limited() {
-		d.each(func(i int) { s.devices.guard(ctx, d, i) })
+	if s.Device != nil {
+		d.each(func(i int) { s.units.count(ctx, d, i) })
 	}
 	departure := d.departure()
 	d.each(func(i int) { s.sendTo(ctx, d, i, departure) })
@@ -89,9 +88,6 @@ func (d *delivery) each(do func(i int)) {
 
 // sendTo makes one attempt, unless the route has closed since: that is none.
 func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure providers.Departure) {
-	if s.devices.limited() {
-		defer s.devices.unguard(ctx, d, i)
-	}
 	r := d.routes[i]
 	if p := s.holds.operator(d, i, time.Now()); p != nil {
 		d.outcomes[i].skip = skip{reason: pausedByOperator, pause: p}
@@ -142,7 +138,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure prov
 		return
 	}
 	if o.NotSent {
-		s.units.giveOneBack(d, i)
+		s.units.giveOneBack(ctx, d, i)
 	}
 	o, lesson = s.routes.Learn(ctx, r, d.Targets[i], o, credential)
 	if o.Kind == providers.Misconfigured && !lesson.Trouble {

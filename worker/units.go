@@ -17,9 +17,13 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// units are what pushes cost of providers' quotas and categories' throughputs.
+// units are what pushes cost of providers' quotas, categories' throughputs and devices'
+// limits. Those of quotas and throughputs are leased ahead; a device's is counted just before
+// its push, since few devices get a second push within a lease.
 type units struct {
-	pools *meter.Pools
+	*Options
+	pools   *meter.Pools
+	repeats *repeats.Log
 }
 
 // take takes what the pushes to the targets that are due cost, of all or of none.
@@ -70,22 +74,53 @@ func (u units) renew(ctx context.Context, d *delivery, i int, departure provider
 	}
 }
 
-// giveBack gives back what was taken and not used.
-func (u units) giveBack(d *delivery) {
-	if !d.metered {
+// count counts a push to the target's device, or records why the target waits.
+func (u units) count(ctx context.Context, d *delivery, i int) {
+	o := &d.outcomes[i]
+	if u.Device == nil || o.counted {
 		return
 	}
+	answer, err := u.Meter.Take(ctx, deviceKey(&d.Targets[i]), u.Device(), meter.Ask{Least: 1, Most: 1})
+	switch {
+	case err != nil:
+		if ctx.Err() == nil { // each tries again every few seconds
+			u.repeats.Tell(ctx, u.RedisLog, slog.LevelWarn, "nobody can tell what a device may get, and what is for it waits", nil, slog.String("id", d.ID), slog.Any("error", err))
+		}
+		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.Again}
+	case answer.Units == 0: // the limit may change meanwhile
+		o.skip = skip{reason: overDevice, rule: answer.Rule, left: min(answer.Left, longestLook)}
+	default:
+		o.counted = true
+	}
+}
+
+// giveBack gives back the units of pushes that certainly did not leave.
+func (u units) giveBack(ctx context.Context, d *delivery) {
 	for i := range d.outcomes {
-		u.giveOneBack(d, i)
+		u.giveOneBack(ctx, d, i)
 	}
 }
 
 // giveOneBack is giveBack for one target.
-func (u units) giveOneBack(d *delivery, i int) {
-	if o := &d.outcomes[i]; !o.until.IsZero() {
+func (u units) giveOneBack(ctx context.Context, d *delivery, i int) {
+	o := &d.outcomes[i]
+	if !o.until.IsZero() {
 		u.pools.Return(d.costs(i), o.until)
 		o.until = time.Time{}
 	}
+	if !o.counted {
+		return
+	}
+	o.counted = false
+	_, err := u.Meter.Take(context.WithoutCancel(ctx), deviceKey(&d.Targets[i]), u.Device(), meter.Ask{Most: -1})
+	if err != nil {
+		u.repeats.Tell(ctx, u.RedisLog, slog.LevelWarn, "a device's limit counts what was not sent", nil, slog.String("id", d.ID), slog.Any("error", err))
+	}
+}
+
+// deviceKey is the meter's key of a device, which does not tell its token.
+func deviceKey(t *push.Target) string {
+	return fmt.Sprintf("device/%s/%.16x", t.Platform, sha256.Sum256([]byte(t.Device().Token)))
 }
 
 // costs are the pools of which a push to the target costs a unit each.
@@ -144,44 +179,4 @@ func (d *delivery) rank(others meter.Rank) meter.Rank {
 		return meter.Urgent
 	}
 	return others
-}
-
-// devices count the pushes to each device.
-type devices struct {
-	*Options
-	repeats *repeats.Log
-}
-
-// limited reports whether devices have a limit.
-func (v devices) limited() bool { return v.Device != nil }
-
-// guard counts a push to the target's device, or has the target wait.
-func (v devices) guard(ctx context.Context, d *delivery, i int) {
-	o := &d.outcomes[i]
-	answer, err := v.Meter.Take(ctx, deviceKey(&d.Targets[i]), v.Device(), meter.Ask{Least: 1, Most: 1})
-	switch {
-	case err != nil:
-		if ctx.Err() == nil { // each tries again every few seconds
-			v.repeats.Tell(ctx, v.RedisLog, slog.LevelWarn, "nobody can tell what a device may get, and what is for it waits", nil, slog.String("id", d.ID), slog.Any("error", err))
-		}
-		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.Again}
-	case answer.Units == 0: // the spec may change meanwhile
-		o.skip = skip{reason: overDevice, rule: answer.Rule, left: min(answer.Left, longestLook)}
-	}
-}
-
-// unguard gives back what was counted for a push that certainly did not leave.
-func (v devices) unguard(ctx context.Context, d *delivery, i int) {
-	if o := &d.outcomes[i]; o.sent && !o.NotSent {
-		return
-	}
-	_, err := v.Meter.Take(context.WithoutCancel(ctx), deviceKey(&d.Targets[i]), v.Device(), meter.Ask{Most: -1})
-	if err != nil {
-		v.repeats.Tell(ctx, v.RedisLog, slog.LevelWarn, "a device's limit counts what was not sent", nil, slog.String("id", d.ID), slog.Any("error", err))
-	}
-}
-
-// deviceKey is the meter's key of a device, which does not tell its token.
-func deviceKey(t *push.Target) string {
-	return fmt.Sprintf("device/%s/%.16x", t.Platform, sha256.Sum256([]byte(t.Device().Token)))
 }

@@ -38,7 +38,7 @@ func TestUnitsOfOnePoolAloneAreGivenBack(t *testing.T) {
 		for i := range d.routes {
 			d.routes[i] = fcm
 		}
-		if !(units{routes.Units}).take(t.Context(), d) {
+		if !(units{pools: routes.Units}).take(t.Context(), d) {
 			t.Fatal("there is none")
 		}
 		with := 0
