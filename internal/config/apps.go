@@ -73,6 +73,9 @@ func (p *Provider) check(k *check, key string, w Worker) {
 		k.fault(join(key, "timeout"), fmt.Sprintf("is %s; want less than worker.shutdown_timeout, %s", p.Timeout, w.ShutdownTimeout))
 	}
 	p.Shared.check(k, key)
+	if p.Quota != nil && p.Platform != push.FCM {
+		p.Quota.checkRamp(k, join(key, "quota"))
+	}
 }
 
 // through names what the app sends through.

@@ -59,7 +59,7 @@ func TestParseEverything(t *testing.T) {
 				"marketing": {Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 48 * time.Hour}}, Quiet: quietHours}},
 				"security":  {Policy: throttle.Policy{Exempt: true}},
 				"news": {Policy: throttle.Policy{MinGap: time.Second}, Throughput: &Quota{
-					Rate: throttle.Rate{Count: 50000, Period: time.Minute}, Burst: 500, Ramp: 30 * time.Second}},
+					Rate: throttle.Rate{Count: 50000, Period: time.Minute}, Burst: 500}},
 				"free": {Policy: throttle.Policy{Quiet: quiet.Hours{}}},
 			},
 			Quotas: map[string]NamedQuota{"europe": {Apps: []string{"shop.v2 é"}, Quota: Quota{
@@ -77,7 +77,7 @@ func TestParseEverything(t *testing.T) {
 			"shop.v2 é": {APNs: &APNs{Config: apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"},
 				Shared: Shared{Quota: &AppQuota{Name: "europe"}, Concurrency: 2000}},
 				FCM: &FCM{Config: fcmconfig.Config{CredentialsFile: "testdata/secret", ProjectID: "shop-1"},
-					Shared: Shared{Quota: &AppQuota{Quota: Quota{Rate: throttle.Rate{Count: 600000, Period: time.Minute}}}}}},
+					Shared: Shared{Quota: &AppQuota{Quota: Quota{Rate: throttle.Rate{Count: 600000, Period: time.Minute}, Ramp: 30 * time.Second}}}}},
 		},
 		HTTP: HTTP{
 			Listen: "0.0.0.0:8443", TLS: ServerTLS{"testdata/secret", "testdata/secret"},

@@ -165,6 +165,7 @@ func (h HTTP) check(k *check, key string, apps []string) {
 		t.checkApps(k, join(at, "apps"), apps)
 		if t.Rate != nil {
 			t.Rate.check(k, join(at, "rate"))
+			t.Rate.checkRamp(k, join(at, "rate"))
 		}
 	}
 	h.Console.check(k, join(key, "console"), len(h.Tokens))

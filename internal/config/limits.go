@@ -115,6 +115,7 @@ func (l Limits) check(k *check, key string) {
 		checkPolicy(k, join(key, "categories", name), c.Policy, l.Horizon)
 		if c.Throughput != nil {
 			c.Throughput.checkPromise(k, join(key, "categories", name, "throughput"))
+			c.Throughput.checkRamp(k, join(key, "categories", name, "throughput"))
 		}
 	}
 	for name, q := range l.Quotas {

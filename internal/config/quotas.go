@@ -24,7 +24,8 @@ type Quota struct {
 	Algorithm meter.Algorithm `yaml:"algorithm"`
 	// Burst is how many a bucket holds; 0 for the algorithm's own.
 	Burst int `yaml:"burst"`
-	// Ramp is how long a bucket takes from silence to its rate; 0 for none.
+	// Ramp is how long a bucket takes from silence to its rate; 0 for none. Only FCM's
+	// quotas have one.
 	Ramp time.Duration `yaml:"ramp"`
 	// Cells is of how many parts a sliding window is; 0 for the algorithm's own.
 	Cells int `yaml:"cells"`
@@ -87,6 +88,13 @@ func (q Quota) check(k *check, key string) { q.checkSpec(k, key, q.Spec()) }
 
 // checkPromise checks what stands at key and is never exceeded by what all workers do.
 func (q Quota) checkPromise(k *check, key string) { q.checkSpec(k, key, q.Spec().Promise()) }
+
+// checkRamp checks that the quota at key has no ramp: of all providers only Google asks for one.
+func (q Quota) checkRamp(k *check, key string) {
+	if q.Ramp != 0 {
+		k.fault(join(key, "ramp"), "only FCM's quota has one")
+	}
+}
 
 func (q Quota) checkSpec(k *check, key string, spec meter.Spec) {
 	rates := "rate"
