@@ -15,24 +15,16 @@ local exact = 2 ^ 53
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local debt, warm, known, changed -- of the bucket at hand
-local usual = string.format(' %d %d 0', drain, burst) -- how most buckets end
-local head = string.format(' %d', now)
-local tail = head .. usual
 
 -- read returns what is wrong with the key.
 local function read(key)
   debt, warm, changed = 0, 0, false
   known = redis.pcall('GET', key)
   if not known then return end
-  local owed, at, rest
-  if type(known) == 'string' then owed, at, rest = string.match(known, '^(%d+) (%d+)( .*)$') end
-  local drained, covered = drain, burst
-  if rest ~= usual then
-    drained, covered, warm = string.match(rest or '', '^ (%d+) (%d+) (%d+)$')
-    if not drained then return 'WRONGTYPE it holds no bucket: delete it' end
-    drained, covered, warm = drained + 0, covered + 0, warm + 0
-  end
-  debt = min(owed + 0, exact) -- else what is written could not be
+  local owed, at, drained, covered, heat
+  if type(known) == 'string' then owed, at, drained, covered, heat = string.match(known, '^(%d+) (%d+) (%d+) (%d+) (%d+)$') end
+  if not owed then return 'WRONGTYPE it holds no bucket: delete it' end
+  debt, warm, drained, covered = min(owed + 0, exact), heat + 0, drained + 0, covered + 0 -- more than exact cannot be written
   local elapsed = now - at
   if elapsed > 0 then
     local busy = min(elapsed, ceil(debt / drained))
@@ -66,9 +58,7 @@ local function write(key)
   local busy = ceil(debt / drain)
   local life = busy + min(ramp, warm + busy)
   if life > 0 then
-    local rest = tail
-    if warm > 0 then rest = string.format('%s %d %d %d', head, drain, burst, warm) end
-    redis.call('SET', key, string.format('%d', debt) .. rest, 'PXAT', string.format('%d', ceil((now + life) / 1000)))
+    redis.call('SET', key, string.format('%d %d %d %d %d', debt, now, drain, burst, warm), 'PXAT', string.format('%d', ceil((now + life) / 1000)))
   elseif known then
     redis.call('DEL', key)
   end

@@ -1,7 +1,6 @@
 -- Takes of cells, alike in all but the key. cells.go is the same arithmetic, and says why.
 --
--- KEYS  the cells: strings, for each rate LENGTH SPAN NEWEST COUNT SUM COUNT…, with ; between
---       rates: how many are in the newest cell, in all older ones, and in each of these
+-- KEYS  the cells: strings, for each rate LENGTH NEWEST COUNT…; with the newest cell first
 -- ARGV  least, most, and for each rate: count without what is kept, length, span; how often
 --       to take from each key, "" for once
 -- Returns of each take the units, what is left in µs, and which rate denies, from 1; in the
@@ -9,148 +8,96 @@
 
 local least, most = ARGV[1] + 0, ARGV[2] + 0
 local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
-local find, format = string.find, string.format
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- Of the key at hand: what is written there, each rate's cells as they are now, whether
--- they have changed, and whether something was in the newest cell of every rate: then the
--- key expires with the last of these, as this script has set it.
-local text, changed, kept
-local all = {}
-
-local rates, latest = {}, 0 -- and when all newest cells have passed
+local rates = {}
 for i = 3, #ARGV - 1, 3 do
-  local room, length, span = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
-  local newest = floor(now / length)
-  local head = format('%d %d %d ', length, span, newest) -- of the cells that are up to date
-  local pattern = '^' .. head .. '(%d+)( (%d+)[ %d]*);'
-  rates[#rates + 1] = {room = room, length = length, span = span, newest = newest, head = head, pattern = pattern}
-  all[#rates] = {}
-  latest = max(latest, (newest + span) * length)
+  local length = ARGV[i + 1] + 0
+  rates[#rates + 1] = {room = ARGV[i] + 0, length = length, span = ARGV[i + 2] + 0, newest = floor(now / length)}
 end
 
--- counts returns how many are in each cell, the newest first.
-local function counts(c)
-  local of = {c.count}
-  for n in string.gmatch(string.match(c.rest, ' .*', 2) or '', '%d+') do of[#of + 1] = n + 0 end
-  return of
+-- read returns the cells of each rate that the key holds, and what is wrong with the key.
+local function read(key)
+  local text, known = redis.pcall('GET', key), {}
+  if not text then return known end
+  if type(text) == 'string' then
+    for length, newest, counts in string.gmatch(text, '(%d+) (%d+)([ %d]*);') do
+      local cells = {length = length + 0, newest = newest + 0}
+      for n in string.gmatch(counts, '%d+') do cells[#cells + 1] = n + 0 end
+      known[#known + 1] = cells
+    end
+  end
+  if #known == 0 then return known, 'WRONGTYPE it holds no cells: delete it' end
+  return known
 end
 
--- set sets them, and uses the list up. Older ones stay text, which most takes need not read.
-local function set(c, of)
-  c.count, c.sum = of[1], 0
-  for i = 2, #of do c.sum = c.sum + of[i] end
-  of[1] = format(' %d', c.sum) -- comes before the older ones
-  c.rest = table.concat(of, ' ')
-end
-
--- aged returns the cells as they are now, of the rate's length.
-local function aged(from, rate)
-  local of = {0}
-  for age, n in ipairs(counts(from)) do
+-- aged returns the rate's cells as they are now, and whether they differ by more than time.
+local function aged(known, rate)
+  local from -- those of the same length, else of the greatest
+  for _, cells in ipairs(known) do
+    if not from or from.length ~= rate.length and (cells.length == rate.length or cells.length > from.length) then from = cells end
+  end
+  local cells = {0}
+  for age, n in ipairs(from or {}) do
     local last = min(now, (from.newest - age + 2) * from.length - 1)
     local place = rate.newest - floor(last / rate.length) + 1
     if place <= rate.span then
-      for hole = #of + 1, place do of[hole] = 0 end
-      of[place] = of[place] + n
+      for hole = #cells + 1, place do cells[hole] = 0 end
+      cells[place] = cells[place] + n
     end
   end
-  local c = {}
-  set(c, of)
-  return c
+  return cells, from and (from.length ~= rate.length or from.newest > rate.newest)
 end
 
--- reread reads cells that are not all up to date, or none. It returns what is wrong with the key.
-local function reread()
-  local known = {}
-  kept = false
-  for length, newest, count, rest in string.gmatch(text, '(%d+) %d+ (%d+) (%d+)( %d+[ %d]*);') do
-    known[#known + 1] = {length = length + 0, newest = newest + 0, count = count + 0, rest = rest}
-  end
-  if #known == 0 then return 'WRONGTYPE it holds no cells: delete it' end
-  for i, rate in ipairs(rates) do
-    local from -- those of the same length, else of the greatest
-    for _, k in ipairs(known) do
-      if not from or from.length ~= rate.length and (k.length == rate.length or k.length > from.length) then from = k end
-    end
-    changed = changed or from.length ~= rate.length or from.newest > rate.newest
-    all[i] = aged(from, rate)
-  end
-end
+-- passes is when the rate's cell of that age counts no more.
+local function passes(rate, age) return (rate.newest - age + 1 + rate.span) * rate.length end
 
--- read returns what is wrong with the key.
-local function read(key)
-  changed, kept, text = false, true, redis.pcall('GET', key)
-  if type(text) == 'table' then text = '' end
-  local _, stop, count, rest, sum = 0, 0, 0, ' 0', 0
-  for i = 1, #rates do
-    if text then
-      _, stop, count, rest, sum = find(text, rates[i].pattern, stop + 1)
-      if not stop then return reread() end
-    end
-    local c = all[i]
-    c.count, c.sum, c.rest = count + 0, sum + 0, rest
-    kept = kept and c.count > 0
-  end
-  kept = kept and stop == #text -- else a rate that is gone has set the expiry
-end
-
--- take returns the units, what is left and which rate denies.
-local function take()
+-- take returns the units, what is left, which rate denies, and whether the cells have changed.
+local function take(all)
   if most < 0 then
-    for _, c in ipairs(all) do
-      local left, of = -most, counts(c)
-      for age, n in ipairs(of) do
-        of[age], left = max(0, n - left), max(0, left - n)
+    for _, cells in ipairs(all) do
+      local left = -most
+      for age, n in ipairs(cells) do
+        cells[age], left = max(0, n - left), max(0, left - n)
       end
-      set(c, of)
     end
-    changed = true
-    return 0, 0, 0
+    return 0, 0, 0, true
   end
   local units, free, denies = most, now, 0
-  for i = 1, #rates do
-    local c = all[i]
-    local room = rates[i].room - c.count - c.sum
+  for i, rate in ipairs(rates) do
+    local cells, room = all[i], rate.room
+    for _, n in ipairs(cells) do room = room - n end
     units = min(units, room)
     if room < least then
-      local of, short = counts(c), least - room
-      local age = #of
-      short = short - of[age]
-      while short > 0 and age > 1 do
+      local age = #cells
+      room = room + cells[age]
+      while room < least and age > 1 do
         age = age - 1
-        short = short - of[age]
+        room = room + cells[age]
       end
-      local at = (rates[i].newest - age + 1 + rates[i].span) * rates[i].length
+      local at = passes(rate, age)
       if at > free then free, denies = at, i end
     end
   end
   if free > now or most == 0 then return 0, free - now, denies end
-  for i = 1, #rates do all[i].count = all[i].count + units end
-  changed = true
-  return units, 0, 0
+  for _, cells in ipairs(all) do cells[1] = cells[1] + units end
+  return units, 0, 0, true
 end
 
 -- write fails where Redis writes nothing, and so for the first key of all.
-local function write(key)
-  local lapses, cells = 0, ''
-  for i = 1, #rates do
-    local c, rate, age = all[i], rates[i], 1
-    if c.count == 0 then
-      local of = counts(c)
-      while of[age] == 0 do age = age + 1 end
-      if not of[age] then age = rate.span + rate.newest + 1 end -- that is long ago
+local function write(key, all)
+  local expires, texts = 0, {}
+  for i, rate in ipairs(rates) do
+    for age, n in ipairs(all[i]) do
+      if n > 0 then expires = max(expires, passes(rate, age)) end
     end
-    lapses = max(lapses, (rate.newest - age + 1 + rate.span) * rate.length)
-    cells = cells .. rate.head .. format('%d', c.count) .. c.rest .. ';'
+    texts[i] = string.format('%d %d %s;', rate.length, rate.newest, table.concat(all[i], ' '))
   end
-  if lapses == latest and kept then
-    redis.call('SET', key, cells, 'KEEPTTL')
-  elseif lapses > 0 then
-    redis.call('SET', key, cells, 'PXAT', ceil(lapses / 1000))
-  elseif text then
+  if expires > 0 then
+    redis.call('SET', key, table.concat(texts), 'PXAT', ceil(expires / 1000))
+  else
     redis.call('DEL', key)
   end
 end
@@ -158,13 +105,19 @@ end
 local times, answers, n = {}, {}, 0
 for often in string.gmatch(ARGV[#ARGV], '%d+') do times[#times + 1] = often + 0 end
 for i, key in ipairs(KEYS) do
-  local problem = read(key)
-  for _ = 1, times[i] or 1 do
-    local units, left, denies = problem, 0, 0
-    if not problem then units, left, denies = take() end
-    answers[n + 1], answers[n + 2], answers[n + 3] = units, left, denies
-    n = n + 3
+  local known, problem = read(key)
+  local all, changed = {}, false
+  for k, rate in ipairs(rates) do
+    local differs
+    all[k], differs = aged(known, rate)
+    changed = changed or differs
   end
-  if changed then write(key) end
+  for _ = 1, times[i] or 1 do
+    local units, left, denies, taken = problem, 0, 0, false
+    if not problem then units, left, denies, taken = take(all) end
+    answers[n + 1], answers[n + 2], answers[n + 3] = units, left, denies
+    changed, n = changed or taken, n + 3
+  end
+  if changed then write(key, all) end
 end
 return answers

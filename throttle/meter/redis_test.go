@@ -198,7 +198,7 @@ func TestTakesTogether(t *testing.T) {
 	large := strings.Repeat("9", 40)
 	odd := map[string]string{
 		"bucket": fmt.Sprintf("%s %s 1 1 %s", large, large, large),
-		"cells":  fmt.Sprintf("360000000 11 %d 0 %s;8640000000 11 %d 0 %s;", time.Now().Unix()/360, large, time.Now().Unix()/8640, large), // no cell has them
+		"cells":  fmt.Sprintf("360000000 %d 0 %s;8640000000 %d 0 %s;", time.Now().Unix()/360, large, time.Now().Unix()/8640, large), // no cell has them
 	}
 	for name, spec := range both(t) {
 		broken := "p:{meter/broken}:" + name
