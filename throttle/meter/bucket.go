@@ -19,8 +19,8 @@ type bucketTerms struct {
 	rate  throttle.Rate
 }
 
-// coldest is what a unit costs of a cold bucket, in units: it begins with a twentieth
-// of its pace.
+// coldest is what a unit costs of a cold bucket, in units: it begins with a twentieth of its
+// pace. Google's steps for new traffic are 1, 5, 10, 25, 50, 75 and 100 %.
 const coldest = 20
 
 // bucket returns the spec's terms. A promise of N in a period P, of units that live for
@@ -44,7 +44,7 @@ func (s Spec) sizes() (burst, size int) {
 	switch {
 	case s.Algorithm == LeakyBucket:
 		return 1, cmp.Or(s.Burst, n)
-	case s.Life > 0:
+	case s.Life > 0: // the fill is less by the burst: 1 %, but 100 for a batch to serve many, and at most a tenth
 		n = max(1, min(max(100, n/100), n/10))
 	}
 	n = cmp.Or(s.Burst, n)

@@ -35,7 +35,8 @@ var bucketSource string
 //go:embed cells.lua
 var cellsSource string
 
-// timeout bounds a take, also when Redis accepts and never answers.
+// timeout bounds a take, also when Redis accepts and never answers: much longer than a round
+// trip, and short for those who wait.
 const timeout = time.Second
 
 // NewRedis returns a meter on the client, which needs ContextTimeoutEnabled and stays
