@@ -93,7 +93,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure prov
 		d.outcomes[i].skip = skip{reason: pausedByOperator, pause: p}
 		return
 	}
-	if d.metered && !s.units.renew(ctx, d, i, departure) {
+	if d.metered && !s.units.renew(ctx, d, i) {
 		return
 	}
 	inTime, until, over, ok := r.Within(ctx)
@@ -166,7 +166,7 @@ func (s *sending) leave(ctx context.Context, d *delivery, i int, departure provi
 		}
 		o := d.routes[i].Sender.Send(ctx, d.Notification, d.Targets[i], bound)
 		late := o.Reason == providers.TooLate && !departure.TooLate()
-		if !late || tries == leaveTries || !s.units.renew(ctx, d, i, departure) {
+		if !late || tries == leaveTries || !s.units.renew(ctx, d, i) {
 			return o
 		}
 	}

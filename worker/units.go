@@ -10,10 +10,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -52,26 +50,22 @@ func (u units) take(ctx context.Context, d *delivery) bool {
 	return lacking == nil
 }
 
-// renew has a push use other units where those that were taken for it have lapsed:
-// it is about to leave, with its admission and its place. It waits for them as long as it
-// may leave.
-func (u units) renew(ctx context.Context, d *delivery, i int, departure providers.Departure) bool {
+// renew takes other units for a push that is about to leave, where its own have expired. It
+// waits for as long as the push may leave with its admission.
+func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 	o := &d.outcomes[i]
 	if !d.short(i, time.Now()) {
 		return true
 	}
-	for began := time.Now(); ; {
-		asked := time.Now()
-		until, lacking := u.pools.Take(ctx, d.costs(i), d.rank(meter.Begun), departWithin)
-		if o.until = until; lacking == nil {
-			return true
-		}
-		err := clock.Sleep(ctx, departWithin-time.Since(asked)) // there was to be none in that time
-		if err != nil || departure.TooLate() || time.Since(began) > route.QuotaWait {
-			o.skip = skip{reason: noUnits, pool: lacking}
-			return false
-		}
+	wait := route.QuotaWait
+	if len(d.scopes) > 0 {
+		wait = departWithin
 	}
+	until, lacking := u.pools.Take(ctx, d.costs(i), d.rank(meter.Begun), wait)
+	if o.until = until; lacking != nil {
+		o.skip = skip{reason: noUnits, pool: lacking}
+	}
+	return lacking == nil
 }
 
 // count counts a push to the target's device, or records why the target waits.
