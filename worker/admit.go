@@ -96,7 +96,6 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 		if p := decision.Placed; p.Any() { // else no request is made
 			a.slots.follow(a.Options.request(d), p)
 		}
-		a.slots.inherited(ctx, d)
 	}
 	if decision.Status == throttle.Granted {
 		a.paced(d, &decision)

@@ -80,6 +80,7 @@ func until(left time.Duration) back {
 // postpone brings the job back at its slot, or when there may be room for it in its line.
 func (d *delivery) postpone(decision throttle.Decision) back {
 	to := until(decision.Left)
+	to.Since = time.Now()
 	to.deferral, to.Quiet = decision, d.quiet(&decision)
 	return to
 }
@@ -284,11 +285,6 @@ func (h *handler) unlessMuted(d *delivery, to fate) fate {
 // silence ends what is muted.
 func (d *delivery) silence() end {
 	return d.cutShort(push.Muted, "its user, its category or both are muted")
-}
-
-// superseded ends what a newer one has taken the place of.
-func (d *delivery) superseded() end {
-	return d.cutShort(push.Superseded, "a newer one has the same collapse key")
 }
 
 // lineFull ends what there is no room for in the user's line.

@@ -55,12 +55,10 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 		"superseded": {
 			with: func(n *push.Notification) { n.CollapseKey = "score" },
 			then: func(t *testing.T, r *rig, n *push.Notification) {
-				heir := *n
-				_, _, err := home(r.client).Collapse(t.Context(), store.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil) // the older one has had a visit
-				must(t, err)
-				heir.ID, heir.ExpiresAt = "heir", time.Time{}
-				_, _, err = home(r.client).Collapse(t.Context(), store.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil)
-				must(t, err)
+				for _, id := range []string{n.ID, "heir"} { // the older one has had a visit
+					_, _, err := home(r.client).Collapse(t.Context(), store.CollapseKey{App: n.App, User: n.User, Key: n.CollapseKey}, id, time.Now(), push.Contents)
+					must(t, err)
+				}
 				r.start()
 			},
 			state: push.Superseded,

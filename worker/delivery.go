@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -52,7 +51,7 @@ type delivery struct {
 	scopes   []throttle.Scope  // by which its admission was asked for last
 	turn     *turn             // in its line; nil while it waits for no decision
 	asked    bool              // the throttle has answered about it in this visit
-	elder    *store.Taken      // whose slot it takes over when it asks; nil for none
+	elder    string            // whose slot it takes over when it asks; "" for none
 	held     bool              // since it got its slot something else than a limit has kept it
 }
 

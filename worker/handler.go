@@ -51,7 +51,6 @@ func (h *handler) Handle(ctx context.Context, d *delivery) queue.Result {
 	// what a provider was sent keeps its places until its end is recorded: while it cannot
 	// be, nothing more is sent
 	defer func() { h.units.giveBack(ctx, d); d.arrive(); route.Release(d.inside) }()
-	defer h.admission.slots.disinherit(ctx, d)
 	to := h.keepDigest(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
 	result := h.settling.dispose(ctx, d, to)
 	if _, ended := result.(queue.Ended); ended {
@@ -77,10 +76,8 @@ func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 	if h.muted(d) { // before it takes the place of one that is not
 		return d.silence()
 	}
-	if superseded, err := h.collapsing.collapse(ctx, d, 0); err != nil {
-		return later(err)
-	} else if superseded {
-		return d.superseded()
+	if to := h.collapse(ctx, d); to != nil {
+		return to
 	}
 	if left := time.Until(d.NotBefore); left > 0 {
 		return until(left)
@@ -123,7 +120,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) fate {
 		h.crowds.Note(d.App, d.User, d.Category, time.Now())
 		return d.lineFull()
 	case decision.Status == throttle.Deferred:
-		return h.postpone(ctx, d, decision)
+		return d.postpone(decision)
 	}
 	if d.expired(time.Now()) {
 		return d.cutShort(push.Expired, "expired before it was sent")

@@ -180,7 +180,7 @@ func (w *Worker) begin(servers []*queue.Server) {
 		h.side.run(func(ctx context.Context) { s.Keep(ctx, h.RedisLog) })
 	}
 	for _, follow := range []func(context.Context){
-		h.holds.follow, h.taken.follow, h.slots.run, h.collapsing.follow,
+		h.holds.follow, h.taken.follow, h.slots.run,
 		func(ctx context.Context) { clock.Every(ctx, pollEvery, func() { h.routes.LogTroubles(ctx) }) },
 		func(ctx context.Context) { h.control.TellLosses(ctx, h.Log) },
 		func(ctx context.Context) { h.control.LogDropped(ctx, h.Log) },

@@ -25,16 +25,15 @@ import (
 // A handler takes each notification along the pipeline. Each part has its own state.
 type handler struct {
 	*Options
-	routing    routing
-	collapsing *collapsing
-	holds      *holds
-	admission  *admission
-	units      units
-	sending    *sending
-	settling   *settling
-	slots      *slots
-	taken      *taken
-	tracing    tracing
+	routing   routing
+	holds     *holds
+	admission *admission
+	units     units
+	sending   *sending
+	settling  *settling
+	slots     *slots
+	taken     *taken
+	tracing   tracing
 
 	routes     *route.Routes
 	deadTokens *store.DeadTokens
@@ -65,8 +64,6 @@ func newHandler(o *Options) *handler {
 	h.sending = &sending{o, routes, h.units, h.holds, h.tracing, h.repeats}
 	told := &events{o}
 	h.taken = &taken{Options: o, control: h.control, leads: h.leads, slots: h.slots, events: told, repeats: h.repeats}
-	h.slots.taken = h.taken
-	h.collapsing = newCollapsing(o, h.slots, h.taken)
 	h.settling = &settling{o, h.deadTokens, h.slots, told, h.repeats, newUnrecorded()}
 	return h
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
@@ -15,7 +14,6 @@ import (
 type slots struct {
 	*Options
 	control *control.Control
-	taken   *taken
 	placed  chan placed
 }
 
@@ -41,22 +39,14 @@ func (o *Options) request(d *delivery) throttle.Request {
 	return throttle.Request{
 		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Zone: d.zone, Passes: d.Priority == push.Critical,
 		Scopes: o.Limits.Scopes(d.App, d.User, d.Category), Horizon: horizon,
-		MaxBooked: o.MaxBooked, Kept: d.kept(), Elder: d.elderID(),
+		MaxBooked: o.MaxBooked, Kept: d.kept(), Elder: d.elder,
 	}
 }
 
 // kept reports whether a full line does not reject the delivery: it is critical, or an
 // earlier visit or ask has had it in the line or held it.
 func (d *delivery) kept() bool {
-	return d.Priority == push.Critical || d.known || d.asked || d.attempts > 0 || d.replay || d.elder != nil
-}
-
-// elderID is the ID of the one whose slot the delivery takes over; empty for none.
-func (d *delivery) elderID() string {
-	if d.elder == nil {
-		return ""
-	}
-	return d.elder.ID
+	return d.Priority == push.Critical || d.known || d.asked || d.attempts > 0 || d.replay || d.elder != ""
 }
 
 // giveBack returns the slot of a notification. What it was admitted with stays
@@ -79,22 +69,6 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Plac
 		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
 	}
 	return placed, err
-}
-
-// inherited tells that the delivery has the slot of its elder.
-func (s *slots) inherited(ctx context.Context, d *delivery) {
-	if d.elder != nil {
-		_ = s.taken.freed(ctx, []*store.Taken{d.elder}) // else taken.follow finds that nothing is left of it
-		d.elder = nil
-	}
-}
-
-// disinherit gives back what the elder holds of a delivery that has not asked.
-func (s *slots) disinherit(ctx context.Context, d *delivery) {
-	if d.elder != nil {
-		_ = s.taken.free(ctx, []*store.Taken{d.elder}) // else taken.follow gives the slot back
-		d.elder = nil
-	}
 }
 
 // placedKept is how many calls wait for the wake-ups of those before them. What is beyond is

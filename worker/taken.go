@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -62,7 +63,8 @@ func (t *taken) freeAll(ctx context.Context) error {
 	return failed
 }
 
-// free gives back the slots of notifications and follows the moves. It returns the first error.
+// free gives back the slots of notifications, follows the moves, and counts the ends. It returns
+// the first error.
 func (t *taken) free(ctx context.Context, all []*store.Taken) error {
 	left, errs := t.control.GiveBackAll(ctx, all)
 	for _, l := range left {
@@ -77,18 +79,9 @@ func (t *taken) free(ctx context.Context, all []*store.Taken) error {
 			failed = err
 		}
 	}
-	if err := t.freed(ctx, given); failed == nil {
-		failed = err
-	}
-	return failed
-}
-
-// freed deletes the notes of notifications that hold nothing any more, and counts their ends:
-// each once, in one of the workers.
-func (t *taken) freed(ctx context.Context, all []*store.Taken) error {
-	first, err := store.Freed(ctx, all)
-	for _, one := range first {
+	first, err := store.Freed(ctx, given)
+	for _, one := range first { // each once, in one of the workers
 		t.events.endedElsewhere(ctx, one)
 	}
-	return err
+	return cmp.Or(failed, err)
 }

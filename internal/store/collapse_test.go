@@ -1,8 +1,6 @@
 package store_test
 
 import (
-	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -11,51 +9,54 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
+	"github.com/pushpace/pushpace/push"
 )
 
-// However many older ones there are, each is named once, a page at a time, to
-// whoever is the newest, and again to one that broke off.
-func TestCollapseInPages(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		ctx, records, start := t.Context(), store.NewRecords(client, "", 0).WithShards(1), time.Now()
-		claim := func(i int, done []string) (bool, []string) {
-			t.Helper()
-			newest, older, err := storetest.First(t, records).Collapse(ctx, store.CollapseKey{App: "shop", User: "u", Key: "k"}, fmt.Sprintf("n %d", i), start.Add(time.Duration(i)*time.Millisecond), 0, done)
-			if err != nil {
+// The newest takes the claim, and each call names its elder if that could be ended. An older one
+// in a worker's hands, and one that never had the claim, learn at their next call that they are
+// not the newest.
+func TestCollapse(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		producer := push.NewProducer(client, prefix, 0).WithShards(1)
+		at := storetest.First(t, store.NewRecords(client, prefix, 0).WithShards(1))
+		start := time.Now()
+		ids := []string{"0", "1", "2", "3", "4"}
+		for _, id := range ids {
+			n := &push.Notification{ID: id, App: "shop", User: "u", Title: "t", CollapseKey: "k", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+			if _, err := producer.Enqueue(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
-			return newest, older
 		}
-		const n, forgotten = 150, 5 * time.Second
-		named := map[string]int{}
-		for i := range n { // each takes a page and breaks off
-			newest, older := claim(i, nil)
-			if !newest || len(older) > 100 {
-				t.Fatalf("%d: %t, %d older ones at once", i, newest, len(older))
-			}
-			for _, id := range older {
-				named[id]++
+		claim := func(i int, wantNewest bool, wantElder string) {
+			t.Helper()
+			newest, elder, err := at.Collapse(t.Context(), store.CollapseKey{App: "shop", User: "u", Key: "k"}, ids[i], start.Add(time.Duration(i)*time.Millisecond), push.Contents)
+			if err != nil || newest != wantNewest || elder != wantElder {
+				t.Errorf("%s: newest %t, elder %q, %v", ids[i], newest, elder, err)
 			}
 		}
-		if len(named) != n-1 {
-			t.Errorf("%d were named, want %d", len(named), n-1)
-		}
-		inTime := time.Since(start) < forgotten // else those that broke off are
-		for id, times := range named {
-			if times != 1 && inTime {
-				t.Errorf("%s was named %d times", id, times)
+		state := func(id string, want push.State) {
+			t.Helper()
+			if record, err := at.Lookup(t.Context(), id); err != nil || record.State != want {
+				t.Errorf("%s: %+v, %v, want it %s", id, record, err, want)
 			}
 		}
-		_, again := claim(n-1, nil)
-		if len(again) != 100 {
-			t.Errorf("one that broke off is answered %d", len(again))
+		claim(1, true, "")
+		claim(2, true, "1")
+		claim(2, true, "1") // as after a crash
+		state("1", push.Superseded)
+		claim(0, false, "")
+		job := storetest.InHand(t, client, at, push.Default.Queue(), "2")
+		claim(3, true, "")
+		state("2", push.Waiting)
+		if err := at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.Deferred, After: time.Hour}}); err != nil {
+			t.Fatal(err)
 		}
-		if _, next := claim(n-1, again); slices.ContainsFunc(next, func(id string) bool { return slices.Contains(again, id) }) {
-			t.Error("what is done is named again")
+		claim(4, true, "3")
+		state("3", push.Superseded)
+		state("2", push.Waiting)
+		if err := client.Del(t.Context(), at.Key("collapse:shop/u/k")).Err(); err != nil { // it may lapse while an older one waits
+			t.Fatal(err)
 		}
-		if newest, older := claim(5, nil); newest || len(older) != 0 {
-			t.Errorf("an old one is the newest: %v", older)
-		}
+		claim(2, false, "")
 	})
 }

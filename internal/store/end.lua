@@ -19,7 +19,7 @@ local keys, args, width = 4, 4, 5 -- what comes before the jobs', and how many a
 redis.call('HDEL', counts, '')
 
 local function settle(record, outcomes, sent)
-  local known = redis.pcall('HMGET', record, 'state', 'accepted', 'until')
+  local known = redis.pcall('HMGET', record, 'state', 'accepted', 'until', 'collapse')
   if known.err then return false, known.err end
   local state, accepted = known[1], known[2] or now
   if state and state ~= 'waiting' then return end
@@ -37,6 +37,7 @@ local function settle(record, outcomes, sent)
     redis.call('HDEL', record, 'until', 'scope', 'rule')
     redis.pcall('HINCRBY', counts, 'booked', -1)
   end
+  if known[4] and known[4] ~= '' then redis.pcall('PEXPIRE', known[4], retention) end
   local left = retention - math.max(0, now - accepted)
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(left, 3600000)))
   return true

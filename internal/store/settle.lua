@@ -15,6 +15,8 @@ local function settle(record, counts, letters, streams, id, now, retention, plac
   redis.call('HINCRBY', counts, state, 1)
   if tonumber(dead) > 0 then redis.call('HINCRBY', counts, 'dead_tokens', dead) end
   redis.call('HSET', record, 'state', state, 'outcomes', outcomes, 'sent', sent, 'error', problem, 'ended', string.format('%.0f', now))
+  local claim = redis.call('HGET', record, 'collapse') -- see collapse.lua
+  if claim and claim ~= '' then redis.pcall('PEXPIRE', claim, string.format('%.0f', retention)) end
   if tonumber(attempts) > 0 then redis.call('HSET', record, 'attempts', attempts) end
   if tonumber(deferrals) > 0 then redis.call('HINCRBY', record, 'deferrals', deferrals) end
   if streams then
