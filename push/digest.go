@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
@@ -28,8 +27,8 @@ const (
 )
 
 // A Digest says with which other notifications of the user and the category one may be told
-// of in one push, and what that shows. While one with the key waits for a limit, for quiet
-// hours or for a provider, those that come later join it, and end as digested.
+// of in one push, and what that shows. While one with the key waits for a limit or for quiet
+// hours, those that come later join it, and end as digested.
 //
 // In Title and Body {count} stands for how many the push tells of, {first}, {second} and
 // {third} for the titles of the first of them, as they joined, and {more} for how many there
@@ -98,8 +97,8 @@ func (n *Notification) checkDigestSize(f *Faults) {
 	}
 	carrier := *n
 	carrier.ID, carrier.Priority = strings.Repeat("0", MaxIDBytes), Bulk
-	all := &Carried{IDs: make([]string, MaxDigest), Newest: n, ExpiresAt: n.ExpiresAt}
-	for _, fault := range all.push(&carrier, nil).sizeFaults(false) {
+	all := &Carried{Count: MaxDigest, Newest: n}
+	for _, fault := range all.push(&carrier, n, nil).sizeFaults(false) {
 		f.Add("/digest", "%s", fault.Problem)
 	}
 }
@@ -107,39 +106,52 @@ func (n *Notification) checkDigestSize(f *Faults) {
 // Carried is what one push tells of: the notification that carries the digest, and those
 // that have joined it.
 type Carried struct {
-	// IDs are those of all, the carrier's first, and Titles those of the first three.
-	IDs, Titles []string
-	// Newest is the one that was accepted last: its targets, data and texts count.
+	// Count is how many there are, and Titles are those of the first three, the carrier's first.
+	Count  int
+	Titles []string
+	// Newest is the one that was accepted last: its data and texts count.
 	Newest *Notification
-	// ExpiresAt is when the last of them expires; zero for never.
-	ExpiresAt time.Time
 }
 
-// Push returns the notification that tells of all, under the carrier's ID. Titles that it
-// has no room for are left out.
-func (c *Carried) Push(carrier *Notification) *Notification {
-	if len(c.IDs) <= 1 {
+// Push returns the notification that tells of all, under the carrier's ID and for its targets.
+// Titles that it has no room for are left out. What the newest one shows is replaced by what the
+// carrier does if it is not for the platforms of the carrier's targets, or too large for them.
+func (c *Carried) Push(carrier *Notification) (told *Notification) {
+	if c.Count <= 1 {
 		return carrier
 	}
-	if full := c.push(carrier, c.Titles); len(full.sizeFaults(false)) == 0 {
-		return full
+	for _, shown := range []*Notification{c.Newest, carrier} {
+		for _, titles := range [][]string{c.Titles, nil} {
+			if told = c.push(carrier, shown, titles); told.fits() {
+				return told
+			}
+		}
 	}
-	return c.push(carrier, nil)
+	return told
 }
 
-func (c *Carried) push(carrier *Notification, titles []string) *Notification {
-	told := *c.Newest
+// fits reports whether the targets can have all that a digest shows, and so can a job.
+func (n *Notification) fits() bool {
+	f := n.faults()
+	n.checkShown(&f)
+	text, err := strictjson.Encode(n)
+	return err == nil && len(text) <= maxDigestSize && len(f) == 0 && len(n.sizeFaults(false)) == 0
+}
+
+// push returns the push that shows what the notification does.
+func (c *Carried) push(carrier, shown *Notification, titles []string) *Notification {
+	told := *shown
 	told.ID, told.App, told.User, told.Category = carrier.ID, carrier.App, carrier.User, carrier.Category
-	told.Priority, told.NotBefore = carrier.Priority, carrier.NotBefore
-	told.ExpiresAt, told.TTL, told.Digest = c.ExpiresAt, 0, nil
+	told.Priority, told.NotBefore, told.ExpiresAt, told.TTL = carrier.Priority, carrier.NotBefore, carrier.ExpiresAt, 0
+	told.Targets, told.Digest = carrier.Targets, nil
 	told.Data = maps.Clone(told.Data)
 	if told.Data == nil {
 		told.Data = map[string]string{}
 	}
-	told.Data[DigestKey] = strconv.Itoa(len(c.IDs))
-	if text := c.Newest.Digest; text != nil {
-		told.Title = filled(text.Title, told.Title, len(c.IDs), titles)
-		told.Body = filled(text.Body, told.Body, len(c.IDs), titles)
+	told.Data[DigestKey] = strconv.Itoa(c.Count)
+	if text := shown.Digest; text != nil {
+		told.Title = filled(text.Title, told.Title, c.Count, titles)
+		told.Body = filled(text.Body, told.Body, c.Count, titles)
 	}
 	return &told
 }

@@ -62,16 +62,17 @@ func longTargets(n int) []Target {
 	return all
 }
 
-// One push tells of all: under the carrier's ID, with the newest's content and text.
+// One push tells of all: under the carrier's ID, for its targets, until it expires, with the
+// newest's content and text.
 func TestDigestPush(t *testing.T) {
 	t.Parallel()
 	carrier, newest := liked("first", "Ada"), liked("last", "Zoe")
-	carrier.Priority, carrier.NotBefore = Bulk, noon
+	carrier.Priority, carrier.NotBefore, carrier.ExpiresAt = Bulk, noon, noon.Add(time.Hour)
 	newest.Targets, newest.Data, newest.Sound = []Target{{Platform: FCM, Token: "other"}}, map[string]string{"k": "v"}, "s"
-	all := &Carried{IDs: slices.Repeat([]string{"id"}, 14), Titles: []string{"Ada {count}", "\u202eBen", "Cy"}, Newest: newest, ExpiresAt: noon.Add(time.Hour)}
+	all := &Carried{Count: 14, Titles: []string{"Ada {count}", "\u202eBen", "Cy"}, Newest: newest}
 	got := all.Push(carrier)
-	if got.ID != "first" || got.Priority != Bulk || !got.NotBefore.Equal(noon) || !got.ExpiresAt.Equal(all.ExpiresAt) || got.Digest != nil ||
-		got.Targets[0].Token != "other" || got.Data["k"] != "v" || got.Data[DigestKey] != "14" || got.Sound != "s" {
+	if got.ID != "first" || got.Priority != Bulk || !got.NotBefore.Equal(noon) || !got.ExpiresAt.Equal(carrier.ExpiresAt) || got.Digest != nil ||
+		!slices.Equal(got.Targets, carrier.Targets) || got.Data["k"] != "v" || got.Data[DigestKey] != "14" || got.Sound != "s" {
 		t.Errorf("%+v", got)
 	}
 	if got.Title != "14 people like your photo" || got.Body != "Ada {count}, \u202eBen and 12 others" {
@@ -84,7 +85,7 @@ func TestDigestPush(t *testing.T) {
 	if got := all.Push(carrier); got.Title != "Zoe" || got.Body != "likes your photo" {
 		t.Errorf("its own texts: %q %q", got.Title, got.Body)
 	}
-	alone := &Carried{IDs: []string{"first"}, Titles: []string{"Ada"}, Newest: carrier}
+	alone := &Carried{Count: 1, Titles: []string{"Ada"}, Newest: carrier}
 	if got := alone.Push(carrier); got != carrier {
 		t.Errorf("alone: %+v", got)
 	}
@@ -100,9 +101,10 @@ func TestDigestFits(t *testing.T) {
 		if err := newest.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		all := &Carried{Titles: []string{long, long, long}, Newest: newest}
-		for i := range MaxDigest {
-			all.IDs = append(all.IDs, fmt.Sprint(strings.Repeat(`"`, MaxIDBytes-3), i))
+		all := &Carried{Count: MaxDigest, Titles: []string{long, long, long}, Newest: newest}
+		var others []string
+		for i := range MaxDigest - 1 {
+			others = append(others, fmt.Sprint(strings.Repeat(`"`, MaxIDBytes-3), i))
 		}
 		got := all.Push(carrier)
 		if f := got.sizeFaults(true); len(f) > 0 {
@@ -111,12 +113,36 @@ func TestDigestFits(t *testing.T) {
 		if got.Title != " 100" {
 			t.Errorf("%q: the count is gone: %q", letter, got.Title)
 		}
-		payload, err := Encode(&Job{Notification: got, AcceptedAt: noon, Digested: all.IDs[1:]})
+		payload, err := Encode(&Job{Notification: got, AcceptedAt: noon, Digested: others})
 		if err != nil {
 			t.Errorf("%q: %v", letter, err)
 		}
 		if job, err := Decode(payload); err != nil || len(job.Digested) != MaxDigest-1 {
 			t.Errorf("%q: %v", letter, err)
+		}
+	}
+}
+
+// What the carrier's targets cannot have of the newest's content is the carrier's own.
+func TestDigestOfOtherPlatforms(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(newest *Notification)
+		want   string
+	}{
+		"fits":          {func(*Notification) {}, "Zoe"},
+		"reserved data": {func(n *Notification) { n.Data = map[string]string{"aps": "x"} }, "Ada"},
+	} {
+		carrier, newest := liked("first", "Ada"), liked("last", "Zoe")
+		carrier.Digest, newest.Digest = &Digest{Key: "k"}, &Digest{Key: "k"}
+		newest.Targets = newest.Targets[:1]
+		c.change(newest)
+		if err := newest.Validate(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got := (&Carried{Count: 2, Titles: []string{"Ada", "Zoe"}, Newest: newest}).Push(carrier)
+		if got.Title != c.want || got.Data[DigestKey] != "2" || len(got.Targets) != 2 {
+			t.Errorf("%s: %+v, want what %s shows", name, got, c.want)
 		}
 	}
 }
@@ -156,7 +182,7 @@ func TestDigestOfNoTitles(t *testing.T) {
 	} {
 		carrier := &Notification{ID: "a", App: "shop", User: "u", Body: "somebody likes it", Digest: &Digest{Key: "k", Body: c.body},
 			Targets: []Target{{Platform: FCM, Token: "device"}}}
-		all := &Carried{IDs: []string{"a", "b", "c", "d", "e"}, Titles: c.titles, Newest: carrier}
+		all := &Carried{Count: 5, Titles: c.titles, Newest: carrier}
 		if got := all.Push(carrier).Body; got != c.want {
 			t.Errorf("%q: %q, want %q", c.body, got, c.want)
 		}

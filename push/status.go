@@ -98,7 +98,7 @@ type Status struct {
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
 	// Into is the notification whose push tells of this one, which is Digested. Told is how
-	// many others its own push tells of, once nobody joins it any more.
+	// many others its own push tells of, by now while it waits.
 	Into string `json:"into,omitempty"`
 	Told int    `json:"digest,omitempty"`
 	// Job is where asynq has its job: pending, active, scheduled or retry; empty

@@ -9,7 +9,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/digest"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -30,8 +29,8 @@ func decode(job *queue.Job) (*delivery, error) {
 		held:     job.Parked || job.Last.Why != "" && job.Last.Why != store.Deferred,
 	}
 	d.known = d.returned(job.Last.Why)
-	if d.Digest != nil {
-		d.digest = digest.Of(d.at.Records, d.Notification, d.accepted)
+	if d.Digest != nil && d.Priority != push.Critical {
+		d.digest = d.Notification
 	}
 	return d, nil
 }

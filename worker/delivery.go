@@ -9,7 +9,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/digest"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -27,11 +26,12 @@ type delivery struct {
 	// is to be repeated, or a worker that crashed with it.
 	failures int
 	replay   bool
-	known    bool          // an earlier visit has put it off or found it held: see returned
-	term     term          // in which the job was pulled: *queue.Term
-	at       *queue.Server // that has pulled it
-	arrived  func()        // takes it off what is on its way to its route
-	digest   *digest.Part  // nil for none
+	known    bool               // an earlier visit has put it off or found it held: see returned
+	term     term               // in which the job was pulled: *queue.Term
+	at       *queue.Server      // that has pulled it
+	arrived  func()             // takes it off what is on its way to its route
+	digest   *push.Notification // as it was accepted, with a digest; nil for one without, or critical
+	carried  []string           // IDs of those that have joined its digest
 	// attempts counts the attempts, and first is the time of the first; excused of them
 	// failed because a route was in trouble, and are not counted against Options.Attempts.
 	attempts int

@@ -17,7 +17,6 @@ var layers = map[string][]string{
 	"route":      {"clock", "pause", "queue"},
 	"control":    {"clock", "pause", "queue", "route"},
 	"reschedule": {"clock", "control"},
-	"digest":     {},
 }
 
 // Imports lead downwards only, no package has more files than one can have in mind,

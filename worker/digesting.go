@@ -2,129 +2,92 @@ package worker
 
 import (
 	"context"
-	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// recallDigest has a delivery that was visited before be the push of what it carries.
-func (d *delivery) recallDigest(ctx context.Context) error {
-	if d.digest == nil || d.failures == 0 && !d.replay && d.back.IsZero() {
-		return nil
-	}
-	if err := d.digest.Look(ctx); err != nil {
-		return err
-	}
-	d.adopt()
-	return nil
-}
-
-// adopt has the delivery be the push of its digest, as far as that is known, and reports
-// whether it goes to others than before or lives longer.
-func (d *delivery) adopt() (changed bool) {
-	n := d.digest.Push()
-	lives, same := d.ExpiresAt, slices.Equal(n.Targets, d.Targets)
-	d.Notification = n
-	if !same {
-		doubtful := slices.ContainsFunc(d.outcomes, func(o outcome) bool { return o.Ambiguous })
-		d.outcomes = make([]outcome, len(n.Targets))
-		for i := range d.outcomes {
-			d.outcomes[i].Ambiguous = doubtful
-		}
-	}
-	if others := d.digest.Others(); others != nil {
-		told := &push.Job{Notification: n, AcceptedAt: d.accepted, Replay: d.replay, Digested: others}
-		if job, err := push.Encode(told); err == nil { // which validation has made sure of
-			d.job = job // that a dead letter keeps
-		}
-	}
-	return !same || !lives.Equal(n.ExpiresAt)
-}
-
-// joinDigest has the delivery join one that waits with its digest's key.
+// joinDigest begins a visit of a notification with a digest. The delivery joins another one that
+// waits with the digest's key. If there is none, its push tells of the notifications that have
+// joined it, and no other one joins it until it waits again. This precedes every end of the
+// visit, so that a dead letter has the joined ones too.
 func (h *handler) joinDigest(ctx context.Context, d *delivery) fate {
-	if d.digest == nil || d.digest.Carries() || h.passes(d) {
-		return nil
-	}
-	return h.join(ctx, d, false, 0)
-}
-
-// passes reports whether the delivery goes by itself: its category is exempt.
-func (h *handler) passes(d *delivery) bool {
-	return h.Limits.Passes(control.LevelOf(d.Notification), false)
-}
-
-// join is digest.Part.Join, and ends the visit of a delivery that has joined another one.
-func (h *handler) join(ctx context.Context, d *delivery, carry bool, wait time.Duration) fate {
-	into, ended, err := d.digest.Join(ctx, carry, wait)
-	switch {
-	case err != nil:
-		return later(err)
-	case ended:
-		return endedMeanwhile()
-	case into == "":
-		return nil
-	}
-	h.settling.events.ended(ctx, d, push.Digested)
-	if d.asked || d.failures > 0 || !d.back.IsZero() { // else it has asked for no slot
-		return elsewhere{h.slots.giveBack(ctx, d, false)}
-	}
-	return elsewhere{}
-}
-
-// endedMeanwhile has the next visit find how another worker has ended the notification.
-func endedMeanwhile() back {
-	return back{Return: store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.Again, Failed: true}}
-}
-
-// sealDigest has nobody join the delivery any more, which is about to be sent. One that is
-// to go to others than it was admitted for comes back, and goes with its admission.
-func (h *handler) sealDigest(ctx context.Context, d *delivery) fate {
 	if d.digest == nil {
 		return nil
 	}
-	ended, err := d.digest.Seal(ctx)
+	now, op := time.Now(), store.JoinDigest
+	alone := h.Limits.Passes(control.LevelOf(d.Notification), false) // its category is exempt
+	if !d.unsentYet() || alone || h.muted(d) || d.expired(now) || now.Before(d.NotBefore) {
+		op = store.CloseDigest
+	}
+	return h.digest(ctx, d, op, 0)
+}
+
+// waitInDigest opens the delivery's digest while a limit makes it wait, or the delivery joins
+// another one. The notifications of a burst are all in hand before the first of them waits, so
+// they could not join it when their visits began.
+func (h *handler) waitInDigest(ctx context.Context, d *delivery, to back) fate {
+	if d.digest == nil || !d.unsentYet() {
+		return to
+	}
+	if joined := h.digest(ctx, d, store.WaitInDigest, to.After); joined != nil {
+		return joined
+	}
+	return to
+}
+
+// unsentYet reports whether no visit can have sent the delivery. A sent one may have told of those
+// that it carried then.
+func (d *delivery) unsentYet() bool { return d.failures == 0 && !d.replay }
+
+// digest does that step of the delivery's digest.
+func (h *handler) digest(ctx context.Context, d *delivery, op store.DigestOp, wait time.Duration) fate {
+	n := d.digest
+	text, err := strictjson.Encode(n)
+	if err != nil {
+		return later(err)
+	}
+	part, err := d.at.Records.Digest(ctx, op, &store.Joiner{
+		App: n.App, User: n.User, Category: n.Category, Key: n.Digest.Key, Job: &store.Job{ID: n.ID, Queue: d.queue, Hand: d.hand},
+		Accepted: d.accepted, Title: n.Title, JSON: text, Targets: push.Unsent(n.Targets), Wait: wait, Most: push.MaxDigest,
+	})
 	switch {
 	case err != nil:
 		return later(err)
-	case ended:
-		return endedMeanwhile()
-	case d.adopt():
-		return tooLate()
+	case part.Ended && d.unsentYet(): // load reads the record of a job that has failed
+		return back{Return: store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.Again, Failed: true}}
+	case part.Into != "":
+		h.settling.events.ended(ctx, d, push.Digested)
+		if d.asked || !d.back.IsZero() { // else it has asked for no slot
+			return elsewhere{h.slots.giveBack(ctx, d, false)}
+		}
+		return elsewhere{}
+	}
+	if err := d.carry(&part); err != nil {
+		return later(err)
 	}
 	return nil
 }
 
-// keepDigest updates the digest before the fate is carried out. A delivery that waits for a limit or
-// a provider opens a digest or joins another one. A delivery that ends closes its digest; if others
-// have joined meanwhile, it comes back instead.
-func (h *handler) keepDigest(ctx context.Context, d *delivery, to fate) fate {
-	if d.digest == nil || d.sent() { // what was sent was sealed
-		return to
+// carry makes the delivery the push of all that have joined it, for its own targets.
+func (d *delivery) carry(part *store.Part) error {
+	if d.carried = part.Joined; len(d.carried) == 0 {
+		return nil
 	}
-	var other fate
-	switch to := to.(type) {
-	case end:
-		other = h.sealDigest(ctx, d)
-	case back:
-		waits := to.deferral.Status == throttle.Deferred || to.kept.some()
-		if d.digest.Carries() || waits && !h.passes(d) {
-			other = h.join(ctx, d, waits, max(0, to.After))
+	told := push.Carried{Count: 1 + len(part.Joined), Titles: append([]string{d.digest.Title}, part.Titles...), Newest: d.digest}
+	if !part.NewestAt.Before(d.accepted) {
+		told.Newest = new(push.Notification)
+		if err := strictjson.Decode(part.Newest, told.Newest); err != nil {
+			return err
 		}
 	}
-	if other != nil {
-		return other
+	d.Notification = told.Push(d.digest)
+	job := &push.Job{Notification: d.Notification, AcceptedAt: d.accepted, Replay: d.replay, Digested: d.carried}
+	if text, err := push.Encode(job); err == nil { // which validation has made sure of
+		d.job = text // that a dead letter keeps
 	}
-	return to // it carries, or waits by itself
-}
-
-// forgetDigest lets go of what a delivery has told of, once it has ended.
-func (h *handler) forgetDigest(ctx context.Context, d *delivery, to fate) {
-	if _, returns := to.(back); d.digest != nil && d.digest.Others() != nil && !returns {
-		d.at.Records.Forget(ctx, d.ID)
-	}
+	return nil
 }

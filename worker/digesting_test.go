@@ -87,8 +87,8 @@ func TestDigest(t *testing.T) {
 		if counts.Ended[push.Digested] != 4 || counts.Ended[push.Delivered] != 5 || counts.Ended[push.Expired] != 1 || counts.Waiting() != 0 {
 			t.Errorf("%+v", counts)
 		}
-		if got := r.pushed("waits"); len(got) != 1 || got[0].Token != googleToken {
-			t.Errorf("%+v, want one push, to the newest one's target", got)
+		if got := r.pushed("waits"); len(got) != 1 || got[0].Token != appleToken {
+			t.Errorf("%+v, want one push, to its own target", got)
 		}
 		if record := r.record("waits"); record.Told != 4 || record.State != push.Delivered {
 			t.Errorf("%+v", record)
@@ -105,16 +105,53 @@ func TestDigest(t *testing.T) {
 	})
 }
 
-// One that has waited for a provider is told of too; and what is cancelled is not lost by
-// accident.
+// Those of a burst are all in hand before the first of them waits.
+func TestDigestOfABurst(t *testing.T) {
+	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
+	r.start()
+	r.enqueue(like("at once"))
+	r.ends("at once")
+	var burst []*push.Notification
+	for i := range 5 {
+		burst = append(burst, like(fmt.Sprint("burst-", i)))
+	}
+	r.enqueueTogether(burst)
+	r.settled(5)
+	r.let(o)
+	if counts := r.settled(6); counts.Ended[push.Digested] != 4 || counts.Ended[push.Delivered] != 2 {
+		t.Errorf("%+v", counts)
+	}
+	if got := r.pushed(""); len(got) != 2 {
+		t.Errorf("%d pushes, want 2", len(got))
+	}
+	r.accounts()
+}
+
+// One that a pause holds is joined by none, as it may go as soon as the pause is over.
 func TestDigestOfAPausedRoute(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
 	r.start()
 	held := pause.Pause{App: "shop", Reason: "test"}
 	r.pause(held, log)
-	r.enqueue(like("carrier"))
+	r.enqueue(like("one"))
 	r.asleep(1)
+	r.enqueue(like("two"))
+	r.asleep(2)
+	r.resume(held)
+	if counts := r.settled(2); counts.Ended[push.Delivered] != 2 || len(r.pushed("")) != 2 {
+		t.Errorf("%+v", counts)
+	}
+}
+
+// What carries others is not cancelled by accident.
+func TestCancelCarrier(t *testing.T) {
+	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
+	r.start()
+	r.enqueue(like("at once"))
+	r.ends("at once")
+	r.enqueue(like("carrier"))
+	r.deferred("carrier")
 	ref := push.Ref{ID: "carrier"}
 	r.joins(like("one"), "carrier")
 	r.joins(like("two"), "carrier")
@@ -130,13 +167,13 @@ func TestDigestOfAPausedRoute(t *testing.T) {
 	}
 	must(t, r.control().CancelWithOthers(t.Context(), ref))
 	r.enqueue(like("next"))
-	r.asleep(1)
+	r.deferred("next")
 	r.joins(like("three"), "next")
-	r.resume(held)
+	r.let(o)
 	if state := r.ends("next"); state != push.Delivered || r.record("next").Told != 1 {
 		t.Errorf("it ends %s: %+v", state, r.record("next"))
 	}
-	if len(r.pushed("")) != 1 {
+	if len(r.pushed("")) != 2 {
 		t.Errorf("%+v", r.pushed(""))
 	}
 	r.accounts()

@@ -51,18 +51,13 @@ func (h *handler) Handle(ctx context.Context, d *delivery) queue.Result {
 	// what a provider was sent keeps its places until its end is recorded: while it cannot
 	// be, nothing more is sent
 	defer func() { h.units.giveBack(ctx, d); d.arrive(); route.Release(d.inside) }()
-	to := h.keepDigest(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
-	result := h.settling.dispose(ctx, d, to)
-	if _, ended := result.(queue.Ended); ended {
-		h.forgetDigest(ctx, d, to)
-	}
-	return result
+	return h.settling.dispose(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
 }
 
 // deliver takes the delivery along the pipeline, and returns what is to become of it.
 func (h *handler) deliver(ctx context.Context, d *delivery) fate {
-	if err := d.recallDigest(ctx); err != nil {
-		return later(err)
+	if to := h.joinDigest(ctx, d); to != nil {
+		return to
 	}
 	if to := h.load(ctx, d); to != nil {
 		return to
@@ -81,9 +76,6 @@ func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 	}
 	if left := time.Until(d.NotBefore); left > 0 {
 		return until(left)
-	}
-	if to := h.joinDigest(ctx, d); to != nil {
-		return to
 	}
 	if h.holds.keep(d) {
 		return d.unsent()
@@ -120,16 +112,13 @@ func (h *handler) depart(ctx context.Context, d *delivery) fate {
 		h.crowds.Note(d.App, d.User, d.Category, time.Now())
 		return d.lineFull()
 	case decision.Status == throttle.Deferred:
-		return d.postpone(decision)
+		return h.waitInDigest(ctx, d, d.postpone(decision))
 	}
 	if d.expired(time.Now()) {
 		return d.cutShort(push.Expired, "expired before it was sent")
 	}
 	if h.muted(d) {
 		return d.silence()
-	}
-	if to := h.sealDigest(ctx, d); to != nil {
-		return to
 	}
 	if h.sending.send(ctx, d); d.missed() {
 		return nil

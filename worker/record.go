@@ -53,9 +53,9 @@ func (s *settling) persist(ctx context.Context, d *delivery, write func() error)
 }
 
 // plain reports whether there is nothing to tell of a delivery but that it was
-// made: one target, at the first attempt.
+// made: one target, at the first attempt, and no others in a digest.
 func (d *delivery) plain() bool {
-	return len(d.outcomes) == 1 && d.attempts == 1 && d.failures == 0 && !d.replay
+	return len(d.outcomes) == 1 && d.attempts == 1 && d.failures == 0 && !d.replay && len(d.carried) == 0
 }
 
 // record is the outcomes as the record keeps them.

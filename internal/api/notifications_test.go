@@ -227,10 +227,10 @@ func TestCancelCarrier(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	at := storetest.At(r.t, r.options.Records, "one")
-	digest := at.Digest("shop", "ada", "", "k")
 	for _, id := range []string{"one", "two"} {
 		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification(id, "ada"), "{", `{"digest":{"key":"k"},`, 1))
-		if _, err := digest.Join(t.Context(), &store.Joiner{ID: id, JSON: []byte("{}")}, true, 0, 100); err != nil {
+		joiner := &store.Joiner{App: "shop", User: "ada", Key: "k", Job: &store.Job{ID: id, Queue: push.Default.Queue()}, JSON: []byte("{}"), Most: 100}
+		if _, err := at.Digest(t.Context(), store.WaitInDigest, joiner); err != nil {
 			t.Fatal(err)
 		}
 	}

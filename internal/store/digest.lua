@@ -1,92 +1,55 @@
--- One step of a digest: of one of its notifications. The digest's key alone decides who is
--- told of in which push. While it is open it is a hash:
+-- Digest is one step of a notification with a digest. The digest is open while its carrier waits
+-- for a slot: other notifications join it, and end as digested. A visit of the carrier begins by
+-- closing it, and the push of that visit tells of all that have joined by then. A notification
+-- that a visit may have sent neither joins a digest nor opens one, so that a repeated push tells
+-- of the same ones.
 --
---   carrier   the ID of the notification that waits, and whose push tells of all
---   ids       those of all, the carrier's first, by line feeds; count is how many
---   t1 t2 t3  the titles of the first
---   at        when the newest of them was accepted (us); newest is that notification in JSON
---   expires   when the last of them expires (ms); 0 for never
+-- The carrier's record has
 --
--- It is renamed once it is sealed: nobody joins any more, and its carrier finds it there as
--- often as it asks. The carrier's record has carries, the digest's name, while it is open,
--- and then, as has that of each that goes by itself, told: how many others its push tells of.
+--   carries        the digest's name while it is open
+--   told           how many have joined; joined is their IDs, by line feeds
+--   title2 title3  the titles of the first two
+--   newest         the JSON of the one of them that was accepted last, newest_at (us)
 --
--- KEYS  the digest, what its carrier has sealed, the notification's record; for join, counts,
--- letters, and if ends are reported, the prefix of their streams
--- ARGV  op, ID, life (ms), then the operation's own
-local open, sealed, record = KEYS[1], KEYS[2], KEYS[3]
-local op, id, life = ARGV[1], ARGV[2], ARGV[3]
-if op == 'seal' then redis.call('HDEL', record, '') end -- which a Redis without memory does not refuse
-local known = redis.call('HMGET', record, 'state', 'told')
-local state, told = known[1], known[2]
-local carrier = redis.call('HGET', open, 'carrier')
+-- KEYS    the digest, which is the ID of its last carrier; the record, the task, counts, letters;
+--         if ends are reported, the prefix of their streams
+-- ARGV    op, ID, hand, the digest's name, the prefix of the records' keys, for how long the digest
+--         lives (ms), how many a push tells of; title, accepted (us) and JSON of the notification;
+--         now and retention (ms); its end as digested
+--         op is close: nobody joins the notification. join: that, and it joins an open digest.
+--         wait: it joins one, or opens one
+-- answer  ended; joined and the carrier; else told, and joined, title2, title3, newest, newest_at
+--         of the record, nil for none
+-- caller  Shard.Digest, at a visit
+-- repeat  as often as wanted
+local open, record, task, counts, letters, streams = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local op, id, hand, name, records, life, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local title, at, json, now, retention = ARGV[8], tonumber(ARGV[9]), ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12])
+redis.call('HDEL', record, 'carries')
+local own = redis.call('HMGET', record, 'state', 'until', 'joined', 'title2', 'title3', 'newest', 'newest_at')
+if own[1] and own[1] ~= 'waiting' then return {'ended'} end
 
-if not told and redis.call('EXISTS', sealed) == 1 then redis.call('DEL', sealed) end -- of an earlier one with the ID
-
--- keep has a key live for as long, or longer where it does.
-local function keep(key)
-  if redis.call('PTTL', key) < tonumber(life) then redis.call('PEXPIRE', key, life) end
+-- join returns whether the notification has joined the carrier.
+local function join(carrier)
+  local its = redis.call('HMGET', carrier, 'state', 'carries', 'told', 'joined', 'newest_at')
+  local joined = tonumber(its[3] or 0) + 1
+  if its[1] ~= 'waiting' or its[2] ~= name or joined >= most then return false end
+  redis.call('HSET', record, 'into', string.sub(carrier, #records + 1))
+  settle(record, counts, letters, streams, id, now, retention, 12)
+  redis.call('HSET', carrier, 'told', joined, 'joined', its[4] and its[4] .. '\n' .. id or id)
+  if joined <= 2 then redis.call('HSET', carrier, 'title' .. joined + 1, title) end
+  if at >= tonumber(its[5] or 0) then redis.call('HSET', carrier, 'newest', json, 'newest_at', ARGV[9]) end
+  return true
 end
 
-local function all(what, key)
-  keep(key)
-  local answer = redis.call('HGETALL', key)
-  table.insert(answer, 1, what)
-  return answer
-end
-
-local function add(count, title, at, expires, newest)
-  redis.call('HSET', open, 'count', count)
-  if count <= 3 then redis.call('HSET', open, 't' .. count, title) end
-  local before = tonumber(redis.call('HGET', open, 'expires') or -1)
-  if before < 0 or before > 0 and (expires == 0 or expires > before) then
-    redis.call('HSET', open, 'expires', string.format('%.0f', expires))
+if op ~= 'close' and owned(task, hand) then -- else another visit has it, which may send it
+  local carrier = redis.call('GET', open)
+  local new = not own[2] and not own[3] -- it neither carries others nor has had a slot
+  if new and carrier and carrier ~= id and join(records .. carrier) then return {'joined', carrier} end
+  if op == 'wait' then
+    accepted(record, counts, now)
+    redis.call('HSET', record, 'carries', name)
+    redis.call('SET', open, id, 'PX', life)
   end
-  if at >= tonumber(redis.call('HGET', open, 'at') or 0) then
-    redis.call('HSET', open, 'at', string.format('%.0f', at), 'newest', newest)
-  end
 end
-
-if op == 'look' then
-  if redis.call('EXISTS', sealed) == 1 then return all('sealed', sealed) end
-  if carrier == id then return all('carries', open) end
-  return {'none'}
-elseif op == 'seal' then
-  if carrier == id then
-    local count = tonumber(redis.call('HGET', open, 'count'))
-    redis.call('HDEL', record, 'carries')
-    redis.call('HSET', record, 'told', count - 1)
-    if count > 1 then redis.call('RENAME', open, sealed) else redis.call('DEL', open) end
-  elseif state == 'waiting' and not told then
-    redis.call('HDEL', record, 'carries') -- of a digest that is lost
-    redis.call('HSET', record, 'told', 0)
-  end
-  if state and state ~= 'waiting' then return {'ended'} end
-  if redis.call('EXISTS', sealed) == 1 then return all('sealed', sealed) end
-  return {'none'}
-end
-
--- join: ARGV whether it is to carry, how many at most, accepted (us), title, expires (ms), the
--- notification, the digest's name, now (ms), retention (ms), then its end
-local carry, most, at, title, expires, newest, name = ARGV[4] == '1', tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8]), ARGV[9], ARGV[10]
-if state and state ~= 'waiting' then return {'ended'} end
-if told then
-  if redis.call('EXISTS', sealed) == 1 then keep(sealed) end
-  return {'none'}
-end
-if carrier == id then return all('carries', open) end
-if not carrier then
-  if not carry then return {'none'} end
-  accepted(record, KEYS[4], tonumber(ARGV[11]))
-  redis.call('HSET', open, 'carrier', id, 'ids', id)
-  add(1, title, at, expires, newest)
-  redis.call('HSET', record, 'carries', name)
-  return all('carries', open)
-end
-local count = tonumber(redis.call('HGET', open, 'count'))
-if count >= most then return {'full', carrier} end
-redis.call('HSET', record, 'into', carrier)
-settle(record, KEYS[4], KEYS[5], KEYS[6], id, tonumber(ARGV[11]), tonumber(ARGV[12]), 12)
-redis.call('HSET', open, 'ids', redis.call('HGET', open, 'ids') .. '\n' .. id)
-add(count + 1, title, at, expires, newest)
-return {'joined', carrier}
+return {'told', unpack(own, 3)}

@@ -7,58 +7,36 @@ import "testing"
 const (
 	few    = 3
 	nobody = -1
-	opened = 1 << 7 // of what is told of: it is sealed
 )
 
 // A keys is what the records and the digest's key hold.
 type keys struct {
-	ended   [few]bool
-	told    [few]uint8 // once it is sealed: opened, and what it tells of
-	carrier int8
-	members uint8
+	ended  [few]bool
+	joined [few]uint8 // by the carrier
+	open   [few]bool
+	slot   [few]bool // it has been put off
+	last   int8      // the digest's key
 }
 
-// join is what Digest.Join does in one step. Who is answered has been joined, carries, or is
-// full.
-func (k *keys) join(x int, carry bool, most int) (answer string, who int) {
-	switch {
-	case k.ended[x]:
-		return "ended", nobody
-	case k.told[x] != 0, k.carrier == nobody && !carry:
-		return "none", nobody
-	case k.carrier == nobody:
-		k.carrier, k.members = int8(x), 1<<x
-		return "carries", x
-	case int(k.carrier) == x:
-		return "carries", x
-	case count(k.members) >= most:
-		return "full", int(k.carrier)
-	}
-	k.members |= 1 << x
-	k.ended[x] = true
-	return "joined", int(k.carrier)
-}
-
-// seal is what Digest.Seal does: it returns what the push tells of, 0 where it has ended.
-func (k *keys) seal(x int) uint8 {
-	if int(k.carrier) == x {
-		k.told[x] = opened | k.members
-		k.carrier, k.members = nobody, 0
-	} else if !k.ended[x] && k.told[x] == 0 {
-		k.told[x] = opened | 1<<x
-	}
+// step is what Digest does for x. It answers ended, the carrier that x has joined, or nobody.
+func (k *keys) step(op string, x int, owned bool, most int) (ended bool, into int) {
+	k.open[x] = false
 	if k.ended[x] {
-		return 0
+		return true, nobody
 	}
-	return k.told[x] &^ opened
-}
-
-// read is what a look without a seal would tell.
-func (k *keys) read(x int) uint8 {
-	if int(k.carrier) == x {
-		return k.members
+	if op == "close" || !owned {
+		return false, nobody
 	}
-	return 1 << x
+	c := int(k.last)
+	if !k.slot[x] && k.joined[x] == 0 && c != nobody && c != x && k.open[c] && !k.ended[c] && count(k.joined[c])+1 < most {
+		k.joined[c] |= 1 << x
+		k.ended[x] = true
+		return false, c
+	}
+	if op == "wait" {
+		k.open[x], k.last = true, int8(x)
+	}
+	return false, nobody
 }
 
 func count(set uint8) (n int) {
@@ -72,42 +50,40 @@ func count(set uint8) (n int) {
 const (
 	idle = iota
 	load
-	ask           // to join, else what the limits say
-	carry         // it is deferred
-	makeRoom      // the carrier is full: seal that one
-	granted       // seal
-	cutShort      // seal before it ends otherwise
-	late          // seal after it has ended: the first mistake
-	send          // what was sealed
-	settle        // its end
-	putDown       // the job is done
-	queued    = 0 // of a job; 1 and on is whose hands it is in
-	gone      = 9
-	operators = 2 // the number of who cancels, after the workers
+	ask         // what the limits say
+	wait        // it is put off
+	putOff      // back to the queue
+	send        // what has joined
+	settle      // its end
+	putDown     // the job is done
+	queued  = 0 // of a job; 1 and on is whose hands it is in
+	gone    = 9
 )
 
 // A world is all that there is, and nothing else: what follows depends on it alone.
 type world struct {
 	keys
 	job      [few]int8
-	deferred [few]bool
+	failed   [few]bool  // a worker has crashed with it
+	waits    [few]int8  // how often it may be put off
 	accounts [few]uint8 // what its push, or its end with a letter, has told of
-	at       [3]int8    // what each worker, and who cancels, is about to do
-	has      [3]int8
-	list     [3]uint8 // what it has sealed
-	full     [3]int8
+	at       [2]int8    // what each worker is about to do
+	has      [2]int8
+	fresh    [2]bool  // what it has in hand had not failed
+	list     [2]uint8 // what its push tells of
+	cut      [2]bool  // the end is not by a push
 	crashes  int8
 	cancels  int8
-	cut      [3]bool // the end is not by a push
 }
 
 // A mistake is one that the exploration is to find.
 type mistake int
 
 const (
-	none          mistake = iota
-	endBeforeSeal         // the end of what is not sent comes before its seal
-	readForSeal           // what is sent is looked at, and not sealed
+	none      mistake = iota
+	unclosed          // a visit reads who has joined, and does not close the digest
+	reopened          // what may have been sent opens its digest again
+	unchecked         // whether the job is in hand still is not looked at
 )
 
 type explorer struct {
@@ -127,6 +103,15 @@ func (e *explorer) explore(w world) {
 	for who := range w.at {
 		for _, next := range e.steps(w, who) {
 			moved = true
+			e.explore(next)
+		}
+	}
+	for x := range few {
+		if w.cancels > 0 && w.job[x] == queued && !w.ended[x] && w.joined[x] == 0 { // one step of take.lua
+			next := w
+			next.cancels--
+			next.ended[x], next.job[x] = true, gone
+			e.account(&next, x, 1<<x)
 			e.explore(next)
 		}
 	}
@@ -162,111 +147,88 @@ func (e *explorer) steps(w world, who int) (next []world) {
 		}
 		next = append(next, other)
 	}
-	x := int(w.has[who])
+	x, mine := int(w.has[who]), int8(1+who)
 	if w.at[who] == idle {
 		for y := range few {
-			switch {
-			case who == operators && w.cancels > 0 && w.job[y] == queued && !(int(w.carrier) == y && count(w.members) > 1) && count(w.told[y]&^opened) <= 1:
-				to(cutShort, func(w *world) { w.cancels--; w.has[who] = int8(y) })
-			case who != operators && w.job[y] == queued:
-				to(load, func(w *world) { w.job[y], w.has[who] = int8(1+who), int8(y) })
+			if w.job[y] == queued {
+				to(load, func(w *world) { w.job[y], w.has[who], w.fresh[who] = mine, int8(y), !w.failed[y] })
 			}
-		}
-		return next
-	}
-	if who == operators { // seals, and then takes what is on the queue still, unless it carries others
-		told := w.list[who]
-		switch {
-		case w.at[who] == cutShort:
-			to(settle, func(w *world) { w.list[who] = w.seal(x) })
-		case told == 1<<x && w.job[x] == queued && !w.ended[x]:
-			to(idle, func(w *world) { w.ended[x] = true; w.job[x] = gone; e.account(w, x, told); w.list[who] = 0 })
-		default:
-			to(idle, func(w *world) { w.list[who] = 0 })
 		}
 		return next
 	}
 	if w.crashes > 0 { // the job comes back; or else the worker goes on, and has only lost it
 		back := func(w *world) {
 			w.crashes--
-			if w.job[x] == int8(1+who) {
-				w.job[x] = queued
+			if w.job[x] == mine {
+				w.job[x], w.failed[x] = queued, true
 			}
 		}
-		to(idle, func(w *world) { back(w); w.list[who], w.cut[who], w.full[who] = 0, false, 0 })
+		to(idle, func(w *world) { back(w); w.list[who], w.cut[who] = 0, false })
 		to(w.at[who], back)
 	}
+	owned := w.job[x] == mine || e.mistake == unchecked
 	switch w.at[who] {
 	case load:
-		if w.ended[x] {
+		if w.ended[x] && !w.fresh[who] {
 			to(putDown, nil)
-		} else {
-			to(ask, nil)
+			break
+		}
+		for _, op := range []string{"close", "join"} { // close for what ends before it asks, and the exempt
+			other := w
+			if op == "join" && !w.fresh[who] {
+				continue
+			}
+			was := other.open[x]
+			ended, into := other.step(op, x, owned, e.most)
+			if e.mistake == unclosed {
+				other.open[x] = was
+			}
+			if ended || into != nobody {
+				other.at[who] = putDown
+			} else {
+				other.at[who], other.list[who] = ask, 1<<x|other.joined[x]
+			}
+			next = append(next, other)
 		}
 	case ask:
-		switch answer, _ := w.join(x, false, e.most); answer {
-		case "joined", "ended":
-			to(putDown, nil)
-		default:
-			to(granted, nil)
-			if e.mistake == endBeforeSeal {
-				to(settle, func(w *world) { w.cut[who], w.list[who] = true, w.read(x) })
-			} else {
-				to(cutShort, nil)
+		to(send, nil)
+		to(settle, func(w *world) { w.cut[who] = true })
+		if w.waits[x] > 0 {
+			to(wait, func(w *world) { w.waits[x]-- })
+		}
+	case wait:
+		if !w.fresh[who] && e.mistake != reopened {
+			to(putOff, nil)
+			break
+		}
+		other := w
+		other.at[who] = putOff
+		if ended, into := other.step("wait", x, owned, e.most); ended || into != nobody {
+			other.at[who] = putDown
+		}
+		next = append(next, other)
+	case putOff:
+		to(idle, func(w *world) {
+			if w.job[x] == mine {
+				w.job[x], w.slot[x] = queued, true
 			}
-			if !w.deferred[x] {
-				to(carry, func(w *world) { w.deferred[x] = true })
-			}
-		}
-	case carry:
-		switch answer, other := w.join(x, true, e.most); answer {
-		case "joined", "ended":
-			to(putDown, nil)
-		case "full":
-			to(makeRoom, func(w *world) { w.full[who] = int8(other) })
-		default:
-			to(idle, func(w *world) {
-				if w.job[x] == int8(1+who) {
-					w.job[x] = queued
-				}
-			})
-		}
-	case makeRoom:
-		to(carry, func(w *world) { w.seal(int(w.full[who])); w.full[who] = 0 })
-	case granted, cutShort:
-		cut := w.at[who] == cutShort
-		told := w.read(x)
-		if cut || e.mistake != readForSeal {
-			told = w.seal(x)
-		}
-		switch {
-		case told == 0:
-			to(putDown, nil)
-		case cut:
-			to(settle, func(w *world) { w.cut[who], w.list[who] = true, told })
-		default:
-			to(send, func(w *world) { w.list[who] = told })
-		}
+			w.list[who] = 0
+		})
 	case send:
 		to(settle, func(w *world) { e.account(w, x, w.list[who]) })
 	case settle:
-		then := int8(putDown)
-		if w.cut[who] && e.mistake == endBeforeSeal {
-			then = late
-		}
-		to(then, func(w *world) {
+		to(putDown, func(w *world) {
 			if w.cut[who] && !w.ended[x] {
 				e.account(w, x, w.list[who])
 			}
 			w.ended[x], w.list[who], w.cut[who] = true, 0, false
 		})
-	case late:
-		to(putDown, func(w *world) { w.seal(x) })
 	case putDown:
 		to(idle, func(w *world) {
-			if w.job[x] == int8(1+who) {
+			if w.job[x] == mine {
 				w.job[x] = gone
 			}
+			w.list[who] = 0
 		})
 	}
 	return next
@@ -274,7 +236,7 @@ func (e *explorer) steps(w world, who int) (next []world) {
 
 func explore(most int, m mistake, crashes, cancels int8) *explorer {
 	e := &explorer{most: most, mistake: m, seen: map[world]bool{}}
-	e.explore(world{keys: keys{carrier: nobody}, crashes: crashes, cancels: cancels})
+	e.explore(world{keys: keys{last: nobody}, waits: [few]int8{2, 1, 1}, crashes: crashes, cancels: cancels})
 	return e
 }
 
@@ -295,11 +257,11 @@ func TestDigestModel(t *testing.T) {
 	}
 }
 
-// The exploration finds what goes wrong without a seal, or with a late one.
+// The exploration finds each of the mistakes.
 func TestDigestModelFindsMistakes(t *testing.T) {
 	t.Parallel()
-	for name, m := range map[string]mistake{"an end before its seal": endBeforeSeal, "a read instead of a seal": readForSeal} {
-		if explore(few, m, 0, 0).lost == "" {
+	for name, m := range map[string]mistake{"an open digest in hand": unclosed, "a second opening after a crash": reopened, "a join of a lost job": unchecked} {
+		if explore(few, m, 1, 0).lost == "" {
 			t.Errorf("%s: nothing is found", name)
 		}
 	}

@@ -17,10 +17,9 @@ import (
 
 // digests has notifications with a digest in one user's shard.
 type digests struct {
-	t      *testing.T
-	at     *store.Shard
-	digest store.Digest
-	name   string // begins the IDs
+	t    *testing.T
+	at   *store.Shard
+	user string // begins the IDs
 }
 
 func newDigests(t *testing.T, records *store.Records, user string) *digests {
@@ -29,7 +28,7 @@ func newDigests(t *testing.T, records *store.Records, user string) *digests {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &digests{t, at, at.Digest("shop", user, "likes", "post 4711/ü"), user + "-"}
+	d := &digests{t, at, user}
 	for x := range few {
 		if err := at.Arrive(t.Context(), d.id(x), "default", store.Facts{App: "shop", User: user, Category: "likes"}); err != nil {
 			t.Fatal(err)
@@ -38,29 +37,24 @@ func newDigests(t *testing.T, records *store.Records, user string) *digests {
 	return d
 }
 
-func (d *digests) id(x int) string { return fmt.Sprint(d.name, x) }
+func (d *digests) id(x int) string { return fmt.Sprint(d.user, "-", x) }
 
-func (d *digests) join(x int, carry bool, most int) store.Part {
+// step does a step of one whose job is in no hand, and so in that of "".
+func (d *digests) step(op store.DigestOp, x int, hand string, most int) store.Part {
 	d.t.Helper()
-	j := &store.Joiner{ID: d.id(x), Accepted: time.UnixMicro(int64(x + 1)), Title: fmt.Sprint("title ", x), JSON: fmt.Append(nil, x), Targets: []store.TargetOutcome{{Platform: push.FCM}}}
-	if x > 0 {
-		j.Expires = time.UnixMilli(int64(1000 * x)).UTC()
-	}
-	p, err := d.digest.Join(d.t.Context(), j, carry, time.Hour, most)
+	p, err := d.at.Digest(d.t.Context(), op, &store.Joiner{
+		App: "shop", User: d.user, Category: "likes", Key: "post 4711/ü", Job: &store.Job{ID: d.id(x), Queue: push.Default.Queue(), Hand: hand},
+		Accepted: time.UnixMicro(int64(x + 1)), Title: fmt.Sprint("title ", x), JSON: fmt.Append(nil, x),
+		Targets: []store.TargetOutcome{{Platform: push.FCM}}, Wait: time.Hour, Most: most,
+	})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	return p
 }
 
-func (d *digests) seal(x int) store.Told {
-	d.t.Helper()
-	told, err := d.digest.Seal(d.t.Context(), d.id(x))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return told
-}
+func (d *digests) join(x, most int) store.Part { return d.step(store.JoinDigest, x, "", most) }
+func (d *digests) wait(x, most int) store.Part { return d.step(store.WaitInDigest, x, "", most) }
 
 // The script does what the model does, whatever comes after what.
 func TestDigestScriptIsTheModel(t *testing.T) {
@@ -68,34 +62,28 @@ func TestDigestScriptIsTheModel(t *testing.T) {
 		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
 		random := rand.New(rand.NewPCG(1, 2))
 		for round := range 60 {
-			d, k := newDigests(t, records, fmt.Sprint("u", round)), keys{carrier: nobody}
+			d, k := newDigests(t, records, fmt.Sprint("u", round)), keys{last: nobody}
 			most := 2 + random.IntN(2)
 			for range 12 {
 				x := random.IntN(few)
-				switch random.IntN(7) {
-				case 0, 1, 2:
-					carry := random.IntN(2) == 0
-					answer, who := k.join(x, carry, most)
-					for answer == "full" && carry {
-						k.seal(who)
-						answer, who = k.join(x, carry, most)
+				switch n := random.IntN(7); n {
+				case 0, 1, 2, 3:
+					op := []store.DigestOp{store.CloseDigest, store.JoinDigest, store.WaitInDigest, store.WaitInDigest}[n]
+					hand := []string{"", "", "", "lost"}[random.IntN(4)]
+					ended, into := k.step(string(op), x, hand == "", most)
+					got := d.step(op, x, hand, most)
+					if got.Ended != ended || (got.Into != "") != (into != nobody) || into != nobody && got.Into != d.id(into) {
+						t.Fatalf("round %d: %s of %d: %+v, want %t, into %d", round, op, x, got, ended, into)
 					}
-					got := d.join(x, carry, most)
-					if into := answer == "joined"; (got.Into != "") != into || into && got.Into != d.id(who) ||
-						got.Carries != (answer == "carries") || got.Ended != (answer == "ended") {
-						t.Fatalf("round %d: %d joins: %+v, want %s %d", round, x, got, answer, who)
+					if !ended && into == nobody && members(d, got) != k.joined[x] {
+						t.Fatalf("round %d: %d carries %v, want %b", round, x, got.Joined, k.joined[x])
 					}
-					if answer == "carries" && members(d, got.Told) != k.members {
-						t.Fatalf("round %d: %d carries %v, want %b", round, x, got.Told.IDs, k.members)
+				case 4, 5:
+					if err := client.HSet(t.Context(), d.at.Key("id:"+d.id(x)), "until", 1).Err(); err != nil {
+						t.Fatal(err)
 					}
-				case 3, 4, 5:
-					want, got := k.seal(x), d.seal(x)
-					if got.Ended != (want == 0) || count(want) > 1 != got.Sealed || got.Sealed && members(d, got) != want {
-						t.Fatalf("round %d: %d is sealed: %+v, want %b", round, x, got, want)
-					}
+					k.slot[x] = true
 				case 6:
-					k.seal(x) // which comes before any end
-					d.seal(x)
 					first, err := d.at.Settle(t.Context(), d.id(x), &store.End{State: push.Delivered})
 					if err != nil || first == k.ended[x] {
 						t.Fatalf("round %d: %d ends: %t, %v", round, x, first, err)
@@ -107,38 +95,36 @@ func TestDigestScriptIsTheModel(t *testing.T) {
 	})
 }
 
-func members(d *digests, told store.Told) (set uint8) {
+func members(d *digests, p store.Part) (set uint8) {
 	for x := range few {
-		if slices.Contains(told.IDs, d.id(x)) {
+		if slices.Contains(p.Joined, d.id(x)) {
 			set |= 1 << x
 		}
 	}
 	return set
 }
 
-// What a digest keeps is of all: the titles of the first, the newest by its acceptance, and
-// the latest end. Records and outcomes say who is told of where.
+// What a digest keeps is of those that have joined: the titles of the first, and the newest by
+// its acceptance, until the carrier ends. Records and outcomes say who is told of where.
 func TestDigestKeepsAll(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
 		d := newDigests(t, records, "u")
-		if p := d.join(1, false, few); p.Carries || p.Into != "" {
+		if p := d.join(1, few); p.Joined != nil || p.Into != "" {
 			t.Errorf("nobody waits: %+v", p)
 		}
-		if p := d.join(1, true, few); !p.Carries || !p.Told.Expires.Equal(time.UnixMilli(1000)) {
+		d.wait(1, few)
+		if p := d.join(2, few); p.Into != d.id(1) {
 			t.Errorf("%+v", p)
 		}
-		if p := d.join(2, false, few); p.Into != d.id(1) {
-			t.Errorf("%+v", p)
-		}
-		if p := d.join(0, true, few); p.Into != d.id(1) {
+		if p := d.wait(0, few); p.Into != d.id(1) {
 			t.Errorf("%+v", p)
 		}
 		for range 2 {
-			told := d.seal(1)
-			if !told.Sealed || !slices.Equal(told.IDs, []string{d.id(1), d.id(2), d.id(0)}) || !slices.Equal(told.Titles, []string{"title 1", "title 2", "title 0"}) ||
-				string(told.Newest) != "2" || !told.Expires.IsZero() {
-				t.Errorf("%+v", told)
+			p := d.join(1, few)
+			if !slices.Equal(p.Joined, []string{d.id(2), d.id(0)}) || !slices.Equal(p.Titles, []string{"title 2", "title 0"}) ||
+				string(p.Newest) != "2" || !p.NewestAt.Equal(time.UnixMicro(3)) {
+				t.Errorf("%+v", p)
 			}
 		}
 		record, err := d.at.Lookup(t.Context(), d.id(2))
@@ -156,11 +142,16 @@ func TestDigestKeepsAll(t *testing.T) {
 		if err != nil || len(events) != 2 || events[0].Into != d.id(1) || events[0].State != push.Digested {
 			t.Errorf("%+v, %v", events, err)
 		}
+		if _, err := d.at.Settle(t.Context(), d.id(1), &store.End{State: push.Delivered}); err != nil {
+			t.Fatal(err)
+		}
+		if left := client.HKeys(t.Context(), d.at.Key("id:"+d.id(1))).Val(); slices.Contains(left, "newest") || !slices.Contains(left, "told") {
+			t.Errorf("its record has %q", left)
+		}
 	})
 }
 
-// What carries others is not taken from the queue, unless they are to be lost with it; and
-// nobody joins what is being taken.
+// What carries others is not taken from the queue, unless they are to be lost with it.
 func TestTakeCarrier(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		producer := push.NewProducer(client, prefix, 0).WithShards(1)
@@ -173,8 +164,8 @@ func TestTakeCarrier(t *testing.T) {
 		}
 		d := newDigests(t, records, "u")
 		ref := func(x int) push.Ref { return push.Ref{ID: d.id(x), App: "shop", User: "u"} }
-		d.join(0, true, few)
-		d.join(1, true, few)
+		d.wait(0, few)
+		d.wait(1, few)
 		for range 2 {
 			carries := new(store.CarriesError)
 			if _, err := d.at.Take(t.Context(), ref(0), store.How{State: push.Cancelled, Read: push.Contents}); !errors.As(err, &carries) || carries.Others != 1 {
@@ -187,8 +178,8 @@ func TestTakeCarrier(t *testing.T) {
 				t.Errorf("%d: %+v, %v", i, taken[i], err)
 			}
 		}
-		if p := d.join(2, true, few); !p.Carries {
-			t.Errorf("after that it carries: %+v", p)
+		if p := d.wait(2, few); p.Into != "" {
+			t.Errorf("it joins one that has ended: %+v", p)
 		}
 		if _, err := d.at.Take(t.Context(), ref(2), store.How{State: push.Cancelled, Read: push.Contents}); err != nil {
 			t.Errorf("it carries nobody else: %v", err)

@@ -65,12 +65,11 @@ type Record struct {
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
 	// Into is the notification whose push tells of this one, which is Digested. Told is how
-	// many others its own push tells of, once nobody joins it any more.
+	// many others its own push tells of, by now while it waits.
 	Into string `json:"into,omitempty"`
 	Told int    `json:"digest,omitempty"`
 
 	outcomes string // as they are kept
-	carries  string // the name of the open digest that it carries; "" for none
 }
 
 //go:embed report.lua
@@ -228,7 +227,7 @@ func readRecord(all *redis.MapStringStringCmd) (*Record, error) {
 	}
 	rec.App, rec.User, rec.Category = splitOf(fields["of"])
 	rec.outcomes = fields["outcomes"]
-	rec.Into, rec.carries = fields["into"], fields["carries"]
+	rec.Into = fields["into"]
 	rec.Told, _ = strconv.Atoi(fields["told"])
 	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
 	rec.Attempts, _ = strconv.Atoi(fields["attempts"])

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 )
 
 // ErrUnderWay means that a worker has the notification in its hands right now.
@@ -90,8 +89,6 @@ const (
 	takeTries = 5
 	// mostTaken bounds the notifications of one script, which takes 50 µs for each.
 	mostTaken = 200
-	// mostSealing bounds the parallel calls that seal digests.
-	mostSealing = 16
 )
 
 // How says how notifications are taken from the queue.
@@ -161,7 +158,6 @@ func (t *taking) try(ctx context.Context, places []int) (again []int) {
 			waiting[i] = s
 		}
 	}
-	t.closeDigests(ctx, waiting)
 	var steps []step
 	for _, i := range places {
 		s, waits := waiting[i]
@@ -181,15 +177,7 @@ func (t *taking) try(ctx context.Context, places []int) (again []int) {
 			}
 		}
 	}
-	again = append(again, t.take(ctx, steps)...)
-	var told []string
-	for i, s := range waiting {
-		if t.taken[i] != nil && s.record.Told > 0 {
-			told = append(told, t.refs[i].ID)
-		}
-	}
-	t.Forget(ctx, told...)
-	return again
+	return append(again, t.take(ctx, steps)...)
 }
 
 // refuses returns why the notification cannot be taken, or nil.
@@ -203,24 +191,10 @@ func (t *taking) refuses(i int, s seen) error {
 		return &EndedError{s.record.State}
 	case s.job != nil && s.job.active():
 		return ErrUnderWay
+	case s.record.Told > 0 && !t.Others:
+		return &CarriesError{s.record.Told}
 	}
 	return nil
-}
-
-// closeDigests seals the digests of carriers, so that nobody joins them any more.
-func (t *taking) closeDigests(ctx context.Context, waiting map[int]seen) {
-	var closing errgroup.Group
-	closing.SetLimit(mostSealing)
-	for i, s := range waiting {
-		if s.record.carries == "" && s.record.Told == 0 {
-			continue
-		}
-		closing.Go(func() error {
-			t.errs[i] = t.closeDigest(ctx, t.refs[i].ID, s.record, t.Others)
-			return nil
-		})
-	}
-	_ = closing.Wait() // each has its own error
 }
 
 // close ends a notification that waits and has no job, as none should: Redis has lost it.
@@ -271,7 +245,7 @@ func (t *taking) prepare(i int, s seen) (step, error) {
 		return step{}, err
 	}
 	message := sha1.Sum([]byte(s.job.message))
-	return step{i, s.record.Queue, one, append([]any{hex.EncodeToString(message[:]), s.record.outcomes, one.note}, ends...)}, nil
+	return step{i, s.record.Queue, one, append([]any{hex.EncodeToString(message[:]), s.record.outcomes, s.record.Told, one.note}, ends...)}, nil
 }
 
 // take runs the script. It returns the notifications that changed since they were read.

@@ -7,7 +7,7 @@
 --         streams
 -- ARGV    now, retention and grace (ms); how many queues and notifications there are; how many
 --         values of each notification follow: ID, the number of its queue, SHA-1 of asynq's
---         message, the record's outcomes, note, then an end
+--         message, the record's outcomes, how many others its push tells of, note, then an end
 -- answer  of each notification 1 where it is taken, by this call or by an earlier one whose answer
 --         was lost; 0 where it is skipped; 2 where it is to be asked for again, as others are to
 --         have their turn; or the error of its own keys, which does not stop the others
@@ -30,12 +30,12 @@ local searched = 0
 
 local function take(i)
   local record, task, place = KEYS[first + 2 * i - 1], KEYS[first + 2 * i], 6 + width * (i - 1)
-  local id, queue, message, outcomes, note = unpack(ARGV, place + 1, place + 5)
+  local id, queue, message, outcomes, told, note = unpack(ARGV, place + 1, place + 6)
   if redis.call('HGET', notes, id) == note then return 1 end -- a reply was lost
   redis.call('ZSCORE', due, id) -- a key of another type shows before anything has changed
   local job = redis.call('HMGET', task, 'state', 'msg')
-  local known = redis.call('HMGET', record, 'state', 'outcomes', 'carries')
-  if known[1] ~= 'waiting' or (known[2] or '') ~= outcomes or known[3] then return 0 end
+  local known = redis.call('HMGET', record, 'state', 'outcomes', 'told')
+  if known[1] ~= 'waiting' or (known[2] or '') ~= outcomes or (known[3] or '0') ~= told then return 0 end
   local list = lists[job[1]]
   if not list or not job[2] or redis.sha1hex(job[2]) ~= message then return 0 end
   local before = 4 + lists_of * (queue - 1)
@@ -46,7 +46,7 @@ local function take(i)
     elseif searched > SEARCHED then return 2
     else searched = searched + redis.call('LLEN', list) end
   else redis.call('ZCARD', list) end
-  settle(record, counts, letters, streams, id, now, retention, place + 5)
+  settle(record, counts, letters, streams, id, now, retention, place + 6)
   if pending then redis.call('LREM', list, from, id) else
     redis.call('ZREM', list, id)
     redis.pcall('ZREM', KEYS[before + lists_of], id)
