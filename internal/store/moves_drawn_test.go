@@ -124,8 +124,11 @@ func (m *moves) pulled(b *board, p store.Pull, lost bool) (n int) {
 	of := map[string]int{}
 	for i := range got.Jobs {
 		j := &got.Jobs[i]
-		if looked := b.place(j.ID) == "parked" && b.sets["due"][j.ID] == 1; !looked {
-			of[push.OnlyRoute(j.Payload)]++
+		route := push.OnlyRoute(j.Payload)
+		closed := slices.ContainsFunc(p.Bounds, func(b store.Bound) bool { return b.Name == route && b.Room < 0 })
+		looked := b.place(j.ID) == "parked" && b.sets["due"][j.ID] == 1
+		if hasSlot := j.Last.Why == store.Deferred; !looked && !(closed && hasSlot) {
+			of[route]++
 		}
 		if lost {
 			continue
