@@ -9,9 +9,7 @@
 // (see worker/route). Anybody may read; operators begin and end theirs by worker/control, and
 // only the workers share providers'.
 //
-// The jobs that an operator's pause keeps are remembered, and those that are held since
-// a provider's route is closed, so that they come back when it ends, or opens: whoever
-// sees that pops them. A job that is popped and not woken is popped again.
+// What a pause keeps is parked on its queue: see store.ParkName.
 package pause
 
 import (
