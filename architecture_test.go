@@ -52,6 +52,25 @@ func TestThePictureOfTheStates(t *testing.T) {
 	differ(t, arrows(pictures["stateDiagram-v2"]), want)
 }
 
+// The picture of what stands between a job and its provider has what the list beside it explains,
+// in the same order.
+func TestThePictureOfTheDevices(t *testing.T) {
+	t.Parallel()
+	text, pictures := page(t)
+	_, section, _ := strings.Cut(text, "## Between a job and its provider")
+	section, _, _ = strings.Cut(section, "\n## ")
+	boxes := regexp.MustCompile(`\["(\d) (\w+)"\]`).FindAllStringSubmatch(pictures["flowchart"], -1)
+	listed := regexp.MustCompile(`(?m)^(\d)\. \*\*([^*]+)\*\*.* \(`+"`(worker|providers)").FindAllStringSubmatch(section, -1)
+	if len(boxes) != 6 || len(listed) != len(boxes) {
+		t.Fatalf("%d are drawn and %d are listed", len(boxes), len(listed))
+	}
+	for i, box := range boxes {
+		if listed[i][1] != box[1] || !strings.Contains(strings.ToLower(listed[i][2]), box[2]) {
+			t.Errorf("%q is drawn where %q is listed", box[1:], listed[i][1:3])
+		}
+	}
+}
+
 const (
 	base  = "internal/base"  // the ground floor, which is one place of the picture
 	moves = "internal/store" // has every move of a job
