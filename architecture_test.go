@@ -54,7 +54,7 @@ func TestThePictureOfTheStates(t *testing.T) {
 
 // The picture of what stands between a job and its provider has what the list beside it explains,
 // in the same order.
-func TestThePictureOfTheDevices(t *testing.T) {
+func TestThePictureOfTheGates(t *testing.T) {
 	t.Parallel()
 	text, pictures := page(t)
 	_, section, _ := strings.Cut(text, "## Between a job and its provider")

@@ -104,7 +104,7 @@ var runners = map[string]func(t *testing.T, page []block){
 	"timeline":   runTimeline,
 	"states":     heldBy("architecture_test.go", "TestThePictureOfTheStates"),
 	"packages":   heldBy("architecture_test.go", "TestThePictureOfThePackages"),
-	"devices":    heldBy("architecture_test.go", "TestThePictureOfTheDevices"),
+	"gates":      heldBy("architecture_test.go", "TestThePictureOfTheGates"),
 }
 
 // Every block of README.md and docs/ has a mark, and does what it is there for.
