@@ -91,7 +91,7 @@ var (
 	nodeUp     = prometheus.NewDesc("pushpace_redis_node_up", "1 while this master of a Cluster answers in time.", []string{"node"}, nil)
 	nodeWaits  = prometheus.NewDesc("pushpace_redis_node_waiting", "Notifications that wait in the shards of this master of a Cluster; while it does not answer, as they were counted last.", []string{"node"}, nil)
 	nodeCopies = prometheus.NewDesc("pushpace_redis_node_replicas", "Replicas that follow this master of a Cluster, and have all of its keys.", []string{"node"}, nil)
-	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "Since when the oldest of those looked at that wait for it was accepted.", []string{"for"}, nil)
+	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "The age of the oldest of those looked at that wait for it, since it was accepted.", []string{"for"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -15,7 +15,7 @@ type credentials struct {
 	senders map[string]map[push.Platform]providers.Sender
 }
 
-var credentialExpiry = prometheus.NewDesc("pushpace_credential_expiry_seconds",
+var credentialExpiry = prometheus.NewDesc("pushpace_credential_expiry_timestamp_seconds",
 	"When the certificate in use ends, in Unix time.", []string{"app", "platform"}, nil)
 
 // Describe implements prometheus.Collector.

@@ -136,7 +136,7 @@ func TestMetrics(t *testing.T) {
 		`pushpace_limiter_outages_total 2`,
 		`pushpace_limiter_unchecked_total 7`,
 		`pushpace_limiter_away 1`,
-		`pushpace_credential_expiry_seconds{app="shop",platform="apns"} 1.8e+09`,
+		`pushpace_credential_expiry_timestamp_seconds{app="shop",platform="apns"} 1.8e+09`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)

@@ -79,7 +79,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %s", pattern)
 		}
 	}
-	for _, secret := range []string{"canary", "5ec7e7", "deaddead", "pushpace_credential_expiry_seconds{"} {
+	for _, secret := range []string{"canary", "5ec7e7", "deaddead", "pushpace_credential_expiry_timestamp_seconds{"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("it says %q", secret)
 		}
