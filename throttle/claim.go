@@ -32,6 +32,8 @@ type claim struct {
 	counts      []int // admissions in each rate's window, its own among them, when reported
 }
 
+// A stamp holds when it is at most stampEarly before the server's instant, which is the tolerance
+// of the limits, and at most stampLate behind: the user's next slots are later by as much.
 const (
 	stampEarly = 1_000  // µs
 	stampLate  = 10_000 // µs

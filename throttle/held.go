@@ -14,6 +14,7 @@ import (
 // order. nil says nothing, an empty one that nothing is.
 type list []quiet.Interval
 
+// inMicros is a second in µs.
 const inMicros = 1_000_000
 
 // opened returns that instant, or the end of the interval around it.
@@ -104,7 +105,8 @@ func (d *Decision) quietly(r *Request, l list) {
 	}
 }
 
-// nightSlack is how far, in µs, behind the end of quiet hours a slot is told to wait for it.
+// nightSlack is how far, in µs, behind the end of quiet hours a slot is still said to wait for it:
+// several margins (see Policy.margin), and a slot further behind waits for a limit.
 const nightSlack = 20_000
 
 // endsAt reports whether an interval ends at the instant, or just before.

@@ -427,9 +427,6 @@ func (p Policy) ruleName(i int) string {
 	return p.Rates[i-1].String()
 }
 
-// mostMargin is the longest margin, in µs.
-const mostMargin = 3000
-
 // margin is what lies between two booked slots beyond what the policy asks
 // for, in µs, so that a job that comes a hair late does not deny its successor:
 // a fiftieth of the mean distance the policy allows, at most 3 ms.
@@ -438,7 +435,7 @@ func (p Policy) margin() int64 {
 	for _, r := range p.Rates {
 		mean = max(mean, r.Period.Microseconds()/int64(r.Count))
 	}
-	return max(1, min(mostMargin, mean/50))
+	return max(1, min(3000, mean/50))
 }
 
 // ErrUnavailable is wrapped by the errors of a limiter whose store does not answer.

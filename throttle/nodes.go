@@ -19,8 +19,8 @@ type node struct {
 	clock *clock
 }
 
-// laneCount is how many pipelines to one node may be under way at once, where they are the
-// limiter's own.
+// laneCount is how many of the limiter's own pipelines to one node may be under way at once: with
+// two, one batch fills while the other is on its way, and with more the batches are smaller.
 const laneCount = 2
 
 // node answers the node that holds the key.
@@ -148,17 +148,13 @@ type process struct {
 // elapsed answers the µs since the start.
 func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 
-// aheadKept is for how long, in µs, and for as long again, an answer tells how far the
-// server's clock is ahead: the two drift apart.
+// aheadKept is for how long, in µs, and for as long again, an answer shows how far the
+// server's clock is ahead: the two drift apart, and one stalled answer counts for a second at most.
 const aheadKept = 500_000
 
 func newClock(p process) *clock {
 	return &clock{process: p, since: -3 * aheadKept} // so long ago that the first answer is all
 }
-
-// mostLate is how far, in µs, a stamp is aimed behind the soonest instant of its execution
-// at most: so far that it still holds when the claim is executed at that instant.
-const mostLate = stampLate * 8 / 10
 
 // predict returns the server's instant at which a command that is sent at that elapsed time
 // is executed, rather a little late than early.
@@ -200,9 +196,9 @@ func surelyOff(least, way int64) int64 {
 
 // observe takes in that a command sent at that elapsed time was executed at the server's
 // instant now, and returns the elapsed time. One that was later than most counts for eight
-// that were not.
+// that were not. A stamp is aimed behind the soonest instant of its execution by at most eight
+// tenths of stampLate: it still holds when the claim is executed at that instant.
 func (c *clock) observe(sent, now int64) (received int64) {
-	const up, down = 1.0 / 8, 1.0 / 64
 	at := c.now()
 	received = at.Sub(c.start).Microseconds()
 	c.wall.Store(surelyOff(now-at.UnixMicro(), received-sent))
@@ -210,10 +206,10 @@ func (c *clock) observe(sent, now int64) (received int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	soonest := c.answered(sent, received, now).most
-	if late := float64(min(now-sent-soonest, mostLate)); late > c.late {
-		c.late += up * (late - c.late)
+	if late := float64(min(now-sent-soonest, stampLate*8/10)); late > c.late {
+		c.late += (late - c.late) / 8
 	} else {
-		c.late += down * (late - c.late)
+		c.late += (late - c.late) / 64
 	}
 	return received
 }

@@ -314,8 +314,8 @@ func (o *Outage) ended(how, node string, s *outageState) {
 	}
 }
 
-// leftAfter is how long nobody asks a node in trouble until it is taken to have
-// left: what waits for it asks every few seconds.
+// leftAfter is after how long without a call a node in trouble is taken to have left the Cluster:
+// jobs that wait for it ask every few seconds, so that 30 s without any means that none do.
 const leftAfter = 30 * time.Second
 
 // forgetUnasked ends the outages of nodes that have left. No call can: whoever
@@ -352,7 +352,8 @@ func (o *Outage) learntNothing(node string) {
 	}
 }
 
-// The pause between two tries of the store doubles from the first to the last.
+// The pause between two tries of the store doubles from the first to the last: a short outage
+// ends soon, and in a long one each process costs the store one try a second.
 const (
 	firstPause = 250 * time.Millisecond
 	lastPause  = time.Second

@@ -69,9 +69,8 @@ func (r Rate) Validate() error {
 }
 
 func rateError(s, fault string) error {
-	const longest = 40
-	if len(s) > longest {
-		s = s[:longest] + "…"
+	if len(s) > 40 { // longer than any valid rate
+		s = s[:40] + "…"
 	}
 	return fmt.Errorf("rate %q: %s; want COUNT/PERIOD such as 10/1m, "+
 		"COUNT from 1 to %d, PERIOD at least %s in whole microseconds", s, fault, MaxCount, MinPeriod)

@@ -76,8 +76,12 @@ func (u *userState) waitsUntil(elapsed int64) {
 }
 
 const (
+	// usersRemembered bounds the users of whom the process remembers whether somebody waits. A
+	// claim for one that it has forgotten may be made in vain.
 	usersRemembered = 16384
-	longestHint     = 3_600_000_000 // µs
+	// longestHint is how long, in µs, a denial keeps this process from claims for a user: limits
+	// may be raised meanwhile, and until then each call runs the dearer script.
+	longestHint = 3600 * inMicros
 )
 
 var errClosed = errors.New("throttle: the limiter is closed")

@@ -205,8 +205,7 @@ var errReply = errors.New("throttle: Redis gave a reply of another shape than as
 
 // read reads the script's reply to a call for those lines.
 func read(lines []lined, reply []any) (*slotted, error) {
-	const length = 7
-	if len(reply) != length {
+	if len(reply) != 7 {
 		return nil, errReply
 	}
 	now, err1 := integer(reply[0])
@@ -290,7 +289,7 @@ func (l *Redis) visit(ctx context.Context, all []Request, user *userState, claim
 	}
 	decisions[0].Placed = s.Placed
 	if s.waits {
-		user.waitsUntil(l.elapsed() + nearHint)
+		user.waitsUntil(l.elapsed() + inMicros) // a second: a claim before that is likely to be in vain
 	}
 	return decisions, nil
 }
@@ -328,10 +327,6 @@ func decision(r *Request, now int64, answer []int64) (d Decision, err error) {
 	}
 	return d, nil
 }
-
-// nearHint is for how long, in µs, somebody is thought to wait after a visit has
-// found somebody.
-const nearHint = 1_000_000
 
 // Cancel implements Limiter.
 func (l *Redis) Cancel(ctx context.Context, r Request) (Placed, error) {

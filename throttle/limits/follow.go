@@ -12,7 +12,6 @@ const (
 	// that, and a command's answer, is well within the second after which a change
 	// is in force everywhere.
 	followEvery = 250 * time.Millisecond
-	changesPage = 1000
 	// reloads bounds how often a reload that changes overtake is begun anew at once.
 	reloads = 3
 )
@@ -63,7 +62,7 @@ func (o *Overrides) Refresh(ctx context.Context, l *Policies) ([]Change, error) 
 		l.apply(changes)
 		l.known = last
 		all = append(all, changes...)
-		if len(changes) < changesPage {
+		if len(changes) < page {
 			return all, nil
 		}
 	}
@@ -76,7 +75,7 @@ var errTruncated = fmt.Errorf("the log of the overrides is truncated")
 // that is. The limits learn Redis's clock.
 func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) ([]Change, string, error) {
 	asked := time.Now()
-	reply, err := o.run(ctx, "changes", LogKept, last, changesPage).Slice()
+	reply, err := o.run(ctx, "changes", LogKept, last, page).Slice()
 	if err != nil {
 		return nil, "", fmt.Errorf("follow the overrides: %w", err)
 	}

@@ -13,12 +13,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-const (
-	// MaxNameBytes bounds the names of an override's level, and who set it.
-	MaxNameBytes = 128
-	// maxKeyBytes bounds a quota's key, which may have an app's name and a category's.
-	maxKeyBytes = 8 * MaxNameBytes
-)
+// MaxNameBytes bounds the names of an override's level and of its author, as push.MaxNameBytes
+// bounds those of a notification.
+const MaxNameBytes = 128
 
 // An Override replaces a whole policy at its level: the general limits of an app, of a
 // user, or of a user in an app; with a category, its own limits there. That of a quota
@@ -52,7 +49,7 @@ func (o *Override) Validate(horizon time.Duration) error {
 	for _, name := range append(o.names(), levelName{"by", &o.By}) {
 		most := MaxNameBytes
 		if name.value == &o.Quota {
-			most = maxKeyBytes
+			most = 8 * MaxNameBytes // a quota's key may have the names of an app and a category, escaped
 		}
 		if problem := names.Fault(*name.value, most); problem != "" {
 			all.Add(name.of, "%s", problem)

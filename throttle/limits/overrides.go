@@ -121,8 +121,9 @@ func changed(cmd *redis.Cmd) (bool, error) {
 	}
 }
 
-// importBatch is how many overrides share a round trip of an import.
-const importBatch = 500
+// page is how many overrides or changes share a round trip: Redis serves others between two, and
+// the 100,000 that there may be take 200.
+const page = 500
 
 // Import sets all the overrides, once all of them are valid. An error after that
 // leaves those before it set: setting them again changes nothing.
@@ -133,7 +134,7 @@ func (o *Overrides) Import(ctx context.Context, all []Override) error {
 		}
 	}
 	for len(all) > 0 {
-		batch := all[:min(importBatch, len(all))]
+		batch := all[:min(page, len(all))]
 		if err := o.setBatch(ctx, batch); err != nil {
 			return err
 		}
@@ -227,13 +228,11 @@ func (o *Overrides) InForce(ctx context.Context, l *Policies, at Level) (general
 	return b.inForce(all), b.inForce(at), there[at], nil
 }
 
-const listPage = 1000
-
 // List returns each override once, in no order, until f returns false.
 func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
 	seen := map[Level]bool{}
 	for cursor := uint64(0); ; {
-		some, next, err := o.page(ctx, cursor, listPage)
+		some, next, err := o.page(ctx, cursor, page)
 		if err != nil {
 			return err
 		}

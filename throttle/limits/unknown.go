@@ -16,8 +16,8 @@ const (
 	RefuseUnknown UnknownCategory = "refuse"
 )
 
-// unknownNamed bounds how many unknown categories are told as the first of their
-// name.
+// unknownNamed bounds the unknown categories that are logged, each once, and remembered: a
+// producer that makes up a name for each push must not fill the memory.
 const unknownNamed = 1000
 
 // SetUnknown says what becomes of unknown categories; at first all are allowed.

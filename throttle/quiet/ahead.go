@@ -16,7 +16,7 @@ type Night struct {
 	Spread time.Duration
 }
 
-// MaxSpread is the longest spread.
+// MaxSpread is the longest spread: a list of intervals begins as much before its day.
 const MaxSpread = 2 * time.Hour
 
 const (

@@ -17,7 +17,7 @@ import (
 // Hours are the quiet hours of a policy, in no order. None are never quiet.
 type Hours []Window
 
-// MaxWindows is how many there may be.
+// MaxWindows is how many there may be: Closed looks at each for each day.
 const MaxWindows = 16
 
 // None is what stands for no quiet hours where somebody writes some.
@@ -118,8 +118,8 @@ func (h Hours) Closed(in *time.Location, from, upto int64) []Interval {
 	}
 	// What touches that time ends within a week, since Hours are open at some time of it. A
 	// window reaches into the next day, and a zone is off UTC by less than another.
-	const around = (7 + 3) * 24 * 60 * 60
-	for at := from - around; at < upto+around; at += 24 * 60 * 60 {
+	const around = (7 + 3) * utcDay
+	for at := from - around; at < upto+around; at += utcDay {
 		year, month, date := time.Unix(at, 0).UTC().Date()
 		weekday := time.Date(year, month, date, 0, 0, 0, 0, time.UTC).Weekday()
 		for _, w := range h {

@@ -59,9 +59,8 @@ func Parse(text string) (w Window, err error) {
 }
 
 func fault(text, problem string) error {
-	const longest = 40
-	if len(text) > longest {
-		text = text[:longest] + "…"
+	if len(text) > 40 { // longer than any valid window
+		text = text[:40] + "…"
 	}
 	return fmt.Errorf("quiet_hours %q%s", text, problem)
 }
