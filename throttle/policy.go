@@ -21,7 +21,8 @@ const (
 	MaxUserCount = 1000
 	// MinPeriod is the shortest period a Rate may have.
 	MinPeriod = time.Millisecond
-	// MaxRates is the largest number of rates a Policy may have.
+	// MaxRates is the largest number of rates a Policy may have: each claim reads one admission
+	// for each.
 	MaxRates = 8
 )
 

@@ -13,7 +13,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// scanPage is how many keys Redis looks at in one step of a Waiting.
+// scanPage is how many keys Redis looks at in one step of a Waiting, which occupies it for
+// about a millisecond.
 const scanPage = 1000
 
 // Waiting calls f for each user who has waiting notifications. It looks through all keys, on each master of a

@@ -23,7 +23,8 @@ import (
 const (
 	// MaxOverrides bounds the overrides: every worker holds all of them.
 	MaxOverrides = 100_000
-	// LogKept is about how many entries of the audit log are kept.
+	// LogKept is about how many entries of the audit log are kept. A follower that lags by more
+	// reads all overrides again.
 	LogKept = 10_000
 )
 
