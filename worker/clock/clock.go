@@ -25,6 +25,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// LastTimeout bounds each step of a worker that stops, once shutdown_timeout is over: a supervisor
+// kills it soon (deploy/ gives 10 s more). What is not done then waits until the worker is dead.
+const LastTimeout = 3 * time.Second
+
+// Breath is the pause between two steps of a scan of many jobs or users: Redis serves others
+// meanwhile, and a scan of 100,000 users is longer by less than a minute.
+const Breath = 500 * time.Microsecond
+
 // Every calls f at once, and then once every interval until ctx ends.
 func Every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)
@@ -39,9 +47,11 @@ func Every(ctx context.Context, interval time.Duration, f func()) {
 }
 
 const (
-	// Limit is how far this machine's clock may be from Redis's before the operator
-	// is warned.
+	// Limit is how far this machine's clock may be from Redis's before the operator is
+	// warned. NTP keeps clocks within some ms, and a slow answer shifts the measure by as much
+	// as it takes.
 	Limit = 500 * time.Millisecond
+	// every is the interval between two comparisons: clocks drift by far less than Limit in it.
 	every = 10 * time.Second
 )
 

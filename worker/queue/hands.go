@@ -79,7 +79,8 @@ func (h *Hands) took(queue string, reserved, jobs int) {
 	h.of[queue] += jobs
 }
 
-// handsFull is for how long is waited at most for a hand.
+// handsFull is how long the loop waits at most for a hand: another shard's pull may take the one
+// that is announced.
 const handsFull = 5 * time.Millisecond
 
 // wait waits until there may be fewer in hand.

@@ -28,7 +28,8 @@ import (
 //     A process that returns a job asks again then itself. A producer or operator that delays
 //     one for less than a poll gives a word.
 
-// pollIdle is how often a process asks a queue that was empty without any word.
+// pollIdle is how often a process asks a queue that was empty without any word: so late may a job
+// be whose word is lost.
 const pollIdle = 1200 * time.Millisecond
 
 // echoAfter is for how long a process hears nothing before it says an empty word itself. When it
@@ -36,15 +37,12 @@ const pollIdle = 1200 * time.Millisecond
 // one on which nothing is said, and a failover leaves it behind.
 const echoAfter = 5 * time.Second
 
-// echoTimeout bounds that word: one that gets lost costs a poll.
-const echoTimeout = time.Second
-
 // idle is what a process knows of the queues that are empty.
 type idle struct {
 	shard *store.Shard
 	poll  time.Duration
 	echo  time.Duration // of silence
-	limit time.Duration // for what is said to Redis that may get lost
+	limit time.Duration // for the empty word: one that gets lost costs a poll
 	woken chan struct{} // holds that a word has come
 
 	mu     sync.Mutex
@@ -54,7 +52,7 @@ type idle struct {
 
 func newIdle(of *store.Shard) *idle {
 	return &idle{
-		shard: of, poll: pollIdle, echo: echoAfter, limit: echoTimeout,
+		shard: of, poll: pollIdle, echo: echoAfter, limit: echoAfter / 5,
 		woken: make(chan struct{}, 1), queues: shard.Queues, until: make(map[string]time.Time),
 	}
 }
@@ -126,7 +124,7 @@ func (i *idle) wake() {
 func (i *idle) wait(ctx context.Context, parked bool) {
 	left := time.Until(i.next())
 	if parked {
-		left = min(left, parkedLook)
+		left = min(left, parkedPause)
 	}
 	if left <= 0 {
 		return
@@ -139,10 +137,6 @@ func (i *idle) wait(ctx context.Context, parked bool) {
 	case <-ctx.Done():
 	}
 }
-
-// parkedLook is how often is looked whether there is room again for what is parked: what waits for a
-// place in the process lasts longer, and a pull then takes several.
-const parkedLook = 20 * time.Millisecond
 
 // listen takes words until ctx ends.
 func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *slog.Logger) {

@@ -205,7 +205,7 @@ func TestCriticalPassesBulk(t *testing.T) {
 	s.rest()
 	s.held.Lock()
 	defer s.held.Unlock()
-	for i := range 2 * pulledAtOnce {
+	for i := range 2 * AtOnce {
 		s.enqueueUntold(fmt.Sprint(i), push.Bulk)
 	}
 	s.tell(push.Bulk)

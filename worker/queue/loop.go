@@ -27,16 +27,19 @@ import (
 const turnEvery = 8
 
 const (
-	// pulledAtOnce is how many jobs one pull takes from a queue at most: what is done at once
-	// shares commands.
-	pulledAtOnce = 64
+	// AtOnce is how many jobs a pull takes from a queue at most, and how many share a later
+	// command: it occupies Redis for less than a millisecond.
+	AtOnce = 64
 	// bulkAtOnce is how many bulk ones: a critical one waits for the processor behind them.
 	bulkAtOnce = 12
-	// parkRounds is how many pulls follow each other that find nothing but what they park, and
-	// parkPause for how long the queue is not asked after them.
+	// parkRounds is how many pulls follow each other that find nothing but what they park, before
+	// the other queues have their turn.
 	parkRounds = 8
-	parkPause  = 20 * time.Millisecond
-	// failedPause is how long nothing is pulled after a pull that failed.
+	// parkedPause lies between two pulls of a queue of which jobs are parked: they wait for places
+	// that take longer to become free, and a pull then takes several.
+	parkedPause = 20 * time.Millisecond
+	// failedPause is how long nothing is pulled after a pull that failed: a Redis in trouble is
+	// asked ten times a second at most, and one that is back serves at once.
 	failedPause = 100 * time.Millisecond
 )
 
@@ -129,13 +132,13 @@ func (s *Server) pull(ctx context.Context, queue string) (found bool, err error)
 			return false, nil
 		}
 	}
-	s.idle.ask(queue, parkPause) // many that are parked come before others
+	s.idle.ask(queue, parkedPause) // many that are parked come before others
 	return false, nil
 }
 
 // take takes jobs of the queue in hand. Where it is empty then, the queue is not asked now.
 func (s *Server) take(queue string) (jobs []Job, err error) {
-	most := pulledAtOnce
+	most := AtOnce
 	switch {
 	case s.failed.Load():
 		most = 1 // what a lost answer holds is nobody's until its term ends
@@ -295,10 +298,6 @@ func unrecorded(p *store.PutOff, cause error) store.PutOff {
 // A batch is jobs that end at about the same time, and share a command.
 type batch struct{ *store.Ends }
 
-// batchMost bounds how many share a command: it holds Redis up for less than a
-// millisecond.
-const batchMost = 64
-
 // finish ends the job. If the notification is delivered, by this visit or by an earlier one that
 // could not record it, the same step ends the notification.
 func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
@@ -321,8 +320,8 @@ func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
 	}
 }
 
-// insistFor is how long what takes a job out of hand is repeated. It does nothing to a job that
-// is not in this hand any more.
+// insistFor is how long a move that takes a job out of hand is repeated: longer than a failover
+// takes. It does nothing to a job that is not in this hand any more.
 const insistFor = time.Minute
 
 // insist makes a move that takes the job out of hand, and reports whether it is, by this or by
@@ -389,7 +388,7 @@ func (s *Server) panicked(ctx context.Context, id string, cause any) Back {
 	return Back{PutOff: store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}}}
 }
 
-// longestStack is how many bytes are logged of a stack.
+// longestStack is how many bytes of a stack are logged: those of the panic come first.
 const longestStack = 4 << 10
 
 // growStack makes room on the stack of a job's goroutine while there is next to nothing on it. A

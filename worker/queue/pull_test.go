@@ -51,12 +51,12 @@ func TestAHostileMessageIsPulled(t *testing.T) {
 	client := redistest.One(t)
 	n := newNewcomer(t, client)
 	task := asynq.NewTask(store.TaskType, []byte(strings.Repeat(`"app":`, store.MaxEnvelopeSize/8)))
-	for range pulledAtOnce {
+	for range AtOnce {
 		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Named(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(store.MaxRetry)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if jobs, err := n.take(n.queue); len(jobs) != pulledAtOnce || err != nil {
+	if jobs, err := n.take(n.queue); len(jobs) != AtOnce || err != nil {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // A Job is one that a server has taken in hand.
@@ -133,9 +134,9 @@ type Server struct {
 func NewServer(c Config) *Server {
 	ending, end := context.WithCancel(context.Background())
 	moving, stopped := context.WithCancel(context.Background())
-	settles, _ := lru.New[string, []store.TargetOutcome](settlesMost) // which fails for sizes below 1
+	settles, _ := lru.New[string, []store.TargetOutcome](MaxUnrecorded) // which fails for sizes below 1
 	return &Server{
-		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
+		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, AtOnce),
 		idle: newIdle(c.Records), life: newLife(),
 		inHand: map[*taken]int64{}, parked: map[string][]string{},
 		ending: ending, end: end, cut: func() {}, moving: moving, stopped: stopped, signOff: func(error) {},
@@ -165,7 +166,7 @@ func (s *Server) Shutdown() {
 		left = errLeft
 	}
 	s.stopped()
-	s.drain(cutTimeout) // what is cut off returns at once
+	s.drain(clock.LastTimeout) // what is cut off returns at once
 	s.signOff(left)
 	s.signing.Wait()
 }
@@ -194,7 +195,7 @@ func (s *Server) giveBack() bool {
 		t.Term.end()
 		of[t.Queue] = append(of[t.Queue], t.Job.Job)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), clock.LastTimeout)
 	defer cancel()
 	all := true
 	for queue, jobs := range of {
@@ -206,16 +207,13 @@ func (s *Server) giveBack() bool {
 	return all
 }
 
-const (
-	giveBackTimeout = 3 * time.Second
-	cutTimeout      = time.Second
-)
-
 // errLeft is why a worker does not sign off: what it has left is found when it is dead.
 var errLeft = errors.New("some jobs are not put back")
 
-// settlesMost is so many as a process may well remember: those whose ends Redis refuses.
-const settlesMost = 100_000
+// MaxUnrecorded bounds the notifications that a process has sent, whose ends Redis refuses to
+// record, and that it remembers. One that is forgotten is sent again; with more, a Redis that
+// refuses writes for long fills the process's memory.
+const MaxUnrecorded = 100_000
 
 // Settling reports whether this process has delivered the notification, and that is not
 // recorded: what comes back is not to be sent again.

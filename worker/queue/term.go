@@ -39,12 +39,13 @@ import (
 //
 // The set lies with the queues, so that on a Cluster no other node is asked for its sake.
 
+// A worker whose last sign is older than sureFor sends nothing more, so that what it has begun is
+// over when it is dead. deadAfter, a sign and reapAgain are within the 15 s that a killed worker
+// may delay a line.
 const (
 	signEvery = time.Second
 	sureFor   = 4 * time.Second
 	deadAfter = 8 * time.Second
-	// signTimeout bounds one sign, so that there is time for another.
-	signTimeout = 2 * time.Second
 )
 
 // A Term is the time in which a worker signs with an ID: what it pulls in a term is its own
@@ -117,10 +118,11 @@ func (t *Term) note(until time.Time, over bool) {
 
 // A life is a worker's in one shard.
 type life struct {
-	every, sureFor, deadAfter, perSign, calm time.Duration
-	term                                     atomic.Pointer[Term] // in which it pulls
-	before                                   []*Term              // of which something is in hand; its keeper's alone
-	leader                                   atomic.Pointer[Term] // that leads by its last sign; nil for none
+	every, sureFor, deadAfter, calm time.Duration
+	perSign                         time.Duration        // bounds one sign, so that there is time for another
+	term                            atomic.Pointer[Term] // in which it pulls
+	before                          []*Term              // of which something is in hand; its keeper's alone
+	leader                          atomic.Pointer[Term] // that leads by its last sign; nil for none
 	// last is when the last sign was sent that was answered, and since the first of those
 	// that have followed each other in time.
 	last, since time.Time
@@ -136,14 +138,15 @@ type life struct {
 // given up may still be done.
 const calm = time.Second
 
-// reapEvery is how often is looked for jobs of terms that nobody signs.
+// reapEvery is how often a worker looks for jobs of terms that nobody signs. Only a lost answer
+// or a failover leaves such a job, and the look reads all jobs in hand.
 const reapEvery = time.Minute
 
-// reapAgain is when one that failed is tried again.
+// reapAgain is after how long a reaping that failed is tried again.
 const reapAgain = 5 * time.Second
 
 func newLife() *life {
-	l := &life{every: signEvery, sureFor: sureFor, deadAfter: deadAfter, perSign: signTimeout, calm: calm}
+	l := &life{every: signEvery, sureFor: sureFor, deadAfter: deadAfter, perSign: sureFor / 2, calm: calm}
 	l.term.Store(newTerm())
 	return l
 }
@@ -324,7 +327,8 @@ func (s *Server) signFor(ctx context.Context, t *Term, judges bool) (dead []stri
 	return dead, err
 }
 
-// reapTimeout bounds a look at what dead workers have left.
+// reapTimeout bounds a look at the jobs of dead workers: it reads all jobs in hand, and Redis may
+// be slow after the crash that killed them.
 const reapTimeout = 10 * time.Second
 
 // reap puts back what is in the hands of nobody who signs, and forgets terms that are dead. Until
