@@ -52,8 +52,8 @@ func (a *Audit) Balance() Balance {
 
 const (
 	// Jobs are on the queue for a moment that do not wait: of what ended when its worker
-	// crashed, and what nobody has accepted. Where there are more than in flight it is
-	// counted again.
+	// crashed, and what nobody has accepted. Where there are more than in flight they are
+	// counted again: within a second a worker has them.
 	auditTries = 10
 	auditPause = 100 * time.Millisecond
 )

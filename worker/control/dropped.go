@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// droppedEvery is the interval between two log lines of an app.
+// droppedEvery is the interval between two log lines of an app: a flood must not fill the log.
 const droppedEvery = time.Minute
 
 // droppedText has the log message of each kind.

@@ -10,9 +10,9 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// sumsEvery is how often the sums are read. What was accepted since is not known when
+// SumsEvery is how often the sums are read. What was accepted since is not known when
 // Redis loses it.
-const sumsEvery = 2 * time.Second
+const SumsEvery = 2 * time.Second
 
 // TellLosses has the log tell, until ctx ends, when Redis has accepted fewer than before:
 // it has come back empty, from an old snapshot, or as a replica that lagged far behind.
@@ -20,7 +20,7 @@ const sumsEvery = 2 * time.Second
 // told, as in its trouble, of which others tell.
 func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
 	last := map[int]store.Counts{}
-	clock.Every(ctx, sumsEvery, func() {
+	clock.Every(ctx, SumsEvery, func() {
 		counts, err := c.records.PrimaryCounts(ctx)
 		if _, err := store.Unread(err); err != nil {
 			return

@@ -13,15 +13,12 @@ import (
 )
 
 const (
-	// pagePause lies between two pages of what waits: Redis serves others then.
-	pagePause = 500 * time.Microsecond
-	// looks is how often a spot is looked through at most.
+	// looks is how often a job is looked for at most that may be on its way to another place. A
+	// mute and a slot that is earlier bind its next visit anyway.
 	looks = 3
 	// A mute gives slots back at its end, so that each line is placed again once, or
-	// giveBackEvery. After a crash another worker gives them back when mutedGrace is over.
-	giveBackEvery  = 10 * time.Second
-	giveBackWithin = 5 * time.Second
-	mutedGrace     = giveBackEvery + giveBackWithin
+	// giveBackEvery. After a crash another worker gives them back.
+	giveBackEvery = 10 * time.Second
 )
 
 // LevelOf is whose limits and mutes the notification goes by.
@@ -39,7 +36,7 @@ func (c *Control) EndMuted(ctx context.Context) error {
 	e := &ending{Control: c}
 	defer func() {
 		if ctx.Err() != nil { // the worker stops
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackWithin)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), clock.LastTimeout)
 			defer cancel()
 			e.giveBack(last)
 			return
@@ -90,7 +87,7 @@ func (e *ending) endThere(ctx context.Context, at *store.Shard, spot store.Spot)
 		some, err := e.endSome(ctx, at, jobs)
 		taken = taken || some
 		if err == nil {
-			err = clock.Sleep(ctx, pagePause)
+			err = clock.Sleep(ctx, clock.Breath)
 		}
 		if position = next; err != nil || position == 0 {
 			return taken, err
@@ -113,7 +110,7 @@ func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []store.Queu
 	if len(e.taken) == 0 {
 		e.since = time.Now()
 	}
-	taken, errs := at.TakeAll(ctx, refs, store.How{State: push.Muted, Read: push.Contents, Others: true, Grace: mutedGrace})
+	taken, errs := at.TakeAll(ctx, refs, store.How{State: push.Muted, Read: push.Contents, Others: true, Grace: giveBackEvery + clock.LastTimeout})
 	some, failed := false, error(nil)
 	for i, err := range errs {
 		switch {

@@ -78,14 +78,13 @@ type LimitsAway struct {
 }
 
 const (
-	// snapshotLife is how long a worker's last snapshot is kept: several times as
+	// snapshotLife is how long a worker's last snapshot is kept, and its ID: several times as
 	// long as it takes to the next.
 	snapshotLife = 6 * time.Second
-	// A snapshot names so many routes and quotas, and so many workers' are read.
+	// snapshotRoutes bounds the routes, and the quotas, that a snapshot names, and snapshotsMost
+	// the snapshots that are read: they bound the size of a command and of an answer.
 	snapshotRoutes = 256
 	snapshotsMost  = 1000
-	// aliveSeconds is how long the ID is kept of a worker that was killed.
-	aliveSeconds = 24 * 60 * 60
 )
 
 // snapshotKeys are where the snapshots of all workers are:
@@ -100,13 +99,13 @@ func snapshotKeys(prefix, id string) (alive, own string) {
 
 // leaveScript is one command each second, for all that a snapshot changes.
 // KEYS  own, alive
-// ARGV  snapshot, its life (ms), ID, for how long an ID is kept (s)
+// ARGV  snapshot, its life (s), ID
 var leaveScript = acknowledged.Reader(redis.NewScript(`
 local now = tonumber(redis.call('TIME')[1])
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 redis.call('ZADD', KEYS[2], now, ARGV[3])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])
-redis.call('EXPIRE', KEYS[2], ARGV[4])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[2])
+redis.call('EXPIRE', KEYS[2], ARGV[2])
 return 1
 `))
 
@@ -167,7 +166,7 @@ func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix str
 		return err
 	}
 	alive, own := snapshotKeys(prefix, s.ID)
-	return leaveScript.Run(ctx, client, []string{own, alive}, text, snapshotLife.Milliseconds(), s.ID, aliveSeconds).Err()
+	return leaveScript.Run(ctx, client, []string{own, alive}, text, int(snapshotLife.Seconds()), s.ID).Err()
 }
 
 // DropSnapshot has others forget a worker.

@@ -139,7 +139,8 @@ type circumstances struct {
 	surroundings
 }
 
-// lateAfter is how much later than its instant a job is thought to be left alone.
+// lateAfter is how much later than its instant a job is thought to be left alone: longer than a
+// worker takes that has missed a wake-up, and polls.
 const lateAfter = 2 * time.Second
 
 // waits decides. What is known to lie ahead, by a limit or the producer's word,

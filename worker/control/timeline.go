@@ -110,7 +110,8 @@ type Waiter struct {
 	Critical bool `json:"critical,omitempty"`
 }
 
-// TimelineStates is how many of a timeline's bookings are looked up on the queue.
+// TimelineStates is how many of a timeline's bookings, of up to 2,000, are looked up on the queue:
+// more than a page shows.
 const TimelineStates = 200
 
 // Timeline returns the timeline of the app's user: the general limits, and

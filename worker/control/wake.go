@@ -11,13 +11,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-const (
-	// So many are looked at and woken in a round trip each.
-	wakePage = 500
-	// One that is not asleep yet is looked for again.
-	wakeTries = 3
-	wakePause = 500 * time.Millisecond
-)
+// wakePause is after how long a job is looked for again that is not asleep yet. Its way back to the
+// queue takes some ms.
+const wakePause = 500 * time.Millisecond
 
 // Follow does what calls to the limiter have left to do for a user: it places the other lines
 // again, and wakes those whose slots are earlier than their jobs were told. What fails is
@@ -109,12 +105,12 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 		return
 	}
 	var awake []throttle.Booking
-	for some := range slices.Chunk(early, wakePage) {
+	for some := range slices.Chunk(early, Batch) {
 		told, again := c.wakeSome(ctx, r, at, some)
 		_ = c.limiter.Told(ctx, throttle.Request{App: r.App, User: r.User}, told) // else they are named again
 		awake = append(awake, again...)
 	}
-	if len(awake) > 0 && try < wakeTries {
+	if len(awake) > 0 && try < looks {
 		c.later.again(ctx, lineKey{app: r.App, user: r.User, try: try}, awake, func(ctx context.Context, awake []throttle.Booking) {
 			c.wakeFor(ctx, r, awake, try+1)
 		})

@@ -31,11 +31,12 @@ func newScanLock(client redis.UniversalClient, prefix string) scanLock {
 }
 
 const (
-	// lockLives is after how long the lock of a worker that has gone is free.
+	// lockLives is after how long the lock of a dead worker is free. Its holder renews it three
+	// times as often: two renewals may be lost.
 	lockLives = 10 * time.Second
-	lockRenew = 3 * time.Second
-	lockAsk   = time.Second
-	scanKept  = time.Hour
+	// scanKept is how long the instant of a scan is known: longer than any worker asks for it,
+	// which does so as soon as it has the lock.
+	scanKept = time.Hour
 )
 
 // with waits for the lock, calls f with it, and frees it.
@@ -48,17 +49,17 @@ func (l scanLock) with(ctx context.Context, f func(context.Context) error) error
 		if got {
 			break
 		}
-		if err := clock.Sleep(ctx, lockAsk); err != nil {
+		if err := clock.Sleep(ctx, again); err != nil {
 			return err
 		}
 	}
 	scanning, over := context.WithCancel(ctx)
 	var renewing sync.WaitGroup
-	renewing.Go(func() { clock.Every(scanning, lockRenew, func() { l.client.PExpire(scanning, l.key, lockLives) }) })
+	renewing.Go(func() { clock.Every(scanning, lockLives/3, func() { l.client.PExpire(scanning, l.key, lockLives) }) })
 	err := f(ctx)
 	over()
 	renewing.Wait()
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), lockAsk)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), clock.LastTimeout)
 	defer stop()
 	l.client.Del(last, l.key) // or it is free after lockLives
 	return err

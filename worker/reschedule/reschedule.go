@@ -42,9 +42,8 @@ const (
 	// propagated is how long after a change all workers have it in force. A scan
 	// begins then, so that one suffices for all workers.
 	propagated = time.Second
-	// userPause lies between two users, so that Redis serves others too.
-	userPause = 500 * time.Microsecond
-	// again is after how long what could not be done is tried again.
+	// again is after how long what could not be done is tried again, and a lock that another
+	// worker holds: jobs come at their old slots meanwhile, and a scan takes seconds.
 	again = 2 * time.Second
 )
 
@@ -280,7 +279,7 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 			failed = true
 			r.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a user who waits does not come forward", slog.String("app", app), slog.Any("error", err))
 		}
-		return clock.Sleep(ctx, userPause)
+		return clock.Sleep(ctx, clock.Breath)
 	})
 }
 
