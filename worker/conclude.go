@@ -297,7 +297,10 @@ func (d *delivery) lineFull() end {
 }
 
 const (
-	firstBackoff   = time.Second
+	// firstBackoff is the wait after the first failed attempt: a provider that fails is not asked
+	// again at once, and one that has restarted delays the push by a second.
+	firstBackoff = time.Second
+	// longestBackoff bounds the wait: so much later than the end of a trouble is a push at most.
 	longestBackoff = 10 * time.Minute
 )
 
@@ -307,7 +310,6 @@ func backoffAfter(attempts int, jitter float64) time.Duration {
 	if attempts <= 0 {
 		return 0
 	}
-	const doublings = 20 // more overflow
-	wait := min(firstBackoff<<min(attempts-1, doublings), longestBackoff)
+	wait := min(firstBackoff<<min(attempts-1, 20), longestBackoff) // more doublings overflow
 	return time.Duration(float64(wait) * (0.5 + jitter))
 }

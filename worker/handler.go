@@ -94,7 +94,8 @@ func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 }
 
 // departures is how often a delivery is admitted in a visit at most, where it has no connection
-// to leave by.
+// to leave by, and how often a push takes other units. With more it would hold its handler while
+// the provider does not answer; a retry comes anyway.
 const departures = 4
 
 // depart sends the delivery when it is admitted. It returns nil when it had no connection at its

@@ -54,7 +54,8 @@ func (h *holds) keep(d *delivery) bool {
 	return kept > 0 && free == 0
 }
 
-// pollEvery lies between two looks at the shared pauses.
+// pollEvery is the interval at which a worker reads what others have done: pauses, and
+// notifications that were taken from the queue. An operator expects a change within a second.
 const pollEvery = 500 * time.Millisecond
 
 // follow has this worker keep the pauses that others have begun, operators

@@ -26,10 +26,11 @@ type intake struct {
 }
 
 const (
-	// intakeEvery is how often an intake is polled.
+	// intakeEvery is the interval between two polls of an intake: docs/producers.md promises that a
+	// worker accepts a task within it.
 	intakeEvery = 200 * time.Millisecond
 	// intakePassed is how many tasks of a place a poll goes past at most that cannot be handed over
-	// now, as their user's master is away.
+	// now, as their user's master is away: each poll reads them again.
 	intakePassed = 1024
 )
 

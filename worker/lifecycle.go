@@ -209,6 +209,8 @@ func (w *Worker) begin(servers []*queue.Server) {
 	}
 }
 
+// sweepEvery is after how long at most asynq's tools know the queues again that a failover has
+// lost.
 const sweepEvery = 20 * time.Second
 
 // sweep writes again what a failover may lose until ctx ends.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // lines keep the order of acceptance among the jobs of a user and category that this process has
@@ -52,8 +53,6 @@ type answer struct {
 }
 
 const (
-	// mostTogether is how many jobs are decided together at most.
-	mostTogether = 64
 	// patience is how long a job waits for its turn: one ahead for which a provider has
 	// no units may take longer, and must not delay others.
 	patience = time.Second
@@ -121,7 +120,7 @@ func (l *lines) behind(first *turn) []*turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in, n := first.line, 0
-	for n < len(in.turns) && n+1 < mostTogether && !first.metered {
+	for n < len(in.turns) && n+1 < queue.AtOnce && !first.metered {
 		t := in.turns[n]
 		same := func(other *turn) bool { return other.id == t.id }
 		if !t.ready || t.metered || same(first) || slices.ContainsFunc(in.turns[:n], same) {

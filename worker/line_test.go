@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A lineRig has lines whose questions are recorded, and answered when it says so.
@@ -84,7 +85,7 @@ func TestALineIsInOrder(t *testing.T) {
 		synctest.Wait()
 		r.decideAll(t.Context(), first)
 		for range 2 {
-			r.answers <- mostTogether
+			r.answers <- queue.AtOnce
 		}
 		r.check(t, []int{9}, []int{1, 2, 3, 4})
 	})
@@ -103,7 +104,7 @@ func TestALineOfCategories(t *testing.T) {
 		}
 		r.decideAll(t.Context(), all...)
 		for range 4 {
-			r.answers <- mostTogether
+			r.answers <- queue.AtOnce
 			synctest.Wait()
 		}
 		r.check(t, []int{0}, []int{1}, []int{2, 3, 6}, []int{4, 5})

@@ -77,10 +77,6 @@ func (s skip) back() store.Return {
 	return store.Return{Why: store.ProviderPaused}
 }
 
-// longestLook is after how long at most one looks again that waits for its device: the limit may
-// change.
-const longestLook = 5 * time.Minute
-
 // keptBy returns, of the reasons for which targets were not sent to, the one that says when
 // the job comes back; the zero skip when there is none.
 func keptBy(outcomes []outcome) (kept skip) {

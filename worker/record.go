@@ -93,13 +93,10 @@ func (d *delivery) letter(c end) *store.Letter {
 }
 
 // unrecorded are notifications that this process has sent, and whose outcomes it
-// could not record, by their shard and ID: so many as a process may well remember. A later visit
-// records them, and sends nothing.
+// could not record, by their shard and ID. A later visit records them, and sends nothing.
 type unrecorded struct {
 	kept *lru.Cache[sent, attempt]
 }
-
-const unrecordedMost = 100_000
 
 // A sent notification is known by its ID in its shard.
 type sent struct {
@@ -108,7 +105,7 @@ type sent struct {
 }
 
 func newUnrecorded() unrecorded {
-	kept, _ := lru.New[sent, attempt](unrecordedMost) // which fails for sizes below 1
+	kept, _ := lru.New[sent, attempt](queue.MaxUnrecorded) // which fails for sizes below 1
 	return unrecorded{kept}
 }
 

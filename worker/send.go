@@ -24,7 +24,8 @@ type sending struct {
 	repeats *repeats.Log
 }
 
-// departWithin is how much after its admission a push may leave at most.
+// departWithin is how long after its admission a push may leave at most: half of the 50 ms by which
+// a ledger of pushes may differ from the limits. The rest is for the way to the provider.
 const departWithin = 25 * time.Millisecond
 
 // send makes one attempt for every target that is due.
@@ -152,10 +153,6 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure prov
 	d.outcomes[i] = outcome{Outcome: o, sent: true, excused: lesson.Trouble}
 }
 
-// leaveTries is how often a push looks for a connection, each time within the life of other
-// units.
-const leaveTries = 4
-
 // leave sends to the target within the life of its units, and renews them when there is
 // no connection before that ends.
 func (s *sending) leave(ctx context.Context, d *delivery, i int, departure providers.Departure) providers.Outcome {
@@ -166,7 +163,7 @@ func (s *sending) leave(ctx context.Context, d *delivery, i int, departure provi
 		}
 		o := d.routes[i].Sender.Send(ctx, d.Notification, d.Targets[i], bound)
 		late := o.Reason == providers.TooLate && !departure.TooLate()
-		if !late || tries == leaveTries || !s.units.renew(ctx, d, i) {
+		if !late || tries == departures || !s.units.renew(ctx, d, i) {
 			return o
 		}
 	}

@@ -7,7 +7,9 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // slots gives slots back, and wakes the jobs that come forward by it.
@@ -27,12 +29,9 @@ func newSlots(o *Options, c *control.Control) *slots {
 	return &slots{Options: o, control: c, placed: make(chan placed, placedKept)}
 }
 
-// forever is further ahead than any notification waits.
-const forever = 10 * 365 * 24 * time.Hour
-
 // request is what the throttle is asked with about the delivery.
 func (o *Options) request(d *delivery) throttle.Request {
-	horizon := time.Duration(forever)
+	horizon := time.Duration(pause.Forever)
 	if !d.ExpiresAt.IsZero() {
 		horizon = max(0, time.Until(d.ExpiresAt))
 	}
@@ -71,8 +70,8 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Plac
 	return placed, err
 }
 
-// placedKept is how many calls wait for the wake-ups of those before them. What is beyond is
-// named again by the next call for the user.
+// placedKept is how many calls wait for the wake-ups of those before them. One beyond is dropped,
+// and the next call for its user names the same jobs.
 const placedKept = 1024
 
 // follow does what a call of the limiter has left to do, beside the pipeline.
@@ -97,8 +96,7 @@ func (s *slots) run(ctx context.Context) {
 		}
 		break
 	}
-	const rest = 2 * time.Second
-	last, cancel := context.WithTimeout(context.Background(), rest)
+	last, cancel := context.WithTimeout(context.Background(), clock.LastTimeout)
 	defer cancel()
 	for len(s.placed) > 0 && last.Err() == nil {
 		p := <-s.placed

@@ -31,7 +31,7 @@ func identify(o *Options) control.Snapshot {
 	}
 }
 
-// snapshotEvery lies between two snapshots.
+// snapshotEvery lies between two snapshots: so old is what overview and console show at most.
 const snapshotEvery = time.Second
 
 // leaveSnapshots has others know what only this worker knows, until it stops.
@@ -45,7 +45,7 @@ func (w *Worker) leaveSnapshots(ctx context.Context) {
 		s := w.Snapshot()
 		unseen.Failing(ctx, control.LeaveSnapshot(ctx, w.h.Queue, w.h.Prefix, &s))
 	})
-	last, cancel := context.WithTimeout(context.Background(), lastWord)
+	last, cancel := context.WithTimeout(context.Background(), clock.LastTimeout)
 	defer cancel()
 	_ = w.addMinutes(last, w.tally.minutes(time.Now()))
 	_ = control.DropSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it is forgotten in some seconds anyway
@@ -68,13 +68,6 @@ func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) error
 	return err
 }
 
-// silentAfter is for how long a shard has not answered of which the worker tells what waited
-// there: several times as long as lies between two looks at the sums (control.TellLosses).
-const silentAfter = 8 * time.Second
-
-// lastWord is how long it takes at most to tell that the worker has stopped.
-const lastWord = 3 * time.Second
-
 // Snapshot returns what the worker knows right now.
 func (w *Worker) Snapshot() control.Snapshot {
 	s := w.self
@@ -93,7 +86,7 @@ func (w *Worker) Snapshot() control.Snapshot {
 		}
 	}
 	if _, cluster := pipeline.OfCluster(w.h.Queue); cluster {
-		s.Silent = w.h.records.WaitedBefore(s.At.Add(-silentAfter))
+		s.Silent = w.h.records.WaitedBefore(s.At.Add(-4 * control.SumsEvery)) // no answer to several calls
 	}
 	if w.h.ClockOffset != nil {
 		s.RedisAheadBy = w.h.ClockOffset()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
@@ -23,17 +22,9 @@ type taken struct {
 	repeats *repeats.Log
 }
 
-const (
-	// freeEvery is how often a worker looks for what was taken from the queue and
-	// is not freed yet.
-	freeEvery = 500 * time.Millisecond
-	// freeMost bounds the notifications that it frees together.
-	freeMost = 1000
-)
-
 // follow frees what others have taken in the shards that this worker leads, until ctx ends.
 func (t *taken) follow(ctx context.Context) {
-	clock.Every(ctx, freeEvery, func() {
+	clock.Every(ctx, pollEvery, func() {
 		if err := t.freeAll(ctx); err != nil && ctx.Err() == nil {
 			t.repeats.Tell(ctx, t.RedisLog, slog.LevelWarn, "slots of what was cancelled are given back late", nil, slog.Any("error", err))
 		}
@@ -48,7 +39,7 @@ func (t *taken) freeAll(ctx context.Context) error {
 		for more := t.leads(at.Number); more; {
 			var all []*store.Taken
 			var err error
-			all, more, err = at.Abandoned(ctx, freeMost)
+			all, more, err = at.Abandoned(ctx, control.Batch)
 			if unfreed := t.free(ctx, all); err == nil {
 				err = unfreed
 			}

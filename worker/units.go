@@ -34,7 +34,7 @@ func (u units) take(ctx context.Context, d *delivery) bool {
 	if len(needs) == 0 {
 		return true
 	}
-	until, lacking := u.pools.Take(ctx, needs, d.rank(meter.Ordinary), route.QuotaWait)
+	until, lacking := u.pools.Take(ctx, needs, d.rank(meter.Ordinary), route.MaxWait)
 	for i := range d.outcomes {
 		switch {
 		case !d.short(i, now):
@@ -57,7 +57,7 @@ func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 	if !d.short(i, time.Now()) {
 		return true
 	}
-	wait := route.QuotaWait
+	wait := route.MaxWait
 	if len(d.scopes) > 0 {
 		wait = departWithin
 	}
@@ -82,7 +82,7 @@ func (u units) count(ctx context.Context, d *delivery, i int) {
 		}
 		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.Again}
 	case answer.Units == 0: // the limit may change meanwhile
-		o.skip = skip{reason: overDevice, rule: answer.Rule, left: min(answer.Left, longestLook)}
+		o.skip = skip{reason: overDevice, rule: answer.Rule, left: min(answer.Left, route.Longest)}
 	default:
 		o.counted = true
 	}

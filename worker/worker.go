@@ -197,7 +197,7 @@ func (w *Worker) Pulls() bool {
 // of slow providers and used up quotas, each before its own gate, leave places for the
 // others.
 func (o *Options) handlers() int {
-	const most = 8192
+	const most = 8192 // each is a goroutine and a notification, some 10 kB
 	routes := 1
 	for _, platforms := range o.Senders {
 		for platform := range platforms {

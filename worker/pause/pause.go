@@ -70,13 +70,13 @@ const (
 	Trouble  Kind = "trouble"
 )
 
-// forever is longer than anything is waited for.
-const forever = 10 * 365 * 24 * time.Hour
+// Forever is longer than any notification waits.
+const Forever = 10 * 365 * 24 * time.Hour
 
 // Left is how long the pause lasts, on the local clock.
 func (p *Pause) Left(now time.Time) time.Duration {
 	if p.Until.IsZero() {
-		return forever
+		return Forever
 	}
 	return cmp.Or(p.ends, p.Until).Sub(now)
 }

@@ -30,7 +30,7 @@ func TestOperators(t *testing.T) {
 				if age := time.Since(h.At); age < -time.Second || age > time.Minute {
 					t.Errorf("begun %s ago", age)
 				}
-				if left := h.Left(time.Now()); h.Until.IsZero() && left != forever || !h.Until.IsZero() && (time.Until(h.Until)-left).Abs() > time.Second {
+				if left := h.Left(time.Now()); h.Until.IsZero() && left != Forever || !h.Until.IsZero() && (time.Until(h.Until)-left).Abs() > time.Second {
 					t.Errorf("%+v is over in %s", h, left)
 				}
 				h.Kind, h.At, h.ends = "", time.Time{}, time.Time{}

@@ -50,9 +50,10 @@ func (s *Store) run(ctx context.Context, op string, args ...any) *redis.Cmd {
 }
 
 const (
-	// maxOperators bounds how many operators' pauses there are: every worker reads
-	// them all.
-	maxOperators   = 1000
+	// maxOperators bounds how many operators' pauses there are: every worker reads all of them
+	// twice a second.
+	maxOperators = 1000
+	// maxReasonBytes bounds the text of each: they are 512 kB together at most.
 	maxReasonBytes = 512
 )
 

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -73,12 +74,9 @@ func (rs *Routes) Opens(queue string, parked []string, paused func(selector stri
 	})
 }
 
-// unbounded is more than any pull takes.
-const unbounded = 1 << 20
-
 // open is how many of the rank the route lets go now, whatever its bulkhead says: negative while it
 // is closed, one while it is tried, and of a quota as many as get a unit in time. Critical ones find
-// what a quota keeps for them.
+// what a quota keeps for them. Without a bound it is more than any pull takes.
 func (r *Route) open(rank int, now time.Time) int {
 	if r.state.apart.Load() {
 		switch {
@@ -89,9 +87,9 @@ func (r *Route) open(rank int, now time.Time) int {
 		}
 	}
 	if r.Quota != nil {
-		return r.Quota.Room(unitRank(rank), QuotaWait)
+		return r.Quota.Room(unitRank(rank), MaxWait)
 	}
-	return unbounded
+	return math.MaxInt
 }
 
 // other is the room of a name that is no route's, and whether it has a bound.
@@ -100,7 +98,7 @@ func (rs *Routes) other(name string, rank int, paused func(selector string) bool
 		return -1, true
 	}
 	if key, is := store.QuotaOf(name); is && rs.pools[key] != nil {
-		return rs.pools[key].Room(unitRank(rank), QuotaWait), true
+		return rs.pools[key].Room(unitRank(rank), MaxWait), true
 	}
 	return 0, false
 }

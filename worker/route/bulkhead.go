@@ -58,8 +58,9 @@ const (
 	leastLine = 64
 	// mostLine is how many do at most: a tenth of a second of what the fastest route sends.
 	mostLine = 512
-	// maxWait is for how long one waits for a place. What has none then is parked.
-	maxWait = 2 * time.Second
+	// MaxWait is how long a job waits in the process for a place, or for a unit of a quota, of
+	// which the process asks Redis at least once a second. A job without one is parked then.
+	MaxWait = 2 * time.Second
 )
 
 // InHand is how many notifications a process has in hand at most for a bulkhead with so many
@@ -293,7 +294,7 @@ func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
 	if p == nil {
 		return true
 	}
-	timer := time.NewTimer(maxWait)
+	timer := time.NewTimer(MaxWait)
 	defer timer.Stop()
 	select {
 	case <-p.given:

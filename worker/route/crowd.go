@@ -17,9 +17,11 @@ type Crowds struct {
 }
 
 const (
-	// crowdFor is how long a user is a crowd after the last rejection.
+	// crowdFor is how long a user is a crowd after the last rejection. A flood that goes on
+	// renews it; after the end of one, pulls take few of the user's jobs for as long.
 	crowdFor = 10 * time.Second
-	// crowdRoom is how many of a crowd's jobs a pull takes at most.
+	// crowdRoom is how many of a crowd's jobs a pull takes at most: of 64, so that several crowds
+	// leave room for others.
 	crowdRoom = 8
 	// crowdsMost bounds how many there are: each costs every pull a look.
 	crowdsMost = 64

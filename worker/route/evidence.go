@@ -11,11 +11,11 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// window is how far back answers count.
+// window is how far back answers count. It is counted in windowBuckets parts, so that an answer
+// counts for up to a twelfth longer or shorter.
 const (
-	window        = windowBuckets * windowBucket
+	window        = time.Minute
 	windowBuckets = 12
-	windowBucket  = 5 * time.Second
 )
 
 // evidence is a route's answers of the last minute, and the trouble that they show. The
@@ -133,7 +133,7 @@ func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subj
 
 // add counts the answer, and returns the counts that closes decides by.
 func (e *evidence) add(now time.Time, o *providers.Outcome, c class, about subject) counts {
-	period := now.UnixNano() / int64(windowBucket)
+	period := now.UnixNano() / int64(window/windowBuckets)
 	b := &e.buckets[period%windowBuckets]
 	if b.period != period {
 		*b = bucket{period: period}
@@ -245,17 +245,14 @@ type spike struct {
 	lost, answers int // since it began
 }
 
-// spikeEnds is the least number of answers since a spike began that ends it, when at most
-// half of them are lost tokens.
-const spikeEnds = 20
-
-// take counts a delivery or a lost token, and reports whether that is a part of the spike.
+// take counts a delivery or a lost token, and reports whether that is a part of the spike. Many
+// answers of which at most half are lost tokens end it.
 func (s *spike) take(c class) bool {
 	s.answers++
 	if c == lost {
 		s.lost++
 	}
-	if s.answers >= spikeEnds && 2*s.lost <= s.answers {
+	if s.answers >= many && 2*s.lost <= s.answers {
 		*s = spike{}
 	}
 	return s.on && c == lost

@@ -94,6 +94,3 @@ func QuotaOf(p *meter.Pool) QuotaStatus {
 func ToldOf(s meter.Stats) QuotaStatus {
 	return QuotaStatus{s.Key, s.Rate, s.Used, s.Waiting, s.Free, CauseOf(s.Err)}
 }
-
-// QuotaWait is for how long a unit of a quota is waited for in the process.
-const QuotaWait = 2 * time.Second

@@ -27,7 +27,8 @@ type Share struct {
 }
 
 // lastPushes is how long before its lease ends a share's last push begins, so that few
-// are cut off: they may have been taken, and are sent again.
+// are cut off: they may have been taken, and are sent again. With more, one late renewal would
+// leave a worker without places.
 const lastPushes = 700 * time.Millisecond
 
 // newShare has the route's bulkhead keep to its share of so many places of all workers.

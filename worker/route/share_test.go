@@ -208,7 +208,7 @@ func TestAShareThatIsNotRenewed(t *testing.T) {
 		if took := time.Since(lost); took < time.Second || took > 3*time.Second {
 			t.Errorf("what is in flight is cut off after %s", took)
 		}
-		time.Sleep(maxWait)
+		time.Sleep(MaxWait)
 		if s := a.route.status(time.Now(), known{}); s.Share == nil || *s.Share != 0 {
 			t.Errorf("the status tells of a share of %v", s.Share)
 		}

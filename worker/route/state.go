@@ -56,16 +56,18 @@ type closing struct {
 	shared bool // the provider has asked all workers for it
 }
 
+// Longest bounds the wait for a change that an operator has to make, and of which nobody notifies
+// the worker: of credentials, or of a device's limit. docs/architecture.md states it.
+const Longest = 5 * time.Minute
+
 const (
-	// probeWait is the delay of a notification that finds a push of a trying route under way.
+	// probeWait is the delay of a notification that finds a push of a trying route under way. With
+	// less it would often come back before the answer.
 	probeWait = time.Second
-	// longestRefusal bounds the closings for a refusal.
-	longestRefusal = 5 * time.Minute
 	// A delay that a provider asks for is a closing when it is longer than leastDelay: shorter
 	// ones are over before the other workers know. It takes the place of one that ends
-	// leastGain sooner: answers that come together ask for the same.
+	// leastDelay sooner: answers that come together ask for the same.
 	leastDelay = time.Second
-	leastGain  = time.Second
 	// After a failure of the provider itself, up to failureWait may be the sender's own: FCM's
 	// answers are given at least 10 s.
 	failureWait = 10 * time.Second
@@ -76,7 +78,7 @@ const (
 func closedFor(o *providers.Outcome, refusals int, first time.Duration) time.Duration {
 	switch {
 	case o.Kind == providers.Misconfigured:
-		return min(first<<min(refusals, 20), longestRefusal)
+		return min(first<<min(refusals, 20), Longest) // more doublings overflow
 	case o.Concerns == providers.ConcernsProvider && o.RetryAfter <= failureWait, o.RetryAfter <= leastDelay:
 		return 0
 	}
@@ -178,7 +180,7 @@ func (s *state) probed(now time.Time, l Lesson) (opened, reported bool) {
 func (s *state) close(now time.Time, c closing) bool {
 	least := s.closing.until
 	if s.closing.reason != "" {
-		least = least.Add(leastGain)
+		least = least.Add(leastDelay)
 	}
 	if c.reason == "" && s.probing || s.lasts(now) && (c.reason == "" || c.until.Before(least)) {
 		return false

@@ -133,7 +133,7 @@ func TestTroubleClosesARoute(t *testing.T) {
 // Each refusal closes a route for twice as long as the one before, until a push works.
 func TestRefusalsCloseARoute(t *testing.T) {
 	inState(t, func(r *stated) {
-		for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, longestRefusal, longestRefusal} {
+		for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, Longest, Longest} {
 			probe, ok := r.Allow(push.Target{})
 			if !ok || !r.fails(badKey) || r.fails(badKey) || r.fails(thirdParty) { // the others come together
 				t.Error("a refusal is not news once")
@@ -170,18 +170,18 @@ func TestALongerDelayStands(t *testing.T) {
 		if !r.fails(hour) || r.fails(hour) || r.fails(after(overQuota, time.Minute)) || r.fails(badKey) {
 			t.Error("a longer delay is not news once")
 		}
-		time.Sleep(leastGain / 2)
+		time.Sleep(leastDelay / 2)
 		if r.fails(hour) {
 			t.Error("an answer that comes together with others is news")
 		}
-		r.is("over quota", BreakerOpen, time.Hour-leastGain/2)
+		r.is("over quota", BreakerOpen, time.Hour-leastDelay/2)
 		r.state.renew("another")
-		r.is("other credentials, which the delay does not concern", BreakerOpen, time.Hour-leastGain/2)
+		r.is("other credentials, which the delay does not concern", BreakerOpen, time.Hour-leastDelay/2)
 		shared := func(left time.Duration) bool {
 			return r.state.follow(time.Now(), nil, closing{time.Now().Add(left), "QUOTA_EXCEEDED", "", true})
 		}
 		shared(time.Minute)
-		r.is("another worker shares a shorter one", BreakerOpen, time.Hour-leastGain/2)
+		r.is("another worker shares a shorter one", BreakerOpen, time.Hour-leastDelay/2)
 		shared(2 * time.Hour)
 		r.is("another worker shares a longer one", BreakerOpen, 2*time.Hour)
 		r.state.resume()

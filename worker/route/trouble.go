@@ -9,7 +9,8 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// LongestCause bounds the text of an error that is told.
+// LongestCause bounds, in bytes, the text of an error in logs, snapshots and records: a provider
+// may answer with a page.
 const LongestCause = 300
 
 // CauseOf is the text of an error, as far as it is told.
@@ -36,7 +37,8 @@ type line struct {
 	level  int // how often it was refused since it was open
 }
 
-// topLevel is that of closings as long as they get.
+// topLevel is the level of closings that are as long as they get: 30 s, 1, 2, 4 and 5 minutes.
+// The log reports each length once.
 const topLevel = 5
 
 // news is what there is to tell.

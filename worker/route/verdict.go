@@ -51,14 +51,15 @@ func classOf(o *providers.Outcome) class {
 
 const (
 	// several tokens with the same answer close a route that has delivered nothing for
-	// lull or longer.
+	// lull or longer. With fewer, two bad tokens of a quiet app would close it.
 	several = 3
 	lull    = window / 6
 	// many tokens with the same answer, and no delivery between, close a route that
-	// delivered a moment ago.
+	// delivered a moment ago: a burst may have a few bad ones in turn. As many answers end a
+	// spike of lost tokens.
 	many = 20
 	// inRow failures with no delivery between close a route whatever their tokens: an app may
-	// have one device.
+	// have one device. Each spends an attempt of a notification.
 	inRow = 10
 	// most is the least number of tokens that make more than half of the answers count.
 	most = 5

@@ -76,9 +76,10 @@ type Config struct {
 }
 
 const (
-	// batch is how many reports a request carries at most.
+	// batch is how many reports a request carries at most, as docs/webhooks.md says.
 	batch = 100
-	// answerMost bounds what is read of an answer, in bytes.
+	// answerMost bounds, in bytes, how much of an answer is read so that its connection can serve
+	// the next request.
 	answerMost = 64 << 10
 )
 
