@@ -15,13 +15,13 @@ func (h *handler) collapse(ctx context.Context, d *delivery) fate {
 		return nil
 	}
 	key := store.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}
-	newest, elder, err := d.at.Records.Collapse(ctx, key, d.ID, d.accepted, push.Contents)
+	found, err := d.at.Records.Collapse(ctx, key, d.ID, d.accepted, push.Contents)
 	switch {
 	case err != nil:
 		return later(err)
-	case !newest:
+	case found.Newer:
 		return d.cutShort(push.Superseded, "a newer one has the same collapse key")
 	}
-	d.elder = elder
+	d.heir, d.elder = found.Heir, found.Elder
 	return nil
 }

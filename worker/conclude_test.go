@@ -87,7 +87,7 @@ func TestFullLineRejectsNewOnes(t *testing.T) {
 		"asks again in this visit":                    {delivery{asked: true}, true},
 		"retry":                                       {delivery{attempts: 1}, true},
 		"requeued":                                    {delivery{replay: true}, true},
-		"heir":                                        {delivery{elder: "older"}, true},
+		"heir":                                        {delivery{heir: true}, true},
 		"bulk":                                        {delivery{Notification: &push.Notification{Priority: push.Bulk}}, false},
 		"critical":                                    {delivery{Notification: &push.Notification{Priority: push.Critical}}, true},
 	} {

@@ -56,7 +56,7 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 			with: func(n *push.Notification) { n.CollapseKey = "score" },
 			then: func(t *testing.T, r *rig, n *push.Notification) {
 				for _, id := range []string{n.ID, "heir"} { // the older one has had a visit
-					_, _, err := home(r.client).Collapse(t.Context(), store.CollapseKey{App: n.App, User: n.User, Key: n.CollapseKey}, id, time.Now(), push.Contents)
+					_, err := home(r.client).Collapse(t.Context(), store.CollapseKey{App: n.App, User: n.User, Key: n.CollapseKey}, id, time.Now(), push.Contents)
 					must(t, err)
 				}
 				r.start()

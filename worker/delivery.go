@@ -51,6 +51,7 @@ type delivery struct {
 	scopes   []throttle.Scope  // by which its admission was asked for last
 	turn     *turn             // in its line; nil while it waits for no decision
 	asked    bool              // the throttle has answered about it in this visit
+	heir     bool              // it has taken the place of an older one with its collapse key
 	elder    string            // whose slot it takes over when it asks; "" for none
 	held     bool              // since it got its slot something else than a limit has kept it
 }

@@ -45,7 +45,7 @@ func (o *Options) request(d *delivery) throttle.Request {
 // kept reports whether a full line does not reject the delivery: it is critical, or an
 // earlier visit or ask has had it in the line or held it.
 func (d *delivery) kept() bool {
-	return d.Priority == push.Critical || d.known || d.asked || d.attempts > 0 || d.replay || d.elder != ""
+	return d.Priority == push.Critical || d.known || d.asked || d.attempts > 0 || d.replay || d.heir
 }
 
 // giveBack returns the slot of a notification. What it was admitted with stays

@@ -29,9 +29,9 @@ func TestCollapse(t *testing.T) {
 		}
 		claim := func(i int, wantNewest bool, wantElder string) {
 			t.Helper()
-			newest, elder, err := at.Collapse(t.Context(), store.CollapseKey{App: "shop", User: "u", Key: "k"}, ids[i], start.Add(time.Duration(i)*time.Millisecond), push.Contents)
-			if err != nil || newest != wantNewest || elder != wantElder {
-				t.Errorf("%s: newest %t, elder %q, %v", ids[i], newest, elder, err)
+			found, err := at.Collapse(t.Context(), store.CollapseKey{App: "shop", User: "u", Key: "k"}, ids[i], start.Add(time.Duration(i)*time.Millisecond), push.Contents)
+			if heir := wantElder != "" || i == 3; err != nil || found != (store.Collapsed{Newer: !wantNewest, Heir: wantNewest && heir, Elder: wantElder}) {
+				t.Errorf("%s: %+v, %v", ids[i], found, err)
 			}
 		}
 		state := func(id string, want push.State) {
