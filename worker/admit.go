@@ -169,6 +169,9 @@ func (a *admission) behind(ctx context.Context, first *delivery, turns []*turn) 
 // Units that lapse while it waits for its place are taken again there.
 func (a *admission) enter(ctx context.Context, d *delivery) error {
 	began := time.Now()
+	if d.throughput != nil && d.expected { // others of its routes do not wait for its units
+		d.arrive()
+	}
 	if !a.units.take(ctx, d) {
 		return errOverQuota
 	}
@@ -177,7 +180,9 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 			a.units.giveBack(ctx, d) // they would lapse
 		}
 		for full := route.Acquire(ctx, d.needs, d.Priority); full != nil; full = route.Acquire(ctx, d.needs, d.Priority) {
-			route.Expect([]*route.Bulkhead{full}, d.Priority, -1)
+			if d.expected {
+				route.Expect([]*route.Bulkhead{full}, d.Priority, -1)
+			}
 			if d.keepOut(full); len(d.needs) == 0 {
 				return errBusy
 			}

@@ -106,11 +106,13 @@ func (d *delivery) tooShort(decision *throttle.Decision) string {
 }
 
 // unsent brings a job back that could be sent to no target, at no cost of an attempt. One
-// that waits for units or a place keeps what it holds of its user's limits.
+// that waits for nothing but units or places keeps what it holds of its user's limits.
 func (d *delivery) unsent() back {
 	to := back{kept: keptBy(d.outcomes)}
-	if to.kept.reason != noUnits && to.kept.reason != routeFull {
-		to.release = slotQuietly
+	for i := range d.outcomes {
+		if s := d.outcomes[i].skip; s.some() && s.reason != noUnits && s.reason != routeFull {
+			to.release = slotQuietly
+		}
 	}
 	return to
 }

@@ -61,6 +61,9 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Re
 	}
 	if to.kept.some() {
 		to.Return, to.park = d.keptBack(to.kept, time.Now())
+		if to.After == store.ParkedFor {
+			to.After += rand.N(store.ParkedSpread)
+		}
 	}
 	to.First = d.first
 	to.Failed = to.Failed || d.tried && !d.counted

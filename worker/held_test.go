@@ -3,11 +3,15 @@ package worker_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // enqueueRanked enqueues n notifications to APNs, each to a user of its own, whose
@@ -68,5 +72,45 @@ func TestWhatWasHeldReturns(t *testing.T) {
 	// A breaker opens after ten failures and what was in flight, and then one fails a second.
 	if looks := int64(2*(10+most+60) + 2*int(away/time.Second)); failed+again > looks {
 		t.Errorf("%d attempts have failed, want at most %d", failed+again, looks)
+	}
+}
+
+// What goes to two providers that are both closed comes when the first of them opens, and again for
+// the other one. Neither costs an attempt.
+func TestWhatWaitsForTwoRoutes(t *testing.T) {
+	t.Parallel()
+	const n, before = 20, 12
+	r := newRig(t, realRedis(t), unlimited)
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
+	r.fcm.RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: time.Hour})
+	w := r.run()
+	r.enqueueMany("apple", before, apple)
+	r.enqueueMany("google", before, google)
+	wait(t, func() bool {
+		closed := slices.DeleteFunc(w.Routes(), func(s route.Status) bool { return s.App != "shop" || s.Breaker == route.BreakerClosed })
+		return len(closed) == 2
+	})
+	for i := range n {
+		both := to(fmt.Sprint("both-", i), devices(i, apple, google)...)
+		both.User = both.ID
+		r.enqueue(both)
+	}
+	sent := func(all []standin.Entry) int {
+		return len(slices.DeleteFunc(all, func(e standin.Entry) bool { return !strings.HasPrefix(e.Notification, "both-") }))
+	}
+	r.apns.Recover()
+	wait(t, func() bool { return sent(r.apns.Ledger().Entries()) == n })
+	if got := sent(r.fcm.Ledger().Entries()); got != 0 {
+		t.Errorf("%d went to the provider that is closed", got)
+	}
+	r.fcm.Recover()
+	r.resume(pause.Pause{App: "shop", Platform: push.FCM})
+	wait(t, func() bool { return sent(r.fcm.Ledger().Entries()) == n })
+	for i := range n {
+		id := fmt.Sprint("both-", i)
+		wait(t, func() bool { return r.record(id).State == push.Delivered })
+		if record := r.record(id); record.Attempts > 3 { // one for each, and one may have shown that APNs is down
+			t.Errorf("%d attempts: %+v", record.Attempts, record)
+		}
 	}
 }

@@ -67,6 +67,8 @@ func (s skip) back() store.Return {
 		return control.OverQuota(route.QuotaOf(s.pool))
 	case routeFull:
 		return store.Return{Why: store.ProviderBusy}
+	case notConnected:
+		return store.Return{Why: store.TooLate}
 	case overDevice:
 		return store.Return{Why: store.OverDevice, Key: s.rule}
 	case deviceUnmetered:

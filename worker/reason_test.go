@@ -35,7 +35,7 @@ func TestEachReasonSaysHowTheJobReturns(t *testing.T) {
 		"closed":           {skip{reason: routeClosed}, store.Return{Why: store.ProviderPaused, After: store.ParkedFor}, way},
 		"full":             {skip{reason: routeFull}, store.Return{Why: store.ProviderBusy, After: store.ParkedFor}, way},
 		"suspect":          {skip{reason: suspect, left: store.Again}, store.Return{Why: store.ProviderPaused, After: store.Again}, ""},
-		"not connected":    {skip{reason: notConnected}, store.Return{Why: store.ProviderPaused, After: store.ParkedFor}, way},
+		"not connected":    {skip{reason: notConnected}, store.Return{Why: store.TooLate, After: store.ParkedFor}, way},
 		"no units":         {skip{reason: noUnits, pool: r.Quota}, store.Return{Why: store.OverQuota, Key: "fcm/x", Detail: "10/1s", After: store.ParkedFor}, way},
 		"no throughput":    {skip{reason: noUnits, pool: routes.Throughput("shop", "news")}, store.Return{Why: store.OverQuota, Key: "news", Detail: "10/1s", After: store.ParkedFor}, store.QuotaName("news")},
 		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, store.Return{Why: store.OverDevice, Key: "3/1h", After: 7 * time.Second}, ""},

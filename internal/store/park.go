@@ -51,9 +51,12 @@ func ParkName(names []string) string {
 // ParkNames returns the names that a name joins.
 func ParkNames(name string) []string { return strings.Split(name, "\t") }
 
-// ParkedFor is how long a job is parked before it is looked at, whatever room there is. A pull draws
-// up to 1,000 s more, so that what was parked at once does not come back at once.
-const ParkedFor = time.Hour
+// ParkedFor is how long a job is parked before it is looked at, whatever room there is, and
+// ParkedSpread up to how much longer, so that what was parked at once does not come back at once.
+const (
+	ParkedFor    = time.Hour
+	ParkedSpread = 1000 * time.Second // as in pull.lua, which draws one of them for each us of a second
+)
 
 // parkAs is Lua: what the field parked of a task says, and the step that notes a parked job. parkAs
 // reports false where the key is of another type.

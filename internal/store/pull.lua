@@ -55,9 +55,12 @@ local function namesOf(message) -- the only route that it is for, and its user, 
   return route, user and user .. category
 end
 
-local function roomOf(name)
+local function roomOf(name) -- of a route without a bound any; of what the caller does not know yet none
   local most = -1
-  for part in string.gmatch(name, '[^\t]+') do most = math.max(most, bounds[part] or math.huge) end
+  for part in string.gmatch(name, '[^\t]+') do
+    local unknown = string.match(part, '^"[pq]') and 0 or math.huge -- a pause or a quota
+    most = math.max(most, bounds[part] or unknown)
+  end
   return most
 end
 local function use(name)

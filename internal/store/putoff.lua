@@ -23,6 +23,7 @@ if attempt ~= '' then redis.pcall('HDEL', record, '') end
 redis.call('ZCARD', retry) -- a key of another type shows before anything has changed
 redis.call('ZCARD', delayed)
 redis.call('LLEN', active)
+redis.call('SCARD', names)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
@@ -51,14 +52,17 @@ if slot ~= '' or attempt ~= '' then
   if not noted then return type(why) == 'table' and why.err or tostring(why) end
 end
 
-local due = now + after
-redis.call('ZADD', retry, math.ceil(due / 1000000), id)
-redis.call('ZADD', delayed, string.format('%.0f', due), id)
+local function delay(us)
+  redis.call('ZADD', retry, math.ceil((now + us) / 1000000), id)
+  redis.call('ZADD', delayed, string.format('%.0f', now + us), id)
+end
+delay(after)
 redis.pcall('HSET', task, 'state', 'retry', 'last', last, 'back', string.format('%.0f', now))
 if name ~= '' then
   local since = redis.pcall('HGET', task, 'pending_since')
   local place = (type(since) == 'string' and since or string.format('%.0f000', now)) .. ' ' .. id
-  if parkAs(parkedOf, names, name, place) then redis.pcall('HSET', task, 'parked', parkedAs(name, place)) end
+  if parkAs(parkedOf, names, name, place) then redis.pcall('HSET', task, 'parked', parkedAs(name, place))
+  else delay(2000000) end -- nothing else would bring it
 end
 if failed == '1' then redis.pcall('HINCRBY', task, 'failed', 1) end
 redis.call('LREM', active, -1, id)

@@ -185,6 +185,7 @@ func TestPutOffParks(t *testing.T) {
 			bounds []store.Bound
 			want   []string
 		}{
+			{nil, nil}, // of what the caller does not know yet
 			{[]store.Bound{closed, {Name: quota}}, nil},
 			{[]store.Bound{closed, {Name: quota, Room: 5}}, []string{"either"}},
 			{[]store.Bound{closed}, nil},

@@ -246,7 +246,10 @@ func (p *Pool) room(rank Rank, now time.Time, most time.Duration) int {
 		return 0
 	}
 	room := MostWaiting / 2
-	if p.asks[rank.turn()].short { // else the next answer serves them all
+	switch {
+	case p.failed > 0: // one finds out whether the meter answers again
+		room = 1
+	case p.asks[rank.turn()].short: // else the next answer serves them all
 		room = min(room, 1+int(most/max(1, p.spec().each())))
 	}
 	return max(0, room-len(p.waiting[rank]))

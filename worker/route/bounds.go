@@ -38,8 +38,8 @@ func (rs *Routes) Room(queue string, most int, parked []string, paused func(sele
 		}
 	}
 	for _, name := range partsOf(parked) {
-		if n, bounded := rs.other(name, room.rank, paused); bounded {
-			room.Bounds = append(room.Bounds, store.Bound{Name: name, Room: n})
+		if rs.byName[name] == nil {
+			room.Bounds = append(room.Bounds, store.Bound{Name: name, Room: rs.other(name, room.rank, paused)})
 		}
 	}
 	return room
@@ -57,7 +57,7 @@ func (rs *Routes) Taken(room *PullRoom, names []string) (arrived []func()) {
 		}
 	}
 	for i, r := range room.routes {
-		r.Bulkhead.come(room.rank, -room.kept[i])
+		r.Bulkhead.pulled(room.rank, room.kept[i])
 	}
 	return arrived
 }
@@ -69,8 +69,7 @@ func (rs *Routes) Opens(queue string, parked []string, paused func(selector stri
 		if r := rs.byName[name]; r != nil {
 			return min(r.Bulkhead.more(rank, now), r.open(rank, now)) > 0
 		}
-		n, bounded := rs.other(name, rank, paused)
-		return !bounded || n > 0
+		return rs.other(name, rank, paused) > 0
 	})
 }
 
@@ -78,29 +77,31 @@ func (rs *Routes) Opens(queue string, parked []string, paused func(selector stri
 // is closed, one while it is tried, and of a quota as many as get a unit in time. Critical ones find
 // what a quota keeps for them. Without a bound it is more than any pull takes.
 func (r *Route) open(rank int, now time.Time) int {
+	n := math.MaxInt
+	if r.Quota != nil {
+		n = r.Quota.Room(unitRank(rank), MaxWait)
+	}
 	if r.state.apart.Load() {
 		switch {
 		case r.Left(now) > 0:
 			return -1
 		case r.Trying(now):
-			return 1
+			return min(n, 1)
 		}
 	}
-	if r.Quota != nil {
-		return r.Quota.Room(unitRank(rank), MaxWait)
-	}
-	return math.MaxInt
+	return n
 }
 
-// other is the room of a name that is no route's, and whether it has a bound.
-func (rs *Routes) other(name string, rank int, paused func(selector string) bool) (n int, bounded bool) {
+// other is the room of a name that is no route's. Each name by which jobs are parked has a bound: a
+// pull takes nothing of a pause or a quota that it has not been told of.
+func (rs *Routes) other(name string, rank int, paused func(selector string) bool) int {
 	if selector, is := store.PauseOf(name); is && paused(selector) {
-		return -1, true
+		return -1
 	}
 	if key, is := store.QuotaOf(name); is && rs.pools[key] != nil {
-		return rs.pools[key].Room(unitRank(rank), MaxWait), true
+		return rs.pools[key].Room(unitRank(rank), MaxWait)
 	}
-	return 0, false
+	return math.MaxInt
 }
 
 // unitRank is the rank by which units are taken.

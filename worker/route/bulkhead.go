@@ -21,9 +21,11 @@ type Bulkhead struct {
 	open    int                   // of them, as many as may be taken: see reopen
 	wanted  int                   // as many as were lately
 	taken   int                   // places
+	old     int                   // of them, taken before the last trouble
 	waiting [len(ranked)][]*place // by rank, the first first
 	passed  int                   // places given since to others than who has waited longest
 	coming  [len(ranked)]int      // by rank, those that are in hand and not yet here
+	pulls   [len(ranked)]int      // by rank, what pulls that are under way may take
 	left    flow                  // places given back
 
 	idle atomic.Bool // nobody has a place, waits or comes, and all places are open
@@ -94,10 +96,12 @@ func (b *Bulkhead) resize(places int) {
 	}
 }
 
-// reopen has one place may be taken, after a trouble of the route.
+// reopen opens one place, as the route has a trouble. Pushes that are in flight then, and may hang,
+// have places of their own.
 func (b *Bulkhead) reopen() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.old = b.taken
 	b.openTo(1)
 }
 
@@ -136,11 +140,13 @@ func (b *Bulkhead) wants() (holds, wants int) {
 
 // free is how many places are free for the rank; negative where more are taken than there are.
 func (b *Bulkhead) free(rank int) int {
-	places := min(b.places, b.open)
-	if rank > 0 {
-		places -= places / keptShare
+	free := func(places, taken int) int {
+		if rank > 0 {
+			places -= places / keptShare
+		}
+		return places - taken
 	}
-	return places - b.taken
+	return min(free(b.places, b.taken), free(b.open, b.taken-b.old))
 }
 
 // size is how many places there are now.
@@ -177,13 +183,13 @@ func (b *Bulkhead) more(rank int, now time.Time) int {
 
 func (b *Bulkhead) roomFor(rank int, now time.Time) int {
 	line := min(max(leastLine, b.left.lately(now)), mostLine)
+	ahead := func(rank int) int { return len(b.waiting[rank]) + b.coming[rank] }
 	switch {
 	case b.places == 0: // the share of all workers' has lapsed
-		line = 0
+		return -ahead(rank)
 	case b.open < b.most:
 		line = min(line, b.open-1)
 	}
-	ahead := func(rank int) int { return len(b.waiting[rank]) + b.coming[rank] }
 	all := line + max(0, b.free(rank)) - ahead(rank)
 	if bulk := len(ranked) - 1; rank == bulk {
 		all = max(all-ahead(rank-1), max(1, line/fairShare)-ahead(rank))
@@ -191,21 +197,28 @@ func (b *Bulkhead) roomFor(rank int, now time.Time) int {
 	return all
 }
 
-// reserve has up to so many more of the rank come, and returns how many; bounded is false where there
-// is room for all, of which none are noted.
+// reserve keeps room for up to so many more of the rank, and returns for how many; bounded is false
+// where there is room for all, of which none are noted. What is in hand already may use that room too.
 func (b *Bulkhead) reserve(rank, most int, now time.Time) (n int, bounded bool) {
 	if b.idle.Load() {
 		return 0, false // so that routes for which nothing comes cost nothing
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	room := b.roomFor(rank, now)
+	room := b.roomFor(rank, now) - b.pulls[rank]
 	if room >= most {
 		return 0, false
 	}
 	n = max(0, room)
-	b.comes(rank, n)
+	b.pulls[rank] += n
 	return n, true
+}
+
+// pulled gives back what was reserved for a pull.
+func (b *Bulkhead) pulled(rank, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pulls[rank] -= n
 }
 
 // come has the bulkhead know of so many more that come, or fewer.
@@ -335,6 +348,7 @@ func Release(bulkheads []*Bulkhead) {
 func (b *Bulkhead) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.old = max(0, b.old-1) // those who came first go first
 	b.take(-1)
 	b.left.add(time.Now())
 	b.give()

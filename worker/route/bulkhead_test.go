@@ -63,6 +63,28 @@ func TestPlacesGrowAfterATrouble(t *testing.T) {
 	}
 }
 
+// What hangs when the route closes takes no place of the push that tries it, nor of those after it.
+func TestWhatHangsKeepsNoRouteShut(t *testing.T) {
+	t.Parallel()
+	b, now := newBulkhead(8), time.Now()
+	b.take(5)
+	b.reopen()
+	if b.free(1) != 1 || b.more(1, now) != 1 {
+		t.Errorf("%d places are free", b.free(1))
+	}
+	b.take(1)
+	b.worked(true)
+	if b.free(1) != 1 {
+		t.Errorf("after one that works %d places are free", b.free(1))
+	}
+	for range 6 {
+		b.release()
+	}
+	if b.free(1) != 2 || b.old != 0 {
+		t.Errorf("when all are over %d places are free, %d are old", b.free(1), b.old)
+	}
+}
+
 // What a pull reserves no other one gets.
 func TestAPullReservesRoom(t *testing.T) {
 	t.Parallel()
@@ -77,9 +99,11 @@ func TestAPullReservesRoom(t *testing.T) {
 			t.Errorf("%d are reserved, want %d", n, want)
 		}
 	}
-	if b.Fits(push.Default, now); b.coming[1] != 5 {
-		t.Errorf("%d come", b.coming[1])
+	b.come(1, 5)
+	if !b.Fits(push.Default, now) {
+		t.Error("a pull that is under way takes the room of what is in hand")
 	}
+	b.pulled(1, 5)
 	b.come(1, 2)
 	gone := 0
 	for range 3 {

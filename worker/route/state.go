@@ -16,7 +16,7 @@ import (
 //	State           Event                                   Next state                                Reported
 //	open, trying    answers show trouble                    closed for openFor                        Breaker: open
 //	any             the app or most tokens are refused      closed, twice as long as the last time    Paused
-//	any             answers ask for a delay                 closed until then, in all workers         Paused
+//	any             answers ask all for a delay             closed until then, in all workers         Paused
 //	any             another worker shares a delay           closed until then                         -
 //	closed          its instant comes                       trying                                    -
 //	trying          the push works                          open                                      Breaker: closed
