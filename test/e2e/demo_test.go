@@ -114,12 +114,3 @@ func TestDemoForPeople(t *testing.T) {
 		t.Errorf("standard output: %s\nstandard error: %s", got, live)
 	}
 }
-
-// A Redis that is down is told of before anything is promised.
-func TestDemoWithoutItsRedis(t *testing.T) {
-	t.Parallel()
-	got := rig.Run(t, rig.Setup{}, "demo", "--redis", "127.0.0.1:1")
-	if got.Status != rig.Failed || !strings.HasPrefix(got.Stderr, "pushpace: redis 127.0.0.1:1") || strings.Contains(got.Stderr, "users") {
-		t.Errorf("%+v", got)
-	}
-}

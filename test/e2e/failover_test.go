@@ -126,26 +126,3 @@ func TestIdleWorkersServeTheIntake(t *testing.T) {
 	}
 	s.EachOnce(t)
 }
-
-// Workers that wait for a word end at once, though Redis hangs.
-func TestIdleWorkersEnd(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := rig.IdleWorkers(t, server.Addr())
-	s.Idle(t, 2)
-	began := time.Now()
-	s.Workers[0].Terminate(t)
-	if status := s.Workers[0].Wait(t); status != rig.Done {
-		t.Errorf("exit status %d: %s", status, &s.Workers[0].Stderr)
-	}
-	t.Logf("ended after %s", time.Since(began))
-	s.Idle(t, 1)
-	server.Pause(t)
-	defer server.Resume(t)
-	began = time.Now()
-	s.Workers[1].Terminate(t)
-	if status := s.Workers[1].Wait(t); status != rig.Done {
-		t.Errorf("while Redis hangs: exit status %d: %s", status, &s.Workers[1].Stderr)
-	}
-	t.Logf("ended after %s while Redis hangs", time.Since(began))
-}

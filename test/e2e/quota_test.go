@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,45 +67,6 @@ func withinQuota(t *testing.T, s *rig.Site, worker *rig.Program, n, most int) in
 		t.Errorf("%d pushes, want %d at most", pushes, most)
 	}
 	return pushes
-}
-
-// An operator changes a quota of all workers while they run, which fills nothing up, and
-// reads what is in force and what is left of it.
-func TestServeOverriddenQuota(t *testing.T) {
-	t.Parallel()
-	s := rig.NewSite(t)
-	s.Simulate(t)
-	s.Configure(t, "  demo: {simulated: true} ", "  demo: {simulated: false, apns: {quota: {rate: 3/1h, algorithm: sliding_window}}} ")
-	workers := [2]*rig.Program{s.Serve(t), s.Serve(t)}
-	send := func(from, n int) {
-		t.Helper()
-		var input strings.Builder
-		for i := from; i < from+n; i++ {
-			input.WriteString(rig.Notification(fmt.Sprint("n", i), fmt.Sprint("u", i), "chat", "apns", "00"))
-		}
-		s.Send(t, rig.Done, input.String())
-	}
-	quotas := func(want string) {
-		t.Helper()
-		if got := strings.Join(strings.Fields(rig.Run(t, s.Setup, "limits", "quotas").Stdout), " "); !regexp.MustCompile(want).MatchString(got) {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-	send(0, 3)
-	before := withinQuota(t, s, workers[0], 3, 3)
-	quotas("apns/demo demo {rate: 3/1h, algorithm: sliding_window} 0 of 3 the configuration$")
-	if got := rig.Run(t, s.Setup, "limits", "set", "--quota", "apns/demo", "--rate", "5/1h", "--for", "2h", "--by", "ann"); got.Status != rig.Done {
-		t.Fatalf("%+v", got)
-	}
-	free := "2"
-	if before < 3 { // units lapsed, and whoever waits instead may have taken the new ones already
-		free = "[0-2]"
-	}
-	quotas("apns/demo demo {rate: 5/1h, algorithm: sliding_window} " + free + " of 5 the override by ann until 20")
-	send(3, 8)
-	withinQuota(t, s, workers[0], 11, 5)
-	quotas(" 0 of 5 the override by ann")
-	s.Stop(t, workers[:]...)
 }
 
 // Processes that come, stop, stand still and are killed have no more in flight at the provider together

@@ -133,23 +133,6 @@ func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
 	}
 }
 
-// The shipped configuration runs as it is, and the log can be JSON.
-func TestServeAsShipped(t *testing.T) {
-	t.Parallel()
-	dir := rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
-	p := rig.Start(t, rig.Setup{Dir: dir, Env: []string{"PUSHPACE_LOG__FORMAT=json"}}, "serve")
-	p.Until(t, "serving", func() bool { return strings.Contains(p.Stderr.String(), "serving") })
-	(&rig.Site{}).Stop(t, p)
-	for line := range strings.Lines(p.Stderr.String()) {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("not JSON: %s", line)
-		}
-	}
-	if !strings.Contains(p.Stderr.String(), "keeps nothing") {
-		t.Errorf("standard error: %s", &p.Stderr)
-	}
-}
-
 // The log tells of each changed credential file. A bad file is told of once, and the old
 // credentials stay in use.
 func TestServeTellsOfChangedCredentials(t *testing.T) {
@@ -185,31 +168,6 @@ func TestServeTellsOfChangedCredentials(t *testing.T) {
 	s.Stop(t, workers)
 	if n := strings.Count(workers.Stderr.String(), "level=ERROR"); n != 1 {
 		t.Errorf("%d errors: %s", n, &workers.Stderr)
-	}
-}
-
-// What comes over HTTP is delivered, and its state can be asked for.
-func TestServeAPI(t *testing.T) {
-	t.Parallel()
-	s := rig.NewSite(t)
-	s.Simulate(t)
-	p, url := s.ServeAPI(t)
-	if status, text := rig.Ask(t, "", "POST", url+"/v1/notifications", rig.Notification("one", "ada", "orders", "apns", "00")); status != http.StatusAccepted {
-		t.Fatalf("%d: %s", status, text)
-	}
-	many := "[" + rig.Notification("two", "ben", "orders", "fcm", "ben-pixel") + "," + rig.Notification("one", "ada", "orders", "apns", "00") + "]"
-	if status, text := rig.Ask(t, "", "POST", url+"/v1/notifications", many); status != http.StatusAccepted || text != `{"results":[{"id":"two","status":202},{"id":"one","status":200}]}` {
-		t.Fatalf("%d: %s", status, text)
-	}
-	p.Until(t, "both delivered", func() bool {
-		_, one := rig.Ask(t, "", "GET", url+"/v1/notifications/one", "")
-		_, two := rig.Ask(t, "", "GET", url+"/v1/notifications/two", "")
-		return strings.Contains(one, `"state":"delivered"`) && strings.Contains(two, `"state":"delivered"`)
-	})
-	http.DefaultClient.CloseIdleConnections()
-	s.Stop(t, p)
-	if n := len(s.Ledger(t)); n != 2 {
-		t.Errorf("%d pushes", n)
 	}
 }
 
