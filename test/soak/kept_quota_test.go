@@ -12,8 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -71,42 +69,6 @@ func (q keptQuota) test(t *testing.T) {
 	// what has waited for them gets to run.
 	if want := int(float64(q.count) * (q.used - slow)); used < want {
 		t.Errorf("%d of %d were used in %s, want %d", used, q.count, q.window, want)
-	}
-}
-
-// A bucket that promises nothing lets more pass in a window than its rate says: FCM
-// refuses some, as it would above.
-func TestAPlainBucketExceedsAQuota(t *testing.T) {
-	t.Parallel()
-	const count, window = 200, 20 * time.Second
-	google, err := fcmtest.NewServer(fcmtest.Options{ProjectQuota: fcmtest.Quota{Count: count, Per: window, Begins: time.Now()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer google.Close()
-	c, err := google.WriteCredentials(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	sender, err := fcm.New(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sender.Close()
-	bucket := meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())
-	spec := meter.Spec{Rates: []throttle.Rate{{Count: count * 98 / 100, Period: window}}}
-	for sent := 0; google.OverQuota() == 0; sent++ {
-		answer, err := bucket.Take(t.Context(), google.Project(), spec, meter.Ask{Least: 1, Most: 1, Ahead: time.Second})
-		if err != nil || sent > 2*count {
-			t.Fatalf("%d sent, none refused: %v", sent, err)
-		}
-		time.Sleep(answer.Left)
-		id := fmt.Sprint("n-", sent)
-		target := push.Target{Platform: push.FCM, Token: id}
-		sender.Send(t.Context(), &push.Notification{ID: id, App: "shop", User: id, Title: "hello", Targets: []push.Target{target}}, target, providers.Departure{})
-	}
-	if n := google.Ledger().Len(); n < count {
-		t.Errorf("one was refused after %d of %d", n, count)
 	}
 }
 

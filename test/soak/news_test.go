@@ -67,24 +67,3 @@ func makeNews(n *push.Notification, r *rand.Rand) {
 		n.Digest = judge.TellingDigest(fmt.Sprint("topic-", r.IntN(2)))
 	}
 }
-
-// The quiet hours of a soak are of both zones at no time, and there is one of them at any.
-func TestSoakHours(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 26, 17, 59, 30, 0, time.UTC) // midnight is near, there
-	for _, length := range []time.Duration{10 * time.Second, 16 * time.Minute, 2 * time.Hour} {
-		hours := soakHours(t, now, length)
-		if err := hours.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		for at := now; at.Before(now.Add(length)); at = at.Add(10 * time.Second) {
-			closed := 0
-			for _, name := range soakZones {
-				closed += len(hours.Closed(clocks(t, name), at.Unix(), at.Unix()+1))
-			}
-			if closed != 1 {
-				t.Errorf("%s: at %s it is quiet in %d zones", length, at, closed)
-			}
-		}
-	}
-}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"reflect"
-	"testing"
 	"time"
 
 	"github.com/pushpace/pushpace/providers/standin"
@@ -212,32 +210,4 @@ func oddAnswers(seed uint64, i int, n *push.Notification, platform push.Platform
 		return []standin.Answer{{Fault: standin.Close}}
 	}
 	return nil
-}
-
-func TestSoakPlan(t *testing.T) {
-	t.Parallel()
-	a, b := soakPlan(7, time.Hour), soakPlan(7, time.Hour)
-	if !reflect.DeepEqual(a, b) || reflect.DeepEqual(a, soakPlan(8, time.Hour)) {
-		t.Error("a plan follows from its seed alone")
-	}
-	if short := soakPlan(7, time.Minute); !reflect.DeepEqual(a[:len(short)], short) {
-		t.Error("a longer plan does not begin as a shorter one")
-	}
-	seen := map[mishapKind]bool{}
-	for _, m := range a {
-		seen[m.Kind] = true
-	}
-	if len(seen) != len(mishaps) {
-		t.Errorf("%d of %d kinds of trouble come within an hour", len(seen), len(mishaps))
-	}
-	for i := range 100 {
-		n, _ := soakNotification(7, i)
-		again, _ := soakNotification(7, i)
-		if !reflect.DeepEqual(n, again) {
-			t.Errorf("%+v and %+v", n, again)
-		}
-		if err := n.Validate(); err != nil {
-			t.Error(err)
-		}
-	}
 }
