@@ -135,14 +135,10 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 		} {
 			everything := s.As(operatetest.Root, "192.0.2.1:1")
 			before, err := everything.Actions(t.Context(), "", 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			failed := c.do(t.Context(), everything)
 			after, err := everything.Actions(t.Context(), "", 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if c.want == nil {
 				if len(after) != len(before) {
 					t.Errorf("%s: %+v", c.name, after[0])
@@ -175,17 +171,13 @@ func TestActionsOf(t *testing.T) {
 			if i%200 == 0 {
 				e.App = "shop"
 			}
-			if err := kept.Add(t.Context(), e); err != nil {
-				t.Fatal(err)
-			}
+			must(t, kept.Add(t.Context(), e))
 		}
 		for _, e := range []trail.Entry{
 			{Apps: []string{operatetest.Other, operatetest.Own}}, {}, {Level: limits.Level{User: "ada"}}, {Level: limits.Level{Category: "news"}},
 			{Level: limits.Level{Quota: "quota/both"}}, {Level: limits.Level{Quota: "apns/secret-app"}},
 		} {
-			if err := kept.Add(t.Context(), e); err != nil {
-				t.Fatal(err)
-			}
+			must(t, kept.Add(t.Context(), e))
 		}
 		for _, c := range []struct {
 			apps []string
@@ -199,9 +191,7 @@ func TestActionsOf(t *testing.T) {
 			var pages []trail.Entry
 			for before := ""; ; before = pages[len(pages)-1].Cursor {
 				page, err := its.Actions(t.Context(), before, 250)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if pages = append(pages, page...); len(page) < 250 {
 					break
 				}

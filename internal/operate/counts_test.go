@@ -53,12 +53,8 @@ func TestCountsAgree(t *testing.T) {
 			{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed},
 			{App: "mail", Platform: push.FCM, Breaker: route.BreakerOpen}, // whose trouble is not told yet
 		}}
-		if err := control.LeaveSnapshot(t.Context(), client, "", snapshot); err != nil {
-			t.Fatal(err)
-		}
-		if err := pause.NewStore(client, "").Begin(t.Context(), pause.Pause{Category: "news", By: "ada"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, control.LeaveSnapshot(t.Context(), client, "", snapshot))
+		must(t, pause.NewStore(client, "").Begin(t.Context(), pause.Pause{Category: "news", By: "ada"}))
 		records := store.NewRecords(client, "", 0)
 		c := control.New(client, records, nil, limits.New(throttle.Policy{}, nil))
 		o := New(Options{Control: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)}).As(root, "")
@@ -77,9 +73,7 @@ func TestCountsAgree(t *testing.T) {
 		got = map[control.Cause]int64{}
 		for cursor := ""; ; {
 			list, err := o.Waiting(t.Context(), control.Selection{}, cursor)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, q := range list.Waiting {
 				got[q.For]++
 			}
@@ -91,9 +85,7 @@ func TestCountsAgree(t *testing.T) {
 			t.Errorf("the list has %v", got)
 		}
 		pauses, err := o.Pauses(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, list := range [][]pause.Pause{pauses, seen.Pauses} {
 			if len(list) != 2 || list[1].Kind != pause.Trouble || list[1].Waiting != 310 {
 				t.Errorf("%+v", list)

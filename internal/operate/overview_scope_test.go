@@ -45,9 +45,7 @@ func TestOverviewOf(t *testing.T) {
 		for i, app := range []string{"shop", "secret-app", "secret-app"} {
 			n := &push.Notification{ID: fmt.Sprintf("dead-%d", i), App: app, User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := storetest.First(t, records).SetAside(t.Context(), &store.Letter{ID: n.ID, State: store.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}); err != nil {
 				t.Fatal(err)
 			}
@@ -55,14 +53,10 @@ func TestOverviewOf(t *testing.T) {
 		snapshot := &control.Snapshot{ID: "w1", Host: "h", Pulls: true, Routes: []route.Status{
 			{App: "shop", Platform: push.FCM, InFlight: 2}, {App: "secret-app", Platform: push.APNs, InFlight: 9},
 		}}
-		if err := control.LeaveSnapshot(t.Context(), client, "", snapshot); err != nil {
-			t.Fatal(err)
-		}
+		must(t, control.LeaveSnapshot(t.Context(), client, "", snapshot))
 		store := pause.NewStore(client, "")
 		for _, p := range []pause.Pause{{App: "shop", By: "ada"}, {App: "secret-app", By: "eve"}, {Category: "news", By: "ada"}} {
-			if err := store.Begin(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
+			must(t, store.Begin(t.Context(), p))
 		}
 		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).Sampling(sample), Records: records, Queue: client})
 		all := complete(t, s.readOverview)

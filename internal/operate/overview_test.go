@@ -119,9 +119,7 @@ func TestReadOverview(t *testing.T) {
 				t.Fatal(err)
 			}
 			letter := &store.Letter{ID: "gone-" + id, State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
-			if err := storetest.First(t, records).SetAside(t.Context(), letter); err != nil {
-				t.Fatal(err)
-			}
+			must(t, storetest.First(t, records).SetAside(t.Context(), letter))
 		}
 		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
 		o := complete(t, s.readOverview)

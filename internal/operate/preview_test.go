@@ -4,25 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/reschedule"
 )
 
 func TestMain(m *testing.M) {
@@ -30,28 +24,21 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }
 
-// A stage has users who wait on a real Redis, and can have a rescheduler.
+// A stage has users who wait on a real Redis.
 type stage struct {
-	t          *testing.T
-	client     *redis.Client
-	prefix     string
-	limiter    *throttle.Redis
-	overrides  *limits.Overrides
-	general    throttle.Policy
-	categories map[string]throttle.Policy
-	// policies are those before any override.
-	policies *limits.Policies
+	t         *testing.T
+	limiter   *throttle.Redis
+	overrides *limits.Overrides
+	policies  *limits.Policies // before any override
 }
 
 func newStage(t *testing.T, general throttle.Policy, categories map[string]throttle.Policy) *stage {
 	t.Helper()
-	s := &stage{t: t, client: redistest.Shared(t).Client(t), prefix: redistest.Prefix(), general: general, categories: categories, policies: limits.New(general, categories)}
-	limiter, err := throttle.New(s.client, throttle.Options{Prefix: s.prefix, Timeout: redistest.Patience})
+	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
+	limiter, err := throttle.New(client, throttle.Options{Prefix: prefix, Timeout: redistest.Patience})
 	must(t, err)
-	s.limiter = limiter
-	t.Cleanup(func() { _ = s.limiter.Close() })
-	s.overrides = limits.NewOverrides(s.client, s.prefix, 0)
-	return s
+	t.Cleanup(func() { _ = limiter.Close() })
+	return &stage{t, limiter, limits.NewOverrides(client, prefix, 0), limits.New(general, categories)}
 }
 
 // arrive has so many notifications of the user come.
@@ -69,73 +56,6 @@ func (s *stage) previewer(lines operate.Lines) *operate.Previewer {
 	return &operate.Previewer{Limits: s.policies, Lines: lines, Apps: []string{"kiosk", "shop"}}
 }
 
-// reschedule follows the overrides as a worker does. It returns what waits until all lines of the
-// user were placed again.
-func (s *stage) reschedule() func(app, user string) {
-	s.t.Helper()
-	limiter := &telling{Planner: s.limiter, first: map[string]bool{}, done: map[string]bool{}}
-	policies := limits.New(s.general, s.categories)
-	_, err := s.overrides.Refresh(s.t.Context(), policies)
-	must(s.t, err)
-	gone := redis.NewClient(s.client.Options()) // those who wait have no jobs, and are not woken
-	must(s.t, gone.Close())
-	ctx, stop := context.WithCancel(context.Background())
-	waking := control.New(gone, store.NewRecords(gone, s.prefix, 0), limiter, policies)
-	var following sync.WaitGroup
-	following.Go(func() {
-		reschedule.Follow(ctx, reschedule.Config{
-			Limits: policies, Overrides: s.overrides, Limiter: limiter, Control: waking,
-			Waiting: s.limiter.Waiting, Apps: []string{"kiosk", "shop"}, Redis: s.client, Prefix: s.prefix, RedisLog: slog.New(slog.DiscardHandler),
-		})
-	})
-	s.t.Cleanup(func() { stop(); following.Wait(); waking.Rest(context.Background()) })
-	return func(app, user string) {
-		s.t.Helper()
-		eventually.Holds(s.t, user+" of "+app+" is given new slots", func() bool { return limiter.placed(app, user) })
-	}
-}
-
-// slots are those of the user who wait, by ID.
-func (s *stage) slots(app, user string) map[string]time.Time {
-	s.t.Helper()
-	timeline, err := s.limiter.Timeline(s.t.Context(), throttle.Request{App: app, User: user, Scopes: []throttle.Scope{{Name: throttle.General}}})
-	must(s.t, err)
-	all := map[string]time.Time{}
-	for _, b := range timeline.Bookings {
-		all[b.ID] = b.Slot
-	}
-	return all
-}
-
-// A telling limiter knows whose lines were all placed again: the one whose limit changed, and then
-// the others that wait.
-type telling struct {
-	throttle.Planner
-	mu          sync.Mutex
-	first, done map[string]bool
-}
-
-func (l *telling) Replan(ctx context.Context, all []throttle.Request) (throttle.Placed, error) {
-	placed, err := l.Planner.Replan(ctx, all)
-	if err == nil {
-		of := all[0].App + "/" + all[0].User
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if len(placed.Others) > 0 && !l.first[of] {
-			l.first[of] = true
-		} else {
-			l.done[of] = true
-		}
-	}
-	return placed, err
-}
-
-func (l *telling) placed(app, user string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.done[app+"/"+user]
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -143,123 +63,23 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func somePolicy(random *rand.Rand) throttle.Policy {
-	gaps := []time.Duration{0, time.Second, 700 * time.Millisecond, 5 * time.Second, time.Minute}
-	rates := []throttle.Rate{{Count: 1, Period: 2 * time.Second}, {Count: 3, Period: 10 * time.Second}, {Count: 10, Period: time.Minute}, {Count: 2, Period: time.Hour}, {Count: 7, Period: 24 * time.Hour}}
-	p := throttle.Policy{MinGap: gaps[random.IntN(len(gaps))]}
-	for _, r := range rates {
-		if random.IntN(3) == 0 && r.Period > p.MinGap {
-			p.Rates = append(p.Rates, r)
-		}
-	}
-	if p.Unlimited() {
-		p.MinGap = time.Second
-	}
-	return p
-}
-
-// Who is foretold to move for a user, and whom nothing limits any more, is as the workers make
-// it when the override is then set, or removed. throttle's TestADryRunIsWhatAReplanDoes holds
-// the instants, which count from the present.
+// Whom nothing limits any more is foretold to be free.
 func TestForetoldForAUser(t *testing.T) {
 	t.Parallel()
-	const users = 20
-	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	general, news := somePolicy(random), somePolicy(random)
-	s := newStage(t, general, map[string]throttle.Policy{"news": news})
-	var first, second []limits.Override
-	var removed []limits.Level
-	for i := range users {
-		level := limits.Level{User: fmt.Sprint("user ", i), Category: []string{"", "news", "orders"}[random.IntN(3)]}
-		if random.IntN(2) == 0 {
-			level.App = "shop"
-		}
-		change := limits.Override{Level: level, Policy: somePolicy(random), By: "ann"}
-		if level.Category != "" && random.IntN(4) == 0 {
-			change.Policy = throttle.Policy{Exempt: true}
-		}
-		if random.IntN(3) == 0 {
-			before := change
-			before.Policy = throttle.Policy{MinGap: 3 * time.Second} // what it already is would be no change
-			first = append(first, before)
-			if random.IntN(2) == 0 {
-				removed = append(removed, level)
-				continue
-			}
-		}
-		second = append(second, change)
-	}
-	const alone = "one who waits for one category alone, and is exempt then"
-	second = append(second, limits.Override{Level: limits.Level{User: alone, Category: "news"}, Policy: throttle.Policy{Exempt: true}, By: "ann"})
-	must(t, s.overrides.Import(t.Context(), first))
-	_, err := s.overrides.Refresh(t.Context(), s.policies)
+	s := newStage(t, throttle.Policy{}, map[string]throttle.Policy{"news": {MinGap: time.Hour}, "orders": {MinGap: time.Hour}})
+	s.arrive("shop", "ada", "news", 3)
+	s.arrive("shop", "ada", "orders", 2)
+	level := limits.Level{User: "ada", Category: "news"}
+	told, err := s.previewer(s.limiter).Of(t.Context(), level, &limits.Override{Level: level, Policy: throttle.Policy{Exempt: true}, By: "ann"})
 	must(t, err)
-	rescheduled := s.reschedule()
-	type change struct {
-		at limits.Level
-		to *limits.Override
-	}
-	var changes []change
-	for i := range second {
-		changes = append(changes, change{second[i].Level, &second[i]})
-	}
-	for _, level := range removed {
-		changes = append(changes, change{level, nil})
-	}
-	for _, c := range changes {
-		for _, category := range []string{"news", "", "orders"} {
-			if c.at.User == alone && category != "news" {
-				continue
-			}
-			s.arrive("shop", c.at.User, category, random.IntN(12))
-		}
-		s.arrive("kiosk", c.at.User, "news", random.IntN(4))
-	}
-	before, foretold := map[string]map[string]time.Time{}, map[string]*operate.Preview{}
-	for _, c := range changes {
-		before[c.at.User] = s.slots("shop", c.at.User)
-		p := s.previewer(s.limiter)
-		p.Apps = []string{"shop"}
-		told, err := p.Of(t.Context(), c.at, c.to)
-		must(t, err)
-		foretold[c.at.User] = told
-	}
-	must(t, s.overrides.Import(t.Context(), second))
-	for _, level := range removed {
-		_, err := s.overrides.Unset(t.Context(), level, "ann")
-		must(t, err)
-	}
-	moved := 0
-	for _, c := range changes {
-		told := foretold[c.at.User]
-		rescheduled("shop", c.at.User)
-		now := s.slots("shop", c.at.User)
-		for _, m := range told.Moves {
-			if was := before[c.at.User][m.ID]; !was.Equal(m.Before) {
-				t.Errorf("%+v %s: before at %s, want %s", c.at, m.ID, m.Before, was)
-			}
-			if _, waits := now[m.ID]; waits == m.Free {
-				t.Errorf("%+v to %+v: %s waits %v, and it was foretold as free %v", c.at, c.to, m.ID, waits, m.Free)
-			}
-			if !m.After.Equal(m.Before) {
-				moved++
-			}
-			delete(now, m.ID)
-		}
-		for id, slot := range now { // on a slow machine: who is overdue by more than a second stays
-			if slot.Equal(before[c.at.User][id]) && slot.Before(told.At.Add(-time.Second)) {
-				delete(now, id)
-			}
-		}
-		if len(now) > 0 || told.Sooner+told.Later > len(told.Moves) || !told.Notifications.All() || !told.Users.All() {
-			t.Errorf("%+v: not foretold: %v, %+v", c.at, now, told)
-		}
-		if t.Failed() {
-			t.Fatalf("general %+v, news %+v", general, news)
+	free := 0
+	for _, m := range told.Moves {
+		if m.Free {
+			free++
 		}
 	}
-	if moved == 0 {
-		t.Error("nothing moves")
+	if free != 2 || !told.Notifications.All() || !told.Users.All() {
+		t.Errorf("%d of 2 are free: %+v", free, told)
 	}
 }
 

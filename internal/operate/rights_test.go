@@ -72,28 +72,16 @@ var tries = map[string]try{
 	"EnqueueAll": {operate.Enqueue, func(a asking) error {
 		return a.EnqueueAll(a, []operate.Parsed{{Notification: &push.Notification{App: a.app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}}})[0].Err
 	}, others, false},
-	"Status": {operate.Status, func(a asking) error {
-		_, err := a.Status(a, push.Ref{ID: a.app + "-waits"})
-		return err
-	}, push.ErrUnknownID, false},
-	"Notification": {operate.Look, func(a asking) error {
-		_, err := a.Notification(a, push.Ref{ID: a.app + "-waits"})
-		return err
-	}, push.ErrUnknownID, false},
+	"Status":       {operate.Status, func(a asking) error { return errOf(a.Status(a, push.Ref{ID: a.app + "-waits"})) }, push.ErrUnknownID, false},
+	"Notification": {operate.Look, func(a asking) error { return errOf(a.Notification(a, push.Ref{ID: a.app + "-waits"})) }, push.ErrUnknownID, false},
 	"Knows": {operate.Look, func(a asking) error {
 		notification, _, err := a.Knows(a, a.app+"-waits")
 		_, letter, err2 := a.Knows(a, a.app+"-letter")
 		return cmpOr(err, err2, told(notification && a.app == operatetest.Other), told(letter && a.app == operatetest.Other))
 	}, nil, false},
-	"Cancel": {operate.Cancel, func(a asking) error {
-		return a.Cancel(a, push.Ref{ID: a.app + "-cancelled"})
-	}, push.ErrUnknownID, false},
-	"CancelWithOthers": {operate.Cancel, func(a asking) error {
-		return a.CancelWithOthers(a, push.Ref{ID: a.app + "-with-others"})
-	}, push.ErrUnknownID, false},
-	"CancelEach": {operate.CancelEach, func(a asking) error {
-		return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0]
-	}, push.ErrUnknownID, false},
+	"Cancel":           {operate.Cancel, func(a asking) error { return a.Cancel(a, push.Ref{ID: a.app + "-cancelled"}) }, push.ErrUnknownID, false},
+	"CancelWithOthers": {operate.Cancel, func(a asking) error { return a.CancelWithOthers(a, push.Ref{ID: a.app + "-with-others"}) }, push.ErrUnknownID, false},
+	"CancelEach":       {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
 	"Waiting": {operate.Look, func(a asking) error {
 		list, err := a.Waiting(a, control.Selection{}, "")
 		return cmpOr(err, told(a.app == operatetest.Other && list != nil && slices.ContainsFunc(list.Waiting, func(q control.Queued) bool { return q.App == a.app })))
@@ -102,35 +90,17 @@ var tries = map[string]try{
 		counts, err := a.Counts(a)
 		return cmpOr(err, told(counts != nil && !a.SeesAll()))
 	}, nil, false},
-	"Timeline": {operate.Look, func(a asking) error {
-		_, err := a.Timeline(a, a.app, a.app+"-user", nil)
-		return err
-	}, others, false},
-	"User": {operate.Look, func(a asking) error {
-		_, err := a.User(a, a.app, a.app+"-user", nil)
-		return err
-	}, others, false},
-	"CategoriesOf": {operate.Look, func(a asking) error {
-		_, err := a.CategoriesOf(a, a.app, a.app+"-user")
-		return err
-	}, others, false},
+	"Timeline":     {operate.Look, func(a asking) error { return errOf(a.Timeline(a, a.app, a.app+"-user", nil)) }, others, false},
+	"User":         {operate.Look, func(a asking) error { return errOf(a.User(a, a.app, a.app+"-user", nil)) }, others, false},
+	"CategoriesOf": {operate.Look, func(a asking) error { return errOf(a.CategoriesOf(a, a.app, a.app+"-user")) }, others, false},
 
 	"Limits": {operate.Look, func(a asking) error {
 		all, err := a.Limits(a, "", 100)
 		return cmpOr(err, told(err == nil && a.app == operatetest.Other && slices.ContainsFunc(all.Overrides, func(r limits.Override) bool { return r.App == a.app })))
 	}, nil, false},
-	"InForce": {operate.Look, func(a asking) error {
-		_, err := a.InForce(a, limits.Level{App: a.app})
-		return err
-	}, others, false},
-	"Override": {operate.Look, func(a asking) error {
-		_, err := a.Override(a, limits.Level{App: a.app})
-		return err
-	}, others, false},
-	"Below": {operate.Look, func(a asking) error {
-		_, err := a.Below(limits.Level{App: a.app})
-		return err
-	}, others, false},
+	"InForce":  {operate.Look, func(a asking) error { return errOf(a.InForce(a, limits.Level{App: a.app})) }, others, false},
+	"Override": {operate.Look, func(a asking) error { return errOf(a.Override(a, limits.Level{App: a.app})) }, others, false},
+	"Below":    {operate.Look, func(a asking) error { return errOf(a.Below(limits.Level{App: a.app})) }, others, false},
 	"SetLimit": {operate.SetLimit, func(a asking) error {
 		_, err := a.SetLimit(a, limits.Override{Level: limits.Level{App: a.app, User: a.app + "-user"}, Policy: rate})
 		return err
@@ -141,9 +111,7 @@ var tries = map[string]try{
 	"CheckImport": {operate.ImportLimits, func(a asking) error {
 		return a.CheckImport(a, []limits.Override{{Level: limits.Level{App: a.app, User: a.app + "-user"}, Policy: rate}})
 	}, others, false},
-	"UnsetLimit": {operate.UnsetLimit, func(a asking) error {
-		return a.UnsetLimit(a, limits.Level{App: a.app, Category: "unset"})
-	}, others, false},
+	"UnsetLimit": {operate.UnsetLimit, func(a asking) error { return a.UnsetLimit(a, limits.Level{App: a.app, Category: "unset"}) }, others, false},
 	"Preview": {operate.Look, func(a asking) error {
 		_, err := a.Preview(a, limits.Level{App: a.app}, &limits.Override{Level: limits.Level{App: a.app}, Policy: rate})
 		return err
@@ -152,13 +120,8 @@ var tries = map[string]try{
 		all, err := a.LimitsLog(a, 0, 100)
 		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(c limits.Change) bool { return c.App == a.app })))
 	}, nil, false},
-	"UndoOf": {operate.UndoLimit, func(a asking) error {
-		_, err := a.UndoOf(a, changeOf(a, "looked at"))
-		return err
-	}, operate.ErrNoChange, false},
-	"UndoLimit": {operate.UndoLimit, func(a asking) error {
-		return a.UndoLimit(a, changeOf(a, "undone"))
-	}, operate.ErrNoChange, false},
+	"UndoOf":    {operate.UndoLimit, func(a asking) error { return errOf(a.UndoOf(a, changeOf(a, "looked at"))) }, operate.ErrNoChange, false},
+	"UndoLimit": {operate.UndoLimit, func(a asking) error { return a.UndoLimit(a, changeOf(a, "undone")) }, operate.ErrNoChange, false},
 	"Quotas": {operate.Look, func(a asking) error {
 		all, err := a.Quotas(a)
 		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(q quotas.Status) bool { return slices.Contains(q.Apps, a.app) })))
@@ -172,22 +135,11 @@ var tries = map[string]try{
 		all, err := a.Letters(a, "", 100)
 		return cmpOr(err, told(a.app == operatetest.Other && all != nil && slices.ContainsFunc(all.Letters, func(l store.Letter) bool { return l.App == a.app })))
 	}, nil, false},
-	"Letter": {operate.Look, func(a asking) error {
-		_, err := a.Letter(a, push.Ref{ID: a.app + "-letter"})
-		return err
-	}, store.ErrNoLetter, false},
-	"Requeue": {operate.Requeue, func(a asking) error {
-		return a.Requeue(a, push.Ref{ID: a.app + "-requeued"})
-	}, store.ErrNoLetter, false},
-	"RequeueEach": {operate.RequeueEach, func(a asking) error {
-		return a.RequeueEach(a, []push.Ref{{ID: a.app + "-requeues"}})[0]
-	}, store.ErrNoLetter, false},
-	"Purge": {operate.Purge, func(a asking) error {
-		return a.Purge(a, push.Ref{ID: a.app + "-purged"})
-	}, store.ErrNoLetter, false},
-	"PurgeEach": {operate.PurgeEach, func(a asking) error {
-		return a.PurgeEach(a, []push.Ref{{ID: a.app + "-purges"}})[0]
-	}, store.ErrNoLetter, false},
+	"Letter":      {operate.Look, func(a asking) error { return errOf(a.Letter(a, push.Ref{ID: a.app + "-letter"})) }, store.ErrNoLetter, false},
+	"Requeue":     {operate.Requeue, func(a asking) error { return a.Requeue(a, push.Ref{ID: a.app + "-requeued"}) }, store.ErrNoLetter, false},
+	"RequeueEach": {operate.RequeueEach, func(a asking) error { return a.RequeueEach(a, []push.Ref{{ID: a.app + "-requeues"}})[0] }, store.ErrNoLetter, false},
+	"Purge":       {operate.Purge, func(a asking) error { return a.Purge(a, push.Ref{ID: a.app + "-purged"}) }, store.ErrNoLetter, false},
+	"PurgeEach":   {operate.PurgeEach, func(a asking) error { return a.PurgeEach(a, []push.Ref{{ID: a.app + "-purges"}})[0] }, store.ErrNoLetter, false},
 
 	"Pauses": {operate.Look, func(a asking) error {
 		all, err := a.Pauses(a)
@@ -197,18 +149,10 @@ var tries = map[string]try{
 		all, err := a.PausesNow(a)
 		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(p pause.Pause) bool { return p.App == a.app })))
 	}, nil, false},
-	"Ending": {operate.Resume, func(a asking) error {
-		_, err := a.Ending(a, pause.Pause{App: a.app, Category: "ending"})
-		return err
-	}, others, false},
-	"Pause": {operate.Pause, func(a asking) error {
-		return a.Pause(a, pause.Pause{App: a.app, Category: "x"})
-	}, others, false},
+	"Ending":   {operate.Resume, func(a asking) error { return errOf(a.Ending(a, pause.Pause{App: a.app, Category: "ending"})) }, others, false},
+	"Pause":    {operate.Pause, func(a asking) error { return a.Pause(a, pause.Pause{App: a.app, Category: "x"}) }, others, false},
 	"MayPause": {operate.Pause, func(a asking) error { return a.MayPause(pause.Pause{App: a.app}) }, others, false},
-	"Resume": {operate.Resume, func(a asking) error {
-		_, err := a.Resume(a, pause.Pause{App: a.app, Category: "resumed"})
-		return err
-	}, others, false},
+	"Resume":   {operate.Resume, func(a asking) error { return errOf(a.Resume(a, pause.Pause{App: a.app, Category: "resumed"})) }, others, false},
 
 	"Overview": {operate.Look, func(a asking) error {
 		all, err := a.Overview(a)

@@ -71,3 +71,10 @@ func TestActionOfWhoHasGone(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -48,9 +46,7 @@ func TestAMasterAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, err := records.Of(t.Context(), n.App, n.User)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := at.SetAside(t.Context(), &store.Letter{ID: fmt.Sprint("l-", i), State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
 			t.Fatal(err)
 		}
@@ -204,67 +200,4 @@ type counting struct{ n *atomic.Int64 }
 func (c counting) Write(line []byte) (int, error) {
 	c.n.Add(1)
 	return len(line), nil
-}
-
-// A block of slots that is moved takes its shard along, with all that waits there.
-func TestAShardMoves(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("redis-cli"); err != nil {
-		if os.Getenv("PUSHPACE_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	const shards, users = 8, 64
-	nodes := redistest.StartCluster(t, 4)
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[1].Addr()}, ContextTimeoutEnabled: true, ClusterStateReloadInterval: time.Second})
-	t.Cleanup(func() { _ = client.Close() })
-	records, producer := store.NewRecords(client, "", 0), push.NewProducer(client, "", 0)
-	per := map[int]int64{}
-	for i := range users {
-		n := &push.Notification{ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("u-", i), Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-		if _, err := producer.Enqueue(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
-		per[shard.Of(shards, n.App, n.User)]++
-	}
-	s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)})
-	lie := func(want map[string][]int) error {
-		o, err := s.readOverview(t.Context())
-		if err != nil || o.Waiting != users || len(o.Unread) > 0 || len(o.Redis) != len(nodes) {
-			return fmt.Errorf("%+v, %w", o, err)
-		}
-		for _, n := range o.Redis {
-			there := int64(0)
-			for _, number := range want[n.Address] {
-				there += per[number]
-			}
-			if !slices.Equal(n.Shards, want[n.Address]) || *n.Waiting != there {
-				return fmt.Errorf("%s has %v, want %v; %d wait there, want %d", n.Address, n.Shards, want[n.Address], *n.Waiting, there)
-			}
-		}
-		return nil
-	}
-	at := map[string][]int{nodes[0].Addr(): {0, 1}, nodes[1].Addr(): {2, 3}, nodes[2].Addr(): {4, 5}, nodes[3].Addr(): {6, 7}}
-	if err := lie(at); err != nil {
-		t.Fatal(err)
-	}
-	id := func(node *redistest.Server) string {
-		text, err := node.Client(t).Do(t.Context(), "CLUSTER", "MYID").Text()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	out, err := exec.CommandContext(t.Context(), "redis-cli", "--cluster", "reshard", nodes[1].Addr(), "--cluster-from", id(nodes[0]), "--cluster-to", id(nodes[3]), "--cluster-slots", "2048", "--cluster-yes").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	at[nodes[0].Addr()], at[nodes[3].Addr()] = []int{1}, []int{0, 6, 7}
-	if !eventually.Within(redistest.Patience, func() bool { err = lie(at); return err == nil }) {
-		t.Fatal(err)
-	}
-	if a, err := s.with.Control.Audit(t.Context()); err != nil || a.Balance() != control.Balanced || a.Accepted != users || a.Queued != users {
-		t.Errorf("%+v, %v", a, err)
-	}
 }
