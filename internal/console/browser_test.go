@@ -112,9 +112,7 @@ func (b *tab) call(f func(ctx context.Context) error) {
 	if chromedp.FromContext(b.ctx).Target == nil { // the tab lives as long as the context that it starts with
 		ctx = b.ctx
 	}
-	if err := f(ctx); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, f(ctx))
 }
 
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {

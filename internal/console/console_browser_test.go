@@ -111,16 +111,12 @@ func (b *tab) judge(name string) {
 		b.t.Errorf("%s is %d px wider than the window", name, wide)
 	}
 	axe, err := os.ReadFile("testdata/axe/axe.min.js")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
 	found := evaluate[string](b, `axe.run({runOnly: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]}, resultTypes: ["violations"]}).then((r) =>
 		JSON.stringify(r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.html + " " + (n.any[0]?.message ?? n.failureSummary)).join("\n  "))))`)
 	var violations []string
-	if err := json.Unmarshal([]byte(found), &violations); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, json.Unmarshal([]byte(found), &violations))
 	for _, v := range violations {
 		b.t.Errorf("%s: %s", name, v)
 	}

@@ -15,9 +15,7 @@ func TestWhatFailsIsLogged(t *testing.T) {
 	t.Parallel()
 	var log logged
 	r := newRig(t, withTokens, withLog(&log)).as(viewerToken)
-	if err := r.client.Set(t.Context(), r.sessionKey(), `{"name":"hunter2`, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.client.Set(t.Context(), r.sessionKey(), `{"name":"hunter2`, 0).Err())
 	log.Reset()
 	r.get(http.StatusInternalServerError, Path)
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "status=500") || !strings.Contains(got, "cause=\"find a session: unexpected end of JSON input\"") || strings.Contains(got, "hunter2") {

@@ -76,27 +76,3 @@ func TestMuteOnAPage(t *testing.T) {
 		t.Error("it is not muted")
 	}
 }
-
-func TestBadMuteForms(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	for query, want := range map[string]string{
-		"user=ada&do=mute&for=1h&until=2099-01-01T00:00":            "choose how long, or until when",
-		"user=ada&do=mute&until=2020-01-01T00:00:00Z&confirmed=yes": "has passed",
-		"app=shpo&do=mute&confirmed=yes":                            "did you mean shop?",
-		"user=ada&do=silence":                                       "",
-		"do=mute":                                                   "",
-		"user=ada&quota=q&do=mute":                                  "",
-	} {
-		form, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text := r.post(http.StatusBadRequest, mutePath, form); want != "" {
-			contains(t, text, want)
-		}
-	}
-	if log, err := r.setting.Work.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
-		t.Errorf("%+v, %v", log, err)
-	}
-}

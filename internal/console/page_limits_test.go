@@ -18,9 +18,7 @@ import (
 func (r *rig) set(o limits.Override) {
 	r.t.Helper()
 	o.By = "ann"
-	if err := r.setting.Work.Overrides.Set(r.t.Context(), o); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.setting.Work.Overrides.Set(r.t.Context(), o))
 	r.refresh()
 }
 
@@ -38,9 +36,7 @@ func hourly(n int) throttle.Policy {
 func (r *rig) there(l limits.Level) *limits.Override {
 	r.t.Helper()
 	o, err := r.setting.Work.Overrides.Get(r.t.Context(), l)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	return o
 }
 
@@ -98,9 +94,7 @@ func TestEditLimits(t *testing.T) {
 	r.setting.Work.Limits.SetBase(hourly(1), nil)
 	for i := range 4 {
 		_, err := r.limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: "ada", ID: fmt.Sprint("order-", i), Scopes: r.setting.Work.Limits.Scopes("shop", "ada", ""), Horizon: 24 * time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	level := limits.Level{App: "shop", User: "ada"}
 	text := operator.get(http.StatusOK, editOf(level))
@@ -173,9 +167,7 @@ func TestBadLimitForms(t *testing.T) {
 		{"quota=eu&rates=1/1m 2/1h", "want one for a quota"},
 	} {
 		values, err := url.ParseQuery(c.form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		values.Set("over", "0")
 		contains(t, r.get(http.StatusBadRequest, previewPath+"?"+values.Encode()), c.want)
 		values.Set("do", "apply")
@@ -184,6 +176,13 @@ func TestBadLimitForms(t *testing.T) {
 	for _, form := range []string{"rates=1/1m&over=0&do=apply", "user=u&rates=1/1m&do=apply", "user=u&rates=1/1m&over=0", "user=%00&over=0&do=apply", "user=u&over=0&do=delete", "user=u+&min_gap=1s&over=0&do=apply"} {
 		values, _ := url.ParseQuery(form)
 		r.post(http.StatusBadRequest, editPath, values)
+	}
+	for form, want := range map[string]string{
+		"user=u&do=mute&until=2020-01-01T00:00:00Z&confirmed=yes": "has passed", "app=shpo&do=mute&confirmed=yes": "did you mean shop?",
+		"user=u&do=silence": "<h1>", "do=mute": "<h1>", "user=u&quota=q&do=mute": "<h1>",
+	} {
+		values, _ := url.ParseQuery(form)
+		contains(t, r.post(http.StatusBadRequest, mutePath, values), want)
 	}
 	contains(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m&over=0"), "is not known", "300/1m")
 	lacks(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m"), "has changed since")
@@ -239,9 +238,7 @@ func TestLimitsOfWhatIsNotThere(t *testing.T) {
 	r := newRig(t)
 	for _, level := range []limits.Level{{Quota: "none"}, {App: "none", User: "ada"}} {
 		contains(t, r.get(http.StatusNotFound, editOf(level)), "There is no such")
-		if err := r.setting.Work.Overrides.Set(t.Context(), limits.Override{Level: level, Policy: hourly(1), By: "kim"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.setting.Work.Overrides.Set(t.Context(), limits.Override{Level: level, Policy: hourly(1), By: "kim"}))
 		r.get(http.StatusOK, editOf(level))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // One that waits for a limit says by which, until when, and behind whom; it looks like
@@ -23,17 +22,6 @@ func TestNotificationWaits(t *testing.T) {
 	contains(t, text, "It waits for a limit of its user: the general limit 1/1h, until <time", "2nd of 3", `href="/console/notifications/`+ids[1]+`?app=shop&amp;user=ada"`, "Put off once",
 		`href="/console/users/ada?app=shop"`, "<details>", "…a1b2c3", "10000000000000001", "<ol>")
 	lacks(t, text, secret[:20], `class="fault"`, "chip fault")
-}
-
-// The page of a paused notification names the operator.
-func TestNotificationPaused(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.enqueue(toUser("one", "ada", "news"))
-	must(t, r.setting.Work.Control.Pause(t.Context(), pause.Pause{App: "shop", By: "grace"}))
-	text := r.get(http.StatusOK, "/console/notifications/one")
-	contains(t, text, "paused by grace")
-	lacks(t, text, `class="fault"`, "chip fault")
 }
 
 // What failed for good looks so, and what it holds is shown as it was kept; what was

@@ -174,9 +174,7 @@ func TestAccounts(t *testing.T) {
 func ofClass(t *testing.T, page, class string) (texts []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for n := range root.Descendants() {
 		for _, a := range n.Attr {
 			if a.Key != "class" || !strings.Contains(" "+a.Val+" ", " "+class+" ") {
@@ -197,9 +195,7 @@ func ofClass(t *testing.T, page, class string) (texts []string) {
 // leave leaves the snapshot of a worker.
 func (r *rig) leave(s control.Snapshot) {
 	r.t.Helper()
-	if err := control.LeaveSnapshot(r.t.Context(), r.client, "", &s); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, control.LeaveSnapshot(r.t.Context(), r.client, "", &s))
 }
 
 // The overview shows the snapshots of all workers. Waiting notifications do not look like

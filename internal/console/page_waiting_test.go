@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Who waits is told by cause and rule, with those who wait most and longest.
@@ -190,13 +188,4 @@ func TestWaitingOfMany(t *testing.T) {
 	}
 	contains(t, r.post(http.StatusConflict, "/console/waiting", url.Values{"all": {"yes"}}), "pushpace cancel --all")
 	r.states(map[push.State]int64{push.Waiting: n})
-}
-
-// What is shown is told beside how many wait.
-func TestCoverage(t *testing.T) {
-	t.Parallel()
-	found := &sight{rows: make([]control.Queued, store.PageSize+1), pages: make([]sightPage, 1), next: "6-0"}
-	if got, want := coverage(found, false, 5000), "Showing the first 201 of 5,000."; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
 }

@@ -97,9 +97,7 @@ func TestSession(t *testing.T) {
 		t.Errorf("signed in already, and leads to %s", to)
 	}
 	held, err := r.client.Get(t.Context(), r.sessionKey()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id := r.cookie.Value
 	for name, text := range map[string]string{"the log": log.String(), "Redis": r.sessionKey() + held} {
 		if strings.Contains(text, id) || strings.Contains(text, "hunter2") {
@@ -125,9 +123,7 @@ func TestSessionEnds(t *testing.T) {
 	left := func() time.Duration {
 		t.Helper()
 		d, err := r.client.PTTL(t.Context(), key).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return d
 	}
 	leave := func(d time.Duration) { r.client.PExpire(t.Context(), key, d) }
@@ -138,9 +134,7 @@ func TestSessionEnds(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(text, &s)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.Created = time.Now().Add(-d).UnixMicro()
 		text, _ = json.Marshal(s)
 		r.client.Set(t.Context(), key, text, redis.KeepTTL)
@@ -200,25 +194,6 @@ func TestSessionOfChangedToken(t *testing.T) {
 		token.Apps = []string{app}
 		set(token)
 		ada.get(want, "/console/notifications/one")
-	}
-}
-
-// A form, or a script, is answered with a page that leads to the sign-in: where it leads
-// by itself, what was written in the form is gone.
-func TestSignInIsLedTo(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, withTokens)
-	script := httptest.NewRequest(http.MethodGet, "/console/pauses", nil)
-	script.Header.Set("Sec-Fetch-Mode", "cors")
-	for want, req := range map[string]*http.Request{
-		`href="/console/signin"`:                          httptest.NewRequest(http.MethodPost, "/console/pauses", nil),
-		`href="/console/signin?next=%2Fconsole%2Fpauses"`: script,
-	} {
-		recorder := httptest.NewRecorder()
-		r.console.fail(recorder, r.console.stranger(req), errSignIn)
-		if text := recorder.Body.String(); recorder.Code != http.StatusUnauthorized || !strings.Contains(text, want) {
-			t.Errorf("%s: %d %s", req.Method, recorder.Code, text)
-		}
 	}
 }
 

@@ -37,9 +37,7 @@ func TestVendored(t *testing.T) {
 	t.Parallel()
 	for list, folder := range map[string]string{"static/vendor.json": "static/", "testdata/axe/vendor.json": "testdata/axe/"} {
 		text, err := os.ReadFile(list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var vendored []struct{ Name, Version, File, SHA256, Licence, Tarball, Integrity string }
 		if err := json.Unmarshal(text, &vendored); err != nil || len(vendored) == 0 {
 			t.Fatalf("%s: %v", list, err)

@@ -39,9 +39,7 @@ func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, 
 	d := &drawn{limits: limits.New(general, categories), name: "ada"}
 	d.clock.Store(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC).UnixMicro())
 	limiter, err := throttle.NewMemory(throttle.Options{Horizon: 30 * 24 * time.Hour, Now: func() time.Time { return time.UnixMicro(d.clock.Load()) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = limiter.Close() })
 	d.limiter = limiter
 	d.control = control.New(client, store.NewRecords(client, "", 0), d.limiter, d.limits)
@@ -65,9 +63,7 @@ func (d *drawn) ask(t *testing.T, n int, category string, every time.Duration) {
 
 func (d *drawn) timeline(t *testing.T) *control.Timeline {
 	timeline, err := d.control.Timeline(context.Background(), "shop", d.name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return timeline
 }
 
@@ -144,9 +140,7 @@ func TestPicture(t *testing.T) {
 			}
 			file := filepath.Join("testdata", "pictures", name+".svg")
 			if *update {
-				if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, b.Bytes(), 0o600))
 			}
 			if want, err := os.ReadFile(file); err != nil || b.String() != string(want) {
 				t.Errorf("%v: got\n%s\nwant\n%s", err, &b, want)
