@@ -24,9 +24,7 @@ import (
 func stalled(t *testing.T, s *Server, size, part string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	if _, err := io.WriteString(conn, head+"Expect: 100-continue\r\n"+size+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
@@ -145,9 +143,7 @@ func TestTooLargeIsAnsweredOverHTTP2(t *testing.T) {
 	selfSigned(t, files, 1)
 	s := r.listen(func(o *config.HTTP) { o.TLS = files })
 	conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, ServerName: "localhost", NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
@@ -159,28 +155,20 @@ func TestTooLargeIsAnsweredOverHTTP2(t *testing.T) {
 		{":method", "POST"}, {":scheme", "https"}, {":authority", "localhost"}, {":path", "/v1/notifications"},
 		{"authorization", "Bearer " + producerToken}, {"content-type", "application/json"}, {"content-length", itoa(2 * most)},
 	} {
-		if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 	}
 	request := http2.HeadersFrameParam{StreamID: 1, BlockFragment: headers.Bytes(), EndHeaders: true}
-	if err := errors.Join(frames.WriteSettings(), frames.WriteHeaders(request)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(frames.WriteSettings(), frames.WriteHeaders(request)))
 	for sent, ended := false, false; !sent || !ended; {
 		frame, err := frames.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch frame := frame.(type) {
 		case *http2.RSTStreamFrame:
 			t.Fatalf("the stream is reset: %s", frame.ErrCode)
 		case *http2.DataFrame:
 			if ended = frame.StreamEnded(); !sent && !ended {
 				sent = true
-				if err := frames.WriteData(1, true, make([]byte, 2*most)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, frames.WriteData(1, true, make([]byte, 2*most)))
 			}
 		}
 	}

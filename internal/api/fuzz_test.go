@@ -42,9 +42,7 @@ func FuzzBatch(f *testing.F) {
 				continue
 			}
 			again, err := json.Marshal(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := push.Parse(again); err != nil && len(again) <= push.MaxEncodedSize {
 				t.Fatalf("%s: %v", again, err)
 			}

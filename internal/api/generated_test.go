@@ -26,12 +26,8 @@ type folder string
 func project(t *testing.T, name string) folder {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "generated", name))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "openapi.json"), document, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "generated", name))))
+	must(t, os.WriteFile(filepath.Join(dir, "openapi.json"), document, 0o600))
 	return folder(dir)
 }
 
@@ -82,9 +78,7 @@ func TestGeneratedClients(t *testing.T) {
 	})
 	t.Run("Go", func(t *testing.T) {
 		f := project(t, "go")
-		if err := os.Mkdir(filepath.Join(string(f), "api"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(string(f), "api"), 0o700))
 		f.fetch(t, "go", "run", goGenerator, "-generate", "types,client,skip-prune", "-package", "api", "-o", "api/api.go", "openapi.json")
 		f.fetch(t, "go", "mod", "download")
 		f.must(t, "go", "run", ".", server.URL, producerToken, operatorToken)
@@ -98,9 +92,7 @@ func TestGeneratedClients(t *testing.T) {
 func (r *rig) holds(t *testing.T, id, want string) {
 	t.Helper()
 	place, err := storetest.First(t, store.NewRecords(r.client, "", 0)).Find(t.Context(), push.Default.Queue(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	job, err := push.Decode(place.Payload)
 	if err != nil || !strings.Contains(string(job.Notification.APNs), want) {
 		t.Errorf("%s: %v, want %s in %s", id, err, want, job.Notification.APNs)

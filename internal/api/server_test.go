@@ -33,13 +33,9 @@ func (r *rig) listen(change func(*config.HTTP)) *Server {
 		change(&o)
 	}
 	listener, err := Listen(o)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	s, err := Serve(listener, o, r.api, r.options.Log)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	r.t.Cleanup(func() { _ = s.Shutdown(r.t.Context()) })
 	return s
 }
@@ -48,18 +44,14 @@ func (r *rig) listen(change func(*config.HTTP)) *Server {
 func raw(t *testing.T, s *Server, text string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(eventually.Patience))
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
 }
@@ -97,25 +89,17 @@ func itoa(n int) string { return big.NewInt(int64(n)).String() }
 func selfSigned(t *testing.T, files config.ServerTLS, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for file, block := range map[string]*pem.Block{files.CertFile: {Type: "CERTIFICATE", Bytes: der}, files.KeyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
 }
 
@@ -134,9 +118,7 @@ func TestTLS(t *testing.T) {
 	serial := func() int64 {
 		t.Helper()
 		conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
@@ -147,15 +129,11 @@ func TestTLS(t *testing.T) {
 		t.Error("TLS 1.1 is spoken")
 	}
 	selfSigned(t, files, 2)
-	if err := s.certificate.read(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.certificate.read())
 	if got := serial(); got != 2 {
 		t.Errorf("serial %d", got)
 	}
-	if err := os.WriteFile(files.KeyFile, []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(files.KeyFile, []byte("no key"), 0o600))
 	if err := s.certificate.read(); err == nil {
 		t.Error("a key that is none is read")
 	}
@@ -167,9 +145,7 @@ func TestTLS(t *testing.T) {
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	log := slog.New(slog.DiscardHandler)
 	for want, o := range map[string]config.HTTP{
