@@ -29,9 +29,7 @@ func TestClusterFailover(t *testing.T) {
 	var moved string
 	for i := range 20 {
 		key := fmt.Sprint(i)
-		if err := conn.Client.Set(ctx, key, i, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.Client.Set(ctx, key, i, 0).Err())
 		if nodes[0].Client(t).Exists(ctx, key).Err() == nil {
 			moved = key
 		}
@@ -85,18 +83,14 @@ func TestAttemptsOnACluster(t *testing.T) {
 	cfg := settings(config.Cluster, nodes[0].Addr())
 	cfg.DialTimeout, cfg.Timeout = time.Second, time.Second
 	conn, err := Open(t.Context(), cfg, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	var n atomic.Int64
 	err = conn.Client.(*redis.ClusterClient).ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error {
 		node.AddHook(attempts{"get", &n})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, node := range nodes {
 		node.Pause(t)
 		defer node.Resume(t)

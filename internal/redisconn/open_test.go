@@ -51,12 +51,17 @@ func patient(cfg config.Redis) config.Redis {
 	return cfg
 }
 
-func open(t *testing.T, cfg config.Redis) *Conn {
+func must(t *testing.T, err error) {
 	t.Helper()
-	conn, err := Open(t.Context(), patient(cfg), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func open(t *testing.T, cfg config.Redis) *Conn {
+	t.Helper()
+	conn, err := Open(t.Context(), patient(cfg), 4)
+	must(t, err)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -93,11 +98,11 @@ func TestCluster(t *testing.T) {
 	args := redistest.Args("--cluster-require-full-coverage", "no", "--cluster-node-timeout", "5000")
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), args)
 	redistest.Replica(t, nodes[0], nodes, redistest.AppendOnly(), args)
-	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
+	cfg := settings(config.Cluster, nodes[0].Addr())
+	cfg.Strict = true // which refuses what may lose keys alone
+	conn := open(t, cfg)
 	for i := range 20 {
-		if err := conn.Client.Set(t.Context(), fmt.Sprint(i), i, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.Client.Set(t.Context(), fmt.Sprint(i), i, 0).Err())
 	}
 	alone := 0 // without a replica
 	for _, warning := range conn.Warnings {
@@ -111,34 +116,6 @@ func TestCluster(t *testing.T) {
 	_, err := Open(t.Context(), patient(settings(config.Single, nodes[0].Addr())), 1)
 	if err == nil || !strings.Contains(err.Error(), "is a node of a Cluster") {
 		t.Errorf("a node as a single server: %v", err)
-	}
-}
-
-func TestClusterWarnsOfEachNode(t *testing.T) {
-	t.Parallel()
-	nodes := redistest.StartCluster(t, 3)
-	conn := open(t, settings(config.Cluster, nodes[2].Addr()))
-	all := strings.Join(conn.Warnings, "\n")
-	for _, node := range nodes {
-		if !strings.Contains(all, "redis "+node.Addr()+": nothing is persisted") {
-			t.Errorf("no warning of %s in %q", node.Addr(), conn.Warnings)
-		}
-		if !strings.Contains(all, "redis "+node.Addr()+": cluster-require-full-coverage is yes") {
-			t.Errorf("no warning of %s that it stops with the others in %q", node.Addr(), conn.Warnings)
-		}
-		if !strings.Contains(all, "redis "+node.Addr()+": cluster-node-timeout is 15000 ms, ") || !strings.Contains(all, "redis "+node.Addr()+": has no replica, ") {
-			t.Errorf("no warning of %s that it is away for long in %q", node.Addr(), conn.Warnings)
-		}
-	}
-}
-
-// Where CONFIG is refused nothing is said of what it would tell.
-func TestClusterThatRefusesConfig(t *testing.T) {
-	t.Parallel()
-	nodes := redistest.StartCluster(t, 1, redistest.AppendOnly(), redistest.Args("--rename-command", "CONFIG", ""))
-	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
-	if len(conn.Warnings) != 1 || !strings.Contains(conn.Warnings[0], "has no replica") {
-		t.Errorf("warnings: %q", conn.Warnings)
 	}
 }
 
@@ -162,17 +139,6 @@ func TestClusterWithoutAMaster(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), patient(cfg), 1); err == nil {
 		t.Error("a Cluster without a master")
-	}
-}
-
-// TestClusterStrict has nothing be lost, and one master's failure stop all.
-func TestClusterStrict(t *testing.T) {
-	t.Parallel()
-	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly())
-	cfg := settings(config.Cluster, nodes[0].Addr())
-	cfg.Strict = true
-	if conn := open(t, cfg); len(conn.Warnings) != 3*len(nodes) { // full coverage, the time-out, no replica
-		t.Errorf("warnings: %q", conn.Warnings)
 	}
 }
 
@@ -221,9 +187,7 @@ func TestWarnings(t *testing.T) {
 				for part := range strings.FieldsSeq(user) {
 					command = append(command, part)
 				}
-				if err := s.Client(t).Do(t.Context(), command...).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Client(t).Do(t.Context(), command...).Err())
 			}
 			cfg := settings(config.Single, s.Addr())
 			conn := open(t, cfg)
@@ -256,9 +220,7 @@ func TestWarnings(t *testing.T) {
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -385,9 +347,7 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	certificate, authority := selfSigned(t)
 	server := miniredis.NewMiniRedis()
-	if err := server.StartTLS(&tls.Config{Certificates: []tls.Certificate{certificate}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.StartTLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
 	t.Cleanup(server.Close)
 	cfg := settings(config.Single, server.Addr())
 	cfg.TLS = config.TLS{Enabled: true, CAFile: authority}
@@ -415,9 +375,7 @@ func TestTLS(t *testing.T) {
 func selfSigned(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		NotAfter:     time.Now().Add(time.Hour),
@@ -425,13 +383,9 @@ func selfSigned(t *testing.T) (tls.Certificate, string) {
 		IsCA:         true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
 }
 
@@ -443,12 +397,8 @@ func TestEmbedded(t *testing.T) {
 	if len(conn.Warnings) > 0 {
 		t.Errorf("warnings: %q", conn.Warnings)
 	}
-	if err := c.Set(ctx, "short", "v", 50*time.Millisecond).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Set(ctx, "long", "v", time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Set(ctx, "short", "v", 50*time.Millisecond).Err())
+	must(t, c.Set(ctx, "long", "v", time.Hour).Err())
 	deadline := time.Now().Add(10 * time.Second)
 	for !errors.Is(c.Get(ctx, "short").Err(), redis.Nil) {
 		if time.Now().After(deadline) {

@@ -27,9 +27,7 @@ func TestAWaitGoesOnFromWhatHasCome(t *testing.T) {
 		defer ours.Close()
 		dial := progresses{}.DialHook(func(context.Context, string, string) (net.Conn, error) { return ours, nil })
 		conn, err := dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		const wait, answers = time.Second, 5
 		go func() {
 			defer theirs.Close()
@@ -39,9 +37,7 @@ func TestAWaitGoesOnFromWhatHasCome(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}()
-		if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.SetReadDeadline(time.Now().Add(wait)))
 		for i := range answers {
 			if _, err := conn.Read(make([]byte, 1)); err != nil {
 				t.Fatalf("answer %d: %v", i, err)
@@ -51,9 +47,7 @@ func TestAWaitGoesOnFromWhatHasCome(t *testing.T) {
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(silent) != wait {
 			t.Errorf("silence: %v after %v; want a time-out after %v", err, time.Since(silent), wait)
 		}
-		if err := conn.SetDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.SetDeadline(time.Time{}))
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(silent) != time.Minute {
 			t.Errorf("without an end: %v after %v", err, time.Since(silent))
 		}
@@ -64,9 +58,7 @@ func TestAWaitGoesOnFromWhatHasCome(t *testing.T) {
 func answering(t *testing.T, after time.Duration) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var conns sync.WaitGroup
 	conns.Go(func() {
 		for {
@@ -109,9 +101,7 @@ func TestAPipelineIsAnsweredForLongerThanOneCommand(t *testing.T) {
 	cfg := settings(config.Single, answering(t, timeout*2/3))
 	cfg.Timeout = timeout
 	opts, err := options(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := newConn(opts, 0).Client
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

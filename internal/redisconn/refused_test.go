@@ -33,37 +33,14 @@ func TestRefusedConnections(t *testing.T) {
 			conn := open(t, settings(config.Single, s.Addr()))
 			shared, stop := pipeline.Share(conn.Client, pipeline.Options{})
 			t.Cleanup(stop)
-			if err := shared.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, shared.Set(t.Context(), "k", "v", 0).Err())
 			admin := s.Client(t)
-			if err := admin.Do(t.Context(), refuse.command...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, admin.Do(t.Context(), refuse.command...).Err())
 			_ = admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err() // without a right to, what is there is refused as well
 			everyCommandFails(t, conn.Client, refuse.says, refuse.trouble)
 			everyCommandFails(t, shared, refuse.says, refuse.trouble)
 		})
 	}
-}
-
-// A Redis that has as many clients as it takes refuses the next one.
-func TestTooManyClients(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	conn := open(t, settings(config.Single, s.Addr()))
-	admin := s.Client(t)
-	if err := admin.ConfigSet(t.Context(), "maxclients", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
-		t.Fatal(err)
-	}
-	// the answer may be lost with the connection that is closed behind it
-	everyCommandFails(t, conn.Client, "", "")
-	shared, stop := pipeline.Share(conn.Client, pipeline.Options{})
-	t.Cleanup(stop)
-	everyCommandFails(t, shared, "", "")
 }
 
 // A transaction that a full Redis discards, though it only reads, says why.

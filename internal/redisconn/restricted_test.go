@@ -22,18 +22,14 @@ func renamed(commands ...string) redistest.Option {
 func forbid(t *testing.T, s *redistest.Server, commands ...any) {
 	t.Helper()
 	rule := append([]any{"ACL", "SETUSER", "default"}, commands...)
-	if err := s.Client(t).Do(t.Context(), rule...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Client(t).Do(t.Context(), rule...).Err())
 }
 
 // works fails the test unless commands, pipelines and subscriptions of a connection work.
 func works(t *testing.T, conn *Conn) {
 	t.Helper()
 	ctx := t.Context()
-	if err := conn.Client.Set(ctx, "{k}1", "v", time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.Client.Set(ctx, "{k}1", "v", time.Minute).Err())
 	pipe := conn.Client.TxPipeline()
 	get := pipe.Get(ctx, "{k}1")
 	if _, err := pipe.Exec(ctx); err != nil || get.Val() != "v" {

@@ -104,16 +104,12 @@ func TestWatch(t *testing.T) {
 
 func set(t *testing.T, s *redistest.Server, name, value string) {
 	t.Helper()
-	if err := s.Client(t).ConfigSet(t.Context(), name, value).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Client(t).ConfigSet(t.Context(), name, value).Err())
 }
 
 func replicaOf(t *testing.T, s *redistest.Server, host, port string) {
 	t.Helper()
-	if err := s.Client(t).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Client(t).Do(t.Context(), "REPLICAOF", host, port).Err())
 }
 
 // Trouble is over when it has not come again for a moment.
