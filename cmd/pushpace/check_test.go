@@ -15,9 +15,7 @@ func TestCheckTellsWhatAllWorkersShare(t *testing.T) {
 		APNs: &effectiveAPNs{effectiveShared: shared}, FCM: &effectiveFCM{effectiveShared: shared}, WebPush: &effectiveWebPush{effectiveShared: shared},
 	}}}
 	var text strings.Builder
-	if err := e.print(&text, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.print(&text, false))
 	if got := text.String(); strings.Count(got, "\n      concurrency: 7\n") != 3 || strings.Contains(got, "shared") {
 		t.Errorf("%s", got)
 	}

@@ -26,9 +26,7 @@ func commands(t *testing.T, path ...string) [][]string {
 func help(t *testing.T, path ...string) string {
 	t.Helper()
 	r, w, err := os.Pipe() // its buffer is larger than a page
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stdout := os.Stdout
 	os.Stdout = w
 	status := run(append(slices.Clone(path), "--help"))

@@ -64,3 +64,10 @@ func TestLinesError(t *testing.T) {
 		t.Errorf("a half line: %q, %v", line, err)
 	}
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

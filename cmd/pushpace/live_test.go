@@ -57,9 +57,7 @@ func TestLiveParts(t *testing.T) {
 func TestThePageNamesTheLiveKeys(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	live := new(system).live(&configured{started: new(config.Config)})
 	has := func(key string) bool {
 		return slices.ContainsFunc(live, func(part *livePart) bool { return part.has(key) })

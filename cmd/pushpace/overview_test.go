@@ -65,9 +65,7 @@ func TestOverviewOfServers(t *testing.T) {
 		},
 	} {
 		var out strings.Builder
-		if err := printOverview(&out, &operate.Overview{At: at, Redis: c.nodes}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, printOverview(&out, &operate.Overview{At: at, Redis: c.nodes}))
 		if _, got, _ := strings.Cut(out.String(), "\n\n"); got != c.want {
 			t.Errorf("got\n%swant\n%s", got, c.want)
 		}
@@ -79,12 +77,8 @@ func TestOverviewSaysWhatWasNotRead(t *testing.T) {
 	t.Parallel()
 	o := &operate.Overview{At: time.Now(), Unread: []operate.Unread{{Part: operate.PartLetters, Problem: "time-out"}, {Part: operate.PartWaiting, Problem: "refused"}, {Part: operate.PartWorkers, Problem: "refused"}}}
 	var text strings.Builder
-	if err := printOverview(&text, o); err != nil {
-		t.Fatal(err)
-	}
-	if err := printOverview(&text, &operate.Overview{At: time.Now(), Waiting: 9000, DrainsIn: 150 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, printOverview(&text, o))
+	must(t, printOverview(&text, &operate.Overview{At: time.Now(), Waiting: 9000, DrainsIn: 150 * time.Second}))
 	for _, want := range []string{"9000 notifications wait, what may leave is drained in about 3 min at the present rate.", "it is not known which workers run, it is not known how many notifications wait", "dead letters           not read: time-out\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, &text)

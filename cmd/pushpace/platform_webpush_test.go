@@ -14,9 +14,7 @@ func TestASubscriptionIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	const secret = "canary"
 	file := filepath.Join(t.TempDir(), "subscription.json")
-	if err := os.WriteFile(file, []byte(`{"endpoint":"https://push.example/`+secret+`"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(`{"endpoint":"https://push.example/`+secret+`"}`), 0o600))
 	for given, want := range map[string]string{
 		file: "is no subscription",
 		`{"endpoint":"https://push.example/` + secret + `"}`: "want a FILE",
@@ -35,9 +33,7 @@ func TestSubscriptionFileTakesByteOrderMark(t *testing.T) {
 	text := fmt.Sprintf(`{"endpoint":"https://updates.push.services.mozilla.com/x","keys":{"p256dh":%q,"auth":%q}}`, key(65), key(16))
 	file := filepath.Join(t.TempDir(), "s.json")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write("\ufeff" + text)
 	if target, err := readSubscription(file); err != nil || target.Keys == nil {

@@ -27,14 +27,10 @@ func aMinute(count int) config.Quota {
 func metered(t *testing.T) *config.Config {
 	t.Helper()
 	server, err := fcmtest.NewServer(fcmtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	credentials, err := server.WriteCredentials(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	named, own := config.Shared{Quota: &config.AppQuota{Name: "europe"}}, config.Shared{Quota: &config.AppQuota{Quota: aMinute(700)}}
 	return &config.Config{
 		Limits: config.Limits{
@@ -67,9 +63,7 @@ func TestLimitTogether(t *testing.T) {
 	cfg := metered(t)
 	s := togetherOf(t, cfg)
 	var o worker.Options
-	if err := s.limitTogether(&o, cfg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.limitTogether(&o, cfg))
 	project, err := cfg.Apps["web"].FCM.Project()
 	if err != nil || o.Meter == nil {
 		t.Fatal(err, o.Meter)
@@ -124,9 +118,7 @@ func TestGuardDevices(t *testing.T) {
 	var o worker.Options
 	limit := func() {
 		t.Helper()
-		if err := s.limitTogether(&o, cfg); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.limitTogether(&o, cfg))
 	}
 	if limit(); o.Meter != nil || o.Device != nil {
 		t.Error("what nobody limits is counted")
@@ -152,9 +144,7 @@ func TestOverriddenQuotas(t *testing.T) {
 	cfg.Limits.Quotas["europe"] = config.NamedQuota{Quota: europe, Apps: []string{"shop", "till"}}
 	s, ctx := togetherOf(t, cfg), t.Context()
 	var o worker.Options
-	if err := s.limitTogether(&o, cfg); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.limitTogether(&o, cfg))
 	overrides := limits.NewOverrides(redistest.Shared(t).Client(t), redistest.Prefix(), 0)
 	const key = "quota/europe"
 	set := func(rate throttle.Rate) {
@@ -163,9 +153,7 @@ func TestOverriddenQuotas(t *testing.T) {
 		if err == nil {
 			_, err = overrides.Refresh(ctx, s.limits)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	expect := func(when string, want config.Quota) {
 		t.Helper()

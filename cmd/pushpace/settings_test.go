@@ -41,9 +41,7 @@ func TestLogTellsNothingThatAPeerSends(t *testing.T) {
 	}))
 	t.Cleanup(peer.Close)
 	response, err := peer.Client().Get(peer.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = response.Body.Close()
 	if !eventually.Within(eventually.Patience, func() bool { return strings.Contains(told.String(), unsolicited) }) {
 		t.Fatalf("net/http's line has not come; the log has %q", told.String())

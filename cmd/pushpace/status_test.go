@@ -19,9 +19,7 @@ func TestStatusOfTargets(t *testing.T) {
 		{Ambiguous: true}, {Kind: "retry", Reason: "timed_out", Ambiguous: true}, {Kind: "delivered", Reason: "ok", Ambiguous: true},
 	}}}
 	var out strings.Builder
-	if err := printStatus(&out, s, "", time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, printStatus(&out, s, "", time.Now()))
 	for _, want := range []string{
 		"target 1  not sent\n", "target 2  dead_token unregistered\n", "target 3  delivered\n",
 		"target 4  may have been sent (ambiguous)\n", "target 5  retry timed_out, may have been sent (ambiguous)\n",
@@ -57,9 +55,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	} {
 		s := &control.Status{ID: "one", Record: &store.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}
 		var out strings.Builder
-		if err := printStatus(&out, s, "", now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, printStatus(&out, s, "", now))
 		for _, want := range c.want {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: %q is missing in:\n%s", c.waits.For, want, &out)

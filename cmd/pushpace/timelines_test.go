@@ -21,9 +21,7 @@ func TestTheLimitsRedisHasItsTimeout(t *testing.T) {
 	cfg := &config.Config{Limits: config.Limits{Redis: &own}}
 	var s system
 	lines, err := s.openTimelines(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.close()
 	for name, client := range map[string]any{"its own": s.limitsRedis, "the limiter's": lines.client} {
 		if of, ok := client.(interface{ Options() *redis.Options }); !ok || of.Options().ReadTimeout != own.Timeout {
