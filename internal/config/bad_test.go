@@ -42,14 +42,10 @@ func TestBadFiles(t *testing.T) {
 			}
 			wantFile := strings.TrimSuffix(file, ".yaml") + ".want"
 			if *update {
-				if err := os.WriteFile(wantFile, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(wantFile, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(wantFile)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got != string(want) {
 				t.Errorf("got:\n%swant:\n%s", got, want)
 			}

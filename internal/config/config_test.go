@@ -37,9 +37,7 @@ func TestDefaultsAreValidButForTheAddress(t *testing.T) {
 func TestParseEverything(t *testing.T) {
 	t.Parallel()
 	got, err := Load("testdata/full.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := &Config{
 		Redis: Redis{
 			Address:  Address{Mode: Sentinel, Master: "main", Hosts: []string{"10.0.0.1:26379", "[::1]:26379"}},
@@ -122,15 +120,11 @@ func TestRelativePathsStartAtTheFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("from the folder\r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, []byte("from the folder\r\n"), 0o600))
 	for _, path := range []string{"secret", secret} {
 		c, err := Parse(filepath.Join(dir, "config.yaml"),
 			[]byte("redis: {address: 'localhost:6379', password_file: '"+path+"'}"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.Redis.Password != "from the folder" {
 			t.Errorf("password_file %s: %q", path, string(c.Redis.Password))
 		}
@@ -147,9 +141,7 @@ func TestSecretFileIsBounded(t *testing.T) {
 		{[]byte("\n"), "is empty"},
 	} {
 		file := filepath.Join(t.TempDir(), "secret")
-		if err := os.WriteFile(file, tt.content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, tt.content, 0o600))
 		_, err := Parse("c.yaml", []byte("redis: {address: 'h:1', password_file: '"+file+"'}"), nil)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%d bytes: %v; want %q", len(tt.content), err, tt.want)
@@ -160,9 +152,7 @@ func TestSecretFileIsBounded(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	large := filepath.Join(t.TempDir(), "large.yaml")
-	if err := os.WriteFile(large, bytes.Repeat([]byte("#"), maxFile+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(large, bytes.Repeat([]byte("#"), maxFile+1), 0o600))
 	for file, want := range map[string]string{
 		"no-such-file.yaml": "no-such-file.yaml: the file cannot be read: no such file or directory",
 		"testdata":          "testdata: is not a regular file",
@@ -184,9 +174,7 @@ redis:
 limits: {redis: {address: "h:2", password: `+canary+`}}
 apps: {demo: {simulated: true}}
 `), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("start", "config", c, "redis", c.Redis, "password", c.Redis.Password)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("start", "config", *c, "password", &c.Redis.Password)
@@ -266,5 +254,12 @@ func TestWithoutAppsOrLimits(t *testing.T) {
 		if !slices.Equal(cfg.Warnings(), want) {
 			t.Errorf("%s: %q, want %q", text, cfg.Warnings(), want)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -24,9 +24,7 @@ apps:
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	wd, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tt := range []struct {
 		name    string
 		environ []string
@@ -81,9 +79,7 @@ func TestEnvironment(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c, err := Parse("c.yaml", []byte(environmentBase), tt.environ)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := tt.get(c); !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got %#v, want %#v", got, tt.want)
 			}

@@ -20,9 +20,7 @@ type documented struct{ key, kind, byDefault string }
 func documentedKeys(t *testing.T) map[string][]documented {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keys := map[string][]documented{}
 	part := ""
 	for line := range strings.Lines(string(text)) {

@@ -14,14 +14,10 @@ import (
 func TestQuotaOfAProject(t *testing.T) {
 	t.Parallel()
 	server, err := fcmtest.NewServer(fcmtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	credentials, err := server.WriteCredentials(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct{ shop, web, want string }{
 		"the same":            {"quota: {rate: 10/1s}", "quota: {rate: 10/1s}", ""},
 		"another":             {"quota: {rate: 10/1s}", "quota: {rate: 11/1s}", "apps.web.fcm.quota"},
@@ -74,9 +70,7 @@ func TestWarningsAreNoChange(t *testing.T) {
 	const text = "redis: {address: embedded}\nlimits:\n  categories:\n    a: {rates: [10/1h, 5/24h]}\n  default: {rates: [10/1h, 5/24h]}\napps: {demo: {simulated: true}}\n"
 	old, err1 := Parse("c.yaml", []byte(text), nil)
 	new, err2 := Parse("c.yaml", []byte("# moved\n"+text), nil)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err1, err2))
 	got := old.Warnings()
 	if len(got) != 2 || !strings.HasPrefix(got[0], "c.yaml:4:5: limits.categories.a: ") || !strings.HasPrefix(got[1], "c.yaml:5:3: limits.default: ") {
 		t.Errorf("%q", got)

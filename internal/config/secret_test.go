@@ -14,9 +14,7 @@ func TestSecretsEndBeforeTheirLineEnds(t *testing.T) {
 		" hunter 2 \n": " hunter 2 ", "hunter\n2\n": "hunter\n2",
 	} {
 		file := filepath.Join(t.TempDir(), "secret")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		if got, err := ReadSecret(file); err != nil || got != want {
 			t.Errorf("the file %q: %q, %v", text, string(got), err)
 		}

@@ -15,9 +15,7 @@ const shipped = "../../config.yaml"
 func TestShippedFile(t *testing.T) {
 	t.Parallel()
 	got, err := Load(shipped, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want Config
 	want.SetDefaults()
 	want.Redis.Address = Address{Mode: Embedded}
@@ -35,9 +33,7 @@ func TestShippedFile(t *testing.T) {
 func TestShippedFileUncommented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(shipped)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text = regexp.MustCompile(`(?m)^(  +)# ( *[a-z_]+:)`).ReplaceAll(text, []byte("$1$2"))
 	text = regexp.MustCompile(`(?m)^(  +)# ( *- \{name:)`).ReplaceAll(text, []byte("$1$2"))
 	text = regexp.MustCompile(`address: embedded`).ReplaceAll(text, []byte(`address: {master: main, sentinels: ["localhost:26379"]}`))
@@ -48,9 +44,7 @@ func TestShippedFileUncommented(t *testing.T) {
 		"shop-service-account.json", "vapid.pem", "webhook", "kiosk.p12", "kiosk",
 		"api.crt", "api.key",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600))
 	}
 	c, err := Parse(filepath.Join(dir, "config.yaml"), text, nil)
 	if err != nil {
@@ -68,9 +62,7 @@ func TestShippedFileUncommented(t *testing.T) {
 func TestShippedFileNamesEveryKey(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(shipped)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seen := 0
 	var look func(reflect.Type)
 	look = func(s reflect.Type) {

@@ -25,9 +25,7 @@ func TestSecretFileTakesByteOrderMark(t *testing.T) {
 		"\ufeffhush\r\n": "hush", "\ufeff": "the file is empty", "\ufeff\n": "the file is empty",
 		wide("hush"): "the file is in UTF-16: save it as UTF-8",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		got, err := ReadSecret(file)
 		if err == nil && string(got) != want || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %q, %v", text, string(got), err)

@@ -24,15 +24,11 @@ func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.
 	t.Parallel()
 	master = redistest.Start(t)
 	host, port, err := net.SplitHostPort(master.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	replica = redistest.Start(t, redistest.Args("--replicaof", host, port))
 	client = redis.NewClient(master.Options())
 	t.Cleanup(func() { _ = client.Close() })
-	if err := acknowledged.Writes(client, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, acknowledged.Writes(client, 1))
 	if !eventually.Within(eventually.Patience, func() bool { // a master learns of a replica's link after it
 		n, err := client.Wait(t.Context(), 1, 10*time.Millisecond).Result()
 		return err == nil && n == 1
@@ -46,9 +42,7 @@ func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.
 func waits(t *testing.T, server *redistest.Server) int {
 	t.Helper()
 	stats, err := server.Client(t).InfoMap(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	its := stats["Commandstats"]["cmdstat_wait"]
 	n := 0
 	for _, c := range strings.TrimPrefix(strings.Split(its, ",")[0], "calls=") {
@@ -61,12 +55,8 @@ func waits(t *testing.T, server *redistest.Server) int {
 func TestAWriteIsAnsweredOnceAReplicaHasIt(t *testing.T) {
 	client, master, replica := replicated(t)
 	ctx := t.Context()
-	if err := client.Set(ctx, "a", 1, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := redis.NewScript(`return redis.call('INCR', KEYS[1])`).Run(ctx, client, []string{"a"}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(ctx, "a", 1, 0).Err())
+	must(t, redis.NewScript(`return redis.call('INCR', KEYS[1])`).Run(ctx, client, []string{"a"}).Err())
 	before := waits(t, master)
 	pipe := client.Pipeline()
 	pipe.Do(ctx, "multi") // as a claim is made
@@ -97,9 +87,7 @@ func TestAWriteIsAnsweredOnceAReplicaHasIt(t *testing.T) {
 // A write that the replica does not have is no success, and reads go on.
 func TestAWriteThatNoReplicaHas(t *testing.T) {
 	client, _, replica := replicated(t)
-	if err := client.Set(t.Context(), "a", "text", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(t.Context(), "a", "text", 0).Err())
 	replica.Pause(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	defer cancel()
@@ -160,9 +148,7 @@ func TestWhatOnlyReads(t *testing.T) {
 	client, master, replica := replicated(t)
 	ctx := t.Context()
 	for _, script := range []*redis.Script{look, either} {
-		if err := script.Load(ctx, master.Client(t)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, script.Load(ctx, master.Client(t)).Err())
 	}
 	replica.Pause(t)
 	short := func() context.Context {
@@ -187,9 +173,7 @@ func TestWhatAScriptFindsIsAcknowledged(t *testing.T) {
 	client, master, _ := replicated(t)
 	ctx := t.Context()
 	for key, beside := range map[string]string{"p:{tag}:a": "p:{tag}:ack", "plain": "plain:ack", "{}": "{}:ack"} {
-		if err := redis.NewScript(`return 1`).Run(ctx, client, []string{key}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, redis.NewScript(`return 1`).Run(ctx, client, []string{key}).Err())
 		if left, err := master.Client(t).PTTL(ctx, beside).Result(); err != nil || left <= 0 || left > time.Second {
 			t.Errorf("%s lasts %v: %v", beside, left, err)
 		}
@@ -200,16 +184,12 @@ func TestWhatAScriptFindsIsAcknowledged(t *testing.T) {
 func TestTheKeyBesideIsRefused(t *testing.T) {
 	_, master, _ := replicated(t)
 	ctx := t.Context()
-	if err := master.Client(t).Do(ctx, "ACL", "SETUSER", "narrow", "on", ">secret", "~a", "+@all").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, master.Client(t).Do(ctx, "ACL", "SETUSER", "narrow", "on", ">secret", "~a", "+@all").Err())
 	o := master.Options()
 	o.Username, o.Password = "narrow", "secret"
 	client := redis.NewClient(o)
 	defer client.Close()
-	if err := acknowledged.Writes(client, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, acknowledged.Writes(client, 1))
 	if err := client.Set(ctx, "a", 1, 0).Err(); err != nil {
 		t.Errorf("alone: %v", err)
 	}
@@ -228,9 +208,7 @@ func TestAClustersWritesAreAcknowledged(t *testing.T) {
 	redistest.Replica(t, nodes[0], nodes)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true, MaxRetries: -1})
 	defer client.Close()
-	if err := acknowledged.Writes(client, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, acknowledged.Writes(client, 1))
 	for i := range 50 {
 		key := strings.Repeat("k", i+1)
 		ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
@@ -254,13 +232,18 @@ func TestAnUnacknowledgedWriteIsMadeOnce(t *testing.T) {
 	redistest.Replica(t, nodes[0], nodes).Pause(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: 3 * time.Second})
 	defer client.Close()
-	if err := acknowledged.Writes(client, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, acknowledged.Writes(client, 1))
 	if err := client.Incr(t.Context(), "a").Err(); !errors.Is(err, acknowledged.ErrUnacknowledged) {
 		t.Errorf("a write that no replica has: %v", err)
 	}
 	if n, err := client.Get(t.Context(), "a").Int(); n != 1 || err != nil {
 		t.Errorf("it is %d, %v", n, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -39,9 +39,7 @@ func openssl(t *testing.T, dir string, args ...string) []byte {
 func read(t *testing.T, dir, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -66,9 +64,7 @@ func TestParseReadsFormsOfOpenSSL(t *testing.T) {
 	}
 	for _, file := range []string{"ec", "rsa", "ec-sec1", "rsa-pkcs1", "ec-der", "ec-encrypted", "rsa-encrypted", "ec-scrypt", "ec-old", "rsa-old"} {
 		want, err := Parse("", read(t, dir, strings.SplitN(file, "-", 2)[0]), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := read(t, dir, file)
 		got, err := Parse(file, text, canary)
 		if err != nil || !want.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(got.Public()) {
@@ -124,22 +120,16 @@ func certificate(t *testing.T, name string, key *ecdsa.PrivateKey, parent *x509.
 		parent, signer = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
 func generate(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 
@@ -147,9 +137,7 @@ func TestParseNamesOtherFiles(t *testing.T) {
 	t.Parallel()
 	key := generate(t)
 	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert := certificate(t, "leaf", key, nil, nil).Raw
 	for name, c := range map[string]struct {
 		text []byte
@@ -196,5 +184,12 @@ func TestChainOrdersCertificates(t *testing.T) {
 	}
 	if got := Chain(generate(t), all); got != nil {
 		t.Errorf("another key: %d certificates", len(got))
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

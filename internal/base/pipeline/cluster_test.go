@@ -83,9 +83,7 @@ func TestAMovedSlotsScriptsFollow(t *testing.T) {
 	client, nodes, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
 	batches := pipeline.NewBatches[*added](client, 10)
-	if err := incr.Run(ctx, client, keys[:1], 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, incr.Run(ctx, client, keys[:1], 1).Err())
 	slot := int(nodes[0].Client(t).ClusterKeySlot(ctx, keys[0]).Val())
 	other := nodes[1].Client(t)
 	id := other.Do(ctx, "CLUSTER", "MYID").Val()
@@ -93,9 +91,7 @@ func TestAMovedSlotsScriptsFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, node := range []*redistest.Server{nodes[1], nodes[0], nodes[2]} {
-		if err := node.Client(t).Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", id).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, node.Client(t).Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", id).Err())
 	}
 	if n, err := incr.Run(ctx, client, keys[:1], 1).Int(); n != 1 || err != nil {
 		t.Errorf("after the move: %d, %v", n, err)
@@ -118,9 +114,7 @@ for i = 1, 2 do redis.call('INCR', KEYS[i]) end
 return redis.call('EXISTS', KEYS[3])`)
 	three := []string{keys[0], keys[0] + "2", keys[0] + " is never there"}
 	run := func() error { return both.Run(ctx, client, three).Err() }
-	if err := run(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run())
 	slot, times, over := int(nodes[0].Client(t).ClusterKeySlot(ctx, keys[0]).Val()), 1, make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -187,9 +181,7 @@ func TestAClustersBatchesAreOfOneSlot(t *testing.T) {
 func TestALostConnectionRepeatsNothing(t *testing.T) {
 	client, _, keys, counter := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
-	if err := incr.Run(ctx, client, keys[:1], 1).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, incr.Run(ctx, client, keys[:1], 1).Err())
 	counter.lose.Store(true)
 	if err := incr.Run(ctx, client, keys[:1], 1).Err(); !errors.Is(err, io.EOF) || counter.lose.Load() {
 		t.Errorf("its answer was lost: %v", err)
@@ -229,9 +221,7 @@ func TestAHungMasterIsKnown(t *testing.T) {
 	ctx := t.Context()
 	run := func(i int) error { return incr.Run(ctx, client, keys[i:i+1], 1).Err() }
 	for i := range keys {
-		if err := run(i); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run(i))
 	}
 	nodes[0].Pause(t)
 	if err := run(0); err == nil {
@@ -266,9 +256,7 @@ func TestReadsNeedNoReplica(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
 	base := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience})
 	defer base.Close()
-	if err := acknowledged.Writes(base, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, acknowledged.Writes(base, 1))
 	const timeout = 400 * time.Millisecond
 	shared, stop := pipeline.Share(base, pipeline.Options{Timeout: timeout})
 	defer stop()

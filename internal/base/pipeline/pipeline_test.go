@@ -132,9 +132,7 @@ func TestErrorsStayWithTheirCommand(t *testing.T) {
 // A Redis that accepts and never answers holds nobody for long, however many wait.
 func TestAHungRedisHoldsNobody(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	const timeout = 200 * time.Millisecond
 	client, _ := open(t, listener.Addr().String(), timeout)
@@ -162,5 +160,12 @@ func TestClosed(t *testing.T) {
 	g := &pipeline.Group{Commands: []redis.Cmder{redis.NewStatusCmd(context.Background(), "ping")}}
 	if err := p.Do(g); !errors.Is(err, pipeline.ErrClosed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
