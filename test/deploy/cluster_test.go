@@ -97,9 +97,7 @@ func newSextet(t *testing.T) *sextet {
 		s.port = portOf(t, redistest.FreeAddress(t))
 		port, _ = strconv.Atoi(s.port)
 	}
-	if err := os.WriteFile(s.secret, []byte(password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(s.secret, []byte(password+"\n"), 0o600))
 	return s
 }
 
@@ -116,9 +114,7 @@ func (s *sextet) serve(t *testing.T, command, address string) {
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var log bytes.Buffer
 	server.Stdout, server.Stderr = &log, &log
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-server.Process.Pid, syscall.SIGKILL)
 		_ = server.Wait()

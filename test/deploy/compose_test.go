@@ -27,9 +27,7 @@ func compose(t *testing.T, file string) *types.Project {
 	t.Helper()
 	details := types.ConfigDetails{WorkingDir: filepath.Dir(file), ConfigFiles: []types.ConfigFile{{Filename: file}}}
 	c, err := loader.LoadWithContext(t.Context(), details, func(o *loader.Options) { o.ResolvePaths = false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -106,13 +104,9 @@ func TestComposedRedis(t *testing.T) {
 	}
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "redis-password")
-	if err := os.WriteFile(secret, []byte("open sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, []byte("open sesame\n"), 0o600))
 	_, port, err := net.SplitHostPort(redistest.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := compose(t, "compose/compose.yaml").Services["redis"]
 	here := func(line string) string {
 		line = strings.NewReplacer("/run/secrets/redis-password", secret, "--dir /data", "--dir "+dir+" --bind 127.0.0.1 --port "+port).Replace(line)
@@ -122,9 +116,7 @@ func TestComposedRedis(t *testing.T) {
 	var log bytes.Buffer
 	server.Stdout, server.Stderr = &log, &log
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Start())
 	defer func() {
 		_ = syscall.Kill(-server.Process.Pid, syscall.SIGTERM)
 		_ = server.Wait()

@@ -21,9 +21,7 @@ import (
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -37,14 +35,10 @@ func load(t *testing.T, text string, secrets ...string) *config.Config {
 		}
 		file := filepath.Join(dir, filepath.Base(path))
 		text = strings.ReplaceAll(text, path, file)
-		if err := os.WriteFile(file, []byte("a secret"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte("a secret"), 0o600))
 	}
 	c, err := config.Parse(filepath.Join(dir, "config.yaml"), []byte(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -156,18 +150,14 @@ func TestUnit(t *testing.T) {
 		}
 	}
 	secret := filepath.Join(t.TempDir(), "redis-password")
-	if err := os.WriteFile(secret, []byte("a secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, []byte("a secret"), 0o600))
 	variable := strings.ReplaceAll(values("Environment")[0], "%d/redis-password", secret)
 	c, err := config.Load("../config.yaml", []string{"PUSHPACE_REDIS__ADDRESS=127.0.0.1:6379", variable})
 	if err != nil || c.Redis.Password != "a secret" {
 		t.Fatalf("%v, %v", c, err)
 	}
 	grace, err := time.ParseDuration(values("TimeoutStopSec")[0] + "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	drains(t, c, grace)
 }
 
@@ -181,9 +171,7 @@ func TestUnitVerifies(t *testing.T) {
 	// verify wants the program there
 	text := strings.Replace(read(t, "systemd/pushpace.service"), "/usr/local/bin/pushpace serve", "/bin/true serve", 1)
 	file := filepath.Join(dir, "pushpace.service")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	out, err := exec.Command("systemd-analyze", "verify", "--man=no", file).CombinedOutput()
 	if err != nil || strings.Contains(string(out), "pushpace.service") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
@@ -198,4 +186,11 @@ func TestUnitVerifies(t *testing.T) {
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return fmt.Sprintf("… %s", lines[len(lines)-1])
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

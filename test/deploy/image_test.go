@@ -15,9 +15,7 @@ const asImage = true
 func TestImageIsStatic(t *testing.T) {
 	t.Parallel()
 	f, err := elf.Open(program(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {

@@ -85,9 +85,7 @@ func TestTry(t *testing.T) {
 	}
 	drains(t, cfg, grace(pushpace))
 	shipped, err := config.Load("../config.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !reflect.DeepEqual(cfg.Limits, shipped.Limits) {
 		t.Errorf("the limits are %+v, and %+v in the shipped configuration", cfg.Limits, shipped.Limits)
 	}
@@ -120,18 +118,14 @@ func newStage(t *testing.T) *stage {
 		"/run/standins", volume, "/usr/local/bin/pushpace", program(t),
 	)
 	s.file = filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(s.file, []byte(s.here.Replace(read(t, "try/config.yaml"))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(s.file, []byte(s.here.Replace(read(t, "try/config.yaml"))), 0o600))
 	return s
 }
 
 func portOf(t *testing.T, address string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return port
 }
 
@@ -174,9 +168,7 @@ func (s *stage) start(t *testing.T, name string) (out *lines, stop func()) {
 	cmd := s.command(context.Background(), append([]string{"/usr/local/bin/pushpace"}, s.services[name].Command...)...)
 	out = new(lines)
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	stop = sync.OnceFunc(func() {
@@ -235,9 +227,7 @@ func TestTriedOut(t *testing.T) {
 	s.healthy(t, "standins")
 	log, stopPushpace := s.start(t, "pushpace")
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	browser := &http.Client{Jar: jar, Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	at := "http://" + s.api
 	if !eventually.Within(eventually.Patience, func() bool {
@@ -254,28 +244,20 @@ func TestTriedOut(t *testing.T) {
 	do := func(method, path, kind, token, body string) (int, string, string) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), method, at+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		request.Header.Set("Content-Type", kind)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
 		answer, err := browser.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return answer.StatusCode, answer.Request.URL.Path, string(text)
 	}
 	laptop, err := json.Marshal(webpushtest.Subscription(webpushtest.Endpoint(push.WebPushMozilla, "laptop")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second := `{"id": "second", "app": "demo", "user": "bob", "title": "Hello", "targets": [{"platform": "apns", "token": "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"}, ` + string(laptop) + `]}`
 	for token, want := range map[string]int{"": http.StatusUnauthorized, "a-guess": http.StatusUnauthorized, trialToken: http.StatusAccepted} {
 		if status, _, text := do(http.MethodPost, "/v1/notifications", "application/json", token, second); status != want {

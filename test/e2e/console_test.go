@@ -20,14 +20,10 @@ func TestServeConsole(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for accept, want := range map[string]string{"": "/openapi.json", "text/html,application/xhtml+xml,*/*;q=0.8": "<h1>Overview"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		request.Header.Set("Accept", accept)
 		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil || !strings.Contains(string(text), want) {

@@ -74,19 +74,11 @@ func TestCrashes(t *testing.T) {
 	}
 	producers.Wait()
 	c.Drained(t, users*each)
-	for _, w := range workers {
-		w.Terminate(t)
-		if got := w.Wait(t); got != rig.Done {
-			t.Errorf("exit status %d: %s", got, &w.Stderr)
-		}
-	}
+	c.Stop(t, workers...)
 	close(stop)
 	stall := <-longest
 
-	audit := rig.Start(t, c.Setup, "audit", "--json")
-	if status := audit.Wait(t); status != rig.Done {
-		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)
-	}
+	c.Audited(t)
 	admitted := judge.Admissions(t, c.Client, "shop", users, c.Sent())
 	if found := violations.Find(slices.Clone(admitted), policy, nil, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits: %+v", len(found), len(admitted), found)
@@ -120,13 +112,9 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	}
 	resume()
 	counts, err := store.NewRecords(c.Client, "", 0).Counts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	queue, err := asynq.NewInspectorFromRedisClient(c.Client).GetQueueInfo(shard.Named(c.Client, "", 1)[0].Queue(push.Default.Queue()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	if left := int64(queue.Size); counts.Accepted != sent || left < counts.Waiting() || left+counts.Ended[push.Delivered] < sent {
 		t.Errorf("%d jobs are left of %+v", left, counts)
 	}
@@ -142,9 +130,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	c := rig.NewCrashSite(t, policy, 2*time.Second)
 	producer, records := push.NewProducer(c.Client, "", 0), store.NewRecords(c.Client, "", 0)
 	limiter, err := throttle.New(c.Client, throttle.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	t.Cleanup(func() { limiter.Close() })
 	control := control.New(c.Client, records, limiter, limits.New(policy, nil))
 	fates := map[string]push.State{"expires": push.Expired, "collapses": push.Superseded, "cancels": push.Cancelled}
@@ -191,14 +177,10 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	until("there is a connection", func() bool { return c.Delivered() == 1 })
 	all(func(fate, user string) { enqueue(fate, user, "a-"+user) })
 	until("all are under way", func() bool { return c.APNs.Count().InFlight == int64(each*len(fates)) })
-	if err := first.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, first.Cmd.Process.Signal(syscall.SIGSTOP))
 	until("all are sent", func() bool { return c.Delivered() == 1+each*len(fates) })
 	c.Kill(t, first)
-	if err := control.Pause(t.Context(), pause.Pause{Category: "cancels"}); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, control.Pause(t.Context(), pause.Pause{Category: "cancels"}))
 	all(func(fate, user string) { enqueue(fate, user, "b-"+user) })
 	<-expires // before another worker has what this one had, which is soon
 	second := c.Serve(t)
@@ -226,14 +208,8 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	if n := c.Delivered() - 1; n != each*len(fates) {
 		t.Errorf("%d pushes to %d users in an hour that allows each of them one", n, each*len(fates))
 	}
-	audit := rig.Start(t, c.Setup, "audit", "--json")
-	if status := audit.Wait(t); status != rig.Done {
-		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)
-	}
-	second.Terminate(t)
-	if got := second.Wait(t); got != rig.Done {
-		t.Errorf("exit status %d: %s", got, &second.Stderr)
-	}
+	c.Audited(t)
+	c.Stop(t, second)
 }
 
 // A worker is killed again and again while notifications join others. Each ends once; what
@@ -269,9 +245,7 @@ func TestDigestsSurviveKills(t *testing.T) {
 	for kill := range kills {
 		<-time.After(rand.N(lasts * 3 / 2 / kills))
 		victim := &workers[kill%len(workers)]
-		if err := (*victim).Cmd.Process.Signal(syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, (*victim).Cmd.Process.Signal(syscall.SIGKILL))
 		<-(*victim).Done
 		*victim = rig.Start(t, c.Setup, "serve")
 	}
@@ -281,16 +255,8 @@ func TestDigestsSurviveKills(t *testing.T) {
 	if !eventually.Within(eventually.Patience, func() bool { return len(c.InHand(t)) == 0 }) {
 		t.Errorf("%q are in hand still", c.InHand(t))
 	}
-	for _, w := range workers {
-		w.Terminate(t)
-		if got := w.Wait(t); got != rig.Done {
-			t.Errorf("exit status %d: %s", got, &w.Stderr)
-		}
-	}
-	audit := rig.Start(t, c.Setup, "audit", "--json")
-	if status := audit.Wait(t); status != rig.Done {
-		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)
-	}
+	c.Stop(t, workers...)
+	c.Audited(t)
 
 	records, sent := store.NewRecords(c.Client, "", 0), c.Sent()
 	told := map[string][]string{} // who has joined, by the ID of whose push tells of them
@@ -319,9 +285,7 @@ func TestDigestsSurviveKills(t *testing.T) {
 		}
 	}
 	counts, err := records.Counts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	if counts.Ended[push.Delivered] != int64(ends[push.Delivered]) || counts.Ended[push.Digested] != int64(ends[push.Digested]) || ends[push.Digested] < users*each/2 {
 		t.Errorf("%v of %+v", ends, counts)
 	}
@@ -341,9 +305,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	go judge.Stalls(stop, longest)
 	producer, records := push.NewProducer(c.Client, "", 0), store.NewRecords(c.Client, "", 0)
 	limiter, err := throttle.New(c.Client, throttle.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	t.Cleanup(func() { limiter.Close() })
 	control := control.New(c.Client, records, limiter, limits.New(policy, nil))
 	killed := c.Serve(t)
@@ -358,9 +320,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 		}
 		held = c.InHand(t)
 	}
-	if err := killed.Cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, killed.Cmd.Process.Signal(syscall.SIGKILL))
 	<-killed.Done
 	gone := time.Now()
 	held = c.InHand(t)
@@ -379,10 +339,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 		t.Errorf("it takes %s until all of %d can be cancelled, with a stall of %s", took, len(held), stall)
 	}
 	t.Logf("%d were in hand, all can be cancelled after %s", len(held), took)
-	other.Terminate(t)
-	if got := other.Wait(t); got != rig.Done {
-		t.Errorf("exit status %d: %s", got, &other.Stderr)
-	}
+	c.Stop(t, other)
 }
 
 // A worker is stopped for so long that another one takes over what it has in hand, and
@@ -400,9 +357,7 @@ func TestAStoppedWorkerSendsNothingTwice(t *testing.T) {
 		t.Fatalf("%d are sent", c.Delivered())
 	}
 	signal := func(s syscall.Signal) time.Time {
-		if err := stopped.Cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, stopped.Cmd.Process.Signal(s))
 		return time.Now()
 	}
 	at := signal(syscall.SIGSTOP)
@@ -433,12 +388,7 @@ func TestAStoppedWorkerSendsNothingTwice(t *testing.T) {
 		t.Errorf("%d of %d are sent, and %d twice that were not in flight at the stop", len(first), users*each, late)
 	}
 	t.Logf("%d were in hand, %d were sent twice that were in flight, %d that were not", len(held), twice, late)
-	for _, p := range []*rig.Program{stopped, other} {
-		p.Terminate(t)
-		if got := p.Wait(t); got != rig.Done {
-			t.Errorf("exit status %d: %s", got, &p.Stderr)
-		}
-	}
+	c.Stop(t, stopped, other)
 }
 
 // A worker that is killed while what was held comes back leaves the rest to the other
@@ -475,14 +425,9 @@ func TestAWorkerIsKilledWhileWhatWasHeldReturns(t *testing.T) {
 		t.Error("all had returned when the worker was killed")
 	}
 	c.Drained(t, n)
-	other.Terminate(t)
-	if got := other.Wait(t); got != rig.Done {
-		t.Errorf("exit status %d: %s", got, &other.Stderr)
-	}
+	c.Stop(t, other)
 	counts, err := store.NewRecords(c.Client, "", 0).Counts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	sent, twice := len(c.Sent()), int64(c.Delivered()-len(c.Sent()))
 	if counts.Ended[push.Delivered] != n || sent != n || twice > underWay+30 { // besides what is on its way to the stand-in
 		t.Errorf("%d are sent, %d of them twice, %d were under way at the kill; counts %+v", sent, twice, underWay, counts)

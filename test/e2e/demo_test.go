@@ -71,9 +71,7 @@ func TestDemoOnRedis(t *testing.T) {
 	options.DB = 15
 	other := redis.NewClient(options)
 	t.Cleanup(func() { _ = other.Close() })
-	if err := other.Set(t.Context(), shard.QueuesKey, "theirs", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, other.Set(t.Context(), shard.QueuesKey, "theirs", 0).Err())
 	checkDemo(t, "--redis", server.Addr())
 	if got, err := other.Get(t.Context(), shard.QueuesKey).Result(); got != "theirs" {
 		t.Errorf("%q, %v", got, err)

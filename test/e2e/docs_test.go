@@ -43,18 +43,14 @@ func pages(t *testing.T, others bool) map[string]string {
 	text := map[string]string{}
 	for _, pattern := range []string{"*.md", "docs/*.md"} {
 		files, err := filepath.Glob(top + pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		for _, file := range files {
 			name := strings.TrimPrefix(file, top)
 			if pattern == "*.md" && name != "README.md" && !others {
 				continue
 			}
 			all, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.Must(t, err)
 			text[name] = string(all)
 		}
 	}
@@ -149,9 +145,7 @@ func heldBy(file, test string) func(*testing.T, []block) {
 // runCI finds the commands in what is run before a merge.
 func runCI(t *testing.T, page []block) {
 	ci, err := os.ReadFile(top + ".ci/run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	for _, b := range page {
 		for line := range strings.Lines(b.text) {
 			if !strings.Contains(string(ci), strings.TrimSpace(line)) {
@@ -183,9 +177,7 @@ func script(t *testing.T, page []block) (dir, output string) {
 	cmd.WaitDelay = 5 * time.Second // for what it leaves running, where it fails
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, cmd.Start())
 	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	timer := time.AfterFunc(8*time.Minute, end)
 	defer timer.Stop()
@@ -231,15 +223,11 @@ func runTour(t *testing.T, page []block) {
 	}
 	dir, output := script(t, page)
 	lines, err := os.ReadFile(filepath.Join(dir, "tour", "ledger.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	var orders, night, devices []standin.Entry
 	for line := range strings.Lines(string(lines)) {
 		var e standin.Entry
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, json.Unmarshal([]byte(line), &e))
 		if strings.HasPrefix(e.Notification, "order-") {
 			orders = append(orders, e)
 		}
@@ -278,9 +266,7 @@ func runTour(t *testing.T, page []block) {
 // runTimeline compares the block with the golden output.
 func runTimeline(t *testing.T, page []block) {
 	golden, err := os.ReadFile(top + "internal/timeline/testdata/burst.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	for _, b := range page {
 		if !strings.HasPrefix(string(golden), b.text) {
 			t.Errorf("%s:%d: it is not the beginning of\n%s", b.page, b.line, golden)
@@ -299,9 +285,7 @@ func runConfig(t *testing.T, page []block) {
 		}
 		dir := rig.Write(t, "config.yaml", text)
 		for _, name := range []string{"redis-password", "AuthKey.p8", "service-account.json", "webhook-secret", "vapid.pem"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600))
 		}
 		if _, err := config.Load(filepath.Join(dir, "config.yaml"), nil); err != nil {
 			t.Errorf("%s:%d: %v", b.page, b.line, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/rig"
 )
 
 // runBrowser has Chromium show a notification by the page and the service worker.
@@ -83,9 +84,7 @@ func showsAPush(t *testing.T, site map[string]string) {
 	if err == nil {
 		err = chromedp.Do(ctx, chromedp.Navigate(server.URL))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	var id serviceworker.RegistrationID
 	select {
 	case id = <-registered:
@@ -94,9 +93,7 @@ func showsAPush(t *testing.T, site map[string]string) {
 	}
 	ask := func(script string) string {
 		answer, err := chromedp.Run(ctx, chromedp.Evaluate[string]("(async () => { const registration = await navigator.serviceWorker.ready; "+script+" })()", chromedp.EvalAwaitPromise))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		return answer
 	}
 	var shown []shownPush
@@ -109,9 +106,7 @@ func showsAPush(t *testing.T, site map[string]string) {
 			t.Fatal(err)
 		}
 		text := ask("await new Promise(done => setTimeout(done, 500)); return JSON.stringify((await registration.getNotifications()).map(n => ({ title: n.title, body: n.body, tag: n.tag, data: n.data })))")
-		if err := json.Unmarshal([]byte(text), &shown); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, json.Unmarshal([]byte(text), &shown))
 		return len(shown) > 0
 	}) {
 		t.Fatal("Chromium shows nothing")
@@ -126,18 +121,12 @@ func decrypted(t *testing.T, n *push.Notification) string {
 	t.Helper()
 	var read []string
 	server, err := webpushtest.NewServer(webpushtest.Options{Seen: func(p webpushtest.Push) { read = append(read, string(p.Payload)) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	defer server.Close()
 	cfg, err := server.WriteCredentials(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	sender, err := webpush.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	defer sender.Close()
 	if o := sender.Send(t.Context(), n, n.Targets[0], providers.Departure{}); o.Kind != providers.Delivered || len(read) != 1 || !strings.Contains(read[0], n.Title) {
 		t.Fatalf("%+v, %q", o, read)

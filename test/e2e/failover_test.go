@@ -91,9 +91,7 @@ func TestAnIdleWorkerIsKilled(t *testing.T) {
 	server := redistest.Start(t)
 	s := rig.IdleWorkers(t, server.Addr())
 	s.Idle(t, 2)
-	if err := s.Workers[0].Cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, s.Workers[0].Cmd.Process.Signal(syscall.SIGKILL))
 	<-s.Workers[0].Done
 	s.Workers = s.Workers[1:]
 	s.Idle(t, 1)
@@ -115,9 +113,7 @@ func TestIdleWorkersServeTheIntake(t *testing.T) {
 		for _, p := range rig.AllPriorities {
 			n := s.Of(p)
 			payload, err := json.Marshal(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.Must(t, err)
 			if _, err := tasks.Enqueue(asynq.NewTask(store.TaskType, payload), asynq.Queue("pushpace-"+string(p)), asynq.ProcessIn(in)); err != nil {
 				t.Fatal(err)
 			}

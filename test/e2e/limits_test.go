@@ -80,9 +80,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 	counts := func() store.Counts {
 		c, err := store.NewRecords(s.Client, "", 0).Counts(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		return c
 	}
 	if !eventually.Within(90*time.Second, func() bool { return counts().Waiting() == 0 }) {
@@ -92,12 +90,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	changing.Wait()
 	close(stop)
 	stall := <-longest
-	for _, w := range workers {
-		w.Terminate(t)
-		if got := w.Wait(t); got != rig.Done {
-			t.Errorf("exit status %d: %s", got, &w.Stderr)
-		}
-	}
+	s.Stop(t, workers...)
 	audit := rig.Start(t, s.Setup, "audit", "--json")
 	if status := audit.Wait(t); status != rig.Done || counts().Ended[push.Delivered] != int64(len(sent)) {
 		t.Errorf("audit: exit status %d: %s%s", status, &audit.Stdout, &audit.Stderr)

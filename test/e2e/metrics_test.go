@@ -50,9 +50,7 @@ func everyMetric(t *testing.T) map[string]series {
 	s.Dir = rig.Write(t, "config.yaml", strings.Replace(string(pushpace.ConfigYAML), "address: embedded ", "address: ["+strconv.Quote(node.Addr())+"] ", 1))
 	s.StandIns(t, 0).FCM.RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: time.Minute})
 	config, err := os.ReadFile(filepath.Join(s.Dir, "config.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	var spans atomic.Int64 // bytes
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/traces" {
@@ -63,9 +61,7 @@ func everyMetric(t *testing.T) map[string]series {
 	t.Cleanup(hook.Close)
 	withMore := strings.Replace(string(config), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem, concurrency: 4, quota: {rate: 100/1s}}}\n", 1)
 	withMore = strings.Replace(withMore, "{simulated: true}", "{simulated: true, outcomes: {webhook: {url: \""+hook.URL+"\", secret: a-secret-of-this-test-0123456789}}}", 1)
-	if err := os.WriteFile(filepath.Join(s.Dir, "config.yaml"), []byte(withMore), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, os.WriteFile(filepath.Join(s.Dir, "config.yaml"), []byte(withMore), 0o600))
 	rig.WriteCertificate(t, filepath.Join(s.Dir, "kiosk.pem"), time.Now().Add(time.Hour))
 	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0", "PUSHPACE_WORKER__OUTCOMES=1000", "PUSHPACE_WORKER__DEAD_LETTERS=1",
 		"PUSHPACE_TELEMETRY__TRACING__ENDPOINT="+hook.URL, "PUSHPACE_TELEMETRY__TRACING__RATIO=1")
@@ -146,9 +142,7 @@ func TestWatching(t *testing.T) {
 		check(what, expr)
 	}
 	docs, err := os.ReadFile("../../docs/running.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	listed := map[string]bool{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(pushpace_[a-z_]+)` \\| ?([^|]*) ?\\|").FindAllStringSubmatch(string(docs), -1) {
 		listed[m[1]] = true
@@ -173,9 +167,7 @@ func TestWatching(t *testing.T) {
 func dashboard(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/grafana/pushpace.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	var d struct {
 		Templating struct {
 			List []struct{ Name, Query string }
@@ -186,9 +178,7 @@ func dashboard(t *testing.T) map[string]string {
 			Targets []struct{ RefID, Expr string }
 		}
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, json.Unmarshal(text, &d))
 	all, ids := map[string]string{}, map[int]bool{}
 	for _, p := range d.Panels {
 		if ids[p.ID] || p.Title == "" || len(p.Targets) == 0 {
@@ -214,9 +204,7 @@ func dashboard(t *testing.T) map[string]string {
 func alerts(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/prometheus/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	var file struct {
 		Groups []struct {
 			Name  string `yaml:"name"`
@@ -229,9 +217,7 @@ func alerts(t *testing.T) map[string]string {
 			} `yaml:"rules"`
 		} `yaml:"groups"`
 	}
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, yaml.UnmarshalWithOptions(text, &file, yaml.Strict()))
 	all := map[string]string{}
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {

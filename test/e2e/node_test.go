@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/pushpace/pushpace/test/rig"
 )
 
 // runTypeScript compiles a program against the types that are generated from the API's
@@ -19,17 +21,11 @@ func runTypeScript(t *testing.T, page []block) {
 	}
 	for _, b := range page {
 		dir := t.TempDir()
-		if err := os.CopyFS(dir, os.DirFS(top+"internal/api/testdata/generated/typescript")); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, os.CopyFS(dir, os.DirFS(top+"internal/api/testdata/generated/typescript")))
 		document, err := os.ReadFile(top + "internal/api/openapi.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		for name, text := range map[string]string{"openapi.json": string(document), "send.ts": forProducers(t, b)} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		var out []byte
 		for _, command := range [][]string{
@@ -52,18 +48,14 @@ func runTypeScript(t *testing.T, page []block) {
 func TestAngularShowsAPush(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/angular")); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, os.CopyFS(dir, os.DirFS("testdata/angular")))
 	cmd := exec.CommandContext(t.Context(), "npm", "ci", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	worker, err := os.ReadFile(filepath.Join(dir, "node_modules", "@angular", "service-worker", "ngsw-worker.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	showsAPush(t, map[string]string{
 		"/":               `<!doctype html><title>Shop</title><script>navigator.serviceWorker.register('/ngsw-worker.js')</script>`,
 		"/ngsw-worker.js": string(worker),

@@ -32,9 +32,7 @@ func TestSendKeepsAUsersOrder(t *testing.T) {
 	slices.Reverse(ids) // the next to be pulled is the list's last
 	for _, id := range ids {
 		n, err := strconv.Atoi(strings.TrimPrefix(id, "n-"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		user := strconv.Itoa(n % 20)
 		if id < last[user] {
 			t.Fatalf("%s is after %s", id, last[user])

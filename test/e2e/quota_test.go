@@ -120,9 +120,7 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 	producers.Wait()
 	signal := func(w *rig.Program, s os.Signal) {
 		t.Helper()
-		if err := w.Cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, w.Cmd.Process.Signal(s))
 	}
 	signal(workers[1], syscall.SIGSTOP)
 	full("one stands still", true)

@@ -57,9 +57,7 @@ func TestReadiness(t *testing.T) {
 	}
 	rights := func(change string) {
 		t.Helper()
-		if err := s.Client.Do(t.Context(), "ACL", "SETUSER", "default", change).Err(); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, s.Client.Do(t.Context(), "ACL", "SETUSER", "default", change).Err())
 	}
 	rights("-@scripting")
 	until("the queue alone is not ready", func() bool {
@@ -141,9 +139,7 @@ func TestReadinessNamesWhatTheLimitsRedisRefuses(t *testing.T) {
 	defer client.CloseIdleConnections()
 	rights := func(change string) {
 		t.Helper()
-		if err := limits.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", change).Err(); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, limits.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", change).Err())
 	}
 	rights("-zadd")
 	s.Send(t, rig.Done, rig.Notification("one", "ada", "", "apns", "00fc"))

@@ -49,9 +49,7 @@ func TestRedisInTrouble(t *testing.T) {
 	}
 	do := func(args ...any) {
 		t.Helper()
-		if err := s.Client.Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, s.Client.Do(t.Context(), args...).Err())
 	}
 	for _, c := range []struct {
 		name       string
@@ -68,9 +66,7 @@ func TestRedisInTrouble(t *testing.T) {
 			options.Password = "changed"
 			admin := redis.NewClient(options)
 			defer admin.Close()
-			if err := admin.ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must(t, admin.ConfigSet(t.Context(), "requirepass", "").Err())
 		}, "refuses the credentials (NOAUTH or WRONGPASS)", "refused", false},
 		{"gone", func() { server.Kill(t) }, func() { server.Restart(t) }, "does not answer", "away", false},
 	} {
@@ -86,9 +82,7 @@ func TestRedisInTrouble(t *testing.T) {
 				!strings.Contains(text, "pushpace_waiting 0\n")
 		})
 		response, err := client.Post(api+"/v1/notifications", "application/json", strings.NewReader(rig.Notification("one", "ada", "", "apns", "00")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		var problem struct{ Detail string }
 		if err := json.NewDecoder(response.Body).Decode(&problem); err != nil || response.StatusCode != http.StatusServiceUnavailable || problem.Detail != "Redis "+c.says+"." {
 			t.Errorf("%s: a producer is told %d %+v, %v", c.name, response.StatusCode, problem, err)
@@ -273,9 +267,7 @@ func TestServeDeliversWithoutOptionalCommands(t *testing.T) {
 			s := &rig.Site{Client: server.Client(t)}
 			s.Dir = rig.Write(t, "config.yaml", string(pushpace.ConfigYAML))
 			s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr()}
-			if err := s.Client.Do(t.Context(), rule...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must(t, s.Client.Do(t.Context(), rule...).Err())
 			if got := rig.Run(t, s.Setup, "check", "--redis"); got.Status != rig.Done {
 				t.Fatalf("check: %+v", got)
 			}
@@ -298,9 +290,7 @@ func TestServeNamesCommandThatIsNeeded(t *testing.T) {
 		t.Run(lacks, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			if err := server.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", "-"+lacks).Err(); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must(t, server.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", "-"+lacks).Err())
 			s := rig.Setup{Dir: rig.Write(t, "config.yaml", string(pushpace.ConfigYAML)), Env: []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr()}}
 			for _, command := range [][]string{{"serve"}, {"check", "--redis"}} {
 				got := rig.Run(t, s, command...)

@@ -108,9 +108,7 @@ func TestReloadRefusesWhatCannotStart(t *testing.T) {
 			t.Errorf("%d refusals, want %d", n, i+1)
 		}
 	}
-	if err := os.Remove(filepath.Join(s.Dir, "config.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, os.Remove(filepath.Join(s.Dir, "config.yaml")))
 	workers.Says(t, 1, "level=ERROR", "the old one stays", "cannot be read")
 	s.Stop(t, workers)
 }

@@ -47,14 +47,10 @@ func TestThreeProcesses(t *testing.T) {
 	}
 	workers.Until(t, "six pushes", func() bool { return len(s.Ledger(t)) >= 6 })
 	limiter, err := throttle.New(s.Client, throttle.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	defer limiter.Close()
 	timeline, err := limiter.Timeline(t.Context(), throttle.Request{App: "demo", User: "ada", Scopes: []throttle.Scope{{Name: throttle.General}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	admitted := map[string]time.Time{}
 	var at []time.Time
 	for _, a := range timeline.Admissions[throttle.General] {
@@ -147,13 +143,9 @@ func TestServeTellsOfChangedCredentials(t *testing.T) {
 		}
 	}
 	good, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	for _, change := range []struct{ text, level string }{{"{}", "level=ERROR"}, {string(good) + "\n", "level=INFO"}} {
-		if err := os.WriteFile(file, []byte(change.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, os.WriteFile(file, []byte(change.text), 0o600))
 		workers.Until(t, change.level, func() bool {
 			for line := range strings.Lines(workers.Stderr.String()) {
 				if strings.Contains(line, change.level) && strings.Contains(line, "the credentials") && strings.Contains(line, "app=demo platform=fcm") {
@@ -228,9 +220,7 @@ func TestServeAPIDrains(t *testing.T) {
 	asked := make(chan struct{}) // for the body: the request has arrived
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(asked) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/notifications", in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Expect", "100-continue")
 	answered := make(chan string, 1)

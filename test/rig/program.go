@@ -155,6 +155,14 @@ lines:
 	return n
 }
 
+// Must ends the test with the error, if there is one.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // LimitsStatus asks the API for the limits with a token, and returns the HTTP status.
 func (p *Program) LimitsStatus(t *testing.T, token string) int {
 	t.Helper()

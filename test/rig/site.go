@@ -112,13 +112,22 @@ func Notification(id, user, category, platform, token string) string {
 }
 
 // Stop ends the programs and expects that they are content.
-func (s *Site) Stop(t *testing.T, programs ...*Program) {
+func (Setup) Stop(t *testing.T, programs ...*Program) {
 	t.Helper()
 	for _, p := range programs {
 		p.Terminate(t)
 		if got := p.Wait(t); got != Done {
 			t.Errorf("%s: exit status %d: %s", p.Cmd.Args[1], got, &p.Stderr)
 		}
+	}
+}
+
+// Audited expects that the audit finds nothing missing.
+func (s Setup) Audited(t *testing.T) {
+	t.Helper()
+	p := Start(t, s, "audit", "--json")
+	if status := p.Wait(t); status != Done {
+		t.Errorf("audit: exit status %d: %s%s", status, &p.Stdout, &p.Stderr)
 	}
 }
 

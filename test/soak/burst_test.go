@@ -77,9 +77,7 @@ func outOfOrder(t *testing.T) string {
 			t.Fatalf("a push of %q", e.Notification)
 		}
 		record, _, err := records.Lookup(t.Context(), push.Ref{ID: e.Notification})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		left, waited[i] = append(left, i), record.Deferrals > 0
 	}
 	if len(left) != burstJobs || len(admissions) != burstJobs {
@@ -106,7 +104,7 @@ func outOfOrder(t *testing.T) string {
 	if asked > int(burstChecks*burstJobs) && lost == 0 {
 		wrong = fmt.Sprintf("the limiter was asked %d times for %d", asked, burstJobs)
 	}
-	(&rig.Site{}).Stop(t, workers...)
+	c.Stop(t, workers...)
 	return wrong
 }
 
@@ -151,9 +149,7 @@ func recordAdmissions(t *testing.T, c *rig.CrashSite) func() admitted {
 func monitor(t *testing.T, server *redistest.Server, each func(line string)) (end func()) {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 4<<20) // a script with all of its arguments is one
@@ -174,12 +170,8 @@ func monitor(t *testing.T, server *redistest.Server, each func(line string)) (en
 	}()
 	return func() {
 		t.Helper()
-		if err := server.Client(t).Echo(t.Context(), last).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-read; err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, server.Client(t).Echo(t.Context(), last).Err())
+		rig.Must(t, <-read)
 	}
 }
 

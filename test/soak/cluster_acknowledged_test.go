@@ -27,9 +27,7 @@ func TestAClusterLosesWhatNoReplicaHas(t *testing.T) {
 			continue
 		}
 		receipt, err := h.producer.Enqueue(t.Context(), notificationTo(to.user, id))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		if !receipt.Known {
 			again++
 		}
@@ -167,9 +165,7 @@ func TestAClusterSurvivesKills(t *testing.T) {
 	for time.Since(began) < lasts {
 		if random.IntN(3) == 0 {
 			at := random.IntN(len(r.workers))
-			if err := r.workers[at].Cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must(t, r.workers[at].Cmd.Process.Kill())
 			<-r.workers[at].Done
 			r.workers[at] = r.supervise(t)
 			kills[0]++

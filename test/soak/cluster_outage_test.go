@@ -151,9 +151,7 @@ func newHanding(t *testing.T, r *clusterRig) *handing {
 func (r *clusterRig) usersOf(t *testing.T) (all [3][]string) {
 	t.Helper()
 	shards, err := r.records.All(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	for i := range 60 {
 		user := fmt.Sprint("user-", i)
 		its := redistest.NodeOf(t, r.nodes, shards[shard.Of(len(shards), "shop", user)].Key("counts"))
@@ -250,13 +248,9 @@ func (h *handing) sent(victims bool) map[string][]time.Time {
 func (h *handing) recorded(t *testing.T) (n int) {
 	t.Helper()
 	shards, err := h.records.All(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	counts, err := h.records.PrimaryCounts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	for i, at := range shards {
 		if redistest.NodeOf(t, h.nodes, at.Key("counts")) == h.victim {
 			n += int(counts[i].Ended[push.Delivered])

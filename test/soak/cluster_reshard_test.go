@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/rig"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -25,9 +26,7 @@ func TestAClusterIsResharded(t *testing.T) {
 	client := h.victim.Client(t)
 	slotOf := func(key string) int { return int(client.ClusterKeySlot(t.Context(), key).Val()) }
 	all, err := r.records.All(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	user := h.users[h.at][0]
 	number := shard.Of(len(all), "shop", user)
 	own := slotOf(all[number].Key("counts"))

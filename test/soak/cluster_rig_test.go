@@ -93,7 +93,7 @@ func (r *clusterRig) rest(t *testing.T, accepted int) store.Counts {
 		p.Wait(t)
 		t.Fatalf("of %d not all have ended: %+v, %v; those that wait: %s%s", accepted, counts, err, &p.Stdout, &p.Stderr)
 	}
-	(&rig.Site{}).Stop(t, r.workers...)
+	r.Stop(t, r.workers...)
 	var audit control.Audit
 	p := rig.Start(t, r.Setup, "audit", "--json")
 	status := p.Wait(t)

@@ -91,11 +91,9 @@ func TestAClusterSharesTheLoad(t *testing.T) {
 	if more := perSecond[1] - perSecond[0]; more > float64(rate)/4 {
 		t.Errorf("%.1f more commands a second at %d a second than at %d: %v, in scripts %v", more, 2*rate, rate, tr.common, tr.inside)
 	}
-	(&rig.Site{}).Stop(t, r.workers...)
+	r.Stop(t, r.workers...)
 	ends, err := r.records.Counts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	for _, state := range []push.State{push.Delivered, push.Undeliverable, push.Superseded, push.Cancelled} {
 		if ends.Ended[state] == 0 {
 			t.Errorf("none has ended as %s: %+v", state, ends)
@@ -169,9 +167,7 @@ type traffic struct {
 func newTraffic(t *testing.T, r *clusterRig) *traffic {
 	tr := &traffic{rig: r, shards: map[string]bool{}}
 	all, err := r.records.All(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	for _, s := range all {
 		tr.shards[tagOf(s.Key("counts"))] = true
 		for _, queue := range s.Queues() {
@@ -221,9 +217,7 @@ func (tr *traffic) bus(t *testing.T) (sum int) {
 	t.Helper()
 	for _, node := range tr.rig.nodes {
 		info, err := node.Client(t).ClusterInfo(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		for _, found := range regexp.MustCompile(`cluster_stats_messages_publish(?:shard)?_sent:(\d+)`).FindAllStringSubmatch(info, -1) {
 			sum += int(number(found[1]))
 		}

@@ -66,5 +66,5 @@ func TestAFloodOfOneUser(t *testing.T) {
 	if p50 > 5*time.Second {
 		t.Errorf("they leave after %s", p50)
 	}
-	(&rig.Site{}).Stop(t, worker)
+	c.Stop(t, worker)
 }

@@ -114,9 +114,7 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 		t.Error("nobody has joined another")
 	}
 	counts, err := records.Counts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	for state, n := range states {
 		if counts.Ended[state] < int64(n) {
 			t.Errorf("%d are %s, and %d are counted", n, state, counts.Ended[state])

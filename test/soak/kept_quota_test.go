@@ -87,14 +87,10 @@ func newQuotaSite(t *testing.T, q keptQuota, workers int) *quotaSite {
 	google, err := fcmtest.NewServer(fcmtest.Options{
 		ProjectQuota: fcmtest.Quota{Count: q.count, Per: q.window}, Latency: standin.Latency{Typical: 5 * time.Millisecond},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	t.Cleanup(func() { google.Close() })
 	c, err := google.WriteCredentials(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	server := redistest.Start(t)
 	s := &quotaSite{quota: q, client: server.Client(t), fcm: google, workers: make([]*rig.Program, workers)}
 	s.Dir = rig.Write(t, "config.yaml", fmt.Sprintf(`
@@ -166,9 +162,7 @@ func (s *quotaSite) run(t *testing.T, until time.Time) {
 	for time.Until(until) > every {
 		time.Sleep(every)
 		victim := &s.workers[s.killed%len(s.workers)]
-		if err := (*victim).Cmd.Process.Signal(syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, (*victim).Cmd.Process.Signal(syscall.SIGKILL))
 		<-(*victim).Done
 		*victim = rig.Start(t, s.Setup, "serve")
 		s.killed++

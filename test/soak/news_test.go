@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/judge"
+	"github.com/pushpace/pushpace/test/rig"
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
@@ -30,9 +31,7 @@ func zoneNamed(user string) string {
 func clocks(t *testing.T, named string) *time.Location {
 	t.Helper()
 	in, err := zone.Load(cmp.Or(named, "UTC"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	return in
 }
 
@@ -47,9 +46,7 @@ func soakHours(t *testing.T, now time.Time, length time.Duration) (hours quiet.H
 	for i := range most {
 		from := now.Add(time.Duration(i) * stretch).In(clocks(t, soakZones[i%2]))
 		window, err := quiet.Parse(from.Format("15:04-") + from.Add(stretch).Format("15:04"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, err)
 		hours = append(hours, window)
 	}
 	return hours

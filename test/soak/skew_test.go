@@ -18,14 +18,10 @@ import (
 func buildSkewed(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	text, err := os.ReadFile(original)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	const now = "\tsec, nsec, mono := runtimeNow()\n"
 	skewed := strings.Replace(string(text), now, now+"\tsec += skewSeconds\n", 1)
 	if skewed == string(text) {
@@ -49,20 +45,14 @@ var skewSeconds = func() (n int64) {
 	return n
 }()
 `
-	if err := os.WriteFile(filepath.Join(dir, "skew.go"), []byte(variable), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, os.WriteFile(filepath.Join(dir, "skew.go"), []byte(variable), 0o600))
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {
 		original: filepath.Join(dir, "time.go"),
 		filepath.Join(filepath.Dir(original), "skew.go"): filepath.Join(dir, "skew.go"),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, os.WriteFile(file, overlay, 0o600))
 	out := filepath.Join(dir, "pushpace")
 	if text, err := exec.Command("go", "build", "-buildvcs=false", "-overlay", file, "-o", out, "github.com/pushpace/pushpace/cmd/pushpace").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, text)

@@ -88,16 +88,12 @@ func (s *soak) begin(t *testing.T, seed uint64, length time.Duration) {
 	s.CrashSite = rig.NewCrashSite(t, soakDefault, 5*time.Millisecond)
 	s.news = throttle.Policy{Quiet: soakHours(t, time.Now(), length), Night: quiet.Night{Zone: time.UTC}}
 	hours, err := json.Marshal(s.news.Quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	address := redistest.FreeAddress(t)
 	s.url = "http://" + address
 	file := filepath.Join(s.Dir, "config.yaml")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, err)
 	categories := fmt.Sprintf("  time_zone: UTC\n  quiet_hours_spread: 0s\n  categories: {orders: {rates: [%s]}, %s: {rates: [%s]}, %s: {exempt: true}, %s: {quiet_hours: %s}}\napps:",
 		soakOrders.Rates[0], rare, soakRare.Rates[0], security, news, hours)
 	extended := strings.Replace(string(text), "apps:", categories, 1) + fmt.Sprintf(`
@@ -106,9 +102,7 @@ worker: {attempts: 4, shutdown_timeout: 10s}
 http: {listen: %q}
 log: {level: warn}
 `, address, address)
-	if err := os.WriteFile(file, []byte(extended), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(t, os.WriteFile(file, []byte(extended), 0o600))
 	s.Env = append(s.Env, "PUSHPACE_APPS__SHOP__APNS__TIMEOUT=2s", "PUSHPACE_APPS__SHOP__FCM__TIMEOUT=2s")
 	s.http = &http.Client{Timeout: 3 * time.Second}
 	t.Cleanup(s.http.CloseIdleConnections)
@@ -290,9 +284,7 @@ func (s *soak) settled(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	for _, key := range s.broken {
-		if err := s.Client.Del(ctx, key).Err(); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(t, s.Client.Del(ctx, key).Err())
 	}
 	for _, args := range [][]string{{"resume", "--app", "shop", "--platform", "apns"}, {"resume", "--app", "shop", "--platform", "fcm"},
 		{"resume", "--app", "shop"}, {"resume", "--category", "orders"}, {"resume", "--category", rare}} {
