@@ -28,10 +28,8 @@ func TestReadiness(t *testing.T) {
 	s.StandIns(t, 6*time.Second)
 	workers := s.Serve(t)
 	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.Stderr.String()), "metrics")
-	client := &http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
 	ready := func() (int, health.Report) {
-		status, text := rig.Fetch(t, client, url+"readyz")
+		status, text := rig.Fetch(t, url+"readyz")
 		var report health.Report
 		if err := json.Unmarshal([]byte(text), &report); err != nil {
 			t.Fatalf("%s: %v", text, err)
@@ -40,7 +38,7 @@ func TestReadiness(t *testing.T) {
 	}
 	alive := func() {
 		t.Helper()
-		if status, text := rig.Fetch(t, client, url+"healthz"); status != http.StatusOK {
+		if status, text := rig.Fetch(t, url+"healthz"); status != http.StatusOK {
 			t.Errorf("/healthz: %d %s", status, text)
 		}
 	}
@@ -78,7 +76,7 @@ func TestReadiness(t *testing.T) {
 	until("ready again", func() bool { return status == http.StatusOK })
 	s.Send(t, rig.Done, rig.Notification("slow", "ada", "", "apns", "00fc"))
 	workers.Until(t, "it is being sent", func() bool {
-		_, text := rig.Fetch(t, client, url+"metrics")
+		_, text := rig.Fetch(t, url+"metrics")
 		return strings.Contains(text, `pushpace_in_flight{app="demo",platform="apns"} 1`)
 	})
 	workers.Terminate(t)
@@ -111,11 +109,9 @@ func TestReadinessWithoutTheLimitsRedis(t *testing.T) {
 	log := p.Stderr.String()
 	url := regexp.MustCompile(`(http://127\.0\.0\.1:\d+/)metrics`).FindStringSubmatch(log)[1]
 	api := regexp.MustCompile(`msg=api url=(http://127\.0\.0\.1:\d+)`).FindStringSubmatch(log)[1]
-	client := &http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
 	limits.Pause(t)
 	for range 3 {
-		if status, text := rig.Fetch(t, client, url+"readyz"); status != http.StatusOK || strings.Contains(text, "limits_redis") {
+		if status, text := rig.Fetch(t, url+"readyz"); status != http.StatusOK || strings.Contains(text, "limits_redis") {
 			t.Fatalf("%d %s", status, text)
 		}
 		remote := &rig.Site{Setup: rig.Through(api, "")}
@@ -135,8 +131,6 @@ func TestReadinessNamesWhatTheLimitsRedisRefuses(t *testing.T) {
 	s.Configure(t, "  # redis: {address: \"10.0.0.2:6379\"}", "  redis: {address: \""+limits.Addr()+"\"}")
 	workers := s.Serve(t)
 	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(workers.Stderr.String())
-	client := &http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
 	rights := func(change string) {
 		t.Helper()
 		rig.Must(t, limits.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", change).Err())
@@ -145,12 +139,12 @@ func TestReadinessNamesWhatTheLimitsRedisRefuses(t *testing.T) {
 	s.Send(t, rig.Done, rig.Notification("one", "ada", "", "apns", "00fc"))
 	named := regexp.MustCompile(`"name":"limits","state":"warning","detail":"cannot be checked since [0-9:]{8}: [^"]*(?:NOPERM|can.t run this command)`)
 	workers.Until(t, "the refusal is named", func() bool {
-		status, text := rig.Fetch(t, client, url+"readyz")
+		status, text := rig.Fetch(t, url+"readyz")
 		return status == http.StatusOK && named.MatchString(text)
 	})
 	rights("+@all")
 	workers.Until(t, "it is over", func() bool {
-		status, text := rig.Fetch(t, client, url+"readyz")
+		status, text := rig.Fetch(t, url+"readyz")
 		return status == http.StatusOK && strings.Contains(text, `"name":"limits","state":"ok"`)
 	})
 	s.Stop(t, workers)
@@ -166,10 +160,8 @@ func TestReadinessWithAnEndedCertificate(t *testing.T) {
 	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0")
 	workers := s.Serve(t)
 	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(workers.Stderr.String())
-	client := &http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
 	workers.Until(t, "not ready", func() bool {
-		status, text := rig.Fetch(t, client, url+"readyz")
+		status, text := rig.Fetch(t, url+"readyz")
 		return status == http.StatusServiceUnavailable && strings.Contains(text, `"detail":"the certificate has ended: kiosk/apns"`)
 	})
 	s.Stop(t, workers)
@@ -185,13 +177,11 @@ func TestReadinessOnACluster(t *testing.T) {
 	s.Env = []string{"PUSHPACE_REDIS__ADDRESS=" + nodes[0].Addr() + "," + nodes[1].Addr() + "," + nodes[2].Addr(), "PUSHPACE_TELEMETRY__LISTEN=:0"}
 	workers := s.Serve(t)
 	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.Stderr.String()), "metrics")
-	client := &http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
 	until := func(what string, status int, says ...string) {
 		t.Helper()
 		workers.Until(t, what, func() bool {
-			got, text := rig.Fetch(t, client, url+"readyz")
-			_, told := rig.Fetch(t, client, url+"metrics")
+			got, text := rig.Fetch(t, url+"readyz")
+			_, told := rig.Fetch(t, url+"metrics")
 			for _, s := range says {
 				if !strings.Contains(text+told, s) {
 					return false

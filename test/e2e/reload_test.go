@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/store"
@@ -48,18 +47,16 @@ func TestReload(t *testing.T) {
 		record, _, err := records.Lookup(t.Context(), store.Ref{ID: "third"})
 		return err == nil && record.Rule == "2/1h"
 	})
-	client := &http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
 	metrics := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.Stderr.String())
 	workers.Until(t, "the metrics name the new category", func() bool {
-		_, text := rig.Fetch(t, client, metrics)
+		_, text := rig.Fetch(t, metrics)
 		return strings.Contains(text, `pushpace_deferrals_total{app="demo",category="chat",rule="rate",scope="general"}`)
 	})
 
 	s.Configure(t, rig.ShippedLimits, "default: {rates: [ten/1m]}")
 	workers.HangUp(t)
 	workers.Says(t, 1, "level=ERROR", "the old one stays", "config.yaml:", "limits.default.rates[0]")
-	_, text := rig.Fetch(t, client, metrics)
+	_, text := rig.Fetch(t, metrics)
 	if !strings.Contains(text, "pushpace_config_last_reload_successful 0\n") {
 		t.Errorf("a refused reload is not in the metrics:\n%s", text)
 	}
@@ -72,7 +69,7 @@ func TestReload(t *testing.T) {
 	s.Configure(t)
 	workers.HangUp(t)
 	workers.Says(t, 2, "the configuration is reloaded", "limits.default")
-	if _, text := rig.Fetch(t, client, metrics); !strings.Contains(text, "pushpace_config_last_reload_successful 1\n") {
+	if _, text := rig.Fetch(t, metrics); !strings.Contains(text, "pushpace_config_last_reload_successful 1\n") {
 		t.Errorf("a reload is not in the metrics:\n%s", text)
 	}
 	s.Send(t, rig.Done, rig.Notification("another", "ben", "chat", "apns", "00"))

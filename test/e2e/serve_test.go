@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,74 +20,9 @@ import (
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/providers/apns/apnstest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
-	"github.com/pushpace/pushpace/throttle"
 )
-
-// A burst for one user goes through three processes: its pushes are admitted at the limit's
-// distance, and none comes before its admission, however busy the machine is.
-func TestThreeProcesses(t *testing.T) {
-	t.Parallel()
-	s := rig.NewSite(t)
-	standIns := s.Simulate(t)
-	workers := s.Serve(t)
-	var input strings.Builder
-	for i := range 4 {
-		input.WriteString(rig.Notification(fmt.Sprintf("burst-%d", i), "ada", "chat", "apns", fmt.Sprintf("%064x", i)))
-	}
-	input.WriteString(rig.Notification("code-1", "ada", "security", "fcm", "ada-pixel"))
-	input.WriteString(rig.Notification("other-1", "ben", "chat", "fcm", "ben-pixel"))
-	for _, r := range s.Send(t, rig.Done, input.String()) {
-		if r.Known == nil || *r.Known {
-			t.Errorf("line %d: %+v", r.Line, r)
-		}
-	}
-	workers.Until(t, "six pushes", func() bool { return len(s.Ledger(t)) >= 6 })
-	limiter, err := throttle.New(s.Client, throttle.Options{})
-	rig.Must(t, err)
-	defer limiter.Close()
-	timeline, err := limiter.Timeline(t.Context(), throttle.Request{App: "demo", User: "ada", Scopes: []throttle.Scope{{Name: throttle.General}}})
-	rig.Must(t, err)
-	admitted := map[string]time.Time{}
-	var at []time.Time
-	for _, a := range timeline.Admissions[throttle.General] {
-		if strings.HasPrefix(a.ID, "burst-") {
-			admitted[a.ID] = a.At
-			at = append(at, a.At)
-		}
-	}
-	slices.SortFunc(at, time.Time.Compare)
-	for i := 1; i < len(at); i++ {
-		if gap := at[i].Sub(at[i-1]); gap < time.Second {
-			t.Errorf("ada's are admitted within %s", gap)
-		}
-	}
-	came := 0
-	for _, e := range s.Ledger(t) {
-		if !strings.HasPrefix(e.Notification, "burst-") {
-			continue
-		}
-		if came++; e.Platform != "apns" || e.App != apnstest.Topic || e.APNsID == "" {
-			t.Errorf("%+v", e)
-		}
-		if a, found := admitted[e.Notification]; !found || e.At.Before(a.Add(-rig.ClockError)) {
-			t.Errorf("%s came at %s, and was admitted at %s", e.Notification, e.At, a)
-		}
-	}
-	if came != 4 || len(at) != 4 {
-		t.Fatalf("%d of ada's 4 came, %d were admitted", came, len(at))
-	}
-	again := s.Send(t, rig.Done, rig.Notification("burst-0", "ada", "chat", "apns", fmt.Sprintf("%064x", 0)))
-	if r := again[1]; r.Known == nil || !*r.Known {
-		t.Errorf("the same ID again: %+v", r)
-	}
-	s.Stop(t, workers, standIns)
-	if n := len(s.Ledger(t)); n != 6 {
-		t.Errorf("%d pushes, want 6", n)
-	}
-}
 
 // What is under way when the workers are told to stop is still settled.
 func TestServeDrains(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"fmt"
 	"net"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -222,9 +221,7 @@ func (all admitted) lostBetween(earlier, later int) bool {
 // checks is how often the program has asked the limiter.
 func checks(t *testing.T, p *rig.Program) int {
 	t.Helper()
-	client := &http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
-	_, text := rig.Fetch(t, client, regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(p.Stderr.String()))
+	_, text := rig.Fetch(t, regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(p.Stderr.String()))
 	told := regexp.MustCompile(`(?m)^pushpace_checks_total (\d+)$`).FindStringSubmatch(text)
 	if told == nil {
 		t.Fatalf("no checks in %s", text)
