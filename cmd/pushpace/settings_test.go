@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	stdlog "log"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
@@ -20,7 +18,7 @@ import (
 
 // It is not parallel: it has net/http write to a log of its own.
 func TestLogTellsNothingThatAPeerSends(t *testing.T) {
-	var told lockedBuffer
+	var told eventually.Log
 	before := stdlog.Writer()
 	flags := stdlog.Flags()
 	t.Cleanup(func() { stdlog.SetOutput(before); stdlog.SetFlags(flags) })
@@ -84,21 +82,4 @@ func TestHostsOfApps(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

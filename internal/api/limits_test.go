@@ -80,6 +80,9 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %+v", path, c)
 		}
 	}
+	for _, path := range []string{"?cursor=x", "?limit=1001", "/log?before=0", "/log?limit=0"} {
+		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/limits"+path, "")
+	}
 	var set operate.Setting
 	r.do(http.StatusOK, operatorToken, "PUT", "/v1/limits/users/ada", `{"min_gap":"1s","quiet_hours":["Mo-Fr 22:00-08:00"]}`)
 	if body := r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/users/ada", "").text; !strings.Contains(body, `"quiet_hours":["Mo-Fr 22:00-08:00"],"time_zone":"Europe/Berlin","quiet_hours_spread":"10m"`) {
@@ -88,48 +91,6 @@ func TestLimits(t *testing.T) {
 	r.do(http.StatusOK, operatorToken, "PUT", "/v1/limits/users/ada", `{"min_gap":"1m","quiet_hours":[]}`).into(t, &set)
 	if len(set.Warnings) != 1 || set.Warnings[0] != "quiet hours Mo-Fr 22:00-08:00 no longer hold: an override replaces the whole policy" {
 		t.Errorf("%+v", set)
-	}
-}
-
-// Overrides and their log come in pages, which have all of them.
-func TestPagesOfLimits(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	const overrides = 1200
-	all := make([]limits.Override, overrides)
-	for i := range all {
-		all[i] = limits.Override{Level: limits.Level{User: fmt.Sprintf("user-%d", i)}, By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
-	}
-	must(t, r.options.Overrides.Import(t.Context(), all))
-	seen, pages := map[string]bool{}, 0
-	for cursor := ""; cursor != "" || pages == 0; pages++ {
-		var page operate.Limits
-		r.do(http.StatusOK, viewerToken, "GET", "/v1/limits?limit=100&cursor="+cursor, "").into(t, &page)
-		for _, o := range page.Overrides {
-			seen[o.User] = true
-		}
-		if cursor = page.Next; page.Horizon != "24h0m0s" {
-			t.Fatalf("horizon %s", page.Horizon)
-		}
-	}
-	if len(seen) != overrides || pages < 2 {
-		t.Errorf("%d overrides on %d pages", len(seen), pages)
-	}
-	next := int64(overrides)
-	for query := "?limit=500"; next > 0; query = fmt.Sprintf("?limit=500&before=%d", next+1) {
-		var page struct{ Changes []limits.Change }
-		r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log"+query, "").into(t, &page)
-		for i, c := range page.Changes {
-			if c.Version != next-int64(i) {
-				t.Fatalf("version %d, want %d", c.Version, next-int64(i))
-			}
-		}
-		if next -= int64(len(page.Changes)); len(page.Changes) == 0 {
-			t.Fatalf("nothing before version %d", next+1)
-		}
-	}
-	for _, path := range []string{"?cursor=x", "?limit=1001", "/log?before=0", "/log?limit=0"} {
-		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/limits"+path, "")
 	}
 }
 

@@ -67,7 +67,7 @@ func TestUnknownError(t *testing.T) {
 	r := newRig(t)
 	recorder := httptest.NewRecorder()
 	r.api.fail(recorder, httptest.NewRequest("GET", "/v1/audit", nil), "/v1/audit", "wall", fmt.Errorf("user %q of `%s`: the unexpected: \"%s", canary, canary, canary))
-	if line := r.log.b.String(); !strings.Contains(line, `"cause":"user … of …: the unexpected: "`) {
+	if line := r.log.String(); !strings.Contains(line, `"cause":"user … of …: the unexpected: "`) {
 		t.Error(line)
 	}
 	r.oneLine(http.StatusInternalServerError, "/v1/audit", "wall")

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -126,27 +124,11 @@ func rolesOf(r route) (roles []config.Role) {
 }
 
 // logged is what was logged.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
+type logged struct{ eventually.Log }
 
 // lines answers the lines, and forgets them.
 func (l *logged) lines() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text := strings.TrimSuffix(l.b.String(), "\n")
-	l.b.Reset()
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
+	return strings.FieldsFunc(l.Take(), func(r rune) bool { return r == '\n' })
 }
 
 // logged returns what was logged, forgets it, and has the next line of each kind be the

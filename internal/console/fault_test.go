@@ -7,22 +7,24 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/pushpace/pushpace/internal/base/eventually"
 )
 
 // The log has the cause of what should not happen, and holds against who fails again and
 // again.
 func TestWhatFailsIsLogged(t *testing.T) {
 	t.Parallel()
-	var log logged
+	var log eventually.Log
 	r := newRig(t, withTokens, withLog(&log)).as(viewerToken)
 	must(t, r.client.Set(t.Context(), r.sessionKey(), `{"name":"hunter2`, 0).Err())
-	log.Reset()
+	log.Take()
 	r.get(http.StatusInternalServerError, Path)
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "status=500") || !strings.Contains(got, "cause=\"find a session: unexpected end of JSON input\"") || strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}
 	r.cookie = nil
-	log.Reset()
+	log.Take()
 	for range 200 {
 		r.get(http.StatusSeeOther, Path)
 	}

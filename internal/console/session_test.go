@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"log/slog"
@@ -10,13 +9,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
@@ -36,32 +35,8 @@ func testTokens() []config.Token {
 func withTokens(o *setting) { o.Tokens.Set(testTokens()) }
 
 // withLog has the log be read.
-func withLog(log *logged) func(*setting) {
+func withLog(log *eventually.Log) func(*setting) {
 	return func(o *setting) { o.Log = slog.New(slog.NewTextHandler(log, nil)) }
-}
-
-// logged is what was logged, from any goroutine.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *logged) Reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b.Reset()
 }
 
 // sessionKey is the key of the one session that there is.
@@ -78,21 +53,17 @@ func (r *rig) sessionKey() string {
 // and Redis hold neither the token nor what the cookie does.
 func TestSession(t *testing.T) {
 	t.Parallel()
-	var log logged
+	var log eventually.Log
 	r := newRig(t, withTokens, withLog(&log))
 	to := r.get(http.StatusSeeOther, "/console/?done=signed-out")
 	if to != "/console/signin?next=%2Fconsole%2F%3Fdone%3Dsigned-out" {
 		t.Fatalf("leads to %s", to)
 	}
-	if text := r.get(http.StatusOK, to); !strings.Contains(text, `name="next" value="/console/?done=signed-out"`) {
-		t.Error(text)
-	}
+	contains(t, r.get(http.StatusOK, to), `name="next" value="/console/?done=signed-out"`)
 	if to := r.post(http.StatusSeeOther, signInPath, url.Values{"token": {" " + operatorToken + "\n"}, "next": {"/console/?done=signed-out"}}); to != "/console/?done=signed-out" {
 		t.Errorf("leads to %s", to)
 	}
-	if text := r.get(http.StatusOK, Path); !strings.Contains(text, "ada") || !strings.Contains(text, signOutPath) {
-		t.Error(text)
-	}
+	contains(t, r.get(http.StatusOK, Path), "ada", signOutPath)
 	if to := r.get(http.StatusSeeOther, signInPath+"?next=%2Fconsole%2Fpauses"); to != "/console/pauses" {
 		t.Errorf("signed in already, and leads to %s", to)
 	}
@@ -368,20 +339,16 @@ func TestInside(t *testing.T) {
 // of them. Those of others count for themselves.
 func TestWrongTokens(t *testing.T) {
 	t.Parallel()
-	var log logged
+	var log eventually.Log
 	r := newRig(t, withTokens, withLog(&log))
 	for range 2 * attempts.AtOnce() { // which do not count
 		r.as(viewerToken)
 	}
-	log.Reset()
+	log.Take()
 	for _, token := range []string{"", "hunter2", viewerToken + "x", strings.Repeat("x", 4000)} {
-		if text := r.post(http.StatusUnauthorized, signInPath, url.Values{"token": {token}, "next": {"/console/pauses"}}); !strings.Contains(text, tokenUnknown) || !strings.Contains(text, `value="/console/pauses"`) {
-			t.Error(text)
-		}
+		contains(t, r.post(http.StatusUnauthorized, signInPath, url.Values{"token": {token}, "next": {"/console/pauses"}}), tokenUnknown, `value="/console/pauses"`)
 	}
-	if text := r.post(http.StatusForbidden, signInPath, url.Values{"token": {producerToken}}); !strings.Contains(text, "has no console") {
-		t.Error(text)
-	}
+	contains(t, r.post(http.StatusForbidden, signInPath, url.Values{"token": {producerToken}}), "has no console")
 	r.post(http.StatusBadRequest, signInPath, url.Values{"token": {strings.Repeat("x", maxStrangersForm)}})
 	r.console.Close()
 	if got := log.String(); strings.Count(got, "\n") != 4 || !strings.Contains(got, `status=401 token="" again=3`) || strings.Contains(got, "hunter2") {

@@ -1,14 +1,12 @@
 package redisconn
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,24 +16,6 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
-
-// lines is a log that may be read while it grows.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // Trouble is told once, by who meets it, with its cause; what else fails
 // meanwhile is not; and once it is over.
@@ -62,7 +42,7 @@ func TestWatch(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t, redistest.AppendOnly())
 			conn := open(t, settings(config.Single, s.Addr()))
-			told := new(lines)
+			told := new(eventually.Log)
 			log := slog.New(slog.NewTextHandler(told, nil))
 			w := conn.Watch(settings(config.Single, s.Addr()), WatchOptions{Name: "Redis", Effect: "nothing is accepted", Log: log})
 			defer w.Close()
@@ -140,7 +120,7 @@ func TestCondition(t *testing.T) {
 // when it is over.
 func TestPassingTrouble(t *testing.T) {
 	t.Parallel()
-	told := new(lines)
+	told := new(eventually.Log)
 	log := slog.New(slog.NewTextHandler(told, nil))
 	w := &Watch{o: WatchOptions{Name: "Redis", Log: log}, woken: make(chan struct{}, 1)}
 	others := Quiet(log, w)
@@ -174,7 +154,7 @@ func TestWatchOfACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
 	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
-	told := new(lines)
+	told := new(eventually.Log)
 	log := slog.New(slog.NewTextHandler(told, nil))
 	w := conn.Watch(settings(config.Cluster, nodes[0].Addr()), WatchOptions{
 		Name: "Redis", Effect: "nothing is accepted", NodeEffect: "what it holds waits", Log: log,

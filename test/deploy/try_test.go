@@ -163,10 +163,10 @@ func (s *stage) healthy(t *testing.T, name string) {
 }
 
 // start starts the service, and answers its output and what stops it.
-func (s *stage) start(t *testing.T, name string) (out *lines, stop func()) {
+func (s *stage) start(t *testing.T, name string) (out *eventually.Log, stop func()) {
 	t.Helper()
 	cmd := s.command(context.Background(), append([]string{"/usr/local/bin/pushpace"}, s.services[name].Command...)...)
-	out = new(lines)
+	out = new(eventually.Log)
 	cmd.Stdout, cmd.Stderr = out, out
 	must(t, cmd.Start())
 	ended := make(chan error, 1)
@@ -186,28 +186,10 @@ func (s *stage) start(t *testing.T, name string) (out *lines, stop func()) {
 	return out, stop
 }
 
-// lines may be read while they are written.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // The pushes of a ledger among the lines, as platform and notification.
-func (l *lines) pushes() []string {
+func pushes(ledger *eventually.Log) []string {
 	var all []string
-	for line := range strings.Lines(l.String()) {
+	for line := range strings.Lines(ledger.String()) {
 		var e standin.Entry
 		if json.Unmarshal([]byte(line), &e) == nil {
 			all = append(all, e.Platform+" "+e.Notification)
@@ -272,7 +254,7 @@ func TestTriedOut(t *testing.T) {
 		t.Errorf("%s: %v\n%s", curl[1], err, out)
 	}
 	if !eventually.Within(eventually.Patience, func() bool {
-		return slices.Equal(ledger.pushes(), []string{"apns second", "fcm first", "webpush second"})
+		return slices.Equal(pushes(ledger), []string{"apns second", "fcm first", "webpush second"})
 	}) {
 		t.Fatalf("not all pushes have come: %s", ledger)
 	}

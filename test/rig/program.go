@@ -4,7 +4,6 @@
 package rig
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,26 +24,8 @@ import (
 // A Program is a running pushpace.
 type Program struct {
 	Cmd            *exec.Cmd
-	Stdout, Stderr Buffer
+	Stdout, Stderr eventually.Log
 	Done           chan struct{}
-}
-
-// A Buffer may be read while it grows.
-type Buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *Buffer) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *Buffer) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
 }
 
 // Setup is where and how a program runs.

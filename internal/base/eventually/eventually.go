@@ -1,7 +1,10 @@
-// Package eventually lets a test wait for what another goroutine or process does.
+// Package eventually lets a test wait for what another goroutine or process does, and read
+// what it writes meanwhile.
 package eventually
 
 import (
+	"bytes"
+	"sync"
 	"testing"
 	"time"
 )
@@ -38,4 +41,30 @@ func Within(limit time.Duration, condition func() bool) bool {
 		next.Reset(pause)
 	}
 	return true
+}
+
+// A Log may be read while others write to it.
+type Log struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Take returns what was written, and forgets it.
+func (l *Log) Take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.b.Reset()
+	return l.b.String()
 }

@@ -1,6 +1,7 @@
 package eventually
 
 import (
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,5 +24,14 @@ func TestWithin(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	var l Log
+	_, _ = io.WriteString(&l, "a")
+	if said, taken := l.String(), l.Take(); said != "a" || taken != "a" || l.String() != "" {
+		t.Errorf("%q, %q and then %q", said, taken, &l)
 	}
 }
