@@ -6,13 +6,12 @@ import (
 	"math"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // never is when a count is, for which the time to count again does not come: one
@@ -85,47 +84,6 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// trips counts the round trips of a client.
-type trips struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (c *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.add(cmd.Name())
-		return next(ctx, cmd)
-	}
-}
-
-func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		var names []string
-		for _, cmd := range cmds {
-			names = append(names, cmd.Name())
-		}
-		c.add(strings.Join(names, " "))
-		return next(ctx, cmds)
-	}
-}
-
-func (c *trips) add(trip string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all = append(c.all, trip)
-}
-
-// take answers the round trips so far, and forgets them.
-func (c *trips) take() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := c.all
-	c.all = nil
-	return all
-}
-
 // In the steady state a POST makes the one round trip of an Enqueue, and so does
 // one of a hundred notifications.
 func TestRoundTrips(t *testing.T) {
@@ -133,17 +91,17 @@ func TestRoundTrips(t *testing.T) {
 	r := newRig(t)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("first", "ada"))
 	r.api.Close()
-	counted := new(trips)
+	counted := new(redistest.Trips)
 	r.client.AddHook(counted)
 	// a copy of the client is what the pipelines are on, so that it has to have the hook
 	r = newRigOn(t, r.client)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("second", "ada"))
 	r.api.Close()
 	r.api.backlog.at.Store(never)
-	counted.take()
+	counted.Take()
 	for i := range 10 {
 		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification(fmt.Sprintf("n-%d", i), "ada"))
-		if got := counted.take(); len(got) != 1 || got[0] != "evalsha" {
+		if got := counted.Take(); len(got) != 1 || got[0] != "evalsha" {
 			t.Errorf("round trips %q", got)
 		}
 	}
@@ -152,7 +110,7 @@ func TestRoundTrips(t *testing.T) {
 		items = append(items, notification(fmt.Sprintf("b-%d", i), "ada"))
 	}
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", "["+strings.Join(items, ",")+"]")
-	if got := counted.take(); len(got) != 1 || got[0] != "evalsha" {
+	if got := counted.Take(); len(got) != 1 || got[0] != "evalsha" {
 		t.Errorf("round trips %q", got)
 	}
 }

@@ -81,7 +81,7 @@ func bodiesOf(r route) []string {
 // nor the number of Redis commands show whether that app exists.
 func TestOthersAreNotTold(t *testing.T) {
 	t.Parallel()
-	client, asked := redistest.Own(t), new(trips)
+	client, asked := redistest.Own(t), new(redistest.Trips)
 	client.AddHook(asked)
 	r := newRigOn(t, client, func(o *rigOptions) {
 		operatetest.TwoApps(&o.Options)
@@ -89,7 +89,7 @@ func TestOthersAreNotTold(t *testing.T) {
 	})
 	operatetest.FillOwn(t, r.options.Options)
 	operatetest.FillOther(t, r.options.Options)
-	before := r.kept()
+	before := operatetest.Kept(t, r.client)
 	try := func(method, address, body string) {
 		var answers [2]string
 		var costs [2]int
@@ -102,9 +102,9 @@ func TestOthersAreNotTold(t *testing.T) {
 				req.Header.Set("Content-Type", "application/json")
 			}
 			recorder := httptest.NewRecorder()
-			asked.take()
+			asked.Take()
 			r.api.ServeHTTP(recorder, req)
-			costs[i] = len(asked.take())
+			costs[i] = len(asked.Take())
 			answers[i] = strings.ReplaceAll(fmt.Sprint(recorder.Code, " ", recorder.Body), name, "{x}")
 			if tells := !strings.Contains(names, "{x}") && strings.Contains(answers[i], "{x}"); tells || recorder.Code >= http.StatusInternalServerError {
 				t.Errorf("%s %s: %s", method, names, answers[i])
@@ -133,7 +133,7 @@ func TestOthersAreNotTold(t *testing.T) {
 			}
 		}
 	}
-	if after := r.kept(); !maps.Equal(before, after) {
+	if after := operatetest.Kept(t, r.client); !maps.Equal(before, after) {
 		for key := range before {
 			if after[key] == before[key] {
 				delete(after, key)
@@ -141,19 +141,4 @@ func TestOthersAreNotTold(t *testing.T) {
 		}
 		t.Errorf("%d keys, of which these have changed: %q", len(before), after)
 	}
-}
-
-// kept returns all keys of Redis with their values, except workers, which expire.
-func (r *rig) kept() map[string]string {
-	r.t.Helper()
-	all := map[string]string{}
-	keys, err := r.client.Keys(r.t.Context(), "*").Result()
-	must(r.t, err)
-	for _, key := range keys {
-		if !strings.Contains(key, "{workers}") {
-			all[key], err = r.client.Dump(r.t.Context(), key).Result()
-			must(r.t, err)
-		}
-	}
-	return all
 }

@@ -157,7 +157,7 @@ func TestOthersAreNotTold(t *testing.T) {
 		}
 	}
 	each(http.MethodGet, func(address, form string) { try(http.MethodGet, address, form) })
-	before := r.kept()
+	before := operatetest.Kept(t, r.client)
 	each(http.MethodPost, func(address, form string) {
 		if strings.Contains(address+form, "%7Bx%7D") { // others are about what is its own
 			try(http.MethodPost, address, form)
@@ -168,7 +168,7 @@ func TestOthersAreNotTold(t *testing.T) {
 	for _, version := range []int64{changes[0].Version, changes[0].Version + 1} {
 		browser.post(http.StatusNotFound, limitsLogPath, url.Values{"version": {fmt.Sprint(version)}, "confirmed": {"yes"}})
 	}
-	if after := r.kept(); !maps.Equal(before, after) || tried < 100 {
+	if after := operatetest.Kept(t, r.client); !maps.Equal(before, after) || tried < 100 {
 		t.Errorf("of %d attempts some have changed something", tried)
 		for key := range before {
 			if before[key] != after[key] {
@@ -176,21 +176,6 @@ func TestOthersAreNotTold(t *testing.T) {
 			}
 		}
 	}
-}
-
-// kept returns all keys of Redis with their values, except sessions and workers.
-func (r *rig) kept() map[string]string {
-	r.t.Helper()
-	all := map[string]string{}
-	keys, err := r.client.Keys(r.t.Context(), "*").Result()
-	must(r.t, err)
-	for _, key := range keys {
-		if !strings.Contains(key, "{workers}") && !strings.Contains(key, ":session:") {
-			all[key], err = r.client.Dump(r.t.Context(), key).Result()
-			must(r.t, err)
-		}
-	}
-	return all
 }
 
 func firstDifference(a, b string) string {

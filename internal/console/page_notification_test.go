@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
@@ -114,11 +115,11 @@ func TestNotificationOfALongLine(t *testing.T) {
 	r := newRig(t, slow)
 	ids := r.line("ada", 3)
 	r.stretch("shop", "ada", "news", 1500)
-	var count counter
+	var count redistest.Trips
 	r.client.AddHook(&count)
 	text := r.get(http.StatusOK, "/console/notifications/"+ids[2])
 	contains(t, text, "2nd of at least 1,000")
-	if n := count.commands.Load(); n == 0 || n > 600 || len(text) > 60_000 {
+	if n, _ := count.Commands(); n == 0 || n > 600 || len(text) > 60_000 {
 		t.Errorf("%d commands, %d bytes", n, len(text))
 	}
 }

@@ -1,18 +1,17 @@
 package console
 
 import (
-	"context"
 	"fmt"
 	"html"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -145,27 +144,6 @@ func manyCategories(n int) string {
 	return query.Encode()
 }
 
-// A counter counts what leaves for Redis.
-type counter struct{ trips, commands atomic.Int64 }
-
-func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.trips.Add(1)
-		c.commands.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.trips.Add(1)
-		c.commands.Add(int64(len(cmds)))
-		return next(ctx, cmds)
-	}
-}
-
 // A user with 1,000 bookings has a page of at most 60 kB, for few round trips, and
 // commands of a bounded number.
 func TestUserWithManyBookings(t *testing.T) {
@@ -181,10 +159,10 @@ func TestUserWithManyBookings(t *testing.T) {
 	for i := range 3 {
 		r.enqueue(toUser(fmt.Sprint("first-", i), "busy", "marketing"))
 	}
-	var count counter
+	var count redistest.Trips
 	r.client.AddHook(&count)
 	r.get(http.StatusOK, "/console/users/busy")
-	if trips, commands := count.trips.Load(), count.commands.Load(); trips > 12 || commands > 1000 {
+	if commands, trips := count.Commands(); trips > 12 || commands > 1000 {
 		t.Errorf("%d round trips of %d commands", trips, commands)
 	}
 	for _, span := range []string{"auto", "1m", "24h"} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -172,19 +173,18 @@ func TestWaitingOfMany(t *testing.T) {
 	for batch := range slices.Chunk(all, 1000) {
 		r.enqueue(batch...)
 	}
-	var count counter
+	var count redistest.Trips
 	r.client.AddHook(&count)
 	for query, want := range map[string]string{"": " of 20,500.", "?user=user-3": "there may be more.", "?user=nobody": "there may be more."} {
-		count.commands.Store(0)
 		text := r.get(http.StatusOK, "/console/waiting"+query)
-		if got := count.commands.Load(); got == 0 || got > 200 || len(text) > 60_000 {
+		if got, _ := count.Commands(); got == 0 || got > 200 || len(text) > 60_000 {
 			t.Errorf("%q takes %d commands, and has %d bytes", query, got, len(text))
 		}
 		contains(t, text, "Showing the first ", want)
 	}
-	count.commands.Store(0)
-	if r.get(http.StatusOK, "/console/find?q=nobody"); count.commands.Load() > 200 {
-		t.Errorf("to find nobody takes %d commands", count.commands.Load())
+	r.get(http.StatusOK, "/console/find?q=nobody")
+	if n, _ := count.Commands(); n > 200 {
+		t.Errorf("to find nobody takes %d commands", n)
 	}
 	contains(t, r.post(http.StatusConflict, "/console/waiting", url.Values{"all": {"yes"}}), "pushpace cancel --all")
 	r.states(map[push.State]int64{push.Waiting: n})

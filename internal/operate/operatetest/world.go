@@ -4,6 +4,7 @@ package operatetest
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,4 +176,19 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Kept returns all keys of Redis with their values, except sessions, and workers, which expire.
+func Kept(t *testing.T, client redis.UniversalClient) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	keys, err := client.Keys(t.Context(), "*").Result()
+	must(t, err)
+	for _, key := range keys {
+		if !strings.Contains(key, "{workers}") && !strings.Contains(key, ":session:") {
+			all[key], err = client.Dump(t.Context(), key).Result()
+			must(t, err)
+		}
+	}
+	return all
 }
