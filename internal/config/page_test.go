@@ -138,12 +138,15 @@ func short(d time.Duration) string {
 	return regexp.MustCompile(`([hm])0[ms](0s)?$`).ReplaceAllString(d.String(), "$1")
 }
 
-// docs/configuration.md has every key with its kind and default, and no other.
+// docs/configuration.md has every key with its kind and default, and no other. config.yaml
+// names each, be it in a comment.
 func TestThePageOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	page := documentedKeys(t)
 	all := new(Config)
 	all.SetDefaults()
+	shipped, err := os.ReadFile(shipped)
+	must(t, err)
 	parts := map[string]map[string]wanted{"": {}}
 	keysOf("", reflect.ValueOf(*all), parts[""])
 	for title, section := range shared {
@@ -167,6 +170,9 @@ func TestThePageOfTheConfiguration(t *testing.T) {
 		for key := range keys {
 			if !slices.Contains(seen, key) {
 				t.Errorf("%s: the page does not have %s", title, key)
+			}
+			if name := key[strings.LastIndex(key, ".")+1:]; name != "NAME" && !regexp.MustCompile(`\b`+name+`\b`).Match(shipped) {
+				t.Errorf("config.yaml does not name %s", key)
 			}
 		}
 	}

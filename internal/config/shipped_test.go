@@ -57,35 +57,3 @@ func TestShippedFileUncommented(t *testing.T) {
 		t.Errorf("something stayed commented out: %v", c)
 	}
 }
-
-// TestShippedFileNamesEveryKey looks for each key, be it in a comment.
-func TestShippedFileNamesEveryKey(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile(shipped)
-	must(t, err)
-	seen := 0
-	var look func(reflect.Type)
-	look = func(s reflect.Type) {
-		for s.Kind() == reflect.Pointer || s.Kind() == reflect.Map {
-			s = s.Elem()
-		}
-		if s.Kind() != reflect.Struct {
-			return
-		}
-		for i := range s.NumField() {
-			key := s.Field(i).Tag.Get("yaml")
-			if key == "" && !s.Field(i).Anonymous {
-				continue
-			}
-			seen++
-			if !regexp.MustCompile(`\b` + key + `\b`).Match(text) {
-				t.Errorf("no key %s", key)
-			}
-			look(s.Field(i).Type)
-		}
-	}
-	look(reflect.TypeFor[Config]())
-	if seen < 60 {
-		t.Errorf("only %d keys", seen)
-	}
-}

@@ -67,24 +67,6 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-func TestOtherRequests(t *testing.T) {
-	t.Parallel()
-	h := New()
-	for target, want := range map[string]int{"GET /": 404, "POST /readyz": 405, "DELETE /healthz": 405, "HEAD /readyz": 503, "GET /readyz/redis": 404} {
-		var method, path string
-		for i := range target {
-			if target[i] == ' ' {
-				method, path = target[:i], target[i+1:]
-			}
-		}
-		recorder := httptest.NewRecorder()
-		h.ServeHTTP(recorder, httptest.NewRequest(method, path, nil))
-		if recorder.Code != want {
-			t.Errorf("%s: %d, want %d", target, recorder.Code, want)
-		}
-	}
-}
-
 // A check that hangs fails after its time-out, is asked by one at a time, and
 // does not hold up the answer.
 func TestAHangingCheck(t *testing.T) {

@@ -38,11 +38,3 @@ func shop() *Metrics {
 	m.SetCategories([]string{"marketing"})
 	return m
 }
-
-func BenchmarkNotification(b *testing.B) {
-	m := shop()
-	b.ReportAllocs()
-	for b.Loop() {
-		notification(m)
-	}
-}
