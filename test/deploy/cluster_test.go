@@ -76,7 +76,7 @@ func at(s types.ServiceConfig) string {
 }
 
 // A sextet has the servers of a file as processes, each at an address of its own of this
-// machine, all at one port.
+// machine, all at one port; there may be fewer than six.
 type sextet struct{ secret, port string }
 
 // limit bounds each step, which takes seconds, or minutes on a busy machine.

@@ -3,23 +3,17 @@
 package deploy
 
 import (
-	"bytes"
-	"context"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // compose loads the file as Docker Compose does. Files that it names stay as they are written.
@@ -96,58 +90,21 @@ func TestCompose(t *testing.T) {
 // is well by the file's own check.
 func TestComposedRedis(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("PUSHPACE_REQUIRE_REDIS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	dir := t.TempDir()
-	secret := filepath.Join(dir, "redis-password")
-	must(t, os.WriteFile(secret, []byte("open sesame\n"), 0o600))
-	_, port, err := net.SplitHostPort(redistest.FreeAddress(t))
-	must(t, err)
+	here := newSextet(t)
 	s := compose(t, "compose/compose.yaml").Services["redis"]
-	here := func(line string) string {
-		line = strings.NewReplacer("/run/secrets/redis-password", secret, "--dir /data", "--dir "+dir+" --bind 127.0.0.1 --port "+port).Replace(line)
-		return strings.ReplaceAll(line, "redis-cli", "redis-cli -p "+port)
-	}
-	server := exec.Command("sh", "-c", here(s.Command[2]))
-	var log bytes.Buffer
-	server.Stdout, server.Stderr = &log, &log
-	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	must(t, server.Start())
-	defer func() {
-		_ = syscall.Kill(-server.Process.Pid, syscall.SIGTERM)
-		_ = server.Wait()
-		if t.Failed() {
-			t.Log(&log)
-		}
-	}()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, Password: "open sesame"})
+	here.serve(t, s.Command[2], "127.0.0.1")
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + here.port, Password: password})
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for client.Ping(ctx).Err() != nil {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal("it does not start")
-		}
-	}
+	eventually.Holds(t, "it starts", func() bool { return client.Ping(t.Context()).Err() == nil })
 	for setting, want := range map[string]string{"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction"} {
-		if got := client.ConfigGet(ctx, setting).Val()[setting]; got != want {
+		if got := client.ConfigGet(t.Context(), setting).Val()[setting]; got != want {
 			t.Errorf("%s is %q, want %q", setting, got, want)
 		}
 	}
-	stranger := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+	stranger := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
 	defer stranger.Close()
-	if err := stranger.Ping(ctx).Err(); err == nil {
+	if err := stranger.Ping(t.Context()).Err(); err == nil {
 		t.Error("it wants no password")
 	}
-	if out, err := exec.CommandContext(ctx, "sh", "-c", here(s.HealthCheck.Test[1])).CombinedOutput(); err != nil {
-		t.Errorf("the health check fails: %v\n%s", err, out)
-	}
+	here.run(t, strings.ReplaceAll(s.HealthCheck.Test[1], "redis-cli", "redis-cli -p 6379"))
 }
