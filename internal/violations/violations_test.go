@@ -25,7 +25,10 @@ func TestFind(t *testing.T) {
 	categories := map[string]throttle.Policy{
 		"marketing": {Rates: []throttle.Rate{{Count: 1, Period: time.Minute}}},
 		"security":  {Exempt: true},
+		"all":       {MinGap: 2 * time.Second}, // called as the general scope is
 	}
+	elsewhere := pushes("u", "", 1)
+	elsewhere[0].App = "game"
 	for _, c := range []struct {
 		name   string
 		pushes []Push
@@ -43,6 +46,8 @@ func TestFind(t *testing.T) {
 		{"exempt ones do not count", append(pushes("u", "security", 0, 1, 2, 3, 4), pushes("u", "", 5)...), nil},
 		{"categories share the general limits", append(pushes("u", "orders", 0), pushes("u", "chat", 500)...), []string{"u all gap 500ms"}},
 		{"a category's own limit", append(pushes("u", "marketing", 0, 40000), pushes("u", "orders", 20000)...), []string{"u marketing 1/1m 20s"}},
+		{"apps are apart", append(pushes("u", "", 0), elsewhere...), nil},
+		{"a category called all", pushes("u", "all", 0, 1500), []string{"u all gap 500ms"}},
 		{"both scopes at once", pushes("u", "marketing", 0, 800), []string{"u all gap 200ms", "u marketing 1/1m 59.2s"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,24 +60,6 @@ func TestFind(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestFindTellsAppsApart(t *testing.T) {
-	t.Parallel()
-	list := append(pushes("u", "", 0), pushes("u", "", 1)...)
-	list[1].App = "game"
-	if got := Find(list, throttle.Policy{MinGap: time.Second}, nil, 0); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
-}
-
-// A category may be called as the general scope is.
-func TestFindCategoryNamedAll(t *testing.T) {
-	t.Parallel()
-	got := Find(pushes("u", "all", 0, 500), throttle.Policy{}, map[string]throttle.Policy{"all": {MinGap: time.Second}}, 0)
-	if len(got) != 1 {
-		t.Errorf("got %v, want one violation", got)
 	}
 }
 
