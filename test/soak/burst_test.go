@@ -24,9 +24,6 @@ const (
 	// alike is how soon after another one what leaves at its first check may have been
 	// accepted, and go before it: it does not wait for what it does not know of.
 	alike = 20 * time.Millisecond
-	// burstChecks is how many checks each costs at most on a machine that keeps up: with a gap of
-	// 40 ms and two processes, most ask twice within 25 ms of a slot, and once more.
-	burstChecks = 4.5
 )
 
 // Two processes pull what one producer hands over for a user, and it leaves in the order
@@ -49,10 +46,9 @@ func TestABurstLeavesInOrder(t *testing.T) {
 }
 
 // outOfOrder has a burst of one user's go through two processes. It answers what is wrong
-// with the order in which it leaves, or with what that costs.
+// with the order in which it leaves.
 func outOfOrder(t *testing.T) string {
 	c := rig.NewCrashSite(t, throttle.Policy{MinGap: 40 * time.Millisecond}, time.Millisecond)
-	c.Env = append(c.Env, "PUSHPACE_TELEMETRY__LISTEN=:0")
 	made := recordAdmissions(t, c)
 	workers := []*rig.Program{c.Serve(t), c.Serve(t)}
 	producer, records := push.NewProducer(c.Client, "", 0), store.NewRecords(c.Client, "", 0)
@@ -94,15 +90,7 @@ func outOfOrder(t *testing.T) string {
 			}
 		}
 	}
-	asked := 0
-	for _, w := range workers {
-		asked += checks(t, w)
-	}
-	lost := admissions.lost()
-	t.Logf("%d swapped, %d lost their admission, %.3f checks each", swapped, lost, float64(asked)/burstJobs)
-	if asked > int(burstChecks*burstJobs) && lost == 0 {
-		wrong = fmt.Sprintf("the limiter was asked %d times for %d", asked, burstJobs)
-	}
+	t.Logf("%d swapped, %d lost their admission", swapped, admissions.lost())
 	c.Stop(t, workers...)
 	return wrong
 }
@@ -216,15 +204,4 @@ func (all admitted) lostBetween(earlier, later int) bool {
 		}
 	}
 	return false
-}
-
-// checks is how often the program has asked the limiter.
-func checks(t *testing.T, p *rig.Program) int {
-	t.Helper()
-	_, text := rig.Fetch(t, regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(p.Stderr.String()))
-	told := regexp.MustCompile(`(?m)^pushpace_checks_total (\d+)$`).FindStringSubmatch(text)
-	if told == nil {
-		t.Fatalf("no checks in %s", text)
-	}
-	return int(number(told[1]))
 }
