@@ -31,7 +31,6 @@ func TestStatusOfTargets(t *testing.T) {
 	}
 }
 
-// What is waited for, in words.
 func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)

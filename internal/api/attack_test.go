@@ -95,7 +95,6 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 	eventually.Holds(t, "the room is given back", func() bool { return r.try(large("three")) != http.StatusServiceUnavailable })
 }
 
-// More requests at once than are allowed are told to come again.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxRequests = 1 })

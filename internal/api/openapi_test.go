@@ -183,7 +183,6 @@ func TestDocumentHasTheNotification(t *testing.T) {
 	}
 }
 
-// The probes answer what the document says.
 func TestDocumentHasTheProbes(t *testing.T) {
 	t.Parallel()
 	h := health.New(health.Check{Name: "redis", Probe: func(context.Context) string { return "" }})

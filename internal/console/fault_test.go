@@ -34,7 +34,6 @@ func TestWhatFailsIsLogged(t *testing.T) {
 	}
 }
 
-// A form that met trouble says whether it may have been done.
 func TestWhetherAFormWasDone(t *testing.T) {
 	t.Parallel()
 	c := newRig(t).console

@@ -170,7 +170,6 @@ func TestProvidersPage(t *testing.T) {
 	}
 }
 
-// However much there is, a page stays small.
 func TestPagesStaySmall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) {

@@ -385,7 +385,6 @@ func TestAddressOf(t *testing.T) {
 	}
 }
 
-// Without tokens nobody signs in.
 func TestNoSignInWithoutTokens(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

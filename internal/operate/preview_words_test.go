@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// What is known of a part is told of that part alone.
 func TestAPartIsToldAsAPart(t *testing.T) {
 	t.Parallel()
 	part := &Preview{Users: Looked{At: 112, Of: 10_000}, Notifications: Looked{At: 112, Of: 112}, Sooner: 112, AtOnce: 112, MostBefore: 33, MostAfter: 112}

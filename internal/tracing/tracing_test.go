@@ -339,7 +339,6 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// Off, it is nothing.
 func TestOff(t *testing.T) {
 	t.Parallel()
 	var off *tracing.Tracing

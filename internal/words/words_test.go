@@ -42,7 +42,6 @@ func TestQuietHours(t *testing.T) {
 	}
 }
 
-// Every cause has words of its own.
 func TestCause(t *testing.T) {
 	t.Parallel()
 	said := map[string]bool{}

@@ -161,7 +161,6 @@ func TestUnit(t *testing.T) {
 	drains(t, c, grace)
 }
 
-// What systemd itself has to say of the unit.
 func TestUnitVerifies(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {

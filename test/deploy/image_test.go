@@ -11,7 +11,6 @@ import (
 // that, so that it takes minutes.
 const asImage = true
 
-// The image's own line builds one static program.
 func TestImageIsStatic(t *testing.T) {
 	t.Parallel()
 	f, err := elf.Open(program(t))

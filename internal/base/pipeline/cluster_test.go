@@ -156,7 +156,6 @@ func (a *added) Read(_ context.Context, cmd *redis.Cmd) ([]error, error) {
 	return make([]error, a.n), cmd.Err()
 }
 
-// A batch holds what is of one slot.
 func TestAClustersBatchesAreOfOneSlot(t *testing.T) {
 	client, _, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	batches := pipeline.NewBatches[*added](client, 10)
