@@ -66,97 +66,6 @@ func TestClockPredicts(t *testing.T) {
 	}
 }
 
-// TestClockAfterAStep has the server's clock step, and the prediction follow
-// with the next observation.
-func TestClockAfterAStep(t *testing.T) {
-	t.Parallel()
-	for _, step := range []time.Duration{50 * time.Millisecond, -50 * time.Millisecond, time.Hour, -time.Hour} {
-		process := newFakeClock()
-		c := newClock(process.process())
-		server := func() int64 { return process.now().UnixMicro() }
-		for range 100 {
-			process.advance(time.Millisecond)
-			c.observe(c.elapsed(), server())
-		}
-		if off := c.predict(c.elapsed()) - server(); off < 0 || off > 100 {
-			t.Fatalf("before a step the prediction is %d µs off", off)
-		}
-		if c.wall.Load() != 0 {
-			t.Errorf("the server's clock is %d µs ahead, want 0", c.wall.Load())
-		}
-		if stampHolds(c.predict(c.elapsed()), server()+step.Microseconds()) {
-			t.Errorf("a stamp from before a step of %v holds", step)
-		}
-		c.observe(c.elapsed(), server()+step.Microseconds())
-		process.advance(time.Millisecond)
-		if off := c.predict(c.elapsed()) - server() - step.Microseconds(); off < 0 || off > 200 {
-			t.Errorf("after a step of %v the prediction is %d µs off", step, off)
-		}
-		if c.wall.Load() != step.Microseconds() {
-			t.Errorf("after a step of %v the server's clock is %d µs ahead", step, c.wall.Load())
-		}
-	}
-}
-
-// TestClockThroughOneSlowAnswer has one answer come from far away, which
-// changes the prediction little.
-func TestClockThroughOneSlowAnswer(t *testing.T) {
-	t.Parallel()
-	process := newFakeClock()
-	c := newClock(process.process())
-	for range 200 {
-		process.advance(time.Millisecond)
-		c.observe(c.elapsed(), process.now().UnixMicro()+100)
-	}
-	before := c.predict(0)
-	sent := c.elapsed()
-	process.advance(8 * time.Millisecond)
-	c.observe(sent, process.now().UnixMicro())
-	if change := c.predict(0) - before; change < 0 || change > 2_000 {
-		t.Errorf("a slow answer moves the prediction by %d µs", change)
-	}
-}
-
-// TestPassed has answers come back after 1 to 30 ms. What is said to have passed never
-// is more than has, and differs from it by no more than the fastest answer took lately;
-// a server's clock that is set back is followed.
-func TestPassed(t *testing.T) {
-	t.Parallel()
-	const fastest, slowest, drift = 1_000, 30_000, 100 // µs
-	random := rand.New(rand.NewPCG(3, 4))
-	process := newFakeClock()
-	c := newClock(process.process())
-	server, back := int64(1_700_000_000_000_000), int64(0)
-	ask := func(way, back int64) int64 {
-		sent := c.elapsed()
-		process.advance(time.Duration(way+back) * time.Microsecond)
-		return c.passed(sent, server+sent+way)
-	}
-	if passed := ask(fastest, slowest); passed != 0 {
-		t.Errorf("nothing is known, and %d µs have passed", passed)
-	}
-	for range 2000 {
-		process.advance(time.Duration(random.IntN(10_000)) * time.Microsecond)
-		server += random.Int64N(3) - 1 // which drifts
-		ask(slowest, fastest)
-		back = fastest + random.Int64N(slowest)
-		if passed := ask(fastest, back); passed > back+drift || passed < back-fastest-drift {
-			t.Fatalf("an answer that took %d µs is taken for one of %d", back, passed)
-		}
-	}
-	for name, step := range map[string]int64{"set back": -time.Minute.Microseconds(), "set on": time.Minute.Microseconds()} {
-		server += step
-		if passed := ask(fastest, slowest); passed > 0 {
-			t.Errorf("%s: %d µs have passed by what was known before", name, passed)
-		}
-		ask(fastest, fastest)
-	}
-	process.advance(3 * time.Second)
-	if passed := ask(fastest, slowest); passed != 0 {
-		t.Errorf("after a long silence %d µs have passed", passed)
-	}
-}
-
 // lateAnswers has answers of scripts come that much later, by a clock that is set.
 type lateAnswers struct {
 	by    time.Duration
@@ -203,21 +112,5 @@ func TestALateAnswer(t *testing.T) {
 	ask("first")
 	if d := ask("second"); d.Left != d.At.Sub(d.Now)-late || d.Left <= time.Minute-time.Second {
 		t.Errorf("an answer comes after %v, and of %v there is %v left", late, d.At.Sub(d.Now), d.Left)
-	}
-}
-
-// An answer that was on its way for long, or waited for replicas, makes no clock be out of
-// step.
-func TestAClockIsOffBySoMuchAsIsSure(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ least, way, want int64 }{
-		{-600_000, 600_400, 0},
-		{-200, 400, 0},
-		{700_000, 300, 700_000},
-		{-900_000, 600_000, -300_000},
-	} {
-		if got := surelyOff(c.least, c.way); got != c.want {
-			t.Errorf("%d µs ahead, after an answer that took %d µs: %d, want %d", c.least, c.way, got, c.want)
-		}
 	}
 }

@@ -1,8 +1,6 @@
 package throttle
 
 import (
-	"time"
-
 	"github.com/redis/go-redis/v9"
 )
 
@@ -13,13 +11,4 @@ func NewRedis(client redis.UniversalClient, o Options) *Redis {
 		panic(err)
 	}
 	return l
-}
-
-// Unasked has nobody have asked any store in trouble for so much longer.
-func (o *Outage) Unasked(long time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, s := range o.last {
-		s.asked = s.asked.Add(-long)
-	}
 }

@@ -167,15 +167,6 @@ func TestQuietHoursHoldFromTheirBeginningToTheirEnd(t *testing.T) {
 	})
 }
 
-func TestQuietHoursAndRates(t *testing.T) {
-	atNight(t, func(n *nightLine) {
-		for i, want := range []string{"08:00:00 quiet_hours", "08:00:01.003 gap", "08:00:02.006 gap", "09:00:00.003 3/1h", "09:00:01.006 3/1h"} {
-			n.want(n.ask("23:00:00", fmt.Sprint("n", i)), "deferred 1 "+want)
-		}
-		n.waiting(fiveInTheMorning...)
-	})
-}
-
 // What waits for the evening's limits goes on in the morning.
 func TestQuietHoursThatBeginInTheLine(t *testing.T) {
 	atNight(t, func(n *nightLine) {
@@ -225,16 +216,6 @@ func TestWhatPassesQuietHours(t *testing.T) {
 		n.want(n.ask("1 07:59:59.5", "z", passing), "now")
 		n.want(n.ask("1 08:00:00", "n0"), "deferred 1 08:00:00.5 gap")
 		n.waiting("1 08:00:00.5", "1 08:00:01.503", "1 08:59:59.5", "1 09:00:00.503", "1 09:00:01.506")
-	})
-}
-
-// In the morning there is nothing to pass.
-func TestWhatPassesQuietHoursComesInTheMorning(t *testing.T) {
-	atNight(t, func(n *nightLine) {
-		n.five("23:00:00")
-		n.ask("1 08:00:00", "n0")
-		n.ask("1 08:00:01.003", "n1")
-		n.want(n.ask("1 08:00:01.5", "x", passing), "deferred 1 09:00:02.009 3/1h")
 	})
 }
 
@@ -295,19 +276,6 @@ func TestQuietHoursThatChangeAtNight(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Limits in the place of those with quiet hours have none.
-func TestLimitsWithoutQuietHours(t *testing.T) {
-	atNight(t, func(n *nightLine) {
-		for i := range 3 {
-			n.ask("22:00:00", fmt.Sprint("n", i))
-		}
-		n.set(n.at("22:30:00"))
-		n.policy = Policy{Rates: []Rate{{30, time.Minute}}}
-		n.replan()
-		n.waiting("22:30:00", "22:30:00.000001", "22:30:00.000002")
-	})
 }
 
 // A category's quiet hours take the place of the general ones, and none are none.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -343,21 +342,6 @@ type scriptedNodes struct {
 
 func (s *scriptedNodes) Node(context.Context, Request) string { return s.node }
 
-// eventually calls f until it is true.
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(time.Minute)
-	for !f() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
-}
-
 // outageRedis is a Redis limiter with that time-out.
 func outageRedis(t *testing.T, o *redis.Options, timeout time.Duration) *Redis {
 	o.ContextTimeoutEnabled = true
@@ -373,87 +357,4 @@ func outageRedis(t *testing.T, o *redis.Options, timeout time.Duration) *Redis {
 
 func outageRequest(id string) Request {
 	return Request{User: "u", ID: id, Scopes: []Scope{{Name: General, Policy: Policy{Rates: []Rate{{1000, time.Hour}}}}}}
-}
-
-func TestOutageOfRedis(t *testing.T) {
-	t.Parallel()
-	for name, trouble := range map[string]struct {
-		begin, end func(*redistest.Server, testing.TB)
-	}{
-		"paused": {(*redistest.Server).Pause, (*redistest.Server).Resume},
-		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, redistest.AppendOnly())
-			l := outageRedis(t, server.Options(), 100*time.Millisecond)
-			closed, open := WithOutage(l, Closed, OutageOptions{}), WithOutage(l, Open, OutageOptions{})
-			for i, o := range []*Outage{closed, open} {
-				eventually(t, "the start", func() bool {
-					d, err := o.Acquire(t.Context(), outageRequest(fmt.Sprint("before-", i)))
-					return err == nil && d.Status == Granted && !d.Unchecked
-				})
-			}
-			trouble.begin(server, t)
-			start := time.Now()
-			for i := range 200 {
-				if _, err := closed.Acquire(t.Context(), outageRequest(fmt.Sprint("closed-", i))); !errors.Is(err, ErrUnavailable) {
-					t.Fatalf("closed: %v", err)
-				}
-				if d, err := open.Acquire(t.Context(), outageRequest(fmt.Sprint("open-", i))); err != nil || !d.Unchecked {
-					t.Fatalf("open: %+v, %v", d, err)
-				}
-			}
-			if took := time.Since(start); took > 20*time.Second { // they would take 40 s if each waited
-				t.Errorf("400 calls took %s", took)
-			}
-			trouble.end(server, t)
-			for _, o := range []*Outage{closed, open} {
-				eventually(t, "the end", func() bool {
-					d, err := o.Acquire(t.Context(), outageRequest("after"))
-					return err == nil && d.Status == Granted && !d.Unchecked
-				})
-				if stats := o.Stats(); stats.Outages == 0 || !stats.Since.IsZero() {
-					t.Errorf("%+v", stats)
-				}
-			}
-			// what was acknowledged before is still known
-			var line Timeline
-			eventually(t, "the timeline", func() bool {
-				var err error
-				line, err = closed.Timeline(t.Context(), outageRequest(""))
-				return err == nil
-			})
-			known := map[string]bool{}
-			for _, a := range line.Admissions[General] {
-				known[a.ID] = true
-			}
-			if !known["before-0"] || !known["before-1"] || !known["after"] {
-				t.Errorf("%v", known)
-			}
-		})
-	}
-}
-
-func TestOutageOfARedisThatNeverAnswers(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	client := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), ContextTimeoutEnabled: true})
-	l := NewRedis(client, Options{Timeout: 200 * time.Millisecond})
-	o := WithOutage(l, Closed, OutageOptions{})
-	start := time.Now()
-	for range 100 {
-		if _, err := o.Acquire(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
-			t.Fatal(err)
-		}
-	}
-	if took := time.Since(start); took > 10*time.Second { // they would take 20 s if each waited
-		t.Errorf("100 calls took %s", took)
-	}
-	_ = client.Close()
-	_ = l.Close()
 }

@@ -101,18 +101,3 @@ func TestAJobThatNeverComesHoldsNobodyBack(t *testing.T) {
 		t.Errorf("an hour later are named %+v", d.Early)
 	}
 }
-
-// A scope may have no name: it is that of those without a category.
-func TestTimelineOfAScopeWithoutAName(t *testing.T) {
-	t.Parallel()
-	l := newClockedLine(t)
-	r := l.request("", Policy{MinGap: time.Minute})
-	r.Scopes[0].Name = ""
-	for _, r.ID = range []string{"n0", "n1"} {
-		l.ask(r, denial{})
-	}
-	timeline, err := l.limiter.Timeline(t.Context(), r)
-	if err != nil || len(timeline.Bookings) != 1 || timeline.Bookings[0].Rule != GapRule {
-		t.Errorf("%+v, %v", timeline, err)
-	}
-}

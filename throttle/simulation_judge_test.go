@@ -3,7 +3,6 @@ package throttle
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -153,32 +152,14 @@ func (w *world) judgeSlots(u *simUser) {
 	k := userKeys("sim", &Request{User: u.name})
 	slots, err := w.raw.ZRange(ctx, k.slots, 0, -1).Result()
 	w.must(err)
-	counts := map[string]int{}
 	for _, member := range slots {
-		line, id := lineOf(member)
-		counts[line.name()]++
+		_, id := lineOf(member)
 		if j := w.job(u, id); j == nil || j.ghost < j.over {
 			w.fault("%s still has a slot", id)
 		}
 	}
-	lines, err := w.raw.HGetAll(ctx, k.lines()).Result()
-	w.must(err)
-	maps.DeleteFunc(lines, func(name, _ string) bool { return strings.Contains(name, ":") }) // stamps
-	for name, n := range counts {
-		if lines[name] != fmt.Sprint(n) {
-			w.fault("%s counts %q of line %q, of which %d wait", k.lines(), lines[name], name, n)
-		}
-		delete(lines, name)
-	}
-	if len(lines) > 0 {
-		w.fault("%s counts %v of lines that wait no more", k.lines(), lines)
-	}
-	early, err := w.raw.ZRange(ctx, k.early(), 0, -1).Result()
-	w.must(err)
-	for _, member := range early {
-		if !slices.Contains(slots, member) {
-			w.fault("%s is marked as early, and has no slot", member)
-		}
+	for _, fault := range faultsOfSlots(ctx, w.raw, &k) {
+		w.fault("%s", fault)
 	}
 }
 

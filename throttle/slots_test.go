@@ -247,22 +247,6 @@ func TestADeferralIsCheapOnAHotLine(t *testing.T) {
 	l.inOrder()
 }
 
-func TestADeferralIsCheapInTenCategories(t *testing.T) {
-	t.Parallel()
-	l := newLane(t, gapAndRates(500*time.Millisecond))
-	for i := range 10 {
-		category := fmt.Sprint("c", i)
-		l.own[category] = gapAndRates(0, throttle.Rate{Count: 2, Period: 10 * time.Second})
-		l.add(category, 30, time.Duration(i)*time.Microsecond, 10*time.Microsecond) // by turns
-	}
-	l.run(0, 0, nil)
-	l.all(300)
-	l.costs(2.3)
-	l.inOrder()
-	const ideal = 300 * 500 * time.Millisecond
-	l.drains(l.span(), ideal*115/100)
-}
-
 // A limit is lowered from 1 s to 60 s under a long line: told, or found out by who comes.
 func TestADeferralIsCheapUnderALoweredLimit(t *testing.T) {
 	t.Parallel()

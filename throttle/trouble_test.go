@@ -172,7 +172,8 @@ func TestOneUsersKeys(t *testing.T) {
 	for name, spoil := range map[string]func(k *keys) error{
 		"admissions of another type": func(k *keys) error { return admin.Set(ctx, k.sent, "x", 0).Err() },
 		"slots of another type":      func(k *keys) error { return admin.Set(ctx, k.slots, "x", 0).Err() },
-		"limits of another type":     func(k *keys) error { return admin.Set(ctx, k.lines(), "x", 0).Err() },
+		"a category's admissions":    func(k *keys) error { return admin.Set(ctx, k.catSent, "x", 0).Err() },
+		"lines of another type":      func(k *keys) error { return admin.Set(ctx, k.lines(), "x", 0).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,15 +185,30 @@ func TestOneUsersKeys(t *testing.T) {
 			defer l.Close()
 			open := WithOutage(l, Open, OutageOptions{})
 			policy := Policy{MinGap: time.Minute}
-			bad := Request{User: "bad", ID: "n", Horizon: time.Hour, Scopes: []Scope{{General, policy}}}
-			for _, id := range []string{"goes", "waits"} {
-				bad.ID = id
-				if _, err := l.Acquire(ctx, bad); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := spoil(&l.user(&bad).keys); err != nil {
+			bad := Request{User: "bad", ID: "goes", Horizon: time.Hour, Scopes: []Scope{{General, policy}, {"c", policy}}}
+			goes, err := l.Acquire(ctx, bad)
+			if err != nil {
 				t.Fatal(err)
+			}
+			bad.ID = "waits"
+			if _, err := l.Acquire(ctx, bad); err != nil {
+				t.Fatal(err)
+			}
+			k := &l.user(&bad).keys
+			if err := spoil(k); err != nil {
+				t.Fatal(err)
+			}
+			bad.ID = "goes"
+			if _, err := l.wait(ctx, &bad, l.user(&bad), denial{}); err == nil {
+				t.Error("asked again, it is decided")
+			}
+			if _, err := l.Cancel(ctx, bad); err == nil {
+				t.Error("it is given back")
+			}
+			if name != "admissions of another type" {
+				if at := admin.ZScore(ctx, k.sent, member("goes")).Val(); at != float64(goes.At.UnixMicro()) || admin.PTTL(ctx, k.sent).Val() <= 0 {
+					t.Errorf("the admission of %v is at %v", goes.At, at)
+				}
 			}
 			bad.ID = "new"
 			for range 2 {

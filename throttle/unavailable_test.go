@@ -108,16 +108,7 @@ func inTime(t *testing.T, name string, call func()) {
 func TestARedisThatNeverAnswers(t *testing.T) {
 	t.Parallel()
 	unavailable(t, limiterOn(t, &redis.Options{Addr: silence(t)}))
-}
-
-func TestARedisThatIsNotThere(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Close()
-	unavailable(t, limiterOn(t, &redis.Options{Addr: l.Addr().String()}))
+	unavailable(t, limiterOn(t, &redis.Options{Addr: "127.0.0.1:1"})) // where nobody is
 }
 
 // TestARedisThatStopsAnswering has a Redis hang that answered before, and go
@@ -179,33 +170,5 @@ func TestAClosedLimiter(t *testing.T) {
 	}
 	if err := calls(l, "closed")["acquire"](context.Background()); err == nil {
 		t.Error("a closed limiter admits")
-	}
-}
-
-// TestAllocations bounds what an admission allocates in this process. It does
-// not run beside other tests.
-func TestAllocations(t *testing.T) {
-	server := redistest.Shared(t)
-	client := server.Client(t)
-	l := throttle.NewRedis(client, throttle.Options{Prefix: redistest.Prefix()})
-	defer l.Close()
-	minute := throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: time.Millisecond}, {Count: 1000, Period: 2 * time.Millisecond}}}
-	r := throttle.Request{User: "u", Scopes: []throttle.Scope{{Name: throttle.General, Policy: minute}, {Name: "c", Policy: minute}}}
-	ids := make([]string, 300)
-	for i := range ids {
-		ids[i] = "notification-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
-	}
-	ctx := context.Background()
-	next := 0
-	allocations := testing.AllocsPerRun(200, func() {
-		r.ID = ids[next]
-		next++
-		if d, err := l.Acquire(ctx, r); err != nil || d.Status != throttle.Granted {
-			t.Fatalf("acquire: %+v, %v", d, err)
-		}
-	})
-	t.Logf("an admission allocates %.0f times", allocations)
-	if allocations > 140 {
-		t.Errorf("an admission allocates %.0f times, want at most 140", allocations)
 	}
 }
