@@ -47,32 +47,6 @@ func TestOnItsClock(t *testing.T) {
 	})
 }
 
-// A denied ask does not touch the key, nor its expiry.
-func TestADenialWritesNothing(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	client, prefix, ctx := server.Client(t), redistest.Prefix(), t.Context()
-	m := meter.NewPatient(client, prefix)
-	for name, spec := range both(t) {
-		key := prefix + ":{meter/k}:" + name
-		look := func() (string, int64) {
-			return client.Get(ctx, key).Val(), client.Do(ctx, "PEXPIRETIME", key).Val().(int64)
-		}
-		if _, err := m.Take(ctx, "k", spec, meter.Ask{Most: 10}); err != nil {
-			t.Fatal(err)
-		}
-		value, expires := look()
-		for range 3 {
-			if answer, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1}); err != nil || answer.Units > 0 {
-				t.Fatalf("%s: %+v, %v", name, answer, err)
-			}
-		}
-		if v, e := look(); v != value || e != expires || value == "" {
-			t.Errorf("%s: %q until %d; before the denials %q until %d", name, v, e, value, expires)
-		}
-	}
-}
-
 // A key that is not ours is named, with what to do, and is no outage.
 func TestAnotherTypeUnderTheKey(t *testing.T) {
 	t.Parallel()
@@ -92,38 +66,6 @@ func TestAnotherTypeUnderTheKey(t *testing.T) {
 			if err == nil || errors.Is(err, throttle.ErrUnavailable) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "delete it") {
 				t.Errorf("%s: %v", name, err)
 			}
-		}
-	}
-}
-
-// Scripts that Redis has forgotten are sent again, also for many at once on one pipeline.
-func TestFlushedScripts(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	base := server.Client(t)
-	client, stop := pipeline.Share(base, pipeline.Options{Timeout: redistest.Patience})
-	defer stop()
-	m, ctx := meter.NewPatient(client, "p"), t.Context()
-	for name, spec := range both(t) {
-		var taken atomic.Int64
-		for range 5 {
-			if err := base.ScriptFlush(ctx).Err(); err != nil {
-				t.Fatal(err)
-			}
-			var wg sync.WaitGroup
-			for range 20 {
-				wg.Go(func() {
-					answer, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1})
-					if err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
-					taken.Add(int64(answer.Units))
-				})
-			}
-			wg.Wait()
-		}
-		if n := taken.Load(); n != 10 {
-			t.Errorf("%s: %d units of 10", name, n)
 		}
 	}
 }
@@ -246,24 +188,6 @@ func TestTakesTogether(t *testing.T) {
 	}
 }
 
-// Cells of which a rate is gone live no longer than those of the others say.
-func TestARateIsGone(t *testing.T) {
-	t.Parallel()
-	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
-	m, ctx := meter.NewPatient(client, prefix), t.Context()
-	hourly, daily := throttle.Rate{Count: 10, Period: time.Hour}, throttle.Rate{Count: 1000, Period: 24 * time.Hour}
-	for _, rates := range [][]throttle.Rate{{hourly, daily}, {hourly}, {hourly}} {
-		spec := meter.Spec{Algorithm: meter.SlidingWindow, Rates: rates}
-		if answer, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1}); err != nil || answer.Units != 1 {
-			t.Fatalf("%v: %+v, %v", rates, answer, err)
-		}
-		most := 2 * rates[len(rates)-1].Period
-		if ttl := client.PTTL(ctx, prefix+":{meter/k}:cells").Val(); ttl <= 30*time.Minute || ttl > most {
-			t.Errorf("%v: it expires in %s", rates, ttl)
-		}
-	}
-}
-
 // calls counts the scripts that are sent.
 type calls struct{ scripts atomic.Int64 }
 
@@ -309,49 +233,4 @@ func TestAway(t *testing.T) {
 	if _, err := m.Take(ctx, "k", both(t)["bucket"], meter.Ask{Most: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-}
-
-// Of a reply that is lost the units are lost too, and no more.
-func TestLostReplies(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	client := redistest.Connect(t, server.Options())
-	m, ctx := meter.NewPatient(client, redistest.Prefix()), t.Context()
-	if err := client.Ping(ctx).Err(); err != nil { // what makes a connection is not to be lost
-		t.Fatal(err)
-	}
-	hook := new(losing)
-	redistest.Hook(client, hook)
-	for name, spec := range both(t) {
-		taken, lost := 0, 0
-		for i := range 20 {
-			hook.lose.Store(i%3 == 0)
-			answer, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1})
-			if err != nil {
-				lost++
-			}
-			taken += answer.Units
-		}
-		if taken+min(lost, 4) != 10 || lost != 7 {
-			t.Errorf("%s: %d units of 10, and %d replies are lost", name, taken, lost)
-		}
-	}
-}
-
-// losing loses replies of commands that are carried out.
-type losing struct{ lose atomic.Bool }
-
-func (*losing) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (l *losing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if l.lose.Load() && err == nil {
-			err = errors.New("the reply is lost")
-			cmd.SetErr(err)
-		}
-		return err
-	}
-}
-func (*losing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }

@@ -53,14 +53,12 @@ func conforms(t *testing.T, open func(testing.TB, *suiteClock) instance, only ..
 	}{
 		{"counts as an exact oracle", countsAsOracle},
 		{"in no window more than Most", neverMoreThanMost},
-		{"Most is attained", mostIsAttained},
 		{"a key that says nothing is forgotten", forgets},
 		{"a clock that steps heals", clockHeals},
 		{"another spec neither refills nor owes", changesNeitherRefillNorOwe},
 		{"fewer cells of the same length", fewerCells},
 		{"a ramp begins slowly and reaches the rate", ramps},
 		{"more than there can be is an error", tooManyIsAnError},
-		{"all users share a hot key", hotKey},
 	} {
 		if len(only) > 0 && !slices.Contains(only, p.name) {
 			continue

@@ -1,7 +1,6 @@
 package meter_test
 
 import (
-	"math"
 	"time"
 
 	"pgregory.net/rapid"
@@ -78,50 +77,6 @@ func neverMoreThanMost(s *stage) {
 			}
 		}
 	})
-}
-
-// The history that attains Most: as many as there are at the very end of a cell, and
-// then each unit as soon as there is one.
-func mostIsAttained(s *stage) {
-	for _, algorithm := range append(meter.Algorithms, meter.PublishedWindow) {
-		for _, life := range []time.Duration{0, 5 * time.Millisecond} {
-			spec := meter.Spec{Algorithm: algorithm, Rates: rate(20, 700*time.Millisecond), Life: life}
-			if life > 0 && (algorithm == meter.FixedWindow || algorithm == meter.PublishedWindow) {
-				continue // these promise nothing
-			}
-			if algorithm == meter.TokenBucket {
-				spec.Burst = 7
-			}
-			for _, w := range []time.Duration{time.Microsecond, 35 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond} {
-				a := s.actor(nil)
-				if n := a.greed(spec, w); n != spec.Most(w) {
-					s.Errorf("%+v: %d in %s; Most says %d", spec, n, w, spec.Most(w))
-				}
-			}
-		}
-	}
-}
-
-// greed returns how many units an asker has for use in a window who takes all that
-// there are, from the most unfair instant on.
-func (a *actor) greed(spec meter.Spec, window time.Duration) int {
-	// A microsecond before the end of a cell, of windows whose cells are a 10th, an 11th…
-	cell := spec.Rates[0].Period + spec.Life
-	if spec.Algorithm != meter.FixedWindow && spec.Cells == 0 {
-		cell = (cell + 9) / 10
-	}
-	a.advance(cell - time.Duration(a.Now().UnixMicro()%cell.Microseconds())*time.Microsecond - time.Microsecond)
-	sum, end := 0, a.Now().Add(window+spec.Life)
-	if spec.Life > 0 {
-		end = end.Add(time.Microsecond) // the last one is taken just before the clock says so
-	}
-	for a.Now().Before(end) && sum <= spec.Most(window) {
-		answer := a.take(spec, meter.Ask{Most: math.MaxInt32})
-		if sum += answer.Units; answer.Units == 0 {
-			a.advance(answer.Left)
-		}
-	}
-	return sum
 }
 
 // tooManyIsAnError: what can never be there is not waited for.
