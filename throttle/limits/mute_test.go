@@ -62,29 +62,6 @@ func TestMuted(t *testing.T) {
 	}
 }
 
-// One of two mutes is enough, whichever is the more specific, and each ends at its instant.
-func TestMutesBesideEachOther(t *testing.T) {
-	t.Parallel()
-	l := New(per(time.Second), nil)
-	ends := l.Now().Add(time.Hour).Truncate(time.Millisecond)
-	user, category := Level{User: "ada", Mute: true}, Level{Category: "news", Mute: true}
-	l.apply([]Change{
-		{Level: user, To: &Override{Level: user, Until: ends}},
-		{Level: category, To: &Override{Level: category, All: true, Until: ends.Add(time.Hour)}},
-	})
-	check := func(when string, news, orders, criticalNews bool) {
-		t.Helper()
-		if got := [3]bool{l.Muted(at("shop", "ada", "news"), false), l.Muted(at("shop", "ada", "orders"), false), l.Muted(at("shop", "ada", "news"), true)}; got != [3]bool{news, orders, criticalNews} {
-			t.Errorf("%s: muted %v", when, got)
-		}
-	}
-	check("both", true, true, true)
-	l.observe(ends.UnixMilli(), time.Now())
-	check("the user's has ended", true, false, true)
-	l.observe(ends.Add(time.Hour).UnixMilli(), time.Now())
-	check("both have ended", false, false, false)
-}
-
 func TestMutesInRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -95,21 +95,6 @@ func TestFlooredBucketLosesFractions(t *testing.T) {
 	}
 }
 
-func TestNewFlooredBucketIsFull(t *testing.T) {
-	t.Parallel()
-	clock := new(virtual)
-	b, err := NewFlooredBucket(throttle.Rate{Count: 2, Period: 13 * time.Millisecond}, 2, clock.now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, at := range []int64{2000, 2000, 7000, 9000} {
-		clock.us = at
-		if r := b.Limit("u1"); r.Blocked != (i == 2) {
-			t.Errorf("at %d µs: %+v", at, r)
-		}
-	}
-}
-
 func newCounters(t *testing.T, clock *virtual, rates ...throttle.Rate) func() Result {
 	t.Helper()
 	c, err := NewCounters(redistest.Shared(t).Client(t), rates, Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second, Now: clock.now})
@@ -158,17 +143,6 @@ func TestCountersLetTwiceTheCountThroughAroundABorder(t *testing.T) {
 	}
 	if r := attempt(); r != (Result{Blocked: true, ByCount: true, Left: time.Minute}) {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestLimitersInMemoryForgetIdleIDs(t *testing.T) {
-	t.Parallel()
-	k := newKept(func(state, now int64) bool { return state < now })
-	for now := range int64(10 * minSweep) {
-		k.change(time.UnixMicro(now).String(), now, func(state *int64) { *state = now })
-	}
-	if n := len(k.ids); n > minSweep {
-		t.Errorf("%d IDs are kept, all but one of them idle", n)
 	}
 }
 

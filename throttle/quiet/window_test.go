@@ -48,7 +48,7 @@ func TestParseHours(t *testing.T) {
 	if h, err := ParseHours([]string{"22:00-08:00", "Sa-Su 22:00-10:00"}); err != nil || h.String() != "22:00-08:00, Sa,Su 22:00-10:00" {
 		t.Errorf("%s, %v", h, err)
 	}
-	if h, err := ParseHours(nil); err != nil || h == nil || len(h) > 0 {
+	if h, err := ParseHours(nil); err != nil || h == nil || len(h) > 0 || len(h.Closed(time.UTC, 0, utcDay)) > 0 {
 		t.Errorf("none: %#v, %v", h, err)
 	}
 	all := make([]string, 0, 17)
