@@ -18,26 +18,6 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-func TestProxyAppliesAsItsVariablesSay(t *testing.T) {
-	t.Parallel()
-	p, err := newProxy(&httpproxy.Config{HTTPSProxy: "proxy.corp:3128", NoProxy: "push.example.com, .internal, 10.0.0.0/8, other.example:8443"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Host() != "proxy.corp:3128" {
-		t.Errorf("host %s", p.Host())
-	}
-	for address, want := range map[string]bool{
-		"api.push.apple.com:443": true, "push.example.com:443": false, "a.push.example.com:443": false, "fcm.internal:443": false,
-		"10.1.2.3:443": false, "203.0.113.1:443": true, "localhost:8443": false, "127.0.0.1:8443": false, "[::1]:8443": false,
-		"[2001:db8::1]:443": true, "other.example:8443": false, "other.example:443": true,
-	} {
-		if got := p.Applies(address); got != want {
-			t.Errorf("%s: %v, want %v", address, got, want)
-		}
-	}
-}
-
 func TestProxyURLIsRead(t *testing.T) {
 	t.Parallel()
 	for text, host := range map[string]string{

@@ -26,6 +26,7 @@ func TestConfigValidate(t *testing.T) {
 		{"certificate with its key apart", with(cert, func(c *Config) { c.KeyFile = "k.pem" }), nil},
 		{"zero", Config{}, []string{"topic", "key_file"}},
 		{"half a key", Config{Topic: "t", KeyID: "short"}, []string{"key_file", "key_id", "team_id"}},
+		{"IDs with other characters", with(key, func(c *Config) { c.KeyID, c.TeamID = "ABCDEFGHI ", "ABCDE-GHI1" }), []string{"key_id", "team_id"}},
 		{"both", with(key, func(c *Config) { c.CertificateFile = "c.pem" }), []string{"key_id", "team_id"}},
 		{"password without certificate", with(key, func(c *Config) { c.PasswordFile = "p" }), []string{"password_file"}},
 		{"environment", with(key, func(c *Config) { c.Environment = "staging" }), []string{"environment"}},

@@ -32,23 +32,6 @@ func burst(t *testing.T, sender *apns.Sender, n int) map[providers.Kind]int {
 	return kinds
 }
 
-func TestBurstOnColdConnection(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: 1500 * time.Millisecond}})
-	sender := newSender(t, credentials(t, server))
-	const pushes = 256
-	if kinds := burst(t, sender, pushes); kinds[providers.Delivered] != pushes {
-		t.Errorf("%v", kinds)
-	}
-	count := server.Count()
-	if count.Connections != 1 || count.Received != pushes || server.Ledger().Len() != pushes {
-		t.Errorf("%+v, %d accepted", count, server.Ledger().Len())
-	}
-	if count.Peak < pushes/2 {
-		t.Errorf("at most %d were in flight at once", count.Peak)
-	}
-}
-
 func TestBurstBeyondTheStreams(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{Streams: 8, Latency: standin.Latency{Typical: time.Millisecond}})

@@ -203,19 +203,3 @@ func TestReloadUnderLoad(t *testing.T) {
 		t.Errorf("%d accepted, want %d", n, pushes*rounds)
 	}
 }
-
-func TestDryRunConnectsToNothing(t *testing.T) {
-	t.Parallel()
-	server := newServer(t, apnstest.Options{})
-	certificate, err := server.WriteCertificate(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, config := range []apns.Config{credentials(t, server), certificate} {
-		config.DryRun = true
-		send(t, newSender(t, config), providers.Delivered, providers.DryRun)
-	}
-	if c := server.Count(); c.Connections != 0 || c.Received != 0 {
-		t.Errorf("%+v", c)
-	}
-}

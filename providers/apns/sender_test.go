@@ -2,7 +2,6 @@ package apns_test
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -185,22 +184,5 @@ func TestSendWithWrongCredentials(t *testing.T) {
 	}
 	if got := server.Ledger().Len(); got != 0 {
 		t.Errorf("%d accepted", got)
-	}
-}
-
-// A server that takes the connection and says nothing has been sent nothing.
-func TestSendDeadlineWhileConnecting(t *testing.T) {
-	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = silent.Close() })
-	config := credentials(t, newServer(t, apnstest.Options{}))
-	config.Endpoint = "https://" + silent.Addr().String()
-	config.Timeout = 50 * time.Millisecond
-	o := newSender(t, config).Send(t.Context(), notification("n1"), to("00aa"), providers.Departure{})
-	if o.Kind != providers.Retry || o.Reason != providers.TimedOut || o.Ambiguous {
-		t.Errorf("%+v", o)
 	}
 }

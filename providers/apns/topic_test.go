@@ -30,13 +30,3 @@ func TestTopicIsBareBundleID(t *testing.T) {
 		}
 	}
 }
-
-func TestKeyAndTeamIDsAreLettersAndDigits(t *testing.T) {
-	t.Parallel()
-	for id, good := range map[string]bool{"ABCDEFGHI1": true, "ABCDEFGHI ": false, "ABCDEFGH\u00a0": false, "ABCDEFGHIJK": false, "ABCDE-GHI1": false} {
-		c := Config{Topic: "com.example.shop", KeyFile: "k", KeyID: id, TeamID: id}
-		if err := c.Validate(); (err == nil) != good {
-			t.Errorf("%q: %v", id, err)
-		}
-	}
-}

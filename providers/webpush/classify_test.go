@@ -133,47 +133,6 @@ func TestMismatchedKeys(t *testing.T) {
 			t.Errorf("%s %d: %+v", c.service, c.status, a)
 		}
 	}
-	a := answer{service: push.WebPushGoogle, host: "fcm.googleapis.com", HTTP: 403, Mismatch: true}
-	for _, c := range []struct {
-		delivered, wrong bool
-		kind             providers.Kind
-		concerns         providers.Concern
-		wait             time.Duration
-	}{
-		{false, false, providers.Retry, providers.ConcernsToken, time.Minute}, {true, false, providers.DeadToken, providers.ConcernsToken, 0},
-		{false, true, providers.Misconfigured, providers.ConcernsCredential, 0},
-	} {
-		o := mismatched(a, c.delivered, c.wrong)
-		if o.Kind != c.kind || o.Concerns != c.concerns || o.RetryAfter != c.wait || o.Reason != VapidMismatch || o.Err == nil {
-			t.Errorf("delivered %v, wrong %v: %+v", c.delivered, c.wrong, o)
-		}
-	}
-}
-
-func TestWhatIsKnownOfAKey(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	later := now.Add(mismatchWait)
-	var p proof
-	for _, c := range []struct {
-		endpoint string
-		at       time.Time
-		wrong    bool
-	}{
-		{"a", now, false},
-		{"a", later, false}, {"a", later, false}, {"a", later, false}, {"a", later, false}, // one subscription counts once
-		{"b", later, false}, {"c", later, false}, {"d", later, false},
-		{"e", later.Add(-1), false}, // many, and a good one may come still
-		{"e", later, true}, {"f", later, true}, {"a", later, true},
-	} {
-		if delivered, wrong := p.refuse(c.endpoint, c.at); delivered || wrong != c.wrong {
-			t.Errorf("%s after %v: delivered %v, wrong %v", c.endpoint, c.at.Sub(now), delivered, wrong)
-		}
-	}
-	p.works()
-	if delivered, wrong := p.refuse("g", later); !delivered || wrong {
-		t.Errorf("delivered %v, wrong %v", delivered, wrong)
-	}
 }
 
 // No text of a peer gets into an error: it may quote the endpoint.

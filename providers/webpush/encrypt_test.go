@@ -7,11 +7,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/base/racing"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -71,18 +69,6 @@ func TestTheVectorsOfRFC8291(t *testing.T) {
 	}
 }
 
-// The example of RFC 8188, section 3.1.
-func TestTheVectorOfRFC8188(t *testing.T) {
-	t.Parallel()
-	salt := unbase64(t, "I1BsxtFttlv3u_Oo94xnmw")
-	header := append(binary.BigEndian.AppendUint32(bytes.Clone(salt), recordSize), 0)
-	body, err := sealRecord(header, []byte("I am the walrus"), unbase64(t, "yqdlZ-tYemfogSmv7Ws5PQ"), salt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantBytes(t, "the body", body, "I1BsxtFttlv3u_Oo94xnmwAAEAAA-NAVub2qFgBEuQKRapoZu-IxkIva3MEB1PD-ly8Thjg")
-}
-
 func newReceiver(t testing.TB) receiver {
 	t.Helper()
 	private, err := ecdh.P256().GenerateKey(rand.Reader)
@@ -118,24 +104,5 @@ func TestTheLongestPayloadFillsTheRecord(t *testing.T) {
 	}
 	if _, err := encrypt([]byte(strings.Repeat("x", push.MaxWebPushPayload+1)), to); err == nil {
 		t.Error("a byte more is taken")
-	}
-}
-
-// maxAllocations bounds what a push of 300 bytes costs beside its way.
-const maxAllocations = 45
-
-func TestEncryptionAllocatesLittle(t *testing.T) {
-	if racing.Watched {
-		t.Skip("what watches for races allocates too")
-	}
-	to, payload := newReceiver(t), make([]byte, 300)
-	n := testing.AllocsPerRun(100, func() {
-		if _, err := encrypt(payload, to); err != nil {
-			t.Fatal(err)
-		}
-	})
-	t.Logf("%v allocations", n)
-	if n > maxAllocations {
-		t.Errorf("%v allocations, at most %d are allowed", n, maxAllocations)
 	}
 }

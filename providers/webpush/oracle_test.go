@@ -3,17 +3,12 @@
 package webpush_test
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/ecdh"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	mathrand "math/rand/v2"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An oracle is a folder with foreign implementations of Web Push.
+// An oracle is a folder with a foreign implementation of Web Push.
 type oracle string
 
 // newOracle installs the packages of testdata/oracle. It needs Node and the registry of npm.
@@ -123,79 +118,5 @@ func TestOthersReadOurs(t *testing.T) {
 	}
 	if out := o.run(t, "node", "open.js", write(t, lines)); strings.TrimSpace(out) != "200" {
 		t.Errorf("it says %s", out)
-	}
-}
-
-// The stand-in takes what web-push makes: header, token and body.
-func TestOursReadsOthers(t *testing.T) {
-	o := newOracle(t)
-	private, public := newPair(t)
-	seen := make(chan webpushtest.Push, 1)
-	server, err := webpushtest.NewServer(webpushtest.Options{PublicKeys: []string{public}, Seen: func(p webpushtest.Push) { seen <- p }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = server.Close() }()
-	type subscription struct {
-		Endpoint string     `json:"endpoint"`
-		Keys     *push.Keys `json:"keys"`
-	}
-	type message struct {
-		Subscription subscription `json:"subscription"`
-		Payload      string       `json:"payload"`
-		Subject      string       `json:"subject"`
-		Public       string       `json:"public"`
-		Private      string       `json:"private"`
-	}
-	var messages []message
-	for i, size := range sizes(200) {
-		to := target(services[i%len(services)], "device")
-		payload := strings.Repeat("1", size) // which is a number in JSON
-		messages = append(messages, message{subscription{to.Token, to.Keys}, payload, contact, public, private})
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(server.CA())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
-	defer transport.CloseIdleConnections()
-	requests := bufio.NewScanner(strings.NewReader(o.run(t, "node", "make.js", write(t, messages))))
-	requests.Buffer(nil, 1<<20)
-	for i := range messages {
-		if !requests.Scan() {
-			t.Fatalf("%d requests, want %d", i, len(messages))
-		}
-		var made struct {
-			Endpoint, Method, Body string
-			Headers                map[string]string
-		}
-		if err := json.Unmarshal(requests.Bytes(), &made); err != nil {
-			t.Fatal(err)
-		}
-		body, err := base64.RawURLEncoding.DecodeString(made.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u, err := url.Parse(made.Endpoint)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request, err := http.NewRequestWithContext(t.Context(), made.Method, server.URL()+u.RequestURI(), bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Host = u.Host
-		for name, value := range made.Headers {
-			request.Header.Set(name, value)
-		}
-		response, err := transport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusCreated {
-			t.Fatalf("message %d of %d bytes to %s: %s", i, len(messages[i].Payload), u.Host, response.Status)
-		}
-		if p := <-seen; string(p.Payload) != messages[i].Payload || p.Endpoint != made.Endpoint {
-			t.Fatalf("message %d arrives at %s as %d bytes", i, p.Endpoint, len(p.Payload))
-		}
 	}
 }

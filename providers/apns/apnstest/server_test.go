@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -186,42 +185,6 @@ func TestTokenUpdates(t *testing.T) {
 		// What was signed before is still under way.
 		if reason := checker.check(older, &first, now); reason != "" {
 			t.Errorf("%s: the older one: %s", c.name, reason)
-		}
-	}
-}
-
-func TestServerOneStreamUntilAuthenticated(t *testing.T) {
-	t.Parallel()
-	s := start(t, Options{Streams: 50})
-	address := strings.TrimPrefix(s.URL(), "https://")
-	conn, err := client(t, s).Transport.(*http.Transport).NewClientConn(t.Context(), "https", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	for _, c := range []struct {
-		authorization string
-		status        int
-		streams       int
-	}{
-		{"", 403, 1},
-		{"bearer a.b.c", 403, 1},
-		{"bearer " + bearer(t, s.identity.key, KeyID, TeamID, time.Now()), 200, 50},
-	} {
-		r, err := http.NewRequest(http.MethodPost, s.URL()+"/3/device/00aa", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("apns-topic", Topic)
-		r.Header.Set("authorization", c.authorization)
-		response, err := conn.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close()
-		if got := conn.Available() + conn.InFlight(); response.StatusCode != c.status || got != c.streams {
-			t.Errorf("%d with %d streams, want %d with %d", response.StatusCode, got, c.status, c.streams)
 		}
 	}
 }

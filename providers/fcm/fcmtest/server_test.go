@@ -78,14 +78,6 @@ func (c *client) sendTo(project, body string) reply {
 // to is a send request to a token.
 func to(token string) string { return fmt.Sprintf(`{"message":{"token":%q,"data":{"k":"v"}}}`, token) }
 
-func TestHTTP1(t *testing.T) {
-	t.Parallel()
-	c := start(t, Options{HTTP1: true})
-	if got := c.send(to("t")); got.status != http.StatusOK || got.proto != "HTTP/1.1" {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
