@@ -32,7 +32,6 @@ func order(id string, change func(*push.Notification)) *push.Notification {
 // An ID that comes again is the same notification, unless it is of another user
 // or content: that is refused, however it is enqueued, and nothing is queued.
 func TestTheSameIDIsTheSameNotification(t *testing.T) {
-	t.Parallel()
 	same := map[string]func(*push.Notification){
 		"as it was":     nil,
 		"another ttl":   func(n *push.Notification) { n.TTL = push.Duration(2 * time.Hour) },
@@ -60,8 +59,8 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 			n.APNs = json.RawMessage(`{"aps":{"relevance-score":0.6,"interruption-level":"active"}}`)
 		},
 	}
-	test := func(t *testing.T, client redis.UniversalClient) {
-		producer := push.NewProducer(client, "", 0)
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		producer := push.NewProducer(client, prefix, 0)
 		enqueue := func(n *push.Notification) (push.Receipt, error) { return producer.Enqueue(t.Context(), n) }
 		inABatch := func(n *push.Notification) (push.Receipt, error) {
 			results := producer.EnqueueAll(t.Context(), []*push.Notification{order("", nil), n, order("", nil)})
@@ -92,18 +91,10 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 				}
 			}
 		}
-		counts, err := store.NewRecords(client, "", 0).Counts(t.Context())
+		counts, err := store.NewRecords(client, prefix, 0).Counts(t.Context())
 		if want := int64(2 + 2*2*(len(same)+len(other))); err != nil || counts.Accepted != want {
 			t.Errorf("accepted %d, want %d (%v)", counts.Accepted, want, err)
 		}
-	}
-	redistest.Over(t, test)
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		node := redistest.StartCluster(t, 1)[0]
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr()}})
-		t.Cleanup(func() { _ = client.Close() })
-		test(t, client)
 	})
 }
 
@@ -119,28 +110,6 @@ func beside(names func(i int) (app, user string)) string {
 			return user
 		}
 	}
-}
-
-// What the record says of a notification.
-func TestRecordTellsWhoseNotificationItIs(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		producer, records := push.NewProducer(client, "", 0), store.NewRecords(client, "", 0)
-		begin := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
-		end := begin.Add(time.Hour)
-		for _, n := range []*push.Notification{
-			order("due", func(n *push.Notification) { n.TTL, n.ExpiresAt = 0, end }),
-			order("scheduled", func(n *push.Notification) { n.TTL, n.NotBefore, n.ExpiresAt = 0, begin, end }),
-		} {
-			if _, err := producer.Enqueue(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
-			record, _, err := records.Lookup(t.Context(), push.Ref{ID: n.ID})
-			if err != nil || record.App != "shop" || record.User != "ada" || record.Category != "orders" || !record.NotBefore.Equal(n.NotBefore) || !record.ExpiresAt.Equal(end) {
-				t.Errorf("%s: %+v, %v", n.ID, record, err)
-			}
-		}
-	})
 }
 
 // Where several users have an ID it is asked for the choice, and the app and the user, or

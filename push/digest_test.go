@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
 // liked is a notification with a digest.
@@ -144,26 +142,6 @@ func TestDigestOfOtherPlatforms(t *testing.T) {
 		if got.Title != c.want || got.Data[DigestKey] != "2" || len(got.Targets) != 2 {
 			t.Errorf("%s: %+v, want what %s shows", name, got, c.want)
 		}
-	}
-}
-
-// A job with a digest is of a version that builds without digests refuse as such.
-func TestDigestIsVersion2(t *testing.T) {
-	t.Parallel()
-	n := liked("id", "Ada")
-	payload, err := Encode(&Job{Notification: n, AcceptedAt: noon})
-	if err != nil || !strings.HasPrefix(string(payload), `{"v":2,`) || strings.Contains(string(payload), `"only"`) {
-		t.Fatalf("%s, %v", payload, err)
-	}
-	job, err := Decode(payload)
-	if err != nil || *job.Notification.Digest != *n.Digest {
-		t.Errorf("%+v, %v", job, err)
-	}
-	if _, err := Decode([]byte(strings.Replace(string(payload), `"v":2`, `"v":1`, 1))); err == nil {
-		t.Error("version 1 has a digest")
-	}
-	if text, err := strictjson.Encode(&Notification{}); err != nil || strings.Contains(string(text), "digest") {
-		t.Errorf("without a digest it is told of: %s, %v", text, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package push
 
 import (
-	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
@@ -37,26 +36,6 @@ func TestEncodeGolden(t *testing.T) {
 	}
 	if !reflect.DeepEqual(back, job()) {
 		t.Errorf("decoded %+v", back.Notification)
-	}
-}
-
-func TestEncodeKeepsReplayAndBlocks(t *testing.T) {
-	t.Parallel()
-	j := job()
-	j.Replay = true
-	j.Notification.APNs = json.RawMessage(`{"aps":{"category":"C"}}`)
-	j.Notification.FCM = json.RawMessage(`{"data":{"k":"<v>"}}`)
-	j.Notification.PushType = PushAlert
-	data, err := Encode(j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(back, j) {
-		t.Errorf("decoded %+v, want %+v", back, j)
 	}
 }
 

@@ -263,8 +263,8 @@ func TestTheLargestWebPush(t *testing.T) {
 	}
 }
 
-// A job with a browser's target or block is of version 2, and no other changes.
-func TestEncodeForBrowsers(t *testing.T) {
+// A job with a browser's target or block, or a digest, is of version 2, and no other changes.
+func TestEncodeOfVersion2(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*Notification)
@@ -273,6 +273,7 @@ func TestEncodeForBrowsers(t *testing.T) {
 		"target": {func(n *Notification) { n.Targets = append(n.Targets, browser()) }, `{"v":2,`},
 		"block":  {func(n *Notification) { n.WebPush = json.RawMessage(`{"own":1}`) }, `{"v":2,`},
 		"null":   {func(n *Notification) { n.WebPush = json.RawMessage(`null`) }, `{"v":2,`},
+		"digest": {func(n *Notification) { n.CollapseKey, n.Digest = "", &Digest{Key: "k"} }, `{"v":2,`},
 		"none":   {func(*Notification) {}, `{"v":1,`},
 	} {
 		j := job()
