@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"github.com/pushpace/pushpace/internal/base/racing"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -111,152 +108,6 @@ func TestFairShares(t *testing.T) {
 			t.Errorf("of %d, wanted %v: %v, want %s", c.limit, c.wants, got, c.fair)
 		}
 	}
-}
-
-// Holders who come, leave and are killed, wait in vain for an answer, and whose claims
-// come late, twice or never, in any order, never use more together than there is.
-func TestSharesAreNeverUsedTwice(t *testing.T) {
-	t.Parallel()
-	histories := racing.Few(2000)
-	full := 0
-	for seed := range uint64(histories) {
-		s := &sharing{rng: rand.New(rand.NewPCG(seed, 13)), table: parts{}, now: 1}
-		s.limit = 1 + s.rng.IntN(9)
-		s.come()
-		most := 0
-		for range 300 {
-			s.step()
-			used := s.used()
-			if most = max(most, used); used > s.limit {
-				t.Fatalf("history %d: %d of %d may be used: %v", seed, used, s.limit, s.table)
-			}
-		}
-		if most == s.limit {
-			full++
-		}
-	}
-	if full < histories/2 {
-		t.Errorf("all there is was used in %d of %d histories", full, histories)
-	}
-}
-
-// A sharing is a history of those who share a number.
-type sharing struct {
-	rng      *rand.Rand
-	limit    int
-	now      int64
-	born     int
-	table    parts
-	holders  []*sharer
-	messages []*message
-}
-
-// A sharer may use as much as it was told last, until its lease ends by its own clock,
-// and of what it was told before that what it uses.
-type sharer struct {
-	name         string
-	number       int64
-	places, uses int
-	until        int64
-	waits        bool // for the answer to its last claim
-}
-
-// A message is a claim on its way, or its answer.
-type message struct {
-	from     *sharer
-	claim    Claim
-	asked    int64
-	answered bool
-	part     int64
-}
-
-// step has something happen.
-func (s *sharing) step() {
-	h := s.holders[s.rng.IntN(len(s.holders))]
-	switch n := s.rng.IntN(100); {
-	case n < 12:
-		s.now += []int64{1000, 300_000, 1_000_000, 2_600_000}[s.rng.IntN(4)]
-	case n < 15:
-		s.come()
-	case n < 40 && !h.waits:
-		s.claim(h, 1+s.rng.IntN(9))
-	case n < 60:
-		if m := s.some(false); m != nil {
-			if s.rng.IntN(5) == 0 { // and once more later
-				again := *m
-				s.messages = append(s.messages, &again)
-			}
-			m.part, m.answered = s.table.renew(s.now, m.claim), true
-		}
-	case n < 80:
-		if m := s.some(true); m != nil {
-			s.messages = slices.DeleteFunc(s.messages, func(other *message) bool { return other == m })
-			s.told(m)
-		}
-	case n < 94:
-		if s.now < h.until {
-			h.uses = s.rng.IntN(max(h.uses, h.places) + 1)
-		}
-	case n < 97:
-		h.waits = false
-	default: // it is killed, or leaves
-		s.holders = slices.DeleteFunc(s.holders, func(other *sharer) bool { return other == h })
-		if h.places, h.uses = 0, 0; n < 99 {
-			s.claim(h, 0)
-		}
-		s.come()
-	}
-}
-
-func (s *sharing) come() {
-	s.born++
-	s.holders = append(s.holders, &sharer{name: fmt.Sprint(s.born)})
-}
-
-func (s *sharing) claim(h *sharer, wants int) {
-	h.number++
-	h.waits = true
-	s.messages = append(s.messages, &message{from: h, asked: s.now, claim: Claim{
-		Holder: h.name, Number: h.number, Limit: s.limit, Holds: max(h.places, h.uses), Wants: wants, Life: leaseLife,
-	}})
-}
-
-// some is a claim, or an answer, that is on its way; nil for none.
-func (s *sharing) some(answered bool) *message {
-	var all []*message
-	for _, m := range s.messages {
-		if m.answered == answered {
-			all = append(all, m)
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return all[s.rng.IntN(len(all))]
-}
-
-// told has the answer come, to who may wait for it no longer.
-func (s *sharing) told(m *message) {
-	h := m.from
-	if !h.waits || m.claim.Number != h.number {
-		return
-	}
-	h.waits = false
-	if until := m.asked + useLife.Microseconds(); m.part >= 0 && until > s.now {
-		h.places, h.until = int(m.part), until
-	}
-}
-
-// used is how much may be used now.
-func (s *sharing) used() int {
-	sum := 0
-	for _, h := range s.holders {
-		if s.now >= h.until {
-			h.places, h.uses = 0, 0
-		}
-		sum += max(h.places, h.uses)
-	}
-	return sum
 }
 
 // What one had who died or has left is another's after its life and a renewal, and of
