@@ -15,8 +15,11 @@ func TestClaimReadsNothingElse(t *testing.T) {
 	r := Request{User: "u", ID: "n", Scopes: []Scope{{General, Policy{MinGap: time.Millisecond}}}}
 	theTime, nobody := []any{"1700000000", "000042"}, []any{}
 	whole := []any{theTime, int64(0), []any{[]any{"foo", 1_700_000_000_000_000.0}}, int64(1)}
-	if c := new(claim); c.read(&r, whole) != nil || !c.entered || c.free != 1_700_000_000_001_000 {
-		t.Errorf("the whole is read as %+v", c)
+	large := []any{theTime, int64(0), []any{"foo", "1.70e+15"}, int64(1)} // in RESP2, in the notation of large doubles
+	for _, replies := range [][]any{whole, large} {
+		if c := new(claim); c.read(&r, replies) != nil || !c.entered || c.free != 1_700_000_000_001_000 {
+			t.Errorf("%v are read as %+v", replies, c)
+		}
 	}
 	for cut := range whole {
 		if new(claim).read(&r, whole[:cut]) == nil {

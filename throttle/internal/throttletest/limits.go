@@ -1,10 +1,8 @@
 package throttletest
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
@@ -136,71 +134,6 @@ func instantOf(l plainList, id string) time.Time {
 	return time.Time{}
 }
 
-// limitsHoldUnderContention: many goroutines, and the limiters of two
-// processes where there are two, ask for one user at once.
-func limitsHoldUnderContention(s *stage) {
-	general := policy(2*time.Millisecond, rate(5, 20*time.Millisecond), rate(40, 400*time.Millisecond))
-	own := policy(0, rate(2, 15*time.Millisecond))
-	user := s.user()
-	var mu sync.Mutex
-	admitted := map[string][]time.Time{}
-	limiters := []throttle.Planner{s.Limiter}
-	if s.Peer != nil {
-		limiters = append(limiters, s.Peer)
-	}
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			limiter := limiters[g%len(limiters)]
-			category := []string{"", "a", "b"}[g%3]
-			for i := range 40 {
-				r := throttle.Request{User: user, ID: fmt.Sprint(g, "-", i), Scopes: scopes(general, category, own)}
-				if i%2 == 0 {
-					r.Horizon = time.Minute
-				}
-				d, err := limiter.Acquire(context.Background(), r)
-				if err != nil {
-					s.Errorf("acquire: %v", err)
-					return
-				}
-				if d.Status == throttle.Deferred && i%4 == 2 { // comes for its slot
-					time.Sleep(d.Left)
-					if d, err = limiter.Acquire(context.Background(), r); err != nil {
-						s.Errorf("acquire: %v", err)
-						return
-					}
-				}
-				if i%8 == 4 { // give an admission back
-					if _, err := limiter.Cancel(context.Background(), r); err != nil {
-						s.Errorf("cancel: %v", err)
-					}
-					continue
-				}
-				if d.Status == throttle.Granted {
-					mu.Lock()
-					for _, scope := range names(r) {
-						admitted[scope] = append(admitted[scope], d.At)
-					}
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if len(admitted[throttle.General]) == 0 {
-		s.Fatal("nobody was admitted")
-	}
-	for scope, instants := range admitted {
-		p := own
-		if scope == throttle.General {
-			p = general
-		}
-		if fault := windowFault(instants, p, time.Time{}); fault != "" {
-			s.Fatalf("scope %s: %s", scope, fault)
-		}
-	}
-}
-
 // answersOfAPlainList: while nobody waits, a newcomer is granted iff the list
 // allows it, and refused with exactly what is missing otherwise.
 func answersOfAPlainList(s *stage) {
@@ -258,62 +191,6 @@ func (h *history) compare(rt *rapid.T, r throttle.Request, d throttle.Decision) 
 		}
 	default:
 		rt.Fatalf("%s is %s with a horizon of 0", r.ID, d.Status)
-	}
-}
-
-// timeLeftIsTight: refused one microsecond before, granted when the time left
-// has passed.
-func timeLeftIsTight(s *stage) {
-	s.check(func(rt *rapid.T) {
-		h := s.history(rt)
-		for i := range rapid.IntRange(1, 20).Draw(rt, "calls") {
-			r := h.request(rt)
-			r.ID = fmt.Sprint("new", i)
-			d := s.acquire(rt, r)
-			if d.Status == throttle.Refused {
-				s.Advance(d.Left - time.Microsecond)
-				if d := s.want(rt, throttle.Refused, r); d.Left != time.Microsecond {
-					rt.Fatalf("a microsecond before its time %s has %v left", r.ID, d.Left)
-				}
-				s.Advance(time.Microsecond)
-				d = s.want(rt, throttle.Granted, r)
-				if d.Left > time.Millisecond {
-					rt.Fatalf("%s is granted %v ahead", r.ID, d.Left)
-				}
-			}
-		}
-	})
-}
-
-// allScopesOrNone: a request that one scope denies leaves the other as it was.
-func allScopesOrNone(s *stage) {
-	strict, loose := policy(0, rate(1, time.Hour)), policy(0, rate(3, time.Hour))
-	for _, tt := range []struct {
-		name string
-		base throttle.Request
-	}{
-		{"the general scope denies", throttle.Request{Scopes: scopes(strict, "c", loose)}},
-		{"the category denies", throttle.Request{Scopes: scopes(loose, "c", strict)}},
-	} {
-		for _, horizon := range []time.Duration{0, 48 * time.Hour} {
-			r := tt.base
-			r.User, r.Horizon = s.user(), horizon
-			r.ID = "first"
-			s.want(s, throttle.Granted, r)
-			before := s.timeline(s, r).Admissions
-			for i := range 5 {
-				r.ID = fmt.Sprint("denied", i)
-				if d := s.acquire(s, r); d.Status == throttle.Granted {
-					s.Fatalf("%s: %+v", tt.name, d)
-				}
-			}
-			after := s.timeline(s, r).Admissions
-			for _, scope := range names(r) {
-				if len(before[scope]) != 1 || !slices.Equal(before[scope], after[scope]) {
-					s.Fatalf("%s: scope %s holds %v, before it held %v", tt.name, scope, after[scope], before[scope])
-				}
-			}
-		}
 	}
 }
 

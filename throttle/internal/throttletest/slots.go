@@ -9,43 +9,6 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// thousandSlots: notifications that are denied one after another have slots of
-// their own, in the order they asked, and each fits behind the one before.
-func thousandSlots(s *stage) {
-	many := s.size(1000)
-	for _, tt := range []struct {
-		name   string
-		scopes []throttle.Scope
-	}{
-		{"general limits", scopes(policy(time.Second, rate(10, time.Minute)), "", throttle.Policy{})},
-		{"a category's limits", scopes(policy(0), "c", policy(0, rate(1, time.Minute)))},
-	} {
-		r := throttle.Request{User: s.user(), Scopes: tt.scopes, Horizon: 10000 * time.Hour}
-		var list plainList
-		last := time.Time{}
-		for i := range many {
-			r.ID = fmt.Sprint("n", i)
-			d := s.acquire(s, r)
-			if d.Status == throttle.Deferred && d.Rule == "" {
-				s.Fatalf("%s: the slot of the %d-th has no rule: %+v", tt.name, i, d)
-			}
-			if !d.At.After(last) {
-				s.Fatalf("%s: the %d-th has %v, after one that has %v", tt.name, i, d.At, last)
-			}
-			if len(list) > 10 {
-				list = list[len(list)-10:] // the longest that a rule looks back
-			}
-			if fault := list.fault(r, d.At); fault != "" {
-				s.Fatalf("%s: %s", tt.name, fault)
-			}
-			list, last = append(list, held{r.ID, d.At, names(r)}), d.At
-		}
-		if n := len(s.timeline(s, r).Bookings); n < many-10 {
-			s.Fatalf("%s: only %d wait", tt.name, n)
-		}
-	}
-}
-
 // slotsAskedAtOnce: notifications that ask at the same time have slots of
 // their own too.
 func slotsAskedAtOnce(s *stage) {
@@ -297,56 +260,6 @@ func fullLine(s *stage) {
 		s.cancel(s, *r)
 		ask(throttle.Deferred, "new")
 	})
-}
-
-// nobodyStarves: a stream of new ones of one category, as many as the general limits let
-// through, leaves one of another category the slot that it waits for.
-func nobodyStarves(s *stage) {
-	general := policy(time.Second)
-	r := throttle.Request{User: s.user(), Horizon: time.Hour, Scopes: scopes(general, "rare", policy(20*time.Second))}
-	ask := func(id string) throttle.Decision {
-		r.ID = id
-		return s.acquire(s, r)
-	}
-	ask("first")
-	waits := ask("waits")
-	stream := r
-	stream.Scopes = scopes(general, "stream", policy(0))
-	for i := range 40 {
-		s.Advance(500 * time.Millisecond)
-		stream.ID = fmt.Sprint("s", i)
-		s.acquire(s, stream)
-	}
-	s.Advance(waits.Left - 20*time.Second)
-	if d := ask("waits"); d.Status != throttle.Granted {
-		s.Errorf("beside a stream of another category it has %+v at its slot", d)
-	}
-}
-
-// admissionKeepsItsPlace: what was let through and was not sent at its instant may
-// go now, as far as those sent allow, whoever waits behind it.
-func admissionKeepsItsPlace(s *stage) {
-	for _, category := range []string{"", "c"} {
-		r := throttle.Request{User: s.user(), Scopes: scopes(policy(10*time.Second), category, policy(0, rate(2, 15*time.Second))), Horizon: time.Hour}
-		ask := func(status throttle.Status, id string) throttle.Decision {
-			r.ID = id
-			return s.want(s, status, r)
-		}
-		ask(throttle.Granted, "late")
-		waits := ask(throttle.Deferred, "waits")
-		s.Advance(4 * time.Second)
-		if d := ask(throttle.Granted, "late"); d.Left > 0 {
-			s.Fatalf("what was let through has %+v", d)
-		}
-		s.Advance(waits.Left - 4*time.Second)
-		again := ask(throttle.Deferred, "waits")
-		if again.Left < 3*time.Second || again.Left > 5*time.Second {
-			s.Fatalf("who waits behind it has %+v", again)
-		}
-		s.Advance(again.Left)
-		ask(throttle.Granted, "waits")
-		ask(throttle.Deferred, "late") // now another one is too near
-	}
 }
 
 // severalAtOnce: one call for several gives each what calls for them one after another at

@@ -79,10 +79,7 @@ type property struct {
 
 var properties = []property{
 	{"limits hold on every history", nil, limitsHold},
-	{"limits hold in real time under contention", nil, limitsHoldUnderContention},
 	{"answers are those of a plain list", nil, answersOfAPlainList},
-	{"time left is tight", []Ability{SetClock}, timeLeftIsTight},
-	{"all scopes agree or none is charged", nil, allScopesOrNone},
 	{"limits reach back to the horizon", []Ability{SetClock}, limitsReachBack},
 	{"remaining is what the rates still admit", nil, remainingIsCounted},
 	{"a request without scopes leaves no trace", nil, noScopesNoTrace},
@@ -92,7 +89,6 @@ var properties = []property{
 	{"cancelling the last is never having asked", nil, cancelTheLast},
 	{"cancelling an earlier one moves later ones forward", nil, cancelAnEarlier},
 	{"a cancel leaves those alone who are due", []Ability{SetClock}, cancelLeavesTheDue},
-	{"a thousand have a thousand slots", nil, thousandSlots},
 	{"slots stay apart when all ask at once", nil, slotsAskedAtOnce},
 	{"the same notification holds one slot", nil, sameHoldsOneSlot},
 	{"an heir has the slot of the one before", []Ability{SetClock}, heirHasTheSlot},
@@ -101,18 +97,12 @@ var properties = []property{
 	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
 
 	{"several at once are decided one after another", []Ability{SetClock}, severalAtOnce},
-	{"what was let through keeps its place", []Ability{SetClock}, admissionKeepsItsPlace},
 
 	{"a full line rejects what is new alone", nil, fullLine},
-	{"what is new takes no slot that another one waits for", []Ability{SetClock}, nobodyStarves},
 	{"one backlog drains on schedule", []Ability{SetClock}, oneBacklog},
-	{"a backlog under two scopes drains on schedule", []Ability{SetClock}, twoScopesBacklog},
 	{"several backlogs drain on schedule", []Ability{SetClock}, severalBacklogs},
 	{"a far booking delays no other category", []Ability{SetClock}, farBooking},
-	{"latecomers keep the order and the limits", []Ability{SetClock}, latecomers},
 	{"who is briefly short for its category keeps its place", []Ability{SetClock}, brieflyShort},
-	{"a lowered limit binds at once and keeps the order", []Ability{SetClock}, loweredLimit},
-	{"a raised limit pulls those who wait forward", []Ability{SetClock}, raisedLimit},
 	{"placing again tells who comes forward", nil, replanning},
 	{"a raised general limit reaches every category", []Ability{SetClock}, raisedForEveryCategory},
 	{"a lifted limit lets all go who wait for it", nil, liftedLimit},
