@@ -34,16 +34,6 @@ func claimsOf(t *testing.T, authorization string, at time.Time) jwt.MapClaims {
 	return claims
 }
 
-// The example of RFC 8292, section 2.4, is read as what is made here.
-func TestTheExampleOfRFC8292(t *testing.T) {
-	t.Parallel()
-	claims := claimsOf(t, "vapid t=eyJ0eXAiOiJKV1QiLCJhbGciOiJFUzI1NiJ9.eyJhdWQiOiJodHRwczovL3B1c2guZXhhbXBsZS5uZXQiLCJleHAiOjE0NTM1MjM3NjgsInN1YiI6Im1haWx0bzpwdXNoQGV4YW1wbGUuY29tIn0.i3CYb7t4xfxCDquptFOepC9GAu_HLGkMlMuCGSK2rpiUfnK9ojFwDXb1JrErtmysazNjjvW2L9OkSSHzvoD1oA, "+
-		"k=BA1Hxzyi1RUM1b5wjxsn7nGxAszw2u61m164i3MrAIxHF6YK5h4SDYic-dRuU_RCPCfA5aq9ojSwk5Y2EmClBPs", time.Unix(1453523768, 0).Add(-time.Hour))
-	if claims["aud"] != "https://push.example.net" || claims["sub"] != "mailto:push@example.com" {
-		t.Errorf("%v", claims)
-	}
-}
-
 func TestATokenForEachOriginAndTwelveHours(t *testing.T) {
 	t.Parallel()
 	key, err := GenerateKey()
