@@ -43,7 +43,6 @@ func TestMiniredis(t *testing.T) {
 				Peer:    newRedis(t, server.Addr(), clock.now),
 				Advance: func(d time.Duration) { clock.advance(d); server.SetTime(clock.now()) },
 				Lasting: func() []string { return lastingIn(server) },
-				Held:    func() int { return len(server.Keys()) },
 			}
 		},
 	})
@@ -62,23 +61,19 @@ func TestRedis(t *testing.T) {
 		New: func(t testing.TB) throttletest.Instance {
 			prefix := redistest.Prefix()
 			client := server.Client(t)
-			keys := func() []string {
-				keys, err := client.Keys(context.Background(), prefix+"*").Result()
-				if err != nil {
-					t.Fatal(err)
-				}
-				return keys
-			}
 			return throttletest.Instance{
 				Limiter: newRedisOn(t, server.Options(), throttle.Options{Prefix: prefix}),
 				Peer:    newRedisOn(t, server.Options(), throttle.Options{Prefix: prefix}),
 				Lasting: func() []string {
-					return slices.DeleteFunc(keys(), func(key string) bool {
+					keys, err := client.Keys(context.Background(), prefix+"*").Result()
+					if err != nil {
+						t.Fatal(err)
+					}
+					return slices.DeleteFunc(keys, func(key string) bool {
 						ttl, err := client.PTTL(context.Background(), key).Result()
 						return err != nil || ttl != -1
 					})
 				},
-				Held: func() int { return len(keys()) },
 			}
 		},
 	})

@@ -278,37 +278,6 @@ func TestQuietHoursThatChangeAtNight(t *testing.T) {
 	}
 }
 
-// A category's quiet hours take the place of the general ones, and none are none.
-func TestACategorysQuietHours(t *testing.T) {
-	atNight(t, func(n *nightLine) {
-		none, night := Policy{Quiet: quiet.Hours{}}, Policy{Quiet: hoursOf(n.t, "01:00-05:00"), Night: n.policy.Night}
-		n.five("22:50:00")
-		n.want(n.ask("23:00:00", "c0", under(n.policy, none)), "now")
-		n.want(n.ask("23:00:00.5", "c1", under(n.policy, none)), "deferred 23:00:01 gap")
-		n.want(n.ask("1 00:30:00", "d0", n.user("other"), under(n.policy, night)), "now")
-		n.want(n.ask("1 01:00:00", "d1", n.user("other"), under(n.policy, night)), "deferred 1 05:00:00 quiet_hours")
-		n.want(n.ask("1 01:00:00", "e", n.user("third"), under(Policy{}, night)), "deferred 1 05:00:00 quiet_hours")
-	})
-}
-
-// Whoever leaves the line at night has those behind move up, and nobody come before the morning.
-func TestACancelAtNight(t *testing.T) {
-	atNight(t, func(n *nightLine) {
-		n.five("23:00:00")
-		n.set(n.at("23:30:00"))
-		placed, err := n.limiter.Cancel(context.Background(), n.request("n0"))
-		if err != nil || len(placed.Early) == 0 {
-			n.t.Error(placed, err)
-		}
-		for _, b := range placed.Early {
-			if b.Slot.Before(n.at("1 08:00:00")) {
-				n.t.Errorf("%s is woken for %s", b.ID, n.shown(b.Slot))
-			}
-		}
-		n.waiting(fiveInTheMorning[:4]...)
-	})
-}
-
 // A long line has no slot in a night that is known, and the next day's list moves none.
 func TestALineOverManyNights(t *testing.T) {
 	atNight(t, func(n *nightLine) {

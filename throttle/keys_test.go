@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -27,44 +26,6 @@ func FuzzEscape(f *testing.F) {
 			t.Fatalf("Escape(%q) = %q, which reads %q, %v", name, escaped, back, err)
 		}
 	})
-}
-
-// TestKeysAreApart checks that different apps, users and categories have
-// different keys, all under the user's hash tag.
-func TestKeysAreApart(t *testing.T) {
-	t.Parallel()
-	names := []string{"a", "b", "a/b", "a:b", "a}", "{a", "sent", "slots", "lines", "sent:a", "%2F", "é"}
-	owners := map[string]string{}
-	for _, app := range append(names, "") {
-		for _, user := range names {
-			tag := ""
-			for _, category := range append(names, "") {
-				r := Request{App: app, User: user, Scopes: []Scope{{General, Policy{}}}}
-				if category != "" {
-					r.Scopes = append(r.Scopes, Scope{category, Policy{}})
-				}
-				k := userKeys("p", &r)
-				own := map[string]string{k.sent: "", k.slots: "", k.early(): "", k.lines(): ""}
-				for _, key := range []string{k.catSent} {
-					own[key] = "of " + category
-				}
-				for key, category := range own {
-					owner := fmt.Sprintf("%q %q %q", app, user, category)
-					if other, taken := owners[key]; taken && other != owner {
-						t.Fatalf("%s and %s share the key %s", owner, other, key)
-					}
-					owners[key] = owner
-					open, end := strings.IndexByte(key, '{'), strings.IndexByte(key, '}')
-					if tag == "" {
-						tag = key[open : end+1]
-					}
-					if key[open:end+1] != tag || tag == "{}" {
-						t.Fatalf("the key %s of %s is not under %s", key, owner, tag)
-					}
-				}
-			}
-		}
-	}
 }
 
 // FuzzMember checks that no two IDs have the same member, and that a UUID reads

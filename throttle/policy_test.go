@@ -152,25 +152,6 @@ func TestPolicyValidate(t *testing.T) {
 	}
 }
 
-func TestPolicyUnlimited(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		policy Policy
-		want   bool
-	}{
-		{Policy{}, true},
-		{Policy{Exempt: true}, true},
-		{Policy{MinGap: time.Second}, false},
-		{Policy{Rates: []Rate{{1, time.Second}}}, false},
-		{Policy{Quiet: hoursOf(t, "22:00-08:00")}, false},
-		{Policy{Quiet: quiet.Hours{}}, true},
-	} {
-		if got := tt.policy.Unlimited(); got != tt.want {
-			t.Errorf("%+v.Unlimited() = %v", tt.policy, got)
-		}
-	}
-}
-
 func TestPolicyString(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]Policy{

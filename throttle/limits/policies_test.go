@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -192,39 +191,6 @@ func TestScopesTellOfAChange(t *testing.T) {
 			t.Errorf("%s: %v, %v, and %v after it was changed back", name, before, again, after)
 		}
 	}
-}
-
-// What is asked while everything changes is always one state or the other.
-func TestScopesWhileTheyChange(t *testing.T) {
-	t.Parallel()
-	l := New(per(time.Second), nil)
-	o := &Override{Level: Level{User: "u"}, Policy: per(time.Minute)}
-	done := make(chan struct{})
-	var asking sync.WaitGroup
-	for range 4 {
-		asking.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				if got := l.Scopes("shop", "u", "c"); len(got) < 1 || len(got) > 2 || got[0].Name != throttle.General {
-					t.Errorf("got %v", got)
-					return
-				}
-				l.InForce(Level{User: "u", Category: "c"})
-			}
-		})
-	}
-	for i := range 300 {
-		l.apply([]Change{{Level: o.Level, To: o}, {Level: Level{Category: "c"}, To: &Override{Level: Level{Category: "c"}, Policy: per(time.Hour)}}})
-		l.SetBase(per(time.Duration(i+1)*time.Second), nil)
-		l.apply([]Change{{Level: o.Level}, {Level: Level{Category: "c"}}})
-		l.replace(map[Level]*Override{o.Level: o})
-	}
-	close(done)
-	asking.Wait()
 }
 
 // Quiet hours are a scope, also where they are all that a policy has, and so it is that a

@@ -88,25 +88,3 @@ func everythingExpires(s *stage) {
 		s.Errorf("there is no expiry on %q", lasting)
 	}
 }
-
-// idleForgotten: of users who are idle for long nothing is left.
-func idleForgotten(s *stage) {
-	busy := s.size(50)
-	s.busy(busy)
-	if s.Held() < busy {
-		s.Fatalf("of %d busy users %d are held", busy, s.Held())
-	}
-	s.Advance(Horizon/2 + time.Hour)
-	r := throttle.Request{User: s.user(), ID: "n", Scopes: scopes(policy(0, rate(1, Horizon)), "", throttle.Policy{})}
-	s.want(s, throttle.Granted, r)
-	s.Advance(Horizon * 3 / 4)
-	if held := s.Held(); held < 1 || held > 2 {
-		s.Errorf("after the others' time %d are held, want the one seen since", held)
-	}
-	r.ID = "another"
-	s.want(s, throttle.Refused, r) // it is not forgotten too early
-	s.Advance(2 * Horizon)
-	if held := s.Held(); held != 0 {
-		s.Errorf("when all were idle %d are held", held)
-	}
-}

@@ -27,8 +27,6 @@ const (
 	SharePeers Ability = "share timelines between limiters"
 	// ListExpiry is Instance.Lasting: entries expire one by one.
 	ListExpiry Ability = "list what has no expiry"
-	// CountHeld is Instance.Held: what is remembered can be counted.
-	CountHeld Ability = "count what is held"
 )
 
 // A Harness makes limiters of one implementation.
@@ -54,14 +52,12 @@ type Instance struct {
 	Advance func(time.Duration)
 	// Lasting names whatever is held without an expiry.
 	Lasting func() []string
-	// Held counts what is held, of all users: keys, or users.
-	Held func() int
 }
 
 func (i Instance) abilities() []Ability {
 	var able []Ability
 	for ability, has := range map[Ability]bool{
-		SetClock: i.Advance != nil, SharePeers: i.Peer != nil, ListExpiry: i.Lasting != nil, CountHeld: i.Held != nil,
+		SetClock: i.Advance != nil, SharePeers: i.Peer != nil, ListExpiry: i.Lasting != nil,
 	} {
 		if has {
 			able = append(able, ability)
@@ -113,13 +109,12 @@ var properties = []property{
 	{"calls of two limiters are linearizable", []Ability{SharePeers}, linearizablePeers},
 	{"names do not mix", nil, namesDoNotMix},
 	{"everything held has an expiry", []Ability{ListExpiry}, everythingExpires},
-	{"idle users are forgotten", []Ability{SetClock, CountHeld}, idleForgotten},
 }
 
 // Run shows every property that the harness can be asked for.
 func Run(t *testing.T, h Harness) {
 	able := h.New(t).abilities()
-	for _, ability := range []Ability{SetClock, SharePeers, ListExpiry, CountHeld} {
+	for _, ability := range []Ability{SetClock, SharePeers, ListExpiry} {
 		if slices.Contains(able, ability) == slices.Contains(h.Cannot, ability) {
 			t.Fatalf("the harness has to say in Cannot whether it can %s, and offer it otherwise", ability)
 		}
