@@ -251,22 +251,3 @@ func severalBacklogs(s *stage) {
 		}
 	}
 }
-
-// farBooking: what waits for one category's limit holds no other back.
-func farBooking(s *stage) {
-	general := policy(time.Second)
-	user := s.user()
-	for i := range 5 {
-		r := throttle.Request{User: user, ID: fmt.Sprint("far", i), Horizon: 1000 * time.Hour,
-			Scopes: scopes(general, "marketing", policy(0, rate(1, 24*time.Hour)))}
-		s.acquire(s, r)
-	}
-	s.Advance(time.Second)
-	b := s.backlog(20, scopes(general, "chat", policy(0, rate(30, time.Minute))))
-	for _, j := range b.jobs {
-		j.request.User = user
-	}
-	b.drain()
-	b.ordered("chat")
-	b.within("chat beside a far booking", figures{asks: 2, makespan: 1.02, waits: 1.02})
-}

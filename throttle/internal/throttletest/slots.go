@@ -141,47 +141,6 @@ func eachSpacing(s *stage, f func(name string, r *throttle.Request, ask func(thr
 	}
 }
 
-// heirHasTheSlot: a notification that takes another's place comes for its slot, however often
-// it asks, those behind stay where they are, and the other one starts anew. Of two places the
-// earlier one is its own.
-func heirHasTheSlot(s *stage) {
-	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
-		inherit := func(elder string) throttle.Decision {
-			r.Elder = elder
-			defer func() { r.Elder = "" }()
-			return ask(throttle.Deferred, "heir")
-		}
-		ask(throttle.Granted, "first")
-		old := ask(throttle.Deferred, "old")
-		behind := ask(throttle.Deferred, "behind")
-		for _, elder := range []string{"old", "old", "nobody", ""} {
-			if heir := inherit(elder); !heir.At.Equal(old.At) {
-				s.Fatalf("%s: the heir of a slot at %v has %+v", name, old.At, heir)
-			}
-		}
-		if d := ask(throttle.Deferred, "behind"); !d.At.Equal(behind.At) {
-			s.Fatalf("%s: who waits behind moved from %v to %v", name, behind.At, d.At)
-		}
-		if d := ask(throttle.Deferred, "old"); !d.At.After(behind.At) || !d.Slot.IsZero() {
-			s.Fatalf("%s: who gave its slot away has %+v", name, d)
-		}
-		heir := inherit("behind") // a later one does not push it back
-		if !heir.At.Equal(old.At) {
-			s.Fatalf("%s: the heir of a later slot moved to %v", name, heir.At)
-		}
-		if n := len(s.timeline(s, *r).Bookings); n != 2 {
-			s.Fatalf("%s: %d wait, want heir and old", name, n)
-		}
-		s.Advance(heir.Left)
-		ask(throttle.Granted, "heir")
-		if s.Lasting != nil {
-			if lasting := s.Lasting(); len(lasting) > 0 {
-				s.Fatalf("%s: without an expiry: %v", name, lasting)
-			}
-		}
-	})
-}
-
 // usedAdmissionStays: a notification that was sent and waits to be sent again
 // gives its slot back when it is cancelled, and not the admission.
 func usedAdmissionStays(s *stage) {
