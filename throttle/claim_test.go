@@ -37,6 +37,25 @@ func TestClaimReadsNothingElse(t *testing.T) {
 	}
 }
 
+// A claim whose stamp is off by more than a little is no admission, nor one that comes a
+// microsecond too early.
+func TestClaimIsJudged(t *testing.T) {
+	t.Parallel()
+	const now = 1_000_000_000
+	for _, c := range []struct {
+		stamp, free int64 // after now
+		want        bool
+	}{
+		{0, 0, true}, {0, 1, false},
+		{-stampEarly, -stampEarly, true}, {-stampEarly, 0, false}, {-stampEarly - 1, -stampEarly - 1, false},
+		{stampLate, 0, true}, {stampLate, 1, false}, {stampLate + 1, 0, false},
+	} {
+		if got := (&claim{now: now, stamp: now + c.stamp, entered: true, free: now + c.free}).judge(); got != c.want {
+			t.Errorf("%+v: granted %t", c, got)
+		}
+	}
+}
+
 // replied is an error that Redis answers.
 type replied string
 

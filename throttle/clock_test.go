@@ -114,3 +114,19 @@ func TestALateAnswer(t *testing.T) {
 		t.Errorf("an answer comes after %v, and of %v there is %v left", late, d.At.Sub(d.Now), d.Left)
 	}
 }
+
+// An answer that was on its way for long, or waited for replicas, makes no clock be out of
+// step.
+func TestAClockIsOffBySoMuchAsIsSure(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ least, way, want int64 }{
+		{-600_000, 600_400, 0},
+		{-200, 400, 0},
+		{700_000, 300, 700_000},
+		{-900_000, 600_000, -300_000},
+	} {
+		if got := surelyOff(c.least, c.way); got != c.want {
+			t.Errorf("%d µs ahead, after an answer that took %d µs: %d, want %d", c.least, c.way, got, c.want)
+		}
+	}
+}
