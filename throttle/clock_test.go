@@ -66,6 +66,46 @@ func TestClockPredicts(t *testing.T) {
 	}
 }
 
+// TestPassed has answers come back after 1 to 30 ms. What is said to have passed never
+// is more than has, and differs from it by no more than the fastest answer took lately;
+// a server's clock that is set back is followed.
+func TestPassed(t *testing.T) {
+	t.Parallel()
+	const fastest, slowest, drift = 1_000, 30_000, 100 // µs
+	random := rand.New(rand.NewPCG(3, 4))
+	process := newFakeClock()
+	c := newClock(process.process())
+	server, back := int64(1_700_000_000_000_000), int64(0)
+	ask := func(way, back int64) int64 {
+		sent := c.elapsed()
+		process.advance(time.Duration(way+back) * time.Microsecond)
+		return c.passed(sent, server+sent+way)
+	}
+	if passed := ask(fastest, slowest); passed != 0 {
+		t.Errorf("nothing is known, and %d µs have passed", passed)
+	}
+	for range 2000 {
+		process.advance(time.Duration(random.IntN(10_000)) * time.Microsecond)
+		server += random.Int64N(3) - 1 // which drifts
+		ask(slowest, fastest)
+		back = fastest + random.Int64N(slowest)
+		if passed := ask(fastest, back); passed > back+drift || passed < back-fastest-drift {
+			t.Fatalf("an answer that took %d µs is taken for one of %d", back, passed)
+		}
+	}
+	for name, step := range map[string]int64{"set back": -time.Minute.Microseconds(), "set on": time.Minute.Microseconds()} {
+		server += step
+		if passed := ask(fastest, slowest); passed > 0 {
+			t.Errorf("%s: %d µs have passed by what was known before", name, passed)
+		}
+		ask(fastest, fastest)
+	}
+	process.advance(3 * time.Second)
+	if passed := ask(fastest, slowest); passed != 0 {
+		t.Errorf("after a long silence %d µs have passed", passed)
+	}
+}
+
 // lateAnswers has answers of scripts come that much later, by a clock that is set.
 type lateAnswers struct {
 	by    time.Duration

@@ -12,12 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
@@ -165,6 +167,66 @@ func TestReplaysTheLibrary(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// wholeWindow is the published algorithm as it is written: every attempt is
+// stored, and all are read.
+type wholeWindow struct {
+	o   Options
+	all []int64
+}
+
+func (w *wholeWindow) ask(now int64, record bool) Result {
+	w.all = slices.DeleteFunc(w.all, func(at int64) bool { return at <= now-w.o.Interval.Microseconds() })
+	seen := slices.Clone(w.all)
+	if record {
+		w.all = append(w.all, now)
+		slices.Sort(w.all)
+		seen = slices.Clone(w.all)
+	} else {
+		seen = append(seen, now)
+	}
+	n := len(seen)
+	a := attempts{count: n, current: seen[n-1]}
+	if n > 1 {
+		a.previous = seen[n-2]
+	}
+	if n >= w.o.Max {
+		a.nth = seen[n-w.o.Max]
+	}
+	return w.o.decide(a)
+}
+
+// TestKeepsOnlyTheNewest checks that what is not kept changes nothing,
+// whatever the clock does.
+func TestKeepsOnlyTheNewest(t *testing.T) {
+	t.Parallel()
+	for backend, open := range backends {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				clock := &virtual{us: 1_000_000}
+				o := Options{
+					Interval: time.Duration(rapid.IntRange(1, 30).Draw(rt, "interval")) * time.Microsecond,
+					Max:      rapid.IntRange(1, 5).Draw(rt, "max"),
+					MinGap:   time.Duration(rapid.IntRange(0, 40).Draw(rt, "gap")) * time.Microsecond,
+					Now:      clock.now,
+				}
+				p, model := open(t, o), &wholeWindow{o: o}
+				for range rapid.IntRange(1, 30).Draw(rt, "attempts") {
+					clock.us += rapid.Int64Range(-3, 12).Draw(rt, "step")
+					record := rapid.Bool().Draw(rt, "record")
+					got, err := p.ask(t.Context(), "u", record)
+					if err != nil {
+						rt.Fatal(err)
+					}
+					if want := model.ask(clock.us, record); got != want {
+						rt.Fatalf("at %d, record %t: %+v; want %+v", clock.us, record, got, want)
+					}
+				}
+			})
+		})
 	}
 }
 
