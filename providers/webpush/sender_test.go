@@ -139,9 +139,15 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 	}
 	for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows} {
 		sender := newSender(t, wrong)
-		for range 10 { // one subscription proves nothing
+		for i := range 10 { // one subscription proves nothing, however long it goes on
 			want(t, sender.Send(t.Context(), note(), target(service, "a"), providers.Departure{}), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
+			if i == 7 {
+				sender.AgeProofs(time.Minute)
+			}
 		}
+		_ = sender.Close()
+
+		sender = newSender(t, wrong)
 		for _, name := range []string{"b", "c", "d", "e", "f"} { // and many at once only that they were come upon first
 			want(t, sender.Send(t.Context(), note(), target(service, name), providers.Departure{}), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
 		}
