@@ -1,9 +1,13 @@
 package apns
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/pushpace/pushpace/providers"
 )
@@ -134,6 +138,20 @@ func TestClassifyDelays(t *testing.T) {
 		o := classify(answer{status: c.status, readable: true, reason: string(c.reason), retryAfter: c.asked})
 		if o.RetryAfter != c.want {
 			t.Errorf("%s after %v: %v, want %v", c.reason, c.asked, o.RetryAfter, c.want)
+		}
+	}
+}
+
+// A stream that the server refuses goes over another connection. One that breaks, or whose
+// connection ends, may have taken the push.
+func TestNotProcessed(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		io.EOF: false, io.ErrUnexpectedEOF: false,
+		http2.StreamError{Code: http2.ErrCodeInternal}: false, http2.StreamError{Code: http2.ErrCodeRefusedStream}: true,
+	} {
+		if unprocessed, again := notProcessed(fmt.Errorf("post: %w", err)); unprocessed != want || again != want {
+			t.Errorf("%v: unprocessed %v, again %v", err, unprocessed, again)
 		}
 	}
 }
