@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // run runs the command line and answers the exit status.
@@ -29,6 +31,11 @@ limits violated.`,
 	addCompletion(root)
 	explainArguments(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) {
+			if _, token := invalid.GetFlag().Value.(targetFlag); token { // which no error shows
+				err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
+			}
+		}
 		return misusedf("%w\nSee %s --help.", err, cmd.CommandPath())
 	})
 	root.InitDefaultHelpCmd()
