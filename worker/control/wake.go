@@ -11,9 +11,13 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// wakePause is after how long a job is looked for again that is not asleep yet. Its way back to the
-// queue takes some ms.
-const wakePause = 500 * time.Millisecond
+const (
+	// wakePause is after how long a job is looked for again that is not asleep yet. Its way back to
+	// the queue takes some ms.
+	wakePause = 500 * time.Millisecond
+	// wakeTries is how often: for 4 s. A worker that stalls for longer has lost its jobs.
+	wakeTries = 9
+)
 
 // Follow does what calls to the limiter have left to do for a user: it places the other lines
 // again, and wakes those whose slots are earlier than their jobs were told. What fails is
@@ -110,7 +114,7 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 		_ = c.limiter.Told(ctx, throttle.Request{App: r.App, User: r.User}, told) // else they are named again
 		awake = append(awake, again...)
 	}
-	if len(awake) > 0 && try < looks {
+	if len(awake) > 0 && try < wakeTries {
 		c.later.again(ctx, lineKey{app: r.App, user: r.User, try: try}, awake, func(ctx context.Context, awake []throttle.Booking) {
 			c.wakeFor(ctx, r, awake, try+1)
 		})
