@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// looks is how often a job is looked for at most that may be on its way to another place. A
-	// mute and a slot that is earlier bind its next visit anyway.
+	// looks is how often a job is looked for at most that may be on its way to another place: a
+	// mute binds its next visit anyway.
 	looks = 3
 	// A mute gives slots back at its end, so that each line is placed again once, or
 	// giveBackEvery. After a crash another worker gives them back.
