@@ -52,8 +52,7 @@ func TestThePictureOfTheStates(t *testing.T) {
 	differ(t, arrows(pictures["stateDiagram-v2"]), want)
 }
 
-// The picture of what stands between a job and its provider has what the list beside it explains,
-// in the same order.
+// The picture of the gates names the same six gates as the list below it, in the same order.
 func TestThePictureOfTheGates(t *testing.T) {
 	t.Parallel()
 	text, pictures := page(t)

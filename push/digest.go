@@ -113,7 +113,7 @@ type Carried struct {
 	Newest *Notification
 }
 
-// Push returns the notification that tells of all, under the carrier's ID and for its targets.
+// Push returns the notification that tells of all. It has the carrier's ID and targets.
 // Titles that it has no room for are left out. What the newest one shows is replaced by what the
 // carrier does if it is not for the platforms of the carrier's targets, or too large for them.
 func (c *Carried) Push(carrier *Notification) (told *Notification) {

@@ -220,8 +220,9 @@ func (a *admission) paced(d *delivery, decision *throttle.Decision) {
 	}
 }
 
-// fit has the delivery's routes know that it comes. It has the targets wait whose routes have no
-// room for it, and all of them if Redis cannot record what is sent. nil means that it goes on.
+// fit counts the delivery as coming to its routes, and skips the targets of routes without room. It
+// returns nil if a target is left, and else how the job goes back. While Redis cannot record what is
+// sent, every job goes back.
 func (a *admission) fit(d *delivery) fate {
 	if d.at.Refused(d.queue) {
 		return back{Return: store.Return{Why: store.RedisRefuses, After: store.Again}}
@@ -241,7 +242,7 @@ func (a *admission) fit(d *delivery) fate {
 	return nil
 }
 
-// keepOut has the targets wait that need a place in the bulkhead.
+// keepOut skips the targets that need a place in the bulkhead.
 func (d *delivery) keepOut(b *route.Bulkhead) {
 	for i, r := range d.routes {
 		if r != nil && r.Bulkhead == b && d.outcomes[i].due() {

@@ -60,8 +60,8 @@ func TestWhatDoesNotFitSaysWhy(t *testing.T) {
 	}
 }
 
-// What finds no place comes no longer: it takes no room of the next one.
-func TestWhatFindsNoPlaceComesNoLonger(t *testing.T) {
+// A delivery that gets no place frees the room that it had on its way there.
+func TestAFailedAcquireFreesItsRoom(t *testing.T) {
 	t.Parallel()
 	routes := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil}}, Concurrency: 1}).Of("shop")
 	full := routes[push.APNs]

@@ -62,7 +62,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Re
 	if to.kept.some() {
 		to.Return, to.park = d.keptBack(to.kept, time.Now())
 		if to.After == store.ParkedFor {
-			to.After += rand.N(store.ParkedSpread)
+			to.After = store.DrawParked()
 		}
 	}
 	to.First = d.first
@@ -90,8 +90,8 @@ func (d *delivery) attempt(outcomes []store.TargetOutcome, problem string) *stor
 	return &store.Attempt{Number: d.attempts, Excused: d.excused, Outcomes: outcomes, Error: problem}
 }
 
-// keptBack is how a job returns whose targets are kept: when there is room for one of them, or at the
-// first of their instants.
+// keptBack returns how a job with skipped targets goes back. It comes when one of its names has room,
+// or at the first instant of a target that waits for one.
 func (d *delivery) keptBack(kept skip, now time.Time) (back store.Return, park string) {
 	back = kept.back()
 	back.After = store.ParkedFor

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -96,7 +95,7 @@ func (h *handler) room(queueName string, most int, parked []string) ([]store.Bou
 			names[i] = push.OnlyRoute(jobs[i].Payload)
 		}
 		for i, arrived := range h.routes.Taken(room, names) {
-			jobs[i].Arrived = sync.OnceFunc(arrived)
+			jobs[i].Arrived = arrived
 		}
 	}
 }

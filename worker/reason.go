@@ -55,7 +55,7 @@ func (s skip) parks(r *route.Route) string {
 		if s.pool == r.Quota {
 			return r.ParkName()
 		}
-		return route.PoolName(s.pool)
+		return store.QuotaName(s.pool.Key)
 	}
 	return ""
 }

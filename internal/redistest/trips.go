@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Trips is a hook that notes what leaves for Redis.
+// Trips is a hook that records the commands sent to Redis.
 type Trips struct {
 	mu  sync.Mutex
 	all []string

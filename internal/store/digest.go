@@ -33,8 +33,8 @@ const (
 	WaitInDigest DigestOp = "wait"
 )
 
-// A Joiner is a notification that a worker has in hand, and which others may be told of in one
-// push with it: those of its user, category and Key.
+// A Joiner is a notification with a digest, in a worker's hand. One push can tell of it and of
+// others with its user, category and Key.
 type Joiner struct {
 	App, User, Category, Key string
 	Job                      *Job

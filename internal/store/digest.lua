@@ -16,8 +16,8 @@
 -- ARGV    op, ID, hand, the digest's name, the prefix of the records' keys, for how long the digest
 --         lives (ms), how many a push tells of; title, accepted (us) and JSON of the notification;
 --         now and retention (ms); its end as digested
---         op is close: nobody joins the notification. join: that, and it joins an open digest.
---         wait: it joins one, or opens one
+--         op close closes the digest of the notification; join does that too, and has it join an
+--         open digest; wait has it join an open digest, or open its own
 -- answer  ended; joined and the carrier; else told, and joined, title2, title3, newest, newest_at
 --         of the record, nil for none
 -- caller  Shard.Digest, at a visit

@@ -12,7 +12,7 @@ import (
 //
 //	worker  whose hands the job is in: TERM/VISIT
 //	last    its last Return, in JSON, back when that was (us), and failed how often it failed
-//	parked  by which name it is parked, and its place among those, while it is
+//	parked  of a parked job: the name that it is parked under, and its place there
 //
 // and beside asynq's sets
 //

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -51,12 +52,12 @@ func ParkName(names []string) string {
 // ParkNames returns the names that a name joins.
 func ParkNames(name string) []string { return strings.Split(name, "\t") }
 
-// ParkedFor is how long a job is parked before it is looked at, whatever room there is, and
-// ParkedSpread up to how much longer, so that what was parked at once does not come back at once.
-const (
-	ParkedFor    = time.Hour
-	ParkedSpread = 1000 * time.Second // as in pull.lua, which draws one of them for each us of a second
-)
+// ParkedFor is how long a job is parked at least before a worker looks at it without room.
+const ParkedFor = time.Hour
+
+// DrawParked draws how long a job is parked: up to a quarter more than ParkedFor, so that jobs that
+// are parked together do not come back together.
+func DrawParked() time.Duration { return ParkedFor + rand.N(ParkedFor/4) }
 
 // parkAs is Lua: what the field parked of a task says, and the step that notes a parked job. parkAs
 // reports false where the key is of another type.
@@ -77,7 +78,7 @@ func parkedReturn(field, last string) Return {
 		return Return{Why: Crowded}
 	}
 	switch r := readReturn(last); r.Why {
-	case ProviderBusy, ProviderPaused, OverQuota, Unmetered:
+	case ProviderBusy, ProviderPaused, OverQuota, Unmetered, TooLate:
 		return r
 	}
 	return Return{}

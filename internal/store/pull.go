@@ -47,7 +47,7 @@ type Pulled struct {
 func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
 	keys := r.queueKeys(p.Queue, "pending", "paused", "active", "retry", "scheduled", "due", "parked", "parked:", "idle", "room")
 	its := hand(p.Term, p.Visit)
-	args := []any{r.QueueKey(p.Queue, "t:"), p.Most, MaxEnvelopeSize, its, int(ParkedFor / time.Second), r.Channel(), int(idleFor / time.Second)}
+	args := []any{r.QueueKey(p.Queue, "t:"), p.Most, MaxEnvelopeSize, its, int(DrawParked() / time.Second), r.Channel(), int(idleFor / time.Second)}
 	for _, b := range p.Bounds {
 		args = append(args, b.Name, b.Room)
 	}

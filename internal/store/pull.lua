@@ -12,10 +12,10 @@
 --
 -- KEYS    pending, paused, active, retry, scheduled, due, the names by which jobs are parked,
 --         parked: as the sets of these begin, idle, a string that is never there
--- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; for how
---         long (s) a job is parked at most; the channel on which idle workers listen, and for how
---         long (s) the flag names it; then of each name that has a bound how many more may be
---         taken, -1 for one that is closed
+-- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; after how
+--         long (s) a parked job comes without room; the channel on which idle workers listen, and
+--         for how long (s) the flag names it; then of each name that has a bound how many more may
+--         be taken, -1 for one that is closed
 -- answer  whether the queue is empty then; by which names jobs are parked; after how long the
 --         next job of an empty queue is due (us, -1 for none); of each job its ID, message,
 --         last, failed, back, and 1 if it was parked
@@ -76,7 +76,7 @@ local function park(id, key, name)
   -- what a closed route keeps is not new when it comes: the limiter does not reject it
   if roomOf(name) < 0 then redis.call('HSETNX', key, 'last', '{"why":"provider_paused"}') end
   redis.call('HSET', key, 'state', 'retry', 'parked', parkedAs(name, place))
-  local back = now + stay * 1000000 + clock[2] * 1000 -- so that all do not come back at once
+  local back = now + stay * 1000000
   redis.call('ZADD', retry, math.ceil(back / 1000000), id)
   redis.call('ZADD', delayed, string.format('%.0f', back), id)
   return true

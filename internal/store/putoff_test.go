@@ -149,8 +149,8 @@ func TestPutOffWhileRedisRefuses(t *testing.T) {
 	}
 }
 
-// A job that a visit parks comes back when any of what it waits for has room, or when its time is
-// up, whatever room there is.
+// A job that a visit parks comes back when one of its names has room. When its time is up, it comes
+// back without room.
 func TestPutOffParks(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

@@ -6,7 +6,7 @@
 -- ARGV    prefix of the tasks' keys, and of the records'; of each job its ID and when it is to be
 --         due (us)
 -- answer  the IDs of those jobs that a worker has in hand
--- caller  Shard.WakeAll, for whoever a limiter's answer names
+-- caller  Shard.WakeAll, for the jobs that the limiter's answer names
 -- repeat  as often as wanted: no job becomes due later
 local retry, pending, due, idle, tasks, records = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2]
 local clock = redis.call('TIME')

@@ -267,8 +267,8 @@ var (
 	promGrouping = regexp.MustCompile(`\b(?:by|without|on) \(([a-z_, ]*)\)`)
 )
 
-// checkPromQL holds the names in an expression, of metrics, of labels and of values, against
-// what the program tells, and returns the metrics.
+// checkPromQL returns the metrics in an expression. It returns an error for a metric, a label or a
+// label's value that the program does not have.
 func checkPromQL(expr string, told map[string]series) (metrics []string, err error) {
 	for _, m := range promSelector.FindAllStringSubmatch(expr, -1) {
 		for matcher := range strings.SplitSeq(m[2], ",") {

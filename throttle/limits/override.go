@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// MaxNameBytes bounds the names of an override's level and of its author, as push.MaxNameBytes
-// bounds those of a notification.
+// MaxNameBytes bounds the names of an override's level and of its author. It equals
+// push.MaxNameBytes.
 const MaxNameBytes = 128
 
 // An Override replaces a whole policy at its level: the general limits of an app, of a

@@ -267,8 +267,8 @@ func (p *Pool) free(rank Rank) time.Time {
 // Stats describe a pool.
 type Stats struct {
 	Key string
-	// Taken is how many units this process has leased, and Waited how often somebody found
-	// too few.
+	// Taken is how many units this process has leased. Waited is how many times a caller had to
+	// wait for units.
 	Taken, Waited int64
 	// Waiting is how many wait in the process.
 	Waiting int

@@ -35,8 +35,8 @@ var bucketSource string
 //go:embed cells.lua
 var cellsSource string
 
-// timeout bounds a take, also when Redis accepts and never answers: much longer than a round
-// trip, and short for those who wait.
+// timeout bounds a take, in case Redis never answers. A round trip takes a few ms; a caller waits
+// for units for 2 s.
 const timeout = time.Second
 
 // NewRedis returns a meter on the client, which needs ContextTimeoutEnabled and stays

@@ -152,8 +152,8 @@ func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*store.Shard, []
 }
 
 const (
-	// atOnce bounds parallel calls for users or notifications: as many wait for Redis at a time,
-	// and those of one pipeline share round trips.
+	// atOnce bounds parallel calls for users or notifications. Parallel calls of one pipeline share
+	// round trips.
 	atOnce = 16
 	// Batch bounds the notifications of one call: Redis serves others between two.
 	Batch = 500

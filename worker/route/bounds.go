@@ -3,6 +3,7 @@ package route
 import (
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/store"
@@ -46,14 +47,15 @@ func (rs *Routes) Room(queue string, most int, parked []string, paused func(sele
 }
 
 // Taken gives back the room that a pull has had, less what it has taken: one job for each of these
-// names. It returns what is to be called for each when it has arrived at its route.
+// names. It returns a function for each job, to be called when the job has arrived at its route. Later
+// calls of it do nothing.
 func (rs *Routes) Taken(room *PullRoom, names []string) (arrived []func()) {
 	arrived = make([]func(), len(names))
 	for i, name := range names {
 		arrived[i] = func() {}
 		if r := rs.byName[name]; r != nil {
 			r.Bulkhead.come(room.rank, 1)
-			arrived[i] = func() { r.Bulkhead.come(room.rank, -1) }
+			arrived[i] = sync.OnceFunc(func() { r.Bulkhead.come(room.rank, -1) })
 		}
 	}
 	for i, r := range room.routes {
@@ -130,6 +132,3 @@ func rankOfQueue(queue string) int {
 
 // ParkName is the name by which what waits for the route is parked.
 func (r *Route) ParkName() string { return r.only }
-
-// PoolName is that of a pool.
-func PoolName(p *meter.Pool) string { return store.QuotaName(p.Key) }

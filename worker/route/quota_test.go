@@ -25,7 +25,7 @@ func TestAUsedUpQuotaIsNotPulledFor(t *testing.T) {
 		})
 		defer rs.Units.Close()
 		pool := rs.Throughput("shop", "news")
-		parked := []string{store.ParkName([]string{PoolName(pool), store.PauseName("[]")})}
+		parked := []string{store.ParkName([]string{store.QuotaName(pool.Key), store.PauseName("[]")})}
 		paused := func(string) bool { return true }
 		bounds := func(p push.Priority, parked ...string) []store.Bound {
 			return rs.Room(p.Queue(), 64, parked, paused, time.Now()).Bounds
