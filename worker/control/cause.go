@@ -237,8 +237,7 @@ func overQuota(n *push.Notification, workers []Snapshot) (r store.Return, until 
 	return OverQuota(quota), until
 }
 
-// freeAgain returns when something of what the job waits for is free again, of a job that is parked;
-// zero where that is not known.
+// freeAgain returns when the quota of a parked job has units again; zero if nobody knows.
 func (in *surroundings) freeAgain(n *push.Notification, last store.Return) (at time.Time) {
 	if last.Why == "" {
 		_, at = overQuota(n, in.workers)

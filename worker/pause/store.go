@@ -96,8 +96,8 @@ func (s *Store) End(ctx context.Context, p Pause) (bool, error) {
 	return ended == 1, nil
 }
 
-// Share has all workers keep to the delay that a provider has asked for, unless one stands that
-// ends later. It reports whether none does.
+// Share shares a delay that a provider has asked for with all workers. It returns false, and changes
+// nothing, if a shared delay ends later.
 func (s *Store) Share(ctx context.Context, p Pause) (bool, error) {
 	length := max(1, time.Until(p.Until).Milliseconds())
 	shared, err := s.run(ctx, "share", p.Route(), length, p.entry(Provider)).Int()
