@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.Parallel()
 	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(histories)))
+	redistest.Parallel() // parses the flags
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }

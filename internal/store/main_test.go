@@ -14,8 +14,8 @@ import (
 const histories = 15
 
 func TestMain(m *testing.M) {
-	redistest.Parallel()
 	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(histories)))
 	_ = flag.Set("rapid.steps", "60")
+	redistest.Parallel() // parses the flags
 	os.Exit(m.Run())
 }

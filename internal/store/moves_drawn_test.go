@@ -121,12 +121,12 @@ func (m *moves) pull(rt *rapid.T) {
 func (m *moves) pulled(b *board, p store.Pull, lost bool) (n int) {
 	got, err := m.at.Pull(m.ctx, p)
 	m.must(err)
-	of := map[string]int{}
+	of, now := map[string]int{}, float64(time.Now().UnixMicro())
 	for i := range got.Jobs {
 		j := &got.Jobs[i]
 		route := push.OnlyRoute(j.Payload)
 		closed := slices.ContainsFunc(p.Bounds, func(b store.Bound) bool { return b.Name == route && b.Room < 0 })
-		looked := b.place(j.ID) == "parked" && b.sets["due"][j.ID] == 1
+		looked := b.place(j.ID) == "parked" && b.sets["due"][j.ID] <= now
 		if hasSlot := j.Last.Why == store.Deferred; !looked && !(closed && hasSlot) {
 			of[route]++
 		}
