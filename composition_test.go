@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// wiring are the files of cmd/pushpace that put the parts together, besides those of the
+// wiring are the files of internal/cli that put the parts together, besides those of the
 // platforms. The others are commands: they read flags, ask the API, and print.
 var wiring = []string{
 	"api.go", "local.go", "wiring.go", "serve.go", "reload.go", "quotas.go", "senders.go", "standins.go", "telemetry.go", "readiness.go", "read_backlog.go",
@@ -30,7 +30,7 @@ var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "w
 func TestCommandsOnlyAsk(t *testing.T) {
 	t.Parallel()
 	acts := 0
-	for path, file := range parsed(t, "cmd/pushpace") {
+	for path, file := range parsed(t, "internal/cli") {
 		made := makes(file)
 		if name := filepath.Base(path); slices.Contains(wiring, name) || strings.HasPrefix(name, "platform") {
 			acts += len(made)

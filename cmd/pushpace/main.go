@@ -2,8 +2,12 @@
 // user's limits allow.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/pushpace/pushpace/internal/cli"
+)
 
 func main() {
-	os.Exit(run(os.Args[1:]))
+	os.Exit(cli.Run(os.Args[1:]))
 }

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/console"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// An apiServer is the HTTP API that serve runs.
+type apiServer struct {
+	*api.API
+	server *api.Server
+}
+
+// producerLanes has requests be made ready while others are on their way.
+const producerLanes = 2
+
+// serveAPI starts the API where the configuration says.
+func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
+	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
+	s.add(func() error { end(); return nil })
+	s.tokens.Set(cfg.HTTP.Tokens)
+	o := operate.Options{
+		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithTimeZone(cfg.Limits.TimeZone)).Producer, Records: s.records,
+		Control: control.New(s.queue, s.records, s.limiter, s.limits), Limits: s.limits, Overrides: s.overrides, Follows: true,
+		Preview: &operate.Previewer{Limits: s.limits, Lines: s.lines, Apps: s.apps.Names()},
+		Meter:   s.meter, Quotas: s.allQuotas, Apps: s.apps, Queue: s.client, LimitsRedis: s.limitsRedis,
+		Within: cfg.HTTP.Timeout, Log: log,
+	}
+	service := operate.New(o)
+	s.add(func() error { service.Close(); return nil })
+	a := &apiServer{API: api.New(api.Options{HTTP: cfg.HTTP, Tokens: &s.tokens, Service: service, Meter: s.meter, Log: log})}
+	var err error
+	handler := s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)
+	if cfg.HTTP.Console.Enabled {
+		o.Fresh, o.Within = console.Fresh, console.Within
+		looking := operate.New(o)
+		s.add(func() error { looking.Close(); return nil })
+		pages := console.New(console.Options{
+			Config: cfg, Tokens: &s.tokens, Service: looking, Sessions: console.NewSessions(s.client, cfg.Redis.Prefix), Meter: s.meter, Version: buildVersion().Version, Log: log,
+		})
+		s.add(func() error { pages.Close(); return nil })
+		handler = withConsole(pages, handler)
+	}
+	if a.server, err = api.Serve(s.listeners.api, cfg.HTTP, s.withHealth(handler), log); err != nil {
+		return err
+	}
+	if len(cfg.HTTP.Tokens) == 0 {
+		log.Warn("the API takes requests from everyone on this machine: http.tokens is empty")
+	} else if !cfg.HTTP.TLS.Enabled() && !cfg.HTTP.Listen.Loopback() {
+		log.Warn("the API takes tokens without TLS: give http.tls, or have a proxy in front of it that does")
+	}
+	log.Info("api", "url", a.server.URL())
+	s.api = a
+	return nil
+}
+
+// withConsole has the console answer what is below its path: no page is answered to a
+// bearer, and no request of the API to a cookie. A browser at / is led there.
+func withConsole(pages, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path+"/", console.Path) {
+			pages.ServeHTTP(w, r)
+			return
+		}
+		if r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
+			http.Redirect(w, r, console.Path, http.StatusSeeOther)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// followLimits keeps the limits in step with the overrides until what it answers
+// is called.
+func (s *system) followLimits() func() error {
+	ctx, stop := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { s.overrides.Follow(ctx, s.limits, nil) })
+	return func() error { stop(); following.Wait(); return nil }
+}
+
+// withHealth returns the probes, without a token and however many requests are
+// being answered.
+func (s *system) withHealth(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if get := r.Method == http.MethodGet || r.Method == http.MethodHead; get && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
+			s.health.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// stop has the API accept nothing more, and lets its requests end.
+func (a *apiServer) stop(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	defer a.API.Close()
+	return a.server.Shutdown(ctx)
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+)
+
+// operating runs f with the client of the API that the command's flags and the
+// environment name.
+func operating(cmd *cobra.Command, f func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error) *cobra.Command {
+	where := placeFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		b, err := where.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = b.Close() }()
+		err = f(ctx, b, args, cmd.OutOrStdout())
+		return misuse(cmd, err)
+	}
+	return cmd
+}
+
+// misuse has what the API says is wrong with a request be about the flags.
+func misuse(cmd *cobra.Command, err error) error {
+	var p *apiclient.Problem
+	if !errors.As(err, &p) || p.Status != http.StatusBadRequest {
+		return err
+	}
+	if len(p.Apps) > 0 {
+		return misusedf("say which: --app %s", strings.Join(p.Apps, " or --app "))
+	}
+	var wrong []string
+	for _, f := range p.Errors {
+		text := f.Detail
+		if name := flagOf(cmd, strings.TrimPrefix(f.Pointer, "/")); name != "" {
+			text = name + ": " + text
+		}
+		wrong = append(wrong, text)
+	}
+	if len(wrong) == 0 && p.Detail != "" {
+		wrong = []string{strings.ToLower(p.Detail[:1]) + strings.TrimSuffix(p.Detail[1:], ".")}
+	}
+	return misusedf("%s", strings.Join(wrong, "; "))
+}
+
+// flagOf is the command's flag that a field is given by, or the field where there is none.
+func flagOf(cmd *cobra.Command, field string) string {
+	name := strings.ReplaceAll(field, "_", "-")
+	for _, name := range []string{name, strings.TrimSuffix(name, "s")} {
+		if name != "" && cmd.Flags().Lookup(name) != nil {
+			return "--" + name
+		}
+	}
+	return field
+}
+
+// jsonFlag adds --json.
+func jsonFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("json", false, "print JSON")
+}
+
+func printJSON(out io.Writer, v any) error { return json.NewEncoder(out).Encode(v) }
+
+// printEach prints each value as a line of JSON.
+func printEach[T any](out io.Writer, all []T) error {
+	for _, one := range all {
+		if err := printJSON(out, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// none says in the place of a table that it would be empty.
+func none(sentence string) error {
+	_, err := fmt.Fprintln(os.Stderr, sentence)
+	return err
+}

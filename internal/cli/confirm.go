@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A confirmation has a command that acts on many begin only when their number is
+// right: by --expect, or by an answer on the terminal.
+type confirmation struct {
+	cmd    *cobra.Command
+	expect int
+}
+
+func expectFlag(cmd *cobra.Command) *confirmation {
+	c := &confirmation{cmd: cmd}
+	cmd.Flags().IntVar(&c.expect, "expect", 0, "go ahead without asking if there are exactly `N`, and otherwise do nothing and fail")
+	return c
+}
+
+// counted is a number and what it counts: one of them, or many.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// confirm returns nil when to go ahead with n things, of which what tells.
+func (c *confirmation) confirm(n int, what, do string) error {
+	do += " " + map[bool]string{true: "it", false: "them"}[n == 1]
+	switch {
+	case c.cmd.Flags().Changed("expect"):
+		if n != c.expect {
+			return fmt.Errorf("%s, and not %d: nothing is done", what, c.expect)
+		}
+		return nil
+	case n == 0:
+		return nil
+	case !onTerminal(os.Stdin):
+		return misusedf("%s: say --expect %d to %s; nothing is done", what, n, do)
+	}
+	fmt.Fprintf(os.Stderr, "%s. Really %s? [y/N] ", what, do)
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing is done")
+	}
+	return nil
+}
+
+// tellBulk prints what became of many, and fails when some are left to do.
+func tellBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first error) error {
+	if asJSON {
+		if err := printJSON(out, b); err != nil {
+			return err
+		}
+	} else {
+		text := fmt.Sprintf("%d %s", b.Done, done)
+		if b.Gone > 0 {
+			text += fmt.Sprintf("; %d had ended or were gone", b.Gone)
+		}
+		if b.UnderWay > 0 {
+			text += "; " + counted(b.UnderWay, "is", "are") + " in a worker's hands"
+		}
+		if b.Failed > 0 {
+			text += fmt.Sprintf("; %d failed", b.Failed)
+		}
+		fmt.Fprintln(os.Stderr, text+".")
+	}
+	switch {
+	case b.Failed > 0:
+		if several := new(push.AmbiguousError); errors.As(first, &several) {
+			first = ofID(several.Choices[0].ID, first)
+		}
+		return fmt.Errorf("%s left: do it again: %w", counted(b.Failed+b.UnderWay, "is", "are"), first)
+	case b.UnderWay > 0:
+		return fmt.Errorf("%s left: do it again in a moment", counted(b.UnderWay, "is", "are"))
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/push"
+)
+
+func newDeadRequeue() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "requeue ID [ID …] | requeue --all [--reason REASON …] [--expect N]",
+		Short: "Put dead letters back on their queue, with a new budget of attempts",
+		Long: `requeue puts the dead letters with these IDs back on their queue. With --all it
+does so with those that match every flag that is given: it counts them first, and
+asks on the terminal, or goes ahead if there are as many as --expect says.
+With IDs, --app and --user say whose they are, where several users have one.
+Breaking off is safe: do it again for the rest.`,
+		Example: `  pushpace dead requeue order-4711-shipped
+  pushpace dead requeue --all --reason unknown_app --since 1h --expect 143`,
+		Args: someOrAll(math.MaxInt),
+	}
+	return actingOnLetters(cmd, letterAct{"requeue", "requeued", (*apiclient.Client).Requeue, (*apiclient.Client).RequeueEach})
+}
+
+func newDeadPurge() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "purge ID [ID …] | purge --all [--reason REASON …] [--expect N]",
+		Short: "Delete dead letters; what became of their notifications stays counted",
+		Long: `purge deletes the dead letters with these IDs for good. With --all it deletes those
+that match every flag that is given: it counts them first, and asks on the terminal,
+or goes ahead if there are as many as --expect says. With IDs, --app and --user say
+whose they are, where several users have one.`,
+		Example: `  pushpace dead purge order-4711-shipped
+  pushpace dead purge --all --reason line_full --expect 12`,
+		Args: someOrAll(math.MaxInt),
+	}
+	return actingOnLetters(cmd, letterAct{"purge", "purged", (*apiclient.Client).Purge, (*apiclient.Client).PurgeEach})
+}
+
+// A letterAct is what a command does with dead letters.
+type letterAct struct {
+	verb, done string
+	one        func(b *apiclient.Client, ctx context.Context, ref push.Ref) error
+	each       func(b *apiclient.Client, ctx context.Context, refs []push.Ref) []error
+}
+
+// actingOnLetters has the command act on dead letters by their IDs, or on all that match.
+func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
+	all := cmd.Flags().Bool("all", false, "all that match the other flags, instead of some by their IDs")
+	selected, confirmation, asJSON := letterFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
+	user := cmd.Flags().String("user", "", "with IDs: those of the `USER`")
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, ids []string, out io.Writer) error {
+		selection, err := selected()
+		switch {
+		case err != nil:
+			return err
+		case *all && len(ids) > 0:
+			return misusedf("--all: IDs name some; give one or the other")
+		case *all && *user != "":
+			return misusedf("--user is for IDs")
+		case *all:
+			return actOnAll(ctx, b, selection, act, confirmation, out, *asJSON)
+		case selection != operate.LetterSelection{App: selection.App} || cmd.Flags().Changed("expect"):
+			return misusedf("--category, --reason, --since and --expect are for --all")
+		}
+		return eachLetter(ctx, b, ids, whose{selection.App, *user}, act, out, *asJSON)
+	})
+}
+
+// actOnAll acts on what is selected, once its number is confirmed.
+func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, act letterAct, c *confirmation, out io.Writer, asJSON bool) error {
+	var refs []push.Ref
+	seen := map[push.Ref]bool{}
+	err := b.Letters(ctx, s, func(l *store.Letter) bool {
+		if ref := l.Ref(); !seen[ref] {
+			seen[ref] = true
+			refs = append(refs, ref)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.confirm(len(refs), counted(len(refs), "dead letter matches", "dead letters match"), act.verb); err != nil {
+		return err
+	}
+	done, err := operate.InPages(ctx, refs, func(ctx context.Context, refs []push.Ref) []error { return act.each(b, ctx, refs) })
+	return tellBulk(done, out, asJSON, act.done, err)
+}
+
+// eachLetter acts on each of the letters, goes on after one that fails, and says how many
+// are done.
+func eachLetter(ctx context.Context, b *apiclient.Client, ids []string, w whose, act letterAct, out io.Writer, asJSON bool) error {
+	var errs []error
+	defer func() {
+		if n := len(ids) - len(errs); n > 0 && !asJSON {
+			fmt.Fprintf(os.Stderr, "%d %s.\n", n, act.done)
+		}
+	}()
+	for _, id := range ids {
+		done := struct {
+			ID    string `json:"id"`
+			Error string `json:"error,omitempty"`
+		}{ID: id}
+		if err := act.one(b, ctx, w.of(id)); err != nil {
+			errs = append(errs, ofID(id, err))
+			done.Error = err.Error()
+		}
+		if asJSON {
+			if err := printJSON(out, done); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

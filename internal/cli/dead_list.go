@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/words"
+)
+
+// letterFlags adds the flags that select dead letters, and returns what reads them.
+func letterFlags(cmd *cobra.Command) func() (operate.LetterSelection, error) {
+	s := &operate.LetterSelection{}
+	f := cmd.Flags()
+	f.StringVar(&s.App, "app", "", "those for the `APP`")
+	f.StringVar(&s.Category, "category", "", "those of the `CATEGORY`")
+	f.StringVar(&s.Reason, "reason", "", "those with the `REASON` that dead list shows")
+	durationVar(f, &s.Since, "since", "those that ended within the last `DURATION`, such as 2h or 5d")
+	completeApps(cmd)
+	completeCategories(cmd)
+	complete(cmd, "reason", words.Reasons()...)
+	return func() (operate.LetterSelection, error) {
+		if s.Since < 0 || s.Since == 0 && f.Changed("since") {
+			return *s, misusedf("--since: want a positive duration such as 2h")
+		}
+		return *s, nil
+	}
+}
+
+func newDeadList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the dead letters, the newest first, and count them by reason",
+		Long: `Lists the newest dead letters, the newest first, and counts all by reason: those that
+match every flag that is given, as requeue --all and purge --all take them.
+
+With --json there is one line for each, and without --limit all are told as they
+come, in no order. What comes or goes while they are read may be missed, or told
+twice.`,
+		Args: cobra.NoArgs,
+	}
+	selected, asJSON := letterFlags(cmd), jsonFlag(cmd)
+	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		s, err := selected()
+		switch {
+		case err != nil:
+			return err
+		case *limit < 1:
+			return misusedf("--limit: want 1 or more")
+		case *asJSON && !cmd.Flags().Changed("limit"):
+			return printLettersAsTheyCome(ctx, b, s, out)
+		}
+		letters, counts, err := newestLetters(ctx, b, s, *limit)
+		if err != nil {
+			return err
+		}
+		if !*asJSON {
+			return printLetters(out, letters, counts, s == operate.LetterSelection{})
+		}
+		return printEach(out, letters)
+	})
+}
+
+func printLettersAsTheyCome(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, out io.Writer) error {
+	var failed error
+	err := b.Letters(ctx, s, func(l *store.Letter) bool {
+		l.Job = nil
+		failed = printJSON(out, l)
+		return failed == nil
+	})
+	return cmp.Or(failed, without(err))
+}
+
+// newestLetters returns so many dead letters without their jobs, the newest first,
+// and how many there are for each reason.
+func newestLetters(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, most int) (newest []*store.Letter, counts map[string]int, err error) {
+	counts = map[string]int{}
+	trim := func() {
+		slices.SortFunc(newest, func(a, b *store.Letter) int {
+			return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID))
+		})
+		newest = slices.CompactFunc(newest, func(a, b *store.Letter) bool { return a.ID == b.ID }) // told twice
+		newest = newest[:min(len(newest), most)]
+	}
+	err = b.Letters(ctx, s, func(l *store.Letter) bool {
+		l.Job = nil
+		counts[l.Reason]++
+		if newest = append(newest, l); len(newest)/2 >= most {
+			trim()
+		}
+		return true
+	})
+	trim()
+	return newest, counts, without(err)
+}
+
+// printLetters prints a table, and how many there are for each reason.
+func printLetters(out io.Writer, letters []*store.Letter, counts map[string]int, everything bool) error {
+	if len(letters) == 0 {
+		return none("No dead letter" + map[bool]string{true: " is kept.", false: " matches."}[everything])
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tSTATE\tREASON\tATTEMPTS\tAT\tAPP\tUSER\tPLATFORM")
+	for _, l := range letters {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", words.Quoted(l.ID), l.State, l.Reason, l.Attempts, words.Stamp(l.At),
+			words.Quoted(l.App), words.Quoted(l.User), platformsOf(l))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	all := 0
+	for _, n := range counts {
+		all += n
+	}
+	if all > len(letters) {
+		fmt.Fprintf(os.Stderr, "%s; --limit shows more, --json all.\n", counted(all-len(letters), "more is kept", "more are kept"))
+	}
+	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nREASON\tLETTERS")
+	for _, reason := range reasons {
+		fmt.Fprintf(w, "%s\t%d\n", reason, counts[reason])
+	}
+	return w.Flush()
+}
+
+// platformsOf are those of the letter's targets, "-" where none is known.
+func platformsOf(l *store.Letter) string {
+	var all []string
+	for _, o := range l.Outcomes {
+		if platform := string(o.Platform); platform != "" && !slices.Contains(all, platform) {
+			all = append(all, platform)
+		}
+	}
+	return cmp.Or(strings.Join(all, ", "), "-")
+}

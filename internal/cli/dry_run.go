@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A rendering is what the providers would get of one notification.
+type rendering struct {
+	Line     int              `json:"line,omitempty"` // of the file
+	ID       string           `json:"id"`
+	Warnings []string         `json:"warnings,omitempty"`
+	Targets  []renderedTarget `json:"targets"`
+}
+
+// A renderedTarget is what one target's provider would get: from APNs' headers
+// and payload, or FCM's message.
+type renderedTarget struct {
+	Platform push.Platform   `json:"platform"`
+	Token    string          `json:"token"`
+	Headers  []header        `json:"headers,omitempty"`
+	Payload  json.RawMessage `json:"payload,omitempty"`
+	Message  json.RawMessage `json:"message,omitempty"`
+}
+
+type header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// render prints what would be sent, and enqueues nothing.
+func (s *sending) render(where *place, stdin io.Reader, out io.Writer) error {
+	if where.remote() != "" {
+		return misusedf("--dry-run goes by the configuration: name that by --config instead of the HTTP API")
+	}
+	cfg, _, err := loadConfig(*where.config)
+	if err != nil {
+		return err
+	}
+	defer s.warned.tell()
+	if s.file == "" {
+		return s.renderOne(cfg, 0, &s.n, out)
+	}
+	in, _, err := openInput(s.file, stdin)
+	if err != nil {
+		return misusedf("--file: %w", err)
+	}
+	defer in.Close()
+	failed := false
+	for all := newLines(in); ; {
+		text, number, err := all.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, errLongLine) {
+			return err
+		}
+		var n *push.Notification
+		if err == nil {
+			n, err = push.Parse(text)
+		}
+		if err == nil {
+			err = s.renderOne(cfg, number, n, out)
+		} else {
+			err = refuse(out, number, err)
+		}
+		if errors.As(err, new(*exitError)) {
+			failed = true
+		} else if err != nil {
+			return err
+		}
+	}
+	if failed {
+		return told(exitFailed)
+	}
+	return nil
+}
+
+// refuse prints why a notification would not be taken.
+func refuse(out io.Writer, line int, why error) error {
+	if err := printJSON(out, resultOf(line, push.Result{Err: why})); err != nil {
+		return err
+	}
+	return told(exitFailed)
+}
+
+func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, out io.Writer) error {
+	policies := limitsOf(cfg.Limits)
+	if err := operate.Refusal(n, appsOf(cfg), policies); err != nil {
+		return refuse(out, line, err)
+	}
+	now := time.Now()
+	accepted, err := push.Accepted(n.InTimeZone(cfg.Limits.TimeZone), now)
+	if err != nil {
+		return refuse(out, line, err)
+	}
+	r := rendering{Line: line, ID: accepted.ID, Warnings: operate.Warnings(n, policies)}
+	s.warned.add(r.Warnings)
+	for _, t := range accepted.Targets {
+		rendered, err := renderTarget(cfg.Apps[accepted.App], &accepted, t, now)
+		if err != nil {
+			return err
+		}
+		r.Targets = append(r.Targets, rendered)
+	}
+	if s.asJSON {
+		return printJSON(out, r)
+	}
+	return r.print(out)
+}
+
+func renderTarget(app config.App, n *push.Notification, t push.Target, now time.Time) (renderedTarget, error) {
+	rendered, err := platformOf(t.Platform).render(app, n, t, now)
+	rendered.Platform, rendered.Token = t.Platform, t.Token
+	return rendered, err
+}
+
+// print writes r for a person.
+func (r *rendering) print(out io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "notification %s\n", r.ID)
+	for _, t := range r.Targets {
+		fmt.Fprintf(&b, "\n%s %s\n", t.Platform, t.Token)
+		for _, h := range t.Headers {
+			fmt.Fprintf(&b, "%s: %s\n", h.Name, h.Value)
+		}
+		text := t.Payload
+		if text == nil {
+			text = t.Message
+		}
+		if err := json.Indent(&b, text, "", "  "); err != nil {
+			return err
+		}
+		b.WriteString("\n")
+	}
+	if _, err := out.Write(b.Bytes()); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "Nothing was enqueued.")
+	return nil
+}

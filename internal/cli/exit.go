@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// The exit statuses.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2 // wrong use or configuration
+	exitViolated = 3 // accounting or limits violated
+)
+
+// An exitError is an error with the exit status that it means. Every other
+// error of a command means exitFailed.
+type exitError struct {
+	status int
+	err    error // nil when all has been said
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// misused is wrong use, or a wrong configuration.
+func misused(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitUsage, err}
+}
+
+func misusedf(format string, args ...any) error { return misused(fmt.Errorf(format, args...)) }
+
+// told ends with the status and says nothing more.
+func told(status int) error { return &exitError{status: status} }
+
+// warnUser tells what is odd to standard error.
+func warnUser(what string) { fmt.Fprintln(os.Stderr, "pushpace: warning: "+what) }
+
+// report tells the error to standard error, and returns the exit status.
+func report(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	status := exitFailed
+	var exit *exitError
+	if errors.As(err, &exit) {
+		status = exit.status
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintln(os.Stderr, "pushpace: "+text)
+	}
+	return status
+}

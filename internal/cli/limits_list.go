@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/strictjson"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// sortedOverrides are all overrides, by app, user, category and quota.
+func sortedOverrides(ctx context.Context, b *apiclient.Client) ([]limits.Override, error) {
+	var all []limits.Override
+	err := b.Overrides(ctx, func(override limits.Override) bool {
+		all = append(all, override)
+		return true
+	})
+	slices.SortFunc(all, func(a, b limits.Override) int {
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.User, b.User), cmp.Compare(a.Category, b.Category), cmp.Compare(a.Quota, b.Quota))
+	})
+	return all, err
+}
+
+func newLimitsList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the overrides and the mutes",
+		Args:  cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		all, err := sortedOverrides(ctx, b)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printOverrides(out, all)
+		}
+		if len(all) == 0 {
+			return none("Nothing is overridden.")
+		}
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "APP\tUSER\tCATEGORY\tQUOTA\tLIMITS\tBY\tAT\tUNTIL")
+		for _, override := range all {
+			until := "-"
+			if !override.Until.IsZero() {
+				until = words.Stamp(override.Until)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Quoted(override.App), words.Quoted(override.User), words.Quoted(override.Category), words.Quoted(override.Quota),
+				words.Limits(&override), words.Quoted(override.By), words.Stamp(override.At), until)
+		}
+		return w.Flush()
+	})
+}
+
+func printOverrides(out io.Writer, all []limits.Override) error {
+	encoder := json.NewEncoder(out)
+	for _, override := range all {
+		if err := encoder.Encode(override); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newLimitsExport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Print all overrides and mutes as lines of JSON, which import takes",
+		Args:  cobra.NoArgs,
+	}
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		all, err := sortedOverrides(ctx, b)
+		if err != nil {
+			return err
+		}
+		return printOverrides(out, all)
+	})
+}
+
+func newLimitsImport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Set the overrides of a file of lines of JSON; - is standard input",
+		Long: `import reads what export prints. It sets nothing where a line is not valid. It leaves out
+overrides that have ended by now, and keeps those of other levels. The log says that the
+user of this command changed them.`,
+		Example: "  pushpace limits export > overrides.ndjson && pushpace limits import overrides.ndjson",
+		Args:    cobra.ExactArgs(1),
+	}
+	byFlag(cmd)
+	dry := cmd.Flags().Bool("dry-run", false, "validate, and set nothing")
+	asJSON := jsonFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
+		in, _, err := openInput(args[0], os.Stdin)
+		if err != nil {
+			return misused(err)
+		}
+		defer in.Close()
+		name := inputName(args[0])
+		horizon, err := b.Horizon(ctx)
+		if err != nil {
+			return err
+		}
+		read, err := readOverrides(in, horizon)
+		if err != nil {
+			return misusedf("%s: %w", name, err)
+		}
+		for _, w := range read.warnings {
+			warnUser(name + ":" + w)
+		}
+		if read.ended > 0 {
+			fmt.Fprintf(os.Stderr, "%d have ended, and are left out.\n", read.ended)
+		}
+		do, done := b.Import, "%d are set.\n"
+		if *dry {
+			do, done = b.CheckImport, "%d are valid; nothing was set.\n"
+		}
+		if err := do(ctx, read.all); err != nil {
+			return read.misuse(name, err)
+		}
+		fmt.Fprintf(os.Stderr, done, len(read.all))
+		if !*asJSON {
+			return nil
+		}
+		return printJSON(out, struct {
+			Valid    int      `json:"valid"`
+			Set      bool     `json:"set"`
+			Ended    int      `json:"ended"`
+			Warnings []string `json:"warnings,omitempty"` // each with its line in front
+		}{len(read.all), !*dry, read.ended, read.warnings})
+	})
+}
+
+// imported is what a file of overrides says.
+type imported struct {
+	all      []limits.Override
+	lines    []int // of all, where each stands
+	ended    int
+	warnings []string // each with its line in front
+}
+
+// misuse has what the API says is wrong with an override be about its line.
+func (i *imported) misuse(name string, err error) error {
+	var p *apiclient.Problem
+	if !errors.As(err, &p) || p.Status != http.StatusBadRequest {
+		return err
+	}
+	var wrong []error
+	for _, f := range p.Errors {
+		at, field, _ := strings.Cut(strings.TrimPrefix(f.Pointer, "/overrides/"), "/")
+		n, bad := strconv.Atoi(at)
+		if bad != nil || n < 0 || n >= len(i.lines) {
+			return err
+		}
+		if field != "" {
+			field += ": "
+		}
+		wrong = append(wrong, fmt.Errorf("line %d: %s%s", i.lines[n], field, f.Detail))
+	}
+	if part := new(apiclient.PartError); errors.As(err, &part) {
+		name = fmt.Sprintf("%d of %d are set; then: %s", part.Done, part.All, name)
+	}
+	return misusedf("%s: %w", name, errors.Join(wrong...))
+}
+
+// maxFaults bounds the faults of a file that are told at once.
+const maxFaults = 20
+
+// readOverrides reads all overrides, and tells all that is wrong with them, each
+// fault with its line.
+func readOverrides(in io.Reader, horizon time.Duration) (*imported, error) {
+	read := &imported{}
+	var faults []error
+	fault := func(number int, err error) { faults = append(faults, fmt.Errorf("line %d: %w", number, err)) }
+	seen := map[overrideLevel]int{}
+	for lines := newLines(in); len(faults) < maxFaults; {
+		text, number, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			fault(number, err)
+			if errors.Is(err, errLongLine) {
+				continue
+			}
+			break
+		}
+		var override limits.Override
+		if err := json.Unmarshal(text, &override); err != nil {
+			fault(number, err)
+			continue
+		}
+		if err := strictjson.Parse(text, &override); err != nil { // a name that is there twice, say
+			fault(number, err)
+			continue
+		}
+		override.By = userAtHost() // who imports it is known where it is set
+		level := overrideLevel{override.Level}
+		if first, ok := seen[level]; ok {
+			fault(number, fmt.Errorf("is for the same as line %d: %s", first, &level))
+			continue
+		}
+		if seen[level] = number; len(seen) > limits.MaxOverrides {
+			fault(number, limits.ErrTooManyOverrides)
+			break
+		}
+		if err := override.Validate(horizon); err != nil {
+			fault(number, err)
+			continue
+		}
+		if !override.Until.IsZero() && !override.Until.After(time.Now()) {
+			read.ended++
+			continue
+		}
+		if override.Quota == "" {
+			for _, w := range throttle.Warnings(override.Policy) {
+				read.warnings = append(read.warnings, fmt.Sprintf("%d: %s", number, w))
+			}
+		}
+		read.all, read.lines = append(read.all, override), append(read.lines, number)
+	}
+	return read, errors.Join(faults...)
+}

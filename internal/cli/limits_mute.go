@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+func newLimitsMute() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mute",
+		Short: "Send nothing to a user, of a category or of an app, or of these together",
+		Long: `mute has what is sent to a user, of a category, of an app, or of these together, end
+muted: what is new at once, and what waits within 10 s. It stands beside the limits, and
+changes none: muted is who is muted at any level. Critical notifications, and those of
+exempt categories, pass unless --all is given. It ends by --until or --for, if at all, or
+by unmute.
+
+With --dry-run nothing is muted: it says how many of those that wait would end. For more
+than one user it counts them first, and asks on the terminal, or goes ahead if there are
+as many as --expect says.`,
+		Example: `  pushpace limits mute --user ada
+  pushpace limits mute --user ada --category marketing --for 30d
+  pushpace limits mute --category marketing --dry-run`,
+		Args: cobra.NoArgs,
+	}
+	level := levelFlags(cmd)
+	byFlag(cmd)
+	all := cmd.Flags().Bool("all", false, "critical notifications, and those of exempt categories, do not pass either")
+	dry := cmd.Flags().Bool("dry-run", false, "say how many of those that wait would end, and change nothing")
+	confirmation, until, asJSON := expectFlag(cmd), untilFlags(cmd), jsonFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		level.Mute = true
+		if err := level.check(); err != nil {
+			return err
+		}
+		mute := limits.Override{Level: level.Level, All: *all}
+		var err error
+		if mute.Until, err = until(); err != nil {
+			return err
+		}
+		waiting := control.Selection{App: level.App, User: level.User, Category: level.Category, Mutable: !*all}
+		n := 0
+		if asks := level.User == "" || cmd.Flags().Changed("expect"); *dry || asks {
+			if err := eachQueued(ctx, b, waiting, func(control.Queued) bool { n++; return true }); err != nil {
+				return err
+			}
+			if *dry {
+				return foretellMute(mute, n, out, *asJSON)
+			}
+			if err := confirmation.confirm(n, counted(n, "waits", "wait")+selected(waiting), "end"); err != nil {
+				return err
+			}
+		}
+		set, err := b.SetOverride(ctx, mute)
+		if err != nil {
+			return err
+		}
+		for _, w := range set.Warnings {
+			warnUser(w)
+		}
+		if !*asJSON {
+			told := fmt.Sprintf("For %s: %s", level, words.Override(&set.Override))
+			fmt.Fprintln(os.Stderr, strings.TrimSpace(told)+".")
+			return nil
+		}
+		return printJSON(out, set)
+	})
+}
+
+// foretellMute prints how many of those that wait a mute would end.
+func foretellMute(mute limits.Override, n int, out io.Writer, asJSON bool) error {
+	if asJSON {
+		return printJSON(out, struct {
+			limits.Level
+			All      bool `json:"all,omitempty"`
+			WouldEnd int  `json:"would_end"`
+		}{mute.Level, mute.All, n})
+	}
+	fmt.Fprintf(out, "%s of those that wait would end.\n", words.Grouped(n))
+	fmt.Fprintln(os.Stderr, "Nothing was changed.")
+	return nil
+}
+
+func newLimitsUnmute() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "unmute",
+		Short: "End a mute of exactly this level; limits list shows them all",
+		Args:  cobra.NoArgs,
+	}
+	level, asJSON := levelFlags(cmd), jsonFlag(cmd)
+	byFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		level.Mute = true
+		if err := level.check(); err != nil {
+			return err
+		}
+		there, err := b.UnsetOverride(ctx, level.Level)
+		if err == nil && !there {
+			return fmt.Errorf("there is no mute of %s", level)
+		}
+		if err != nil {
+			return err
+		}
+		if !*asJSON {
+			fmt.Fprintf(os.Stderr, "The mute of %s is gone.\n", level)
+			return nil
+		}
+		return printJSON(out, level.Level)
+	})
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"os/user"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// connections is how many there are to the queue's Redis at most.
+const connections = 32
+
+// openLocal returns the client of an API inside this process, on the configuration's
+// Redis. Its overrides and pauses are recorded as set by the given name.
+func openLocal(ctx context.Context, configured, by string) (*apiclient.Client, error) {
+	cfg, err := loadReachable(configured)
+	if err != nil {
+		return nil, err
+	}
+	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
+	opened := new(closers)
+	service, err := openService(ctx, cfg, opened)
+	if err != nil {
+		_ = opened.close()
+		return nil, err
+	}
+	local := api.New(api.Options{Service: service, Local: &access.Bearer{Name: by, Role: config.Operator}, Log: slog.New(slog.DiscardHandler)})
+	opened.add(func() error { local.Close(); return nil })
+	return apiclient.NewLocal(local, opened.close), nil
+}
+
+// openService connects to the configuration's Redis. If the limits have a Redis of their
+// own, the first command to it connects.
+func openService(ctx context.Context, cfg *config.Config, opened *closers) (*operate.Service, error) {
+	queue, err := redisconn.Open(ctx, cfg.Redis, connections)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(queue.Close)
+	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
+	opened.add(func() error { stop(); return nil })
+	records := store.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithBounds(bounds(cfg))
+	if err := checkShards(ctx, records); err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	traces, err := startTracing(ctx, cfg.Telemetry.Tracing, log)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(traces.Close)
+	prefix := cfg.Redis.Prefix
+	o := operate.Options{
+		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithTimeZone(cfg.Limits.TimeZone)),
+		Records:   records,
+		Limits:    limitsOf(cfg.Limits),
+		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),
+		Meter:     meter.NewRedis(queue.Client, prefix),
+		Quotas: func() (quotas.Quotas, error) {
+			all, err := quotas.Of(cfg)
+			return quotas.Quotas(slices.Collect(maps.Values(all))).WithUnnamed(cfg), err
+		},
+		Apps: appsOf(cfg), Queue: queue.Client, Log: log,
+	}
+	timelines := queue.Client
+	if own := cfg.Limits.Redis; own != nil {
+		conn, err := redisconn.Unchecked(*own, 2)
+		if err != nil {
+			return nil, err
+		}
+		opened.add(conn.Close)
+		timelines, o.LimitsRedis, prefix = conn.Client, conn.Client, own.Prefix
+	}
+	limiter, err := throttle.New(timelines, throttle.Options{Prefix: prefix, Horizon: cfg.Limits.Horizon})
+	if err != nil {
+		return nil, err
+	}
+	opened.add(limiter.Close)
+	o.Control = control.New(queue.Client, o.Records, limiter, o.Limits)
+	opened.add(func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
+		defer cancel()
+		o.Control.Rest(ctx)
+		return nil
+	})
+	o.Preview = &operate.Previewer{Limits: o.Limits, Lines: limiter, Apps: o.Apps.Names()}
+	return operate.New(o), nil
+}
+
+// restTime is how long a command waits until lines that it has taken notifications from are
+// placed again: a line is placed once a second.
+const restTime = 3 * time.Second
+
+// userAtHost is who runs the command.
+func userAtHost() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name[:min(len(name), limits.MaxNameBytes)]
+}

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+// pauseFlags adds the flags that say what is paused, and returns what reads them.
+func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
+	app := cmd.Flags().String("app", "", "what is for the `APP`")
+	platform := cmd.Flags().String("platform", "", "what goes to the `PLATFORM`, "+faults.List(push.Platforms(), "or")+", or to one push service, such as "+string(push.WebPushMozilla))
+	category := cmd.Flags().String("category", "", "what is of the `CATEGORY`")
+	all := cmd.Flags().Bool("all", false, "everything, of all apps")
+	completeApps(cmd)
+	completeCategories(cmd)
+	var names []string
+	for _, p := range push.PlatformsAndServices() {
+		names = append(names, string(p))
+	}
+	complete(cmd, "platform", names...)
+	return func() (pause.Pause, error) {
+		p := pause.Pause{App: *app, Platform: push.Platform(*platform), Category: *category}
+		switch some := p != (pause.Pause{}); {
+		case !some && !*all:
+			return p, misusedf("say what: --app, --platform, --category or several of them; or --all")
+		case some && *all:
+			return p, misusedf("--all excludes --app, --platform and --category")
+		}
+		return p, badPause(p.Validate())
+	}
+}
+
+func newPause() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pause",
+		Short: "Keep notifications on the queue: an app's, a platform's, a category's, or all",
+		Long: `pause has all workers keep on the queue what matches every flag that is given,
+within a second. What is paused spends neither attempts nor slots; what expires
+meanwhile ends as expired; everything else flows on. It ends with resume, or by
+--for or --until. Pausing the same again changes its end and its reason.`,
+		Example: `  pushpace pause --app shop --platform apns --for 1h --reason "the new certificate is not there yet"
+  pushpace pause --category marketing`,
+		Args: cobra.NoArgs,
+	}
+	selected, until := pauseFlags(cmd), untilFlags(cmd)
+	byFlag(cmd)
+	reason := cmd.Flags().String("reason", "", "why, as others are to read it: a `TEXT`")
+	asJSON := jsonFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		p, err := selected()
+		if err != nil {
+			return err
+		}
+		if p.Until, err = until(); err != nil {
+			return err
+		}
+		if p.Reason = *reason; p.Validate() != nil {
+			return badPause(p.Validate())
+		}
+		if err := warnOfCategory(ctx, b, p.Category); err != nil {
+			return err
+		}
+		if err := b.Pause(ctx, p); err != nil {
+			return err
+		}
+		if !*asJSON {
+			tellPaused(ctx, b, p)
+			return nil
+		}
+		list, err := b.Pauses(ctx)
+		if err != nil {
+			return err
+		}
+		for _, begun := range list {
+			if begun.Kind == pause.Operator && begun.App == p.App && begun.Platform == p.Platform && begun.Category == p.Category {
+				return printJSON(out, begun)
+			}
+		}
+		return errors.New("the pause was ended by somebody else in the meantime")
+	})
+}
+
+// tellPaused says what was paused, how much of it waits and what ends it.
+func tellPaused(ctx context.Context, b *apiclient.Client, p pause.Pause) {
+	what, flags := describePause(p)
+	text := "Paused: " + what
+	if !p.Until.IsZero() {
+		text += " " + words.End(p.Until).String()
+	}
+	if p.Platform == "" { // which the queue is not searched for
+		if n := countQueued(ctx, b, control.Selection{App: p.App, Category: p.Category}); n != "" {
+			text += "; " + n
+		}
+	}
+	fmt.Fprintln(os.Stderr, text+". To end it: pushpace resume "+flags)
+}
+
+// describePause is what a pause matches, in words and as flags.
+func describePause(p pause.Pause) (text, flags string) {
+	var say, flag []string
+	for _, part := range []struct{ name, value string }{{"app", p.App}, {"platform", string(p.Platform)}, {"category", p.Category}} {
+		if part.value != "" {
+			say = append(say, part.name+" "+words.Quoted(part.value))
+			flag = append(flag, "--"+part.name+" "+words.Quoted(part.value))
+		}
+	}
+	if len(say) == 0 {
+		return "everything", "--all"
+	}
+	return strings.Join(say, ", "), strings.Join(flag, " ")
+}
+
+// warnOfCategory says when a command is about categories that the configuration
+// does not have: it does what it is told, and may do nothing.
+func warnOfCategory(ctx context.Context, b *apiclient.Client, names ...string) error {
+	if len(names) == 0 || slices.Equal(names, []string{""}) {
+		return nil
+	}
+	configured, err := b.Categories(ctx)
+	for _, name := range names {
+		if w := operate.CategoryWarning(name, configured); err == nil && w != "" {
+			warnUser(w)
+		}
+	}
+	return err
+}
+
+// badPause is the error of flags that are no pause's.
+func badPause(err error) error {
+	var faults push.Faults
+	if errors.As(err, &faults) {
+		return misusedf("--%s: %s", strings.TrimPrefix(faults[0].Field, "/"), faults[0].Problem)
+	}
+	return err
+}
+
+func newResume() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resume",
+		Short: "End a pause, an operator's or a provider's: what it kept comes back",
+		Long: `resume ends the pause that was begun with the same flags. What it kept comes back
+within seconds, the critical ones first and then the first accepted, and is held
+to its limits.
+
+Without --category it also ends what providers have brought about and pauses
+lists, as far as the flags cover it: every worker tries the provider again within
+a second, and what waited for it comes back, faster and faster, once one was taken.
+That is for a credential that was mended outside, say; a new one ends its pause by
+itself.`,
+		Args: cobra.NoArgs,
+	}
+	selected, asJSON := pauseFlags(cmd), jsonFlag(cmd)
+	byFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		p, err := selected()
+		if err != nil {
+			return err
+		}
+		ended, err := b.Resume(ctx, p)
+		if err == nil && len(ended) == 0 {
+			what, _ := describePause(p)
+			return fmt.Errorf("no pause of %s is in force, and no trouble of a provider: pushpace pauses lists what is", what)
+		}
+		if err != nil {
+			return err
+		}
+		for _, p := range ended {
+			if *asJSON {
+				err = printJSON(out, p)
+			} else {
+				_, err = fmt.Fprintln(os.Stderr, "ended:", words.Pause(&p, time.Now()))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func newPauses() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pauses",
+		Short: "List what is paused: by operators, because of what providers answer, and by trouble",
+		Long: `pauses lists what keeps notifications on the queue. KIND says whose it is:
+operator's, provider's for what a provider's answers ask for, or trouble, for a
+provider that fails: UNTIL is then when it is looked at next. WAITING is about how
+many wait for a provider.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		list, err := b.Pauses(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printEach(out, list)
+		}
+		if len(list) == 0 {
+			return none("Nothing is paused.")
+		}
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "KIND\tAPP\tPLATFORM\tCATEGORY\tBY\tAT\tUNTIL\tWAITING\tREASON")
+		for _, p := range list {
+			waiting := "-"
+			if p.Kind != pause.Operator {
+				waiting = strconv.Itoa(p.Waiting)
+			}
+			until := orAny(stampOrNone(p.Until))
+			if p.Kind == pause.Trouble && !p.Until.After(time.Now()) { // a look is due
+				until = "now"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, words.Quoted(p.App), orAny(string(p.Platform)), words.Quoted(p.Category),
+				words.Quoted(p.By), orAny(stampOrNone(p.At)), until, waiting, orAny(reasons(p)))
+		}
+		return w.Flush()
+	})
+}
+
+// reasons are why, in the provider's word and as the worker saw it.
+func reasons(p pause.Pause) string {
+	if p.Error == "" {
+		return p.Reason
+	}
+	return p.Reason + ": " + p.Error
+}
+
+func orAny(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func stampOrNone(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return words.Stamp(t)
+}

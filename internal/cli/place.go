@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+// A place is where a command finds what it works with, as its flags say.
+type place struct {
+	cmd                         *cobra.Command
+	config                      *string
+	api, tokenFile, authorities string
+}
+
+// The environment's words for --api, and for the token that --token-file names.
+const (
+	apiVariable   = "PUSHPACE_API"
+	tokenVariable = "PUSHPACE_API_TOKEN"
+)
+
+// placeFlags adds the flags that say where a command goes.
+func placeFlags(cmd *cobra.Command) *place {
+	p := &place{cmd: cmd, config: configFlag(cmd)}
+	f := cmd.Flags()
+	f.StringVar(&p.api, "api", "", "go through the HTTP API at this `URL` instead of Redis; by default what PUSHPACE_API names")
+	f.StringVar(&p.tokenFile, "token-file", "", "the `FILE` that holds the API's token, which PUSHPACE_API_TOKEN can hold instead")
+	f.StringVar(&p.authorities, "ca-file", "", "a `FILE` of authorities to trust for the API instead of the system's")
+	return p
+}
+
+// remote is the URL of the API that the command goes through; "" for none. A flag
+// goes before the environment, and there the API before a configuration.
+func (p *place) remote() string {
+	given := p.cmd.Flags().Changed
+	if given("api") || given("config") {
+		return p.api
+	}
+	return os.Getenv(apiVariable)
+}
+
+// open returns the client of the API there, or without a URL of one in this process.
+func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
+	given := p.cmd.Flags().Changed
+	if given("config") && given("api") {
+		return nil, misusedf("--config and --api: the configuration is for Redis, so use one or the other")
+	}
+	url := p.remote()
+	if url == "" {
+		for _, name := range []string{"token-file", "ca-file"} {
+			if given(name) {
+				return nil, misusedf("--%s is for the HTTP API: name that by --api or %s", name, apiVariable)
+			}
+		}
+		by := userAtHost()
+		if f := p.cmd.Flags().Lookup("by"); f != nil {
+			if by = f.Value.String(); by == "" {
+				return nil, misusedf("--by: is empty: the log says who changed what")
+			}
+		}
+		return openLocal(ctx, *p.config, by)
+	}
+	if f := p.cmd.Flags().Lookup("by"); f != nil && f.Changed {
+		return nil, misusedf("--by: through the HTTP API, the token's name is who changes it")
+	}
+	o := apiclient.Options{URL: url, CAFile: p.authorities, Token: os.Getenv(tokenVariable)}
+	if p.tokenFile != "" {
+		token, err := config.ReadSecret(p.tokenFile)
+		if err != nil {
+			return nil, misusedf("--token-file: %s: %w", p.tokenFile, err)
+		}
+		o.Token = string(token)
+	}
+	client, err := apiclient.New(o)
+	if err != nil {
+		return nil, misused(err)
+	}
+	return client, nil
+}

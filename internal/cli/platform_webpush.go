@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/textfile"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
+)
+
+var webPushPlatform = platform{
+	name:   push.PlatformWebPush,
+	token:  "a browser's subscription, the `FILE` with what its toJSON returns; repeatable",
+	target: readSubscription,
+	open:   func(_ context.Context, a config.App) (providers.Sender, error) { return webpush.New(a.WebPush.Config) },
+	standIn: func(folder string, o standInOptions, app *config.App) (standInServer, error) {
+		s, err := webpushtest.NewServer(webpushtest.Options{Address: o.address, Latency: o.latency, Ledger: o.ledger})
+		if err != nil {
+			return nil, err
+		}
+		c, err := s.WriteCredentials(folder)
+		app.WebPush = &config.WebPush{Config: c}
+		return s, err
+	},
+	settings: func(a config.App) [][2]string {
+		c := a.WebPush
+		return [][2]string{{"subject", c.Subject}, {"private_key_file", c.PrivateKeyFile}, {"endpoint", c.Endpoint}, {"root_ca_file", c.RootCAFile}}
+	},
+	render: func(_ config.App, n *push.Notification, t push.Target, now time.Time) (renderedTarget, error) {
+		m, err := n.RenderWebPush(t, now)
+		rendered := renderedTarget{Payload: m.Payload, Headers: []header{{"TTL", strconv.Itoa(m.TTL)}, {"Urgency", m.Urgency}}}
+		if m.Topic != "" {
+			rendered.Headers = append(rendered.Headers, header{"Topic", m.Topic})
+		}
+		return rendered, err
+	},
+	effective: func(a config.App, e *effectiveApp) {
+		c := a.WebPush
+		e.WebPush = &effectiveWebPush{c.Subject, publicKeyOf(c.PrivateKeyFile), c.AllowedHosts(), c.Endpoint, sharedOf(c.Shared)}
+	},
+}
+
+type effectiveWebPush struct {
+	Subject string `json:"subject"`
+	// PublicKey is what the site subscribes with; empty where the file cannot be read.
+	PublicKey       string   `json:"public_key,omitempty"`
+	Hosts           []string `json:"hosts"`
+	Endpoint        string   `json:"endpoint,omitempty"`
+	effectiveShared `yaml:",inline"`
+}
+
+func publicKeyOf(file string) string {
+	key, err := webpush.ReadKey(file)
+	if err != nil {
+		return ""
+	}
+	return key.Public()
+}
+
+// A subscription is what PushSubscription.toJSON returns of a browser's.
+type subscription struct {
+	Endpoint string     `json:"endpoint"`
+	Keys     *push.Keys `json:"keys"`
+}
+
+// mostSubscription is how much of a file is read as a subscription, in bytes.
+const mostSubscription = 64 << 10
+
+// readSubscription reads the target from a file with what PushSubscription.toJSON returns.
+// Its errors hold nothing of the file, nor of a subscription that is given in its place.
+func readSubscription(file string) (push.Target, error) {
+	if strings.ContainsAny(file, "{}") || strings.Contains(file, "://") {
+		return push.Target{}, errors.New("want a FILE with the subscription, not the subscription itself")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return push.Target{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, mostSubscription))
+	if err == nil {
+		text, err = textfile.Decode(text)
+	}
+	if err != nil {
+		return push.Target{}, fmt.Errorf("%s: %w", file, err)
+	}
+	var s subscription
+	if err := json.Unmarshal(text, &s); err != nil || s.Endpoint == "" || s.Keys == nil {
+		return push.Target{}, fmt.Errorf("%s is no subscription: want JSON with endpoint and keys, as PushSubscription.toJSON returns it", file)
+	}
+	return push.Target{Platform: push.PlatformWebPush, Token: s.Endpoint, Keys: s.Keys}, nil
+}
+
+// laptopOf is a browser that has subscribed at the push service under the name, which says
+// how the stand-in answers.
+func laptopOf(service push.Platform, name string) push.Target {
+	return webpushtest.Subscription(webpushtest.Endpoint(service, name))
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// limitTogether sets what all workers together may do of each app. Without any of it
+// nothing is counted.
+func (s *system) limitTogether(o *worker.Options, cfg *config.Config) error {
+	o.Quotas, o.Throughputs, o.InFlight = map[string]map[push.Platform]worker.Quota{}, map[string]map[string]worker.Quota{}, map[string]map[push.Platform]int{}
+	for name, app := range cfg.Apps {
+		o.Quotas[name], o.Throughputs[name], o.InFlight[name] = map[push.Platform]worker.Quota{}, map[string]worker.Quota{}, map[push.Platform]int{}
+		for _, p := range app.Providers() {
+			o.InFlight[name][p.Platform] = p.Concurrency
+			if p.Quota == nil {
+				continue
+			}
+			key, err := quotas.KeyOfProvider(name, &p)
+			if err != nil {
+				return err
+			}
+			o.Quotas[name][p.Platform] = worker.Quota{Key: key, Spec: s.quotas.Spec(key, s.limits)}
+		}
+		for category, c := range cfg.Limits.Categories {
+			if c.Throughput != nil {
+				key := quotas.KeyOfCategory(name, category)
+				o.Throughputs[name][category] = worker.Quota{Key: key, Spec: s.quotas.Spec(key, s.limits)}
+			}
+		}
+	}
+	if len(s.quotas) > 0 || cfg.Limits.Device != nil {
+		o.Meter = s.meter
+	}
+	if cfg.Limits.Device != nil {
+		s.guardDevices(cfg)
+		o.Device = func() meter.Spec { return *s.device.Load() }
+	}
+	return nil
+}
+
+// guardDevices has what the configuration says of each device take effect. One that is
+// gone from it stays.
+func (s *system) guardDevices(cfg *config.Config) {
+	if d := cfg.Limits.Device; d != nil {
+		spec := d.Spec()
+		s.device.Store(&spec)
+	}
+}

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func aMinute(count int) config.Quota {
+	return config.Quota{Rate: throttle.Rate{Count: count, Period: time.Minute}}
+}
+
+// metered has two apps of one Firebase project, of which one shares a named quota with a
+// third, and a category with a throughput.
+func metered(t *testing.T) *config.Config {
+	t.Helper()
+	server, err := fcmtest.NewServer(fcmtest.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	credentials, err := server.WriteCredentials(t.TempDir())
+	must(t, err)
+	named, own := config.Shared{Quota: &config.AppQuota{Name: "europe"}}, config.Shared{Quota: &config.AppQuota{Quota: aMinute(700)}}
+	return &config.Config{
+		Limits: config.Limits{
+			Quotas:     map[string]config.NamedQuota{"europe": {Quota: aMinute(600), Apps: []string{"shop", "till"}}},
+			Categories: map[string]config.Category{"news": {Throughput: &config.Quota{Rate: throttle.Rate{Count: 50, Period: time.Second}}}, "chat": {}},
+		},
+		Apps: map[string]config.App{
+			"shop": {APNs: &config.APNs{Shared: named}, FCM: &config.FCM{Config: credentials, Shared: own}},
+			"till": {APNs: &config.APNs{Shared: named}},
+			"web":  {FCM: &config.FCM{Config: credentials, Shared: own}, APNs: &config.APNs{Shared: config.Shared{Concurrency: 30}}},
+			"solo": {APNs: &config.APNs{Shared: own}},
+		},
+	}
+}
+
+// togetherOf is a system that has what limits all workers together alone.
+func togetherOf(t *testing.T, cfg *config.Config) *system {
+	t.Helper()
+	s := &system{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())}
+	var err error
+	if s.quotas, err = quotas.NewLive(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Whoever shares a quota has its key, and what is allowed changes with the configuration.
+func TestLimitTogether(t *testing.T) {
+	t.Parallel()
+	cfg := metered(t)
+	s := togetherOf(t, cfg)
+	var o worker.Options
+	must(t, s.limitTogether(&o, cfg))
+	project, err := cfg.Apps["web"].FCM.Project()
+	if err != nil || o.Meter == nil {
+		t.Fatal(err, o.Meter)
+	}
+	for _, c := range []struct {
+		got worker.Quota
+		key string
+		n   int
+	}{
+		{o.Quotas["shop"][push.APNs], "quota/europe", 600},
+		{o.Quotas["till"][push.APNs], "quota/europe", 600},
+		{o.Quotas["shop"][push.FCM], "fcm/" + project, 700},
+		{o.Quotas["web"][push.FCM], "fcm/" + project, 700},
+		{o.Quotas["solo"][push.APNs], "apns/solo", 700},
+		{o.Throughputs["shop"]["news"], "category/shop/news", 50},
+		{o.Throughputs["web"]["news"], "category/web/news", 50},
+	} {
+		if c.got.Key != c.key || c.got.Spec().Rates[0].Count != c.n || c.got.Spec().Life == 0 {
+			t.Errorf("%s: %+v, want %d of %s", c.got.Key, c.got.Spec(), c.n, c.key)
+		}
+	}
+	if _, limited := o.Throughputs["shop"]["chat"]; limited || len(o.Quotas["web"]) != 1 || o.InFlight["web"][push.APNs] != 30 || o.InFlight["shop"][push.APNs] != 0 {
+		t.Errorf("%+v", o)
+	}
+
+	next := metered(t)
+	next.Limits.Quotas["europe"] = config.NamedQuota{Quota: aMinute(6)}
+	delete(next.Apps, "shop") // which is not what web's quota hangs on
+	next.Apps["web"] = config.App{FCM: &config.FCM{Config: next.Apps["web"].FCM.Config, Shared: config.Shared{Quota: &config.AppQuota{Quota: aMinute(7)}}}}
+	next.Apps["solo"] = config.App{APNs: &config.APNs{Shared: config.Shared{Quota: &config.AppQuota{Name: "europe"}}}}
+	delete(next.Limits.Categories, "news")
+	s.quotas.Take(next)
+	got := map[string]int{}
+	for _, q := range s.quotas.List() {
+		got[q.Key] = q.Rate.Count
+	}
+	// what is gone, or another quota from the next start on, stays as it is
+	if want := map[string]int{"quota/europe": 6, "fcm/" + project: 7, "apns/solo": 700, "category/shop/news": 50, "category/till/news": 50, "category/web/news": 50, "category/solo/news": 50}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if o.Quotas["till"][push.APNs].Spec().Rates[0].Count != 6 {
+		t.Error("the worker's is not the one that was changed")
+	}
+}
+
+// What each device gets needs a meter, and changes with the configuration, which may not
+// take it away.
+func TestGuardDevices(t *testing.T) {
+	t.Parallel()
+	cfg, rates := new(config.Config), []throttle.Rate{{Count: 240, Period: time.Minute}, {Count: 5000, Period: time.Hour}}
+	s := togetherOf(t, cfg)
+	var o worker.Options
+	limit := func() {
+		t.Helper()
+		must(t, s.limitTogether(&o, cfg))
+	}
+	if limit(); o.Meter != nil || o.Device != nil {
+		t.Error("what nobody limits is counted")
+	}
+	cfg.Limits.Device = &config.Device{Quota: config.Quota{Rates: rates, Algorithm: meter.SlidingWindow}}
+	if limit(); o.Meter == nil || !slices.Equal(o.Device().Rates, rates) || o.Device().Life != 0 {
+		t.Errorf("%+v", o)
+	}
+	s.guardDevices(&config.Config{Limits: config.Limits{Device: &config.Device{Quota: config.Quota{Rates: rates[:1], Algorithm: meter.SlidingWindow}}}})
+	s.guardDevices(new(config.Config))
+	if got := o.Device().Rates; !slices.Equal(got, rates[:1]) {
+		t.Errorf("%v", got)
+	}
+}
+
+// An override of a quota's rate is above what the configuration says and may come to
+// say, while the two can be combined, and is of that quota alone.
+func TestOverriddenQuotas(t *testing.T) {
+	t.Parallel()
+	cfg := metered(t)
+	europe := aMinute(600)
+	europe.Burst = 60
+	cfg.Limits.Quotas["europe"] = config.NamedQuota{Quota: europe, Apps: []string{"shop", "till"}}
+	s, ctx := togetherOf(t, cfg), t.Context()
+	var o worker.Options
+	must(t, s.limitTogether(&o, cfg))
+	overrides := limits.NewOverrides(redistest.Shared(t).Client(t), redistest.Prefix(), 0)
+	const key = "quota/europe"
+	set := func(rate throttle.Rate) {
+		t.Helper()
+		err := overrides.Set(ctx, limits.Override{Level: limits.Level{Quota: key}, Policy: throttle.Policy{Rates: []throttle.Rate{rate}}, By: "ann"})
+		if err == nil {
+			_, err = overrides.Refresh(ctx, s.limits)
+		}
+		must(t, err)
+	}
+	expect := func(when string, want config.Quota) {
+		t.Helper()
+		for _, app := range []string{"shop", "till"} {
+			if got := o.Quotas[app][push.APNs].Spec(); !reflect.DeepEqual(got, want.Spec().Promise()) {
+				t.Errorf("%s: of %s there is %+v, want %s", when, app, got, want)
+			}
+		}
+		if got := o.Quotas["solo"][push.APNs].Spec().Rates[0].Count; got != 700 {
+			t.Errorf("%s: another has %d", when, got)
+		}
+	}
+	expect("configured", europe)
+	set(throttle.Rate{Count: 300, Period: time.Minute})
+	slow := aMinute(300)
+	slow.Burst = 30
+	expect("overridden", slow)
+	for range 2 { // the second time it is remembered
+		expect("asked again", slow)
+	}
+	// of so large a bucket so odd a rate cannot be counted exactly
+	europe.Burst = 300
+	next := metered(t)
+	next.Limits.Quotas["europe"] = config.NamedQuota{Quota: europe, Apps: []string{"shop", "till"}}
+	s.quotas.Take(next)
+	slow.Burst = 150
+	expect("reloaded", slow)
+	set(throttle.Rate{Count: 999_983, Period: 24 * time.Hour})
+	expect("which is none of it", europe)
+	if _, err := overrides.Unset(ctx, limits.Level{Quota: key}, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := overrides.Refresh(ctx, s.limits); err != nil {
+		t.Fatal(err)
+	}
+	expect("unset", europe)
+}
+
+// Where nothing is limited together no worker gets a meter.
+func TestLimitNothingTogether(t *testing.T) {
+	t.Parallel()
+	cfg := metered(t)
+	cfg.Limits.Categories = nil
+	for name := range cfg.Apps {
+		cfg.Apps[name] = config.App{Simulated: true}
+	}
+	s := togetherOf(t, cfg)
+	var o worker.Options
+	if err := s.limitTogether(&o, cfg); err != nil || o.Meter != nil {
+		t.Errorf("%v, %v", err, o.Meter)
+	}
+}
+
+// The numbers of a quota take effect at once; that there is one, at the next start.
+func TestLiveQuotas(t *testing.T) {
+	t.Parallel()
+	parts := new(system).live(&configured{started: new(config.Config)})
+	for key, want := range map[string]bool{
+		"apps.shop.fcm.quota.rate":               true,
+		`apps."shop.v2 é".apns.quota.burst`:      true,
+		"apps.shop.fcm.quota":                    false,
+		"apps.shop.fcm.concurrency":              false,
+		"apps.shop.fcm.timeout":                  false,
+		"limits.quotas.europe.rate":              true,
+		"limits.quotas.europe":                   true,
+		"limits.categories.news.throughput":      false,
+		"limits.categories.news":                 true,
+		"limits.categories.news.rates":           true,
+		"limits.categories.news.throughput.rate": true,
+	} {
+		if got := slices.ContainsFunc(parts, func(p *livePart) bool { return p.has(key) }); got != want {
+			t.Errorf("%s: %t", key, got)
+		}
+	}
+}
+
+// check tells what all workers together may do, as it is written.
+func TestCheckTellsQuotas(t *testing.T) {
+	t.Parallel()
+	cfg := metered(t)
+	rate := aMinute(100)
+	cfg.HTTP.Tokens = []config.Token{{Name: "shop", Role: config.Producer, Rate: &rate}, {Name: "ada", Role: config.Operator}}
+	e := effectiveOf(cfg)
+	for _, c := range []struct{ got, want string }{
+		{e.Limits.Quotas["europe"].Quota, "{rate: 600/1m}"},
+		{e.Limits.Categories["news"].Throughput, "{rate: 50/1s}"},
+		{e.Limits.Categories["chat"].Throughput, ""},
+		{e.Apps["shop"].APNs.Quota, "europe"},
+		{e.Apps["web"].FCM.Quota, "{rate: 700/1m}"},
+		{e.HTTP.TokenRates["shop"], "{rate: 100/1m}"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+	if apps := e.Limits.Quotas["europe"].Apps; !slices.Equal(apps, []string{"shop", "till"}) || e.Apps["web"].APNs.Concurrency != 30 || len(e.HTTP.TokenRates) != 1 {
+		t.Errorf("%+v", e)
+	}
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/metrics"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/webhook"
+)
+
+// readBacklog reads what Redis holds. Its error is that of the sums and queues, of which it
+// tells those of the shards that answer; of the rest, what cannot be read is left out, and told
+// once.
+func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
+	var uncounted, unlisted []int
+	var counts map[int]store.Counts
+	var unseen error // why the servers are not known
+	var reads errgroup.Group
+	reads.Go(func() (err error) {
+		counts, err = s.records.CountsOfEach(ctx)
+		b.Counts = store.Sum(counts)
+		uncounted, err = store.Unread(err)
+		return err
+	})
+	if _, several := pipeline.OfCluster(s.queue); several {
+		reads.Go(func() error {
+			b.Nodes, unseen = redisconn.Look(ctx, s.queue)
+			return nil
+		})
+	}
+	reads.Go(func() error {
+		jobs, err := store.ReadJobs(ctx, s.queue, s.records)
+		b.Jobs = store.SumJobs(jobs)
+		unlisted, err = store.Unread(err)
+		return err
+	})
+	if err := reads.Wait(); err != nil {
+		return b, err
+	}
+	b.Unread = slices.Compact(slices.Sorted(slices.Values(slices.Concat(uncounted, unlisted))))
+	if err := operate.Place(ctx, s.queue, s.records, b.Nodes, counts, nil); unseen == nil {
+		unseen = err
+	}
+	s.unread.note(s.redisLog, "the Cluster's masters", unseen)
+	s.readRest(ctx, &b)
+	return b, nil
+}
+
+// readRest reads what a backlog may be without.
+func (s *system) readRest(ctx context.Context, b *metrics.Backlog) {
+	var reads sync.WaitGroup
+	reads.Go(func() { b.Webhooks = s.readWebhooks(ctx) })
+	reads.Go(func() {
+		snapshots, err := control.ReadSnapshots(ctx, s.queue, s.records.Prefix())
+		if b.Workers = len(snapshots); err != nil {
+			b.Workers = -1
+		}
+		s.unread.note(s.redisLog, "the workers' snapshots", err)
+	})
+	reads.Go(func() {
+		var err error
+		b.Waits, err = s.waits.read(ctx, control.New(s.queue, s.records, s.limiter, s.limits))
+		_, err = store.Unread(err) // of whose shards Unread tells
+		s.unread.note(s.redisLog, "what notifications wait for", err)
+	})
+	reads.Wait()
+}
+
+// readWebhooks reads since when each has not taken what it was posted.
+func (s *system) readWebhooks(ctx context.Context) map[string]map[webhook.Kind]time.Time {
+	var (
+		reads sync.WaitGroup
+		mu    sync.Mutex
+		all   = map[string]map[webhook.Kind]time.Time{}
+		wrong error
+	)
+	for app, settings := range s.config.Apps {
+		for kind, hook := range map[webhook.Kind]*config.Webhook{webhook.DeadTokens: deadTokenHook(settings), webhook.Outcomes: outcomeHook(settings)} {
+			if hook == nil {
+				continue
+			}
+			reads.Go(func() {
+				at, err := webhook.Oldest(ctx, s.records, kind, app)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err != nil:
+					wrong = err
+				case all[app] == nil:
+					all[app] = map[webhook.Kind]time.Time{kind: at}
+				default:
+					all[app][kind] = at
+				}
+			})
+		}
+	}
+	reads.Wait()
+	s.unread.note(s.redisLog, "what webhooks have not taken", wrong)
+	return all
+}
+
+// unread knows what of the backlog cannot be read. The zero value is nothing.
+type unread struct {
+	mu    sync.Mutex
+	parts map[string]bool
+}
+
+// note tells when a part cannot be read that could, and when it can again.
+func (u *unread) note(log *slog.Logger, part string, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the process ends
+	}
+	u.mu.Lock()
+	before := u.parts[part]
+	if u.parts == nil {
+		u.parts = make(map[string]bool)
+	}
+	u.parts[part] = err != nil
+	u.mu.Unlock()
+	switch {
+	case err != nil && !before:
+		log.Warn("the metrics are without "+part+", which cannot be read", "error", err)
+	case err == nil && before:
+		log.Info("the metrics tell of " + part + " again")
+	}
+}
+
+// waitsFresh is how long what notifications wait for is told again: each process that tells
+// metrics looks into jobs for it.
+const waitsFresh = 30 * time.Second
+
+// drawn is what notifications waited for when it was last looked at. It is read
+// by one at a time.
+type drawn struct {
+	shares []control.Share
+	at     time.Time
+}
+
+func (d *drawn) read(ctx context.Context, c *control.Control) ([]control.Share, error) {
+	if time.Since(d.at) < waitsFresh {
+		return d.shares, nil
+	}
+	shares, err := c.Waits(ctx)
+	if err == nil {
+		d.shares, d.at = shares, time.Now()
+	}
+	return shares, err
+}

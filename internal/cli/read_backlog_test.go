@@ -1,0 +1,70 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/store/storetest"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func inMemory(t *testing.T) *throttle.Memory {
+	t.Helper()
+	l, err := throttle.NewMemory(throttle.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// Whether Redis serves is for the sums and the queues to say. What else cannot be
+// read, for want of a right or for a key of another type, is left out, and told
+// once.
+func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
+	t.Parallel()
+	options := redistest.Shared(t).Options()
+	options.DB = redistest.Database(t)
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	var text bytes.Buffer
+	cfg := &config.Config{Redis: config.Redis{Prefix: "pushpace"}, Apps: map[string]config.App{
+		"shop": {DeadTokens: config.Reports{Webhook: &config.Webhook{}}, Outcomes: config.Reports{Webhook: &config.Webhook{}}},
+	}}
+	s := &system{
+		queue: client, config: cfg, records: store.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
+		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(inMemory(t), throttle.Closed, throttle.OutageOptions{}),
+	}
+	keys := []string{storetest.First(t, s.records).Key("dead-tokens:shop"), "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}
+	for _, key := range keys {
+		must(t, client.Set(t.Context(), key, "of another type", 0).Err())
+	}
+	for range 2 {
+		b, err := s.readBacklog(t.Context())
+		must(t, err)
+		if _, known := b.Webhooks["shop"]["outcomes"]; len(b.Webhooks["shop"]) != 1 || !known || b.Workers != -1 || b.Waits != nil || b.Jobs == nil {
+			t.Errorf("%+v", b)
+		}
+	}
+	if n := strings.Count(text.String(), "level=WARN"); n != 3 {
+		t.Errorf("told %d times:\n%s", n, &text)
+	}
+	must(t, client.Del(t.Context(), keys...).Err())
+	for range 2 {
+		b, err := s.readBacklog(t.Context())
+		if err != nil || len(b.Webhooks["shop"]) != 2 || b.Workers != 0 || time.Since(s.waits.at) > time.Minute {
+			t.Errorf("%+v, %v", b, err)
+		}
+	}
+	if n := strings.Count(text.String(), "level=INFO"); n != 3 {
+		t.Errorf("told %d times that it is over:\n%s", n, &text)
+	}
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/health"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/words"
+)
+
+// checks are what has to be so for the process to be ready.
+func (s *system) checks() []health.Check {
+	checks := []health.Check{{Name: "redis", Probe: well(s.watch), Warning: nodes(s.watch)}}
+	if len(s.senders) == 0 { // without workers, notifications are taken all the same
+		return checks
+	}
+	if s.limitsWatch != nil {
+		checks = append(checks, health.Check{Name: "limits_redis", Probe: well(s.limitsWatch), Warning: nodes(s.limitsWatch)})
+	}
+	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "queue", Probe: s.idle, Warning: s.pulls},
+		health.Check{Name: "limits", Warning: s.unchecked}, health.Check{Name: "providers", Warning: s.inTrouble})
+}
+
+// unchecked says why limits cannot be checked, as when their Redis answers and
+// refuses what the limiter does. It only warns: other nodes of a Cluster serve
+// their users, and that it is over shows in the next notification alone, so that a
+// worker without any would stay unready.
+func (s *system) unchecked(context.Context) string {
+	stats := s.limiter.Stats()
+	if stats.Since.IsZero() {
+		return ""
+	}
+	on := ""
+	if stats.Node != "" {
+		on = " on " + stats.Node
+	}
+	return "cannot be checked" + on + " since " + stats.Since.UTC().Format(time.TimeOnly) + ": " + stats.Cause.Error()
+}
+
+// inTrouble names the providers that notifications wait for. Another process would
+// not reach them either: that is no reason to be unready.
+func (s *system) inTrouble(context.Context) string {
+	w := s.worker.Load()
+	if w == nil {
+		return ""
+	}
+	var all []string
+	for _, r := range w.Routes() {
+		switch name := string(r.Platform) + " of " + r.App; {
+		case r.Pause != "":
+			all = append(all, name+" is paused: "+cmp.Or(words.Share(r.Trouble.Failures, r.Trouble.Answers, string(r.Pause)), string(r.Pause)))
+		case r.Trouble.Reason != "":
+			all = append(all, name+" is in trouble since "+r.Trouble.Since.Format(time.TimeOnly)+": "+cmp.Or(words.Share(r.Trouble.Failures, r.Trouble.Answers, string(r.Trouble.Reason)), string(r.Trouble.Reason)))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// well has a look at a Redis. More of what is wrong is in the log.
+func well(watch *redisconn.Watch) func(context.Context) string {
+	return func(ctx context.Context) string {
+		if trouble := watch.Look(ctx); trouble != redisreply.None {
+			return trouble.Says()
+		}
+		return ""
+	}
+}
+
+// nodes names those of a Cluster that are in trouble while others serve.
+func nodes(watch *redisconn.Watch) func(context.Context) string {
+	return func(context.Context) string {
+		var all []string
+		for _, node := range watch.Status().Nodes {
+			all = append(all, node.Address+" "+node.Trouble.Says())
+		}
+		return strings.Join(all, "; ")
+	}
+}
+
+// idle probes the worker's pulls. While a node of a Cluster is in trouble no other
+// process would get the jobs that it holds.
+func (s *system) idle(ctx context.Context) string {
+	if s.worker.Load() != nil && len(s.watch.Status().Nodes) > 0 {
+		return ""
+	}
+	return s.pulls(ctx)
+}
+
+// pulls says whether the worker gets jobs. Why it does not is in the log.
+func (s *system) pulls(context.Context) string {
+	switch w := s.worker.Load(); {
+	case w == nil:
+		return "the worker has not started"
+	case !w.Pulls():
+		return "the worker gets no jobs from Redis"
+	}
+	return ""
+}
+
+// ended names the apps and platforms whose credentials are over.
+func (all senders) ended(context.Context) string {
+	var over []string
+	for _, app := range slices.Sorted(maps.Keys(all)) {
+		for _, platform := range slices.Sorted(maps.Keys(all[app])) {
+			ending, ok := all[app][platform].(interface{ CredentialExpiry() (time.Time, bool) })
+			if !ok {
+				continue
+			}
+			if at, ends := ending.CredentialExpiry(); ends && time.Now().After(at) {
+				over = append(over, app+"/"+string(platform))
+			}
+		}
+	}
+	if len(over) == 0 {
+		return ""
+	}
+	return "the certificate has ended: " + strings.Join(over, ", ")
+}

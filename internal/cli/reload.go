@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/filewatch"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A configured is the configuration that serve runs with, and goes on reading.
+type configured struct {
+	file, only string
+	roles      roles
+	started    *config.Config
+	watch      *filewatch.Watch
+	level      slog.LevelVar
+	outcome    string // of the last reload
+	last       atomic.Pointer[reloaded]
+	empty      bool // the file was at the start: the environment has it all
+}
+
+// A reloaded is how the last reload went, and what was taken over last, and when.
+type reloaded struct {
+	refused error // nil when it was taken over
+	at      time.Time
+	config  *config.Config
+}
+
+// lastReload returns it for metrics.
+func (c *configured) lastReload() (ok bool, at time.Time) {
+	last := c.last.Load()
+	return last.refused == nil, last.at
+}
+
+// newConfigured loads the configuration that the flags of serve ask for.
+func newConfigured(flag, only string) (*configured, error) {
+	file, err := findConfig(flag)
+	if err != nil {
+		return nil, err
+	}
+	c := &configured{file: file, only: only, watch: filewatch.New(file), empty: emptied(file)}
+	c.started, c.roles, err = c.load()
+	c.last.Store(&reloaded{at: time.Now(), config: c.started})
+	return c, err
+}
+
+// emptied reports whether nothing is in the file.
+func emptied(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Size() == 0
+}
+
+// load reads the file, and checks that serve can start with it.
+func (c *configured) load() (*config.Config, roles, error) {
+	cfg, err := config.Load(c.file, os.Environ())
+	if err != nil {
+		return nil, roles{}, misused(err)
+	}
+	r, err := rolesOf(c.only, cfg)
+	switch {
+	case err != nil:
+		return nil, r, err
+	case r.worker && len(cfg.Apps) == 0:
+		return nil, r, misusedf("%s: apps: there is none to send for", c.file)
+	case !r.worker && !r.api:
+		return nil, r, misusedf("%s: http.listen: says nowhere, and --only api needs it", c.file)
+	}
+	return cfg, r, nil
+}
+
+// A livePart is a part of the configuration that takes effect while serve runs.
+type livePart struct {
+	keys   []string // with all below them
+	except []string // of those
+	// fits reports whether it may take effect beside what needs a restart; nil
+	// when it always may.
+	fits func(*config.Config) bool
+	take func(*config.Config)
+	// inForce is the configuration that was taken last.
+	inForce *config.Config
+}
+
+// quotaKeys are the keys of what counts all workers' pushes.
+func quotaKeys() []string {
+	keys := []string{"limits.quotas", "limits.categories.*.throughput.*"}
+	for _, p := range push.Platforms() {
+		keys = append(keys, "apps.*."+string(p)+".quota.*")
+	}
+	return keys
+}
+
+// live are the parts of the configuration that take effect while serve runs. All
+// others need a restart.
+func (s *system) live(c *configured) []*livePart {
+	horizon := c.started.Limits.Horizon
+	return []*livePart{
+		{
+			keys:   []string{"limits.default", "limits.categories", "limits.unknown_category"},
+			except: []string{"limits.categories.*.throughput"},
+			// quiet hours need the zone, which needs a restart
+			fits: func(cfg *config.Config) bool {
+				return fitHorizon(cfg.Limits, horizon) && (!cfg.Limits.Quiet() || c.started.Limits.TimeZone != "")
+			},
+			take: func(cfg *config.Config) {
+				general := cfg.Limits.General()
+				general.Night = c.started.Limits.General().Night
+				s.limits.SetBase(general, cfg.Limits.Policies())
+				s.limits.SetUnknown(cfg.Limits.UnknownCategory)
+				if s.metrics != nil {
+					s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
+				}
+			},
+			inForce: c.started,
+		},
+		{
+			// what is below them: a quota that is new, or gone, changes what a worker counts
+			keys:    quotaKeys(),
+			take:    s.quotas.Take,
+			inForce: c.started,
+		},
+		{
+			keys:    []string{"limits.device.*"},
+			take:    s.guardDevices,
+			inForce: c.started,
+		},
+		{
+			keys:    []string{"log.level"},
+			take:    func(cfg *config.Config) { c.level.Set(cfg.Log.Level.Level()) },
+			inForce: c.started,
+		},
+		{
+			keys: []string{"http.tokens"},
+			// without any, everyone may do everything who reaches the API, through a proxy on
+			// this machine too: what had some is not opened by a line that went missing
+			fits:    func(cfg *config.Config) bool { return len(cfg.HTTP.Tokens) > 0 },
+			take:    func(cfg *config.Config) { s.tokens.Set(cfg.HTTP.Tokens) },
+			inForce: c.started,
+		},
+	}
+}
+
+// fitHorizon reports whether timelines that reach back so far can hold the limits.
+func fitHorizon(l config.Limits, horizon time.Duration) bool {
+	for _, p := range append(slices.Collect(maps.Values(l.Policies())), l.Default) {
+		if p.Validate(horizon) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// reloadEvery is how often the file is looked at.
+const reloadEvery = time.Second
+
+// keep reloads the configuration at each hangup, and when its file has changed,
+// until ctx ends.
+func (c *configured) keep(ctx context.Context, hangups <-chan os.Signal, live []*livePart, log *slog.Logger) {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	changed := make(chan struct{}, 1)
+	watching.Go(func() {
+		c.watch.Run(ctx, reloadEvery, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			c.reload(ctx, live, log, true)
+		case <-changed: // a hangup may have told of it already
+			c.reload(ctx, live, log, false)
+		}
+	}
+}
+
+// reload takes the new configuration over, or refuses it. The log says what came
+// of it, the same only when it was asked for.
+func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Logger, asked bool) {
+	cfg, taken, waiting, err := c.renew(ctx, live)
+	outcome := listed(waiting)
+	if err != nil {
+		outcome = err.Error()
+		last := *c.last.Load()
+		last.refused = err
+		c.last.Store(&last)
+	} else {
+		c.last.Store(&reloaded{at: time.Now(), config: cfg})
+	}
+	if !asked && len(taken) == 0 && outcome == c.outcome {
+		return
+	}
+	c.outcome = outcome
+	if err != nil {
+		log.Error("the configuration is not reloaded: the old one stays", "error", err)
+		return
+	}
+	log.Info("the configuration is reloaded", "changed", cmp.Or(listed(taken), "none"))
+	if len(waiting) > 0 {
+		log.Warn("these keys take effect at the next start", "keys", outcome)
+	}
+	if changed := slices.Concat(taken, waiting); slices.ContainsFunc(changed, within("limits")) || slices.ContainsFunc(changed, within("apps")) {
+		warn(log, cfg.Warnings())
+	}
+}
+
+// listed are changes in one line.
+func listed(changes []config.Change) string {
+	texts := make([]string, len(changes))
+	for i, c := range changes {
+		texts[i] = c.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// within tells the changes at a key or below it.
+func within(key string) func(config.Change) bool {
+	return func(c config.Change) bool { return config.Within(c.Key, key) }
+}
+
+// renew has the live parts of the new configuration take effect. It answers the
+// keys that were taken over, and those that differ from the start's and wait for
+// the next one.
+func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.Config, taken, waiting []config.Change, err error) {
+	if emptied(c.file) && !c.empty { // cut short by a full disk, say: it could be valid beside the environment, without any limit
+		return nil, nil, nil, misusedf("%s: is empty", c.file)
+	}
+	if cfg, _, err = c.load(); err != nil {
+		return nil, nil, nil, err
+	}
+	waiting = config.Changes(c.started, cfg)
+	if c.roles.worker && slices.ContainsFunc(waiting, within("apps")) {
+		if err := checkCredentials(ctx, cfg); err != nil {
+			return nil, nil, nil, misusedf("%s: %w", c.file, err)
+		}
+	}
+	for _, part := range live {
+		waiting = slices.DeleteFunc(waiting, func(change config.Change) bool { return part.has(change.Key) })
+		mine := slices.DeleteFunc(config.Changes(part.inForce, cfg), func(change config.Change) bool { return !part.has(change.Key) })
+		if part.fits != nil && !part.fits(cfg) {
+			waiting = append(waiting, mine...)
+			continue
+		}
+		if len(mine) > 0 {
+			part.take(cfg)
+			part.inForce = cfg
+			taken = append(taken, mine...)
+		}
+	}
+	return cfg, taken, waiting, nil
+}
+
+// has reports whether the key is one of the part.
+func (p *livePart) has(key string) bool {
+	within := func(other string) bool { return config.Within(key, other) }
+	return slices.ContainsFunc(p.keys, within) && !slices.ContainsFunc(p.except, within)
+}

@@ -1,0 +1,90 @@
+// Package cli has the commands of the program.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Run runs the command line and answers the exit status.
+func Run(args []string) int {
+	began := false
+	root := &cobra.Command{
+		Use:   "pushpace",
+		Short: "Dispatches push notifications, each no sooner than its user's limits allow",
+		Long: `pushpace dispatches push notifications through APNs, FCM and Web Push, each no
+sooner than its user's limits allow. What may not go yet waits for exactly the
+time left.
+
+Exit status: 0 done, 1 failed, 2 wrong use or configuration, 3 accounting or
+limits violated.`,
+		Version:          buildVersion().String(),
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		PersistentPreRun: func(*cobra.Command, []string) { began = true },
+	}
+	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newActions(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newCheck(), newToken(), newVAPID(), newVersion())
+	root.SetVersionTemplate("{{.Version}}\n")
+	addCompletion(root)
+	explainArguments(root)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) {
+			if _, token := invalid.GetFlag().Value.(targetFlag); token { // which no error shows
+				err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
+			}
+		}
+		return misusedf("%w\nSee %s --help.", err, cmd.CommandPath())
+	})
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.Args = func(_ *cobra.Command, topic []string) error {
+				_, _, err := root.Find(topic)
+				return err
+			}
+		}
+	}
+	root.SetArgs(args)
+	err := root.Execute()
+	if err != nil && !began && !errors.As(err, new(*exitError)) {
+		err = misusedf("%w\nSee pushpace --help.", err) // what cobra itself refuses
+	}
+	return report(err)
+}
+
+// explainArguments has every command below say, where its arguments do not fit, which it
+// wants and an example.
+func explainArguments(cmd *cobra.Command) {
+	for _, cmd := range cmd.Commands() {
+		explainArguments(cmd)
+		fit := cmd.Args
+		_, wanted, takes := strings.Cut(cmd.Use, " ")
+		if fit == nil || !takes {
+			continue
+		}
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if fit(cmd, args) == nil {
+				return nil
+			}
+			path := cmd.CommandPath()
+			example, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
+			return misusedf("%s: want %s, as in %s; see %s --help", strings.TrimPrefix(path, "pushpace "),
+				strings.ReplaceAll(wanted, " | "+cmd.Name(), " or"), example, path)
+		}
+	}
+}
+
+// someOrAll wants arguments, or --all in their place.
+func someOrAll(most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		all, err := cmd.Flags().GetBool("all")
+		if len(args) > most || len(args) == 0 && !all {
+			return errors.New("want arguments, or --all")
+		}
+		return err
+	}
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	stdlog "log"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/redisconn"
+)
+
+// configFile is the configuration file in the working directory.
+const configFile = "config.yaml"
+
+// configFlag adds --config to the command.
+func configFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().StringP("config", "c", "",
+		"configuration `FILE`; by default what PUSHPACE_CONFIG names, or else config.yaml in the working directory")
+}
+
+// findConfig returns which file the configuration is in. There has to be one: a
+// default would end on the embedded Redis when a file is merely mistyped or
+// elsewhere.
+func findConfig(flag string) (string, error) {
+	file := flag
+	if file == "" {
+		file = os.Getenv("PUSHPACE_CONFIG")
+	}
+	if file == "" {
+		file = configFile
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return "", misusedf("there is no %s in the working directory: name the configuration by --config or PUSHPACE_CONFIG", file)
+		}
+	}
+	return file, nil
+}
+
+// loadConfig loads the configuration and answers which file it is from.
+func loadConfig(flag string) (*config.Config, string, error) {
+	file, err := findConfig(flag)
+	if err != nil {
+		return nil, "", err
+	}
+	cfg, err := config.Load(file, os.Environ())
+	return cfg, file, misused(err)
+}
+
+// loadReachable is loadConfig for a command that speaks to the workers through
+// Redis, which therefore cannot be the one inside a process.
+func loadReachable(flag string) (*config.Config, error) {
+	cfg, file, err := loadConfig(flag)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Redis.Address.Mode == config.Embedded {
+		return nil, misusedf("%s: redis.address: the embedded Redis lives inside another process, out of reach: "+
+			"name a server there or in PUSHPACE_REDIS__ADDRESS, for serve too", file)
+	}
+	return cfg, nil
+}
+
+// appsOf are the configuration's apps.
+func appsOf(cfg *config.Config) operate.Apps {
+	if len(cfg.Apps) == 0 {
+		return nil
+	}
+	apps := operate.Apps{}
+	for name, app := range cfg.Apps {
+		apps[name] = operate.App{Platforms: app.Platforms(), Hosts: app.Hosts()}
+	}
+	return apps
+}
+
+// newLogger returns the process's logger, which takes what libraries write by
+// themselves too. Its level can be changed.
+func newLogger(cfg config.Log, level *slog.LevelVar) *slog.Logger {
+	level.Set(cfg.Level.Level())
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
+	if cfg.Format == config.JSON {
+		handler = slog.NewJSONHandler(os.Stderr, options)
+	}
+	log := slog.New(handler)
+	slog.SetDefault(log)
+	stdlog.SetOutput(librariesLog{log})
+	redisconn.LogTo(log)
+	return log
+}
+
+// librariesLog takes the lines that libraries write to the standard logger.
+type librariesLog struct{ log *slog.Logger }
+
+// unsolicited begins net/http's line about what a peer sent after its answer, such as the
+// body of a 204. The rest quotes it: a stranger's text, which may name an endpoint.
+const unsolicited = "Unsolicited response received on idle HTTP channel"
+
+// Write takes one line.
+func (l librariesLog) Write(line []byte) (int, error) {
+	level, text := slog.LevelInfo, strings.TrimSuffix(string(line), "\n")
+	if strings.HasPrefix(text, unsolicited) {
+		level, text = slog.LevelDebug, unsolicited
+	}
+	l.log.Log(context.Background(), level, text)
+	return len(line), nil
+}

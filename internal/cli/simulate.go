@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+// A simulation is what the command's flags say.
+type simulation struct {
+	app         string
+	ports       map[*platform]*uint16
+	dir, ledger string
+}
+
+func newSimulate() *cobra.Command {
+	s := simulation{ports: map[*platform]*uint16{}}
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Run stand-ins for the providers, and print the settings that point serve at them",
+		Long: `simulate runs stand-ins for APNs, FCM and the push services of browsers on the
+loopback, until SIGINT or SIGTERM. It prints settings for an app as environment
+variables:
+
+  pushpace simulate > standins.env &
+  env $(cat standins.env) pushpace serve
+
+Tokens choose the answer: one that begins with deaddead is dead, with baddbadd
+malformed, with fade0503 unavailable, with fade1503 so once. All others are good.
+A browser's is what "simulate subscription NAME" prints, and its NAME chooses.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	cmd.AddCommand(newSimulateSubscription())
+	f := cmd.Flags()
+	f.StringVar(&s.app, "app", "demo", "`NAME` of the app in the configuration: small letters, digits and _")
+	for _, p := range platforms {
+		s.ports[p] = f.Uint16(p.flag("port"), 0, p.whose()+" port; 0 for a free one")
+	}
+	f.StringVar(&s.dir, "dir", "", "`FOLDER` for the credentials; by default one that is removed at the end")
+	f.StringVar(&s.ledger, "ledger", "", "`FILE` that gets one JSON line for each accepted push, appended")
+	return cmd
+}
+
+// appName is what a variable's name can stand for without a configuration that
+// has the app.
+var appName = regexp.MustCompile(`^[a-z0-9_]{1,128}$`)
+
+func (s *simulation) run(ctx context.Context, out io.Writer) error {
+	if !appName.MatchString(s.app) {
+		return misusedf("--app: want small letters, digits and _")
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var c closers
+	err := s.serve(ctx, out, &c)
+	return errors.Join(err, c.close())
+}
+
+func (s *simulation) serve(ctx context.Context, out io.Writer, c *closers) error {
+	ledger, err := openLedger(s.ledger, c)
+	if err != nil {
+		return err
+	}
+	dir, err := credentialsDir(s.dir, c)
+	if err != nil {
+		return err
+	}
+	all, err := startStandIns(dir, func(p *platform) standInOptions {
+		return standInOptions{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*s.ports[p]))), ledger: ledger}
+	})
+	if err != nil {
+		return err
+	}
+	c.add(all.close)
+	if _, err := io.WriteString(out, variables(s.app, all.app)); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "The stand-ins run. End them with Ctrl-C.")
+	<-ctx.Done()
+	fmt.Fprintf(os.Stderr, "The stand-ins accepted %d pushes.\n", ledger.Len())
+	return ledger.Err()
+}
+
+// openLedger returns a ledger that appends to the file, if there is one.
+func openLedger(file string, c *closers) (*standin.Ledger, error) {
+	if file == "" {
+		return standin.NewLedger(func(standin.Entry) error { return nil }), nil
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, misusedf("--ledger: %w", err)
+	}
+	c.add(f.Close)
+	return standin.NewLedger(standin.Lines(f)), nil
+}
+
+// credentialsDir returns the folder, or a new one that is removed at the end.
+func credentialsDir(dir string, c *closers) (string, error) {
+	if dir == "" {
+		dir, err := os.MkdirTemp("", "pushpace-")
+		if err != nil {
+			return "", err
+		}
+		c.add(func() error { return os.RemoveAll(dir) })
+		return dir, nil
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if strings.ContainsAny(dir, " \t\r\n'\"\\$*?[") {
+		return "", misusedf("--dir: the settings hold the folder's path, which must have no space, quote or special character")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", misusedf("--dir: %w", err)
+	}
+	return dir, nil
+}
+
+// variables are the settings of the app as the configuration reads them from
+// the environment, one a line.
+func variables(app string, a config.App) string {
+	var b strings.Builder
+	set := func(key, value string) {
+		fmt.Fprintf(&b, "PUSHPACE_APPS__%s__%s=%s\n", strings.ToUpper(app), strings.ToUpper(key), value)
+	}
+	set("simulated", "false")
+	for _, p := range a.Providers() {
+		for _, s := range platformOf(p.Platform).settings(a) {
+			set(string(p.Platform)+"__"+s[0], s[1])
+		}
+	}
+	return b.String()
+}

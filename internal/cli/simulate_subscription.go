@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// subscriptionName is what can stand in an endpoint as it is.
+var subscriptionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+func newSimulateSubscription() *cobra.Command {
+	service := "google"
+	cmd := &cobra.Command{
+		Use:   "subscription NAME",
+		Short: "Print the subscription of a browser that the stand-in knows",
+		Long: `subscription prints what a browser's PushSubscription.toJSON would return, for a browser
+of that name. Any stand-in of simulate can read what is sent to it.`,
+		Example: `  pushpace simulate subscription laptop > laptop.json`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !subscriptionName.MatchString(args[0]) {
+				return misusedf("NAME: want 1 to 128 letters, digits, - and _")
+			}
+			of := push.PlatformWebPush + ":" + push.Platform(service)
+			if !push.Known(of) {
+				return misusedf("--service: want one of %s", strings.Join(pushServices(), ", "))
+			}
+			target := laptopOf(of, args[0])
+			return printJSON(cmd.OutOrStdout(), subscription{target.Token, target.Keys})
+		},
+	}
+	cmd.Flags().StringVar(&service, "service", service, fmt.Sprintf("the `SERVICE` that it is at: %s", strings.Join(pushServices(), ", ")))
+	complete(cmd, "service", pushServices()...)
+	return cmd
+}
+
+// pushServices are the names of those for browsers.
+func pushServices() (names []string) {
+	for _, service := range push.Services(push.PlatformWebPush) {
+		names = append(names, strings.TrimPrefix(string(service), string(push.PlatformWebPush)+":"))
+	}
+	return names
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+func newStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "status ID",
+		Short:   "Say where a notification is, and when it waits, until when and by which rule",
+		Example: "  pushpace status order-4711-shipped",
+		Args:    cobra.ExactArgs(1),
+	}
+	whose, asJSON := whoseFlags(cmd), jsonFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
+		status, err := b.Status(ctx, whose.of(args[0]))
+		if err != nil {
+			return ofID(args[0], err)
+		}
+		if *asJSON {
+			return printJSON(out, status)
+		}
+		if status.State == push.Waiting {
+			defer tellNoWorker(ctx, b)
+		}
+		into := ""
+		if status.Into != "" {
+			other, err := b.Status(ctx, push.Ref{ID: status.Into, App: status.App, User: status.User})
+			into = digestedInto(status.Into, other, err)
+		}
+		return printStatus(out, status, into, time.Now())
+	})
+}
+
+// digestedInto says whose push tells of a notification, and what became of that.
+func digestedInto(id string, other *control.Status, err error) string {
+	switch {
+	case errors.Is(err, push.ErrUnknownID):
+		return words.Quoted(id) + ", which was forgotten since"
+	case err != nil:
+		return words.Quoted(id) + ": " + err.Error()
+	case other.State == push.Waiting:
+		return words.Quoted(id) + ", which waits"
+	case other.State == push.Expired:
+		return words.Quoted(id) + ", which expired"
+	}
+	return words.Quoted(id) + ", which was " + string(other.State)
+}
+
+func printStatus(out io.Writer, s *control.Status, into string, now time.Time) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+	line("id", "%s", s.ID)
+	line("state", "%s", s.State)
+	if s.App != "" {
+		line("app", "%s", words.Quoted(s.App))
+		line("user", "%s", words.Quoted(s.User))
+		line("category", "%s", words.Quoted(s.Category))
+	}
+	if s.State == push.Waiting {
+		if s.Waits != nil {
+			printWaits(line, s, now)
+		}
+		line("job", "%s, queue %s", words.Job(s.Job), s.Queue)
+	}
+	line("accepted", "%s", words.Stamp(s.Accepted))
+	if !s.NotBefore.IsZero() {
+		line("not before", "%s", words.Stamp(s.NotBefore))
+	}
+	if !s.ExpiresAt.IsZero() {
+		line("expires", "%s", words.Stamp(s.ExpiresAt))
+	}
+	if s.Deferrals > 0 || s.Waits == nil || !s.Waits.For.HasSlot() { // else it is, for the first time
+		line("deferred", "%s", words.Times(s.Deferrals))
+	}
+	switch {
+	case s.Attempts == 1:
+		line("attempts", "1, at %s", words.Stamp(s.FirstAttempt))
+	case s.Attempts > 1:
+		line("attempts", "%d, the first at %s", s.Attempts, words.Stamp(s.FirstAttempt))
+	}
+	for i, o := range s.Outcomes {
+		line(fmt.Sprintf("target %d", i+1), "%s", words.Target(o))
+	}
+	if into != "" {
+		line("digested", "into %s", into)
+	}
+	if s.Told > 0 {
+		line("digest", "of %d: its push tells of %d others", s.Told+1, s.Told)
+	}
+	if s.Error != "" {
+		line("error", "%s", s.Error)
+	}
+	if !s.Ended.IsZero() {
+		line("ended", "%s", words.Stamp(s.Ended))
+	}
+	return w.Flush()
+}

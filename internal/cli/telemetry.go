@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/metrics"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/tracing"
+)
+
+// observe has what the process does counted, traced and told where the
+// configuration says, if it does.
+func (s *system) observe(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
+	if s.traces, err = startTracing(ctx, cfg.Telemetry.Tracing, log); err != nil {
+		return err
+	}
+	s.add(s.traces.Close)
+	if cfg.Telemetry.Listen == "" {
+		return nil
+	}
+	s.config = cfg
+	s.metrics = metrics.New(metrics.Sources{
+		ClockOffset: s.clockOffset, Outages: s.limiter.Stats, Senders: s.senders, Worker: s.worker.Load, Backlog: s.readBacklog,
+		Redis: s.troubles(), Reload: s.lastReload,
+	})
+	s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
+	s.add(s.metrics.Close)
+	server := s.metrics.Serve(s.listeners.metrics, s.health)
+	s.add(server.Close)
+	s.observer = s.metrics
+	log.Info("metrics", "url", "http://"+server.Addr()+"/metrics")
+	return nil
+}
+
+// troubles are those of each Redis, by its key of the configuration.
+func (s *system) troubles() map[string]func() redisconn.Status {
+	all := map[string]func() redisconn.Status{metrics.QueueRedis: s.watch.Status}
+	if s.limitsWatch != nil {
+		all["limits.redis"] = s.limitsWatch.Status
+	}
+	return all
+}
+
+// startTracing begins to trace, if the configuration says where to; otherwise
+// it returns nil.
+func startTracing(ctx context.Context, t config.Tracing, log *slog.Logger) (*tracing.Tracing, error) {
+	if t.Endpoint == "" {
+		return nil, nil
+	}
+	traces, err := tracing.Start(ctx, tracing.Options{
+		Endpoint: string(t.Endpoint), Ratio: float64(t.Ratio), Version: buildVersion().Version,
+		OnChange: func(err error) {
+			if err != nil {
+				log.Warn("traces get lost: the collector does not take them", "error", err)
+				return
+			}
+			log.Info("the collector takes traces again")
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("telemetry.tracing: %w", err)
+	}
+	return traces, nil
+}

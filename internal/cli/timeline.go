@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+func newTimeline() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "timeline USER",
+		Short: "Show what a user was sent and what waits, each limit, and why the next one waits",
+		Long: `The first line of timeline says which notification is next, until when it waits
+and for which limit. Below are the limits, the general ones and those of each
+category: how many are used of how many, and when the next is free. Then come the
+newest sent notifications, and those that wait.`,
+		Example: `  pushpace timeline ada
+  pushpace timeline ada --app shop --category marketing --json`,
+		Args: cobra.ExactArgs(1),
+	}
+	app := cmd.Flags().String("app", "", "the `NAME` of the app; by default the only one there is")
+	categories := cmd.Flags().StringArray("category", nil, "the `NAME` of a category whose limits are shown besides the general ones; repeatable, all by default")
+	asJSON := jsonFlag(cmd)
+	completeApps(cmd)
+	completeCategories(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
+		t, err := b.Timeline(ctx, *app, args[0], *categories)
+		if err != nil {
+			return err
+		}
+		if err := warnOfCategory(ctx, b, *categories...); err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(out, t)
+		}
+		if unknown(t) {
+			fmt.Fprintf(os.Stderr, "Nothing is known of %s in %s: is the user spelt right?\n", words.Quoted(t.User), words.Quoted(t.App))
+		}
+		return timeline.Print(out, t)
+	})
+}
+
+// unknown reports whether nothing was sent to the user under the limits, as far
+// as they look back, and nothing waits for them.
+func unknown(t *control.Timeline) bool {
+	return len(t.Bookings) == 0 && !slices.ContainsFunc(t.Scopes, func(s control.TimelineScope) bool { return len(s.Admissions) > 0 })
+}

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// The limits' Redis has the time to answer that the configuration gives it.
+func TestTheLimitsRedisHasItsTimeout(t *testing.T) {
+	t.Parallel()
+	var own config.Redis
+	own.SetDefaults()
+	own.Address = config.Address{Mode: config.Single, Hosts: []string{redistest.Miniredis(t).Addr()}}
+	own.Timeout = 3 * time.Second
+	cfg := &config.Config{Limits: config.Limits{Redis: &own}}
+	var s system
+	lines, err := s.openTimelines(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	must(t, err)
+	defer s.close()
+	for name, client := range map[string]any{"its own": s.limitsRedis, "the limiter's": lines.client} {
+		if of, ok := client.(interface{ Options() *redis.Options }); !ok || of.Options().ReadTimeout != own.Timeout {
+			t.Errorf("%s client: %T, which does not wait for %v", name, client, own.Timeout)
+		}
+	}
+}

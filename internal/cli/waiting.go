@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// selectionFlags adds the flags that select notifications that wait.
+func selectionFlags(cmd *cobra.Command) *control.Selection {
+	s := &control.Selection{}
+	f := cmd.Flags()
+	f.StringVar(&s.App, "app", "", "what is for the `APP`")
+	f.StringVar(&s.User, "user", "", "what is for the `USER`")
+	f.StringVar(&s.Category, "category", "", "what is of the `CATEGORY`")
+	f.StringVar(&s.CollapseKey, "collapse-key", "", "what has the collapse `KEY`")
+	f.StringVar((*string)(&s.For), "for", "", "what waits for the `CAUSE`: "+strings.Join(control.CauseNames(), ", "))
+	complete(cmd, "for", control.CauseNames()...)
+	completeApps(cmd)
+	completeCategories(cmd)
+	return s
+}
+
+// eachQueued calls f with each selected notification that waits, once.
+func eachQueued(ctx context.Context, b *apiclient.Client, s control.Selection, f func(control.Queued) bool) error {
+	seen := map[push.Ref]bool{}
+	return b.Queued(ctx, s, func(q control.Queued) bool {
+		if seen[q.Ref()] {
+			return true
+		}
+		seen[q.Ref()] = true
+		return f(q)
+	})
+}
+
+// without tells what a list is without, of shards that do not answer, and returns any other
+// error.
+func without(err error) error {
+	if _, rest := store.Unread(err); rest != nil && !errors.Is(err, control.ErrCausesUnread) {
+		return err
+	}
+	if err != nil {
+		warnUser(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+// causesHelp lists what a notification may wait for.
+func causesHelp() string {
+	var b strings.Builder
+	for _, c := range control.Causes {
+		fmt.Fprintf(&b, "  %-11s %s\n", c, words.Cause(c))
+	}
+	return b.String()
+}
+
+func newWaiting() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "waiting",
+		Short: "List the notifications that wait, what for, and until when",
+		Long: `waiting lists the notifications that wait, those that come first on top, as many
+as --limit says. What each waits for (FOR) is one of:
+
+` + causesHelp() + `
+With --json there is one line for each, in no order, and --limit is none unless
+it is given. What moves on while it is listed may be missed.`,
+		Example: `  pushpace waiting --category marketing
+  pushpace waiting --user ada --json`,
+		Args: cobra.NoArgs,
+	}
+	selection, asJSON := selectionFlags(cmd), jsonFlag(cmd)
+	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		if *limit < 1 {
+			return misusedf("--limit: want 1 or more")
+		}
+		if err := warnOfCategory(ctx, b, selection.Category); err != nil {
+			return err
+		}
+		if *asJSON {
+			return printQueued(ctx, b, *selection, out, *limit, cmd.Flags().Changed("limit"))
+		}
+		return listQueued(ctx, b, *selection, out, *limit)
+	})
+}
+
+// printQueued prints each as it comes.
+func printQueued(ctx context.Context, b *apiclient.Client, s control.Selection, out io.Writer, most int, limited bool) error {
+	n := 0
+	var failed error
+	err := eachQueued(ctx, b, s, func(q control.Queued) bool {
+		failed = printJSON(out, q)
+		n++
+		return failed == nil && (!limited || n < most)
+	})
+	return cmp.Or(failed, without(err))
+}
+
+// listQueued prints those that come first, and how many more there are.
+func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, out io.Writer, most int) error {
+	var list []control.Queued
+	n := 0
+	first := func(a, b control.Queued) int {
+		return cmp.Or(a.Until.Compare(b.Until), a.Accepted.Compare(b.Accepted), cmp.Compare(a.ID, b.ID))
+	}
+	err := eachQueued(ctx, b, s, func(q control.Queued) bool {
+		n++
+		if list = append(list, q); len(list)/2 >= most {
+			slices.SortFunc(list, first)
+			list = list[:most]
+		}
+		return true
+	})
+	if err := without(err); err != nil {
+		return err
+	}
+	if n == 0 {
+		return none("Nothing waits" + selected(s) + ".")
+	}
+	slices.SortFunc(list, first)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tAPP\tUSER\tCATEGORY\tFOR\tUNTIL\tACCEPTED")
+	for _, q := range list[:min(len(list), most)] {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Quoted(q.ID), words.Quoted(q.App), words.Quoted(q.User), words.Quoted(q.Category), waitsFor(q),
+			orAny(stampOrNone(q.Until)), orAny(stampOrNone(q.Accepted)))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if n > most {
+		fmt.Fprintf(os.Stderr, "%s%s; --limit shows more, --json all.\n", counted(n-most, "more waits", "more wait"), selected(s))
+	}
+	return nil
+}
+
+// waitsFor is what a notification waits for, in a column.
+func waitsFor(q control.Queued) string {
+	if q.For == control.ForLimit && q.Rule != "" {
+		return "limit " + q.Rule + " of " + words.Quoted(q.Scope)
+	}
+	return string(q.For)
+}
+
+// selected is what is selected, as the end of a phrase.
+func selected(s control.Selection) string {
+	text := ""
+	for _, part := range []struct{ what, value string }{{"for app", s.App}, {"for user", s.User}, {"of category", s.Category}, {"with collapse key", s.CollapseKey}, {"for", string(s.For)}} {
+		if part.value != "" {
+			text += " " + part.what + " " + words.Quoted(part.value)
+		}
+	}
+	return text
+}
+
+// countTime is how long what waits is counted at most.
+const countTime = time.Second
+
+// countQueued counts what waits in words, within countTime: "no notification
+// waits", "at least 12000 notifications wait". It is "" when that is not known.
+func countQueued(ctx context.Context, b *apiclient.Client, s control.Selection) string {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	n := 0
+	err := eachQueued(ctx, b, s, func(control.Queued) bool { n++; return true })
+	switch {
+	case err != nil && (n == 0 || ctx.Err() == nil):
+		return ""
+	case err != nil:
+		return fmt.Sprintf("at least %d notifications wait", n)
+	case n == 0:
+		return "no notification waits"
+	case n == 1:
+		return "1 notification waits"
+	}
+	return fmt.Sprintf("%d notifications wait", n)
+}
+
+// cancelAll cancels what is selected, once its number is confirmed.
+func cancelAll(ctx context.Context, b *apiclient.Client, s control.Selection, c *confirmation, out io.Writer, asJSON bool) error {
+	if err := warnOfCategory(ctx, b, s.Category); err != nil {
+		return err
+	}
+	var refs []push.Ref
+	if err := eachQueued(ctx, b, s, func(q control.Queued) bool { refs = append(refs, q.Ref()); return true }); err != nil {
+		return err
+	}
+	if err := c.confirm(len(refs), counted(len(refs), "waits", "wait")+selected(s), "cancel"); err != nil {
+		return err
+	}
+	done, err := operate.InPages(ctx, refs, b.CancelEach)
+	return tellBulk(done, out, asJSON, "cancelled", err)
+}
