@@ -28,7 +28,7 @@ type system struct {
 	closers  []func() error
 }
 
-// openSystem puts the parts together as internal/cli does in its wiring.go, with
+// openSystem puts the parts together as internal/app does in its system.go, with
 // the configuration's defaults. It has to follow that file.
 func openSystem(ctx context.Context, s stage, limited config.Limits, apns providers.Sender, observer worker.Observer) (*system, error) {
 	var cfg config.Config

@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
@@ -46,7 +47,7 @@ the project, the first notification shows.`,
 	cmd.Flags().BoolVar(&connect, "redis", false, "connect to Redis as well, and tell how it may lose keys")
 	cmd.Flags().BoolVar(&reach, "providers", false, "connect to each app's providers as well, and send nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, file, err := loadConfig(*file)
+		cfg, file, err := app.LoadConfig(*file)
 		if err != nil {
 			return err
 		}
@@ -54,14 +55,14 @@ the project, the first notification shows.`,
 		if err != nil {
 			return misused(err)
 		}
-		if err := checkCredentials(cmd.Context(), cfg); err != nil {
+		if err := app.CheckCredentials(cmd.Context(), cfg); err != nil {
 			return misusedf("%s: %w", file, err)
 		}
 		e := effectiveOf(cfg)
 		e.Proxy = proxy.Host()
 		e.Warnings = append(config.UnknownVariables(os.Environ()), cfg.Warnings()...)
 		if connect {
-			newLogger(cfg.Log, new(slog.LevelVar))
+			app.NewLogger(cfg.Log, new(slog.LevelVar))
 			if err := e.connect(cmd.Context(), cfg); err != nil {
 				return err
 			}
@@ -84,21 +85,6 @@ the project, the first notification shows.`,
 		return tellProviders(out, e.Providers, asJSON || verbose)
 	}
 	return cmd
-}
-
-// checkCredentials has every app's senders read their files.
-func checkCredentials(ctx context.Context, cfg *config.Config) error {
-	var c closers
-	_, err := openSenders(ctx, realApps(cfg), "", nil, slog.New(slog.DiscardHandler), &c)
-	_ = c.close()
-	return err
-}
-
-// realApps are those that have providers.
-func realApps(cfg *config.Config) map[string]config.App {
-	real := maps.Clone(cfg.Apps)
-	maps.DeleteFunc(real, func(_ string, app config.App) bool { return app.Simulated })
-	return real
 }
 
 // connect connects to each Redis of the configuration, and notes what it says of
@@ -321,7 +307,7 @@ func httpOf(h config.HTTP) effectiveHTTP {
 func appOf(a config.App) effectiveApp {
 	e := effectiveApp{Simulated: a.Simulated, Webhook: a.DeadTokens.Webhook != nil, Outcomes: a.Outcomes.Webhook != nil}
 	for _, p := range a.Providers() {
-		platformOf(p.Platform).effective(a, &e)
+		effectives[p.Platform](a, &e)
 	}
 	return e
 }
@@ -337,7 +323,7 @@ func (e *effective) summarize(w io.Writer, cfg *config.Config) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "redis   %s\n", e.Redis.Address)
-	fmt.Fprintf(&b, "limits  %s\n", describe(cfg.Limits))
+	fmt.Fprintf(&b, "limits  %s\n", app.Describe(cfg.Limits))
 	for _, line := range week(cfg.Limits, time.Now()) {
 		fmt.Fprintf(&b, "quiet   %s\n", line)
 	}
@@ -353,24 +339,6 @@ func (e *effective) summarize(w io.Writer, cfg *config.Config) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// describe writes the general policy and the marketing's for a person.
-func describe(l config.Limits) string {
-	parts := make([]string, 0, 4)
-	if l.Default.MinGap > 0 {
-		parts = append(parts, fmt.Sprintf("a gap of %s", l.Default.MinGap))
-	}
-	for _, r := range l.Default.Rates {
-		parts = append(parts, r.String())
-	}
-	for _, r := range l.Categories["marketing"].Rates {
-		parts = append(parts, "marketing "+r.String())
-	}
-	if len(parts) == 0 {
-		return "no limit"
-	}
-	return strings.Join(parts, ", ")
 }
 
 func (e *effective) print(w io.Writer, asJSON bool) error {

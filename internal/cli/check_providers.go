@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
@@ -33,9 +34,9 @@ type checkedProvider struct {
 
 // checkProviders reaches for the providers of every app that is not simulated.
 func checkProviders(ctx context.Context, cfg *config.Config) ([]checkedProvider, error) {
-	var c closers
-	all, err := openSenders(ctx, realApps(cfg), "", nil, slog.New(slog.DiscardHandler), &c)
-	defer func() { _ = c.close() }()
+	var c app.Closers
+	all, err := app.OpenSenders(ctx, app.RealApps(cfg), "", nil, slog.New(slog.DiscardHandler), &c)
+	defer func() { _ = c.Close() }()
 	if err != nil {
 		return nil, err
 	}

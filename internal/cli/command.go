@@ -91,3 +91,9 @@ func none(sentence string) error {
 	_, err := fmt.Fprintln(os.Stderr, sentence)
 	return err
 }
+
+// configFlag adds --config to the command.
+func configFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().StringP("config", "c", "",
+		"configuration `FILE`; by default what PUSHPACE_CONFIG names, or else config.yaml in the working directory")
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
@@ -35,7 +36,7 @@ func completeConfigured(cmd *cobra.Command, flag string, names func(*config.Conf
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		cfg, _, err := loadConfig(file)
+		cfg, _, err := app.LoadConfig(file)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

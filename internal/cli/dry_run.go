@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
@@ -16,25 +17,10 @@ import (
 
 // A rendering is what the providers would get of one notification.
 type rendering struct {
-	Line     int              `json:"line,omitempty"` // of the file
-	ID       string           `json:"id"`
-	Warnings []string         `json:"warnings,omitempty"`
-	Targets  []renderedTarget `json:"targets"`
-}
-
-// A renderedTarget is what one target's provider would get: from APNs' headers
-// and payload, or FCM's message.
-type renderedTarget struct {
-	Platform push.Platform   `json:"platform"`
-	Token    string          `json:"token"`
-	Headers  []header        `json:"headers,omitempty"`
-	Payload  json.RawMessage `json:"payload,omitempty"`
-	Message  json.RawMessage `json:"message,omitempty"`
-}
-
-type header struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Line     int            `json:"line,omitempty"` // of the file
+	ID       string         `json:"id"`
+	Warnings []string       `json:"warnings,omitempty"`
+	Targets  []app.Rendered `json:"targets"`
 }
 
 // render prints what would be sent, and enqueues nothing.
@@ -42,7 +28,7 @@ func (s *sending) render(where *place, stdin io.Reader, out io.Writer) error {
 	if where.remote() != "" {
 		return misusedf("--dry-run goes by the configuration: name that by --config instead of the HTTP API")
 	}
-	cfg, _, err := loadConfig(*where.config)
+	cfg, _, err := app.LoadConfig(*where.config)
 	if err != nil {
 		return err
 	}
@@ -94,8 +80,8 @@ func refuse(out io.Writer, line int, why error) error {
 }
 
 func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, out io.Writer) error {
-	policies := limitsOf(cfg.Limits)
-	if err := operate.Refusal(n, appsOf(cfg), policies); err != nil {
+	policies := app.LimitsOf(cfg.Limits)
+	if err := operate.Refusal(n, app.AppsOf(cfg), policies); err != nil {
 		return refuse(out, line, err)
 	}
 	now := time.Now()
@@ -106,7 +92,7 @@ func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, 
 	r := rendering{Line: line, ID: accepted.ID, Warnings: operate.Warnings(n, policies)}
 	s.warned.add(r.Warnings)
 	for _, t := range accepted.Targets {
-		rendered, err := renderTarget(cfg.Apps[accepted.App], &accepted, t, now)
+		rendered, err := app.Render(cfg.Apps[accepted.App], &accepted, t, now)
 		if err != nil {
 			return err
 		}
@@ -116,12 +102,6 @@ func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, 
 		return printJSON(out, r)
 	}
 	return r.print(out)
-}
-
-func renderTarget(app config.App, n *push.Notification, t push.Target, now time.Time) (renderedTarget, error) {
-	rendered, err := platformOf(t.Platform).render(app, n, t, now)
-	rendered.Platform, rendered.Token = t.Platform, t.Token
-	return rendered, err
 }
 
 // print writes r for a person.

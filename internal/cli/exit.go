@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/pushpace/pushpace/internal/app"
 )
 
 // The exit statuses.
@@ -30,15 +32,10 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// misused is wrong use, or a wrong configuration.
-func misused(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &exitError{exitUsage, err}
-}
+// misused is wrong use, or a wrong configuration; nil for nil.
+func misused(err error) error { return app.Misused(err) }
 
-func misusedf(format string, args ...any) error { return misused(fmt.Errorf(format, args...)) }
+func misusedf(format string, args ...any) error { return app.Misusedf(format, args...) }
 
 // told ends with the status and says nothing more.
 func told(status int) error { return &exitError{status: status} }
@@ -53,8 +50,11 @@ func report(err error) int {
 	}
 	status := exitFailed
 	var exit *exitError
-	if errors.As(err, &exit) {
+	switch {
+	case errors.As(err, &exit):
 		status = exit.status
+	case errors.As(err, new(*app.UsageError)):
+		status = exitUsage
 	}
 	if text := err.Error(); text != "" {
 		fmt.Fprintln(os.Stderr, "pushpace: "+text)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -70,7 +71,7 @@ func quotaFlag(cmd *cobra.Command, l *overrideLevel) {
 
 // byFlag adds --by: who is in the log.
 func byFlag(cmd *cobra.Command) {
-	cmd.Flags().String("by", userAtHost(), "`WHO` changes it, for the log; through the API that is the token's name")
+	cmd.Flags().String("by", app.UserAtHost(), "`WHO` changes it, for the log; through the API that is the token's name")
 	cmd.Flags().Lookup("by").DefValue = "USER@HOST" // in the manual, which may be made on another machine
 }
 

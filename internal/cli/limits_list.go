@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
@@ -211,7 +212,7 @@ func readOverrides(in io.Reader, horizon time.Duration) (*imported, error) {
 			fault(number, err)
 			continue
 		}
-		override.By = userAtHost() // who imports it is known where it is set
+		override.By = app.UserAtHost() // who imports it is known where it is set
 		level := overrideLevel{override.Level}
 		if first, ok := seen[level]; ok {
 			fault(number, fmt.Errorf("is for the same as line %d: %s", first, &level))

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
@@ -56,13 +57,13 @@ func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
 				return nil, misusedf("--%s is for the HTTP API: name that by --api or %s", name, apiVariable)
 			}
 		}
-		by := userAtHost()
+		by := app.UserAtHost()
 		if f := p.cmd.Flags().Lookup("by"); f != nil {
 			if by = f.Value.String(); by == "" {
 				return nil, misusedf("--by: is empty: the log says who changed what")
 			}
 		}
-		return openLocal(ctx, *p.config, by)
+		return app.OpenLocal(ctx, *p.config, by)
 	}
 	if f := p.cmd.Flags().Lookup("by"); f != nil && f.Changed {
 		return nil, misusedf("--by: through the HTTP API, the token's name is who changes it")

@@ -11,6 +11,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/pushpace/pushpace/internal/demo"
+
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -54,7 +56,7 @@ func newReceipts(out io.Writer, asJSON bool, size int64) *receipts {
 	r.quiet = onTerminal(os.Stdout)
 	r.bar = progressbar.NewOptions64(size,
 		progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(20),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetTheme(barTheme), progressbar.OptionClearOnFinish())
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetTheme(demo.Bar), progressbar.OptionClearOnFinish())
 	return r
 }
 
@@ -104,6 +106,3 @@ func (r *receipts) finish() error {
 func (r *receipts) counts() string {
 	return fmt.Sprintf("accepted %d, known %d, failed %d", r.accepted, r.known, r.failed)
 }
-
-// barTheme is how the bars look.
-var barTheme = progressbar.Theme{Saucer: "█", SaucerPadding: "░", BarStart: "", BarEnd: ""}

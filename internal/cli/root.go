@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pushpace/pushpace/internal/app"
 )
 
 // Run runs the command line and answers the exit status.
@@ -22,7 +24,7 @@ time left.
 
 Exit status: 0 done, 1 failed, 2 wrong use or configuration, 3 accounting or
 limits violated.`,
-		Version:          buildVersion().String(),
+		Version:          app.BuildVersion().String(),
 		SilenceErrors:    true,
 		SilenceUsage:     true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
@@ -50,7 +52,7 @@ limits violated.`,
 	}
 	root.SetArgs(args)
 	err := root.Execute()
-	if err != nil && !began && !errors.As(err, new(*exitError)) {
+	if err != nil && !began && !errors.As(err, new(*exitError)) && !errors.As(err, new(*app.UsageError)) {
 		err = misusedf("%w\nSee pushpace --help.", err) // what cobra itself refuses
 	}
 	return report(err)

@@ -25,6 +25,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
@@ -39,7 +40,7 @@ type scripted struct {
 	dir      string
 	shell    *shell
 	client   *redis.Client // nil before the script's command redis
-	standIns *standIns     // nil before simulate
+	standIns *app.StandIns // nil before simulate
 	serves   []*served
 	newest   time.Duration // from the first dead letter to the newest
 }
@@ -159,7 +160,7 @@ func (s *scripted) close(temporary string) {
 		s.Error(err)
 	}
 	if s.standIns != nil {
-		_ = s.standIns.close()
+		_ = s.standIns.Close()
 	}
 	_ = s.shell.in.Close()
 	if err := s.shell.Wait(); err != nil {
@@ -195,15 +196,15 @@ func (s *scripted) redis(ts *testscript.TestScript, args []string) {
 // token server refuses every request for that reason.
 func (s *scripted) simulate(ts *testscript.TestScript, args []string) {
 	if s.standIns != nil {
-		ts.Check(s.standIns.close())
+		ts.Check(s.standIns.Close())
 	}
 	var err error
-	s.standIns, err = startStandIns(s.TempDir(), func(*platform) standInOptions { return standInOptions{} })
+	s.standIns, err = app.StartStandIns(s.TempDir(), func(*app.Platform) app.StandInOptions { return app.StandInOptions{} })
 	ts.Check(err)
 	if len(args) > 0 {
-		s.standIns.servers[push.FCM].(*fcmtest.Server).TokenScript.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: args[0]})
+		s.standIns.Servers[push.FCM].(*fcmtest.Server).TokenScript.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: args[0]})
 	}
-	for _, setting := range strings.Fields(variables("demo", s.standIns.app)) {
+	for _, setting := range strings.Fields(variables("demo", s.standIns.App)) {
 		key, value, _ := strings.Cut(setting, "=")
 		ts.Setenv(key, value)
 	}
@@ -346,7 +347,7 @@ func (s *scripted) settled(ts *testscript.TestScript, args []string) {
 // pushes expects the number of pushes that the stand-ins have accepted.
 func (s *scripted) pushes(ts *testscript.TestScript, args []string) {
 	n := 0
-	for _, server := range s.standIns.servers {
+	for _, server := range s.standIns.Servers {
 		n += server.Ledger().Len()
 	}
 	if strconv.Itoa(n) != args[0] {

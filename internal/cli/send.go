@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/base/textfile"
 	"github.com/pushpace/pushpace/push"
 )
@@ -66,8 +67,8 @@ provider would get.`,
 	f.StringVar(&s.n.User, "user", "", "the user whose limits count")
 	f.StringVar(&s.n.Category, "category", "", "the category, which may have limits of its own")
 	f.StringVar(&s.priority, "priority", "", "critical, default or bulk")
-	for _, p := range platforms {
-		f.Var(targetFlag{&s.n.Targets, p}, string(p.name), p.token)
+	for _, p := range app.Platforms {
+		f.Var(targetFlag{&s.n.Targets, p}, string(p.Name), p.Token)
 	}
 	f.StringVar(&s.n.Title, "title", "", "the title")
 	f.StringVar(&s.n.Subtitle, "subtitle", "", "the subtitle, for Apple devices")
@@ -107,11 +108,11 @@ provider would get.`,
 	return cmd
 }
 
-// A targetFlag adds targets of a platform. All platforms' share the list, so that
+// A targetFlag adds targets of a platform. All app.Platforms' share the list, so that
 // the targets stay in the order in which they are typed.
 type targetFlag struct {
 	targets  *[]push.Target
-	platform *platform
+	platform *app.Platform
 }
 
 // String is the flag's default, none. A token is never shown.
@@ -122,9 +123,9 @@ func (targetFlag) Type() string { return "token" }
 
 // Set takes one of the flag's values.
 func (f targetFlag) Set(value string) error {
-	target, err := push.Target{Platform: f.platform.name, Token: value}, error(nil)
-	if f.platform.target != nil {
-		target, err = f.platform.target(value)
+	target, err := push.Target{Platform: f.platform.Name, Token: value}, error(nil)
+	if f.platform.Target != nil {
+		target, err = f.platform.Target(value)
 	}
 	if err == nil {
 		*f.targets = append(*f.targets, target)
@@ -202,7 +203,7 @@ func (s *sending) run(ctx context.Context, where *place, stdin io.Reader, out io
 	if s.file == "" {
 		return sendOne(ctx, b, &s.n, out)
 	}
-	tuneCollector(sendGCPercent)
+	app.TuneCollector(sendGCPercent)
 	r := newReceipts(out, s.asJSON, size)
 	err = sendLines(ctx, b, in, r)
 	err = errors.Join(err, r.finish())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers/standin"
 )
@@ -23,12 +24,12 @@ import (
 // A simulation is what the command's flags say.
 type simulation struct {
 	app         string
-	ports       map[*platform]*uint16
+	ports       map[*app.Platform]*uint16
 	dir, ledger string
 }
 
 func newSimulate() *cobra.Command {
-	s := simulation{ports: map[*platform]*uint16{}}
+	s := simulation{ports: map[*app.Platform]*uint16{}}
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Run stand-ins for the providers, and print the settings that point serve at them",
@@ -48,8 +49,8 @@ A browser's is what "simulate subscription NAME" prints, and its NAME chooses.`,
 	cmd.AddCommand(newSimulateSubscription())
 	f := cmd.Flags()
 	f.StringVar(&s.app, "app", "demo", "`NAME` of the app in the configuration: small letters, digits and _")
-	for _, p := range platforms {
-		s.ports[p] = f.Uint16(p.flag("port"), 0, p.whose()+" port; 0 for a free one")
+	for _, p := range app.Platforms {
+		s.ports[p] = f.Uint16(p.Flag("port"), 0, p.Whose()+" port; 0 for a free one")
 	}
 	f.StringVar(&s.dir, "dir", "", "`FOLDER` for the credentials; by default one that is removed at the end")
 	f.StringVar(&s.ledger, "ledger", "", "`FILE` that gets one JSON line for each accepted push, appended")
@@ -66,12 +67,12 @@ func (s *simulation) run(ctx context.Context, out io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	var c closers
+	var c app.Closers
 	err := s.serve(ctx, out, &c)
-	return errors.Join(err, c.close())
+	return errors.Join(err, c.Close())
 }
 
-func (s *simulation) serve(ctx context.Context, out io.Writer, c *closers) error {
+func (s *simulation) serve(ctx context.Context, out io.Writer, c *app.Closers) error {
 	ledger, err := openLedger(s.ledger, c)
 	if err != nil {
 		return err
@@ -80,14 +81,14 @@ func (s *simulation) serve(ctx context.Context, out io.Writer, c *closers) error
 	if err != nil {
 		return err
 	}
-	all, err := startStandIns(dir, func(p *platform) standInOptions {
-		return standInOptions{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*s.ports[p]))), ledger: ledger}
+	all, err := app.StartStandIns(dir, func(p *app.Platform) app.StandInOptions {
+		return app.StandInOptions{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(int(*s.ports[p]))), Ledger: ledger}
 	})
 	if err != nil {
 		return err
 	}
-	c.add(all.close)
-	if _, err := io.WriteString(out, variables(s.app, all.app)); err != nil {
+	c.Add(all.Close)
+	if _, err := io.WriteString(out, variables(s.app, all.App)); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "The stand-ins run. End them with Ctrl-C.")
@@ -97,7 +98,7 @@ func (s *simulation) serve(ctx context.Context, out io.Writer, c *closers) error
 }
 
 // openLedger returns a ledger that appends to the file, if there is one.
-func openLedger(file string, c *closers) (*standin.Ledger, error) {
+func openLedger(file string, c *app.Closers) (*standin.Ledger, error) {
 	if file == "" {
 		return standin.NewLedger(func(standin.Entry) error { return nil }), nil
 	}
@@ -105,18 +106,18 @@ func openLedger(file string, c *closers) (*standin.Ledger, error) {
 	if err != nil {
 		return nil, misusedf("--ledger: %w", err)
 	}
-	c.add(f.Close)
+	c.Add(f.Close)
 	return standin.NewLedger(standin.Lines(f)), nil
 }
 
 // credentialsDir returns the folder, or a new one that is removed at the end.
-func credentialsDir(dir string, c *closers) (string, error) {
+func credentialsDir(dir string, c *app.Closers) (string, error) {
 	if dir == "" {
 		dir, err := os.MkdirTemp("", "pushpace-")
 		if err != nil {
 			return "", err
 		}
-		c.add(func() error { return os.RemoveAll(dir) })
+		c.Add(func() error { return os.RemoveAll(dir) })
 		return dir, nil
 	}
 	dir, err := filepath.Abs(dir)
@@ -134,14 +135,14 @@ func credentialsDir(dir string, c *closers) (string, error) {
 
 // variables are the settings of the app as the configuration reads them from
 // the environment, one a line.
-func variables(app string, a config.App) string {
+func variables(name string, a config.App) string {
 	var b strings.Builder
 	set := func(key, value string) {
-		fmt.Fprintf(&b, "PUSHPACE_APPS__%s__%s=%s\n", strings.ToUpper(app), strings.ToUpper(key), value)
+		fmt.Fprintf(&b, "PUSHPACE_APPS__%s__%s=%s\n", strings.ToUpper(name), strings.ToUpper(key), value)
 	}
 	set("simulated", "false")
 	for _, p := range a.Providers() {
-		for _, s := range platformOf(p.Platform).settings(a) {
+		for _, s := range app.PlatformOf(p.Platform).Settings(a) {
 			set(string(p.Platform)+"__"+s[0], s[1])
 		}
 	}

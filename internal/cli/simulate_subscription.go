@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/app"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -30,8 +32,8 @@ of that name. Any stand-in of simulate can read what is sent to it.`,
 			if !push.Known(of) {
 				return misusedf("--service: want one of %s", strings.Join(pushServices(), ", "))
 			}
-			target := laptopOf(of, args[0])
-			return printJSON(cmd.OutOrStdout(), subscription{target.Token, target.Keys})
+			target := webpushtest.Subscription(webpushtest.Endpoint(of, args[0]))
+			return printJSON(cmd.OutOrStdout(), app.Subscription{Endpoint: target.Token, Keys: target.Keys})
 		},
 	}
 	cmd.Flags().StringVar(&service, "service", service, fmt.Sprintf("the `SERVICE` that it is at: %s", strings.Join(pushServices(), ", ")))

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"cmp"
@@ -15,15 +15,15 @@ import (
 )
 
 // checks are what has to be so for the process to be ready.
-func (s *system) checks() []health.Check {
+func (s *System) checks() []health.Check {
 	checks := []health.Check{{Name: "redis", Probe: well(s.watch), Warning: nodes(s.watch)}}
-	if len(s.senders) == 0 { // without workers, notifications are taken all the same
+	if len(s.Senders) == 0 { // without workers, notifications are taken all the same
 		return checks
 	}
 	if s.limitsWatch != nil {
 		checks = append(checks, health.Check{Name: "limits_redis", Probe: well(s.limitsWatch), Warning: nodes(s.limitsWatch)})
 	}
-	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "queue", Probe: s.idle, Warning: s.pulls},
+	return append(checks, health.Check{Name: "credentials", Probe: s.Senders.ended}, health.Check{Name: "queue", Probe: s.idle, Warning: s.pulls},
 		health.Check{Name: "limits", Warning: s.unchecked}, health.Check{Name: "providers", Warning: s.inTrouble})
 }
 
@@ -31,7 +31,7 @@ func (s *system) checks() []health.Check {
 // refuses what the limiter does. It only warns: other nodes of a Cluster serve
 // their users, and that it is over shows in the next notification alone, so that a
 // worker without any would stay unready.
-func (s *system) unchecked(context.Context) string {
+func (s *System) unchecked(context.Context) string {
 	stats := s.limiter.Stats()
 	if stats.Since.IsZero() {
 		return ""
@@ -45,7 +45,7 @@ func (s *system) unchecked(context.Context) string {
 
 // inTrouble names the providers that notifications wait for. Another process would
 // not reach them either: that is no reason to be unready.
-func (s *system) inTrouble(context.Context) string {
+func (s *System) inTrouble(context.Context) string {
 	w := s.worker.Load()
 	if w == nil {
 		return ""
@@ -85,7 +85,7 @@ func nodes(watch *redisconn.Watch) func(context.Context) string {
 
 // idle probes the worker's pulls. While a node of a Cluster is in trouble no other
 // process would get the jobs that it holds.
-func (s *system) idle(ctx context.Context) string {
+func (s *System) idle(ctx context.Context) string {
 	if s.worker.Load() != nil && len(s.watch.Status().Nodes) > 0 {
 		return ""
 	}
@@ -93,7 +93,7 @@ func (s *system) idle(ctx context.Context) string {
 }
 
 // pulls says whether the worker gets jobs. Why it does not is in the log.
-func (s *system) pulls(context.Context) string {
+func (s *System) pulls(context.Context) string {
 	switch w := s.worker.Load(); {
 	case w == nil:
 		return "the worker has not started"
@@ -103,8 +103,8 @@ func (s *system) pulls(context.Context) string {
 	return ""
 }
 
-// ended names the apps and platforms whose credentials are over.
-func (all senders) ended(context.Context) string {
+// ended names the apps and Platforms whose credentials are over.
+func (all Senders) ended(context.Context) string {
 	var over []string
 	for _, app := range slices.Sorted(maps.Keys(all)) {
 		for _, platform := range slices.Sorted(maps.Keys(all[app])) {

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -23,25 +23,25 @@ import (
 // readBacklog reads what Redis holds. Its error is that of the sums and queues, of which it
 // tells those of the shards that answer; of the rest, what cannot be read is left out, and told
 // once.
-func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
+func (s *System) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
 	var uncounted, unlisted []int
 	var counts map[int]store.Counts
 	var unseen error // why the servers are not known
 	var reads errgroup.Group
 	reads.Go(func() (err error) {
-		counts, err = s.records.CountsOfEach(ctx)
+		counts, err = s.Records.CountsOfEach(ctx)
 		b.Counts = store.Sum(counts)
 		uncounted, err = store.Unread(err)
 		return err
 	})
-	if _, several := pipeline.OfCluster(s.queue); several {
+	if _, several := pipeline.OfCluster(s.Queue); several {
 		reads.Go(func() error {
-			b.Nodes, unseen = redisconn.Look(ctx, s.queue)
+			b.Nodes, unseen = redisconn.Look(ctx, s.Queue)
 			return nil
 		})
 	}
 	reads.Go(func() error {
-		jobs, err := store.ReadJobs(ctx, s.queue, s.records)
+		jobs, err := store.ReadJobs(ctx, s.Queue, s.Records)
 		b.Jobs = store.SumJobs(jobs)
 		unlisted, err = store.Unread(err)
 		return err
@@ -50,7 +50,7 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 		return b, err
 	}
 	b.Unread = slices.Compact(slices.Sorted(slices.Values(slices.Concat(uncounted, unlisted))))
-	if err := operate.Place(ctx, s.queue, s.records, b.Nodes, counts, nil); unseen == nil {
+	if err := operate.Place(ctx, s.Queue, s.Records, b.Nodes, counts, nil); unseen == nil {
 		unseen = err
 	}
 	s.unread.note(s.redisLog, "the Cluster's masters", unseen)
@@ -59,11 +59,11 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 }
 
 // readRest reads what a backlog may be without.
-func (s *system) readRest(ctx context.Context, b *metrics.Backlog) {
+func (s *System) readRest(ctx context.Context, b *metrics.Backlog) {
 	var reads sync.WaitGroup
 	reads.Go(func() { b.Webhooks = s.readWebhooks(ctx) })
 	reads.Go(func() {
-		snapshots, err := control.ReadSnapshots(ctx, s.queue, s.records.Prefix())
+		snapshots, err := control.ReadSnapshots(ctx, s.Queue, s.Records.Prefix())
 		if b.Workers = len(snapshots); err != nil {
 			b.Workers = -1
 		}
@@ -71,7 +71,7 @@ func (s *system) readRest(ctx context.Context, b *metrics.Backlog) {
 	})
 	reads.Go(func() {
 		var err error
-		b.Waits, err = s.waits.read(ctx, control.New(s.queue, s.records, s.limiter, s.limits))
+		b.Waits, err = s.waits.read(ctx, control.New(s.Queue, s.Records, s.limiter, s.limits))
 		_, err = store.Unread(err) // of whose shards Unread tells
 		s.unread.note(s.redisLog, "what notifications wait for", err)
 	})
@@ -79,7 +79,7 @@ func (s *system) readRest(ctx context.Context, b *metrics.Backlog) {
 }
 
 // readWebhooks reads since when each has not taken what it was posted.
-func (s *system) readWebhooks(ctx context.Context) map[string]map[webhook.Kind]time.Time {
+func (s *System) readWebhooks(ctx context.Context) map[string]map[webhook.Kind]time.Time {
 	var (
 		reads sync.WaitGroup
 		mu    sync.Mutex
@@ -92,7 +92,7 @@ func (s *system) readWebhooks(ctx context.Context) map[string]map[webhook.Kind]t
 				continue
 			}
 			reads.Go(func() {
-				at, err := webhook.Oldest(ctx, s.records, kind, app)
+				at, err := webhook.Oldest(ctx, s.Records, kind, app)
 				mu.Lock()
 				defer mu.Unlock()
 				switch {

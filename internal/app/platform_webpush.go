@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -19,13 +19,13 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-var webPushPlatform = platform{
-	name:   push.PlatformWebPush,
-	token:  "a browser's subscription, the `FILE` with what its toJSON returns; repeatable",
-	target: readSubscription,
+var webPushPlatform = Platform{
+	Name:   push.PlatformWebPush,
+	Token:  "a browser's subscription, the `FILE` with what its toJSON returns; repeatable",
+	Target: readSubscription,
 	open:   func(_ context.Context, a config.App) (providers.Sender, error) { return webpush.New(a.WebPush.Config) },
-	standIn: func(folder string, o standInOptions, app *config.App) (standInServer, error) {
-		s, err := webpushtest.NewServer(webpushtest.Options{Address: o.address, Latency: o.latency, Ledger: o.ledger})
+	standIn: func(folder string, o StandInOptions, app *config.App) (StandIn, error) {
+		s, err := webpushtest.NewServer(webpushtest.Options{Address: o.Address, Latency: o.Latency, Ledger: o.Ledger})
 		if err != nil {
 			return nil, err
 		}
@@ -33,43 +33,22 @@ var webPushPlatform = platform{
 		app.WebPush = &config.WebPush{Config: c}
 		return s, err
 	},
-	settings: func(a config.App) [][2]string {
+	Settings: func(a config.App) [][2]string {
 		c := a.WebPush
 		return [][2]string{{"subject", c.Subject}, {"private_key_file", c.PrivateKeyFile}, {"endpoint", c.Endpoint}, {"root_ca_file", c.RootCAFile}}
 	},
-	render: func(_ config.App, n *push.Notification, t push.Target, now time.Time) (renderedTarget, error) {
+	render: func(_ config.App, n *push.Notification, t push.Target, now time.Time) (Rendered, error) {
 		m, err := n.RenderWebPush(t, now)
-		rendered := renderedTarget{Payload: m.Payload, Headers: []header{{"TTL", strconv.Itoa(m.TTL)}, {"Urgency", m.Urgency}}}
+		rendered := Rendered{Payload: m.Payload, Headers: []Header{{"TTL", strconv.Itoa(m.TTL)}, {"Urgency", m.Urgency}}}
 		if m.Topic != "" {
-			rendered.Headers = append(rendered.Headers, header{"Topic", m.Topic})
+			rendered.Headers = append(rendered.Headers, Header{"Topic", m.Topic})
 		}
 		return rendered, err
 	},
-	effective: func(a config.App, e *effectiveApp) {
-		c := a.WebPush
-		e.WebPush = &effectiveWebPush{c.Subject, publicKeyOf(c.PrivateKeyFile), c.AllowedHosts(), c.Endpoint, sharedOf(c.Shared)}
-	},
 }
 
-type effectiveWebPush struct {
-	Subject string `json:"subject"`
-	// PublicKey is what the site subscribes with; empty where the file cannot be read.
-	PublicKey       string   `json:"public_key,omitempty"`
-	Hosts           []string `json:"hosts"`
-	Endpoint        string   `json:"endpoint,omitempty"`
-	effectiveShared `yaml:",inline"`
-}
-
-func publicKeyOf(file string) string {
-	key, err := webpush.ReadKey(file)
-	if err != nil {
-		return ""
-	}
-	return key.Public()
-}
-
-// A subscription is what PushSubscription.toJSON returns of a browser's.
-type subscription struct {
+// A Subscription is what PushSubscription.toJSON returns of a browser's.
+type Subscription struct {
 	Endpoint string     `json:"endpoint"`
 	Keys     *push.Keys `json:"keys"`
 }
@@ -95,15 +74,9 @@ func readSubscription(file string) (push.Target, error) {
 	if err != nil {
 		return push.Target{}, fmt.Errorf("%s: %w", file, err)
 	}
-	var s subscription
+	var s Subscription
 	if err := json.Unmarshal(text, &s); err != nil || s.Endpoint == "" || s.Keys == nil {
 		return push.Target{}, fmt.Errorf("%s is no subscription: want JSON with endpoint and keys, as PushSubscription.toJSON returns it", file)
 	}
 	return push.Target{Platform: push.PlatformWebPush, Token: s.Endpoint, Keys: s.Keys}, nil
-}
-
-// laptopOf is a browser that has subscribed at the push service under the name, which says
-// how the stand-in answers.
-func laptopOf(service push.Platform, name string) push.Target {
-	return webpushtest.Subscription(webpushtest.Endpoint(service, name))
 }

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -27,30 +27,30 @@ type apiServer struct {
 const producerLanes = 2
 
 // serveAPI starts the API where the configuration says.
-func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
+func (s *System) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
-	s.add(func() error { end(); return nil })
+	s.Add(func() error { end(); return nil })
 	s.tokens.Set(cfg.HTTP.Tokens)
 	o := operate.Options{
-		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithTimeZone(cfg.Limits.TimeZone)).Producer, Records: s.records,
-		Control: control.New(s.queue, s.records, s.limiter, s.limits), Limits: s.limits, Overrides: s.overrides, Follows: true,
+		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithTimeZone(cfg.Limits.TimeZone)).Producer, Records: s.Records,
+		Control: control.New(s.Queue, s.Records, s.limiter, s.limits), Limits: s.limits, Overrides: s.overrides, Follows: true,
 		Preview: &operate.Previewer{Limits: s.limits, Lines: s.lines, Apps: s.apps.Names()},
 		Meter:   s.meter, Quotas: s.allQuotas, Apps: s.apps, Queue: s.client, LimitsRedis: s.limitsRedis,
 		Within: cfg.HTTP.Timeout, Log: log,
 	}
 	service := operate.New(o)
-	s.add(func() error { service.Close(); return nil })
+	s.Add(func() error { service.Close(); return nil })
 	a := &apiServer{API: api.New(api.Options{HTTP: cfg.HTTP, Tokens: &s.tokens, Service: service, Meter: s.meter, Log: log})}
 	var err error
 	handler := s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)
 	if cfg.HTTP.Console.Enabled {
 		o.Fresh, o.Within = console.Fresh, console.Within
 		looking := operate.New(o)
-		s.add(func() error { looking.Close(); return nil })
+		s.Add(func() error { looking.Close(); return nil })
 		pages := console.New(console.Options{
-			Config: cfg, Tokens: &s.tokens, Service: looking, Sessions: console.NewSessions(s.client, cfg.Redis.Prefix), Meter: s.meter, Version: buildVersion().Version, Log: log,
+			Config: cfg, Tokens: &s.tokens, Service: looking, Sessions: console.NewSessions(s.client, cfg.Redis.Prefix), Meter: s.meter, Version: BuildVersion().Version, Log: log,
 		})
-		s.add(func() error { pages.Close(); return nil })
+		s.Add(func() error { pages.Close(); return nil })
 		handler = withConsole(pages, handler)
 	}
 	if a.server, err = api.Serve(s.listeners.api, cfg.HTTP, s.withHealth(handler), log); err != nil {
@@ -84,7 +84,7 @@ func withConsole(pages, next http.Handler) http.Handler {
 
 // followLimits keeps the limits in step with the overrides until what it answers
 // is called.
-func (s *system) followLimits() func() error {
+func (s *System) followLimits() func() error {
 	ctx, stop := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	following.Go(func() { s.overrides.Follow(ctx, s.limits, nil) })
@@ -93,7 +93,7 @@ func (s *system) followLimits() func() error {
 
 // withHealth returns the probes, without a token and however many requests are
 // being answered.
-func (s *system) withHealth(next http.Handler) http.Handler {
+func (s *System) withHealth(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if get := r.Method == http.MethodGet || r.Method == http.MethodHead; get && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
 			s.health.ServeHTTP(w, r)

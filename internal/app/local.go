@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -28,35 +28,35 @@ import (
 // connections is how many there are to the queue's Redis at most.
 const connections = 32
 
-// openLocal returns the client of an API inside this process, on the configuration's
+// OpenLocal returns the client of an API inside this process, on the configuration's
 // Redis. Its overrides and pauses are recorded as set by the given name.
-func openLocal(ctx context.Context, configured, by string) (*apiclient.Client, error) {
-	cfg, err := loadReachable(configured)
+func OpenLocal(ctx context.Context, configured, by string) (*apiclient.Client, error) {
+	cfg, err := LoadReachable(configured)
 	if err != nil {
 		return nil, err
 	}
 	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
-	opened := new(closers)
+	opened := new(Closers)
 	service, err := openService(ctx, cfg, opened)
 	if err != nil {
-		_ = opened.close()
+		_ = opened.Close()
 		return nil, err
 	}
 	local := api.New(api.Options{Service: service, Local: &access.Bearer{Name: by, Role: config.Operator}, Log: slog.New(slog.DiscardHandler)})
-	opened.add(func() error { local.Close(); return nil })
-	return apiclient.NewLocal(local, opened.close), nil
+	opened.Add(func() error { local.Close(); return nil })
+	return apiclient.NewLocal(local, opened.Close), nil
 }
 
 // openService connects to the configuration's Redis. If the limits have a Redis of their
 // own, the first command to it connects.
-func openService(ctx context.Context, cfg *config.Config, opened *closers) (*operate.Service, error) {
+func openService(ctx context.Context, cfg *config.Config, opened *Closers) (*operate.Service, error) {
 	queue, err := redisconn.Open(ctx, cfg.Redis, connections)
 	if err != nil {
 		return nil, err
 	}
-	opened.add(queue.Close)
+	opened.Add(queue.Close)
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
-	opened.add(func() error { stop(); return nil })
+	opened.Add(func() error { stop(); return nil })
 	records := store.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithBounds(bounds(cfg))
 	if err := checkShards(ctx, records); err != nil {
 		return nil, err
@@ -66,19 +66,19 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 	if err != nil {
 		return nil, err
 	}
-	opened.add(traces.Close)
+	opened.Add(traces.Close)
 	prefix := cfg.Redis.Prefix
 	o := operate.Options{
 		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithTimeZone(cfg.Limits.TimeZone)),
 		Records:   records,
-		Limits:    limitsOf(cfg.Limits),
+		Limits:    LimitsOf(cfg.Limits),
 		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),
 		Meter:     meter.NewRedis(queue.Client, prefix),
 		Quotas: func() (quotas.Quotas, error) {
 			all, err := quotas.Of(cfg)
 			return quotas.Quotas(slices.Collect(maps.Values(all))).WithUnnamed(cfg), err
 		},
-		Apps: appsOf(cfg), Queue: queue.Client, Log: log,
+		Apps: AppsOf(cfg), Queue: queue.Client, Log: log,
 	}
 	timelines := queue.Client
 	if own := cfg.Limits.Redis; own != nil {
@@ -86,16 +86,16 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 		if err != nil {
 			return nil, err
 		}
-		opened.add(conn.Close)
+		opened.Add(conn.Close)
 		timelines, o.LimitsRedis, prefix = conn.Client, conn.Client, own.Prefix
 	}
 	limiter, err := throttle.New(timelines, throttle.Options{Prefix: prefix, Horizon: cfg.Limits.Horizon})
 	if err != nil {
 		return nil, err
 	}
-	opened.add(limiter.Close)
+	opened.Add(limiter.Close)
 	o.Control = control.New(queue.Client, o.Records, limiter, o.Limits)
-	opened.add(func() error {
+	opened.Add(func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
 		defer cancel()
 		o.Control.Rest(ctx)
@@ -109,8 +109,8 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 // placed again: a line is placed once a second.
 const restTime = 3 * time.Second
 
-// userAtHost is who runs the command.
-func userAtHost() string {
+// UserAtHost is who runs the command.
+func UserAtHost() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {
 		name = u.Username

@@ -1,7 +1,6 @@
-package cli
+package app
 
 import (
-	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -13,12 +12,12 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-var apnsPlatform = platform{
-	name:  push.APNs,
-	token: "an APNs `TOKEN`; repeatable",
+var apnsPlatform = Platform{
+	Name:  push.APNs,
+	Token: "an APNs `TOKEN`; repeatable",
 	open:  func(_ context.Context, a config.App) (providers.Sender, error) { return apns.New(a.APNs.Config) },
-	standIn: func(folder string, o standInOptions, app *config.App) (standInServer, error) {
-		s, err := apnstest.NewServer(apnstest.Options{Address: o.address, Latency: o.latency, Ledger: o.ledger})
+	standIn: func(folder string, o StandInOptions, app *config.App) (StandIn, error) {
+		s, err := apnstest.NewServer(apnstest.Options{Address: o.Address, Latency: o.Latency, Ledger: o.Ledger})
 		if err != nil {
 			return nil, err
 		}
@@ -26,7 +25,7 @@ var apnsPlatform = platform{
 		app.APNs = &config.APNs{Config: c}
 		return s, err
 	},
-	settings: func(a config.App) [][2]string {
+	Settings: func(a config.App) [][2]string {
 		c := a.APNs
 		return [][2]string{
 			{"topic", c.Topic}, {"endpoint", c.Endpoint}, {"root_ca_file", c.RootCAFile},
@@ -34,27 +33,16 @@ var apnsPlatform = platform{
 		}
 	},
 	render: renderAPNs,
-	effective: func(a config.App, e *effectiveApp) {
-		c := a.APNs
-		e.APNs = &effectiveAPNs{c.Topic, cmp.Or(c.Environment, apns.Production), c.Endpoint, sharedOf(c.Shared)}
-	},
 }
 
-type effectiveAPNs struct {
-	Topic           string `json:"topic"`
-	Environment     string `json:"environment"`
-	Endpoint        string `json:"endpoint,omitempty"`
-	effectiveShared `yaml:",inline"`
-}
-
-func renderAPNs(app config.App, n *push.Notification, t push.Target, _ time.Time) (renderedTarget, error) {
+func renderAPNs(app config.App, n *push.Notification, t push.Target, _ time.Time) (Rendered, error) {
 	m, err := n.RenderAPNs(t)
 	topic := m.TopicSuffix // after what a simulated app has
 	if app.APNs != nil {
 		topic = app.APNs.Topic + topic
 	}
-	rendered := renderedTarget{Payload: m.Payload}
-	for _, h := range []header{
+	rendered := Rendered{Payload: m.Payload}
+	for _, h := range []Header{
 		{"apns-id", m.ID}, {"apns-topic", topic}, {"apns-push-type", m.PushType}, {"apns-priority", strconv.Itoa(m.Priority)},
 		{"apns-expiration", unixOrNone(m.Expiration)}, {"apns-collapse-id", m.CollapseID},
 	} {

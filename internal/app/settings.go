@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
@@ -19,16 +17,10 @@ import (
 // configFile is the configuration file in the working directory.
 const configFile = "config.yaml"
 
-// configFlag adds --config to the command.
-func configFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().StringP("config", "c", "",
-		"configuration `FILE`; by default what PUSHPACE_CONFIG names, or else config.yaml in the working directory")
-}
-
-// findConfig returns which file the configuration is in. There has to be one: a
+// FindConfig returns which file the configuration is in. There has to be one: a
 // default would end on the embedded Redis when a file is merely mistyped or
 // elsewhere.
-func findConfig(flag string) (string, error) {
+func FindConfig(flag string) (string, error) {
 	file := flag
 	if file == "" {
 		file = os.Getenv("PUSHPACE_CONFIG")
@@ -36,38 +28,38 @@ func findConfig(flag string) (string, error) {
 	if file == "" {
 		file = configFile
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			return "", misusedf("there is no %s in the working directory: name the configuration by --config or PUSHPACE_CONFIG", file)
+			return "", Misusedf("there is no %s in the working directory: name the configuration by --config or PUSHPACE_CONFIG", file)
 		}
 	}
 	return file, nil
 }
 
-// loadConfig loads the configuration and answers which file it is from.
-func loadConfig(flag string) (*config.Config, string, error) {
-	file, err := findConfig(flag)
+// LoadConfig loads the configuration and answers which file it is from.
+func LoadConfig(flag string) (*config.Config, string, error) {
+	file, err := FindConfig(flag)
 	if err != nil {
 		return nil, "", err
 	}
 	cfg, err := config.Load(file, os.Environ())
-	return cfg, file, misused(err)
+	return cfg, file, Misused(err)
 }
 
-// loadReachable is loadConfig for a command that speaks to the workers through
+// LoadReachable is LoadConfig for a command that speaks to the workers through
 // Redis, which therefore cannot be the one inside a process.
-func loadReachable(flag string) (*config.Config, error) {
-	cfg, file, err := loadConfig(flag)
+func LoadReachable(flag string) (*config.Config, error) {
+	cfg, file, err := LoadConfig(flag)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Redis.Address.Mode == config.Embedded {
-		return nil, misusedf("%s: redis.address: the embedded Redis lives inside another process, out of reach: "+
+		return nil, Misusedf("%s: redis.address: the embedded Redis lives inside another process, out of reach: "+
 			"name a server there or in PUSHPACE_REDIS__ADDRESS, for serve too", file)
 	}
 	return cfg, nil
 }
 
-// appsOf are the configuration's apps.
-func appsOf(cfg *config.Config) operate.Apps {
+// AppsOf are the configuration's apps.
+func AppsOf(cfg *config.Config) operate.Apps {
 	if len(cfg.Apps) == 0 {
 		return nil
 	}
@@ -78,9 +70,9 @@ func appsOf(cfg *config.Config) operate.Apps {
 	return apps
 }
 
-// newLogger returns the process's logger, which takes what libraries write by
+// NewLogger returns the process's logger, which takes what libraries write by
 // themselves too. Its level can be changed.
-func newLogger(cfg config.Log, level *slog.LevelVar) *slog.Logger {
+func NewLogger(cfg config.Log, level *slog.LevelVar) *slog.Logger {
 	level.Set(cfg.Level.Level())
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)

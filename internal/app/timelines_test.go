@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"log/slog"
@@ -19,10 +19,10 @@ func TestTheLimitsRedisHasItsTimeout(t *testing.T) {
 	own.Address = config.Address{Mode: config.Single, Hosts: []string{redistest.Miniredis(t).Addr()}}
 	own.Timeout = 3 * time.Second
 	cfg := &config.Config{Limits: config.Limits{Redis: &own}}
-	var s system
+	var s System
 	lines, err := s.openTimelines(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	must(t, err)
-	defer s.close()
+	defer s.Close()
 	for name, client := range map[string]any{"its own": s.limitsRedis, "the limiter's": lines.client} {
 		if of, ok := client.(interface{ Options() *redis.Options }); !ok || of.Options().ReadTimeout != own.Timeout {
 			t.Errorf("%s client: %T, which does not wait for %v", name, client, own.Timeout)

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -15,30 +15,30 @@ import (
 
 // observe has what the process does counted, traced and told where the
 // configuration says, if it does.
-func (s *system) observe(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
+func (s *System) observe(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	if s.traces, err = startTracing(ctx, cfg.Telemetry.Tracing, log); err != nil {
 		return err
 	}
-	s.add(s.traces.Close)
+	s.Add(s.traces.Close)
 	if cfg.Telemetry.Listen == "" {
 		return nil
 	}
 	s.config = cfg
 	s.metrics = metrics.New(metrics.Sources{
-		ClockOffset: s.clockOffset, Outages: s.limiter.Stats, Senders: s.senders, Worker: s.worker.Load, Backlog: s.readBacklog,
+		ClockOffset: s.clockOffset, Outages: s.limiter.Stats, Senders: s.Senders, Worker: s.worker.Load, Backlog: s.readBacklog,
 		Redis: s.troubles(), Reload: s.lastReload,
 	})
 	s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
-	s.add(s.metrics.Close)
+	s.Add(s.metrics.Close)
 	server := s.metrics.Serve(s.listeners.metrics, s.health)
-	s.add(server.Close)
-	s.observer = s.metrics
+	s.Add(server.Close)
+	s.Observer = s.metrics
 	log.Info("metrics", "url", "http://"+server.Addr()+"/metrics")
 	return nil
 }
 
 // troubles are those of each Redis, by its key of the configuration.
-func (s *system) troubles() map[string]func() redisconn.Status {
+func (s *System) troubles() map[string]func() redisconn.Status {
 	all := map[string]func() redisconn.Status{metrics.QueueRedis: s.watch.Status}
 	if s.limitsWatch != nil {
 		all["limits.redis"] = s.limitsWatch.Status
@@ -53,7 +53,7 @@ func startTracing(ctx context.Context, t config.Tracing, log *slog.Logger) (*tra
 		return nil, nil
 	}
 	traces, err := tracing.Start(ctx, tracing.Options{
-		Endpoint: string(t.Endpoint), Ratio: float64(t.Ratio), Version: buildVersion().Version,
+		Endpoint: string(t.Endpoint), Ratio: float64(t.Ratio), Version: BuildVersion().Version,
 		OnChange: func(err error) {
 			if err != nil {
 				log.Warn("traces get lost: the collector does not take them", "error", err)

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ func (c *configured) lastReload() (ok bool, at time.Time) {
 
 // newConfigured loads the configuration that the flags of serve ask for.
 func newConfigured(flag, only string) (*configured, error) {
-	file, err := findConfig(flag)
+	file, err := FindConfig(flag)
 	if err != nil {
 		return nil, err
 	}
@@ -64,16 +64,16 @@ func emptied(file string) bool {
 func (c *configured) load() (*config.Config, roles, error) {
 	cfg, err := config.Load(c.file, os.Environ())
 	if err != nil {
-		return nil, roles{}, misused(err)
+		return nil, roles{}, Misused(err)
 	}
 	r, err := rolesOf(c.only, cfg)
 	switch {
 	case err != nil:
 		return nil, r, err
 	case r.worker && len(cfg.Apps) == 0:
-		return nil, r, misusedf("%s: apps: there is none to send for", c.file)
+		return nil, r, Misusedf("%s: apps: there is none to send for", c.file)
 	case !r.worker && !r.api:
-		return nil, r, misusedf("%s: http.listen: says nowhere, and --only api needs it", c.file)
+		return nil, r, Misusedf("%s: http.listen: says nowhere, and --only api needs it", c.file)
 	}
 	return cfg, r, nil
 }
@@ -101,7 +101,7 @@ func quotaKeys() []string {
 
 // live are the parts of the configuration that take effect while serve runs. All
 // others need a restart.
-func (s *system) live(c *configured) []*livePart {
+func (s *System) live(c *configured) []*livePart {
 	horizon := c.started.Limits.Horizon
 	return []*livePart{
 		{
@@ -239,15 +239,15 @@ func within(key string) func(config.Change) bool {
 // the next one.
 func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.Config, taken, waiting []config.Change, err error) {
 	if emptied(c.file) && !c.empty { // cut short by a full disk, say: it could be valid beside the environment, without any limit
-		return nil, nil, nil, misusedf("%s: is empty", c.file)
+		return nil, nil, nil, Misusedf("%s: is empty", c.file)
 	}
 	if cfg, _, err = c.load(); err != nil {
 		return nil, nil, nil, err
 	}
 	waiting = config.Changes(c.started, cfg)
 	if c.roles.worker && slices.ContainsFunc(waiting, within("apps")) {
-		if err := checkCredentials(ctx, cfg); err != nil {
-			return nil, nil, nil, misusedf("%s: %w", c.file, err)
+		if err := CheckCredentials(ctx, cfg); err != nil {
+			return nil, nil, nil, Misusedf("%s: %w", c.file, err)
 		}
 	}
 	for _, part := range live {

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"maps"
@@ -47,9 +47,9 @@ func metered(t *testing.T) *config.Config {
 }
 
 // togetherOf is a system that has what limits all workers together alone.
-func togetherOf(t *testing.T, cfg *config.Config) *system {
+func togetherOf(t *testing.T, cfg *config.Config) *System {
 	t.Helper()
-	s := &system{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())}
+	s := &System{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())}
 	var err error
 	if s.quotas, err = quotas.NewLive(cfg); err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestLimitNothingTogether(t *testing.T) {
 // The numbers of a quota take effect at once; that there is one, at the next start.
 func TestLiveQuotas(t *testing.T) {
 	t.Parallel()
-	parts := new(system).live(&configured{started: new(config.Config)})
+	parts := new(System).live(&configured{started: new(config.Config)})
 	for key, want := range map[string]bool{
 		"apps.shop.fcm.quota.rate":               true,
 		`apps."shop.v2 é".apns.quota.burst`:      true,
@@ -227,29 +227,5 @@ func TestLiveQuotas(t *testing.T) {
 		if got := slices.ContainsFunc(parts, func(p *livePart) bool { return p.has(key) }); got != want {
 			t.Errorf("%s: %t", key, got)
 		}
-	}
-}
-
-// check tells what all workers together may do, as it is written.
-func TestCheckTellsQuotas(t *testing.T) {
-	t.Parallel()
-	cfg := metered(t)
-	rate := aMinute(100)
-	cfg.HTTP.Tokens = []config.Token{{Name: "shop", Role: config.Producer, Rate: &rate}, {Name: "ada", Role: config.Operator}}
-	e := effectiveOf(cfg)
-	for _, c := range []struct{ got, want string }{
-		{e.Limits.Quotas["europe"].Quota, "{rate: 600/1m}"},
-		{e.Limits.Categories["news"].Throughput, "{rate: 50/1s}"},
-		{e.Limits.Categories["chat"].Throughput, ""},
-		{e.Apps["shop"].APNs.Quota, "europe"},
-		{e.Apps["web"].FCM.Quota, "{rate: 700/1m}"},
-		{e.HTTP.TokenRates["shop"], "{rate: 100/1m}"},
-	} {
-		if c.got != c.want {
-			t.Errorf("%q, want %q", c.got, c.want)
-		}
-	}
-	if apps := e.Limits.Quotas["europe"].Apps; !slices.Equal(apps, []string{"shop", "till"}) || e.Apps["web"].APNs.Concurrency != 30 || len(e.HTTP.TokenRates) != 1 {
-		t.Errorf("%+v", e)
 	}
 }

@@ -1,10 +1,11 @@
-package cli
+package demo
 
 import (
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -74,10 +75,16 @@ func devices(user string) []push.Target {
 	case "quin": // whose first push meets an overloaded provider
 		return []push.Target{iPhone("fade1503")}
 	case "leo", "rosa":
-		return []push.Target{laptopOf(push.WebPushGoogle, user+"-laptop")}
+		return []push.Target{laptop(user + "-laptop")}
 	}
 	if user[0]%2 == 0 {
 		return []push.Target{android}
 	}
 	return []push.Target{iPhone("")}
+}
+
+// laptop is a browser that has subscribed at Google's push service under the name, which says how
+// the stand-in answers.
+func laptop(name string) push.Target {
+	return webpushtest.Subscription(webpushtest.Endpoint(push.WebPushGoogle, name))
 }

@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -63,7 +63,7 @@ type summary struct {
 func (d *demo) summarize(start time.Time) (*summary, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	c, err := d.records.Counts(ctx)
+	c, err := d.Records.Counts(ctx)
 	if err != nil {
 		return nil, err
 	}

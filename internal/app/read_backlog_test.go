@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package app
 
 import (
 	"bytes"
@@ -39,11 +39,11 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 	cfg := &config.Config{Redis: config.Redis{Prefix: "pushpace"}, Apps: map[string]config.App{
 		"shop": {DeadTokens: config.Reports{Webhook: &config.Webhook{}}, Outcomes: config.Reports{Webhook: &config.Webhook{}}},
 	}}
-	s := &system{
-		queue: client, config: cfg, records: store.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
-		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(inMemory(t), throttle.Closed, throttle.OutageOptions{}),
+	s := &System{
+		Queue: client, config: cfg, Records: store.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
+		limits: LimitsOf(cfg.Limits), limiter: throttle.WithOutage(inMemory(t), throttle.Closed, throttle.OutageOptions{}),
 	}
-	keys := []string{storetest.First(t, s.records).Key("dead-tokens:shop"), "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}
+	keys := []string{storetest.First(t, s.Records).Key("dead-tokens:shop"), "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}
 	for _, key := range keys {
 		must(t, client.Set(t.Context(), key, "of another type", 0).Err())
 	}

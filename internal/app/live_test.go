@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"os"
@@ -15,7 +15,7 @@ import (
 // A changed key waits for the next start where it does not fit the keys that stay.
 func TestLiveParts(t *testing.T) {
 	t.Parallel()
-	s := new(system)
+	s := new(System)
 	start := new(config.Config)
 	start.SetDefaults()
 	start.HTTP.Listen = "0.0.0.0:80"
@@ -58,7 +58,7 @@ func TestThePageNamesTheLiveKeys(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/configuration.md")
 	must(t, err)
-	live := new(system).live(&configured{started: new(config.Config)})
+	live := new(System).live(&configured{started: new(config.Config)})
 	has := func(key string) bool {
 		return slices.ContainsFunc(live, func(part *livePart) bool { return part.has(key) })
 	}

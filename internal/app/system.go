@@ -1,4 +1,6 @@
-package cli
+// Package app puts the parts of the program together: System has them, Serve runs it, and OpenLocal
+// answers a command inside its own process.
+package app
 
 import (
 	"context"
@@ -6,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,9 +33,9 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// A system is what a worker works with, made from the configuration.
-type system struct {
-	queue   redis.UniversalClient
+// A System is what a worker works with, made from the configuration.
+type System struct {
+	Queue   redis.UniversalClient
 	client  redis.UniversalClient // of the same Redis, without shared pipelines
 	limiter *throttle.Outage
 	limits  *limits.Policies
@@ -40,8 +43,8 @@ type system struct {
 	overrides *limits.Overrides
 	// lines tell of those who wait for limits.
 	lines   *throttle.Redis
-	records *store.Records
-	senders senders
+	Records *store.Records
+	Senders Senders
 	quotas  quotas.Live
 	device  atomic.Pointer[meter.Spec] // what each device gets; nil for any number
 	meter   meter.Meter
@@ -51,8 +54,8 @@ type system struct {
 	tokens    access.Tokens
 	apps      operate.Apps   // of the configuration
 	config    *config.Config // that it was made from
-	// observer is told what the worker does; nil for nobody.
-	observer worker.Observer
+	// Observer is told what the worker does; nil for nobody.
+	Observer worker.Observer
 	metrics  *metrics.Metrics // nil for none
 	waits    drawn            // for the metrics
 	unread   unread           // of them
@@ -74,60 +77,60 @@ type system struct {
 	clockOffset func() time.Duration
 	// folder holds the credentials of simulated apps; "" for none.
 	folder string
-	closers
+	Closers
 }
 
-// limitsOf are the configured limits.
-func limitsOf(l config.Limits) *limits.Policies {
+// LimitsOf are the configured limits.
+func LimitsOf(l config.Limits) *limits.Policies {
 	policies := limits.New(l.General(), l.Policies())
 	policies.SetUnknown(l.UnknownCategory)
 	return policies
 }
 
-func (s *system) removeFolder() error { return os.RemoveAll(s.folder) }
+func (s *System) removeFolder() error { return os.RemoveAll(s.folder) }
 
-// openSystem opens everything. What it warns of goes to the log.
-func openSystem(ctx context.Context, cfg *config.Config, pushes *standin.Ledger, log *slog.Logger) (*system, error) {
-	s := &system{limits: limitsOf(cfg.Limits)}
+// Open opens everything. What it warns of goes to the log.
+func Open(ctx context.Context, cfg *config.Config, pushes *standin.Ledger, log *slog.Logger) (*System, error) {
+	s := &System{limits: LimitsOf(cfg.Limits)}
 	warn(log, cfg.Warnings())
 	if err := s.open(ctx, cfg, pushes, log); err != nil {
-		_ = s.close()
+		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.Ledger, log *slog.Logger) (err error) {
+func (s *System) open(ctx context.Context, cfg *config.Config, pushes *standin.Ledger, log *slog.Logger) (err error) {
 	if anySimulated(cfg.Apps) {
 		if s.folder, err = os.MkdirTemp("", "pushpace-"); err != nil {
 			return err
 		}
-		s.add(s.removeFolder) // after the senders, which watch what is in it
+		s.Add(s.removeFolder) // after the senders, which watch what is in it
 	}
-	if s.senders, err = openSenders(ctx, cfg.Apps, s.folder, pushes, log, &s.closers); err != nil {
+	if s.Senders, err = OpenSenders(ctx, cfg.Apps, s.folder, pushes, log, &s.Closers); err != nil {
 		return err
 	}
 	if s.quotas, err = quotas.NewLive(cfg); err != nil {
-		return misused(err)
+		return Misused(err)
 	}
 	queue, err := redisconn.Open(ctx, cfg.Redis, poolSize(cfg.Worker))
 	if err != nil {
 		return err
 	}
-	s.add(queue.Close)
+	s.Add(queue.Close)
 	warn(log, queue.Warnings)
 	s.watch = queue.Watch(cfg.Redis, redisconn.WatchOptions{
 		Name: "Redis", Effect: "nothing is accepted, and what waits there stays",
 		NodeEffect: "what it holds is not reached, and waits", Log: log,
 	})
-	s.add(s.watch.Close)
+	s.Add(s.watch.Close)
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
-	s.add(func() error { stop(); return nil })
-	s.queue, s.client = shared, queue.Client
-	s.overrides = limits.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
-	s.meter = meter.NewRedis(s.queue, cfg.Redis.Prefix)
-	s.records = store.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithBounds(bounds(cfg))
-	if err := checkShards(ctx, s.records); err != nil {
+	s.Add(func() error { stop(); return nil })
+	s.Queue, s.client = shared, queue.Client
+	s.overrides = limits.NewOverrides(s.Queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
+	s.meter = meter.NewRedis(s.Queue, cfg.Redis.Prefix)
+	s.Records = store.NewRecords(s.Queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithBounds(bounds(cfg))
+	if err := checkShards(ctx, s.Records); err != nil {
 		return err
 	}
 	timelines, err := s.openTimelines(ctx, cfg, log)
@@ -143,7 +146,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 	if err != nil {
 		return err
 	}
-	s.add(limiter.Close)
+	s.Add(limiter.Close)
 	s.clockOffset, s.lines = limiter.ClockOffset, limiter
 	s.limiter = throttle.WithOutage(limiter, cfg.Limits.OnOutage, throttle.OutageOptions{Log: s.redisLog})
 	return nil
@@ -153,7 +156,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 func checkShards(ctx context.Context, records *store.Records) error {
 	_, err := records.All(ctx)
 	if wrong := new(shard.WrongError); errors.As(err, &wrong) {
-		return misused(err)
+		return Misused(err)
 	}
 	return err
 }
@@ -167,16 +170,16 @@ type timelines struct {
 
 // openTimelines returns the queue's Redis, whose round trips the limiter shares,
 // or connects the limiter to its own.
-func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slog.Logger) (timelines, error) {
+func (s *System) openTimelines(ctx context.Context, cfg *config.Config, log *slog.Logger) (timelines, error) {
 	own := cfg.Limits.Redis
 	if own == nil {
-		return timelines{client: s.queue, prefix: cfg.Redis.Prefix}, nil
+		return timelines{client: s.Queue, prefix: cfg.Redis.Prefix}, nil
 	}
 	conn, err := redisconn.Open(ctx, *own, poolSize(cfg.Worker))
 	if err != nil {
 		return timelines{}, fmt.Errorf("limits.redis: %w", err)
 	}
-	s.add(conn.Close)
+	s.Add(conn.Close)
 	warn(log, conn.Warnings)
 	effect := "waits"
 	if cfg.Limits.OnOutage == throttle.Open {
@@ -185,9 +188,9 @@ func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slo
 	watch := conn.Watch(*own, redisconn.WatchOptions{
 		Name: "the limits' Redis", Effect: "what a limit is to check " + effect,
 		NodeEffect: "what a limit of its users is to check " + effect, Log: log})
-	s.add(watch.Close)
+	s.Add(watch.Close)
 	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: own.Timeout})
-	s.add(func() error { stop(); return nil })
+	s.Add(func() error { stop(); return nil })
 	s.limitsRedis = conn.Client
 	return timelines{shared, own.Prefix, watch}, nil
 }
@@ -213,16 +216,16 @@ func bounds(cfg *config.Config) store.Bounds {
 	return store.Bounds{Outcomes: cfg.Worker.Outcomes, DeadLetters: cfg.Worker.DeadLetters, Apps: apps}
 }
 
-// newWorker returns a worker on the system.
-func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker, error) {
+// NewWorker returns a worker on the system.
+func (s *System) NewWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker, error) {
 	w := cfg.Worker
 	o := worker.Options{
-		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders,
+		Queue: s.Queue, Limiter: s.limiter, Limits: s.limits, Senders: s.Senders,
 		Overrides: s.overrides, Waiting: s.lines.Waiting,
-		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
+		Observer: s.Observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
 		Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),
-		Prefix: cfg.Redis.Prefix, Shards: cfg.Redis.Shards, IDRetention: w.IDRetention, DeadLetters: w.DeadLetters, Outcomes: w.Outcomes, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
+		Prefix: cfg.Redis.Prefix, Shards: cfg.Redis.Shards, IDRetention: w.IDRetention, DeadLetters: w.DeadLetters, Outcomes: w.Outcomes, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: BuildVersion().Version,
 	}
 	if err := s.limitTogether(&o, cfg); err != nil {
 		return nil, err
@@ -243,3 +246,21 @@ func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhoo
 
 func deadTokenHook(app config.App) *config.Webhook { return app.DeadTokens.Webhook }
 func outcomeHook(app config.App) *config.Webhook   { return app.Outcomes.Webhook }
+
+// Describe writes the general policy and the marketing's for a person.
+func Describe(l config.Limits) string {
+	parts := make([]string, 0, 4)
+	if l.Default.MinGap > 0 {
+		parts = append(parts, fmt.Sprintf("a gap of %s", l.Default.MinGap))
+	}
+	for _, r := range l.Default.Rates {
+		parts = append(parts, r.String())
+	}
+	for _, r := range l.Categories["marketing"].Rates {
+		parts = append(parts, "marketing "+r.String())
+	}
+	if len(parts) == 0 {
+		return "no limit"
+	}
+	return strings.Join(parts, ", ")
+}

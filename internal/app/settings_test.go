@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"io"
@@ -54,12 +54,12 @@ func TestLogTellsNothingThatAPeerSends(t *testing.T) {
 	}
 }
 
-// What push, the configuration and the program have of platforms are the same ones.
+// What push, the configuration and the program have of Platforms are the same ones.
 func TestPlatforms(t *testing.T) {
 	t.Parallel()
 	var names []push.Platform
-	for _, p := range platforms {
-		names = append(names, p.name)
+	for _, p := range Platforms {
+		names = append(names, p.Name)
 	}
 	if !slices.Equal(names, push.Platforms()) {
 		t.Errorf("%q, want %q", names, push.Platforms())
@@ -76,7 +76,7 @@ func TestHostsOfApps(t *testing.T) {
 	browsers := func(hosts ...string) config.App {
 		return config.App{WebPush: &config.WebPush{Config: webpush.Config{Hosts: hosts}}}
 	}
-	apps := appsOf(&config.Config{Apps: map[string]config.App{"default": browsers(), "own": browsers("push.example.org"), "simulated": {Simulated: true}}})
+	apps := AppsOf(&config.Config{Apps: map[string]config.App{"default": browsers(), "own": browsers("push.example.org"), "simulated": {Simulated: true}}})
 	for name, want := range map[string][]string{"default": push.WebPushHosts(), "own": {"push.example.org"}, "simulated": {push.AnyHost}} {
 		if got := apps[name].Hosts; !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"github.com/pushpace/pushpace/internal/config"
@@ -10,7 +10,7 @@ import (
 
 // limitTogether sets what all workers together may do of each app. Without any of it
 // nothing is counted.
-func (s *system) limitTogether(o *worker.Options, cfg *config.Config) error {
+func (s *System) limitTogether(o *worker.Options, cfg *config.Config) error {
 	o.Quotas, o.Throughputs, o.InFlight = map[string]map[push.Platform]worker.Quota{}, map[string]map[string]worker.Quota{}, map[string]map[push.Platform]int{}
 	for name, app := range cfg.Apps {
 		o.Quotas[name], o.Throughputs[name], o.InFlight[name] = map[push.Platform]worker.Quota{}, map[string]worker.Quota{}, map[push.Platform]int{}
@@ -44,7 +44,7 @@ func (s *system) limitTogether(o *worker.Options, cfg *config.Config) error {
 
 // guardDevices has what the configuration says of each device take effect. One that is
 // gone from it stays.
-func (s *system) guardDevices(cfg *config.Config) {
+func (s *System) guardDevices(cfg *config.Config) {
 	if d := cfg.Limits.Device; d != nil {
 		spec := d.Spec()
 		s.device.Store(&spec)

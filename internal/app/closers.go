@@ -1,0 +1,18 @@
+package app
+
+import "errors"
+
+// Closers are what has to be closed at the end, in the order it was opened.
+type Closers []func() error
+
+func (c *Closers) Add(f func() error) { *c = append(*c, f) }
+
+// Close closes everything once, the last opened first.
+func (c *Closers) Close() error {
+	var errs []error
+	for i := len(*c) - 1; i >= 0; i-- {
+		errs = append(errs, (*c)[i]())
+	}
+	*c = nil
+	return errors.Join(errs...)
+}

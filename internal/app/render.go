@@ -1,0 +1,32 @@
+package app
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/push"
+)
+
+// Rendered is what one target's provider would get: from APNs' headers
+// and payload, or FCM's message.
+type Rendered struct {
+	Platform push.Platform   `json:"platform"`
+	Token    string          `json:"token"`
+	Headers  []Header        `json:"headers,omitempty"`
+	Payload  json.RawMessage `json:"payload,omitempty"`
+	Message  json.RawMessage `json:"message,omitempty"`
+}
+
+// A Header is one of a request.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Render renders what the target's provider would get.
+func Render(app config.App, n *push.Notification, t push.Target, now time.Time) (Rendered, error) {
+	rendered, err := PlatformOf(t.Platform).render(app, n, t, now)
+	rendered.Platform, rendered.Token = t.Platform, t.Token
+	return rendered, err
+}

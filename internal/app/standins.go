@@ -1,0 +1,56 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// StandInOptions are what a stand-in is told. The zero value is ready to use.
+type StandInOptions struct {
+	Address string // "" for a free port of the loopback
+	Latency standin.Latency
+	Ledger  *standin.Ledger // nil for one of its own
+}
+
+// A StandIn is in the place of a provider.
+type StandIn interface {
+	RespondAlways(standin.Answer)
+	Ledger() *standin.Ledger
+	Close() error
+}
+
+// StandIns are servers in the place of all providers.
+type StandIns struct {
+	Servers map[push.Platform]StandIn
+	// App is the configuration of an app that sends to them.
+	App config.App
+}
+
+// StartStandIns starts one for each platform, with what it is told, and writes what a
+// sender needs into the folder.
+func StartStandIns(folder string, options func(*Platform) StandInOptions) (*StandIns, error) {
+	s := &StandIns{Servers: map[push.Platform]StandIn{}}
+	for _, p := range Platforms {
+		server, err := p.standIn(folder, options(p), &s.App)
+		if server != nil {
+			s.Servers[p.Name] = server
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("the stand-ins do not start: %w", err), s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Close closes them.
+func (s *StandIns) Close() error {
+	var errs []error
+	for _, server := range s.Servers {
+		errs = append(errs, server.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,272 @@
+// Package demo shows notifications being paced: Run runs workers against stand-ins and says how it
+// ended.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/app"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// demoLimit is when the demo ends although notifications still wait.
+const demoLimit = 26 * time.Second
+
+// Run runs the demo on the Redis of that address, the embedded one for "". It prints the summary, as
+// JSON if asked to, and returns what is wrong with it, a line each.
+func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (faults []string, err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	start := time.Now()
+	cfg, err := demoConfig(address, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	redisconn.LogTo(slog.New(slog.DiscardHandler))
+	if address != "" {
+		if err := claimDatabase(ctx, &cfg.Redis); err != nil {
+			return nil, err
+		}
+	}
+	d := &demo{mix: demoMix(), ledger: standin.NewLedger(nil), cfg: cfg}
+	d.System, err = app.Open(ctx, cfg, d.ledger, log)
+	if err != nil {
+		return nil, err
+	}
+	d.begin(asJSON)
+	err = d.run(ctx, log)
+	if d.bar != nil {
+		_ = d.bar.Clear()
+	}
+	var s *summary
+	if err == nil {
+		s, err = d.summarize(start)
+	}
+	err = errors.Join(err, d.Close())
+	if address != "" { // when nothing of the demo writes any more
+		err = errors.Join(err, cleanUp(cfg.Redis))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if asJSON {
+		err = json.NewEncoder(out).Encode(s)
+	} else {
+		err = s.print(out)
+	}
+	return s.faults, err
+}
+
+// demoConfig is the shipped configuration, with the Redis of that address if
+// one is given. Of the environment, the other settings of that Redis apply.
+func demoConfig(address string, environ []string) (*config.Config, error) {
+	var settings []string
+	if address != "" {
+		a, err := config.ParseAddress(address)
+		if err == nil && a.Mode != config.Single {
+			err = errors.New("want one host:port")
+		}
+		if err != nil {
+			return nil, app.Misusedf("--redis: %w", err)
+		}
+		for _, entry := range environ {
+			name, _, _ := strings.Cut(entry, "=")
+			switch {
+			case name == "PUSHPACE_REDIS__DB", name == "PUSHPACE_REDIS__PREFIX", strings.HasPrefix(name, "PUSHPACE_REDIS__ADDRESS"):
+			case strings.HasPrefix(name, "PUSHPACE_REDIS__"):
+				settings = append(settings, entry)
+			}
+		}
+		settings = append(settings, "PUSHPACE_REDIS__ADDRESS="+address, "PUSHPACE_REDIS__PREFIX="+demoPrefix())
+	}
+	cfg, err := config.Parse("the built-in config.yaml", pushpace.ConfigYAML, settings)
+	return cfg, app.Misused(err)
+}
+
+// A demo is one run of the demo.
+type demo struct {
+	*app.System
+	cfg    *config.Config
+	mix    []planned
+	ledger *standin.Ledger // of all stand-ins
+	late   lateness
+	taken  int // notifications that the Producer has accepted
+
+	progress io.Writer
+	started  time.Time
+	lines    int                      // of progress so far
+	bar      *progressbar.ProgressBar // nil where there is no terminal
+	shown    int                      // entries of the ledger
+}
+
+// run enqueues the mix and waits until all of it has ended.
+func (d *demo) run(ctx context.Context, log *slog.Logger) error {
+	d.Observer = &d.late
+	w, err := d.NewWorker(d.cfg, log)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, demoLimit)
+	defer cancel()
+	if err := d.warmUp(ctx); err != nil {
+		return err
+	}
+	if err := w.Start(ctx); err != nil {
+		return err
+	}
+	d.started = time.Now()
+	enqueued := make(chan error, 1)
+	go func() { enqueued <- d.enqueue(ctx) }()
+	err = d.follow(ctx, enqueued)
+	stop, cancelStop := context.WithTimeout(context.Background(), d.cfg.Worker.ShutdownTimeout)
+	defer cancelStop()
+	return errors.Join(err, w.Stop(stop))
+}
+
+// warmUp opens the connections, by a push to a token that the stand-ins refuse: without it
+// the first notifications are late, and the next ones follow too soon.
+func (d *demo) warmUp(ctx context.Context) error {
+	for platform, sender := range d.Senders[demoApp] {
+		target := push.Target{Platform: platform, Token: "deaddead"}
+		if platform == push.PlatformWebPush {
+			target = laptop("deaddead")
+		}
+		n := &push.Notification{ID: "warm-up", App: demoApp, User: "nobody", Targets: []push.Target{target}, Title: "-"}
+		if o := sender.Send(ctx, n, target, providers.Departure{}); o.Kind != providers.DeadToken {
+			return fmt.Errorf("the stand-in for %s answers %s to a dead token: %w", platform, o.Kind, o.Err)
+		}
+	}
+	return nil
+}
+
+// enqueue enqueues the mix, each notification at its time. In the middle it repeats one, as
+// a producer does that got no answer, and hands over by a plain client of asynq what cannot be read.
+func (d *demo) enqueue(ctx context.Context) error {
+	producer := push.NewProducer(d.Queue, d.cfg.Redis.Prefix, d.cfg.Worker.IDRetention).WithShards(d.cfg.Redis.Shards)
+	for i := range d.mix {
+		select {
+		case <-time.After(time.Until(d.started.Add(d.mix[i].at))):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		times := 1
+		if i == len(d.mix)/2 {
+			times = 2
+			task := asynq.NewTask(store.TaskType, []byte(`{"id":"cut-off","app":"sh`))
+			if _, err := asynq.NewClientFromRedisClient(d.Queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue())); err != nil {
+				return err
+			}
+		}
+		for range times {
+			receipt, err := producer.Enqueue(ctx, &d.mix[i].n)
+			if err != nil {
+				return err
+			}
+			if !receipt.Known {
+				d.taken++
+			}
+		}
+	}
+	return nil
+}
+
+// follow shows the progress until all notifications have ended. When the time is over it
+// returns nil as well: the summary says how many still wait.
+func (d *demo) follow(ctx context.Context, enqueued <-chan error) (err error) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for all := false; err == nil; {
+		select {
+		case err = <-enqueued:
+			all, enqueued = true, nil
+		case <-tick.C:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		var counts store.Counts
+		if err == nil {
+			counts, err = d.Records.Counts(ctx)
+		}
+		if err != nil {
+			break
+		}
+		if d.show(counts); all && counts.Waiting() == 0 && counts.Malformed > 0 {
+			return nil
+		}
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	}
+	return fmt.Errorf("the demo fails: %w", err)
+}
+
+// begin prints the limits and the plan, and draws a bar on a terminal.
+func (d *demo) begin(silent bool) {
+	d.progress = os.Stderr
+	if silent {
+		d.progress = io.Discard
+		return
+	}
+	if d.cfg.Redis.Address.Mode == config.Embedded {
+		fmt.Fprintln(d.progress, "The embedded Redis keeps nothing: what the demo does is gone when it ends.")
+	}
+	fmt.Fprintf(d.progress, "%d users, each with %s. Codes are exempt.\nA chat sends %s 10 messages at once.\n", len(demoUsers), app.Describe(d.cfg.Limits), noisyUser)
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		d.bar = progressbar.NewOptions(len(d.mix),
+			progressbar.OptionSetWriter(d.progress), progressbar.OptionSetWidth(20), progressbar.OptionSetTheme(Bar),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish())
+	}
+}
+
+// show prints the new pushes of the noisy user. It shows the counts of all in the bar, or in
+// one line a second.
+func (d *demo) show(c store.Counts) {
+	entries := d.ledger.Entries()
+	for _, e := range entries[d.shown:] {
+		i := slices.IndexFunc(d.mix, func(p planned) bool { return p.n.ID == e.Notification })
+		if i < 0 || d.mix[i].n.User != noisyUser {
+			continue
+		}
+		if d.bar != nil {
+			_ = d.bar.Clear()
+		}
+		fmt.Fprintf(d.progress, "%7.3fs  %s gets: %s\n", e.At.Sub(d.started).Seconds(), noisyUser, d.mix[i].n.Title)
+	}
+	d.shown = len(entries)
+	counters := fmt.Sprintf("delivered %d  deferred %d  waiting %d", c.Ended[push.Delivered], c.Deferred, c.Waiting())
+	if d.bar != nil {
+		d.bar.Describe(counters)
+		_ = d.bar.Set64(c.Accepted - c.Waiting())
+	} else if since := time.Since(d.started); int(since.Seconds()) > d.lines {
+		d.lines++
+		fmt.Fprintf(d.progress, "%7.0fs  %s  of %d\n", since.Seconds(), counters, len(d.mix))
+	}
+}
+
+// Bar is how bars of progress look.
+var Bar = progressbar.Theme{Saucer: "█", SaucerPadding: "░", BarStart: "", BarEnd: ""}
