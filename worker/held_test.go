@@ -47,9 +47,10 @@ func TestWhatWasHeldReturns(t *testing.T) {
 	failed, away := r.apns.Count().Received, time.Since(began)
 	r.apns.Recover()
 	wait(t, func() bool { return r.apns.Ledger().Len() > n/4 })
+	closings := len(r.seen.closings())
 	r.apns.RespondAlways(down)
 	began = time.Now()
-	wait(t, r.seen.isBroken)
+	wait(t, func() bool { return len(r.seen.closings()) > closings })
 	var sent int
 	wait(t, func() bool { sent = r.apns.Ledger().Len(); return r.apns.Count().InFlight == 0 })
 	r.asleep(int64(n - sent))

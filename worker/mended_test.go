@@ -112,7 +112,7 @@ func TestANewKeyLiftsItsPause(t *testing.T) {
 		r.run()
 	}
 	r.enqueueMany("kept", 20, apple)
-	wait(t, func() bool { return len(r.seen.pausesSeen()) == 2 })
+	wait(t, func() bool { return len(r.seen.closings()) == 2 })
 	mend[0]()
 	mend[1]()
 	r.enqueueMany("more", 20, apple)

@@ -51,8 +51,7 @@ func (Nobody) Checked(time.Duration)                                            
 func (Nobody) Deferred(string, string, throttle.Decision)                        {}
 func (Nobody) Paced(time.Duration)                                               {}
 func (Nobody) Attempted(string, push.Platform, providers.Outcome, time.Duration) {}
-func (Nobody) Breaker(string, push.Platform, bool)                               {}
-func (Nobody) Paused(string, push.Platform, providers.Reason)                    {}
+func (Nobody) Closed(string, push.Platform, providers.Reason)                    {}
 func (Nobody) UnknownCategory()                                                  {}
 func (Nobody) UnknownTimeZone()                                                  {}
 func (Nobody) Posted(string, webhook.Kind, bool)                                 {}

@@ -247,8 +247,7 @@ type seen struct {
 	took     []time.Duration
 	ended    map[push.State]int
 	posted   map[webhook.Kind]map[bool]int
-	broken   bool
-	paused   []providers.Reason
+	closed   []providers.Reason
 	unknown  int
 	noZone   int
 }
@@ -278,21 +277,15 @@ func (s *seen) Posted(_ string, kind webhook.Kind, taken bool) {
 	s.posted[kind][taken]++
 }
 func (s *seen) Ended(state push.State) { s.mu.Lock(); s.ended[state]++; s.mu.Unlock() }
-func (s *seen) Breaker(_ string, _ push.Platform, open bool) {
+func (s *seen) Closed(_ string, _ push.Platform, reason providers.Reason) {
 	s.mu.Lock()
-	s.broken = open
+	s.closed = append(s.closed, reason)
 	s.mu.Unlock()
 }
-func (s *seen) Paused(_ string, _ push.Platform, reason providers.Reason) {
-	s.mu.Lock()
-	s.paused = append(s.paused, reason)
-	s.mu.Unlock()
-}
-func (s *seen) isBroken() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.broken }
-func (s *seen) pausesSeen() []providers.Reason {
+func (s *seen) closings() []providers.Reason {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.paused)
+	return slices.Clone(s.closed)
 }
 func (s *seen) Attempted(_ string, _ push.Platform, _ providers.Outcome, took time.Duration) {
 	s.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 var (
@@ -68,10 +69,10 @@ func TestAProviderThatIsDown(t *testing.T) {
 	r.options.Concurrency = 2
 	r.hasten(time.Second, 0)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
-	r.start()
+	w := r.run()
 	began := time.Now()
 	r.enqueueMany("down", n, apple)
-	wait(t, r.seen.isBroken)
+	wait(t, func() bool { return len(r.seen.closings()) > 0 })
 	r.enqueueMany("flows", n, google)
 	r.settled(n)
 	if got := len(r.fcm.Ledger().Entries()); got != n {
@@ -95,8 +96,8 @@ func TestAProviderThatIsDown(t *testing.T) {
 	if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.archived() != 0 {
 		t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
 	}
-	if r.seen.isBroken() {
-		t.Error("the breaker is still said to be open")
+	if s := statusOf(t, w, "shop", push.APNs); s.Breaker != route.BreakerClosed {
+		t.Errorf("its route is still said to be closed: %+v", s)
 	}
 	if got := r.slots(); got != 2*n {
 		t.Errorf("%d slots are spent on %d notifications", got, 2*n)
@@ -116,20 +117,20 @@ func TestAMisconfiguredApp(t *testing.T) {
 	r.enqueueMany("kept", n, apple)
 	r.enqueueMany("flows", n, google)
 	r.settled(n)
-	wait(t, func() bool { return len(r.seen.pausesSeen()) >= 3 }) // probed, and paused again
+	wait(t, func() bool { return len(r.seen.closings()) >= 3 }) // probed, and paused again
 	counts, err := r.records.Counts(t.Context())
 	must(t, err)
 	if counts.Ended[push.Delivered] != n || counts.Waiting() != n {
 		t.Errorf("counts %+v", counts)
 	}
 	// two at first, then one after each pause
-	if received, paused := r.apns.Count().Received, len(r.seen.pausesSeen()); received > int64(paused)+5 {
+	if received, paused := r.apns.Count().Received, len(r.seen.closings()); received > int64(paused)+5 {
 		t.Errorf("%d requests in %d pauses, while the app is misconfigured", received, paused)
 	}
 	if got := strings.Count(log.text(), "level=ERROR"); got != 1 {
 		t.Errorf("the operator is told %d times:\n%s", got, log.text())
 	}
-	if got := r.seen.pausesSeen()[0]; got != "InvalidProviderToken" {
+	if got := r.seen.closings()[0]; got != "InvalidProviderToken" {
 		t.Errorf("paused because of %s", got)
 	}
 	r.apns.Recover()
@@ -151,7 +152,7 @@ func TestHalfOfItIsPaused(t *testing.T) {
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
 	r.start()
 	r.enqueueMany("trigger", 3, apple)
-	wait(t, func() bool { return len(r.seen.pausesSeen()) == 1 })
+	wait(t, func() bool { return len(r.seen.closings()) == 1 })
 	r.enqueue(to("both", apple, google))
 	wait(t, func() bool { return len(r.pushed("both")) == 1 && r.record("both").Attempts == 1 })
 	r.apns.Recover()
@@ -174,12 +175,12 @@ func TestASpikeOfDeadTokens(t *testing.T) {
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: "BadDeviceToken"})
 	r.start()
 	r.enqueueMany("wrong", n, apple)
-	wait(t, func() bool { return len(r.seen.pausesSeen()) >= 2 })
+	wait(t, func() bool { return len(r.seen.closings()) >= 2 })
 	counts, err := r.records.Counts(t.Context())
 	must(t, err)
 	dropped := counts.Ended[push.Undeliverable]
-	if dropped < 99 || dropped > 101 || r.seen.pausesSeen()[0] != providers.DeadTokenSpike {
-		t.Errorf("%d tokens are dropped before it is seen, then paused because of %s", dropped, r.seen.pausesSeen()[0])
+	if dropped < 99 || dropped > 101 || r.seen.closings()[0] != providers.DeadTokenSpike {
+		t.Errorf("%d tokens are dropped before it is seen, then paused because of %s", dropped, r.seen.closings()[0])
 	}
 	if reported := client.XLen(t.Context(), shardKey(client, "dead-tokens:shop")).Val(); reported != dropped {
 		t.Errorf("%d tokens are dropped, %d reported", dropped, reported)
@@ -225,7 +226,7 @@ func TestWhatIsHeldHoldsNoSlot(t *testing.T) {
 		trigger.User = fmt.Sprint("trigger-", i)
 		r.enqueue(trigger)
 	}
-	wait(t, func() bool { return len(r.seen.pausesSeen()) == 1 })
+	wait(t, func() bool { return len(r.seen.closings()) == 1 })
 	r.let(o) // it is woken
 	wait(t, func() bool { return r.slots() == 1 })
 	r.enqueue(to("other", google))

@@ -39,8 +39,8 @@ func TestOneRefusedTokenWaitsAlone(t *testing.T) {
 			if counts := r.settled(2 * n); counts.Ended[push.Delivered] != 2*n {
 				t.Errorf("counts %+v", counts)
 			}
-			if len(r.pauses()) != 0 || len(r.seen.pausesSeen()) != 0 || r.seen.isBroken() {
-				t.Errorf("pauses %+v, seen %v, breaker open: %t", r.pauses(), r.seen.pausesSeen(), r.seen.isBroken())
+			if len(r.pauses()) != 0 || len(r.seen.closings()) != 0 {
+				t.Errorf("pauses %+v, closed for %v", r.pauses(), r.seen.closings())
 			}
 			if kind := r.record("refused").Outcomes[0].Kind; kind == "misconfigured" && !strings.Contains(log.text(), "it alone waits") {
 				t.Errorf("the log does not report it:\n%s", log.text())

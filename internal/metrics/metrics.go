@@ -50,7 +50,6 @@ type Metrics struct {
 	categories atomic.Pointer[map[string]bool]
 	backlog    *backlog
 
-	checks    prometheus.Counter
 	queueAge  prometheus.Histogram
 	acquire   prometheus.Histogram
 	deferrals *prometheus.CounterVec
@@ -60,8 +59,7 @@ type Metrics struct {
 	ended     *prometheus.CounterVec
 	unknown   prometheus.Counter
 	noZone    prometheus.Counter
-	breaker   *prometheus.GaugeVec
-	pauses    *prometheus.CounterVec
+	closings  *prometheus.CounterVec
 	posted    *prometheus.CounterVec
 	requests  *prometheus.CounterVec
 	answers   *prometheus.HistogramVec
@@ -82,7 +80,6 @@ func New(s Sources) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		apps:     make(map[string]bool, len(s.Senders)),
-		checks:   prometheus.NewCounter(prometheus.CounterOpts{Name: "pushpace_checks_total", Help: "Times that the limiter was asked."}),
 		queueAge: histogram("pushpace_queue_age_seconds",
 			"How long after it was accepted, or due, a notification is handled for the first time.", ages),
 		acquire: histogram("pushpace_acquire_seconds", "How long the limiter takes to answer.", seconds),
@@ -102,10 +99,7 @@ func New(s Sources) *Metrics {
 			Name: "pushpace_unknown_time_zone_total",
 			Help: "Notifications whose jobs name a time zone that there is not, for which limits.time_zone is taken.",
 		}),
-		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "pushpace_breaker_open", Help: "1 while an app's provider is in trouble and its notifications wait.",
-		}, []string{"app", "platform"}),
-		pauses: counters("pushpace_pauses_total", "Pauses that this worker has begun because of what a provider answered to it.", "app", "platform", "reason"),
+		closings: counters("pushpace_provider_closings_total", "Times that this worker has closed an app's way to a provider, by what was answered.", "app", "platform", "reason"),
 		posted: counters("pushpace_webhook_attempts_total",
 			"Requests to an app's webhook for dead tokens or outcomes, by whether it has taken them: ok or failed.", "app", "webhook", "result"),
 		requests: counters("pushpace_http_requests_total",
@@ -115,7 +109,7 @@ func New(s Sources) *Metrics {
 		}, []string{"route", "method"}),
 	}
 	m.registry.MustRegister(
-		m.checks, m.queueAge, m.acquire, m.deferrals, m.lateness, m.attempts, m.provider, m.ended, m.unknown, m.noZone, m.breaker, m.pauses, m.posted, m.requests, m.answers,
+		m.queueAge, m.acquire, m.deferrals, m.lateness, m.attempts, m.provider, m.ended, m.unknown, m.noZone, m.closings, m.posted, m.requests, m.answers,
 		credentials{s.Senders}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.registerFunctions(s)
@@ -132,7 +126,6 @@ func New(s Sources) *Metrics {
 	for app, platforms := range s.Senders {
 		m.apps[app] = true
 		for platform := range platforms {
-			m.Breaker(app, platform, false)
 			m.provider.WithLabelValues(app, string(platform))
 		}
 	}
@@ -170,8 +163,6 @@ func (m *Metrics) registerFunctions(s Sources) {
 			func() float64 { _, at := s.Reload(); return float64(at.Unix()) })
 	}
 	if s.Outages != nil {
-		counter("pushpace_limiter_outages_total", "Outages of the limiter's Redis that have begun.",
-			func() float64 { return float64(s.Outages().Outages) })
 		counter("pushpace_limiter_unchecked_total", "Notifications admitted unchecked in an outage.",
 			func() float64 { return float64(s.Outages().Unchecked) })
 		gauge("pushpace_limiter_away", "1 while the limiter's Redis is away.",
@@ -219,10 +210,7 @@ const longestAge = 24 * time.Hour
 func (m *Metrics) Handled(age time.Duration) { m.queueAge.Observe(min(age, longestAge).Seconds()) }
 
 // Checked implements worker.Observer.
-func (m *Metrics) Checked(took time.Duration) {
-	m.checks.Inc()
-	m.acquire.Observe(took.Seconds())
-}
+func (m *Metrics) Checked(took time.Duration) { m.acquire.Observe(took.Seconds()) }
 
 // Deferred implements worker.Observer.
 func (m *Metrics) Deferred(app, category string, d throttle.Decision) {
@@ -249,14 +237,9 @@ func (m *Metrics) Attempted(app string, platform push.Platform, o providers.Outc
 	m.provider.WithLabelValues(app, string(platform)).Observe(took.Seconds())
 }
 
-// Breaker implements worker.Observer.
-func (m *Metrics) Breaker(app string, platform push.Platform, open bool) {
-	m.breaker.WithLabelValues(m.app(app), string(platform)).Set(oneIf(open))
-}
-
-// Paused implements worker.Observer.
-func (m *Metrics) Paused(app string, platform push.Platform, reason providers.Reason) {
-	m.pauses.WithLabelValues(m.app(app), string(platform), string(reason)).Inc()
+// Closed implements worker.Observer.
+func (m *Metrics) Closed(app string, platform push.Platform, reason providers.Reason) {
+	m.closings.WithLabelValues(m.app(app), string(platform), string(reason)).Inc()
 }
 
 // UnknownCategory implements worker.Observer.

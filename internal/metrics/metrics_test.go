@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 	m := New(Sources{
 		ClockOffset: func() time.Duration { return -1500 * time.Millisecond },
 		Outages: func() throttle.OutageStats {
-			return throttle.OutageStats{Outages: 2, Unchecked: 7, Since: time.Now()}
+			return throttle.OutageStats{Unchecked: 7, Since: time.Now()}
 		},
 		Senders: map[string]map[push.Platform]providers.Sender{
 			"shop": {push.APNs: ending{time.Unix(1800000000, 0)}, push.FCM: ending{}},
@@ -83,15 +83,12 @@ func TestMetrics(t *testing.T) {
 	m.Paced(20 * time.Second)
 	m.Attempted("shop", push.APNs, providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}, 30*time.Millisecond)
 	m.Attempted("an app's name", push.APNs, providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}, time.Second)
-	m.Breaker("an app's name", push.FCM, true)
-	m.Paused("an app's name", push.FCM, "QUOTA_EXCEEDED")
-	m.Breaker("shop", push.FCM, true)
-	m.Paused("shop", push.FCM, "QUOTA_EXCEEDED")
+	m.Closed("an app's name", push.FCM, "QUOTA_EXCEEDED")
+	m.Closed("shop", push.FCM, "QUOTA_EXCEEDED")
 	m.Ended(push.Delivered)
 	m.Ended(store.Malformed)
 	text := scrape(t, m)
 	for _, want := range []string{
-		`pushpace_checks_total 1`,
 		`pushpace_queue_age_seconds_bucket{le="300"} 0`,
 		`pushpace_queue_age_seconds_bucket{le="900"} 1`,
 		`pushpace_queue_age_seconds_sum 86820`,
@@ -115,11 +112,8 @@ func TestMetrics(t *testing.T) {
 		`pushpace_ended_total{state="delivered"} 1`,
 		`pushpace_ended_total{state="exhausted"} 0`,
 		`pushpace_ended_total{state="malformed"} 1`,
-		`pushpace_breaker_open{app="shop",platform="apns"} 0`,
-		`pushpace_breaker_open{app="shop",platform="fcm"} 1`,
-		`pushpace_pauses_total{app="shop",platform="fcm",reason="QUOTA_EXCEEDED"} 1`,
+		`pushpace_provider_closings_total{app="shop",platform="fcm",reason="QUOTA_EXCEEDED"} 1`,
 		`pushpace_clock_offset_seconds -1.5`,
-		`pushpace_limiter_outages_total 2`,
 		`pushpace_limiter_unchecked_total 7`,
 		`pushpace_limiter_away 1`,
 		`pushpace_credential_expiry_timestamp_seconds{app="shop",platform="apns"} 1.8e+09`,

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pushpace/pushpace/worker"
@@ -17,11 +19,7 @@ var (
 		[]string{"app", "platform"}, nil)
 	share = prometheus.NewDesc("pushpace_share", "Of what all workers together may have in flight, how many this one may.",
 		[]string{"app", "platform"}, nil)
-	breakerState = prometheus.NewDesc("pushpace_breaker_state", "1 for the state that the breaker is in, 0 for the others.",
-		[]string{"app", "platform", "state"}, nil)
-	troubled = prometheus.NewDesc("pushpace_provider_trouble", "1 while an app's provider is in trouble, by what it last failed with.",
-		[]string{"app", "platform", "reason"}, nil)
-	paused = prometheus.NewDesc("pushpace_paused", "1 while an app's provider is paused.",
+	closed = prometheus.NewDesc("pushpace_provider_closed", "1 while an app's notifications wait for its provider, by why; also while single ones try it.",
 		[]string{"app", "platform", "reason"}, nil)
 	quotaTaken = prometheus.NewDesc("pushpace_quota_taken_total", "Units that this worker has taken of what all workers may send together.",
 		[]string{"quota"}, nil)
@@ -34,7 +32,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (routes) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, queuing, share, breakerState, troubled, paused, quotaTaken, quotaWaited, quotaUsed, holds} {
+	for _, d := range []*prometheus.Desc{inFlight, queuing, share, closed, quotaTaken, quotaWaited, quotaUsed, holds} {
 		all <- d
 	}
 }
@@ -61,14 +59,8 @@ func (r routes) Collect(samples chan<- prometheus.Metric) {
 		if s.Share != nil {
 			gauge(share, float64(*s.Share), app, platform)
 		}
-		for _, state := range []route.BreakerState{route.BreakerClosed, route.BreakerHalfOpen, route.BreakerOpen} {
-			gauge(breakerState, oneIf(s.Breaker == state), app, platform, string(state))
-		}
-		if s.Trouble.Reason != "" {
-			gauge(troubled, 1, app, platform, string(s.Trouble.Reason))
-		}
-		if s.Pause != "" {
-			gauge(paused, 1, app, platform, string(s.Pause))
+		if s.Breaker != route.BreakerClosed || s.Pause != "" {
+			gauge(closed, 1, app, platform, string(cmp.Or(s.Pause, s.Trouble.Reason)))
 		}
 	}
 }

@@ -86,10 +86,10 @@ func everyMetric(t *testing.T) map[string]series {
 	}
 	var all map[string]series
 	var text string
-	workers.Until(t, "a delivery that the webhook is told of, a deferral, a trouble and a pause", func() bool {
+	workers.Until(t, "a delivery that the webhook is told of, a deferral, and a provider that is closed", func() bool {
 		_, text = rig.Fetch(t, metrics)
 		all = parseMetrics(text)
-		for _, name := range []string{"deferrals_total", "webhook_attempts_total", "provider_trouble", "paused", "pauses_total", "dropped_total"} {
+		for _, name := range []string{"deferrals_total", "webhook_attempts_total", "provider_closed", "provider_closings_total", "dropped_total"} {
 			if all["pushpace_"+name] == nil {
 				return false
 			}
@@ -221,7 +221,7 @@ func alerts(t *testing.T) map[string]string {
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
 			severity := r.Labels["severity"]
-			if all[r.Alert] != "" || !strings.HasPrefix(r.Alert, "Pushpace") || severity != "page" && severity != "ticket" ||
+			if all[r.Alert] != "" || !strings.HasPrefix(r.Alert, "Pushpace") || severity != "page" ||
 				r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !regexp.MustCompile(`(==|<|>) \S`).MatchString(r.Expr) {
 				t.Errorf("rule %q: %+v", r.Alert, r)
 			}

@@ -53,16 +53,9 @@ func alone(o providers.Outcome) providers.Outcome {
 // close closes the route for its trouble, and reports it.
 func (rs *Routes) close(ctx context.Context, r *Route, now time.Time, o providers.Outcome) {
 	c, news := r.state.fail(now, &o, rs.Paused)
-	switch {
-	case !news:
-		return
-	case c.reason == "":
-		r.broken(true)
-		return
-	case c.shared && !rs.share(ctx, r, c): // another worker was first
-		return
+	if news && (!c.shared || rs.share(ctx, r, c)) {
+		rs.Observer.Closed(r.App, r.Platform, o.Reason)
 	}
-	rs.Observer.Paused(r.App, r.Platform, c.reason)
 }
 
 // share has the other workers keep to the delay that the provider asks for. It reports whether

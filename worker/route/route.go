@@ -45,8 +45,6 @@ type Route struct {
 	answers  answers
 	// fingerprint returns that of the credentials in use.
 	fingerprint func() string
-	// broken reports trouble of the route, or its end.
-	broken func(open bool)
 
 	// Of the goroutine that calls Apply: when an operator had it tried again last, in
 	// Unix ms of Redis's clock; negative before it is known.
@@ -57,12 +55,9 @@ type Route struct {
 
 // An Observer is told what happens, for metrics. A service is one of push.Services.
 type Observer interface {
-	// Breaker: a push service is in trouble and the app's notifications to it wait on the
-	// queue, or no longer.
-	Breaker(app string, service push.Platform, open bool)
-	// Paused: this worker has closed an app's way to a push service, since the provider asks for
-	// a delay, which no other worker has shared before, or refuses what is sent.
-	Paused(app string, service push.Platform, reason providers.Reason)
+	// Closed: this worker has closed an app's way to a push service, for the reason of what was
+	// answered. A delay that another worker has shared before does not count.
+	Closed(app string, service push.Platform, reason providers.Reason)
 }
 
 // Config says what Routes work with. All but InFlight, Shares, the Meter and what it
@@ -130,7 +125,6 @@ func (rs *Routes) route(app string, service push.Platform, sender providers.Send
 		fingerprint: func() string { return "" }, tried: -1,
 	}
 	r.state.closes = r.Bulkhead.reopen
-	r.broken = func(open bool) { rs.Observer.Breaker(app, service, open) }
 	if known, ok := sender.(interface{ Fingerprint() string }); ok {
 		r.fingerprint = known.Fingerprint
 	}

@@ -13,18 +13,18 @@ import (
 // A state says whether pushes may go to a route's provider. It is open, closed until an instant,
 // or trying, when one push at a time shows whether the provider takes it:
 //
-//	State           Event                                   Next state                                Reported
-//	open, trying    answers show trouble                    closed for openFor                        Breaker: open
-//	any             the app or most tokens are refused      closed, twice as long as the last time    Paused
-//	any             answers ask all for a delay             closed until then, in all workers         Paused
+//	State           Event                                   Next state                                Observer.Closed
+//	open, trying    answers show trouble                    closed for openFor                        yes
+//	any             the app or most tokens are refused      closed, twice as long as the last time    yes
+//	any             answers ask all for a delay             closed until then, in all workers         yes
 //	any             another worker shares a delay           closed until then                         -
 //	closed          its instant comes                       trying                                    -
-//	trying          the push works                          open                                      Breaker: closed
+//	trying          the push works                          open                                      -
 //	trying          the push fails                          closed as above, else for openFor         -
 //	trying          the push shows nothing                  trying                                    -
 //	closed, trying  the credentials change                  trying, unless a shared delay lasts       -
-//	closed, trying  an operator resumes it                  trying                                    log
-//	any             an operator pauses its app or platform  closed until that ends, then as before    log
+//	closed, trying  an operator resumes it                  trying                                    -
+//	any             an operator pauses its app or platform  closed until that ends, then as before    -
 //
 // Of two closings the one that ends later stands, but a refusal does not prolong a closing that
 // has a reason: it answers a push from before. Each worker finds out about trouble and refusals
@@ -41,7 +41,6 @@ type state struct {
 	probing bool
 	// refusals counts the closings for a refusal since it was open.
 	refusals int
-	reported bool // as trouble, by Observer.Breaker
 	// credential is the fingerprint of the credentials in use, as it was read last.
 	credential string
 	// operator is an operator's pause of the app or platform; nil for none.
@@ -151,16 +150,12 @@ func (r *Route) Allow(t push.Target) (done func(Lesson), ok bool) {
 
 // probed ends the push of a trying route.
 func (r *Route) probed(l Lesson) {
-	opened, reported := r.state.probed(time.Now(), l)
-	if opened {
+	if r.state.probed(time.Now(), l) {
 		r.evidence.forget()
-	}
-	if reported {
-		r.broken(false)
 	}
 }
 
-func (s *state) probed(now time.Time, l Lesson) (opened, reported bool) {
+func (s *state) probed(now time.Time, l Lesson) (opened bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.probing = false
@@ -168,11 +163,11 @@ func (s *state) probed(now time.Time, l Lesson) (opened, reported bool) {
 	case l.shows == fails:
 		s.close(now, closing{until: now.Add(s.openFor)})
 	case l.shows == works && s.closed && !s.lasts(now):
-		opened, reported = true, s.reported
-		s.closed, s.closing, s.refusals, s.reported = false, closing{}, 0, false
+		opened = true
+		s.closed, s.closing, s.refusals = false, closing{}, 0
 		s.apart.Store(s.operator != nil)
 	}
-	return opened, reported
+	return opened
 }
 
 // close closes it, unless it is closed for as long. While a push is under way that shows whether
@@ -194,7 +189,7 @@ func (s *state) close(now time.Time, c closing) bool {
 }
 
 // fail closes it for an outcome that is the route's trouble. It returns the closing, and whether
-// that is to be reported.
+// it stands.
 func (s *state) fail(now time.Time, o *providers.Outcome, first time.Duration) (c closing, news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,8 +197,7 @@ func (s *state) fail(now time.Time, o *providers.Outcome, first time.Duration) (
 	switch {
 	case length == 0:
 		c.until = now.Add(s.openFor)
-		s.close(now, c)
-		news, s.reported = !s.reported, true
+		news = s.close(now, c)
 	case refused && s.lasts(now) && s.closing.reason != "": // a push from before
 	default:
 		c = closing{now.Add(length), o.Reason, CauseOf(o.Err), !refused && o.Concerns != providers.ConcernsCredential}
