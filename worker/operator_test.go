@@ -22,7 +22,7 @@ import (
 func (r *rig) pause(h pause.Pause, log *logged) {
 	r.t.Helper()
 	before := strings.Count(log.text(), "paused by an operator")
-	must(r.t, r.control().Pause(r.t.Context(), h))
+	must(r.t, r.control().Pause(r.t.Context(), &h))
 	wait(r.t, func() bool { return strings.Count(log.text(), "paused by an operator") > before })
 }
 

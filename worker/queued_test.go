@@ -50,7 +50,7 @@ func TestEveryCauseIsTold(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}}))
 	holds := pause.NewStore(client, "")
-	must(t, holds.Begin(t.Context(), pause.Pause{Category: "later"}))
+	must(t, holds.Begin(t.Context(), &pause.Pause{Category: "later"}))
 	stop := r.start()
 	for _, category := range []string{"marketing", "later"} {
 		for i := range 3 {

@@ -77,14 +77,14 @@ func TestPausesOfPushServices(t *testing.T) {
 	if err := (&pause.Pause{Platform: "webpush:nobody"}).Validate(); err == nil {
 		t.Error("a push service that there is not can be paused")
 	}
-	must(t, r.control().Pause(t.Context(), one))
+	must(t, r.control().Pause(t.Context(), &one))
 	stop := r.start() // which knows it from the beginning
 	r.enqueue(to("google", laptop(push.WebPushGoogle, "a")))
 	r.status("google", control.ForPause)
 	r.enqueue(to("apple", laptop(push.WebPushApple, "b")))
 	r.ends("apple")
 	stop()
-	must(t, r.control().Pause(t.Context(), all))
+	must(t, r.control().Pause(t.Context(), &all))
 	r.start()
 	r.enqueue(to("apple-2", laptop(push.WebPushApple, "b")))
 	r.status("apple-2", control.ForPause)

@@ -33,8 +33,8 @@ func TestPauses(t *testing.T) {
 		return list.Pauses
 	}
 	const path = "/v1/pauses?app=demo&platform=apns&category=a%2Fb%20c"
-	r.do(http.StatusNoContent, operatorToken, "PUT", path, `{"until":"2126-01-01T00:00:00Z","reason":"a new certificate"}`)
-	r.do(http.StatusNoContent, operatorToken, "PUT", "/v1/pauses?all=true", `{}`)
+	r.do(http.StatusOK, operatorToken, "PUT", path, `{"until":"2126-01-01T00:00:00Z","reason":"a new certificate"}`)
+	r.do(http.StatusOK, operatorToken, "PUT", "/v1/pauses?all=true", `{}`)
 	got := list()
 	if len(got) != 2 || got[0].By != "ada" || got[0].App != "" || got[0].At.IsZero() || !got[0].Until.IsZero() {
 		t.Fatalf("%+v", got)

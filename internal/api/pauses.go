@@ -56,7 +56,8 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	p.Reason = w.Reason
-	return reply{status: http.StatusNoContent}, c.as.Pause(ctx, p)
+	p, err = c.as.Pause(ctx, p)
+	return reply{http.StatusOK, p}, err
 }
 
 // endPause ends what keeps what the query selects on the queue, and answers it.

@@ -25,18 +25,18 @@ func selecting(p pause.Pause) string {
 	return pauses + "?" + query.Encode()
 }
 
-// Pause has the workers keep on the queue what the pause selects. By is not used: who does
-// it is the token's name. Its error may be pause.ErrTooMany.
-func (c *Client) Pause(ctx context.Context, p pause.Pause) error {
+// Pause has the workers keep on the queue what the pause selects, and returns the pause. By is not
+// used: who does it is the token's name. Its error may be pause.ErrTooMany.
+func (c *Client) Pause(ctx context.Context, p pause.Pause) (begun pause.Pause, err error) {
 	body := struct {
 		Until  time.Time `json:"until,omitzero"`
 		Reason string    `json:"reason,omitempty"`
 	}{p.Until, p.Reason}
-	err := c.call(ctx, http.MethodPut, selecting(p), body, nil)
+	err = c.call(ctx, http.MethodPut, selecting(p), body, &begun)
 	if is(err, http.StatusConflict) {
-		return pause.ErrTooMany
+		err = pause.ErrTooMany
 	}
-	return err
+	return begun, err
 }
 
 // Resume ends the pauses of what the pause selects, and returns them: see

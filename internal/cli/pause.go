@@ -78,23 +78,14 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 		if err := warnOfCategory(ctx, b, p.Category); err != nil {
 			return err
 		}
-		if err := b.Pause(ctx, p); err != nil {
+		if p, err = b.Pause(ctx, p); err != nil {
 			return err
 		}
-		if !*asJSON {
-			tellPaused(ctx, b, p)
-			return nil
+		if *asJSON {
+			return printJSON(out, p)
 		}
-		list, err := b.Pauses(ctx)
-		if err != nil {
-			return err
-		}
-		for _, begun := range list {
-			if begun.Kind == pause.Operator && begun.App == p.App && begun.Platform == p.Platform && begun.Category == p.Category {
-				return printJSON(out, begun)
-			}
-		}
-		return errors.New("the pause was ended by somebody else in the meantime")
+		tellPaused(ctx, b, p)
+		return nil
 	})
 }
 

@@ -175,7 +175,7 @@ func (r *rig) plant(text string) {
 
 	pauses := pause.NewStore(r.client, "")
 	for _, p := range []pause.Pause{{App: text, Category: text, By: text, Reason: text}, {App: "shop", By: text, Reason: text}, {By: "ada", Reason: text}} {
-		_ = pauses.Begin(ctx, p) // which takes no control characters
+		_ = pauses.Begin(ctx, &p) // which takes no control characters
 	}
 	provider := filledWith[pause.Pause](text)
 	provider.Kind, provider.App, provider.Platform, provider.Until = pause.Provider, "shop", push.APNs, time.Now().Add(time.Hour)

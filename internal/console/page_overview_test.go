@@ -211,7 +211,7 @@ func TestOverviewPage(t *testing.T) {
 		},
 	})
 	r.leave(control.Snapshot{ID: "second", Started: noon})
-	must(t, pause.NewStore(r.client, "").Begin(t.Context(), pause.Pause{App: "mail", By: "ada", Reason: "a campaign"}))
+	must(t, pause.NewStore(r.client, "").Begin(t.Context(), &pause.Pause{App: "mail", By: "ada", Reason: "a campaign"}))
 	n := toUser("later", "ada", "")
 	n.NotBefore = time.Now().Add(time.Hour)
 	r.enqueue(n)

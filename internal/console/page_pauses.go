@@ -175,7 +175,7 @@ func (c *Console) beginPause(ctx context.Context, v *visit) (page, error) {
 	if !v.confirmed() {
 		return askPause(ctx, v, p)
 	}
-	if err := v.as.Pause(ctx, p); err != nil {
+	if _, err := v.as.Pause(ctx, p); err != nil {
 		return page{}, pauseFault(err)
 	}
 	return page{to: Path + "pauses?done=paused&n=1"}, nil

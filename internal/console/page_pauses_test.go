@@ -76,7 +76,7 @@ func TestEndProviders(t *testing.T) {
 	r := newRig(t)
 	store := pause.NewStore(r.client, "")
 	ctx := t.Context()
-	must(t, store.Begin(ctx, pause.Pause{App: "shop"}))
+	must(t, store.Begin(ctx, &pause.Pause{App: "shop"}))
 	asked := r.post(http.StatusOK, "/console/pauses/end", url.Values{"app": {"shop"}})
 	if _, err := store.Share(ctx, pause.Pause{App: "shop", Platform: push.APNs, Reason: "throttled", Error: "APNs answered <429>", Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)

@@ -82,9 +82,9 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 				&trail.Entry{Action: trail.UndoLimit, Level: limits.Level{App: "shop", Category: "undone"}, Count: 1}},
 
 			{"a pause", func(ctx context.Context, o *operate.Operator) error {
-				return o.Pause(ctx, pause.Pause{App: "shop", Platform: push.APNs, Category: "news", Reason: "a reason", Until: until})
+				return errOf(o.Pause(ctx, pause.Pause{App: "shop", Platform: push.APNs, Category: "news", Reason: "a reason", Until: until}))
 			}, &trail.Entry{Action: trail.Pause, Level: limits.Level{App: "shop", Category: "news"}, Platform: push.APNs, Count: 1, Reason: "a reason", Until: until}},
-			{"a pause of everything", func(ctx context.Context, o *operate.Operator) error { return o.Pause(ctx, pause.Pause{}) }, &trail.Entry{Action: trail.Pause, Count: 1}},
+			{"a pause of everything", func(ctx context.Context, o *operate.Operator) error { return errOf(o.Pause(ctx, pause.Pause{})) }, &trail.Entry{Action: trail.Pause, Count: 1}},
 			{"its end", func(ctx context.Context, o *operate.Operator) error { return errOf(o.Resume(ctx, pause.Pause{})) }, &trail.Entry{Action: trail.Resume, Count: 2}}, // and the trouble of a provider
 			{"a pause's end", func(ctx context.Context, o *operate.Operator) error {
 				return errOf(o.Resume(ctx, pause.Pause{App: "shop", Category: "resumed"}))
@@ -213,7 +213,7 @@ func TestActionsThatAreNotWritten(t *testing.T) {
 	var log bytes.Buffer
 	with.Log = slog.New(slog.NewTextHandler(&log, nil))
 	must(t, client.Set(t.Context(), "pushpace:actions", "no stream", 0).Err())
-	if err := operate.New(with).As(operatetest.Root, "").Pause(t.Context(), pause.Pause{App: "shop"}); err != nil {
+	if _, err := operate.New(with).As(operatetest.Root, "").Pause(t.Context(), pause.Pause{App: "shop"}); err != nil {
 		t.Error(err)
 	}
 	if got := log.String(); !strings.Contains(got, "an action is missing") || !strings.Contains(got, "action=pause") || !strings.Contains(got, "WRONGTYPE") {

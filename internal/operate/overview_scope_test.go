@@ -56,7 +56,7 @@ func TestOverviewOf(t *testing.T) {
 		must(t, control.LeaveSnapshot(t.Context(), client, "", snapshot))
 		store := pause.NewStore(client, "")
 		for _, p := range []pause.Pause{{App: "shop", By: "ada"}, {App: "secret-app", By: "eve"}, {Category: "news", By: "ada"}} {
-			must(t, store.Begin(t.Context(), p))
+			must(t, store.Begin(t.Context(), &p))
 		}
 		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).Sampling(sample), Records: records, Queue: client})
 		all := complete(t, s.readOverview)

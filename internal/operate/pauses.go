@@ -31,22 +31,22 @@ func (o *Operator) PausesNow(ctx context.Context) ([]pause.Pause, error) {
 	return o.pausesOf(all), err
 }
 
-// Pause begins a pause of the bearer's own, or changes the one of the same. What is wrong
+// Pause begins a pause of the bearer's own, or changes the one of the same, and returns it. What is wrong
 // with it is an error of type push.Faults, or an *UnknownError; it may be pause.ErrOver or
 // pause.ErrTooMany.
-func (o *Operator) Pause(ctx context.Context, p pause.Pause) error {
+func (o *Operator) Pause(ctx context.Context, p pause.Pause) (pause.Pause, error) {
 	if err := o.MayPause(p); err != nil {
-		return err
+		return p, err
 	}
 	p.By = o.who.Name
 	defer o.s.pauses.forget() // also where it is not known whether it was done
-	if err := o.s.with.Control.Pause(ctx, p); err != nil {
-		return err
+	if err := o.s.with.Control.Pause(ctx, &p); err != nil {
+		return p, err
 	}
 	e := selected(p)
 	e.Count, e.Reason, e.Until = 1, p.Reason, p.Until
 	o.did(ctx, Pause, e)
-	return nil
+	return p, nil
 }
 
 // MayPause returns nil for a pause that Pause would begin, and checks all but its end.

@@ -150,7 +150,7 @@ var tries = map[string]try{
 		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(p pause.Pause) bool { return p.App == a.app })))
 	}, nil, false},
 	"Ending":   {operate.Resume, func(a asking) error { return errOf(a.Ending(a, pause.Pause{App: a.app, Category: "ending"})) }, others, false},
-	"Pause":    {operate.Pause, func(a asking) error { return a.Pause(a, pause.Pause{App: a.app, Category: "x"}) }, others, false},
+	"Pause":    {operate.Pause, func(a asking) error { return errOf(a.Pause(a, pause.Pause{App: a.app, Category: "x"})) }, others, false},
 	"MayPause": {operate.Pause, func(a asking) error { return a.MayPause(pause.Pause{App: a.app}) }, others, false},
 	"Resume":   {operate.Resume, func(a asking) error { return errOf(a.Resume(a, pause.Pause{App: a.app, Category: "resumed"})) }, others, false},
 

@@ -180,7 +180,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	rig.Must(t, first.Cmd.Process.Signal(syscall.SIGSTOP))
 	until("all are sent", func() bool { return c.Delivered() == 1+each*len(fates) })
 	c.Kill(t, first)
-	rig.Must(t, control.Pause(t.Context(), pause.Pause{Category: "cancels"}))
+	rig.Must(t, control.Pause(t.Context(), &pause.Pause{Category: "cancels"}))
 	all(func(fate, user string) { enqueue(fate, user, "b-"+user) })
 	<-expires // before another worker has what this one had, which is soon
 	second := c.Serve(t)
@@ -324,7 +324,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	<-killed.Done
 	gone := time.Now()
 	held = c.InHand(t)
-	if err := control.Pause(t.Context(), pause.Pause{App: "shop"}); err != nil { // so that no other worker sends it
+	if err := control.Pause(t.Context(), &pause.Pause{App: "shop"}); err != nil { // so that no other worker sends it
 		t.Fatal(err)
 	}
 	other := c.Serve(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // Pause has all workers keep what the pause matches: see pause.Store.Begin.
-func (c *Control) Pause(ctx context.Context, p pause.Pause) error { return c.pauses.Begin(ctx, p) }
+func (c *Control) Pause(ctx context.Context, p *pause.Pause) error { return c.pauses.Begin(ctx, p) }
 
 // Resume ends what keeps on the queue what the pause matches: the operator's pause
 // that matches the same, and, unless it is one of a category, the pauses and the

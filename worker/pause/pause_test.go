@@ -41,7 +41,7 @@ func TestOperators(t *testing.T) {
 		}
 		begin := func(h Pause, want error) {
 			t.Helper()
-			if err := store.Begin(ctx, h); !errors.Is(err, want) {
+			if err := store.Begin(ctx, &h); !errors.Is(err, want) {
 				t.Errorf("begin %+v: %v, want %v", h, err, want)
 			}
 		}
@@ -102,10 +102,10 @@ func TestOperatorsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := store.Begin(ctx, Pause{App: "more"}); !errors.Is(err, ErrTooMany) {
+	if err := store.Begin(ctx, &Pause{App: "more"}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := store.Begin(ctx, Pause{App: "7", Reason: "another"}); err != nil {
+	if err := store.Begin(ctx, &Pause{App: "7", Reason: "another"}); err != nil {
 		t.Errorf("one that is there: %v", err)
 	}
 }

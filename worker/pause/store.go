@@ -64,13 +64,13 @@ var ErrOver = errors.New("the pause would be over already")
 var ErrTooMany = errors.New("too many pauses are in force: end some of them first")
 
 // Begin begins an operator's pause for all workers, or changes the end and the
-// reason of the one that matches the same. At is not looked at. It returns
+// reason of the one that matches the same. It sets Kind and At. It returns
 // push.Faults, ErrOver or ErrTooMany for what cannot begin.
-func (s *Store) Begin(ctx context.Context, p Pause) error {
+func (s *Store) Begin(ctx context.Context, p *Pause) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	begun, err := s.run(ctx, "begin", p.Selector(), p.entry(Operator), maxOperators).Int()
+	begun, err := s.run(ctx, "begin", p.Selector(), p.entry(Operator), maxOperators).Int64()
 	switch {
 	case err != nil:
 		return fmt.Errorf("begin a pause: %w", err)
@@ -79,6 +79,7 @@ func (s *Store) Begin(ctx context.Context, p Pause) error {
 	case begun == -2:
 		return ErrTooMany
 	}
+	p.Kind, p.At = Operator, time.UnixMilli(begun).UTC()
 	return nil
 }
 

@@ -62,4 +62,4 @@ if redis.call('HEXISTS', operators, selector) == 0 and redis.call('HLEN', operat
 entry.begun = text(now)
 redis.call('PERSIST', operators)
 redis.call('HSET', operators, selector, cjson.encode(entry))
-return 1
+return now

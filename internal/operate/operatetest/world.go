@@ -96,7 +96,7 @@ func FillOwn(t testing.TB, o operate.Options) {
 	t.Helper()
 	fill(t, o, Own)
 	set(t, o, "own", limits.Level{Quota: "apns/" + Own}, limits.Level{Quota: "quota/both"})
-	must(t, o.Control.Pause(t.Context(), pause.Pause{Category: "news", By: "ada"}))
+	must(t, o.Control.Pause(t.Context(), &pause.Pause{Category: "news", By: "ada"}))
 	work(t, o, ownRoute)
 }
 
@@ -138,9 +138,9 @@ func fill(t testing.TB, o operate.Options, app string) {
 	for _, category := range Limited {
 		set(t, o, by, limits.Level{App: app, Category: category})
 	}
-	must(t, o.Control.Pause(ctx, pause.Pause{App: app, By: by, Reason: app}))
+	must(t, o.Control.Pause(ctx, &pause.Pause{App: app, By: by, Reason: app}))
 	for _, category := range Paused {
-		must(t, o.Control.Pause(ctx, pause.Pause{App: app, Category: category, By: by}))
+		must(t, o.Control.Pause(ctx, &pause.Pause{App: app, Category: category, By: by}))
 	}
 	must(t, trail.New(o.Queue, "").Add(ctx, trail.Entry{By: by, Action: trail.Pause, Level: limits.Level{App: app}, Count: 1, Reason: app}))
 	limiter := o.Preview.Lines.(throttle.Limiter)
