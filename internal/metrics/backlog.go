@@ -79,19 +79,19 @@ func (b *backlog) close() {
 }
 
 var (
-	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told; of a Cluster, all its masters.", nil, nil)
-	notDone    = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
+	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis, of a Cluster each master, answers in time and takes writes.", nil, nil)
+	notDone    = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended, of all processes together.", nil, nil)
 	booked     = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
 	letters    = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
 	dropped    = prometheus.NewDesc("pushpace_dropped_total", "Dead letters, and reports that an app's webhook had not taken, that were deleted because the app had too many.", []string{"app", "what"}, nil)
-	oldest     = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "How old the oldest report is that an app's webhook has not taken; 0 for none.", []string{"app", "webhook"}, nil)
-	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues.", []string{"queue", "state"}, nil)
-	alive      = prometheus.NewDesc("pushpace_workers", "Workers that are alive.", nil, nil)
-	unread     = prometheus.NewDesc("pushpace_unread_shards", "Shards of a Cluster that did not answer: what waits, and is on the queues, is told without theirs.", nil, nil)
+	oldest     = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "How old the oldest report is that an app's webhook has not taken. 0 for none.", []string{"app", "webhook"}, nil)
+	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues. The state is pending, active, scheduled (not before), put_off (until a slot, another attempt or room) or archived (which pushpace never does).", []string{"queue", "state"}, nil)
+	alive      = prometheus.NewDesc("pushpace_workers", "Workers that are alive. A process of the API alone tells it too.", nil, nil)
+	unread     = prometheus.NewDesc("pushpace_unread_shards", "Shards that did not answer. What waits, the dead letters and the jobs are told without theirs.", nil, nil)
 	nodeUp     = prometheus.NewDesc("pushpace_redis_node_up", "1 while this master of a Cluster answers in time.", []string{"node"}, nil)
-	nodeWaits  = prometheus.NewDesc("pushpace_redis_node_waiting", "Notifications that wait in the shards of this master of a Cluster; while it does not answer, as they were counted last.", []string{"node"}, nil)
-	nodeCopies = prometheus.NewDesc("pushpace_redis_node_replicas", "Replicas that follow this master of a Cluster, and have all of its keys.", []string{"node"}, nil)
-	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "The age of the oldest of those looked at that wait for it, since it was accepted.", []string{"for"}, nil)
+	nodeWaits  = prometheus.NewDesc("pushpace_redis_node_waiting", "Notifications that wait in the shards of this master. While it does not answer, as they were counted last.", []string{"node"}, nil)
+	nodeCopies = prometheus.NewDesc("pushpace_redis_node_replicas", "Replicas that follow this master, and have all of its keys.", []string{"node"}, nil)
+	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "Age of the oldest notification that waits, by what it waits for (reasons.md). Where more than 5,000 wait, of a sample.", []string{"for"}, nil)
 )
 
 // Describe implements prometheus.Collector.

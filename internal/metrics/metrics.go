@@ -81,27 +81,27 @@ func New(s Sources) *Metrics {
 		registry: prometheus.NewRegistry(),
 		apps:     make(map[string]bool, len(s.Senders)),
 		queueAge: histogram("pushpace_queue_age_seconds",
-			"How long after it was accepted, or due, a notification is handled for the first time.", ages),
+			"From the acceptance of a notification, or its not_before, to its first handling. More workers are needed when it grows.", ages),
 		acquire: histogram("pushpace_acquire_seconds", "How long the limiter takes to answer.", seconds),
 		deferrals: counters("pushpace_deferrals_total",
-			"Times that a limit put a notification off, by the kind of limit.", "app", "category", "scope", "rule"),
-		lateness: histogram("pushpace_lateness_seconds", "How much after its slot a notification that a limit alone held goes out.", seconds[1:]),
-		attempts: counters("pushpace_attempts_total", "Attempts to send to one target, by what became of them.", "app", "platform", "kind", "reason"),
+			"Times that a limit put a notification off. The scope is general or category, the rule gap, rate or quiet_hours.", "app", "category", "scope", "rule"),
+		lateness: histogram("pushpace_lateness_seconds", "How much after its slot a notification goes out that only a limit held.", seconds[1:]),
+		attempts: counters("pushpace_attempts_total", "Attempts to send to one target, by the provider's answer.", "app", "platform", "kind", "reason"),
 		provider: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pushpace_provider_seconds", Help: "How long an attempt to send to one target takes.", Buckets: seconds,
 		}, []string{"app", "platform"}),
 		ended: counters("pushpace_ended_total", "Notifications that have ended, and jobs set aside as malformed.", "state"),
 		unknown: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pushpace_unknown_category_total",
-			Help: "Notifications of a category that the configuration does not have, unless limits.unknown_category allows them.",
+			Help: "Notifications of a category that the configuration does not have, unless limits.unknown_category allows them. The log names each category once.",
 		}),
 		noZone: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pushpace_unknown_time_zone_total",
-			Help: "Notifications whose jobs name a time zone that there is not, for which limits.time_zone is taken.",
+			Help: "Notifications whose jobs name a time zone that there is not. limits.time_zone is taken for them.",
 		}),
-		closings: counters("pushpace_provider_closings_total", "Times that this worker has closed an app's way to a provider, by what was answered.", "app", "platform", "reason"),
+		closings: counters("pushpace_provider_closings_total", "Times that this worker has closed an app's way to a provider, by what was answered. Of a delay that all workers share only the first counts it.", "app", "platform", "reason"),
 		posted: counters("pushpace_webhook_attempts_total",
-			"Requests to an app's webhook for dead tokens or outcomes, by whether it has taken them: ok or failed.", "app", "webhook", "result"),
+			"Requests to an app's webhook for dead_tokens or outcomes. The result is ok or failed.", "app", "webhook", "result"),
 		requests: counters("pushpace_http_requests_total",
 			"Requests to the API that were answered, by the class of the status.", "route", "method", "status"),
 		answers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -153,19 +153,19 @@ func (m *Metrics) registerFunctions(s Sources) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
 	}
 	if s.ClockOffset != nil {
-		gauge("pushpace_clock_offset_seconds", "How far the clock of the limiter's Redis is ahead of this machine's.",
+		gauge("pushpace_clock_offset_seconds", "How far the clock of the limits' Redis is ahead of this machine's.",
 			func() float64 { return s.ClockOffset().Seconds() })
 	}
 	if s.Reload != nil {
-		gauge("pushpace_config_last_reload_successful", "1 if the last reload of the configuration was taken over.",
+		gauge("pushpace_config_last_reload_successful", "1 if the last reload of the configuration was taken over. 0 means that the next start fails.",
 			func() float64 { ok, _ := s.Reload(); return oneIf(ok) })
-		gauge("pushpace_config_last_reload_success_timestamp_seconds", "When a configuration was last taken over, in Unix time.",
+		gauge("pushpace_config_last_reload_success_timestamp_seconds", "When a configuration was last taken over, the start included, in Unix time.",
 			func() float64 { _, at := s.Reload(); return float64(at.Unix()) })
 	}
 	if s.Outages != nil {
-		counter("pushpace_limiter_unchecked_total", "Notifications admitted unchecked in an outage.",
+		counter("pushpace_limiter_unchecked_total", "Notifications sent unchecked while the limits' Redis was away, with limits.on_outage open.",
 			func() float64 { return float64(s.Outages().Unchecked) })
-		gauge("pushpace_limiter_away", "1 while the limiter's Redis is away.",
+		gauge("pushpace_limiter_away", "1 while the limits' Redis, or a node of it, is away. A node that was not asked for half a minute does not count.",
 			func() float64 { return oneIf(!s.Outages().Since.IsZero()) })
 	}
 }

@@ -140,25 +140,25 @@ func TestWatching(t *testing.T) {
 	for what, expr := range alerts(t) {
 		check(what, expr)
 	}
-	docs, err := os.ReadFile("../../docs/running.md")
+	docs, err := os.ReadFile("../../docs/metrics.md")
 	rig.Must(t, err)
 	listed := map[string]bool{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(pushpace_[a-z_]+)` \\| ?([^|]*) ?\\|").FindAllStringSubmatch(string(docs), -1) {
 		listed[m[1]] = true
 		for _, label := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(m[2], -1) {
 			if all[m[1]][label[1]] == nil && all[m[1]+"_bucket"][label[1]] == nil {
-				t.Errorf("docs/running.md: %s has no label %s", m[1], label[1])
+				t.Errorf("docs/metrics.md: %s has no label %s", m[1], label[1])
 			}
 		}
 	}
 	for _, name := range families(all) {
 		if !listed[name] {
-			t.Errorf("docs/running.md does not list %s", name)
+			t.Errorf("docs/metrics.md does not list %s", name)
 		}
 		delete(listed, name)
 	}
 	for name := range listed {
-		t.Errorf("docs/running.md lists %s, which is not told", name)
+		t.Errorf("docs/metrics.md lists %s, which is not told", name)
 	}
 }
 

@@ -1,0 +1,58 @@
+package metrics
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md")
+
+// described is how a description prints itself, which has no other way to tell its labels.
+var described = regexp.MustCompile(`fqName: "(pushpace_\w+)", help: "(.*?)", (?:unit: "", )?constLabels: \{\}, variableLabels: \{([\w,]*)\}`)
+
+// docs/metrics.md has each metric with its labels and its help.
+func TestThePageOfTheMetrics(t *testing.T) {
+	t.Parallel()
+	m := New(Sources{
+		ClockOffset: func() time.Duration { return 0 }, Outages: func() throttle.OutageStats { return throttle.OutageStats{} },
+		Worker: func() *worker.Worker { return nil }, Backlog: func(context.Context) (Backlog, error) { return Backlog{}, nil }, Redis: map[string]func() redisconn.Status{},
+		Reload: func() (bool, time.Time) { return true, time.Time{} },
+	})
+	defer m.Close()
+	all := make(chan *prometheus.Desc)
+	go func() { m.registry.Describe(all); close(all) }()
+	var rows []string
+	for d := range all {
+		if found := described.FindStringSubmatch(d.String()); found != nil {
+			labels := ""
+			if found[3] != "" {
+				labels = "`" + strings.ReplaceAll(found[3], ",", "`, `") + "`"
+			}
+			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", found[1], labels, found[2]))
+		}
+	}
+	slices.Sort(rows)
+	page := "# Metrics\n\nThis page is generated from the texts that `GET /metrics` gives. [running.md](running.md#metrics) says where that is.\n\n| Metric | Labels | Says |\n|---|---|---|\n" + strings.Join(rows, "")
+	const file = "../../docs/metrics.md"
+	if *update {
+		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != page {
+		t.Errorf("docs/metrics.md is stale: go test ./internal/metrics -update; %v", err)
+	}
+}
