@@ -264,3 +264,21 @@ func Describe(l config.Limits) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// Admissions returns by ID when the limiter has admitted what these users of the app got lately,
+// by this machine's clock. What is exempt is not among them.
+func (s *System) Admissions(ctx context.Context, app string, users []string) (map[string]time.Time, error) {
+	at, ahead := map[string]time.Time{}, s.clockOffset()
+	for _, user := range users {
+		t, err := s.lines.Timeline(ctx, throttle.Request{App: app, User: user, Scopes: s.limits.Scopes(app, user, "")})
+		if err != nil {
+			return nil, err
+		}
+		for _, entries := range t.Admissions {
+			for _, e := range entries {
+				at[e.ID] = e.At.Add(-ahead)
+			}
+		}
+	}
+	return at, nil
+}
