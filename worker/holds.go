@@ -88,10 +88,14 @@ func (h *holds) logPauses(ctx context.Context, in, before *pause.InForce) {
 	}
 	for p, by := range over {
 		attrs := pauseAttrs(p)
-		if by != "" {
-			attrs = append(attrs, slog.String("ended_by", by))
+		switch {
+		case by != "":
+			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", append(attrs, slog.String("ended_by", by))...)
+		case p.Until.IsZero() || time.Until(p.Until) > time.Minute: // nobody has ended it, and clocks differ less
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "an operator's pause is gone from Redis before its end: begin it again", attrs...)
+		default:
+			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", attrs...)
 		}
-		h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", attrs...)
 	}
 	for _, field := range in.Unread {
 		if before == nil || !slices.Contains(before.Unread, field) {

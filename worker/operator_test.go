@@ -104,6 +104,23 @@ func TestAnOperatorsPause(t *testing.T) {
 	wait(t, func() bool { return len(client.Keys(t.Context(), "pushpace:{pauses}:*").Val()) == 0 })
 }
 
+// What operators have said and Redis loses before its end is told.
+func TestRedisLosesWhatOperatorsSaid(t *testing.T) {
+	client := oneRedis(t)
+	r, o := tuned(t, client, throttle.Policy{}, nil)
+	log := r.logs()
+	r.start()
+	r.pause(pause.Pause{Category: "news", By: "ada"}, log)
+	muted := limits.Level{User: "ben", Mute: true}
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "cleo"}, Policy: every(time.Hour), By: "ada"}))
+	must(t, o.Set(t.Context(), limits.Override{Level: muted, By: "ada"}))
+	wait(t, func() bool { return r.options.Limits.Muted(limits.Level{App: "shop", User: "ben"}, false) })
+	must(t, client.Del(t.Context(), slices.Concat(client.Keys(t.Context(), "pushpace:{limits}:*").Val(), client.Keys(t.Context(), "pushpace:{pauses}:*").Val())...).Err())
+	for _, words := range []string{"an operator's pause is gone from Redis before its end", `overrides and mutes are gone from Redis before their end: set them again" count=2`} {
+		wait(t, func() bool { return strings.Contains(log.text(), words) })
+	}
+}
+
 // A notification that comes for its slot during the pause gives the slot back. One that expires
 // meanwhile ends. A worker that starts later resumes the rest.
 func TestAPauseOfACategory(t *testing.T) {

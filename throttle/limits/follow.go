@@ -160,8 +160,23 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 		for _, c := range changes {
 			all[c.Level] = c.To
 		}
+		lost := olderThan(from, l.known)
 		l.known = last
-		return l.replace(all), nil
+		differences := l.replace(all)
+		for i, c := range differences {
+			if lost && c.To == nil && (c.From.Until.IsZero() || c.From.Until.After(l.Now())) {
+				differences[i].Why = Lost
+			}
+		}
+		return differences, nil
 	}
 	return nil, fmt.Errorf("follow the overrides: %w, and they change faster than they can be read", errTruncated)
+}
+
+// olderThan reports whether an entry of the log is of an earlier version than the other: the
+// log has lost what was known.
+func olderThan(id, other string) bool {
+	version, _, err := readEntryID(id)
+	known, _, unknown := readEntryID(other)
+	return err == nil && unknown == nil && version < known
 }

@@ -300,12 +300,15 @@ type Change struct {
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"` // on Redis's clock
 	By      string    `json:"by"`
-	// Why is set, unset, or ended: its end had come.
+	// Why is set, unset, or ended: its end had come. Who follows is told of Lost ones too.
 	Why string `json:"why"`
 	Level
 	From *Override `json:"from,omitempty"` // nil: there was none
 	To   *Override `json:"to,omitempty"`   // nil: there is none any more
 }
+
+// Lost is why an override is gone that nobody has unset: Redis has lost it before its end.
+const Lost = "lost"
 
 // Log returns the newest changes before a version, 0 for all, the newest first, at
 // most so many.

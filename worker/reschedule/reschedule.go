@@ -96,7 +96,20 @@ func Follow(ctx context.Context, c Config) {
 	c.Overrides.Follow(ctx, c.Limits, func(changes []limits.Change, err error) {
 		unknown.Failing(ctx, err)
 		r.note(changes, err == nil)
+		if n := lost(changes); n > 0 {
+			c.RedisLog.LogAttrs(ctx, slog.LevelWarn, "overrides and mutes are gone from Redis before their end: set them again", slog.Int("count", n))
+		}
 	})
+}
+
+// lost counts the overrides and mutes that Redis has lost.
+func lost(changes []limits.Change) (n int) {
+	for _, c := range changes {
+		if c.Why == limits.Lost {
+			n++
+		}
+	}
+	return n
 }
 
 // note takes in what has changed, of users and for everyone, and whether all of it is known.
