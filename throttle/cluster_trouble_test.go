@@ -96,7 +96,7 @@ func TestATroubleOfOneNode(t *testing.T) {
 func TestAMovingSlotIsNoOutage(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
-	limiter := throttle.NewRedis(clusterOf(t, nodes).Client, throttle.Options{Timeout: 400 * time.Millisecond})
+	limiter := throttle.NewRedis(clusterOf(t, nodes).Client, throttle.Options{Timeout: 5 * time.Second})
 	defer limiter.Close()
 	open := throttle.WithOutage(limiter, throttle.Open, throttle.OutageOptions{})
 	closed := throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{})
@@ -148,7 +148,7 @@ func TestAMovingSlotIsNoOutage(t *testing.T) {
 // clusterOf connects to a Cluster as the program does.
 func clusterOf(t *testing.T, nodes []*redistest.Server) *redisconn.Conn {
 	t.Helper()
-	cfg := config.Redis{DialTimeout: 5 * time.Second, Timeout: 400 * time.Millisecond}
+	cfg := config.Redis{DialTimeout: 5 * time.Second, Timeout: 5 * time.Second}
 	cfg.Address.Mode = config.Cluster
 	for _, node := range nodes {
 		cfg.Address.Hosts = append(cfg.Address.Hosts, node.Addr())
