@@ -16,8 +16,8 @@ func TestReadOverrides(t *testing.T) {
 		{good, ""},
 		{"\n" + good + "\n\n", ""},
 		{"\ufeff" + good + "\r\n\ufeff", ""}, // byte order marks, as of two files
-		{good + "\n" + `{"user":"v","rates":["1/1x"]}`, `line 2: rate "1/1x"`},
-		{`{"user":"v","rate":["1/1m"]}`, `line 1: json: unknown field "rate"`},
+		{good + "\n" + `{"user":"v","rates":["1/1x"]}`, `line 2: /rates/0: rate "1/1x"`},
+		{`{"user":"v","rate":["1/1m"]}`, "line 1: /rate: is not a known field"},
 		{good + "\n" + good, `line 2: is for the same as line 1: user u`},
 		{`{"user":"v"}` + "\n" + `{"category":"all","rates":["1/1m"]}`, "line 1: min_gap: is missing, as rates and quiet_hours are"},
 		{`{"user":"v"}` + "\n" + `{"category":"all","rates":["1/1m"]}`, "line 2: category: all"},

@@ -1,14 +1,13 @@
 package limits
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/duration"
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/names"
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
@@ -20,19 +19,21 @@ const MaxNameBytes = 128
 // An Override replaces a whole policy at its level: the general limits of an app, of a
 // user, or of a user in an app; with a category, its own limits there. That of a quota
 // has one rate. A mute has no policy: see Policies.Muted.
+//
+// The API, its client and the commands read and write it as MarshalJSON does.
 type Override struct {
 	Level
-	Policy throttle.Policy
+	Policy throttle.Policy `json:"-"` // its fields are written beside the others
 	// All says of a mute that critical notifications and those of exempt categories do not
 	// pass it either.
-	All bool
+	All bool `json:"all,omitempty"`
 	// Until is when it ends, in whole milliseconds; zero when it has no end.
-	Until time.Time
+	Until time.Time `json:"-"`
 	// By is who set it, and At when, on Redis's clock. Version is that of the change in
 	// the log; 0 for what is not set.
-	By      string
-	At      time.Time
-	Version int64
+	By      string    `json:"by,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+	Version int64     `json:"-"`
 }
 
 // errNobody refuses a change without a name.
@@ -102,64 +103,83 @@ func (o *Override) quotaFaults() (all throttle.Faults) {
 // ended reports whether o has ended at that instant, in Unix ms.
 func (o *Override) ended(now int64) bool { return !o.Until.IsZero() && o.Until.UnixMilli() <= now }
 
-// setting is an override as it is written in JSON, but for whom it is and who
-// set it.
-type setting struct {
-	MinGap     string          `json:"min_gap,omitempty"`
+// A form is an override as it is written in JSON: the fields of its policy beside its own.
+type form struct {
+	Level
+	policyForm
+	Until *time.Time `json:"until,omitempty"` // the zero instant is one that has passed
+	plain
+}
+
+// plain is an Override without its methods.
+type plain Override
+
+// A policyForm is a policy as it is written in JSON.
+type policyForm struct {
+	MinGap     gap             `json:"min_gap,omitzero"`
 	Rates      []throttle.Rate `json:"rates,omitempty"`
 	QuietHours quiet.Hours     `json:"quiet_hours,omitzero"`
 	Exempt     bool            `json:"exempt,omitempty"`
-	All        bool            `json:"all,omitempty"`
-	Until      time.Time       `json:"until,omitzero"`
 }
 
-type writtenOverride struct {
-	Level
-	setting
-	By string    `json:"by,omitempty"`
-	At time.Time `json:"at,omitzero"`
+func formOf(p throttle.Policy) policyForm {
+	return policyForm{gap(p.MinGap), p.Rates, p.Quiet, p.Exempt}
 }
 
-func (o *Override) setting() setting {
-	s := setting{Rates: o.Policy.Rates, QuietHours: o.Policy.Quiet, Exempt: o.Policy.Exempt, All: o.All}
-	if o.Policy.MinGap != 0 {
-		s.MinGap = throttle.FormatPeriod(o.Policy.MinGap)
-	}
-	if !o.Until.IsZero() {
-		s.Until = o.Until.UTC().Truncate(time.Millisecond)
-	}
-	return s
+func (f policyForm) policy() throttle.Policy {
+	return throttle.Policy{MinGap: time.Duration(f.MinGap), Rates: f.Rates, Quiet: f.QuietHours, Exempt: f.Exempt}
 }
 
-func (s setting) applyTo(o *Override) error {
-	o.Policy, o.All, o.Until = throttle.Policy{Rates: s.Rates, Quiet: s.QuietHours, Exempt: s.Exempt}, s.All, s.Until.Truncate(time.Millisecond)
-	if s.MinGap == "" {
-		return nil
-	}
-	gap, err := duration.Parse(s.MinGap)
-	if err != nil {
-		return errors.New("min_gap is no duration such as 1s")
-	}
-	o.Policy.MinGap = gap
-	return nil
+// A gap is a duration as people write it.
+type gap time.Duration
+
+func (g gap) MarshalText() ([]byte, error) {
+	return []byte(throttle.FormatPeriod(time.Duration(g))), nil
+}
+
+func (g *gap) UnmarshalText(text []byte) error {
+	d, err := duration.Parse(string(text))
+	*g = gap(d)
+	return err
 }
 
 // MarshalJSON writes o as {"app":"shop","user":"u1","category":"c","min_gap":"1s",
 // "rates":["10/1m"],"quiet_hours":["22:00-08:00"],"exempt":true,"until":"…","by":"…","at":"…"},
 // without what is not set; a mute with "mute":true and perhaps "all":true.
 func (o Override) MarshalJSON() ([]byte, error) {
-	return json.Marshal(writtenOverride{o.Level, o.setting(), o.By, o.At})
+	w := form{Level: o.Level, policyForm: formOf(o.Policy), plain: plain(o)}
+	if !o.Until.IsZero() {
+		w.Until = new(o.Until.UTC().Truncate(time.Millisecond))
+	}
+	return json.Marshal(w)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, and refuses every other field. It
-// does not validate.
+// does not validate. Its error is of type throttle.Faults, by JSON pointers.
 func (o *Override) UnmarshalJSON(text []byte) error {
-	var w writtenOverride
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&w); err != nil {
-		return err
+	var w form
+	if err := strictjson.Decode(text, &w); err != nil {
+		return strictjson.Misfits(text, &w, err)
 	}
-	*o = Override{Level: w.Level, By: w.By, At: w.At}
-	return w.setting.applyTo(o)
+	if w.Until != nil && w.Until.IsZero() {
+		return faults.New("/until", "has passed")
+	}
+	*o = w.override()
+	return nil
+}
+
+func (w *form) override() Override {
+	o := Override(w.plain)
+	o.Level, o.Policy, o.Until = w.Level, w.policy(), time.Time{}
+	if w.Until != nil {
+		o.Until = w.Until.Truncate(time.Millisecond)
+	}
+	return o
+}
+
+// setting is o as it is kept, without its level, and who set it when, which are kept beside it.
+func (o Override) setting() string {
+	o.Level, o.By, o.At = Level{}, "", time.Time{}
+	text, _ := json.Marshal(o) // of texts and a sensible instant, which never fails
+	return string(text)
 }

@@ -89,12 +89,11 @@ func (o *Overrides) Set(ctx context.Context, override Override, over ...int64) e
 
 // change are the script's arguments for one that is valid.
 func (o *Override) change(over ...int64) []any {
-	text, _ := json.Marshal(o.setting()) // of texts and a sensible instant, which never fails
 	end := int64(0)
 	if !o.Until.IsZero() {
 		end = o.Until.UnixMilli()
 	}
-	return change(o.Level, o.By, string(text), end, over)
+	return change(o.Level, o.By, o.setting(), end, over)
 }
 
 // change are the script's arguments for a level where a setting is to be, "" for none.
@@ -336,26 +335,27 @@ func (o *Overrides) Log(ctx context.Context, version int64, newest int) ([]Chang
 
 // readOverride reads an entry of the hash.
 func readOverride(name, value string) (*Override, error) {
-	var o Override
-	var err error
-	if o.Level, err = readLevel(name); err != nil {
+	level, err := readLevel(name)
+	if err != nil {
 		return nil, err
 	}
 	parts := strings.SplitN(value, " ", 3)
 	if len(parts) != 3 {
 		return nil, errForeign
 	}
+	var kept form // a field of a newer version is passed over
+	if err := json.Unmarshal([]byte(parts[2]), &kept); err != nil {
+		return nil, errForeign
+	}
+	o := kept.override()
+	o.Level = level
 	if o.Version, o.At, err = readEntryID(parts[0]); err != nil {
 		return nil, err
 	}
 	if o.By, err = url.PathUnescape(parts[1]); err != nil {
 		return nil, errForeign
 	}
-	var s setting
-	if err := json.Unmarshal([]byte(parts[2]), &s); err != nil {
-		return nil, errForeign
-	}
-	return &o, s.applyTo(&o)
+	return &o, nil
 }
 
 // readEntryID reads VERSION-MS.

@@ -45,7 +45,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // Policies are those in force: the configured ones, and above them the overrides
@@ -117,27 +116,21 @@ type EffectivePolicy struct {
 
 // effective is an EffectivePolicy as it is written in JSON.
 type effective struct {
-	MinGap string          `json:"min_gap,omitempty"`
-	Rates  []throttle.Rate `json:"rates,omitempty"`
+	policyForm
 	// TimeZone and Spread are of the quiet hours.
-	QuietHours quiet.Hours `json:"quiet_hours,omitzero"`
-	TimeZone   string      `json:"time_zone,omitempty"`
-	Spread     string      `json:"quiet_hours_spread,omitempty"`
-	Exempt     bool        `json:"exempt,omitempty"`
-	Source     Source      `json:"source,omitempty"`
-	Until      time.Time   `json:"until,omitzero"`
+	TimeZone string    `json:"time_zone,omitempty"`
+	Spread   string    `json:"quiet_hours_spread,omitempty"`
+	Source   Source    `json:"source,omitempty"`
+	Until    time.Time `json:"until,omitzero"`
 }
 
 // MarshalJSON writes p as {"min_gap":"1s","rates":["10/1m"],"quiet_hours":["22:00-08:00"],
-// "time_zone":"Europe/Berlin","quiet_hours_spread":"10m","exempt":true,"source":"user",
+// "exempt":true,"time_zone":"Europe/Berlin","quiet_hours_spread":"10m","source":"user",
 // "until":"…"}, without what is not set.
 func (p EffectivePolicy) MarshalJSON() ([]byte, error) {
-	w := effective{Rates: p.Policy.Rates, QuietHours: p.Policy.Quiet, Exempt: p.Policy.Exempt, Source: p.Source, Until: p.Until}
+	w := effective{policyForm: formOf(p.Policy), Source: p.Source, Until: p.Until}
 	if night := p.Policy.Night; len(p.Policy.Quiet) > 0 {
 		w.TimeZone, w.Spread = night.Zone.String(), throttle.FormatPeriod(night.Spread)
-	}
-	if p.Policy.MinGap > 0 {
-		w.MinGap = p.Policy.MinGap.String()
 	}
 	return json.Marshal(w)
 }
@@ -148,12 +141,7 @@ func (p *EffectivePolicy) UnmarshalJSON(text []byte) (err error) {
 	if err := json.Unmarshal(text, &w); err != nil {
 		return err
 	}
-	*p = EffectivePolicy{throttle.Policy{Rates: w.Rates, Quiet: w.QuietHours, Exempt: w.Exempt}, cmp.Or(w.Source, FromConfiguration), w.Until}
-	if w.MinGap != "" {
-		if p.Policy.MinGap, err = time.ParseDuration(w.MinGap); err != nil {
-			return err
-		}
-	}
+	*p = EffectivePolicy{w.policy(), cmp.Or(w.Source, FromConfiguration), w.Until}
 	if w.TimeZone == "" {
 		return nil
 	}

@@ -45,7 +45,8 @@ func Check(data []byte, v any, err error, open ...string) error {
 }
 
 // Misfits explains why data does not decode into what v points to, field by
-// field and without its values. err is what Decode said.
+// field and without its values. A struct that implements json.Unmarshaler or
+// encoding.TextUnmarshaler reports its faults in its own words. err is what Decode said.
 func Misfits(data []byte, v any, err error) faults.Faults {
 	var f faults.Faults
 	if !json.Valid(data) {
@@ -81,8 +82,25 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *faults.Fault
 	if string(data) == "null" {
 		return // leaves a field as it is
 	}
+	switch own := reflect.New(t).Interface().(type) {
+	case json.Unmarshaler:
+		if t.Kind() == reflect.Struct && t != instantType {
+			for _, one := range faults.Of(own.UnmarshalJSON(data)) {
+				f.Add(Pointer(path...)+one.Field, "%s", one.Problem)
+			}
+			return
+		}
+	case encoding.TextUnmarshaler:
+		var text string
+		if t.Kind() == reflect.Struct && json.Unmarshal(data, &text) == nil {
+			for _, one := range faults.Of(own.UnmarshalText([]byte(text))) {
+				f.Add(Pointer(path...), "%s", one.Problem)
+			}
+			return
+		}
+	}
 	switch {
-	case t.Kind() == reflect.Struct && t != instantType:
+	case t.Kind() == reflect.Struct && t != instantType && !reflect.PointerTo(t).Implements(textType):
 		var members map[string]json.RawMessage
 		if json.Unmarshal(data, &members) != nil {
 			f.Add(Pointer(path...), "must be an object")
@@ -124,8 +142,13 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *faults.Fault
 // fieldNamed finds a struct's field as encoding/json does, whatever the case.
 func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
 	for i := range t.NumField() {
-		if strings.EqualFold(Name(t.Field(i)), name) {
-			return t.Field(i).Type, true
+		switch f := t.Field(i); {
+		case f.Anonymous && f.Tag == "" && f.Type.Kind() == reflect.Struct: // its fields are the struct's
+			if its, ok := fieldNamed(f.Type, name); ok {
+				return its, true
+			}
+		case f.Tag.Get("json") != "-" && strings.EqualFold(Name(f), name):
+			return f.Type, true
 		}
 	}
 	return nil, false
@@ -143,7 +166,7 @@ func expected(t reflect.Type) string {
 		return "an instant in RFC 3339, such as 2026-11-20T20:00:00Z"
 	case t.Kind() == reflect.Int64 && reflect.PointerTo(t).Implements(textType):
 		return "a duration such as 2h, 90s or 5d"
-	case t.Kind() == reflect.String:
+	case t.Kind() == reflect.String, t.Kind() == reflect.Struct: // one that is written as a text
 		return "a string"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
