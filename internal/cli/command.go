@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // operating runs f with the client of the API that the command's flags and the
@@ -35,19 +36,27 @@ func operating(cmd *cobra.Command, f func(ctx context.Context, b *apiclient.Clie
 	return cmd
 }
 
-// misuse has what the API says is wrong with a request be about the flags.
+// misuse names the flags of what is wrong with a request, as the command or the API reports it.
 func misuse(cmd *cobra.Command, err error) error {
 	var p *apiclient.Problem
-	if !errors.As(err, &p) || p.Status != http.StatusBadRequest {
+	var unread throttle.Faults
+	switch {
+	case errors.As(err, new(*exitError)):
 		return err
-	}
-	if len(p.Apps) > 0 {
+	case errors.As(err, &unread):
+	case !errors.As(err, &p) || p.Status != http.StatusBadRequest:
+		return err
+	case len(p.Apps) > 0:
 		return misusedf("say which: --app %s", strings.Join(p.Apps, " or --app "))
+	default:
+		for _, f := range p.Errors {
+			unread.Add(strings.TrimPrefix(f.Pointer, "/"), "%s", f.Detail)
+		}
 	}
 	var wrong []string
-	for _, f := range p.Errors {
-		text := f.Detail
-		if name := flagOf(cmd, strings.TrimPrefix(f.Pointer, "/")); name != "" {
+	for _, f := range unread {
+		text := f.Problem
+		if name := flagOf(cmd, f.Field); name != "" {
 			text = name + ": " + text
 		}
 		wrong = append(wrong, text)

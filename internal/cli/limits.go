@@ -13,8 +13,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/app"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
-	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -147,27 +147,17 @@ limits.default.`,
 	level := levelFlags(cmd)
 	byFlag(cmd)
 	quotaFlag(cmd, level)
-	var gap time.Duration
-	durationVar(cmd.Flags(), &gap, "min-gap", "`DURATION` that lies between any two at least, such as 1s")
-	rates := cmd.Flags().StringArray("rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
-	quietHours := cmd.Flags().StringArray("quiet-hours", nil, "`WINDOW` in which nothing is sent, such as 22:00-08:00 or 'Sa-Su 22:00-10:00'; may be repeated; none for no quiet hours")
-	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
-	dry := dryFlag(cmd)
-	until, asJSON := untilFlags(cmd), jsonFlag(cmd)
+	var draft operate.Draft
+	f := cmd.Flags()
+	f.StringVar(&draft.MinGap, "min-gap", "", "`DURATION` that lies between any two at least, such as 1s")
+	f.StringArrayVar(&draft.Rates, "rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
+	f.StringArrayVar(&draft.Quiet, "quiet-hours", nil, "`WINDOW` in which nothing is sent, such as 22:00-08:00 or 'Sa-Su 22:00-10:00'; may be repeated; none for no quiet hours")
+	f.BoolVar(&draft.Policy.Exempt, "exempt", false, "take the category out of every limit")
+	endFlags(cmd, &draft.Until, &draft.For)
+	dry, asJSON := dryFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
-		override := limits.Override{Level: level.Level, Policy: throttle.Policy{MinGap: gap, Exempt: *exempt}}
-		for _, text := range *rates {
-			r, err := throttle.ParseRate(text)
-			if err != nil {
-				return misusedf("--rate: %w", err)
-			}
-			override.Policy.Rates = append(override.Policy.Rates, r)
-		}
-		var err error
-		if override.Policy.Quiet, err = quietHoursOf(*quietHours); err != nil {
-			return misusedf("--quiet-hours: %w", err)
-		}
-		if override.Until, err = until(); err != nil {
+		override, err := draft.Read(level.Level, time.Now())
+		if err != nil {
 			return err
 		}
 		if *dry {

@@ -6,10 +6,12 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
@@ -35,20 +37,21 @@ as many as --expect says.`,
 	}
 	level := levelFlags(cmd)
 	byFlag(cmd)
-	all := cmd.Flags().Bool("all", false, "critical notifications, and those of exempt categories, do not pass either")
+	var draft operate.Draft
+	cmd.Flags().BoolVar(&draft.All, "all", false, "critical notifications, and those of exempt categories, do not pass either")
 	dry := cmd.Flags().Bool("dry-run", false, "say how many of those that wait would end, and change nothing")
-	confirmation, until, asJSON := expectFlag(cmd), untilFlags(cmd), jsonFlag(cmd)
+	endFlags(cmd, &draft.Until, &draft.For)
+	confirmation, asJSON := expectFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		level.Mute = true
 		if err := level.check(); err != nil {
 			return err
 		}
-		mute := limits.Override{Level: level.Level, All: *all}
-		var err error
-		if mute.Until, err = until(); err != nil {
+		mute, err := draft.Read(level.Level, time.Now())
+		if err != nil {
 			return err
 		}
-		waiting := control.Selection{App: level.App, User: level.User, Category: level.Category, Mutable: !*all}
+		waiting := control.Selection{App: level.App, User: level.User, Category: level.Category, Mutable: !mute.All}
 		n := 0
 		if asks := level.User == "" || cmd.Flags().Changed("expect"); *dry || asks {
 			if err := eachQueued(ctx, b, waiting, func(control.Queued) bool { n++; return true }); err != nil {

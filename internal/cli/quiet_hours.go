@@ -14,14 +14,6 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// quietHoursOf reads the values of --quiet-hours: nil for none of them.
-func quietHoursOf(texts []string) (quiet.Hours, error) {
-	if len(texts) == 0 {
-		return nil, nil
-	}
-	return quiet.ParseHours(texts)
-}
-
 // printNights prints the next quiet hours of the policy.
 func printNights(out io.Writer, p throttle.Policy, app, user string) error {
 	for _, night := range words.Nights(p, app, user, time.Now()) {

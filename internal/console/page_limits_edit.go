@@ -9,13 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/duration"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // levelFields say whose limits a form or an address is about, and policyFields what they
@@ -72,96 +70,50 @@ func inForceOf(p limits.EffectivePolicy, at limits.Level) inForceView {
 	return inForceView{p.Policy.String(), p.Source.Words(), p.Until, words.Nights(p.Policy, at.App, at.User, time.Now())}
 }
 
-// A limitForm is a policy as somebody writes it, and the version of the override that it
-// was written over.
+// A limitForm is an override as somebody writes it, and the version of the one that it was
+// written over.
 type limitForm struct {
-	MinGap, Rates, Quiet, For, Until, Over string
-	Exempt                                 bool
+	operate.Draft
+	Over string
 }
 
+// formOf reads a form: rates with spaces or commas between, and windows with ;.
 func formOf(values url.Values) limitForm {
-	return limitForm{values.Get("min_gap"), values.Get("rates"), values.Get("quiet_hours"), values.Get("for"), values.Get("until"), values.Get("over"), values.Has("exempt")}
+	f := limitForm{Over: values.Get("over")}
+	f.Policy.Exempt, f.All = values.Has("exempt"), values.Has("all")
+	f.MinGap = strings.TrimSpace(values.Get("min_gap"))
+	f.Rates = strings.FieldsFunc(values.Get("rates"), func(r rune) bool { return strings.ContainsRune(" ,\n\r\t", r) })
+	f.For, f.Until = values.Get("for"), inRFC3339(values.Get("until"))
+	if text := strings.TrimSpace(values.Get("quiet_hours")); text != "" {
+		for window := range strings.SplitSeq(text, ";") {
+			f.Quiet = append(f.Quiet, strings.TrimSpace(window))
+		}
+	}
+	return f
 }
+
+// RatesField and QuietField are these fields as formOf reads them.
+func (f limitForm) RatesField() string { return strings.Join(f.Rates, " ") }
+func (f limitForm) QuietField() string { return strings.Join(f.Quiet, "; ") }
 
 // UntilField is Until as a browser's own field has it, in UTC; "" for what is no instant.
 func (f limitForm) UntilField() string {
-	at, known := endOf("", f.Until, time.Time{})
-	if !known || at.IsZero() {
+	at, wrong := operate.Ending("", f.Until, time.Time{})
+	if at.IsZero() || wrong != nil {
 		return ""
 	}
-	return at.Format("2006-01-02T15:04:05")
+	return at.UTC().Format("2006-01-02T15:04:05")
 }
 
 // formOver returns the form that has the override there or, without one, the policy in
 // force.
 func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
-	f := limitForm{For: usualEnd, Over: "0"}
 	if there != nil {
-		inForce, f.Over, f.For = there.Policy, strconv.FormatInt(there.Version, 10), ""
-		if !there.Until.IsZero() {
-			f.Until = there.Until.UTC().Format(time.RFC3339)
-		}
+		return limitForm{operate.DraftOf(*there), strconv.FormatInt(there.Version, 10)}
 	}
-	if inForce.MinGap > 0 {
-		f.MinGap = throttle.FormatPeriod(inForce.MinGap)
-	}
-	rates := make([]string, len(inForce.Rates))
-	for i, r := range inForce.Rates {
-		rates[i] = r.String()
-	}
-	f.Rates, f.Exempt = strings.Join(rates, " "), inForce.Exempt
-	if inForce.Quiet != nil {
-		f.Quiet = quiet.None
-	}
-	if len(inForce.Quiet) > 0 {
-		windows := make([]string, len(inForce.Quiet))
-		for i, w := range inForce.Quiet {
-			windows[i] = w.String()
-		}
-		f.Quiet = strings.Join(windows, "; ")
-	}
+	f := limitForm{operate.DraftOf(limits.Override{Policy: inForce}), "0"}
+	f.For = usualEnd
 	return f
-}
-
-// override returns what the form says at that instant, and what in it cannot be read, by
-// the field.
-func (f *limitForm) override(at limits.Level, now time.Time) (limits.Override, map[string][]string) {
-	o := limits.Override{Level: at, Policy: throttle.Policy{Exempt: f.Exempt}}
-	wrong := map[string][]string{}
-	fault := func(field, text string) { wrong[field] = append(wrong[field], text) }
-	var err error
-	if text := strings.TrimSpace(f.MinGap); text != "" {
-		if o.Policy.MinGap, err = duration.Parse(text); err != nil {
-			fault("min_gap", "want a duration such as 1s")
-		}
-	}
-	for _, text := range strings.FieldsFunc(f.Rates, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\r' || r == '\t' }) {
-		r, err := throttle.ParseRate(text)
-		if err != nil {
-			fault("rates", err.Error())
-		}
-		o.Policy.Rates = append(o.Policy.Rates, r)
-	}
-	if o.Policy.Quiet, err = quietHours(f.Quiet); err != nil {
-		fault("quiet_hours", err.Error())
-	}
-	var known bool
-	if o.Until, known = endOf(f.For, f.Until, now); !known {
-		fault("until", "choose how long, or until when, and not both")
-	}
-	return o, wrong
-}
-
-// quietHours reads the field of quiet hours, which has ; between windows.
-func quietHours(text string) (quiet.Hours, error) {
-	if strings.TrimSpace(text) == "" {
-		return nil, nil
-	}
-	windows := strings.Split(text, ";")
-	for i := range windows {
-		windows[i] = strings.TrimSpace(windows[i])
-	}
-	return quiet.ParseHours(windows)
 }
 
 // wrongWith returns what an error says is wrong with an override, by the field of the
@@ -180,6 +132,8 @@ func wrongWith(err error) map[string][]string {
 			switch f.Field {
 			case "min_gap", "rates", "quiet_hours", "until":
 				wrong[f.Field] = append(wrong[f.Field], f.Problem)
+			case "for":
+				wrong["until"] = append(wrong["until"], f.Problem)
 			default:
 				wrong["policy"] = append(wrong["policy"], throttle.Faults{f}.Error())
 			}
@@ -269,9 +223,9 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 	view.Form = formOf(v.query)
 	view.Overtaken = v.query.Has("over") && view.Form.Over != over // else nobody's form was
 	view.Form.Over = over
-	var o limits.Override
-	if o, view.Faults = view.Form.override(view.Level, v.as.Now()); len(view.Faults) > 0 {
-		return view.page(http.StatusBadRequest), nil
+	o, err := view.Form.Read(view.Level, v.as.Now())
+	if err != nil {
+		return view.refused(err)
 	}
 	if view.Told, err = v.as.Preview(ctx, view.Level, &o); err != nil {
 		return view.refused(err)
@@ -307,9 +261,9 @@ func (c *Console) changeLimits(ctx context.Context, v *visit) (page, error) {
 	}
 	now := view.Form.Over
 	view.Form = formOf(v.form)
-	var o limits.Override
-	if o, view.Faults = view.Form.override(view.Level, v.as.Now()); len(view.Faults) > 0 {
-		return view.page(http.StatusBadRequest), nil
+	o, err := view.Form.Read(view.Level, v.as.Now())
+	if err != nil {
+		return view.refused(err)
 	}
 	_, err = v.as.SetLimit(ctx, o, over)
 	switch {

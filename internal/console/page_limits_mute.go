@@ -21,8 +21,7 @@ var muteFields = []string{"app", "user", "category", "all", "for", "until"}
 type muteView struct {
 	There []limits.EffectiveMute // of all that is sent at the level
 	Here  bool                   // one of them is of exactly the level
-	All   bool                   // as the form says
-	Form  limitForm              // of which it has the end
+	Form  limitForm
 }
 
 func muteViewOf(at limits.Level, there []limits.EffectiveMute) muteView {
@@ -37,13 +36,13 @@ func (c *Console) changeMute(ctx context.Context, v *visit) (page, error) {
 	if view == nil {
 		return page{}, err
 	}
-	mute := limits.Override{Level: view.Level}
-	mute.Mute = true
+	at := view.Level
+	at.Mute = true
 	back := editOf(view.Level)
 	switch v.form.Get("do") {
 	case "mute":
 	case "unmute":
-		err := v.as.UnsetLimit(ctx, mute.Level)
+		err := v.as.UnsetLimit(ctx, at)
 		if err != nil && !errors.Is(err, operate.ErrNoOverride) {
 			return page{}, err
 		}
@@ -51,13 +50,10 @@ func (c *Console) changeMute(ctx context.Context, v *visit) (page, error) {
 	default:
 		return page{}, errBadForm
 	}
-	form := formOf(v.form)
-	mute.All = v.form.Has("all")
-	view.Mute.All, view.Mute.Form = mute.All, form
-	var known bool
-	if mute.Until, known = endOf(form.For, form.Until, v.as.Now()); !known {
-		view.Faults = map[string][]string{"mute": {"choose how long, or until when, and not both"}}
-		return view.page(http.StatusBadRequest), nil
+	view.Mute.Form = formOf(v.form)
+	mute, err := view.Mute.Form.Read(at, v.as.Now())
+	if err != nil {
+		return view.muteRefused(err)
 	}
 	asked, n, err := muteConfirmation(ctx, v, mute)
 	if err != nil {
@@ -67,16 +63,20 @@ func (c *Console) changeMute(ctx context.Context, v *visit) (page, error) {
 		return confirm(v, "Mute", asked), nil
 	}
 	if _, err = v.as.SetLimit(ctx, mute); err != nil {
-		view.Faults = map[string][]string{}
-		for _, texts := range wrongWith(err) {
-			view.Faults["mute"] = append(view.Faults["mute"], texts...)
-		}
-		if len(view.Faults) > 0 {
-			return view.page(http.StatusBadRequest), nil
-		}
-		return page{}, err
+		return view.muteRefused(err)
 	}
 	return page{to: address(back, field{"done", "muted"})}, nil
+}
+
+// muteRefused is refused of the form that mutes.
+func (view *editView) muteRefused(err error) (page, error) {
+	for _, texts := range wrongWith(err) {
+		view.Faults = map[string][]string{"mute": append(view.Faults["mute"], texts...)}
+	}
+	if len(view.Faults) > 0 {
+		return view.page(http.StatusBadRequest), nil
+	}
+	return page{}, err
 }
 
 // muteConfirmation says what the mute does, and to how many of those that wait: of more than

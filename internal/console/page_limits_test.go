@@ -159,7 +159,7 @@ func TestBadLimitForms(t *testing.T) {
 		{"user=u&min_gap=x", `<div id="min_gap-hint"><p class="fault">want a duration`},
 		{"user=u&rates=1/1m,2", `<div id="rates-hint"><p class="fault">rate &#34;2&#34;: there is no slash`},
 		{"user=u&quiet_hours=22-8", `<div id="quiet_hours-hint"><p class="fault">quiet_hours &#34;22-8&#34;: want`},
-		{"user=u&rates=1/1m&for=1h&until=2099-01-01T00:00", `<div id="until-hint"><p class="fault">choose how long, or until when`},
+		{"user=u&rates=1/1m&for=1h&until=2099-01-01T00:00", `<div id="until-hint"><p class="fault">give a length or an instant, not both`},
 		{"user=u&rates=1/1m&until=2020-01-01T00:00:00Z", `<div id="until-hint"><p class="fault">has passed`},
 		{"user=u&exempt=yes", "exempt: is for a category"},
 		{"app=shpo&rates=1/1m", "app is not one of the configuration&#39;s apps: shop; did you mean shop?"},

@@ -129,32 +129,22 @@ func pauseOf(v *visit) (p pause.Pause, err error) {
 func untilOf(form url.Values, now time.Time) (time.Time, error) {
 	length, err1 := one(form, "for", 16)
 	until, err2 := one(form, "until", 64)
-	end, known := endOf(length, until, now)
-	if err1 != nil || err2 != nil || !known {
+	end, wrong := operate.Ending(length, inRFC3339(until), now)
+	if err1 != nil || err2 != nil || wrong != nil {
 		return end, errPauseUntil
 	}
 	return end, nil
 }
 
-// endOf reads when something ends that is for so long, or until an instant; zero for
-// never. A browser's own field of an instant is in UTC where no script has given it a
-// zone.
-func endOf(length, until string, now time.Time) (end time.Time, known bool) {
-	switch {
-	case length != "" && (until != "" || !slices.Contains(lengths, length)):
-		return end, false
-	case length != "":
-		d, _ := time.ParseDuration(length) // one of ours
-		return now.Add(d).UTC().Truncate(time.Second), true
-	case until == "":
-		return end, true
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if at, err := time.Parse(layout, until); err == nil && !at.IsZero() {
-			return at.UTC(), true
+// inRFC3339 is what a browser's own field of an instant has in RFC 3339: in UTC where no script
+// has given it a zone. What else there is stays.
+func inRFC3339(text string) string {
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.Format(time.RFC3339)
 		}
 	}
-	return end, false
+	return text
 }
 
 // beginPause begins a pause, or changes the one of the same, once that is confirmed.
