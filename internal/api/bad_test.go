@@ -177,8 +177,8 @@ func TestNamesWithSpaceAtEndAreRefused(t *testing.T) {
 		{"GET", "/v1/notifications/x?app=shop&user=dup%20", "", "The query's user must be a name: it ends in a space"},
 		{"GET", "/v1/waiting?user=dup%C2%A0", "", "ends in white space (U+00A0)"},
 		{"GET", "/v1/users/dup/timeline?app=shop&category=b%20", "", "ends in a space"},
-		{"PUT", "/v1/limits/users/dup/categories/news%20", `{"min_gap":"1s"}`, "The category ends in a space"},
-		{"POST", "/v1/limits/import", `{"overrides":[{"user":"dup ","min_gap":"1s"}]}`, "ends in a space"},
+		{"PUT", "/v1/overrides?user=dup&category=news%20", `{"min_gap":"1s"}`, "The query's category must be a name: it ends in a space"},
+		{"POST", "/v1/overrides/import", `{"overrides":[{"user":"dup ","min_gap":"1s"}]}`, "ends in a space"},
 		{"PUT", "/v1/pauses?category=news%20", `{}`, "ends in a space"},
 	} {
 		if answer := r.do(http.StatusBadRequest, operatorToken, c.method, c.path, c.body); !strings.Contains(answer.text, c.want) {
@@ -192,7 +192,7 @@ func TestNamesWithSpaceAtEndAreRefused(t *testing.T) {
 	must(t, err)
 	level.User = "dup "
 	must(t, r.client.HSet(t.Context(), key, level.Key(), value).Err())
-	r.do(http.StatusNoContent, operatorToken, "DELETE", "/v1/limits/users/dup%20", "")
+	r.do(http.StatusNoContent, operatorToken, "DELETE", "/v1/overrides?user=dup%20", "")
 	if left, err := r.client.HLen(t.Context(), key).Result(); err != nil || left != 1 {
 		t.Errorf("%d are left, %v", left, err)
 	}

@@ -18,7 +18,7 @@ import (
 // exists, or "nobody", which does not.
 var named = map[string][]string{
 	"id": {"{x}-app-waits", "{x}-app-letter", "{x}-malformed"}, "user": {"{x}-app-user", "{x}-user"}, "app": {"{x}-app"},
-	"category": {"{x}-app", "{x}-of-all"}, "quota": {"apns/{x}-app", "both"}, "platform": {"fcm"}, "all": {"true"},
+	"category": {"{x}-app", "{x}-of-all"}, "quota": {"apns/{x}-app", "both"}, "platform": {"fcm"}, "all": {"true"}, "mute": {"true"}, "remove": {"true"},
 }
 
 // bodies has the bodies that refer to another app, by path.
@@ -26,9 +26,9 @@ var bodies = map[string][]string{
 	"/v1/notifications":       {`{"app":"{x}-app","user":"u","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}`},
 	"/v1/notifications:batch": {`[{"app":"{x}-app","user":"u","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}]`},
 	"/v1/cancellations":       {ids}, "/v1/requeues": {ids}, "/v1/purges": {ids, `{"ids":[{"id":"{x}-app-letter","app":"{x}-app"}]}`},
-	"/v1/limits/import":  {`{"overrides":[{"app":"shop","rates":["5/1m"]},{"app":"{x}-app","rates":["5/1m"]}]}`, `{"overrides":[{"user":"{x}-user","rates":["5/1m"]}]}`, `{"overrides":[{"quota":"both","rates":["5/1m"]}]}`},
-	"/v1/limits/preview": {`{"app":"{x}-app","min_gap":"1s"}`, `{"user":"{x}-user","min_gap":"1s"}`, `{"quota":"both","rates":["1/1s"]}`},
-	"mute":               {`{}`}, "/v1/pauses": {`{}`}, "": {`{"rates":["5/1m"]}`},
+	"/v1/overrides/import": {`{"overrides":[{"app":"shop","rates":["5/1m"]},{"app":"{x}-app","rates":["5/1m"]}]}`, `{"overrides":[{"user":"{x}-user","rates":["5/1m"]}]}`, `{"overrides":[{"quota":"both","rates":["5/1m"]}]}`},
+	"/v1/overrides":        {`{"rates":["5/1m"]}`, `{}`},
+	"/v1/pauses":           {`{}`}, "": {`{"rates":["5/1m"]}`},
 }
 
 const ids = `{"ids":["{x}-app-waits","{x}-app-letter","{x}-malformed"]}`
@@ -52,13 +52,19 @@ func pathsOf(r route) []string {
 	return paths
 }
 
-// queriesOf are nothing, each value of each parameter, and one of all together.
+// queriesOf are nothing, each value of each parameter, each two of these, and one of all
+// together.
 func queriesOf(r route) []url.Values {
 	all, whole := []url.Values{{}}, url.Values{}
-	for _, name := range r.query {
+	for i, name := range r.query {
 		for _, value := range named[name] {
 			all = append(all, url.Values{name: {value}})
 			whole[name] = []string{value}
+			for _, other := range r.query[:i] {
+				for _, its := range named[other] {
+					all = append(all, url.Values{name: {value}, other: {its}})
+				}
+			}
 		}
 	}
 	return append(all, whole)
@@ -70,9 +76,6 @@ func bodiesOf(r route) []string {
 	}
 	if some := bodies[r.path]; some != nil {
 		return some
-	}
-	if strings.HasSuffix(r.path, "/mute") {
-		return bodies["mute"]
 	}
 	return bodies[""]
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// levels are the paths of all levels, and the levels that they mean.
+// levels are the queries of all levels, and the levels that they mean.
 var levels = map[string]limits.Level{
-	"/v1/limits/apps/shop":                                 {App: "shop"},
-	"/v1/limits/users/a%2Fb%20c":                           {User: "a/b c"},
-	"/v1/limits/users/ada?app=shop":                        {App: "shop", User: "ada"},
-	"/v1/limits/users/ada/categories/orders":               {User: "ada", Category: "orders"},
-	"/v1/limits/users/ada/categories/orders?app=shop":      {App: "shop", User: "ada", Category: "orders"},
-	"/v1/limits/categories/orders":                         {Category: "orders"},
-	"/v1/limits/categories/orders?app=shop":                {App: "shop", Category: "orders"},
-	"/v1/limits/quotas/eu%20west":                          {Quota: "quota/eu%20west"},
-	"/v1/limits/users/bob/mute":                            {User: "bob", Mute: true},
-	"/v1/limits/users/bob/categories/orders/mute?app=shop": {App: "shop", User: "bob", Category: "orders", Mute: true},
-	"/v1/limits/categories/orders/mute":                    {Category: "orders", Mute: true},
-	"/v1/limits/apps/shop/mute":                            {App: "shop", Mute: true},
+	"app=shop":                                    {App: "shop"},
+	"user=a%2Fb%20c":                              {User: "a/b c"},
+	"app=shop&user=ada":                           {App: "shop", User: "ada"},
+	"user=ada&category=orders":                    {User: "ada", Category: "orders"},
+	"app=shop&user=ada&category=orders":           {App: "shop", User: "ada", Category: "orders"},
+	"category=orders":                             {Category: "orders"},
+	"category=orders&app=shop":                    {App: "shop", Category: "orders"},
+	"quota=eu%20west":                             {Quota: "quota/eu%20west"},
+	"user=bob&mute=true":                          {User: "bob", Mute: true},
+	"app=shop&user=bob&category=orders&mute=true": {App: "shop", User: "bob", Category: "orders", Mute: true},
+	"category=orders&mute=true":                   {Category: "orders", Mute: true},
+	"app=shop&mute=true":                          {App: "shop", Mute: true},
 }
 
 func withQuota(o *rigOptions) {
@@ -37,58 +37,69 @@ func withQuota(o *rigOptions) {
 	}
 }
 
+const overridesPath = "/v1/overrides"
+
 // An override, or a mute, is set, shown, listed, logged and removed at each level.
-func TestLimits(t *testing.T) {
+func TestOverrides(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo, withQuota)
-	for path, level := range levels {
+	for query, level := range levels {
 		body := `{"rates":["300/1m"],"until":"2126-01-01T00:00:00Z"}`
 		if level.Mute {
 			body = `{"all":true,"until":"2126-01-01T00:00:00Z"}`
 		}
 		var set operate.Setting
-		r.do(http.StatusOK, operatorToken, "PUT", path, body).into(t, &set)
+		r.do(http.StatusOK, operatorToken, "PUT", overridesPath+"?"+query, body).into(t, &set)
 		if o := set.Override; o.Level != level || o.By != "ada" || o.At.IsZero() || o.Until.Year() != 2126 || o.All != level.Mute {
-			t.Errorf("%s: %+v", path, set)
+			t.Errorf("%s: %+v", query, set)
 		}
 		if level.Mute || level.Quota != "" {
 			continue
 		}
-		var l operate.LevelLimits
-		if r.do(http.StatusOK, viewerToken, "GET", path, "").into(t, &l); l.Override == nil || l.Override.Level != level || l.OfCategory == nil != (level.Category == "") {
-			t.Errorf("%s: %+v", path, l)
+		var l operate.Limits
+		if r.do(http.StatusOK, viewerToken, "GET", "/v1/limits?"+query, "").into(t, &l); l.Override == nil || l.Override.Level != level || l.OfCategory == nil != (level.Category == "") {
+			t.Errorf("%s: %+v", query, l)
 		}
 	}
-	var all operate.Limits
-	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &all)
-	if len(all.Overrides) != len(levels) || all.Default.Policy.MinGap != time.Second || !all.Categories["security"].Policy.Exempt {
-		t.Errorf("%+v", all)
+	var configured operate.Limits
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &configured)
+	if configured.General.Policy.MinGap != time.Second || configured.General.Source != limits.FromConfiguration || !configured.Categories["security"].Policy.Exempt || configured.Horizon != "24h" {
+		t.Errorf("%+v", configured)
+	}
+	for query, want := range map[string]int{"": len(levels), "?app=shop": 6, "?user=bob": 2, "?category=orders&app=shop": 3, "?user=eve": 0} {
+		var page operate.OverridePage
+		if r.do(http.StatusOK, viewerToken, "GET", overridesPath+query, "").into(t, &page); len(page.Overrides) != want || page.Next != "" {
+			t.Errorf("%q: %+v", query, page)
+		}
 	}
 	var its struct {
 		Quotas []quotas.Status `json:"quotas"`
 	}
-	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/quotas", "").into(t, &its)
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/quotas", "").into(t, &its)
 	if q := its.Quotas[0]; q.Limit != "{rate: 300/1m}" || q.Source != limits.FromQuota || q.By != "ada" {
 		t.Errorf("%+v", q)
 	}
-	for path, level := range levels {
-		r.do(http.StatusNoContent, operatorToken, "DELETE", path, "")
-		r.do(http.StatusNotFound, operatorToken, "DELETE", path, "")
+	for query, level := range levels {
+		r.do(http.StatusNoContent, operatorToken, "DELETE", overridesPath+"?"+query, "")
+		r.do(http.StatusNotFound, operatorToken, "DELETE", overridesPath+"?"+query, "")
 		var log struct{ Changes []limits.Change }
-		r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log?limit=1", "").into(t, &log)
+		r.do(http.StatusOK, viewerToken, "GET", overridesPath+"/log?limit=1", "").into(t, &log)
 		if c := log.Changes[0]; c.Level != level || c.Why != "unset" || c.By != "ada" || c.From == nil {
-			t.Errorf("%s: %+v", path, c)
+			t.Errorf("%s: %+v", query, c)
 		}
 	}
 	for _, path := range []string{"?cursor=x", "?limit=1001", "/log?before=0", "/log?limit=0"} {
-		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/limits"+path, "")
+		r.do(http.StatusBadRequest, viewerToken, "GET", overridesPath+path, "")
+	}
+	for _, query := range []string{"", "?mute=true", "?user=ada&mute=yes"} {
+		r.do(http.StatusBadRequest, operatorToken, "DELETE", overridesPath+query, "")
 	}
 	var set operate.Setting
-	r.do(http.StatusOK, operatorToken, "PUT", "/v1/limits/users/ada", `{"min_gap":"1s","quiet_hours":["Mo-Fr 22:00-08:00"]}`)
-	if body := r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/users/ada", "").text; !strings.Contains(body, `"quiet_hours":["Mo-Fr 22:00-08:00"],"time_zone":"Europe/Berlin","quiet_hours_spread":"10m"`) {
+	r.do(http.StatusOK, operatorToken, "PUT", overridesPath+"?user=ada", `{"min_gap":"1s","quiet_hours":["Mo-Fr 22:00-08:00"]}`)
+	if body := r.do(http.StatusOK, viewerToken, "GET", "/v1/limits?user=ada", "").text; !strings.Contains(body, `"quiet_hours":["Mo-Fr 22:00-08:00"],"time_zone":"Europe/Berlin","quiet_hours_spread":"10m"`) {
 		t.Error(body)
 	}
-	r.do(http.StatusOK, operatorToken, "PUT", "/v1/limits/users/ada", `{"min_gap":"1m","quiet_hours":[]}`).into(t, &set)
+	r.do(http.StatusOK, operatorToken, "PUT", overridesPath+"?user=ada", `{"min_gap":"1m","quiet_hours":[]}`).into(t, &set)
 	if len(set.Warnings) != 1 || set.Warnings[0] != "quiet hours Mo-Fr 22:00-08:00 no longer hold: an override replaces the whole policy" {
 		t.Errorf("%+v", set)
 	}
@@ -96,37 +107,44 @@ func TestLimits(t *testing.T) {
 
 // An invalid override is refused with a pointer to each fault, and changes nothing. The rules
 // of policies are tested in throttle/limits.
-func TestBadLimits(t *testing.T) {
+func TestBadOverrides(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo, withQuota)
-	const of, preview, imports = "PUT /v1/limits/users/ada", "POST /v1/limits/preview", "POST /v1/limits/import"
+	const put, preview, imports = "PUT " + overridesPath, "POST " + overridesPath + "/preview", "POST " + overridesPath + "/import"
+	const of = put + "?user=ada"
 	for _, c := range []struct {
 		route, body string
 		pointers    []string
 	}{
 		{of, `{}`, []string{"/min_gap"}},
 		{of, `{"min_gap":1,"rates":[5,"10/1m"],"exempt":"no","until":"soon","gap":"1s"}`, []string{"/exempt", "/gap", "/min_gap", "/rates/0", "/until"}},
-		{of, `{"rates":["10/1m","-1/1m","` + canary + `"]}`, []string{"/rates/1", "/rates/2"}},
+		{of, `{"rates":["10/1m","-1/1m","` + canary + `"],"quiet_hours":["22-8"]}`, []string{"/quiet_hours/0", "/rates/1", "/rates/2"}},
 		{of, `{"min_gap":"48h"}`, []string{"/min_gap"}},
 		{of, `{"min_gap":"1s","until":"2020-01-01T00:00:00Z"}`, []string{"/until"}},
-		{"PUT /v1/limits/categories/all", `{"min_gap":"1s"}`, []string{""}},
-		{"PUT /v1/limits/users/a%00" + canary, `{"min_gap":"1s"}`, nil},
-		{of + "?app=", `{"min_gap":"1s"}`, nil},
-		{of + "?apps=shop", `{"min_gap":"1s"}`, nil},
-		{"PUT /v1/limits/quotas/wset", `{"rates":["1/1m"]}`, nil},
-		{"PUT /v1/limits/quotas/eu%20west", `{"rates":["1/1m","2/1h"]}`, []string{"/rates"}},
-		{of + "/mute", `{"rates":["1/1h"]}`, []string{"/rates"}},
-		{of + "/mute", `{"until":"2001-01-01T00:00:00Z"}`, []string{"/until"}},
-		{preview, `{"user":"a\u0000","app":"\u0000","min_gap":"1s"}`, []string{"/app", "/user"}},
-		{preview, `{"user":"ada","quota":"eu west","rates":["1/1m"]}`, []string{"/quota"}},
-		{preview, `{"user":"ada","remove":true,"min_gap":"1s"}`, []string{"/remove"}},
-		{preview, `{"user":"ada","mute":true}`, []string{"/mute"}},
-		{preview, `{"app":"shpo","min_gap":"1s"}`, nil},
+		{of, `{"min_gap":"1s","until":"0001-01-01T00:00:00Z"}`, []string{"/until"}},
+		{of, `{"min_gap":"1s","MIN_GAP":"2s"}`, []string{"/MIN_GAP"}},
+		{of, `{"user":"ada","mute":true,"min_gap":"1s","by":"eve","at":"2026-01-01T00:00:00Z"}`, []string{"/by", "/at", "/user", "/mute"}},
+		{put, `{"min_gap":"1s"}`, nil},
+		{put + "?category=all", `{"min_gap":"1s"}`, []string{""}},
+		{put + "?user=a%00" + canary, `{"min_gap":"1s"}`, nil},
+		{of + "&app=", `{"min_gap":"1s"}`, nil},
+		{of + "&apps=shop", `{"min_gap":"1s"}`, nil},
+		{put + "?quota=wset", `{"rates":["1/1m"]}`, nil},
+		{put + "?quota=eu%20west", `{"rates":["1/1m","2/1h"]}`, []string{"/rates"}},
+		{put + "?quota=eu%20west&user=ada", `{"rates":["1/1m"]}`, []string{""}},
+		{of + "&mute=true", `{"rates":["1/1h"]}`, []string{""}},
+		{of + "&mute=true", `{"until":"2001-01-01T00:00:00Z"}`, []string{"/until"}},
+		{preview + "?user=ada&quota=eu+west", `{"rates":["1/1m"]}`, []string{""}},
+		{preview + "?user=ada&remove=true", `{"min_gap":"1s"}`, []string{""}},
+		{preview + "?user=ada&mute=true", `{}`, nil},
+		{preview + "?user=ada", `{"all":true,"min_gap":"1s"}`, []string{"/all"}},
+		{preview + "?app=shpo", `{"min_gap":"1s"}`, nil},
 		{imports, `{"overrides":[]}`, []string{"/overrides"}},
 		{imports, `{"overrides":[` + strings.Repeat(`{"user":"ada","min_gap":"1s"},`, maxImport) + `{"user":"ada","min_gap":"1s"}]}`, []string{"/overrides"}},
 		{imports, `{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"ben","rates":["1/1m","x"]}]}`, []string{"/overrides/1/rates/1"}},
 		{imports, `{"overrides":[{"user":"ada","min_gap":"1s"},{"quota":"none","rates":["1/1m"]}]}`, []string{"/overrides/1"}},
 		{imports, `{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"ada","min_gap":"2s"}]}`, []string{"/overrides/1"}},
+		{imports, `{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"ben"}]}`, []string{"/overrides/1/min_gap"}},
 		{imports, `{"overrides":[{"user":"ada","min_gap":"1s","by":"eve"}]}`, []string{"/overrides/0/by"}},
 		{imports + "?dry_run=yes", `{"overrides":[{"user":"ada","min_gap":"1s"}]}`, nil},
 	} {
@@ -139,22 +157,22 @@ func TestBadLimits(t *testing.T) {
 			t.Errorf("logged %q", lines)
 		}
 	}
-	var all operate.Limits
-	if r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &all); len(all.Overrides) != 0 {
-		t.Errorf("%+v", all.Overrides)
+	var page operate.OverridePage
+	if r.do(http.StatusOK, viewerToken, "GET", overridesPath, "").into(t, &page); len(page.Overrides) != 0 {
+		t.Errorf("%+v", page)
 	}
 }
 
 // Of an import all is set, or nothing where it is only tried.
-func TestImportLimits(t *testing.T) {
+func TestImportOverrides(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const body = `{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"bob","mute":true},{"app":"shop","category":"news","rates":["1/1m"],"until":"2126-01-01T00:00:00Z"}]}`
 	for i, query := range []string{"?dry_run=true", ""} {
-		r.do(http.StatusNoContent, operatorToken, "POST", "/v1/limits/import"+query, body)
-		var all operate.Limits
-		if r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &all); len(all.Overrides) != 3*i {
-			t.Errorf("%+v", all.Overrides)
+		r.do(http.StatusNoContent, operatorToken, "POST", overridesPath+"/import"+query, body)
+		var page operate.OverridePage
+		if r.do(http.StatusOK, viewerToken, "GET", overridesPath, "").into(t, &page); len(page.Overrides) != 3*i {
+			t.Errorf("%+v", page)
 		}
 	}
 	if log := strings.Join(r.logged(), "\n"); strings.Count(log, `"msg":"limits are imported","by":"ada","remote":"192.0.2.1:1234","count":3`) != 1 {
@@ -163,7 +181,7 @@ func TestImportLimits(t *testing.T) {
 }
 
 // A preview shows the effect of an override and changes nothing.
-func TestPreviewOfLimits(t *testing.T) {
+func TestPreviewOfOverrides(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo, withQuota)
 	r.options.Limits.SetBase(throttle.Policy{MinGap: time.Hour}, map[string]throttle.Policy{"security": {Exempt: true}})
@@ -172,21 +190,24 @@ func TestPreviewOfLimits(t *testing.T) {
 		_, err := limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: "ada", ID: fmt.Sprint("n", i), Scopes: r.options.Limits.Scopes("shop", "ada", ""), Horizon: 24 * time.Hour})
 		must(t, err)
 	}
-	ask := func(body string) (told operate.Preview) {
+	ask := func(query, body string) (told operate.Preview) {
 		t.Helper()
-		r.do(http.StatusOK, viewerToken, "POST", "/v1/limits/preview", body).into(t, &told)
+		r.do(http.StatusOK, viewerToken, "POST", overridesPath+"/preview"+query, body).into(t, &told)
 		return told
 	}
-	if p := ask(`{"app":"shop","user":"ada","min_gap":"1m","until":"2126-01-01T00:00:00Z"}`); len(p.Moves) != 3 || p.Sooner != 3 || p.Moves[2].ID != "n3" || p.After.Until.IsZero() || p.Before.Source != limits.FromConfiguration {
+	if p := ask("?app=shop&user=ada", `{"min_gap":"1m","until":"2126-01-01T00:00:00Z"}`); len(p.Moves) != 3 || p.Sooner != 3 || p.Moves[2].ID != "n3" || p.After.Until.IsZero() || p.Before.Source != limits.FromConfiguration {
 		t.Errorf("%+v", p)
 	}
-	if p := ask(`{"category":"security","min_gap":"1s"}`); len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "was exempt") {
+	if p := ask("", `{"min_gap":"1m"}`); p.Sooner != 3 || p.Before.Policy.MinGap != time.Hour {
 		t.Errorf("%+v", p)
 	}
-	if p := ask(`{"quota":"eu west","rates":["300/1m"]}`); p.Quota != "quota/eu%20west" || p.After.Source != limits.FromQuota {
+	if p := ask("?category=security", `{"min_gap":"1s"}`); len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "was exempt") {
 		t.Errorf("%+v", p)
 	}
-	r.do(http.StatusNotFound, viewerToken, "POST", "/v1/limits/preview", `{"user":"ada","remove":true}`)
+	if p := ask("?quota=eu+west", `{"rates":["300/1m"]}`); p.Quota != "quota/eu%20west" || p.After.Source != limits.FromQuota {
+		t.Errorf("%+v", p)
+	}
+	r.do(http.StatusNotFound, viewerToken, "POST", overridesPath+"/preview?user=ada&remove=true", `{}`)
 	if log, err := r.options.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
 		t.Errorf("it has left %v, %v", log, err)
 	}

@@ -60,6 +60,18 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusOK, p}, err
 }
 
+// endOf is when something ends whose body says so, zero for never. The zero instant has
+// passed, as any early one.
+func endOf(until *time.Time) (time.Time, error) {
+	switch {
+	case until == nil:
+		return time.Time{}, nil
+	case until.IsZero():
+		return time.Time{}, invalid([]fault{{"/until", "has passed"}})
+	}
+	return *until, nil
+}
+
 // endPause ends what keeps what the query selects on the queue, and answers it.
 func (a *API) endPause(ctx context.Context, c *call) (reply, error) {
 	p, err := pauseOf(c)

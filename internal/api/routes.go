@@ -29,11 +29,15 @@ type route struct {
 }
 
 var (
-	appQuery = []string{"app"}
 	refQuery = []string{"app", "user"} // whose the ID is
 	// cancelQuery has, by digest, that one is cancelled with those that it carries.
 	cancelQuery = []string{"app", "user", digest}
 	pauseQuery  = []string{"app", "platform", "category", "all"}
+	// keyQuery names a level, and the others an override by its level.
+	keyQuery       = []string{"app", "user", "category"}
+	overrideQuery  = []string{"app", "user", "category", "quota", "mute"}
+	overridesQuery = []string{"app", "user", "category", "cursor", "limit"}
+	previewQuery   = []string{"app", "user", "category", "quota", "remove"}
 )
 
 // dryRun is the parameter that has a request validated, and nothing changed.
@@ -51,33 +55,15 @@ var routes = []route{
 	{method: "GET", path: "/v1/waiting", action: operate.Look, query: waitingQuery, handle: (*API).waitingList},
 	{method: "POST", path: "/v1/cancellations", action: operate.CancelEach, takes: true, handle: (*API).cancelEach},
 
-	{method: "GET", path: "/v1/limits", action: operate.Look, query: []string{"cursor", "limit"}, handle: (*API).limits},
-	{method: "GET", path: "/v1/limits/log", action: operate.Look, query: []string{"before", "limit"}, handle: (*API).limitsLog},
-	{method: "POST", path: "/v1/limits/preview", action: operate.Look, takes: true, handle: (*API).previewLimit},
-	{method: "POST", path: "/v1/limits/import", action: operate.ImportLimits, takes: true, query: []string{dryRun}, handle: (*API).importLimits},
-	{method: "GET", path: "/v1/limits/apps/{app}", action: operate.Look, handle: (*API).limit},
-	{method: "PUT", path: "/v1/limits/apps/{app}", action: operate.SetLimit, takes: true, handle: (*API).setLimit},
-	{method: "DELETE", path: "/v1/limits/apps/{app}", action: operate.UnsetLimit, handle: (*API).unsetLimit},
-	{method: "PUT", path: "/v1/limits/apps/{app}/mute", action: operate.Mute, takes: true, handle: (*API).mute},
-	{method: "DELETE", path: "/v1/limits/apps/{app}/mute", action: operate.Unmute, handle: (*API).unsetLimit},
-	{method: "GET", path: "/v1/limits/users/{user}", action: operate.Look, query: appQuery, handle: (*API).limit},
-	{method: "PUT", path: "/v1/limits/users/{user}", action: operate.SetLimit, takes: true, query: appQuery, handle: (*API).setLimit},
-	{method: "DELETE", path: "/v1/limits/users/{user}", action: operate.UnsetLimit, query: appQuery, handle: (*API).unsetLimit},
-	{method: "PUT", path: "/v1/limits/users/{user}/mute", action: operate.Mute, takes: true, query: appQuery, handle: (*API).mute},
-	{method: "DELETE", path: "/v1/limits/users/{user}/mute", action: operate.Unmute, query: appQuery, handle: (*API).unsetLimit},
-	{method: "GET", path: "/v1/limits/users/{user}/categories/{category}", action: operate.Look, query: appQuery, handle: (*API).limit},
-	{method: "PUT", path: "/v1/limits/users/{user}/categories/{category}", action: operate.SetLimit, takes: true, query: appQuery, handle: (*API).setLimit},
-	{method: "DELETE", path: "/v1/limits/users/{user}/categories/{category}", action: operate.UnsetLimit, query: appQuery, handle: (*API).unsetLimit},
-	{method: "PUT", path: "/v1/limits/users/{user}/categories/{category}/mute", action: operate.Mute, takes: true, query: appQuery, handle: (*API).mute},
-	{method: "DELETE", path: "/v1/limits/users/{user}/categories/{category}/mute", action: operate.Unmute, query: appQuery, handle: (*API).unsetLimit},
-	{method: "GET", path: "/v1/limits/categories/{category}", action: operate.Look, query: appQuery, handle: (*API).limit},
-	{method: "PUT", path: "/v1/limits/categories/{category}", action: operate.SetLimit, takes: true, query: appQuery, handle: (*API).setLimit},
-	{method: "DELETE", path: "/v1/limits/categories/{category}", action: operate.UnsetLimit, query: appQuery, handle: (*API).unsetLimit},
-	{method: "PUT", path: "/v1/limits/categories/{category}/mute", action: operate.Mute, takes: true, query: appQuery, handle: (*API).mute},
-	{method: "DELETE", path: "/v1/limits/categories/{category}/mute", action: operate.Unmute, query: appQuery, handle: (*API).unsetLimit},
-	{method: "GET", path: "/v1/limits/quotas", action: operate.Look, handle: (*API).quotas},
-	{method: "PUT", path: "/v1/limits/quotas/{quota}", action: operate.SetLimit, takes: true, handle: (*API).setLimit},
-	{method: "DELETE", path: "/v1/limits/quotas/{quota}", action: operate.UnsetLimit, handle: (*API).unsetLimit},
+	{method: "GET", path: "/v1/limits", action: operate.Look, query: keyQuery, handle: (*API).limits},
+	{method: "GET", path: "/v1/quotas", action: operate.Look, handle: (*API).quotas},
+
+	{method: "GET", path: "/v1/overrides", action: operate.Look, query: overridesQuery, handle: (*API).overrides},
+	{method: "PUT", path: "/v1/overrides", action: operate.SetLimit, takes: true, query: overrideQuery, handle: (*API).setOverride},
+	{method: "DELETE", path: "/v1/overrides", action: operate.UnsetLimit, query: overrideQuery, handle: (*API).unsetOverride},
+	{method: "POST", path: "/v1/overrides/preview", action: operate.Look, takes: true, query: previewQuery, handle: (*API).previewOverride},
+	{method: "POST", path: "/v1/overrides/import", action: operate.ImportLimits, takes: true, query: []string{dryRun}, handle: (*API).importOverrides},
+	{method: "GET", path: "/v1/overrides/log", action: operate.Look, query: []string{"before", "limit"}, handle: (*API).overridesLog},
 
 	{method: "GET", path: "/v1/users/{user}/timeline", action: operate.Look, query: []string{"app", "category"}, several: "category", handle: (*API).timeline},
 

@@ -30,13 +30,16 @@ const maxCategories = 100
 
 // timeline tells what a user was sent and what waits for the user's limits.
 func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
-	of, err := level(c)
-	if err != nil {
+	app, user := c.query.Get("app"), c.PathValue("user")
+	if err := checkName(c, "app", app, c.query.Has("app")); err != nil {
+		return reply{}, err
+	}
+	if err := checkName(c, "user", user, true); err != nil {
 		return reply{}, err
 	}
 	if len(c.query["category"]) > maxCategories {
 		return reply{}, badQuery("category", "there at most "+strconv.Itoa(maxCategories)+" times")
 	}
-	timeline, err := c.as.Timeline(ctx, of.App, of.User, c.query["category"])
+	timeline, err := c.as.Timeline(ctx, app, user, c.query["category"])
 	return reply{http.StatusOK, timeline}, err
 }

@@ -14,55 +14,23 @@ import (
 
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
-	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-const limitsPath = "/v1/limits"
+const (
+	limitsPath    = "/v1/limits"
+	overridesPath = "/v1/overrides"
+)
 
-// level is the path of a level's limits.
-func level(l limits.Level) string {
-	path, mute := limitsPath, ""
-	if l.Quota != "" {
-		return path + "/quotas" + segment(l.Quota)
-	}
-	if l.Mute {
-		mute = "/mute"
-	}
-	if l.User != "" {
-		path += "/users" + segment(l.User)
-	}
-	if l.Category != "" {
-		path += "/categories" + segment(l.Category)
-	}
-	switch {
-	case l.App == "":
-		return path + mute
-	case path == limitsPath:
-		return path + "/apps" + segment(l.App) + mute
-	}
-	return path + mute + "?" + url.Values{"app": {l.App}}.Encode()
+// ofLevel is the path with the level in the query, which is written as the level's key.
+func ofLevel(path string, l limits.Level) string {
+	return path + "?" + l.Key()
 }
 
-// InForce returns the general policy in force at the level, the category's own, and the mutes
-// of all that is sent there.
-func (c *Client) InForce(ctx context.Context, at limits.Level) (general, own limits.EffectivePolicy, mutes []limits.EffectiveMute, err error) {
-	none := limits.EffectivePolicy{Source: limits.FromConfiguration}
-	answer := struct {
-		General    limits.EffectivePolicy `json:"general"`
-		OfCategory limits.EffectivePolicy `json:"of_category"`
-		Default    limits.EffectivePolicy `json:"default"` // where nobody is named
-		Mutes      []limits.EffectiveMute `json:"mutes"`
-	}{none, none, none, nil}
-	if err := c.call(ctx, http.MethodGet, level(at), nil, &answer); err != nil {
-		return limits.EffectivePolicy{}, limits.EffectivePolicy{}, nil, err
-	}
-	if at == (limits.Level{}) {
-		return answer.Default, none, nil, nil
-	}
-	return answer.General, answer.OfCategory, answer.Mutes, nil
+// Limits returns what is in force at the level; the configured policies without one.
+func (c *Client) Limits(ctx context.Context, at limits.Level) (*operate.Limits, error) {
+	l := new(operate.Limits)
+	return l, c.call(ctx, http.MethodGet, ofLevel(limitsPath, at), nil, l)
 }
 
 // Quotas returns what all workers together may do.
@@ -70,75 +38,53 @@ func (c *Client) Quotas(ctx context.Context) ([]quotas.Status, error) {
 	var answer struct {
 		Quotas []quotas.Status `json:"quotas"`
 	}
-	err := c.call(ctx, http.MethodGet, limitsPath+"/quotas", nil, &answer)
+	err := c.call(ctx, http.MethodGet, "/v1/quotas", nil, &answer)
 	return answer.Quotas, err
-}
-
-// Horizon returns the longest gap or period of an override.
-func (c *Client) Horizon(ctx context.Context) (time.Duration, error) {
-	var answer struct {
-		Horizon push.Duration `json:"horizon"`
-	}
-	err := c.call(ctx, http.MethodGet, limitsPath+"?limit=1", nil, &answer)
-	return time.Duration(answer.Horizon), err
 }
 
 // Categories returns those that the configuration has, sorted.
 func (c *Client) Categories(ctx context.Context) ([]string, error) {
-	var answer struct {
-		Categories map[string]limits.EffectivePolicy `json:"categories"`
-	}
-	err := c.call(ctx, http.MethodGet, limitsPath+"?limit=1", nil, &answer)
-	return slices.Sorted(maps.Keys(answer.Categories)), err
-}
-
-// wanted is a policy as the API takes it.
-type wanted struct {
-	MinGap push.Duration   `json:"min_gap,omitzero"`
-	Rates  []throttle.Rate `json:"rates,omitempty"`
-	Quiet  quiet.Hours     `json:"quiet_hours,omitzero"`
-	Exempt bool            `json:"exempt,omitempty"`
-	All    bool            `json:"all,omitempty"`
-	Until  time.Time       `json:"until,omitzero"`
-}
-
-func wantedOf(o limits.Override) wanted {
-	return wanted{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Quiet, o.Policy.Exempt, o.All, o.Until}
+	l, err := c.Limits(ctx, limits.Level{})
+	return slices.Sorted(maps.Keys(l.Categories)), err
 }
 
 // Preview returns what the override would do at the level, or for nil the removal of the
 // one there; nil if there is none.
 func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Override) (*operate.Preview, error) {
-	body := struct {
-		limits.Level
-		wanted
-		Remove bool `json:"remove,omitempty"`
-	}{Level: at, Remove: o == nil}
+	path, body := ofLevel(overridesPath+"/preview", at), limits.Override{}
 	if o != nil {
-		body.wanted = wantedOf(*o)
+		body = asked(*o, limits.Level{})
+	} else {
+		path += "&remove=true"
 	}
 	told := new(operate.Preview)
-	err := c.call(ctx, http.MethodPost, limitsPath+"/preview", body, told)
+	err := c.call(ctx, http.MethodPost, path, body, told)
 	if o == nil && is(err, http.StatusNotFound) {
 		return nil, nil
 	}
 	return told, err
 }
 
-// SetOverride puts the override, or the mute, in force. By is not used. Its error may be
-// limits.ErrTooManyOverrides.
+// SetOverride puts the override, or the mute, in force. By and At are not used. Its error
+// may be limits.ErrTooManyOverrides.
 func (c *Client) SetOverride(ctx context.Context, o limits.Override) (*operate.Setting, error) {
 	set := new(operate.Setting)
-	err := c.call(ctx, http.MethodPut, level(o.Level), wantedOf(o), set)
+	err := c.call(ctx, http.MethodPut, ofLevel(overridesPath, o.Level), asked(o, limits.Level{}), set)
 	if is(err, http.StatusConflict) {
 		err = limits.ErrTooManyOverrides
 	}
 	return set, err
 }
 
+// asked is the override as a request has it, with the level: the API says who sets it and when.
+func asked(o limits.Override, at limits.Level) limits.Override {
+	o.Level, o.By, o.At = at, "", time.Time{}
+	return o
+}
+
 // UnsetOverride removes the override or mute of the level, and returns whether there was one.
 func (c *Client) UnsetOverride(ctx context.Context, at limits.Level) (bool, error) {
-	err := c.call(ctx, http.MethodDelete, level(at), nil, nil)
+	err := c.call(ctx, http.MethodDelete, ofLevel(overridesPath, at), nil, nil)
 	if is(err, http.StatusNotFound) {
 		return false, nil
 	}
@@ -149,11 +95,8 @@ func (c *Client) UnsetOverride(ctx context.Context, at limits.Level) (bool, erro
 func (c *Client) Overrides(ctx context.Context, f func(limits.Override) bool) error {
 	query := url.Values{"limit": {strconv.Itoa(limitsPage)}}
 	for seen := map[limits.Level]bool{}; ; {
-		var page struct {
-			Overrides []limits.Override `json:"overrides"`
-			Next      string            `json:"next"`
-		}
-		if err := c.call(ctx, http.MethodGet, limitsPath+"?"+query.Encode(), nil, &page); err != nil {
+		var page operate.OverridePage
+		if err := c.call(ctx, http.MethodGet, overridesPath+"?"+query.Encode(), nil, &page); err != nil {
 			return err
 		}
 		for _, o := range page.Overrides {
@@ -176,7 +119,7 @@ func (c *Client) CheckImport(ctx context.Context, all []limits.Override) error {
 }
 
 // Import sets the overrides, which are of different levels, once all of them are valid, a
-// thousand at a time. By is not used. Its error is a *PartError where some are set; the
+// thousand at a time. By and At are not used. Its error is a *PartError where some are set; the
 // Errors of a Problem in it point at /overrides/N of all.
 func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 	if len(all) > limitsPage { // else the request checks all of them first
@@ -194,13 +137,11 @@ func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 // importAll asks for all of them, and returns how many were answered without an error.
 func (c *Client) importAll(ctx context.Context, query string, all []limits.Override) (done int, err error) {
 	for some := range slices.Chunk(all, limitsPage) {
-		var body struct {
-			Overrides []override `json:"overrides"`
-		}
+		var body operate.OverridePage
 		for _, o := range some {
-			body.Overrides = append(body.Overrides, override{o.Level, wantedOf(o)})
+			body.Overrides = append(body.Overrides, asked(o, o.Level))
 		}
-		err := c.call(ctx, http.MethodPost, limitsPath+"/import"+query, body, nil)
+		err := c.call(ctx, http.MethodPost, overridesPath+"/import"+query, body, nil)
 		if is(err, http.StatusConflict) {
 			err = limits.ErrTooManyOverrides
 		}
@@ -243,16 +184,10 @@ func shifted(pointer string, before int) string {
 	return strings.TrimSuffix(list+strconv.Itoa(before+n)+"/"+field, "/")
 }
 
-// An override is one as the API takes it.
-type override struct {
-	limits.Level
-	wanted
-}
-
 // limitsPage is how many overrides or changes of them are asked for at once.
 const limitsPage = 1000
 
 // LimitsLog returns the newest changes, the newest first, at most so many.
 func (c *Client) LimitsLog(ctx context.Context, newest int) ([]limits.Change, error) {
-	return newestOf(ctx, c, limitsPath+"/log", "changes", newest, func(last limits.Change) string { return strconv.FormatInt(last.Version, 10) })
+	return newestOf(ctx, c, overridesPath+"/log", "changes", newest, func(last limits.Change) string { return strconv.FormatInt(last.Version, 10) })
 }

@@ -83,42 +83,33 @@ func newLimitsGet() *cobra.Command {
 	}
 	level, asJSON := levelFlags(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
-		general, own, mutes, err := b.InForce(ctx, level.Level)
+		in, err := b.Limits(ctx, level.Level)
 		if err != nil {
 			return err
 		}
 		if err := warnOfCategory(ctx, b, level.Category); err != nil {
 			return err
 		}
-		shown := struct {
-			limits.Level
-			General limits.EffectivePolicy  `json:"general"`
-			Own     *limits.EffectivePolicy `json:"of_category,omitempty"`
-			Mutes   []limits.EffectiveMute  `json:"mutes,omitempty"`
-		}{level.Level, general, nil, mutes}
-		if level.Category != "" {
-			shown.Own = &own
-		}
 		if *asJSON {
-			return printJSON(out, shown)
+			return printJSON(out, in)
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		row := func(name string, r limits.EffectivePolicy) {
 			fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, r.Policy, r.Source.Words(), words.End(r.Until))
 		}
-		row("general", general)
-		if level.Category != "" {
-			row("category", own)
+		row("general", in.General)
+		holds := in.General.Policy
+		if own := in.OfCategory; own != nil {
+			row("category", *own)
+			if own.Policy.Quiet != nil || own.Policy.Exempt {
+				holds = own.Policy
+			}
 		}
-		for _, m := range mutes {
+		for _, m := range in.Mutes {
 			fmt.Fprintf(w, "mute\t%s\tof the %s\t%s\n", words.Muted(m.All), m.Source, words.End(m.Until))
 		}
 		if err := w.Flush(); err != nil {
 			return err
-		}
-		holds := general.Policy
-		if own.Policy.Quiet != nil || own.Policy.Exempt {
-			holds = own.Policy
 		}
 		return printNights(out, holds, level.App, level.User)
 	})

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/app"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
@@ -115,11 +114,7 @@ user of this command changed them.`,
 		}
 		defer in.Close()
 		name := inputName(args[0])
-		horizon, err := b.Horizon(ctx)
-		if err != nil {
-			return err
-		}
-		read, err := readOverrides(in, horizon)
+		read, err := readOverrides(in)
 		if err != nil {
 			return misusedf("%s: %w", name, err)
 		}
@@ -164,7 +159,7 @@ func (i *imported) misuse(name string, err error) error {
 		return err
 	}
 	var wrong []error
-	for _, f := range p.Errors {
+	for _, f := range p.Errors[:min(len(p.Errors), maxFaults)] {
 		at, field, _ := strings.Cut(strings.TrimPrefix(f.Pointer, "/overrides/"), "/")
 		n, bad := strconv.Atoi(at)
 		if bad != nil || n < 0 || n >= len(i.lines) {
@@ -184,9 +179,9 @@ func (i *imported) misuse(name string, err error) error {
 // maxFaults bounds the faults of a file that are told at once.
 const maxFaults = 20
 
-// readOverrides reads all overrides, and tells all that is wrong with them, each
-// fault with its line.
-func readOverrides(in io.Reader, horizon time.Duration) (*imported, error) {
+// readOverrides reads all overrides, and reports every line that cannot be read. The API
+// validates the overrides.
+func readOverrides(in io.Reader) (*imported, error) {
 	read := &imported{}
 	var faults []error
 	fault := func(number int, err error) { faults = append(faults, fmt.Errorf("line %d: %w", number, err)) }
@@ -204,15 +199,10 @@ func readOverrides(in io.Reader, horizon time.Duration) (*imported, error) {
 			break
 		}
 		var override limits.Override
-		if err := json.Unmarshal(text, &override); err != nil {
+		if err := strictjson.Parse(text, &override); err != nil {
 			fault(number, err)
 			continue
 		}
-		if err := strictjson.Parse(text, &override); err != nil { // a name that is there twice, say
-			fault(number, err)
-			continue
-		}
-		override.By = app.UserAtHost() // who imports it is known where it is set
 		level := overrideLevel{override.Level}
 		if first, ok := seen[level]; ok {
 			fault(number, fmt.Errorf("is for the same as line %d: %s", first, &level))
@@ -221,10 +211,6 @@ func readOverrides(in io.Reader, horizon time.Duration) (*imported, error) {
 		if seen[level] = number; len(seen) > limits.MaxOverrides {
 			fault(number, limits.ErrTooManyOverrides)
 			break
-		}
-		if err := override.Validate(horizon); err != nil {
-			fault(number, err)
-			continue
 		}
 		if !override.Until.IsZero() && !override.Until.After(time.Now()) {
 			read.ended++

@@ -52,7 +52,7 @@ func (s *site) fill(t *testing.T) {
 	s.send(t, 3, "ada", "news")
 	s.send(t, 2, "O'Brien & <Söhne>", "orders")
 	s.ask(t, "PUT", "/v1/pauses?app=shop&platform=apns", `{"reason":"a new certificate"}`)
-	s.ask(t, "PUT", "/v1/limits/users/bob", `{"min_gap":"5s","rates":["20/1h"]}`)
+	s.ask(t, "PUT", "/v1/overrides?user=bob", `{"min_gap":"5s","rates":["20/1h"]}`)
 	s.ask(t, "POST", "/v1/notifications", `{"id":"lost","app":"demo","user":"eve","title":"Hello","targets":[{"platform":"apns","token":"fade0413"}]}`)
 	s.untilReceived(t, "ada", 4)
 	if !eventually.Within(chromium.Patience, func() bool { return strings.Contains(s.ask(t, "GET", "/v1/notifications/lost", ""), "rejected") }) {

@@ -52,7 +52,7 @@ func (s *site) testStory(t *testing.T) {
 			b.until("main", user, "100/1h")
 			h.press("Undo it")
 			b.until("main", user)
-			if got := s.ask(t, http.MethodGet, "/v1/limits/users/"+user+"/categories/orders?app=demo", ""); !strings.Contains(got, `"1/1h"`) || strings.Contains(got, `"100/1h"`) {
+			if got := s.ask(t, http.MethodGet, "/v1/limits?app=demo&category=orders&user="+user, ""); !strings.Contains(got, `"1/1h"`) || strings.Contains(got, `"100/1h"`) {
 				t.Errorf("restored is %s", got)
 			}
 		})

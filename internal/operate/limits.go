@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,45 +16,51 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Limits are the configured policies, and a part of what is above them.
-type Limits struct {
-	Default    limits.EffectivePolicy            `json:"default"`
-	Categories map[string]limits.EffectivePolicy `json:"categories"`
-	Overrides  []limits.Override                 `json:"overrides"`
+// An OverridePage is a part of the overrides and mutes.
+type OverridePage struct {
+	Overrides []limits.Override `json:"overrides"`
 	// Next is the cursor of the other overrides; "" when this is the end.
 	Next string `json:"next,omitempty"`
-	// Horizon is the longest gap or period of an override.
-	Horizon string `json:"horizon"`
 }
 
-// Limits returns the configured policies and a page of the overrides that the operator
-// sees: about so many, from the cursor on.
-func (o *Operator) Limits(ctx context.Context, cursor string, most int) (*Limits, error) {
+// overrideReads bounds how many parts of the overrides are read for a page.
+const overrideReads = 10
+
+// Overrides returns a page of about that many overrides and mutes, from the cursor on. They
+// name the app, user and category of the level, "" for any. A page may be short or empty
+// although there are more: Next says so.
+func (o *Operator) Overrides(ctx context.Context, of limits.Level, cursor string, most int) (*OverridePage, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
-	general, categories := o.s.with.Limits.Base()
-	all := &Limits{Default: limits.EffectivePolicy{Policy: general}, Categories: map[string]limits.EffectivePolicy{}, Horizon: o.s.with.Overrides.Horizon().String()}
-	for name, p := range categories {
-		all.Categories[name] = limits.EffectivePolicy{Policy: p}
-	}
-	list, next, err := o.s.with.Overrides.ListFrom(ctx, cursor, most)
-	if err != nil {
+	if err := o.MayNarrow(of.App); err != nil {
 		return nil, err
 	}
-	known, _ := o.s.with.Quotas() // of those that are not, nobody's app is known
-	all.Next, all.Overrides = next, slices.DeleteFunc(list, func(r limits.Override) bool { return !o.seesLevel(r.Level, known) })
-	if all.Overrides == nil {
-		all.Overrides = []limits.Override{}
+	known, _ := o.s.with.Quotas() // an unknown quota has no known app
+	page := &OverridePage{Overrides: []limits.Override{}, Next: cursor}
+	for range overrideReads {
+		some, next, err := o.s.with.Overrides.ListFrom(ctx, page.Next, most)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range some {
+			named := (of.App == "" || of.App == r.App) && (of.User == "" || of.User == r.User) && (of.Category == "" || of.Category == r.Category)
+			if named && o.seesLevel(r.Level, known) {
+				page.Overrides = append(page.Overrides, r)
+			}
+		}
+		if page.Next = next; next == "" || len(page.Overrides) >= most {
+			break
+		}
 	}
-	return all, nil
+	return page, nil
 }
 
 // Now is the instant by the clock that ends overrides.
 func (o *Operator) Now() time.Time { return o.s.with.Limits.Now() }
 
-// A LevelLimits is what is in force at a level.
-type LevelLimits struct {
+// Limits are the policies and mutes in force at a level.
+type Limits struct {
 	limits.Level
 	// General is the general policy, OfCategory the category's own; nil for no category.
 	General    limits.EffectivePolicy  `json:"general"`
@@ -63,13 +68,21 @@ type LevelLimits struct {
 	Override   *limits.Override        `json:"override,omitempty"` // of exactly this level; nil for none
 	// Mutes are those of all that is sent at this level, the most specific first.
 	Mutes []limits.EffectiveMute `json:"mutes,omitempty"`
+	// Categories are the configured policies of categories, where no level is named.
+	Categories map[string]limits.EffectivePolicy `json:"categories,omitzero"`
+	// Horizon is the longest gap or period of an override.
+	Horizon string `json:"horizon"`
 }
 
-// InForce returns what is in force at a level of the bearer's own, whose app and quota the
-// configuration has. Its error is an *UnknownError else.
-func (o *Operator) InForce(ctx context.Context, at limits.Level) (*LevelLimits, error) {
+// Limits returns the policies in force at a level of the bearer's own; the configured ones
+// without a level. It returns an *UnknownError for an app or quota that the configuration
+// does not have.
+func (o *Operator) Limits(ctx context.Context, at limits.Level) (*Limits, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
+	}
+	if at == (limits.Level{}) {
+		return o.configuredLimits(), nil
 	}
 	at, _, err := o.known(at)
 	if err != nil {
@@ -78,10 +91,21 @@ func (o *Operator) InForce(ctx context.Context, at limits.Level) (*LevelLimits, 
 	return o.inForce(ctx, at)
 }
 
+func (o *Operator) configuredLimits() *Limits {
+	l := &Limits{General: o.s.with.Limits.InForce(limits.Level{}), Categories: map[string]limits.EffectivePolicy{}, Horizon: o.horizon()}
+	_, categories := o.s.with.Limits.Base()
+	for name, p := range categories {
+		l.Categories[name] = limits.EffectivePolicy{Policy: p, Source: limits.FromConfiguration}
+	}
+	return l
+}
+
+func (o *Operator) horizon() string { return throttle.FormatPeriod(o.s.with.Overrides.Horizon()) }
+
 // Override returns what is in force at a level of the bearer's own, of which there is an
 // override, or else whose app and quota the configuration has. An *UnknownError comes with
 // what is in force there.
-func (o *Operator) Override(ctx context.Context, at limits.Level) (*LevelLimits, error) {
+func (o *Operator) Override(ctx context.Context, at limits.Level) (*Limits, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
@@ -96,7 +120,7 @@ func (o *Operator) Override(ctx context.Context, at limits.Level) (*LevelLimits,
 	return of, err
 }
 
-func (o *Operator) inForce(ctx context.Context, at limits.Level) (*LevelLimits, error) {
+func (o *Operator) inForce(ctx context.Context, at limits.Level) (*Limits, error) {
 	at.Mute = false
 	general, own, there, err := o.s.with.Overrides.InForce(ctx, o.s.with.Limits, at)
 	if err != nil {
@@ -106,7 +130,7 @@ func (o *Operator) inForce(ctx context.Context, at limits.Level) (*LevelLimits, 
 	if err != nil {
 		return nil, err
 	}
-	l := &LevelLimits{Level: at, General: general, Override: there, Mutes: mutes}
+	l := &Limits{Level: at, General: general, Override: there, Mutes: mutes, Horizon: o.horizon()}
 	if at.Category != "" {
 		l.OfCategory = &own
 	}

@@ -94,11 +94,11 @@ var tries = map[string]try{
 	"User":         {operate.Look, func(a asking) error { return errOf(a.User(a, a.app, a.app+"-user", nil)) }, others, false},
 	"CategoriesOf": {operate.Look, func(a asking) error { return errOf(a.CategoriesOf(a, a.app, a.app+"-user")) }, others, false},
 
-	"Limits": {operate.Look, func(a asking) error {
-		all, err := a.Limits(a, "", 100)
+	"Overrides": {operate.Look, func(a asking) error {
+		all, err := a.Overrides(a, limits.Level{}, "", 100)
 		return cmpOr(err, told(err == nil && a.app == operatetest.Other && slices.ContainsFunc(all.Overrides, func(r limits.Override) bool { return r.App == a.app })))
 	}, nil, false},
-	"InForce":  {operate.Look, func(a asking) error { return errOf(a.InForce(a, limits.Level{App: a.app})) }, others, false},
+	"Limits":   {operate.Look, func(a asking) error { return errOf(a.Limits(a, limits.Level{App: a.app})) }, others, false},
 	"Override": {operate.Look, func(a asking) error { return errOf(a.Override(a, limits.Level{App: a.app})) }, others, false},
 	"Below":    {operate.Look, func(a asking) error { return errOf(a.Below(limits.Level{App: a.app})) }, others, false},
 	"SetLimit": {operate.SetLimit, func(a asking) error {

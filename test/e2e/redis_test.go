@@ -88,7 +88,7 @@ func TestRedisInTrouble(t *testing.T) {
 			t.Errorf("%s: a producer is told %d %+v, %v", c.name, response.StatusCode, problem, err)
 		}
 		_ = response.Body.Close()
-		for _, path := range []string{"/v1/notifications/later", "/v1/limits", "/v1/pauses", "/v1/dead-letters"} {
+		for _, path := range []string{"/v1/notifications/later", "/v1/overrides", "/v1/pauses", "/v1/dead-letters"} {
 			if status, text := rig.Fetch(t, api+path); (status == http.StatusOK) != c.reads || !c.reads && status != http.StatusServiceUnavailable {
 				t.Errorf("%s: %s answers %d %s", c.name, path, status, text)
 			}
