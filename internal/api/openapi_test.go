@@ -15,14 +15,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
 	"github.com/pushpace/pushpace/internal/health"
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -236,32 +234,6 @@ func TestDocumentIsForGenerators(t *testing.T) {
 			if err != nil {
 				t.Errorf("the example %s is refused: %v", name, err)
 			}
-		}
-	}
-}
-
-// The document has exactly the fields of the webhooks' reports.
-func TestDocumentHasTheWebhooks(t *testing.T) {
-	t.Parallel()
-	doc, err := load()
-	must(t, err)
-	at := time.Unix(1, 0)
-	for name, report := range map[string]any{
-		"DeadToken":    store.DeadToken{Since: at, At: at},
-		"OutcomeEvent": store.OutcomeEvent{Category: "c", Reason: "r", Into: "i", At: at, Targets: []store.TargetOutcome{}},
-	} {
-		text, err := json.Marshal(report)
-		must(t, err)
-		var fields map[string]any
-		must(t, json.Unmarshal(text, &fields))
-		properties := doc.Components.Schemas[name].Value.Properties
-		for field := range fields {
-			if properties[field] == nil {
-				t.Errorf("%s: %s is missing", name, field)
-			}
-		}
-		if len(properties) != len(fields) {
-			t.Errorf("%s has %d fields, want %d", name, len(properties), len(fields))
 		}
 	}
 }
