@@ -54,8 +54,7 @@ func TestALostPull(t *testing.T) {
 	c.Hands, c.ShutdownTimeout = NewHands(6), time.Second
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(c)}
 	s.idle.poll, s.idle.limit = 20*time.Millisecond, redistest.Patience
-	s.life.every, s.life.calm = 20*time.Millisecond, 20*time.Millisecond
-	s.life.sureFor, s.life.deadAfter = 2*time.Second, 4*time.Second
+	s.life.every, s.life.sureFor = 20*time.Millisecond, 2*time.Second
 	s.Start(t.Context(), s)
 	t.Cleanup(s.Shutdown)
 	s.enqueue("first", push.Default)
@@ -92,7 +91,7 @@ func TestATermEndsAfterTrouble(t *testing.T) {
 		}
 		old := n.life.term.Load()
 		old.free() // as if nobody had seen the stray one pulled
-		n.life.calm = 0
+		n.life.every = 0
 		n.life.suspect()
 		n.signs()
 		n.enqueue("new")
@@ -193,7 +192,7 @@ func TestAnUndoneEnd(t *testing.T) {
 		if active, err := client.LRange(t.Context(), n.key("active"), 0, -1).Result(); err != nil || !slices.Equal(active, []string{"undone"}) {
 			t.Errorf("in hand are %q, %v", active, err)
 		}
-		if n.life.calm = 0; !n.life.doubts() {
+		if n.life.every = 0; !n.life.doubts() {
 			t.Error("nothing is suspected")
 		}
 	})

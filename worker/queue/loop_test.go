@@ -112,7 +112,7 @@ func TestANewTermSignsFirst(t *testing.T) {
 	client := redistest.One(t)
 	n := newNewcomer(t, client)
 	old := n.life.term.Load()
-	n.life.calm = 0
+	n.life.every = 0
 	n.life.suspect()
 	ended, end := context.WithCancel(t.Context())
 	end()

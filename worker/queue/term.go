@@ -19,11 +19,11 @@ import (
 //
 //   - A worker signs the shard's set of signs once a second for each of its terms. Redis's clock
 //     says when, and every job that it pulls names the term.
-//   - A term that has not been signed for deadAfter is dead. Another worker writes that down,
+//   - A term that has not been signed for twice sureFor is dead. Another worker writes that down,
 //     which ends it for good, and puts the jobs that name it at the heads of their queues.
 //   - A worker that was stopped, or cut off from Redis, cannot know whether it has been
-//     taken for dead. From sureFor after its last sign on it begins no send until it has signed again. If the term is dead it begins another,
-//     and drops what it has pulled before.
+//     taken for dead. From sureFor after its last sign on it begins no send until it has signed
+//     again. If the term is dead it begins another, and drops what it has pulled before.
 //   - No worker can sign while Redis is away, and none is dead for that. A worker that had
 //     no answer for sureFor first signs for as long again, as the others do meanwhile, and
 //     then judges them.
@@ -33,19 +33,23 @@ import (
 //     old term dies, and what is left of it comes back.
 //   - Once a minute who may judge looks for jobs that name no term which signs.
 //   - What one worker is enough for is done by the one that leads: its term is the first, by name,
-//     of those that sign. Another one leads within deadAfter and a sign after it has died. Who
+//     of those that sign. Another one leads when it is dead and the next sign is left. Who
 //     drains leads on until it signs off. A term that has just begun may lead beside another one
 //     for a second.
 //
 // The set lies with the queues, so that on a Cluster no other node is asked for its sake.
 
-// A worker whose last sign is older than sureFor sends nothing more, so that what it has begun is
-// over when it is dead. deadAfter, a sign and reapAgain are within the 15 s that a killed worker
-// may delay a line.
 const (
+	// signEvery is the interval between two signs: three in a row may be lost before a worker sends
+	// nothing more.
 	signEvery = time.Second
-	sureFor   = 4 * time.Second
-	deadAfter = 8 * time.Second
+	// A worker whose last sign is older than sureFor sends nothing more, and is dead after as long
+	// again, so that what it has begun is over then. That, a sign and a look that fails are within the
+	// 15 s that a killed worker may delay a line.
+	sureFor = 4 * time.Second
+	// reapEvery is how often a worker looks for jobs of terms that nobody signs. Only a lost answer
+	// or a failover leaves such a job, and the look reads all jobs in hand.
+	reapEvery = time.Minute
 )
 
 // A Term is the time in which a worker signs with an ID: what it pulls in a term is its own
@@ -118,35 +122,23 @@ func (t *Term) note(until time.Time, over bool) {
 
 // A life is a worker's in one shard.
 type life struct {
-	every, sureFor, deadAfter, calm time.Duration
-	perSign                         time.Duration        // bounds one sign, so that there is time for another
-	term                            atomic.Pointer[Term] // in which it pulls
-	before                          []*Term              // of which something is in hand; its keeper's alone
-	leader                          atomic.Pointer[Term] // that leads by its last sign; nil for none
+	every, sureFor time.Duration
+	perSign        time.Duration        // bounds one sign, so that there is time for another
+	term           atomic.Pointer[Term] // in which it pulls
+	before         []*Term              // of which something is in hand; its keeper's alone
+	leader         atomic.Pointer[Term] // that leads by its last sign; nil for none
 	// last is when the last sign was sent that was answered, and since the first of those
 	// that have followed each other in time.
 	last, since time.Time
 	reaping     atomic.Bool
-	reapFailed  atomic.Bool
 	reaped      time.Time // when it has looked last
 
 	mu    sync.Mutex
 	doubt time.Time // of the last trouble; zero where the term has begun since
 }
 
-// calm is for how long there has been no trouble before another term begins: a pull that was
-// given up may still be done.
-const calm = time.Second
-
-// reapEvery is how often a worker looks for jobs of terms that nobody signs. Only a lost answer
-// or a failover leaves such a job, and the look reads all jobs in hand.
-const reapEvery = time.Minute
-
-// reapAgain is after how long a reaping that failed is tried again.
-const reapAgain = 5 * time.Second
-
 func newLife() *life {
-	l := &life{every: signEvery, sureFor: sureFor, deadAfter: deadAfter, perSign: sureFor / 2, calm: calm}
+	l := &life{every: signEvery, sureFor: sureFor, perSign: sureFor / 2}
 	l.term.Store(newTerm())
 	return l
 }
@@ -195,11 +187,12 @@ func (s *Server) Leads() bool {
 	return t != nil && t.Sure()
 }
 
-// doubts reports whether it is time for another term.
+// doubts reports whether it is time for another term: not at once, as a pull that was given up may
+// still be done.
 func (l *life) doubts() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.doubt.IsZero() && time.Since(l.doubt) >= l.calm
+	return !l.doubt.IsZero() && time.Since(l.doubt) >= l.every
 }
 
 // doubted reports whether there was trouble since the term began.
@@ -279,13 +272,7 @@ func (s *Server) signAll(ctx context.Context) (dead []string, reaps bool, err er
 		return nil, false, err
 	}
 	l.last = now
-	wait := reapEvery
-	if len(dead) > 0 && !l.reapFailed.Load() {
-		wait = 0
-	} else if len(dead) > 0 {
-		wait = reapAgain
-	}
-	if !judges || now.Sub(l.reaped) < wait {
+	if !judges || len(dead) == 0 && now.Sub(l.reaped) < reapEvery {
 		return nil, false, nil
 	}
 	l.reaped = now
@@ -315,7 +302,7 @@ func (s *Server) signFor(ctx context.Context, t *Term, judges bool) (dead []stri
 	ctx, cancel := context.WithTimeout(ctx, s.life.perSign)
 	defer cancel()
 	now := time.Now() // before it is sent: Redis's instant is later
-	dead, leads, err := s.Records.Sign(ctx, store.Sign{Term: t.id, First: !t.signed, Dead: s.life.deadAfter, Judges: judges})
+	dead, leads, err := s.Records.Sign(ctx, store.Sign{Term: t.id, First: !t.signed, Dead: 2 * s.life.sureFor, Judges: judges})
 	switch {
 	case errors.Is(err, store.ErrDead):
 		t.note(time.Time{}, true)
@@ -327,20 +314,13 @@ func (s *Server) signFor(ctx context.Context, t *Term, judges bool) (dead []stri
 	return dead, err
 }
 
-// reapTimeout bounds a look at the jobs of dead workers: it reads all jobs in hand, and Redis may
-// be slow after the crash that killed them.
-const reapTimeout = 10 * time.Second
-
 // reap puts back what is in the hands of nobody who signs, and forgets terms that are dead. Until
-// it has they are found again; several workers may do it at once.
+// it has they are found again with the next sign; several workers may do it at once.
 func (s *Server) reap(ctx context.Context, dead []string) {
-	ctx, cancel := context.WithTimeout(ctx, reapTimeout)
-	defer cancel()
 	n, err := s.Records.Reap(ctx)
 	if err == nil && len(dead) > 0 {
 		err = s.Records.SignOff(ctx, dead...)
 	}
-	s.life.reapFailed.Store(err != nil)
 	attrs := []slog.Attr{slog.Int("shard", s.Records.Number), slog.Int("workers", len(dead)), slog.Int("jobs", n)}
 	switch {
 	case err != nil:

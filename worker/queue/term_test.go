@@ -137,11 +137,11 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 	if err := client.HSet(t.Context(), dead.key("t:"+ids[0]), "msg", "no message").Err(); err != nil { // whoever pulls it sets it aside
 		t.Fatal(err)
 	}
-	dead.unseen(deadAfter - 2*time.Second)
+	dead.unseen(2*sureFor - 2*time.Second)
 	if found := alive.seasoned().signs(); len(found) > 0 {
 		t.Errorf("%v is dead too soon", found)
 	}
-	dead.unseen(deadAfter + time.Second)
+	dead.unseen(2*sureFor + time.Second)
 	found := alive.signs()
 	if !slices.Equal(found, []string{dead.id()}) {
 		t.Fatalf("dead are %v, want %s", found, dead.id())
@@ -179,7 +179,7 @@ func TestWhoJudges(t *testing.T) {
 	if found := judge.signs(); len(found) > 0 {
 		t.Errorf("one that had no answer finds %v dead", found)
 	}
-	judge.seasoned().unseen(deadAfter + time.Second)
+	judge.seasoned().unseen(2*sureFor + time.Second)
 	if found := judge.signs(); len(found) > 0 {
 		t.Errorf("one that was not seen finds %v dead", found)
 	}
@@ -214,7 +214,7 @@ func TestOneLeads(t *testing.T) {
 		leads(0)
 		dies := all[0]
 		all[0] = nil
-		dies.unseen(deadAfter + time.Second)
+		dies.unseen(2*sureFor + time.Second)
 		leads(1)
 		ended, end := context.WithCancel(t.Context())
 		end()
@@ -235,7 +235,7 @@ func TestATermThatEndsLeads(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t, redistest.One(t))
 	n.hold()
-	n.calm = 0
+	n.every = 0
 	n.suspect()
 	for range 2 {
 		if n.signs(); !n.Leads() {
