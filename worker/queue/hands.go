@@ -79,13 +79,10 @@ func (h *Hands) took(queue string, reserved, jobs int) {
 	h.of[queue] += jobs
 }
 
-// handsFull is how long the loop waits at most for a hand: another shard's pull may take the one
-// that is announced.
-const handsFull = 5 * time.Millisecond
-
-// wait waits until there may be fewer in hand.
+// wait waits until there may be fewer in hand. Another shard's pull may take the one that is
+// announced.
 func (h *Hands) wait(ctx context.Context) {
-	timer := time.NewTimer(handsFull)
+	timer := time.NewTimer(roomPause)
 	defer timer.Stop()
 	select {
 	case <-h.freed:

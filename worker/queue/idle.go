@@ -29,7 +29,7 @@ import (
 //     one for less than a poll gives a word.
 
 // pollIdle is how often a process asks a queue that was empty without any word: so late may a job
-// be whose word is lost.
+// be whose word is lost. docs/scaling.md names it, and store.WakeIdle has it.
 const pollIdle = 1200 * time.Millisecond
 
 // echoAfter is for how long a process hears nothing before it says an empty word itself. When it
@@ -124,7 +124,7 @@ func (i *idle) wake() {
 func (i *idle) wait(ctx context.Context, parked bool) {
 	left := time.Until(i.next())
 	if parked {
-		left = min(left, parkedPause)
+		left = min(left, roomPause)
 	}
 	if left <= 0 {
 		return
