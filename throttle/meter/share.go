@@ -51,21 +51,15 @@ type Lease struct {
 	within time.Duration // how long an answer is waited for
 }
 
-// leaseLife is how long a part is held for one who does not renew it, and useLife for
-// how long of that the holder may use it: what is cut off then is over everywhere before
-// the part is another's. A Redis that misses one renewal, or is slow, costs nothing.
-const (
-	leaseLife = 3 * time.Second
-	useLife   = leaseLife * 9 / 10
-)
-
-// LeaseEvery is how often a Lease is to be renewed: what a dead one had is another's
-// within four seconds.
+// LeaseEvery is how often a Lease is to be renewed. A part is held four times as long for one who
+// does not renew it, and used for nine tenths of that: what is cut off then is over everywhere
+// before the part is another's. So what a dead one had is another's within four seconds, and a
+// Redis that misses one renewal, or is slow, costs nothing.
 const LeaseEvery = 750 * time.Millisecond
 
 // NewLease returns a lease of nothing yet, of the number under the key.
 func NewLease(shares Shares, key string, limit int) *Lease {
-	return &Lease{shares: shares, key: key, claim: Claim{Holder: rand.Text(), Limit: limit, Life: leaseLife}, within: LeaseEvery}
+	return &Lease{shares: shares, key: key, claim: Claim{Holder: rand.Text(), Limit: limit, Life: 4 * LeaseEvery}, within: LeaseEvery}
 }
 
 // Renew asks for as much as is wanted, while the holder uses no more than holds until it
@@ -78,7 +72,7 @@ func (l *Lease) Renew(ctx context.Context, holds, wants int) (part int, until ti
 	l.claim.Holds, l.claim.Wants = holds, wants
 	asked := time.Now()
 	part, err = l.shares.Renew(ctx, l.key, l.claim)
-	return part, asked.Add(useLife), err
+	return part, asked.Add(l.claim.Life * 9 / 10), err
 }
 
 // Release gives the part back, of which nothing is in use.

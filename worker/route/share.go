@@ -13,8 +13,9 @@ import (
 )
 
 // A Share is a route's part of the pushes that all workers together may have in flight:
-// its bulkhead has as many places as were leased last, and none shortly before the lease
-// ends. What is still in flight then is cut off.
+// its bulkhead has as many places as were leased last, and none in the last LeaseEvery before
+// the lease ends, so that few pushes are cut off then: they may have been taken, and are sent
+// again. With longer, one late renewal would leave a worker without places.
 type Share struct {
 	route *Route
 	lease *meter.Lease
@@ -25,11 +26,6 @@ type Share struct {
 	use   context.Context // ends then
 	end   context.CancelFunc
 }
-
-// lastPushes is how long before its lease ends a share's last push begins, so that few
-// are cut off: they may have been taken, and are sent again. With more, one late renewal would
-// leave a worker without places.
-const lastPushes = 700 * time.Millisecond
 
 // newShare has the route's bulkhead keep to its share of so many places of all workers.
 func newShare(r *Route, shares meter.Shares, places int) *Share {
@@ -61,7 +57,7 @@ var (
 func (s *Share) begin(part int, until time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := time.Until(until) - lastPushes
+	left := time.Until(until) - meter.LeaseEvery
 	if left <= 0 {
 		return errLate
 	}
@@ -90,7 +86,7 @@ func (s *Share) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch left := time.Until(s.until); {
-	case left > lastPushes:
+	case left > meter.LeaseEvery:
 	case left > 0:
 		s.route.Bulkhead.resize(0)
 		s.timer.Reset(left)
