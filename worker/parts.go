@@ -89,7 +89,7 @@ func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 func (h *handler) room(queueName string, most int, parked []string) ([]store.Bound, func([]queue.Job)) {
 	now := time.Now()
 	room := h.routes.Room(queueName, most, parked, h.holds.paused, now)
-	return h.crowds.Bounds(room.Bounds, queueName, now), func(jobs []queue.Job) {
+	return h.crowds.Bounds(room.Bounds, queueName, most, now), func(jobs []queue.Job) {
 		names := make([]string, len(jobs))
 		for i := range jobs {
 			names[i] = push.OnlyRoute(jobs[i].Payload)

@@ -18,17 +18,19 @@ func TestHowManyMoreCome(t *testing.T) {
 		open                         int // after a trouble; 0 for all
 		want, wantCritical, wantBulk int
 	}{
-		"nobody":                {0, 0, 0, 0, 0, leastLine + 62, leastLine + 64, leastLine + 62},
-		"some are in flight":    {30, 0, 0, 0, 0, leastLine + 32, leastLine + 34, leastLine + 32},
-		"one comes":             {30, 0, 1, 0, 0, leastLine + 31, leastLine + 34, leastLine + 31},
-		"no place is free":      {62, 0, 0, 0, 0, leastLine, leastLine + 2, leastLine},
-		"some wait":             {62, leastLine - 1, 0, 0, 0, 1, leastLine + 2, leastLine / fairShare},
-		"more than may":         {62, leastLine, 2, 0, 0, -2, leastLine + 2, leastLine / fairShare},
+		"nobody":                {0, 0, 0, 0, 0, 63, 65, 63},
+		"all are new":           {62, 0, 0, 0, 0, 1, 3, 1},
+		"one of them waits":     {62, 1, 0, 0, 0, 0, 3, 1},
+		"some are in flight":    {30, 0, 0, 64, 0, 96, 98, 96},
+		"one comes":             {30, 0, 1, 64, 0, 95, 98, 95},
+		"no place is free":      {62, 0, 0, 64, 0, 64, 66, 64},
+		"some wait":             {62, 63, 0, 64, 0, 1, 66, 64 / fairShare},
+		"more than may":         {62, 64, 2, 64, 0, -2, 66, 64 / fairShare},
 		"it is fast":            {62, 100, 0, 300, 0, 200, 302, 200},
 		"it is faster":          {62, 0, 0, 9999, 0, mostLine, mostLine + 2, mostLine},
 		"it is tried":           {0, 0, 0, 0, 1, 1, 1, 1},
 		"it is tried by one":    {1, 0, 0, 0, 1, 0, 0, 1},
-		"it has just been open": {2, 1, 0, 0, 4, 4, 5, 4},
+		"it has just been open": {2, 1, 0, 64, 4, 4, 5, 4},
 	} {
 		b := newBulkhead(64)
 		if tt.open > 0 {
@@ -93,7 +95,8 @@ func TestAPullReservesRoom(t *testing.T) {
 		t.Errorf("of an idle route %d are reserved", n)
 	}
 	b.take(4)
-	b.waiting[1] = make([]*place, leastLine-5)
+	b.left = flow{now.Unix(), 64, 0}
+	b.waiting[1] = make([]*place, 64-5)
 	for _, want := range []int{5, 0} {
 		if n, bounded := b.reserve(1, 8, now); n != want || !bounded {
 			t.Errorf("%d are reserved, want %d", n, want)

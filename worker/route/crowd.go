@@ -20,10 +20,7 @@ const (
 	// crowdFor is how long a user is a crowd after the last rejection. A flood that goes on
 	// renews it; after the end of one, pulls take few of the user's jobs for as long.
 	crowdFor = 10 * time.Second
-	// crowdRoom is how many of a crowd's jobs a pull takes at most: of 64, so that several crowds
-	// leave room for others.
-	crowdRoom = 8
-	// crowdsMost bounds how many there are: each costs every pull a look.
+	// crowdsMost bounds how many there are: each is an argument of every pull, which takes 64 jobs.
 	crowdsMost = 64
 )
 
@@ -40,9 +37,9 @@ func (c *Crowds) Note(app, user, category string, now time.Time) {
 	}
 }
 
-// Bounds adds a bound for each crowd. The critical queue has none, because the limiter rejects
-// nothing critical.
-func (c *Crowds) Bounds(all []store.Bound, queue string, now time.Time) []store.Bound {
+// Bounds adds a bound for each crowd, of a pull of so many jobs at most: several crowds leave room
+// for others. The critical queue has none, because the limiter rejects nothing critical.
+func (c *Crowds) Bounds(all []store.Bound, queue string, most int, now time.Time) []store.Bound {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for mark, until := range c.until {
@@ -50,7 +47,7 @@ func (c *Crowds) Bounds(all []store.Bound, queue string, now time.Time) []store.
 		case !now.Before(until):
 			delete(c.until, mark)
 		case queue != push.Critical.Queue():
-			all = append(all, store.Bound{Name: mark, Room: crowdRoom})
+			all = append(all, store.Bound{Name: mark, Room: max(1, most/fairShare)})
 		}
 	}
 	return all

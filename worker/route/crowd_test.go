@@ -14,7 +14,7 @@ func TestCrowds(t *testing.T) {
 	t.Parallel()
 	var c Crowds
 	now := time.Unix(1000, 0)
-	bounds := func(queue string, at time.Time) int { return len(c.Bounds(nil, queue, at)) }
+	bounds := func(queue string, at time.Time) int { return len(c.Bounds(nil, queue, 64, at)) }
 	if n := bounds(push.Default.Queue(), now); n != 0 {
 		t.Errorf("%d at first", n)
 	}
@@ -25,8 +25,10 @@ func TestCrowds(t *testing.T) {
 			t.Errorf("%s: %d, want %d", queue, n, want)
 		}
 	}
-	if got := c.Bounds(nil, push.Bulk.Queue(), now)[0]; got.Name != push.UserMark("shop", "ada", "news") || got.Room != crowdRoom {
-		t.Errorf("%+v", got)
+	for most, want := range map[int]int{64: 8, 6: 1} {
+		if got := c.Bounds(nil, push.Bulk.Queue(), most, now)[0]; got.Name != push.UserMark("shop", "ada", "news") || got.Room != want {
+			t.Errorf("of a pull of %d: %+v", most, got)
+		}
 	}
 	if n := bounds(push.Default.Queue(), now.Add(crowdFor+crowdFor/2)); n != 0 {
 		t.Errorf("%d after the time", n)

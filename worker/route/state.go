@@ -60,9 +60,6 @@ type closing struct {
 const Longest = 5 * time.Minute
 
 const (
-	// probeWait is the delay of a notification that finds a push of a trying route under way. With
-	// less it would often come back before the answer.
-	probeWait = time.Second
 	// A delay that a provider asks for is a closing when it is longer than leastDelay: shorter
 	// ones are over before the other workers know. It takes the place of one that ends
 	// leastDelay sooner: answers that come together ask for the same.
@@ -72,12 +69,17 @@ const (
 	failureWait = 10 * time.Second
 )
 
+// refusedFor is how long a refusal closes it, after so many before: twice as long each time.
+func refusedFor(first time.Duration, refusals int) time.Duration {
+	return min(first<<min(refusals, 20), Longest) // more doublings overflow
+}
+
 // closedFor is how long an outcome that is the route's trouble closes it; 0 where it asks for
 // nothing. refusals counts the closings before, and first is the length of the first of them.
 func closedFor(o *providers.Outcome, refusals int, first time.Duration) time.Duration {
 	switch {
 	case o.Kind == providers.Misconfigured:
-		return min(first<<min(refusals, 20), Longest) // more doublings overflow
+		return refusedFor(first, refusals)
 	case o.Concerns == providers.ConcernsProvider && o.RetryAfter <= failureWait, o.RetryAfter <= leastDelay:
 		return 0
 	}
@@ -87,13 +89,14 @@ func closedFor(o *providers.Outcome, refusals int, first time.Duration) time.Dur
 // lasts reports whether a closing is not over yet.
 func (s *state) lasts(now time.Time) bool { return s.closed && now.Before(s.closing.until) }
 
-// left is how long the provider's side keeps it closed; 0 when it is open, or trying.
+// left is how long the provider's side keeps it closed; 0 when it is open, or trying. While a push
+// shows whether it works, that is as long as one that fails closes it.
 func (s *state) left(now time.Time) time.Duration {
 	switch {
 	case s.lasts(now):
 		return s.closing.until.Sub(now)
 	case s.closed && s.probing:
-		return probeWait
+		return s.openFor
 	}
 	return 0
 }

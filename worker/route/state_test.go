@@ -105,12 +105,12 @@ func TestTroubleClosesARoute(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		r.is("its instant has come", BreakerHalfOpen, 0)
 		probe, ok := r.Allow(push.Target{})
-		r.is("while a push is under way", BreakerHalfOpen, probeWait)
+		r.is("while a push is under way", BreakerHalfOpen, 5*time.Second)
 		if !ok || r.push(works) {
 			t.Error("want one push, and no more")
 		}
 		r.fails(serverError)
-		r.is("after another failure from before", BreakerHalfOpen, probeWait)
+		r.is("after another failure from before", BreakerHalfOpen, 5*time.Second)
 		probe(Lesson{shows: fails})
 		r.is("after a push that failed", BreakerOpen, 5*time.Second)
 

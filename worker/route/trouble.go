@@ -34,12 +34,8 @@ type tale struct {
 // A line is what makes one different from others of the same trouble.
 type line struct {
 	reason providers.Reason
-	level  int // how often it was refused since it was open
+	length time.Duration // of the closing, for a refusal; the log reports each once
 }
-
-// topLevel is the level of closings that are as long as they get: 30 s, 1, 2, 4 and 5 minutes.
-// The log reports each length once.
-const topLevel = 5
 
 // news is what there is to tell.
 type news int
@@ -52,7 +48,7 @@ const (
 )
 
 // hear takes in how the route is, and returns what is news.
-func (t *tale) hear(now time.Time, s *Status, level int, calm time.Duration) news {
+func (t *tale) hear(now time.Time, s *Status, length, calm time.Duration) news {
 	if s.Breaker == BreakerClosed && s.Pause == "" {
 		switch {
 		case t.since.IsZero():
@@ -64,7 +60,7 @@ func (t *tale) hear(now time.Time, s *Status, level int, calm time.Duration) new
 		return nothing
 	}
 	t.calm = time.Time{}
-	l := line{cmp.Or(s.Pause, s.Trouble.Reason), min(level, topLevel)}
+	l := line{cmp.Or(s.Pause, s.Trouble.Reason), length}
 	if l.reason == "" || t.logged[l] {
 		return nothing
 	}
@@ -96,7 +92,11 @@ func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
 	k := r.state.known(now)
 	s := r.status(now, k)
 	attrs := []slog.Attr{slog.String("app", r.App), slog.String("platform", string(r.Platform))}
-	what := r.tale.hear(now, &s, k.refusals, rs.Calm)
+	length := time.Duration(0)
+	if k.refusals > 0 {
+		length = refusedFor(rs.Paused, k.refusals-1)
+	}
+	what := r.tale.hear(now, &s, length, rs.Calm)
 	switch what {
 	case nothing:
 		return

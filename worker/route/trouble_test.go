@@ -21,10 +21,10 @@ func TestTale(t *testing.T) {
 	refused := Status{Breaker: BreakerOpen, Pause: "InvalidProviderToken"}
 	var told tale
 	for i, step := range []struct {
-		after time.Duration
-		s     Status
-		level int
-		want  news
+		after  time.Duration
+		s      Status
+		length time.Duration
+		want   news
 	}{
 		{0, closed, 0, nothing},
 		{0, down, 0, begins},
@@ -39,15 +39,15 @@ func TestTale(t *testing.T) {
 		{time.Second, closed, 0, nothing},
 		{calm, closed, 0, ends},
 		{time.Second, closed, 0, nothing},
-		{time.Second, refused, 1, begins},
-		{time.Second, refused, 1, nothing},
-		{time.Second, refused, 2, goesOn}, // for longer
-		{time.Second, refused, 5, goesOn},
-		{time.Second, refused, 6, nothing}, // for as long as it gets
+		{time.Second, refused, 30 * time.Second, begins},
+		{time.Second, refused, 30 * time.Second, nothing},
+		{time.Second, refused, time.Minute, goesOn}, // for longer
+		{time.Second, refused, Longest, goesOn},
+		{time.Second, refused, Longest, nothing}, // for as long as it gets
 		{time.Second, refused, 0, nothing},
 	} {
 		now = now.Add(step.after)
-		got := told.hear(now, &step.s, step.level, calm)
+		got := told.hear(now, &step.s, step.length, calm)
 		if got != step.want {
 			t.Errorf("step %d: %d, want %d", i, got, step.want)
 		}
