@@ -20,7 +20,7 @@ const (
 	// MaxIDBytes bounds the ID.
 	MaxIDBytes = 128
 	// MaxNameBytes bounds the app, the user and the category.
-	MaxNameBytes = 128
+	MaxNameBytes = names.MaxBytes
 	// MaxTargets bounds the number of targets.
 	MaxTargets = 100
 	// MaxTokenBytes bounds a target's token. No platform fixes its length.

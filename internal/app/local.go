@@ -118,5 +118,5 @@ func UserAtHost() string {
 	if host, err := os.Hostname(); err == nil {
 		name += "@" + host
 	}
-	return name[:min(len(name), limits.MaxNameBytes)]
+	return name[:min(len(name), push.MaxNameBytes)]
 }

@@ -12,10 +12,6 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// MaxNameBytes bounds the names of an override's level and of its author. It equals
-// push.MaxNameBytes.
-const MaxNameBytes = 128
-
 // An Override replaces a whole policy at its level: the general limits of an app, of a
 // user, or of a user in an app; with a category, its own limits there. That of a quota
 // has one rate. A mute has no policy: see Policies.Muted.
@@ -48,9 +44,9 @@ func (o *Override) Validate(horizon time.Duration) error {
 		all.Add("", "app, user and category are missing: want at least one of them")
 	}
 	for _, name := range append(o.names(), levelName{"by", &o.By}) {
-		most := MaxNameBytes
+		most := names.MaxBytes
 		if name.value == &o.Quota {
-			most = 8 * MaxNameBytes // a quota's key may have the names of an app and a category, escaped
+			most = 8 * names.MaxBytes // a quota's key may have the names of an app and a category, escaped
 		}
 		if problem := names.Fault(*name.value, most); problem != "" {
 			all.Add(name.of, "%s", problem)

@@ -171,7 +171,7 @@ func (o *Overrides) Unset(ctx context.Context, level Level, by string, over ...i
 	if by == "" {
 		return false, errNobody
 	}
-	if problem := names.Fault(by, MaxNameBytes); problem != "" {
+	if problem := names.Fault(by, names.MaxBytes); problem != "" {
 		return false, throttle.Faults{{Field: "by", Problem: problem}}
 	}
 	return changed(o.run(ctx, change(level, by, "", 0, over)...))

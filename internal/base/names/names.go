@@ -9,6 +9,10 @@ import (
 	"unicode/utf8"
 )
 
+// MaxBytes bounds the names of apps, users and categories, and of those who change something: they
+// are in keys, labels and lines. The JSON schema of notifications has it too.
+const MaxBytes = 128
+
 // Fault returns the first problem of a name of at most that many bytes, "" without one. An
 // empty name has none.
 func Fault(name string, most int) string {
