@@ -45,9 +45,6 @@ type acceptances struct {
 	all     []*Acceptance
 }
 
-// acceptancesMost bounds how many: it holds Redis up for about a millisecond.
-const acceptancesMost = 100
-
 // Len implements pipeline.Batch.
 func (s *acceptances) Len() int { return len(s.all) }
 
@@ -132,7 +129,7 @@ type Acceptor struct {
 
 // NewAcceptor returns one.
 func (r *Records) NewAcceptor() *Acceptor {
-	return &Acceptor{r, pipeline.NewBatches[*acceptances](r.client, acceptancesMost)}
+	return &Acceptor{r, pipeline.NewBatches[*acceptances](r.client)}
 }
 
 // Enqueue enqueues a new notification. It then has the State of the record that stood
@@ -150,7 +147,7 @@ func (o *Acceptor) EnqueueAll(ctx context.Context, batch []*Acceptance) {
 	open := make(map[string]*acceptances)
 	for _, a := range batch {
 		s := open[a.at.Queue(a.Queue)]
-		if s == nil || len(s.all) == acceptancesMost {
+		if s == nil || len(s.all) == pipeline.Together {
 			s = &acceptances{records: a.at}
 			open[a.at.Queue(a.Queue)], batches = s, append(batches, s)
 		}

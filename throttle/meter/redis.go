@@ -35,17 +35,13 @@ var bucketSource string
 //go:embed cells.lua
 var cellsSource string
 
-// timeout bounds a take, in case Redis never answers. A round trip takes a few ms; a caller waits
-// for units for 2 s.
-const timeout = time.Second
-
 // NewRedis returns a meter on the client, which needs ContextTimeoutEnabled and stays
 // the caller's, with that prefix of all keys, "pushpace" when it is empty.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
-	r := &Redis{client: client, prefix: cmp.Or(prefix, "pushpace") + ":{meter/", batches: pipeline.NewBatches[*takes](client, mostTakes),
+	r := &Redis{client: client, prefix: cmp.Or(prefix, "pushpace") + ":{meter/", batches: pipeline.NewBatches[*takes](client),
 		bucket: redis.NewScript(bucketSource), cells: redis.NewScript(cellsSource)}
 	if !pipeline.Shares(client) {
-		r.timeout = timeout
+		r.timeout = recheck // in case Redis never answers
 	}
 	return r
 }

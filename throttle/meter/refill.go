@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// recheck is the longest time between two requests while somebody waits: the limit may have
-// been raised meanwhile, and an operator expects a change within a second.
+// recheck is the longest time between two requests while somebody waits, whether the meter denies,
+// fails or does not answer: the limit may have been raised meanwhile, and an operator expects a
+// change within a second.
 const recheck = time.Second
 
 // refill requests the units that are waited for or will be used soon, now or when the meter

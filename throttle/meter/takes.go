@@ -23,9 +23,6 @@ type takes struct {
 	answers []any // of the script
 }
 
-// mostTakes bounds how many share a command: each takes Redis some µs.
-const mostTakes = 64
-
 // A place is whose answer it is: of which key, and behind how many of that key.
 type place struct{ key, behind int }
 
@@ -71,7 +68,7 @@ func (t *takes) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if t.answers, err = cmd.Slice(); err != nil {
 		return nil, err
 	}
-	if len(t.answers) != answerSize*len(t.places) {
+	if len(t.answers) != len(words{})*len(t.places) {
 		return nil, errReply
 	}
 	errs, behind := make([]error, len(t.places)), make([]int, len(t.keys))
@@ -87,23 +84,26 @@ func (t *takes) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	return errs, nil
 }
 
-// answerSize is of how many words the answer to one is.
-const answerSize = 3
+// words are the answer to one: units taken, when more are covered in µs, and which of the rates
+// denies.
+type words [3]int64
 
 // answer is what the script answers the i-th.
-func (t *takes) answer(i int) []any { return t.answers[answerSize*t.places[i].behind:][:answerSize] }
+func (t *takes) answer(i int) []any {
+	return t.answers[len(words{})*t.places[i].behind:][:len(words{})]
+}
 
 // read returns what the i-th has taken, and which of the rates denies, from 1.
 func (t *takes) read(i int) (answer Answer, denies int, err error) {
-	var words [answerSize]int64
+	var said words
 	for j, word := range t.answer(i) {
 		n, ok := word.(int64)
 		if !ok {
 			return answer, 0, errReply
 		}
-		words[j] = n
+		said[j] = n
 	}
-	return Answer{Units: int(words[0]), Left: time.Duration(words[1]) * time.Microsecond}, int(words[2]), nil
+	return Answer{Units: int(said[0]), Left: time.Duration(said[1]) * time.Microsecond}, int(said[2]), nil
 }
 
 var errReply = errors.New("Redis gave a reply of another shape than asked for")

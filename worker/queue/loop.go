@@ -26,8 +26,8 @@ const (
 	// turnEvery is every how many rounds the least urgent queue comes first. Where critical jobs take
 	// each hand that becomes free, the others have an eighth of them, as of a route's places.
 	turnEvery = 8
-	// AtOnce is how many jobs a pull takes from a queue at most, and how many share a later
-	// command: it occupies Redis for less than a millisecond.
+	// AtOnce is how many jobs a pull takes from a queue at most: it occupies Redis for less than a
+	// millisecond.
 	AtOnce = 64
 	// bulkAtOnce is how many bulk ones: a critical one waits for the processor behind them. Behind
 	// 64 it left 10 ms after it was accepted, behind 12 after 3 ms, and the bulk ones were a fifth

@@ -136,7 +136,7 @@ func NewServer(c Config) *Server {
 	moving, stopped := context.WithCancel(context.Background())
 	settles, _ := lru.New[string, []store.TargetOutcome](MaxUnrecorded) // which fails for sizes below 1
 	return &Server{
-		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, AtOnce),
+		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client),
 		idle: newIdle(c.Records), life: newLife(),
 		inHand: map[*taken]int64{}, parked: map[string][]string{},
 		ending: ending, end: end, cut: func() {}, moving: moving, stopped: stopped, signOff: func(error) {},

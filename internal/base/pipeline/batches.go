@@ -21,7 +21,6 @@ type Batch interface {
 // and others join until it leaves. On a client that Share has not made each goes alone.
 type Batches[B Batch] struct {
 	client redis.UniversalClient
-	most   int
 
 	mu   sync.Mutex
 	open map[string]*joined[B] // by what is alike in them
@@ -34,9 +33,12 @@ type joined[B Batch] struct {
 	err   error         // of all
 }
 
-// NewBatches returns batches of so many at most on the client.
-func NewBatches[B Batch](client redis.UniversalClient, most int) *Batches[B] {
-	return &Batches[B]{client: client, most: most, open: make(map[string]*joined[B])}
+// Together is how many callers share a command at most: it holds Redis up for about a millisecond.
+const Together = 100
+
+// NewBatches returns batches on the client.
+func NewBatches[B Batch](client redis.UniversalClient) *Batches[B] {
+	return &Batches[B]{client: client, open: make(map[string]*joined[B])}
 }
 
 // Do joins a batch of that kind, or makes one, and returns once it is answered. add adds
@@ -66,7 +68,7 @@ func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*joined[B], 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.open[kind]
-	if j == nil || j.batch.Len() == b.most {
+	if j == nil || j.batch.Len() == Together {
 		j = &joined[B]{batch: open(), ready: make(chan struct{})}
 		if Shares(b.client) {
 			b.open[kind] = j

@@ -82,7 +82,7 @@ func TestAClustersScriptsShareRoundTrips(t *testing.T) {
 func TestAMovedSlotsScriptsFollow(t *testing.T) {
 	client, nodes, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
-	batches := pipeline.NewBatches[*added](client, 10)
+	batches := pipeline.NewBatches[*added](client)
 	must(t, incr.Run(ctx, client, keys[:1], 1).Err())
 	slot := int(nodes[0].Client(t).ClusterKeySlot(ctx, keys[0]).Val())
 	other := nodes[1].Client(t)
@@ -158,7 +158,7 @@ func (a *added) Read(_ context.Context, cmd *redis.Cmd) ([]error, error) {
 
 func TestAClustersBatchesAreOfOneSlot(t *testing.T) {
 	client, _, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
-	batches := pipeline.NewBatches[*added](client, 10)
+	batches := pipeline.NewBatches[*added](client)
 	var all sync.WaitGroup
 	for i := range 300 {
 		key := keys[i%len(keys)]
