@@ -3,6 +3,7 @@ package throttle
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -49,9 +50,10 @@ func (k *keys) lines() string { return k.base() + "lines" }
 func Escape(name string) string { return shard.Escape(name) }
 
 const (
-	uuidMark   = '~'
-	digestMark = '#'
-	// longestMember keeps a timeline of 100 admissions under 4.5 kB.
+	uuidMark   = "~"
+	digestMark = "#"
+	// longestMember is as long as an ULID, and as crypto/rand.Text. With it a timeline of 100
+	// admissions has less than 4.5 kB.
 	longestMember = 26
 )
 
@@ -63,13 +65,13 @@ func member(id string) string {
 		return ""
 	}
 	if raw, err := uuid.Parse(id); err == nil && raw.String() == id { // as it is written canonically
-		return string(uuidMark) + base64.RawURLEncoding.EncodeToString(raw[:])
+		return uuidMark + base64.RawURLEncoding.EncodeToString(raw[:])
 	}
-	if len(id) <= longestMember && id[0] != uuidMark && id[0] != digestMark {
+	if len(id) <= longestMember && !strings.HasPrefix(id, uuidMark) && !strings.HasPrefix(id, digestMark) {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))
-	return string(digestMark) + base64.RawURLEncoding.EncodeToString(sum[:16])
+	return digestMark + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // AdmissionID answers the ID as the admissions of a Timeline have it.
@@ -77,7 +79,7 @@ func AdmissionID(id string) string { return memberID(member(id)) }
 
 // memberID is the inverse of member, as far as there is one.
 func memberID(m string) string {
-	if len(m) != 23 || m[0] != uuidMark {
+	if len(m) != 23 || !strings.HasPrefix(m, uuidMark) {
 		return m
 	}
 	raw, err1 := base64.RawURLEncoding.DecodeString(m[1:])

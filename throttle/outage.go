@@ -35,8 +35,8 @@ type OutageOptions struct {
 // wraps ErrUnavailable), and ends with the first that it does. A call that times out is
 // made once more before: its time may have passed in this process, as when that was
 // stopped for long, or behind other calls. Meanwhile one
-// call at a time tries the store, a quarter of a second after the last failure
-// and later once a second; the others do not wait: they get the last error, or
+// call at a time tries the store, a quarter of a second after the last failure;
+// the others do not wait: they get the last error, or
 // with Open an Acquire is Granted with Decision.Unchecked, or waits for the
 // end of quiet hours. The other calls get the error in either mode.
 //
@@ -278,18 +278,17 @@ func (o *Outage) count(s *outageState, mode OnOutage) {
 }
 
 // failed takes in that the store did not serve a call. Calls that were under way
-// when the outage began do not lengthen the pause.
+// when the outage began do not put off the next try.
 func (o *Outage) failed(node string, mode OnOutage, probe bool, err error) {
 	o.mu.Lock()
 	now, s := time.Now(), o.last[node]
 	began := s == nil
 	if began {
-		s = &outageState{since: now, asked: now, pause: firstPause, next: now.Add(firstPause)}
+		s = &outageState{since: now, asked: now, next: now.Add(tryPause)}
 		o.last[node] = s
 		o.total.Outages++
 	} else if probe {
-		s.probing, s.pause = false, min(2*s.pause, lastPause)
-		s.next = now.Add(s.pause)
+		s.probing, s.next = false, now.Add(tryPause)
 	}
 	s.err = err
 	o.count(s, mode)
@@ -352,12 +351,9 @@ func (o *Outage) learntNothing(node string) {
 	}
 }
 
-// The pause between two tries of the store doubles from the first to the last: a short outage
-// ends soon, and in a long one each process costs the store one try a second.
-const (
-	firstPause = 250 * time.Millisecond
-	lastPause  = time.Second
-)
+// tryPause is the pause between two tries of the store: a short outage ends soon, and in a long one
+// each process costs the store four tries a second at most.
+const tryPause = 250 * time.Millisecond
 
 // An outageState is what is known of an outage that lasts.
 type outageState struct {
@@ -365,7 +361,6 @@ type outageState struct {
 	asked   time.Time // by a call, the last time
 	err     error     // the last
 	next    time.Time
-	pause   time.Duration
 	probing bool
 
 	calls, unchecked int64 // that it met

@@ -111,7 +111,10 @@ func TestOutageClosedFailsFastAndProbes(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		want := []time.Duration{0, 250 * time.Millisecond, 750 * time.Millisecond, 1750 * time.Millisecond, 2750 * time.Millisecond, 3750 * time.Millisecond}
+		var want []time.Duration
+		for at := time.Duration(0); at < 4*time.Second; at += tryPause {
+			want = append(want, at)
+		}
 		if fmt.Sprint(asked) != fmt.Sprint(want) {
 			t.Errorf("asked at %v; want %v", asked, want)
 		}
@@ -165,7 +168,7 @@ func TestOutageOpenGrantsUnchecked(t *testing.T) {
 			t.Errorf("the store was asked %d times; want 1", n)
 		}
 		s.set(storeAnswers)
-		time.Sleep(firstPause)
+		time.Sleep(tryPause)
 		if d, err := o.Acquire(t.Context(), outageCall); err != nil || d.Unchecked || d.Status != Deferred {
 			t.Errorf("after: %+v, %v", d, err)
 		}
@@ -192,7 +195,7 @@ func TestAProbeThatHangsHoldsNobodyElse(t *testing.T) {
 		wg.Wait()
 		// Ten failures are one outage, and do not lengthen the pause. One call
 		// probes, and while it hangs the others do not wait for it.
-		time.Sleep(firstPause)
+		time.Sleep(tryPause)
 		for range 10 {
 			wg.Go(func() { _, _ = o.Timeline(t.Context(), outageCall) })
 		}
@@ -231,7 +234,7 @@ func TestOutageIsNotTheCallersEnd(t *testing.T) {
 			// A probe whose caller leaves hands its turn to the next.
 			s.set(storeRefuses)
 			_, _ = o.Acquire(t.Context(), outageCall)
-			time.Sleep(firstPause)
+			time.Sleep(tryPause)
 			s.set(storeHangs(time.Second))
 			ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 			_, _ = o.Acquire(ctx, outageCall)

@@ -75,14 +75,9 @@ func (u *userState) waitsUntil(elapsed int64) {
 	}
 }
 
-const (
-	// usersRemembered bounds the users of whom the process remembers whether somebody waits. A
-	// claim for one that it has forgotten may be made in vain.
-	usersRemembered = 16384
-	// longestHint is how long, in µs, a denial keeps this process from claims for a user: limits
-	// may be raised meanwhile, and until then each call runs the dearer script.
-	longestHint = 3600 * inMicros
-)
+// usersRemembered bounds the users of whom the process remembers whether somebody waits: each is
+// some 500 bytes. A claim for one that it has forgotten may be made in vain.
+const usersRemembered = 16384
 
 var errClosed = errors.New("throttle: the limiter is closed")
 
@@ -242,7 +237,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 	}
 	// whoever comes within the gap is denied: a claim would only be in the way
 	for i := range r.Scopes {
-		user.waitsUntil(c.received + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
+		user.waitsUntil(c.received + r.Scopes[i].Policy.MinGap.Microseconds())
 	}
 	if c.housekept {
 		user.kept.Store(asked + 1)
@@ -274,7 +269,7 @@ func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, cla
 			d.Left -= min(d.Left, time.Duration(passed)*time.Microsecond)
 		}
 		if d.Left > 0 {
-			user.waitsUntil(l.elapsed() + min(longestHint, d.Left.Microseconds()))
+			user.waitsUntil(l.elapsed() + d.Left.Microseconds())
 		}
 	}
 	return decisions, err

@@ -50,7 +50,7 @@ func TestATimeOutIsNoOutageYet(t *testing.T) {
 				if d, err := o.Acquire(t.Context(), outageCall); err != nil || !d.Unchecked || s.calls.Load()-before != calls {
 					t.Errorf("%v: %+v, %v, by %d calls", tt.err, d, err, s.calls.Load()-before)
 				}
-				time.Sleep(lastPause)
+				time.Sleep(tryPause)
 			}
 			if stats := o.Stats(); stats.Outages != 1 || stats.Unchecked != 2 {
 				t.Errorf("%v: %+v", tt.err, stats)

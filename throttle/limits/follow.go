@@ -7,14 +7,10 @@ import (
 	"time"
 )
 
-const (
-	// followEvery is how often the overrides' followers ask for changes. Twice
-	// that, and a command's answer, is well within the second after which a change
-	// is in force everywhere.
-	followEvery = 250 * time.Millisecond
-	// reloads bounds how often a reload that changes overtake is begun anew at once.
-	reloads = 3
-)
+// followEvery is how often the overrides' followers ask for changes. Twice
+// that, and a command's answer, is well within the second after which a change
+// is in force everywhere.
+const followEvery = 250 * time.Millisecond
 
 // Follow keeps the limits in step with the overrides until ctx ends: a change is
 // in force within a second. It asks Redis four times a second, by one command
@@ -129,48 +125,42 @@ func readEntry(entry any) (Change, string, error) {
 	return c, id, err
 }
 
-// reload reads all overrides, and returns in what they differ from those that
-// were in force.
+// reload reads all overrides, and returns in what they differ from those that were in force. It
+// fails when more of them change meanwhile than the log keeps: the next Refresh begins anew.
 func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
-	for range reloads {
-		head, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", 1).Result()
-		if err != nil {
-			return nil, fmt.Errorf("follow the overrides: %w", err)
-		}
-		from := "0-0"
-		if len(head) > 0 {
-			from = head[0].ID
-		}
-		all := map[Level]*Override{}
-		err = o.List(ctx, func(override Override) bool {
-			all[override.Level] = &override
-			return true
-		})
-		if err != nil {
-			return nil, err
-		}
-		// what has changed while they were listed; each entry says the whole of it
-		changes, last, err := o.changesSince(ctx, l, from)
-		if err == errTruncated {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range changes {
-			all[c.Level] = c.To
-		}
-		lost := olderThan(from, l.known)
-		l.known = last
-		differences := l.replace(all)
-		for i, c := range differences {
-			if lost && c.To == nil && (c.From.Until.IsZero() || c.From.Until.After(l.Now())) {
-				differences[i].Why = Lost
-			}
-		}
-		return differences, nil
+	head, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", 1).Result()
+	if err != nil {
+		return nil, fmt.Errorf("follow the overrides: %w", err)
 	}
-	return nil, fmt.Errorf("follow the overrides: %w, and they change faster than they can be read", errTruncated)
+	from := "0-0"
+	if len(head) > 0 {
+		from = head[0].ID
+	}
+	all := map[Level]*Override{}
+	err = o.List(ctx, func(override Override) bool {
+		all[override.Level] = &override
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	// what has changed while they were listed; each entry says the whole of it
+	changes, last, err := o.changesSince(ctx, l, from)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changes {
+		all[c.Level] = c.To
+	}
+	lost := olderThan(from, l.known)
+	l.known = last
+	differences := l.replace(all)
+	for i, c := range differences {
+		if lost && c.To == nil && (c.From.Until.IsZero() || c.From.Until.After(l.Now())) {
+			differences[i].Why = Lost
+		}
+	}
+	return differences, nil
 }
 
 // olderThan reports whether an entry of the log is of an earlier version than the other: the
