@@ -44,7 +44,7 @@ func TestWhatACallCosts(t *testing.T) {
 			l := newRedisOn(t, server.Options(), throttle.Options{Prefix: redistest.Prefix()})
 			general := throttle.Policy{MinGap: time.Minute, Rates: []throttle.Rate{{Count: 5, Period: 10 * time.Minute}}}
 			request := func(user, category, id string) throttle.Request {
-				return throttle.Request{User: user, ID: id, Horizon: 1000 * time.Hour, MaxBooked: max(throttle.MaxBooked, waiting),
+				return throttle.Request{User: user, ID: id, Horizon: 1000 * time.Hour, MaxBooked: max(throttle.MaxEntries, waiting),
 					Scopes: []throttle.Scope{{Name: throttle.General, Policy: general}, {Name: category, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 3 * time.Minute}}}}}}
 			}
 			acquire := func(r throttle.Request, want throttle.Status) {

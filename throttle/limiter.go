@@ -105,11 +105,6 @@ type Line struct {
 	Zone     string // as time.LoadLocation takes it; empty where none is named or it matters not
 }
 
-// MaxBooked is how many of a user's notifications of a category hold slots, and twice as
-// many of all, unless a Request says less: a call may read them all, and others wait for
-// Redis meanwhile.
-const MaxBooked = 1000
-
 // A Scope is a set of limits with a timeline of its own: the user's general
 // limits, or a category's.
 type Scope struct {
@@ -142,7 +137,7 @@ type Request struct {
 	// be further is Refused and holds nothing; with 0 every denied one is.
 	Horizon time.Duration
 	// MaxBooked is how many of the user's notifications of the category may hold a slot, at
-	// most the constant MaxBooked; 0 means that. A denied one beyond is Rejected, or
+	// most MaxEntries; 0 means that. A denied one beyond is Rejected, or
 	// if it is Kept Deferred without a slot.
 	MaxBooked int
 	// Kept says that a full line does not reject it: it is critical, or was accepted into the
@@ -173,8 +168,8 @@ func (r *Request) validate() error {
 		return errors.New("throttle: the request names no user")
 	case r.Horizon < 0:
 		return errors.New("throttle: the request's horizon is negative")
-	case r.MaxBooked < 0 || r.MaxBooked > MaxBooked:
-		return fmt.Errorf("throttle: the request's MaxBooked is %d; want 0 to %d", r.MaxBooked, MaxBooked)
+	case r.MaxBooked < 0 || r.MaxBooked > MaxEntries:
+		return fmt.Errorf("throttle: the request's MaxBooked is %d; want 0 to %d", r.MaxBooked, MaxEntries)
 	case !utf8.ValidString(r.ID):
 		return errors.New("throttle: the notification's ID is not UTF-8")
 	}
@@ -273,7 +268,7 @@ func (r *Request) remaining(counts []int) []Remaining {
 }
 
 // mostBooked is how many may hold a slot.
-func (r *Request) mostBooked() int { return cmp.Or(r.MaxBooked, MaxBooked) }
+func (r *Request) mostBooked() int { return cmp.Or(r.MaxBooked, MaxEntries) }
 
 // A Status is what became of a request.
 type Status uint8
@@ -380,7 +375,7 @@ type Entry struct {
 }
 
 // A Timeline is what is known of a user, oldest first, at most
-// TimelineEntries of each kind (the newest admissions, the nearest bookings).
+// MaxEntries of each kind (the newest admissions, the nearest bookings).
 type Timeline struct {
 	Now        time.Time          `json:"now"`
 	Admissions map[string][]Entry `json:"admissions"` // by scope
@@ -393,9 +388,6 @@ type Timeline struct {
 
 	marks map[string]*view // what counts, by scope
 }
-
-// TimelineEntries bounds the entries of a Timeline.
-const TimelineEntries = 1000
 
 // Decision.Rule when the minimum gap decides, and where quiet hours end at the slot.
 const (

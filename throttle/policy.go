@@ -14,13 +14,10 @@ import (
 )
 
 const (
-	// MaxCount is the largest count a Rate may have.
-	MaxCount = 1_000_000
-	// MaxUserCount is the largest count that a rate of a Policy may have: a call on a
-	// user's line reads as many admissions, and others wait for Redis meanwhile.
-	MaxUserCount = 1000
-	// MinPeriod is the shortest period a Rate may have.
-	MinPeriod = time.Millisecond
+	// MaxEntries bounds each kind of a user's entries, since a call may read them all, and others
+	// wait for Redis meanwhile: the count of a rate of a Policy, and its mean in a second; the
+	// notifications of a category that hold slots, twice as many of all; the entries of a Timeline.
+	MaxEntries = 1000
 	// MaxRates is the largest number of rates a Policy may have: each claim reads one admission
 	// for each.
 	MaxRates = 8
@@ -29,8 +26,8 @@ const (
 // Rate admits at most Count notifications in any window of length Period.
 // The zero value is not a valid rate.
 type Rate struct {
-	Count  int           // 1 to MaxCount
-	Period time.Duration // at least MinPeriod, whole microseconds
+	Count  int           // 1 or more
+	Period time.Duration // positive, whole microseconds
 }
 
 // ParseRate reads a rate written COUNT/PERIOD, such as "10/1m" or "100/24h".
@@ -47,7 +44,7 @@ func ParseRate(s string) (Rate, error) {
 		return Rate{}, rateError(s, "the count is not a whole number")
 	}
 	n, err := strconv.Atoi(count)
-	if err != nil || n > MaxCount {
+	if err != nil {
 		return Rate{}, rateError(s, "the count is too large")
 	}
 	d, err := duration.Parse(period)
@@ -74,7 +71,7 @@ func rateError(s, fault string) error {
 		s = s[:40] + "…"
 	}
 	return fmt.Errorf("rate %q: %s; want COUNT/PERIOD such as 10/1m, "+
-		"COUNT from 1 to %d, PERIOD at least %s in whole microseconds", s, fault, MaxCount, MinPeriod)
+		"COUNT at least 1, PERIOD positive in whole microseconds", s, fault)
 }
 
 // fault says what is wrong with r, or "".
@@ -82,12 +79,8 @@ func (r Rate) fault() string {
 	switch {
 	case r.Count < 1:
 		return "the count is not positive"
-	case r.Count > MaxCount:
-		return "the count is too large"
 	case r.Period <= 0:
 		return "the period is not positive"
-	case r.Period < MinPeriod:
-		return "the period is too short"
 	case r.Period%time.Microsecond != 0:
 		return "the period is not in whole microseconds"
 	}
@@ -130,7 +123,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 // value limits nothing.
 type Policy struct {
 	MinGap time.Duration `yaml:"min_gap"` // 0 for none; whole microseconds
-	Rates  []Rate        `yaml:"rates"`   // at most MaxRates, each with a period of its own and at most MaxUserCount
+	Rates  []Rate        `yaml:"rates"`   // at most MaxRates, each with a period of its own and at most MaxEntries
 	// Exempt takes a category out of every limit: its notifications are neither
 	// checked nor charged. It excludes MinGap, Rates and Quiet.
 	Exempt bool `yaml:"exempt"`
@@ -178,8 +171,8 @@ func (p Policy) String() string {
 
 // Validate reports all that is wrong with p, as Faults. No gap or period may be longer
 // than horizon, which is how far back a timeline reaches. Limits that are well
-// formed and that nobody means are refused too: more than MaxPerSecond a second
-// or MaxUserCount in all, a gap longer than every period. See Warnings for what is merely odd.
+// formed and that nobody means are refused too: more than MaxEntries in all or in a second
+// on average, a gap longer than every period. See Warnings for what is merely odd.
 func (p Policy) Validate(horizon time.Duration) error {
 	var all Faults
 	if p.Exempt && p.Says() {
@@ -219,12 +212,12 @@ func (p Policy) Validate(horizon time.Duration) error {
 	}
 	// what is well formed, and no operator means
 	if p.MinGap > 0 && tooMany(1, p.MinGap) {
-		all.Add("min_gap", "%s is shorter than %s: nobody receives %d a second; leave it out", FormatPeriod(p.MinGap), time.Second/MaxPerSecond, MaxPerSecond)
+		all.Add("min_gap", "%s is shorter than %s: nobody receives %d a second; leave it out", FormatPeriod(p.MinGap), time.Second/MaxEntries, MaxEntries)
 	}
 	longest := time.Duration(0)
 	for _, r := range p.Rates {
 		if tooMany(r.Count, r.Period) {
-			all.Add("rates", "%s allows more than %d a second: nobody receives as much; lower it or leave it out", r, MaxPerSecond)
+			all.Add("rates", "%s allows more than %d a second: nobody receives as much; lower it or leave it out", r, MaxEntries)
 		} else if fault := r.tooLarge(); fault != "" {
 			all.Add("rates", "%s", fault)
 		}
@@ -236,24 +229,18 @@ func (p Policy) Validate(horizon time.Duration) error {
 	return all.Err()
 }
 
-const (
-	// MaxPerSecond is the largest mean that a rate may allow one user in one
-	// second, and 1/MaxPerSecond the shortest gap. Nobody receives as much: a rate
-	// beyond it is a slip of the pen.
-	MaxPerSecond = 1000
-)
-
 // tooLarge says what is wrong with r's count as one of a user's, or "".
 func (r Rate) tooLarge() string {
-	if r.Count <= MaxUserCount {
+	if r.Count <= MaxEntries {
 		return ""
 	}
-	return fmt.Sprintf("%s counts more than %d, the most of one user: give a smaller count in a shorter period, or leave it out", r, MaxUserCount)
+	return fmt.Sprintf("%s counts more than %d, the most of one user: give a smaller count in a shorter period, or leave it out", r, MaxEntries)
 }
 
-// tooMany reports whether count in the period is more than MaxPerSecond.
+// tooMany reports whether count in the period is more than MaxEntries in a second. Nobody receives
+// as much: it is a slip of the pen.
 func tooMany(count int, period time.Duration) bool {
-	return float64(count) > MaxPerSecond*period.Seconds()
+	return float64(count) > MaxEntries*period.Seconds()
 }
 
 // most is how many admissions r lets into any window of the period.

@@ -53,7 +53,6 @@ func TestParseRateRefuses(t *testing.T) {
 		"1.5/1m":                                "count is not a whole number",
 		" 1/1m":                                 "count is not a whole number",
 		"0/1m":                                  "count is not positive",
-		"1000001/1m":                            "count is too large",
 		"99999999999999999999/1m":               "count is too large",
 		"10/":                                   "period is not a duration",
 		"10/1m/2":                               "period is not a duration",
@@ -63,7 +62,6 @@ func TestParseRateRefuses(t *testing.T) {
 		"10/ 1m":                                "period is not a duration",
 		"10/0s":                                 "period is not positive",
 		"10/-1m":                                "period is not positive",
-		"10/999us":                              "period is too short",
 		"10/1000500ns":                          "whole microseconds",
 		"x" + strings.Repeat("y", 1000) + "/1m": "count is not a whole number",
 	} {

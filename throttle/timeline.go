@@ -70,10 +70,10 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	l.trips.Add(1)
 	pipe := l.client.TxPipeline()
 	clock := pipe.Time(ctx)
-	slots := pipe.ZRangeWithScores(ctx, k.slots, 0, 2*MaxBooked)
+	slots := pipe.ZRangeWithScores(ctx, k.slots, 0, 2*MaxEntries)
 	sent := make([]*redis.ZSliceCmd, len(r.Scopes))
 	for i, s := range r.Scopes {
-		sent[i] = pipe.ZRangeWithScores(ctx, k.timeline(s.Name), -TimelineEntries, -1)
+		sent[i] = pipe.ZRangeWithScores(ctx, k.timeline(s.Name), -MaxEntries, -1)
 	}
 	if _, err := pipeline.Exec(ctx, pipe); err != nil {
 		return t, StoreError("timeline", err)
@@ -103,7 +103,7 @@ func (t *Timeline) wait(r *Request, slots []redis.Z) {
 		member, _ := z.Member.(string)
 		line, id := lineOf(member)
 		mine := line.Category == r.class()
-		if !mine && general == nil || len(t.Bookings) == TimelineEntries {
+		if !mine && general == nil || len(t.Bookings) == MaxEntries {
 			continue
 		}
 		b := Booking{ID: id, Slot: micros(int64(z.Score))}
@@ -160,7 +160,7 @@ type Window struct {
 	Period time.Duration
 	Used   int
 	// AtLeast says that Used may be more: the timeline shows its newest
-	// TimelineEntries admissions only.
+	// MaxEntries admissions only.
 	AtLeast bool
 	// Free is when this limit alone admits the next one: the timeline's Now when
 	// it does already, zero when the timeline does not reach back far enough.
@@ -171,7 +171,7 @@ type Window struct {
 // if there is one. What waits is not counted: it has not been sent.
 func (t *Timeline) Windows(s Scope) []Window {
 	sent := t.Admissions[s.Name]
-	cut := len(sent) >= TimelineEntries
+	cut := len(sent) >= MaxEntries
 	end := t.Now
 	if n := len(sent); n > 0 && sent[n-1].At.After(end) {
 		end = sent[n-1].At

@@ -13,7 +13,7 @@ func TestWindows(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 	policy := throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 3, Period: time.Minute}, {Count: 2000, Period: time.Hour}}}
-	thousand := make([]time.Duration, throttle.TimelineEntries)
+	thousand := make([]time.Duration, throttle.MaxEntries)
 	for i := range thousand {
 		thousand[i] = time.Duration(i-len(thousand)) * 2 * time.Second
 	}

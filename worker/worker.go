@@ -83,7 +83,7 @@ type Options struct {
 	Attempts  int
 	RetryTime time.Duration
 	// MaxBooked is how many of a user's notifications may hold slots. One more that is new
-	// and not critical is rejected. 0 means throttle.MaxBooked.
+	// and not critical is rejected. 0 means throttle.MaxEntries.
 	MaxBooked int
 	// ShutdownTimeout bounds the end of what is under way. 0 means 20 s.
 	ShutdownTimeout time.Duration
@@ -124,7 +124,7 @@ func (o *Options) setDefaults() {
 	o.Concurrency = cmp.Or(o.Concurrency, 256)
 	o.Attempts = cmp.Or(o.Attempts, 10)
 	o.RetryTime = cmp.Or(o.RetryTime, 6*time.Hour)
-	o.MaxBooked = cmp.Or(o.MaxBooked, throttle.MaxBooked)
+	o.MaxBooked = cmp.Or(o.MaxBooked, throttle.MaxEntries)
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 20*time.Second)
 	host, _ := os.Hostname()
 	o.host = cmp.Or(host, "unknown")

@@ -80,7 +80,7 @@ func (l Limits) Policies() map[string]throttle.Policy {
 
 // SetDefaults sets every field to its default.
 func (l *Limits) SetDefaults() {
-	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: limits.WarnUnknown, QuietHoursSpread: 10 * time.Minute, MaxBooked: throttle.MaxBooked}
+	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: limits.WarnUnknown, QuietHoursSpread: 10 * time.Minute, MaxBooked: throttle.MaxEntries}
 }
 
 func (l Limits) check(k *check, key string) {
@@ -103,7 +103,7 @@ func (l Limits) check(k *check, key string) {
 	if l.QuietHoursSpread%time.Second != 0 {
 		k.fault(join(key, "quiet_hours_spread"), "want whole seconds")
 	}
-	k.integer(join(key, "max_booked"), l.MaxBooked, 10, throttle.MaxBooked)
+	k.integer(join(key, "max_booked"), l.MaxBooked, 10, throttle.MaxEntries)
 	if l.Default.Exempt {
 		k.fault(join(key, "default", "exempt"), "only a category is exempt: leave default out for no general limit")
 	}

@@ -215,7 +215,7 @@ func turnOf(id string, line *control.Timeline) *turn {
 		return nil
 	}
 	t := &turn{Nth: ordinal(at + 1), Of: words.Grouped(len(line.Bookings))}
-	if len(line.Bookings) >= throttle.TimelineEntries {
+	if len(line.Bookings) >= throttle.MaxEntries {
 		t.Of = "at least " + t.Of
 	}
 	if at > 0 {

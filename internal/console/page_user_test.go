@@ -27,7 +27,7 @@ func (r *rig) limited(general throttle.Policy, categories map[string]throttle.Po
 func (r *rig) acquire(app, user, id, category string) {
 	r.t.Helper()
 	_, err := r.limiter.Acquire(r.t.Context(), throttle.Request{App: app, User: user, ID: id, Category: category,
-		Scopes: r.setting.Work.Limits.Scopes(app, user, category), Horizon: 3000 * time.Hour, MaxBooked: throttle.MaxBooked})
+		Scopes: r.setting.Work.Limits.Scopes(app, user, category), Horizon: 3000 * time.Hour, MaxBooked: throttle.MaxEntries})
 	must(r.t, err)
 }
 

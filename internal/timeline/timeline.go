@@ -129,7 +129,7 @@ func Others(t *control.Timeline) words.Sentence {
 	if n < 2 || Next(t) == nil {
 		return nil
 	}
-	if n >= throttle.TimelineEntries {
+	if n >= throttle.MaxEntries {
 		return words.Say(strconv.Itoa(n), " or more have slots.")
 	}
 	return words.Say(strconv.Itoa(n), " have slots, the last at ", t.Bookings[n-1].Slot, ".")

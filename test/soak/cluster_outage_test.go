@@ -342,7 +342,7 @@ func (h *handing) judgeAdmitted(t *testing.T, all map[string][]time.Time, unchec
 		known[a.User]++
 	}
 	for _, user := range users { // a timeline tells of its newest admissions only
-		if n := min(of[user], throttle.TimelineEntries) - known[user]; n > 0 {
+		if n := min(of[user], throttle.MaxEntries) - known[user]; n > 0 {
 			t.Errorf("%d of %s's are sent unchecked", n, user)
 		}
 	}

@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // Middleware throttles HTTP requests. The key function says whose timeline a
-// request belongs to and which scopes limit it, by rates that count throttle.MaxUserCount
+// request belongs to and which scopes limit it, by rates that count throttle.MaxEntries
 // at most; ID, Horizon, Wait and Report of
 // what it returns are not used. A key without a user or scopes passes the
 // request.

@@ -63,8 +63,8 @@ const (
 	// MaxCells is the largest number of cells that a sliding window may have: the key and
 	// the time of a take grow with it.
 	MaxCells = 100
-	// exact bounds what may be owed of a bucket; of a cold one up to twice as much. Lua's
-	// numbers are whole to 1 << 53.
+	// exact bounds what is counted, and may be owed of a bucket; of a cold one up to twice as much.
+	// Lua's numbers are whole to 1 << 53.
 	exact = 1 << 51
 )
 
@@ -135,6 +135,8 @@ func (s Spec) faults() (all throttle.Faults) {
 	for i, r := range s.Rates {
 		if err := r.Validate(); err != nil {
 			all.Add("rates", "%v", err)
+		} else if r.Count > exact {
+			all.Add("rates", "%s has a larger count than can be counted", r)
 		}
 		for _, other := range s.Rates[:i] {
 			if r.Period == other.Period {
@@ -150,8 +152,8 @@ func (s Spec) faults() (all throttle.Faults) {
 			all.Add(d.name, "%s: want 0 to 24h in whole microseconds", throttle.FormatPeriod(d.length))
 		}
 	}
-	if s.Burst < 0 || s.Burst > throttle.MaxCount {
-		all.Add("burst", "%d: want 1 to %d", s.Burst, throttle.MaxCount)
+	if s.Burst < 0 {
+		all.Add("burst", "%d is negative", s.Burst)
 	}
 	if s.windowed() {
 		s.windowFaults(&all)

@@ -44,6 +44,8 @@ func TestValidate(t *testing.T) {
 		{meter.Spec{Rates: rates(t, "1/1s"), Burst: -1}, "burst: -1"},
 		{meter.Spec{Rates: rates(t, "1/1s"), Ramp: -time.Second}, "ramp: -1s"},
 		{meter.Spec{Rates: rates(t, "1/1s"), Life: time.Nanosecond}, "life: 1ns"},
+		{meter.Spec{Algorithm: meter.FixedWindow, Rates: rates(t, "9007199254740993/1s")}, "larger count than can be counted"},
+		{meter.Spec{Rates: rates(t, "9007199254740993/1s")}, "larger count than can be counted"},
 		{meter.Spec{Rates: rates(t, "10/1s"), Burst: 11, Life: time.Second}, "burst: 11 is more than 10/1s allows"},
 		{meter.Spec{Rates: rates(t, "10/1s"), Burst: 10}, ""},
 		{meter.Spec{Rates: rates(t, "10/1s"), Burst: 10}.Promise(), "burst: 10 leaves 0 of 10/1s for the time after it: at most 6"},

@@ -27,8 +27,8 @@ func NewFlooredBucket(rate throttle.Rate, burst int, now func() time.Time) (*Flo
 	if err := rate.Validate(); err != nil {
 		return nil, fmt.Errorf("throttle: published: %w", err)
 	}
-	if burst < 1 || burst > throttle.MaxCount {
-		return nil, fmt.Errorf("throttle: published: burst %d: want 1 to %d", burst, throttle.MaxCount)
+	if burst < 1 {
+		return nil, fmt.Errorf("throttle: published: burst %d: want 1 or more", burst)
 	}
 	if now == nil {
 		now = time.Now

@@ -2,11 +2,8 @@ package published
 
 import "sync"
 
-// minSweep is the number of IDs below which memory is not swept.
-const minSweep = 1024
-
-// kept is the state of each ID in memory. Each time the number of IDs may have doubled it
-// forgets the idle ones.
+// kept is the state of each ID in memory. Each time the number of IDs has doubled it forgets the
+// idle ones.
 type kept[S any] struct {
 	mu      sync.Mutex
 	ids     map[string]S
@@ -15,7 +12,7 @@ type kept[S any] struct {
 }
 
 func newKept[S any](idle func(S, int64) bool) *kept[S] {
-	return &kept[S]{ids: map[string]S{}, sweepAt: minSweep, idle: idle}
+	return &kept[S]{ids: map[string]S{}, idle: idle}
 }
 
 // change updates the ID's state, which is the zero value for a new one.
@@ -37,7 +34,7 @@ func (k *kept[S]) change(id string, now int64, change func(*S)) {
 			delete(k.ids, id)
 		}
 	}
-	k.sweepAt = max(minSweep, 2*len(k.ids))
+	k.sweepAt = 2 * len(k.ids)
 }
 
 // forget forgets the ID.

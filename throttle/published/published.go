@@ -44,7 +44,7 @@ type Limiter struct {
 type Options struct {
 	// Interval is the length of the window: positive, in whole microseconds.
 	Interval time.Duration
-	// Max is how many attempts a window allows: 1 to MaxCount.
+	// Max is how many attempts a window allows: 1 or more.
 	Max int
 	// MinGap between two attempts: 0 for none; whole microseconds.
 	MinGap time.Duration
@@ -89,8 +89,8 @@ func newLimiter(o Options, store attemptStore) (*Limiter, error) {
 	switch {
 	case o.Interval <= 0 || o.Interval%time.Microsecond != 0:
 		return nil, fmt.Errorf("throttle: published: interval %s: want a positive one in whole microseconds", o.Interval)
-	case o.Max < 1 || o.Max > throttle.MaxCount:
-		return nil, fmt.Errorf("throttle: published: max %d: want 1 to %d", o.Max, throttle.MaxCount)
+	case o.Max < 1:
+		return nil, fmt.Errorf("throttle: published: max %d: want 1 or more", o.Max)
 	case o.MinGap < 0 || o.MinGap%time.Microsecond != 0:
 		return nil, fmt.Errorf("throttle: published: min gap %s: want 0 or a positive one in whole microseconds", o.MinGap)
 	}

@@ -258,14 +258,14 @@ func TestIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := m.store.(*attemptsInMemory)
-	for i := range 10 * minSweep {
+	for i := range 10_000 {
 		clock.us += time.Minute.Microseconds()
 		if _, err := m.Limit(t.Context(), strconv.Itoa(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(store.ids.ids) > minSweep {
-		t.Errorf("%d IDs are kept; want at most %d", len(store.ids.ids), minSweep)
+	if n := len(store.ids.ids); n > 200 { // those of an hour, and as many until they are swept
+		t.Errorf("%d IDs are kept", n)
 	}
 }
 
@@ -276,7 +276,6 @@ func TestRefusesBadOptions(t *testing.T) {
 		"no interval":    func(o *Options) { o.Interval = 0 },
 		"nanoseconds":    func(o *Options) { o.Interval++ },
 		"no max":         func(o *Options) { o.Max = 0 },
-		"huge max":       func(o *Options) { o.Max = throttle.MaxCount + 1 },
 		"negative gap":   func(o *Options) { o.MinGap = -time.Second },
 		"nanosecond gap": func(o *Options) { o.MinGap = 1 },
 	} {

@@ -26,7 +26,7 @@ type Timeline struct {
 	// that has no limits is there with none.
 	Scopes []TimelineScope `json:"scopes"`
 	// Bookings wait for the limits, on the queue or in a worker's hands, the next
-	// one first. At most throttle.TimelineEntries of each scope are shown.
+	// one first. At most throttle.MaxEntries of each scope are shown.
 	Bookings []Waiter `json:"bookings"`
 }
 
@@ -44,7 +44,7 @@ type TimelineScope struct {
 	// Muted says that what is of it ends muted, but what passes mutes.
 	Muted bool `json:"muted,omitempty"`
 	// Admissions are what was sent, oldest first, at most the newest
-	// throttle.TimelineEntries.
+	// throttle.MaxEntries.
 	Admissions []throttle.Entry `json:"admissions"`
 }
 
