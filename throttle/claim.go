@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -149,7 +150,7 @@ func (c *claim) read(r *Request, replies []any) error {
 		return n
 	}
 	if clock := items(next()); len(clock) == 2 {
-		c.now = number(clock[0])*inMicros + number(clock[1])
+		c.now = time.Unix(number(clock[0]), 0).UnixMicro() + number(clock[1])
 	} else {
 		err = errReply
 	}

@@ -10,21 +10,27 @@ import (
 // Quiet hours are one more thing that a search for a place jumps over. Zones, days and the
 // spread stay in Go: the script has lists of instants alone.
 
-// A list is what is closed for the user by quiet hours, in Unix s by the limiter's clock and in
+// A list is what is closed for the user by quiet hours, in Unix µs by the limiter's clock and in
 // order. nil says nothing, an empty one that nothing is.
-type list []quiet.Interval
+type list []struct{ from, upto int64 }
 
-// inMicros is a second in µs.
-const inMicros = 1_000_000
+// listOf returns the intervals, which are in Unix s.
+func listOf(all []quiet.Interval) list {
+	l := make(list, len(all))
+	for n, i := range all {
+		l[n].from, l[n].upto = time.Unix(i.From, 0).UnixMicro(), time.Unix(i.Upto, 0).UnixMicro()
+	}
+	return l
+}
 
 // opened returns that instant, or the end of the interval around it.
 func (l list) opened(at int64) int64 {
 	for _, i := range l {
-		if at < i.From*inMicros {
+		if at < i.from {
 			break
 		}
-		if at < i.Upto*inMicros {
-			return i.Upto * inMicros
+		if at < i.upto {
+			return i.upto
 		}
 	}
 	return at
@@ -57,13 +63,22 @@ func (r *Request) zone() *time.Location {
 	return time.UTC
 }
 
-// closed is what quiet hours close to the request in the days ahead.
-func (r *Request) closed(now int64) list {
+// ahead is what quiet hours close to the request in the days ahead.
+func (r *Request) ahead(now time.Time) []quiet.Interval {
 	p, _ := r.quietPolicy()
 	if p == nil {
 		return nil
 	}
-	return p.Quiet.Ahead(r.zone(), p.Night, r.App, r.User, now/inMicros)
+	return p.Quiet.Ahead(r.zone(), p.Night, r.App, r.User, now.Unix())
+}
+
+// closed is ahead at that instant, for the script.
+func (r *Request) closed(now int64) list {
+	all := r.ahead(micros(now))
+	if all == nil {
+		return nil
+	}
+	return listOf(all)
 }
 
 // Held is how much of the time from an instant up to another quiet hours hold the
@@ -73,22 +88,15 @@ func (r *Request) Held(from, upto time.Time) (held time.Duration) {
 	if p == nil || r.Passes {
 		return 0
 	}
-	const known = 8 * 24 * time.Hour // of Ahead at least
-	for at := from; at.Before(upto); at = at.Add(known) {
-		end := at.Add(known)
-		if upto.Before(end) {
-			end = upto
+	for _, i := range p.Quiet.Between(r.zone(), p.Night, r.App, r.User, from.Unix(), upto.Unix()) {
+		begins, ends := time.Unix(i.From, 0), time.Unix(i.Upto, 0)
+		if begins.Before(from) {
+			begins = from
 		}
-		for _, i := range p.Quiet.Ahead(r.zone(), p.Night, r.App, r.User, at.Unix()) {
-			begins, ends := time.Unix(i.From, 0), time.Unix(i.Upto, 0)
-			if begins.Before(at) {
-				begins = at
-			}
-			if end.Before(ends) {
-				ends = end
-			}
-			held += max(0, ends.Sub(begins))
+		if upto.Before(ends) {
+			ends = upto
 		}
+		held += max(0, ends.Sub(begins))
 	}
 	return held
 }
@@ -111,9 +119,8 @@ const nightSlack = 20_000
 
 // endsAt reports whether an interval ends at the instant, or just before.
 func (l list) endsAt(at int64) bool {
-	return slices.ContainsFunc(l, func(i quiet.Interval) bool {
-		end := i.Upto * inMicros
-		return end <= at && at <= end+nightSlack
+	return slices.ContainsFunc(l, func(i struct{ from, upto int64 }) bool {
+		return i.upto <= at && at <= i.upto+nightSlack
 	})
 }
 
@@ -124,7 +131,8 @@ func (r *Request) until(from, upto int64) int64 {
 	if p == nil || r.Passes {
 		return 0
 	}
-	return p.Quiet.Until(r.zone(), p.Night, r.App, r.User, from/inMicros, upto/inMicros) * inMicros
+	end := p.Quiet.Until(r.zone(), p.Night, r.App, r.User, micros(from).Unix(), micros(upto).Unix())
+	return time.Unix(end, 0).UnixMicro()
 }
 
 // closes reports whether quiet hours hold the request within a second, so that a claim would be
@@ -133,6 +141,6 @@ func (l *Redis) closes(r *Request) bool {
 	if p, _ := r.quietPolicy(); p == nil {
 		return false
 	}
-	now := l.now().UnixMicro()
-	return r.until(now, now+inMicros) > 0
+	now := l.now()
+	return r.until(now.UnixMicro(), now.Add(time.Second).UnixMicro()) > 0
 }

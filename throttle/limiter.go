@@ -283,6 +283,7 @@ const (
 	Refused
 	// Rejected: as many of its category, or of its user, wait as may. It holds nothing.
 	Rejected
+	slotless // Deferred, with Decision.Slotless
 )
 
 // String returns the status as it is written in logs.

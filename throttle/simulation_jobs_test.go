@@ -210,7 +210,7 @@ func (w *world) granted(d *delivery, c *simCall) {
 	w.figures.granted++
 	ahead := c.decision.At.Sub(c.decision.Now).Microseconds()
 	if j.passes {
-		if all := c.request; list(all.closed(c.decided)).opened(c.decided) > c.decided {
+		if all := c.request; all.closed(c.decided).opened(c.decided) > c.decided {
 			w.figures.passed++
 		}
 	}

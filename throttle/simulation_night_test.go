@@ -57,7 +57,7 @@ func (w *world) night(j *job) {
 // closed reports whether quiet hours hold the job at the instant under those scopes.
 func (w *world) closed(j *job, scopes []Scope, at int64) bool {
 	r := Request{User: j.user.name, Scopes: scopes, Zone: j.zone}
-	return !j.passes && list(r.closed(at)).opened(at) != at
+	return !j.passes && r.closed(at).opened(at) != at
 }
 
 // judgeNight holds an admission against the quiet hours that it was decided by.

@@ -30,9 +30,6 @@ const (
 	opDryRun  = "dry_run"
 )
 
-// slotless is the script's status of one that is deferred without a slot.
-const slotless = 5
-
 // A call is what the script is asked: instants and periods in µs.
 type call struct {
 	op      string
@@ -65,11 +62,8 @@ type scoped struct {
 	Margin int64   `json:"margin"`
 }
 
-// The numbers of the keys of admissions.
-const (
-	sentKey    = 4
-	ownSentKey = 5 // of the first line
-)
+// sentKey is the number of the key of all admissions. Those of the lines' categories follow.
+const sentKey = 4
 
 // An asked is one of the notifications.
 type asked struct {
@@ -111,7 +105,7 @@ func (r *Request) lined(i int, line Line, now int64) lined {
 	for _, s := range r.Scopes {
 		in := scoped{Key: sentKey, Margin: s.Policy.margin()}
 		if s.Name != General {
-			in.Key, in.Of = ownSentKey+i, l.Category
+			in.Key, in.Of = sentKey+1+i, l.Category
 		}
 		for _, rule := range s.Policy.appendRules(nil) {
 			in.Rules, in.Most = append(in.Rules, int64(rule.n), rule.period), max(in.Most, rule.n)
@@ -119,7 +113,7 @@ func (r *Request) lined(i int, line Line, now int64) lined {
 		l.Scopes = append(l.Scopes, in)
 	}
 	for _, i := range r.closed(now) {
-		l.Closed = append(l.Closed, i.From*inMicros, i.Upto*inMicros)
+		l.Closed = append(l.Closed, i.from, i.upto)
 	}
 	return l
 }
@@ -289,18 +283,18 @@ func (l *Redis) visit(ctx context.Context, all []Request, user *userState, claim
 	}
 	decisions[0].Placed = s.Placed
 	if s.waits {
-		user.waitsUntil(l.elapsed() + inMicros) // a second: a claim before that is likely to be in vain
+		user.waitsUntil(l.elapsed() + time.Second.Microseconds()) // a claim before that is likely to be in vain
 	}
 	return decisions, nil
 }
 
 // decision reads the script's answer about one notification.
 func decision(r *Request, now int64, answer []int64) (d Decision, err error) {
-	const length = 5
-	if len(answer) < length {
+	var first [5]int64 // before the counts
+	if copy(first[:], answer) < len(first) {
 		return d, errReply
 	}
-	status, instant, scope, rule, slot := Status(answer[0]), answer[1], int(answer[2]), int(answer[3]), answer[4]
+	status, instant, scope, rule, slot := Status(first[0]), first[1], int(first[2]), int(first[3]), first[4]
 	if scope > len(r.Scopes) {
 		return d, errReply
 	}
@@ -319,8 +313,8 @@ func decision(r *Request, now int64, answer []int64) (d Decision, err error) {
 		d.Scope, d.Rule = by.Name, by.Policy.ruleName(rule-1)
 	}
 	if r.Report {
-		counts := make([]int, 0, len(answer)-length)
-		for _, n := range answer[length:] {
+		var counts []int
+		for _, n := range answer[len(first):] {
 			counts = append(counts, int(n))
 		}
 		d.Remaining = r.remaining(counts)

@@ -90,7 +90,7 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	}
 	t.wait(&r, slots.Val())
 	if p, _ := r.quietPolicy(); p != nil {
-		t.Quiet, t.Hours, t.Zone = r.closed(t.Now.UnixMicro()), p.Quiet, r.zone().String()
+		t.Quiet, t.Hours, t.Zone = r.ahead(t.Now), p.Quiet, r.zone().String()
 	}
 	return t, nil
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
+const utcDay = 24 * 60 * 60
+
 // What is told one day and the next agrees where both tell of it, and Until says the same.
 func TestAhead(t *testing.T) {
 	t.Parallel()

@@ -116,14 +116,11 @@ func (h Hours) Closed(in *time.Location, from, upto int64) []Interval {
 	if len(h) == 0 || upto <= from {
 		return nil
 	}
-	// What touches that time ends within a week, since Hours are open at some time of it. A
-	// window reaches into the next day, and a zone is off UTC by less than another.
-	const around = (7 + 3) * utcDay
-	for at := from - around; at < upto+around; at += utcDay {
-		year, month, date := time.Unix(at, 0).UTC().Date()
-		weekday := time.Date(year, month, date, 0, 0, 0, 0, time.UTC).Weekday()
+	last := time.Unix(upto, 0).Add(reach)
+	for at := time.Unix(from, 0).UTC().Add(-reach); at.Before(last); at = at.AddDate(0, 0, 1) {
+		year, month, date := at.Date()
 		for _, w := range h {
-			if !w.Days.Has(weekday) {
+			if !w.Days.Has(at.Weekday()) {
 				continue
 			}
 			end := w.Upto
