@@ -43,14 +43,12 @@ var (
 	errLost      = errors.New("another worker may have it")
 )
 
-// near is less time than the way to the queue and back takes on a busy machine.
-const near = 25 * time.Millisecond
-
-// admit asks the throttle about the delivery, and once more where its slot is near. A granted
-// delivery has its places and units; any other has none.
+// admit asks the throttle about the delivery, and once more where its slot comes as soon as a push
+// has to leave: the way to the queue and back takes longer on a busy machine. A granted delivery has
+// its places and units; any other has none.
 func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	decision, err := a.ask(ctx, d)
-	if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > near {
+	if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > departWithin {
 		return decision, err
 	}
 	if err := clock.Sleep(ctx, decision.Left); err != nil {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/store"
@@ -209,13 +208,10 @@ func (w *Worker) begin(servers []*queue.Server) {
 	}
 }
 
-// sweepEvery is after how long at most asynq's tools know the queues again that a failover has
-// lost.
-const sweepEvery = 20 * time.Second
-
-// sweep writes again what a failover may lose until ctx ends.
+// sweep writes again what a failover may lose, such as the list of queues for asynq's tools, until
+// ctx ends.
 func (h *handler) sweep(ctx context.Context) {
-	clock.Every(ctx, sweepEvery, func() {
+	clock.Every(ctx, clock.Seldom, func() {
 		if err := h.records.Relist(ctx); err != nil && ctx.Err() == nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the number of shards, and the list of queues for asynq's tools, cannot be written again", slog.Any("error", err))
 		}

@@ -25,7 +25,8 @@ type sending struct {
 }
 
 // departWithin is how long after its admission a push may leave at most: half of the 50 ms by which
-// a ledger of pushes may differ from the limits. The rest is for the way to the provider.
+// a ledger of pushes may differ from the limits. The rest is for the way to the provider. As long a
+// visit waits for a slot.
 const departWithin = 25 * time.Millisecond
 
 // send makes one attempt for every target that is due.

@@ -46,20 +46,19 @@ func Every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-const (
-	// Limit is how far this machine's clock may be from Redis's before the operator is
-	// warned. NTP keeps clocks within some ms, and a slow answer shifts the measure by as much
-	// as it takes.
-	Limit = 500 * time.Millisecond
-	// every is the interval between two comparisons: clocks drift by far less than Limit in it.
-	every = 10 * time.Second
-)
+// Limit is how far this machine's clock may be from Redis's before the operator is warned. NTP keeps
+// clocks within some ms, and a slow answer shifts the measure by as much as it takes.
+const Limit = 500 * time.Millisecond
+
+// Seldom is the interval at which a worker looks for what goes wrong slowly: a clock drifts by far
+// less than Limit in it.
+const Seldom = 20 * time.Second
 
 // Watch warns when the clocks are out of step, and logs when they are back, until
 // ctx ends. offset returns how far Redis's clock is ahead.
 func Watch(ctx context.Context, log *slog.Logger, offset func() time.Duration) {
 	trouble := Trouble{Log: log, Begins: "the clock is out of step with Redis's: what has a not_before or expires is early or late; keep it by NTP", Ends: "the clock is in step with Redis's again"}
-	Every(ctx, every, func() {
+	Every(ctx, Seldom, func() {
 		offset := offset()
 		trouble.Note(ctx, offset.Abs() > Limit, slog.Duration("redis_ahead_by", offset))
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -49,7 +50,7 @@ func (l scanLock) with(ctx context.Context, f func(context.Context) error) error
 		if got {
 			break
 		}
-		if err := clock.Sleep(ctx, again); err != nil {
+		if err := clock.Sleep(ctx, store.Again); err != nil {
 			return err
 		}
 	}

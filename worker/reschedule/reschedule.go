@@ -26,6 +26,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -33,18 +34,14 @@ import (
 )
 
 const (
-	// fewUsers is up to how many changed users are looked after one by one; of
-	// more, all who wait are scanned.
+	// fewUsers is up to how many changed users are looked after one by one, by every worker; of
+	// more, as after an import of up to 100,000, one worker scans all who wait. So many cost each
+	// worker some 100 ms.
 	fewUsers = 256
-	// propagating is how long after a change of a user's limits most workers have it in
-	// force: who is woken before may come to one that has not, and lose its place.
-	propagating = 500 * time.Millisecond
-	// propagated is how long after a change all workers have it in force. A scan
-	// begins then, so that one suffices for all workers.
+	// propagated is how long after a change all workers have it in force: who is woken before may
+	// come to one that has not, and lose its place. A scan begins then, so that one suffices for all
+	// workers.
 	propagated = time.Second
-	// again is after how long what could not be done is tried again, and a lock that another
-	// worker holds: jobs come at their old slots meanwhile, and a scan takes seconds.
-	again = 2 * time.Second
 )
 
 // Config says what is followed, and who waits. All but Waiting is required.
@@ -190,12 +187,12 @@ func (r *rescheduler) run(ctx context.Context, news chan struct{}, move func(con
 		case <-ctx.Done():
 			return
 		}
-		if clock.Sleep(ctx, propagating) != nil {
+		if clock.Sleep(ctx, propagated) != nil {
 			return
 		}
 		err := move(ctx)
 		if waits.Failing(ctx, err); err != nil {
-			if clock.Sleep(ctx, again) != nil {
+			if clock.Sleep(ctx, store.Again) != nil {
 				return
 			}
 			signal(news)
