@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -160,4 +162,41 @@ func (s *settling) freeLater(d *delivery, err error) queue.Result {
 // anything is sent.
 func unsettled(cause error, failures int) store.Return {
 	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(failures, rand.Float64())), Failed: true}
+}
+
+// persist repeats a write that failed for a while.
+func (s *settling) persist(ctx context.Context, d *delivery, write func() error) error {
+	return d.at.Persist(ctx, cmp.Or(s.times.record, 10*time.Second), write)
+}
+
+// reportDead tells the producer of the tokens that this visit found dead. It
+// comes before the end is recorded: after a crash in between they are found, and
+// reported, again.
+func (s *settling) reportDead(ctx context.Context, d *delivery) error {
+	var dead []store.DeadToken
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
+			dead = append(dead, store.DeadToken{
+				App: d.App, User: d.User, Platform: d.Targets[i].Platform, Token: d.Targets[i].Token,
+				Reason: string(o.Reason), Since: o.Since, Notification: d.ID, At: time.Now(),
+			})
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	return s.persist(ctx, d, func() error { return s.deadTokens.Add(ctx, dead...) })
+}
+
+// endedTaken reports whether a provider has taken a notification that has ended
+// already, or may have: another worker had its job as well.
+func (s *settling) endedTaken(ctx context.Context, d *delivery) bool {
+	record, err := d.at.Records.Lookup(ctx, d.ID)
+	return err != nil || wasTaken(record.Outcomes)
+}
+
+// plain reports whether there is nothing to tell of a delivery but that it was
+// made: one target, at the first attempt, and no others in a digest.
+func (d *delivery) plain() bool {
+	return len(d.outcomes) == 1 && d.attempts == 1 && d.failures == 0 && !d.replay && len(d.carried) == 0
 }

@@ -1,9 +1,10 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,47 +16,77 @@ import (
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
-// reportDead tells the producer of the tokens that this visit found dead. It
-// comes before the end is recorded: after a crash in between they are found, and
-// reported, again.
-func (s *settling) reportDead(ctx context.Context, d *delivery) error {
-	var dead []store.DeadToken
-	for i := range d.outcomes {
-		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
-			dead = append(dead, store.DeadToken{
-				App: d.App, User: d.User, Platform: d.Targets[i].Platform, Token: d.Targets[i].Token,
-				Reason: string(o.Reason), Since: o.Since, Notification: d.ID, At: time.Now(),
-			})
-		}
-	}
-	if len(dead) == 0 {
+// load reads the record if an earlier visit has failed, or the job is a replay. It returns a fate if
+// nothing is left to do.
+func (h *handler) load(ctx context.Context, d *delivery) fate {
+	if d.failures == 0 && !d.replay {
 		return nil
 	}
-	return s.persist(ctx, d, func() error { return s.deadTokens.Add(ctx, dead...) })
+	if d.at.Settling(d.ID) {
+		return elsewhere{} // it is settled when this job ends
+	}
+	if h.settling.unrecorded.take(d) {
+		h.routing.find(d)
+		d.tried, d.counted = true, true
+		return h.conclude(d)
+	}
+	record, err := d.at.Records.Lookup(ctx, d.ID)
+	switch {
+	case errors.Is(err, push.ErrUnknownID):
+		if err := d.at.Records.Arrive(ctx, d.ID, d.queue, store.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
+			return later(err)
+		}
+	case err != nil:
+		return later(err)
+	case record.State.Ended(): // maybe by a worker that crashed before it gave the slot back
+		return elsewhere{h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))}
+	default:
+		if d.attempts, d.excused = record.Attempts, record.Excused; d.first.IsZero() {
+			d.first = record.FirstAttempt
+		}
+		for i, o := range record.Outcomes {
+			if i < len(d.outcomes) {
+				d.outcomes[i] = recorded(o)
+			}
+		}
+	}
+	d.doubt()
+	if lost := d.failures - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be settled
+		to := d.cutShort(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
+		to.reason = string(providers.Unrecorded)
+		return to
+	}
+	return nil
 }
 
-// endedTaken reports whether a provider has taken a notification that has ended
-// already, or may have: another worker had its job as well.
-func (s *settling) endedTaken(ctx context.Context, d *delivery) bool {
-	record, err := d.at.Records.Lookup(ctx, d.ID)
-	return err != nil || wasTaken(record.Outcomes)
+// recorded is an outcome as an earlier visit has recorded it.
+func recorded(r store.TargetOutcome) (o outcome) {
+	o.Ambiguous = r.Ambiguous
+	for kind := providers.Delivered; kind <= providers.Misconfigured; kind++ {
+		if kind.String() == r.Kind {
+			o.Kind, o.Reason, o.ProviderID = kind, providers.Reason(r.Reason), r.ProviderID
+		}
+	}
+	return o
+}
+
+// doubt marks what a visit may have sent whose end is not recorded: its worker
+// has crashed, or could not tell.
+func (d *delivery) doubt() {
+	if d.failures <= d.attempts {
+		return
+	}
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.open() {
+			o.Ambiguous = true
+		}
+	}
 }
 
 // wasTaken reports whether a provider has taken the notification for one of its targets,
 // or may have.
 func wasTaken(outcomes []store.TargetOutcome) bool {
 	return slices.ContainsFunc(outcomes, func(o store.TargetOutcome) bool { return o.Taken() })
-}
-
-// persist repeats a write that failed for a while.
-func (s *settling) persist(ctx context.Context, d *delivery, write func() error) error {
-	return d.at.Persist(ctx, cmp.Or(s.times.record, 10*time.Second), write)
-}
-
-// plain reports whether there is nothing to tell of a delivery but that it was
-// made: one target, at the first attempt, and no others in a digest.
-func (d *delivery) plain() bool {
-	return len(d.outcomes) == 1 && d.attempts == 1 && d.failures == 0 && !d.replay && len(d.carried) == 0
 }
 
 // record is the outcomes as the record keeps them.
