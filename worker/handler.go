@@ -13,6 +13,13 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
+// A job passes fifteen files of this package. delivery.go reads it, and line.go gives it its turn
+// among those of its user and category. Here it goes from one step to the next: it joins or replaces
+// another one (merging.go), takes up what is recorded of it (record.go), finds its routes (routing.go),
+// and stays if all are closed (holds.go). admit.go asks the limiter for it (slots.go), once it has its
+// units (units.go) and places, and send.go sends it, or says why not (reason.go). conclude.go decides
+// what becomes of it, and dispose.go does that. trace.go has the spans of all.
+
 // Take implements queue.Handler: a job has its turn in the order of acceptance from here
 // on.
 func (h *handler) Take(job queue.Job) queue.Work {

@@ -10,6 +10,9 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
+// A notification may join a digest that waits, or take the place of an older one with its collapse
+// key: in both cases one push is for several notifications.
+
 // joinDigest begins a visit of a notification with a digest. The delivery joins another one that
 // waits with the digest's key. If there is none, its push tells of the notifications that have
 // joined it, and no other one joins it until it waits again. This precedes every end of the
@@ -89,5 +92,24 @@ func (d *delivery) carry(part *store.Part) error {
 	if text, err := push.Encode(job); err == nil { // which validation has made sure of
 		d.job = text // that a dead letter keeps
 	}
+	return nil
+}
+
+// collapse ends the delivery if a newer notification has its collapse key. Else it ends the older
+// one, which waits on its queue, and the delivery takes over its slot when it asks for one. An
+// older one that is in hand ends at its next visit. If that is being sent, the device replaces it.
+func (h *handler) collapse(ctx context.Context, d *delivery) fate {
+	if d.CollapseKey == "" {
+		return nil
+	}
+	key := store.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}
+	found, err := d.at.Records.Collapse(ctx, key, d.ID, d.accepted, push.Contents)
+	switch {
+	case err != nil:
+		return later(err)
+	case found.Newer:
+		return d.cutShort(push.Superseded, "a newer one has the same collapse key")
+	}
+	d.heir, d.elder = found.Heir, found.Elder
 	return nil
 }
