@@ -18,8 +18,8 @@ const (
 	// wait for Redis meanwhile: the count of a rate of a Policy, and its mean in a second; the
 	// notifications of a category that hold slots, twice as many of all; the entries of a Timeline.
 	MaxEntries = 1000
-	// MaxRates is the largest number of rates a Policy may have: each claim reads one admission
-	// for each.
+	// MaxRates is the largest number of rates a Policy may have: each claim reads one admission for
+	// each. That is one for each unit from a second to a month, and more.
 	MaxRates = 8
 )
 

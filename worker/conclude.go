@@ -302,7 +302,8 @@ const (
 	// firstBackoff is the wait after the first failed attempt: a provider that fails is not asked
 	// again at once, and one that has restarted delays the push by a second.
 	firstBackoff = time.Second
-	// longestBackoff bounds the wait: so much later than the end of a trouble is a push at most.
+	// longestBackoff bounds the wait: so much later than the end of a trouble is a push at most. It is
+	// reached with the eleventh attempt, after 17 minutes.
 	longestBackoff = 10 * time.Minute
 )
 

@@ -30,7 +30,8 @@ const (
 	// worker accepts a task within it.
 	intakeEvery = 200 * time.Millisecond
 	// intakePassed is how many tasks of a place a poll goes past at most that cannot be handed over
-	// now, as their user's master is away: each poll reads them again.
+	// now, as their user's master is away. Each poll reads them again: so many, of some kB each, are
+	// what Redis can answer five times a second beside its work.
 	intakePassed = 1024
 )
 

@@ -52,11 +52,9 @@ type answer struct {
 	err error
 }
 
-const (
-	// patience is how long a job waits for its turn: one ahead for which a provider has
-	// no units may take longer, and must not delay others.
-	patience = time.Second
-)
+// patience is how long a job waits for its turn: one ahead for which a provider has no units waits
+// for route.MaxWait, and must not delay for as long those behind it that go to other providers.
+const patience = time.Second
 
 func newLines(ask func(context.Context, *turn, func() []*turn) []answer) *lines {
 	return &lines{ask: ask, open: make(map[lineKey]*line)}

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// MaxOverrides bounds the overrides: every worker holds all of them.
+	// MaxOverrides bounds the overrides: every worker holds all of them, some 50 MB.
 	MaxOverrides = 100_000
-	// LogKept is about how many entries of the audit log are kept. A follower that lags by more
-	// reads all overrides again.
+	// LogKept is about how many entries of the audit log are kept, of some 300 bytes each. A follower
+	// that lags by more reads all overrides again, as after an import of more.
 	LogKept = 10_000
 )
 
@@ -121,8 +121,8 @@ func changed(cmd *redis.Cmd) (bool, error) {
 	}
 }
 
-// page is how many overrides or changes share a round trip: Redis serves others between two, and
-// the 100,000 that there may be take 200.
+// page is how many overrides or changes share a round trip: it holds Redis up for a millisecond or
+// two, and the 100,000 that there may be take 200.
 const page = 500
 
 // Import sets all the overrides, once all of them are valid. An error after that

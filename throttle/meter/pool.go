@@ -88,8 +88,8 @@ type waiter struct {
 	given chan struct{} // closed when it has them
 }
 
-// MostWaiting is how many may wait for one pool, half of them urgent: each is a goroutine
-// and a notification, some 10 kB.
+// MostWaiting is how many may wait for one pool, half of them urgent: as many as two quotas that have
+// nothing left fill a worker's hands. Each is a goroutine and a notification, some 10 kB.
 const MostWaiting = 4096
 
 // keptShare is the part of a burst that is kept for urgent ones: a tenth, as

@@ -60,8 +60,8 @@ const (
 const (
 	// defaultCells has nobody wait for longer than a tenth of the period too long.
 	defaultCells = 10
-	// MaxCells is the largest number of cells that a sliding window may have: the key and
-	// the time of a take grow with it.
+	// MaxCells is the largest number of cells that a sliding window may have: a wait that is too long
+	// by a hundredth of the period at most. The key and the time of a take grow with it.
 	MaxCells = 100
 	// exact bounds what is counted, and may be owed of a bucket; of a cold one up to twice as much.
 	// Lua's numbers are whole to 1 << 53.

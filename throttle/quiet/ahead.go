@@ -16,7 +16,8 @@ type Night struct {
 	Spread time.Duration
 }
 
-// MaxSpread is the longest spread: a list of intervals begins as much before its day.
+// MaxSpread is the longest spread: an end of quiet hours that is later is another one. A list of
+// intervals begins as much before its day.
 const MaxSpread = 2 * time.Hour
 
 // reach is what shows all that has to do with an instant: a week, within which hours are open at

@@ -17,7 +17,8 @@ import (
 // Hours are the quiet hours of a policy, in no order. None are never quiet.
 type Hours []Window
 
-// MaxWindows is how many there may be: Closed looks at each for each day.
+// MaxWindows is how many there may be: two for each day of the week, and two of all days. Closed
+// looks at each for each day.
 const MaxWindows = 16
 
 // None is what stands for no quiet hours where somebody writes some.

@@ -70,7 +70,7 @@ const (
 	Trouble  Kind = "trouble"
 )
 
-// Forever is longer than any notification waits.
+// Forever is longer than any notification waits, and short enough to be added to an instant.
 const Forever = 10 * 365 * 24 * time.Hour
 
 // Left is how long the pause lasts, on the local clock.

@@ -29,12 +29,13 @@ import (
 //     one for less than a poll gives a word.
 
 // pollIdle is how often a process asks a queue that was empty without any word: so late may a job
-// be whose word is lost. docs/scaling.md names it, and store.WakeIdle has it.
+// be whose word is lost. Words are rarely lost, and each worker asks each queue of each shard.
+// store.WakeIdle has the same number: what is due sooner has a word.
 const pollIdle = 1200 * time.Millisecond
 
 // echoAfter is for how long a process hears nothing before it says an empty word itself. When it
 // does not hear that either, it subscribes anew: a connection to a server that is gone looks like
-// one on which nothing is said, and a failover leaves it behind.
+// one on which nothing is said, and a failover leaves it behind. Until then jobs wait for polls.
 const echoAfter = 5 * time.Second
 
 // idle is what a process knows of the queues that are empty.

@@ -309,7 +309,7 @@ func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
 }
 
 // insistFor is how long a move that takes a job out of hand is repeated: longer than a failover
-// takes. It does nothing to a job that is not in this hand any more.
+// takes, some 15 to 30 s. It does nothing to a job that is not in this hand any more.
 const insistFor = time.Minute
 
 // insist makes a move that takes the job out of hand, and reports whether it is, by this or by

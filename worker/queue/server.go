@@ -211,8 +211,9 @@ func (s *Server) giveBack() bool {
 var errLeft = errors.New("some jobs are not put back")
 
 // MaxUnrecorded bounds the notifications that a process has sent, whose ends Redis refuses to
-// record, and that it remembers. One that is forgotten is sent again; with more, a Redis that
-// refuses writes for long fills the process's memory.
+// record, and that it remembers: ten times what it has in hand at most, as nothing is pulled
+// meanwhile. One that is forgotten is sent again; with more, a Redis that refuses writes for long
+// fills the process's memory.
 const MaxUnrecorded = 100_000
 
 // Settling reports whether this process has delivered the notification, and that is not

@@ -35,8 +35,8 @@ const (
 	// lockLives is after how long the lock of a dead worker is free. Its holder renews it three
 	// times as often: two renewals may be lost.
 	lockLives = 10 * time.Second
-	// scanKept is how long the instant of a scan is known: longer than any worker asks for it,
-	// which does so as soon as it has the lock.
+	// scanKept is how long the instant of a scan is known: longer than other workers wait for the lock,
+	// while one scans after the other. One that asks later scans once more.
 	scanKept = time.Hour
 )
 

@@ -18,7 +18,8 @@ type Crowds struct {
 
 const (
 	// crowdFor is how long a user is a crowd after the last rejection. A flood that goes on
-	// renews it; after the end of one, pulls take few of the user's jobs for as long.
+	// renews it, also while its jobs wait behind those of others for some seconds; after the end of
+	// one, pulls take few of the user's jobs for as long.
 	crowdFor = 10 * time.Second
 	// crowdsMost bounds how many there are: each is an argument of every pull, which takes 64 jobs.
 	crowdsMost = 64
