@@ -20,9 +20,7 @@ const module = "github.com/pushpace/pushpace/"
 func page(t *testing.T) (text string, pictures map[string]string) {
 	t.Helper()
 	raw, err := os.ReadFile("docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, pictures = string(raw), map[string]string{}
 	for _, m := range regexp.MustCompile("(?s)```mermaid\n(\\S+)(.*?)```").FindAllStringSubmatch(text, -1) {
 		pictures[m[1]] = m[2]
@@ -199,9 +197,7 @@ func TestThePageNamesWhatThereIs(t *testing.T) {
 func TestPromisesHaveTests(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("test/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	folder, found := "", 0
 	for _, m := range regexp.MustCompile("`([\\w/]+)`").FindAllStringSubmatch(string(page), -1) {
 		if !strings.HasPrefix(m[1], "Test") {
@@ -293,9 +289,7 @@ func TestTheTableOfMoves(t *testing.T) {
 	}
 	for _, file := range files {
 		code, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		name := filepath.Base(file)
 		said := arrow.FindAllString(strings.Split(string(code), "\nlocal ")[0], -1)
 		if !strings.HasSuffix(name, ".lua") {
@@ -338,3 +332,10 @@ var (
 	// placed names such a place.
 	placed = regexp.MustCompile(`QueueKey\([^)]*"(pending|retry|scheduled)"\)`)
 )
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -49,9 +49,7 @@ func TestSurfacesActThroughTheService(t *testing.T) {
 func parsed(t *testing.T, folder string) map[string]*ast.File {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]*ast.File{}
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {

@@ -20,9 +20,7 @@ func TestNobodyReadsAnErrorsText(t *testing.T) {
 	seen := 0
 	check := func(path string) {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, declared := range file.Decls {
 			f, ok := declared.(*ast.FuncDecl)
 			if !ok {
@@ -54,9 +52,7 @@ func TestNobodyReadsAnErrorsText(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	if seen < 1000 {
 		t.Errorf("%d functions are there", seen)

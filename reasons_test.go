@@ -61,9 +61,7 @@ func textsOf[T ~string](all []T) []string {
 func TestEachIsExplained(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("docs/reasons.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sections := map[string]string{}
 	for _, section := range strings.Split(string(text), "\n## ")[1:] {
 		title, body, _ := strings.Cut(section, "\n")
@@ -102,17 +100,13 @@ func TestEachIsListed(t *testing.T) {
 	seen := 0
 	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm/internal/wire", "providers/webpush", "worker/control", "internal/base/redisreply"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, file := range files {
 			if strings.HasSuffix(file, "_test.go") {
 				continue
 			}
 			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ast.Inspect(parsed, func(n ast.Node) bool {
 				spec, ok := n.(*ast.ValueSpec)
 				if !ok || len(spec.Values) != 1 || !slices.Contains(types, nameOf(spec.Type)) {

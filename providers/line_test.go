@@ -11,9 +11,7 @@ func TestFirstGoesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLine(256)
 		leave, err := l.Enter(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		entered := make(chan func(), 2)
 		for range 2 {
 			go func() {

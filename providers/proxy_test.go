@@ -39,9 +39,7 @@ func TestProxyURLIsRead(t *testing.T) {
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -63,9 +61,7 @@ func nowhere(context.Context, string, string) (net.Conn, error) {
 func echoes(t *testing.T, p *Proxy) {
 	t.Helper()
 	conn, err := p.Dialing(nowhere)(t.Context(), "tcp", standin.ProxyHost+":443")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "hello"); err != nil {
 		t.Fatal(err)
@@ -79,18 +75,12 @@ func echoes(t *testing.T, p *Proxy) {
 func TestProxyByTLS(t *testing.T) {
 	t.Parallel()
 	certificate, ca, err := standin.NewCertificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, err := standin.NewProxy(echo(t), &certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	p, err := newProxy(&httpproxy.Config{HTTPSProxy: "https://" + server.Address()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = p.Dialing(nowhere)(t.Context(), "tcp", standin.ProxyHost+":443")
 	if o := TransportOutcome(err); o.Reason != DialFailed || !o.NotSent || !strings.Contains(o.Err.Error(), "unknown authority") {
 		t.Errorf("a proxy without a known authority: %+v", o)
@@ -104,9 +94,7 @@ func TestProxyBySOCKS5(t *testing.T) {
 	t.Parallel()
 	to := echo(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -118,9 +106,7 @@ func TestProxyBySOCKS5(t *testing.T) {
 		}
 	}()
 	p, err := newProxy(&httpproxy.Config{HTTPSProxy: "socks5://u:p@" + listener.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	echoes(t, p)
 }
 
@@ -157,9 +143,7 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 		"a reason": "HTTP/1.1 403 " + secret + "\r\n\r\n" + secret,
 	} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = listener.Close() })
 		go func() {
 			if conn, err := listener.Accept(); err == nil {
@@ -169,9 +153,7 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 			}
 		}()
 		p, err := newProxy(&httpproxy.Config{HTTPSProxy: "http://user:" + secret + "@" + listener.Addr().String()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = p.Dialing(nowhere)(t.Context(), "tcp", "provider.example:443")
 		if err == nil {
 			t.Errorf("%s: it connects", name)
@@ -191,14 +173,10 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 func TestSilentProxyEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // which accepts nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	p, err := newProxy(&httpproxy.Config{HTTPSProxy: listener.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err = p.Dialing(nowhere)(ctx, "tcp", "provider.example:443")
@@ -212,9 +190,7 @@ func TestNoProxyDialsDirectly(t *testing.T) {
 	t.Parallel()
 	var none *Proxy
 	some, err := newProxy(&httpproxy.Config{HTTPSProxy: "proxy.invalid:1", NoProxy: "*"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range []*Proxy{none, some} {
 		if _, err := p.Dialing(nowhere)(t.Context(), "tcp", "provider.example:443"); err == nil || !strings.Contains(err.Error(), "without the proxy") {
 			t.Errorf("%v", err)

@@ -15,9 +15,7 @@ func TestAPanicIsNotTraced(t *testing.T) {
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
 	ctx, parent := provider.Tracer("").Start(t.Context(), "send")
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	func() {
 		defer func() {
 			if recover() != "canary" {

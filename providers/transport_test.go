@@ -87,9 +87,7 @@ func TestTransportOutcomeOfRealErrors(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = silent.Close() }()
 	trusting := server.Client().Transport.(*http.Transport)
 
@@ -106,9 +104,7 @@ func TestTransportOutcomeOfRealErrors(t *testing.T) {
 		{"no TLS handshake", "https://" + silent.Addr().String(), &http.Transport{TLSHandshakeTimeout: time.Millisecond}, Retry, DialFailed, false},
 	} {
 		request, err := http.NewRequest(http.MethodPost, c.url+"/secret", strings.NewReader("secret"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		response, err := (&http.Client{Transport: c.transport}).Do(request)
 		if err == nil {
 			_ = response.Body.Close()
@@ -123,5 +119,12 @@ func TestTransportOutcomeOfRealErrors(t *testing.T) {
 			t.Errorf("%s: error %v", c.name, o.Err)
 		}
 		c.transport.CloseIdleConnections()
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

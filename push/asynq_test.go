@@ -29,12 +29,8 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 				queue, at := n.Priority.Queue(), shard.Named(client, "", 1)[0]
 				task, sorted := at.QueueKey(queue, "t:"+n.ID), at.QueueKey(queue, "scheduled")
 				written := func(enqueue func() error) (hash map[string]string, pending []string, scheduled []any) {
-					if err := client.FlushDB(ctx).Err(); err != nil {
-						t.Fatal(err)
-					}
-					if err := enqueue(); err != nil {
-						t.Fatal(err)
-					}
+					must(t, client.FlushDB(ctx).Err())
+					must(t, enqueue())
 					for _, z := range client.ZRangeWithScores(ctx, sorted, 0, -1).Val() {
 						scheduled = append(scheduled, z.Score, z.Member)
 					}
@@ -46,9 +42,7 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 					return err
 				})
 				envelope, err := store.ReadEnvelope(ours["msg"])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				theirs, theirPending, theirScheduled := written(func() error {
 					task := asynq.NewTaskWithHeaders(store.TaskType, []byte(envelope.Payload), headers)
 					options := []asynq.Option{asynq.TaskID(n.ID), asynq.Queue(at.Queue(queue)), asynq.MaxRetry(store.MaxRetry)}

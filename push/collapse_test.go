@@ -18,9 +18,7 @@ func TestCollapseIDFitsInHeader(t *testing.T) {
 		n := sample()
 		n.CollapseKey = key
 		m, err := n.RenderAPNs(n.Targets[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if (m.CollapseID == key) != asItIs || len(m.CollapseID) > MaxCollapseKeyBytes || !httpguts.ValidHeaderFieldValue(m.CollapseID) || strings.TrimSpace(m.CollapseID) != m.CollapseID || !isPrintable(m.CollapseID, ' ') {
 			t.Errorf("%q becomes %q", key, m.CollapseID)
 		}

@@ -32,9 +32,7 @@ func TestContentDigestStays(t *testing.T) {
 		"with blocks": {raw, "07422c27555f6b63"}, "with the same blocks": {other, "07422c27555f6b63"},
 	} {
 		payload, err := Encode(&Job{Notification: &c.n, AcceptedAt: time.Now()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if digest, err := contentDigest(&c.n, payload); err != nil || fmt.Sprintf("%x", digest) != c.want {
 			t.Errorf("%s: %x, want %s (%v)", name, digest, c.want, err)
 		}

@@ -96,9 +96,7 @@ func TestDigestFits(t *testing.T) {
 		long := strings.Repeat(letter, 2000/len(letter))
 		carrier, newest := liked(strings.Repeat("i", MaxIDBytes), "Ada"), liked("n", "Zoe")
 		newest.Digest.Title = "{first}{first}{first} {count}"
-		if err := newest.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, newest.Validate())
 		all := &Carried{Count: MaxDigest, Titles: []string{long, long, long}, Newest: newest}
 		var others []string
 		for i := range MaxDigest - 1 {

@@ -50,9 +50,7 @@ func TestJobWithSpaceAtEndOfNameIsDecoded(t *testing.T) {
 	n := sample()
 	n.ID, n.User, n.Category, n.CollapseKey = "x ", "dup ", "news\u00a0", "k "
 	payload, err := Encode(&Job{Notification: n, AcceptedAt: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if job, err := Decode(payload); err != nil || job.Notification.User != "dup " {
 		t.Error(err)
 	}

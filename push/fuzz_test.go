@@ -50,9 +50,7 @@ func plain(t *testing.T, j *Job) Job {
 	for _, raw := range []*json.RawMessage{&n.APNs, &n.FCM, &n.WebPush} {
 		var compact bytes.Buffer
 		if len(*raw) > 0 {
-			if err := json.Compact(&compact, *raw); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Compact(&compact, *raw))
 		}
 		*raw = compact.Bytes()
 	}
@@ -91,9 +89,7 @@ func FuzzValidateAndRender(f *testing.F) {
 			return
 		}
 		encoded, err := Encode(&Job{Notification: n, AcceptedAt: noon})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		decoded, err := Decode(encoded)
 		if err != nil {
 			t.Fatalf("a valid notification is not decoded: %v", err)
@@ -103,9 +99,7 @@ func FuzzValidateAndRender(f *testing.F) {
 			t.Fatalf("%d bytes for APNs: %v", len(a.Payload), err)
 		}
 		b, err := decoded.Notification.RenderFCM(n.Targets[1], noon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var payload struct {
 			ID string `json:"pushpace_id"`
 		}
@@ -128,9 +122,7 @@ func FuzzValidateAndRender(f *testing.F) {
 			t.Fatalf("%d bytes for Web Push, %+v: %v", len(w.Payload), w, err)
 		}
 		var pushed map[string]any
-		if err := json.Unmarshal(w.Payload, &pushed); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(w.Payload, &pushed))
 		shown, _ := pushed["notification"].(map[string]any)
 		held, _ := shown["data"].(map[string]any)
 		if held[IDKey] != n.ID || isEmpty(shown["title"]) {

@@ -24,16 +24,12 @@ const jobV1Golden = `{"v":1,"accepted_at":"2026-11-20T11:59:00.000001Z","notific
 func TestEncodeGolden(t *testing.T) {
 	t.Parallel()
 	got, err := Encode(job())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(got) != jobV1Golden {
 		t.Errorf("encoded\n%s, want\n%s", got, jobV1Golden)
 	}
 	back, err := Decode([]byte(jobV1Golden))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !reflect.DeepEqual(back, job()) {
 		t.Errorf("decoded %+v", back.Notification)
 	}
@@ -136,9 +132,7 @@ func TestDecodeAnyOrder(t *testing.T) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	n, err := Parse([]byte(`{"app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}],"ttl":"90m","badge":null}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := &Notification{App: "a", User: "u", Targets: []Target{{Platform: FCM, Token: "t"}}, TTL: Duration(90 * time.Minute)}
 	if !reflect.DeepEqual(n, want) {
 		t.Errorf("parsed %+v, want %+v", n, want)

@@ -11,13 +11,9 @@ import (
 func TestFCMBlockIsJudgedByFCMsForms(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/fcm_forms.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var forms struct{ Valid, Refused []json.RawMessage }
-	if err := json.Unmarshal(text, &forms); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &forms))
 	check := func(block json.RawMessage, valid bool) {
 		n := sample()
 		n.FCM = block

@@ -57,17 +57,11 @@ func TestRenderFCMForAppleDevicesAndBrowsers(t *testing.T) {
 			t.Parallel()
 			n := &Notification{ID: "i", App: "a", User: "u", Targets: []Target{{Platform: FCM, Token: "tok"}}, Body: "b"}
 			test.change(n)
-			if err := n.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, n.Validate())
 			message, err := n.RenderFCM(n.Targets[0], noon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var parts struct{ APNs, WebPush json.RawMessage }
-			if err := json.Unmarshal(message.JSON, &parts); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(message.JSON, &parts))
 			if string(parts.APNs) != test.apns {
 				t.Errorf("apns\n%s, want\n%s", parts.APNs, test.apns)
 			}

@@ -79,13 +79,9 @@ func TestRenderAPNs(t *testing.T) {
 			t.Parallel()
 			n := sample()
 			test.change(n)
-			if err := n.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, n.Validate())
 			got, err := n.RenderAPNs(n.Targets[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if string(got.Payload) != test.json {
 				t.Errorf("payload\n%s, want\n%s", got.Payload, test.json)
 			}
@@ -121,9 +117,7 @@ func TestAPNsIDIsStable(t *testing.T) {
 		m := sample()
 		change(m)
 		got, err := m.RenderAPNs(m.Targets[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return got.ID
 	}
 	const want = "e5736669-51ae-5bb8-b36a-0562e2767e9a"
@@ -198,13 +192,9 @@ func TestRenderFCM(t *testing.T) {
 			t.Parallel()
 			n := sample()
 			test.change(n)
-			if err := n.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, n.Validate())
 			got, err := n.RenderFCM(n.Targets[0], noon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if string(got.JSON) != test.want {
 				t.Errorf("message\n%s, want\n%s", got.JSON, test.want)
 			}
@@ -238,9 +228,7 @@ func TestSizeLimits(t *testing.T) {
 			n.ID = strings.Repeat("i", 36)
 			n.Data["fill"] = ""
 			empty, err := test.size(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			n.Data["fill"] = strings.Repeat("x", test.limit-empty)
 			if got, err := test.size(n); err != nil || got != test.limit {
 				t.Errorf("%d bytes rendered, want %d: %v", got, test.limit, err)
@@ -342,5 +330,12 @@ func TestRenderLeavesTheNotificationAlone(t *testing.T) {
 	}
 	if !reflect.DeepEqual(n, want) {
 		t.Errorf("rendering changed it to %+v", n)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

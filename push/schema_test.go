@@ -32,13 +32,9 @@ type schema struct {
 func readSchema(t *testing.T) *schema {
 	t.Helper()
 	data, err := os.ReadFile("notification.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := new(schema)
-	if err := json.Unmarshal(data, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, s))
 	return s
 }
 

@@ -26,9 +26,7 @@ func TestLoneSurrogates(t *testing.T) {
 		}
 	}
 	job, err := Encode(&Job{Notification: &Notification{ID: "1", App: "a", User: "half", Title: "t", Targets: []Target{{Platform: FCM, Token: "x"}}}, AcceptedAt: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var malformed *store.MalformedError
 	if _, err := Decode([]byte(strings.Replace(string(job), "half", `\ud800`, 1))); !errors.As(err, &malformed) || malformed.Reason != store.MalformedNotification {
 		t.Errorf("from the queue: %v", err)

@@ -102,9 +102,7 @@ func TestRenderWebPush(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := n.RenderWebPush(n.Targets[0], noon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if string(got.Payload) != test.json {
 				t.Errorf("payload\n%s, want\n%s", got.Payload, test.json)
 			}
@@ -150,9 +148,7 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 		return func(n *Notification) { n.WebPush = json.RawMessage(raw) }
 	}
 	point, err := base64.RawURLEncoding.DecodeString(testP256DH)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := base64.RawURLEncoding.EncodeToString
 	compressed := append([]byte{2}, point[1:33]...)
 	offCurve := bytes.Clone(point)
@@ -250,9 +246,7 @@ func TestTheLargestWebPush(t *testing.T) {
 	t.Parallel()
 	n := Notification{ID: "i", App: "a", User: "u", Targets: []Target{browser()}, Title: "t"}
 	m, err := n.RenderWebPush(n.Targets[0], noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n.Body = strings.Repeat("b", MaxWebPushPayload-len(m.Payload)-len(`,"body":""`))
 	if m, err = n.RenderWebPush(n.Targets[0], noon); err != nil || len(m.Payload) != MaxWebPushPayload || n.Validate() != nil {
 		t.Errorf("%d bytes: %v, %v", len(m.Payload), err, n.Validate())
@@ -279,9 +273,7 @@ func TestEncodeOfVersion2(t *testing.T) {
 		j := job()
 		test.change(j.Notification)
 		data, err := Encode(j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !strings.HasPrefix(string(data), test.begins) {
 			t.Errorf("%s: %.20s, want %s", name, data, test.begins)
 		}

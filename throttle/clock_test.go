@@ -144,9 +144,7 @@ func TestALateAnswer(t *testing.T) {
 	})
 	ask := func(id string) Decision {
 		d, err := l.Acquire(t.Context(), Request{User: "u", ID: id, Horizon: time.Hour, Scopes: []Scope{{General, Policy{MinGap: time.Minute}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return d
 	}
 	ask("first")

@@ -50,9 +50,7 @@ func TestClusterPassesTheSuite(t *testing.T) {
 					}
 					return err
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return names
 			}
 			return throttletest.Instance{Limiter: limiter(), Peer: limiter(), Lasting: lasting}

@@ -117,9 +117,7 @@ func TestAMovingSlotIsNoOutage(t *testing.T) {
 		target.Do(t.Context(), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(client)).Err(),
 		client.Do(t.Context(), "CLUSTER", "SETSLOT", slot, "MIGRATING", id(target)).Err(),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for round := range 3 {
 		if d, err := open.Acquire(t.Context(), roomyRequest(users[0], fmt.Sprint("open-", round))); err != nil || !d.Unchecked {
@@ -154,9 +152,7 @@ func clusterOf(t *testing.T, nodes []*redistest.Server) *redisconn.Conn {
 		cfg.Address.Hosts = append(cfg.Address.Hosts, node.Addr())
 	}
 	conn, err := redisconn.Open(t.Context(), cfg, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

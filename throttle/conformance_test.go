@@ -66,9 +66,7 @@ func TestRedis(t *testing.T) {
 				Peer:    newRedisOn(t, server.Options(), throttle.Options{Prefix: prefix}),
 				Lasting: func() []string {
 					keys, err := client.Keys(context.Background(), prefix+"*").Result()
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					return slices.DeleteFunc(keys, func(key string) bool {
 						ttl, err := client.PTTL(context.Background(), key).Result()
 						return err != nil || ttl != -1

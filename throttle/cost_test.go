@@ -22,9 +22,7 @@ var statCalls = regexp.MustCompile(`calls=(\d+)`)
 func commands(t *testing.T, client *redis.Client) (n int) {
 	t.Helper()
 	info, err := client.Info(context.Background(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, m := range statCalls.FindAllStringSubmatch(info, -1) {
 		calls, _ := strconv.Atoi(m[1])
 		n += calls
@@ -69,10 +67,10 @@ func TestWhatACallCosts(t *testing.T) {
 				{"one that waits behind others", func() { acquire(request("u", "a", "new"), throttle.Deferred) }, 36},
 				{"one that comes too early", func() { acquire(request("u", "a", "n4"), throttle.Deferred) }, 25},
 				{"one that is rejected", func() { acquire(full, throttle.Rejected) }, 15},
-				{"a cancel", func() { ok(t, second(l.Cancel(t.Context(), request("u", "b", "n5")))) }, 30},
-				{"another cancel within a second", func() { ok(t, second(l.Cancel(t.Context(), request("u", "b", "n7")))) }, 18},
-				{"a replan", func() { ok(t, second(l.Replan(t.Context(), []throttle.Request{request("u", "a", "")}))) }, 25},
-				{"a replan of nobody", func() { ok(t, second(l.Replan(t.Context(), []throttle.Request{request("nobody", "a", "")}))) }, 12},
+				{"a cancel", func() { must(t, second(l.Cancel(t.Context(), request("u", "b", "n5")))) }, 30},
+				{"another cancel within a second", func() { must(t, second(l.Cancel(t.Context(), request("u", "b", "n7")))) }, 18},
+				{"a replan", func() { must(t, second(l.Replan(t.Context(), []throttle.Request{request("u", "a", "")}))) }, 25},
+				{"a replan of nobody", func() { must(t, second(l.Replan(t.Context(), []throttle.Request{request("nobody", "a", "")}))) }, 12},
 			} {
 				before := commands(t, client)
 				tt.do()

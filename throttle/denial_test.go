@@ -20,18 +20,14 @@ func TestADeniedClaimLeavesNoHole(t *testing.T) {
 		l.ask(l.request("n0", policy), denial{})
 		late, stamp := l.request("late", policy), l.clock.now().UnixMicro()+7
 		if claims {
-			if err := l.limiter.client.ZAdd(t.Context(), l.limiter.user(&late).keys.sent, redis.Z{Score: float64(stamp), Member: "late"}).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.limiter.client.ZAdd(t.Context(), l.limiter.user(&late).keys.sent, redis.Z{Score: float64(stamp), Member: "late"}).Err())
 		}
 		for i := range 14 {
 			l.ask(l.request(fmt.Sprint("n", i+1), policy), denial{})
 		}
 		l.ask(late, denial{stamp, l.clock.now().UnixMicro()})
 		timeline, err := l.limiter.Timeline(t.Context(), late)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return timeline.Bookings
 	}
 	want, got := slots(false), slots(true)

@@ -15,18 +15,14 @@ import (
 func zoneOf(t *testing.T, name string) *time.Location {
 	t.Helper()
 	in, err := zone.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return in
 }
 
 func hoursOf(t *testing.T, windows ...string) quiet.Hours {
 	t.Helper()
 	h, err := quiet.ParseHours(windows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return h
 }
 

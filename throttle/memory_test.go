@@ -10,9 +10,7 @@ import (
 func TestMemoryEndsOnce(t *testing.T) {
 	t.Parallel()
 	limiter, err := throttle.NewMemory(throttle.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 {
 		if err := limiter.Close(); err != nil {
 			t.Error(err)

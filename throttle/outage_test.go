@@ -124,9 +124,7 @@ func TestOutageClosedFailsFastAndProbes(t *testing.T) {
 		s.set(storeAnswers)
 		time.Sleep(time.Second)
 		for range 2 {
-			if err := acquire(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, acquire())
 		}
 		if stats := o.Stats(); stats != (OutageStats{Outages: 1, Failed: 400}) {
 			t.Errorf("after: %+v", stats)

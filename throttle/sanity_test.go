@@ -14,9 +14,7 @@ func rates(t testing.TB, list ...string) []Rate {
 	var all []Rate
 	for _, s := range list {
 		r, err := ParseRate(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, r)
 	}
 	return all

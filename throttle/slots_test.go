@@ -69,7 +69,7 @@ func newLane(t *testing.T, general throttle.Policy) *lane {
 	l.late = func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(2000)) * time.Microsecond }
 	var err error
 	l.limiter, err = throttle.NewMemory(throttle.Options{Now: func() time.Time { return l.clock }})
-	ok(t, err)
+	must(t, err)
 	t.Cleanup(func() { _ = l.limiter.Close() })
 	return l
 }
@@ -117,7 +117,7 @@ func (l *lane) placed(category string, p throttle.Placed) {
 			l.tell(j, later(b.Slot, l.clock))
 		}
 	}
-	ok(l.t, l.limiter.Told(l.t.Context(), l.request("", category), told))
+	must(l.t, l.limiter.Told(l.t.Context(), l.request("", category), told))
 	if len(p.Others) > 0 {
 		var all []throttle.Request
 		for _, line := range p.Others {
@@ -130,7 +130,7 @@ func (l *lane) placed(category string, p throttle.Placed) {
 // replan places lines again, and those of their answer no more.
 func (l *lane) replan(all ...throttle.Request) {
 	placed, err := l.limiter.Replan(l.t.Context(), all)
-	ok(l.t, err)
+	must(l.t, err)
 	placed.Others = nil
 	l.placed(all[0].Category, placed)
 }
@@ -167,7 +167,7 @@ func (l *lane) run(until, when time.Duration, then func()) {
 
 func (l *lane) come(j *laneJob) {
 	d, err := l.limiter.Acquire(l.t.Context(), l.request(j.id, j.category))
-	ok(l.t, err)
+	must(l.t, err)
 	if j.checks++; j.checks > 100 {
 		l.t.Fatalf("%s starves", j.id)
 	}

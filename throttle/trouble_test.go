@@ -45,9 +45,7 @@ func TestAnOutageNamesNoUser(t *testing.T) {
 func limiterWithRights(t *testing.T, server *redistest.Server, name string) *Redis {
 	t.Helper()
 	admin := server.Client(t)
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~*", "+@all").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~*", "+@all").Err())
 	o := server.Options()
 	o.Username, o.Password, o.ContextTimeoutEnabled = name, "secret", true
 	client := redis.NewClient(o)
@@ -77,9 +75,7 @@ func failSnapshot(t *testing.T, server *redistest.Server) {
 	for info := ""; err == nil && !strings.Contains(info, "rdb_last_bgsave_status:err"); {
 		info, err = client.Info(ctx, "persistence").Result()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestARedisThatRefuses has Redis answer errors that concern every user: what
@@ -112,9 +108,7 @@ func TestARedisThatRefuses(t *testing.T) {
 				for i, arg := range args {
 					do[i] = arg
 				}
-				if err := server.Client(t).Do(t.Context(), do...).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, server.Client(t).Do(t.Context(), do...).Err())
 			}
 			log, text := outageLog()
 			closed, open := WithOutage(l, Closed, OutageOptions{Log: log}), WithOutage(l, Open, OutageOptions{})
@@ -187,17 +181,13 @@ func TestOneUsersKeys(t *testing.T) {
 			policy := Policy{MinGap: time.Minute}
 			bad := Request{User: "bad", ID: "goes", Horizon: time.Hour, Scopes: []Scope{{General, policy}, {"c", policy}}}
 			goes, err := l.Acquire(ctx, bad)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			bad.ID = "waits"
 			if _, err := l.Acquire(ctx, bad); err != nil {
 				t.Fatal(err)
 			}
 			k := &l.user(&bad).keys
-			if err := spoil(k); err != nil {
-				t.Fatal(err)
-			}
+			must(t, spoil(k))
 			bad.ID = "goes"
 			if _, err := l.wait(ctx, &bad, l.user(&bad), denial{}); err == nil {
 				t.Error("asked again, it is decided")
@@ -240,11 +230,16 @@ func TestTryScansOnePage(t *testing.T) {
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := outageRedis(t, server.Options(), redistest.Patience).Try(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, outageRedis(t, server.Options(), redistest.Patience).Try(t.Context()))
 	stats, err := client.Info(t.Context(), "commandstats").Result()
 	if err != nil || !strings.Contains(stats, "cmdstat_scan:calls=1,") {
 		t.Errorf("%v\n%s", err, stats)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

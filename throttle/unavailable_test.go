@@ -21,9 +21,7 @@ import (
 func silence(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var conns []net.Conn
@@ -162,9 +160,7 @@ func TestAClosedLimiter(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	if err := l.Close(); err != nil {
 		t.Errorf("closing twice: %v", err)
 	}

@@ -17,7 +17,7 @@ func rate(count int, period time.Duration) throttle.Policy {
 	return throttle.Policy{Rates: []throttle.Rate{{Count: count, Period: period}}}
 }
 
-func ok(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestWaiting(t *testing.T) {
 				r.Scopes = []throttle.Scope{{Name: throttle.General}, {Name: category, Policy: hour}}
 			}
 			_, err := l.Acquire(t.Context(), r)
-			ok(t, err)
+			must(t, err)
 		}
 		const odd = "a/b {}*%ü"
 		for _, id := range []string{"1", "2"} {
@@ -55,7 +55,7 @@ func TestWaiting(t *testing.T) {
 		}
 		slices.Sort(want)
 		var got []string
-		ok(t, l.Waiting(t.Context(), func(app, user string) error {
+		must(t, l.Waiting(t.Context(), func(app, user string) error {
 			got = append(got, app+"/"+user)
 			return nil
 		}))

@@ -69,9 +69,7 @@ func TestBoundAgreesWithTheLimiter(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 	limiter, err := throttle.NewMemory(throttle.Options{Now: func() time.Time { return clock }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = limiter.Close() })
 	scopes := []throttle.Scope{
 		{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 4, Period: 10 * time.Second}}}},
@@ -81,18 +79,14 @@ func TestBoundAgreesWithTheLimiter(t *testing.T) {
 	for i, scope := range []int{1, 2, 1, 2, 1, 1, 2, 2, 1, 1} { // how many of the scopes count
 		id := string(rune('a' + i))
 		d, err := limiter.Acquire(t.Context(), throttle.Request{User: "ada", ID: id, Scopes: scopes[:scope], Horizon: 24 * time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d.Status == throttle.Deferred {
 			said[id] = d.Rule
 		}
 		clock = clock.Add(300 * time.Millisecond)
 	}
 	known, err := limiter.Timeline(t.Context(), throttle.Request{User: "ada", Scopes: scopes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := map[string]string{}
 	for _, b := range known.Bookings {
 		got[b.ID] = b.Rule

@@ -135,9 +135,7 @@ func TestPicture(t *testing.T) {
 				span = autoSpan(timeline)
 			}
 			var b bytes.Buffer
-			if err := pages["user"].ExecuteTemplate(&b, "picture", drawTimeline(timeline, span, func(id string) bool { return id == "order-3" })); err != nil {
-				t.Fatal(err)
-			}
+			must(t, pages["user"].ExecuteTemplate(&b, "picture", drawTimeline(timeline, span, func(id string) bool { return id == "order-3" })))
 			file := filepath.Join("testdata", "pictures", name+".svg")
 			if *update {
 				must(t, os.WriteFile(file, b.Bytes(), 0o600))

@@ -46,9 +46,7 @@ func TestOverviewOf(t *testing.T) {
 			n := &push.Notification{ID: fmt.Sprintf("dead-%d", i), App: app, User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 			must(t, err)
-			if err := storetest.First(t, records).SetAside(t.Context(), &store.Letter{ID: n.ID, State: store.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, storetest.First(t, records).SetAside(t.Context(), &store.Letter{ID: n.ID, State: store.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}))
 		}
 		snapshot := &control.Snapshot{ID: "w1", Host: "h", Pulls: true, Routes: []route.Status{
 			{App: "shop", Platform: push.FCM, InFlight: 2}, {App: "secret-app", Platform: push.APNs, InFlight: 9},

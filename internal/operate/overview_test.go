@@ -181,9 +181,7 @@ func TestOverviewOfWhatCouldBeRead(t *testing.T) {
 			if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
-			if err := storetest.First(t, records).SetAside(t.Context(), &store.Letter{ID: "gone", State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, storetest.First(t, records).SetAside(t.Context(), &store.Letter{ID: "gone", State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}))
 			redistest.Hook(client, &breakage{"hscan", broken})
 			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: eventually.Patience, Log: slog.New(slog.DiscardHandler)})
 			var o *Overview

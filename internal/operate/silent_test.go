@@ -47,9 +47,7 @@ func TestAMasterAway(t *testing.T) {
 		}
 		at, err := records.Of(t.Context(), n.App, n.User)
 		must(t, err)
-		if err := at.SetAside(t.Context(), &store.Letter{ID: fmt.Sprint("l-", i), State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, at.SetAside(t.Context(), &store.Letter{ID: fmt.Sprint("l-", i), State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}))
 		per[at.Number]++
 	}
 	if len(per) != shards {

@@ -128,9 +128,7 @@ func TestBoundCountsLettersThatAreKept(t *testing.T) {
 		if err == nil {
 			err = s.Requeue(t.Context(), letter, []byte("{}"), nil, &store.Facts{App: "shop", User: "u"})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.reject("shop", nil, "late-1", "late-2")
 		want := []string{"late-1", "late-2", ids[0], ids[3], ids[4]}
 		if got := s.kept(); !slices.Equal(got, want) || len(s.counts().Dropped) != 0 {
@@ -173,9 +171,7 @@ func TestUnknownAppsAndMalformedJobsShareABound(t *testing.T) {
 		malformed := named("malformed", 8)
 		for _, id := range malformed {
 			for range 2 { // the second time changes nothing
-				if err := s.SetAside(t.Context(), &store.Letter{ID: id, State: store.Malformed, Reason: "not_json"}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.SetAside(t.Context(), &store.Letter{ID: id, State: store.Malformed, Reason: "not_json"}))
 			}
 		}
 		if got, want := s.kept(), slices.Concat([]string{"known"}, malformed[3:]); !slices.Equal(got, want) {
@@ -208,9 +204,7 @@ func TestRecordOfAnAcceptanceInTheFutureLastsTheRetention(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s := newLetterbox(t, client, store.Bounds{})
-		if err := client.HSet(t.Context(), s.Key("id:ahead"), "state", "waiting", "accepted", time.Now().AddDate(3, 0, 0).UnixMilli()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.HSet(t.Context(), s.Key("id:ahead"), "state", "waiting", "accepted", time.Now().AddDate(3, 0, 0).UnixMilli()).Err())
 		s.reject("shop", nil, "ahead")
 		if life := client.PTTL(t.Context(), s.Key("id:ahead")).Val(); life > store.DefaultRetention {
 			t.Errorf("the record lasts %s", life)
@@ -230,15 +224,11 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 			t.Helper()
 			for i := range n {
 				id := fmt.Sprintf("%s-%d-%d", app, n, i)
-				if err := s.Arrive(t.Context(), id, push.Default.Queue(), store.Facts{App: app, User: "u"}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Arrive(t.Context(), id, push.Default.Queue(), store.Facts{App: app, User: "u"}))
 				if _, err := s.Settle(t.Context(), id, &store.End{State: push.Expired, App: app}); err != nil {
 					t.Fatal(err)
 				}
-				if err := tokens.Add(t.Context(), store.DeadToken{App: app, User: "u", Token: id}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tokens.Add(t.Context(), store.DeadToken{App: app, User: "u", Token: id}))
 			}
 		}
 		report("mail", 3)
@@ -247,9 +237,7 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 		if err == nil {
 			err = tokens.Ack(t.Context(), "shop", group, taken[:20]...)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := outcomes.Next(t.Context(), "shop", group, time.Hour, 1); err != nil { // its webhook has begun
 			t.Fatal(err)
 		}
@@ -287,25 +275,19 @@ func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 		next := func() []store.DeadToken {
 			t.Helper()
 			all, err := tokens.Next(ctx, "shop", "g", time.Hour, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return all
 		}
 		add := func() {
 			t.Helper()
-			if err := tokens.Add(ctx, store.DeadToken{App: "shop", Token: "t"}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tokens.Add(ctx, store.DeadToken{App: "shop", Token: "t"}))
 		}
 		some("no report", false)
 		add()
 		some("no reader", true)
 		taken := next()
 		some("taken", true)
-		if err := tokens.Ack(ctx, "shop", "g", taken...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tokens.Ack(ctx, "shop", "g", taken...))
 		some("acknowledged", false)
 		add()
 		some("not taken yet", true)

@@ -48,9 +48,7 @@ func TestCollapse(t *testing.T) {
 		job := storetest.InHand(t, client, at, push.Default.Queue(), "2")
 		claim(3, true, "")
 		state("2", push.Waiting)
-		if err := at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.Deferred, After: time.Hour}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.Deferred, After: time.Hour}}))
 		claim(4, true, "3")
 		state("3", push.Superseded)
 		state("2", push.Waiting)

@@ -21,9 +21,7 @@ func TestDeadTokens(t *testing.T) {
 		next := func(left time.Duration, n int) []store.DeadToken {
 			t.Helper()
 			got, err := reports.Next(ctx, "shop", "group", left, n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return got
 		}
 		if got := next(time.Hour, 10); len(got) != 0 {
@@ -34,9 +32,7 @@ func TestDeadTokens(t *testing.T) {
 			{App: "shop", User: "u1", Platform: push.APNs, Token: "t1", Reason: "Unregistered", Since: at.Add(-time.Hour), Notification: "n1", At: at},
 			{App: "shop", User: "ü 2", Platform: push.FCM, Token: "t2", Reason: "UNREGISTERED", Notification: "n2", At: at},
 		}
-		if err := reports.Add(ctx, want...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, reports.Add(ctx, want...))
 		got := slices.Concat(next(time.Hour, 1), next(time.Hour, 10))
 		for i := range got {
 			if got[i].Entry == "" {
@@ -54,16 +50,12 @@ func TestDeadTokens(t *testing.T) {
 			t.Errorf("another group reads %+v, %v", other, err)
 		}
 		// Its reader is gone with both; one was acknowledged.
-		if err := reports.Ack(ctx, "shop", "group", got[0]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, reports.Ack(ctx, "shop", "group", got[0]))
 		if left := next(0, 10); len(left) != 1 || left[0] != want[1] {
 			t.Errorf("left behind: %+v, want the second", left)
 		}
 		// What the stream has dropped since is left behind no more.
-		if err := client.XTrimMaxLen(ctx, shard.Named(client, "pushpace", 1)[0].Key("dead-tokens:shop"), 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.XTrimMaxLen(ctx, shard.Named(client, "pushpace", 1)[0].Key("dead-tokens:shop"), 0).Err())
 		if left := next(0, 10); len(left) != 0 {
 			t.Errorf("left behind, and dropped: %+v", left)
 		}
@@ -79,9 +71,7 @@ func TestDeadTokensAreBounded(t *testing.T) {
 			for i := range tokens {
 				tokens[i].Token = strconv.Itoa(batch*100 + i)
 			}
-			if err := reports.Add(t.Context(), tokens...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, reports.Add(t.Context(), tokens...))
 		}
 		n, err := client.XLen(t.Context(), shard.Named(client, "acme", 1)[0].Key("dead-tokens:")).Result()
 		if err != nil || n < 100 || n > 300 {

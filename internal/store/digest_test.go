@@ -25,14 +25,10 @@ type digests struct {
 func newDigests(t *testing.T, records *store.Records, user string) *digests {
 	t.Helper()
 	at, err := records.Of(t.Context(), "shop", user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := &digests{t, at, user}
 	for x := range few {
-		if err := at.Arrive(t.Context(), d.id(x), "default", store.Facts{App: "shop", User: user, Category: "likes"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, at.Arrive(t.Context(), d.id(x), "default", store.Facts{App: "shop", User: user, Category: "likes"}))
 	}
 	return d
 }
@@ -79,9 +75,7 @@ func TestDigestScriptIsTheModel(t *testing.T) {
 						t.Fatalf("round %d: %d carries %v, want %b", round, x, got.Joined, k.joined[x])
 					}
 				case 4, 5:
-					if err := client.HSet(t.Context(), d.at.Key("id:"+d.id(x)), "until", 1).Err(); err != nil {
-						t.Fatal(err)
-					}
+					must(t, client.HSet(t.Context(), d.at.Key("id:"+d.id(x)), "until", 1).Err())
 					k.slot[x] = true
 				case 6:
 					first, err := d.at.Settle(t.Context(), d.id(x), &store.End{State: push.Delivered})

@@ -19,9 +19,7 @@ func intakeOf(t *testing.T, client redis.UniversalClient, queue string) *store.I
 	t.Helper()
 	for _, in := range store.Intakes(client) {
 		offers, err := in.Peek(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if slices.ContainsFunc(offers, func(o *store.Offer) bool { return o.Queue == queue }) {
 			return in
 		}
@@ -47,18 +45,14 @@ func TestAnIntakesTaskIsRemovedAsItWasRead(t *testing.T) {
 		peek := func(skip int) (ids []string, offers []*store.Offer) {
 			t.Helper()
 			offers, err := in.Peek(t.Context(), map[store.IntakePlace]int{{Queue: queue, Name: "pending"}: skip})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, o := range offers {
 				ids = append(ids, o.ID)
 			}
 			return ids, offers
 		}
 		_, first := peek(0)
-		if err := in.Remove(t.Context(), queue, first); err != nil {
-			t.Fatal(err)
-		}
+		must(t, in.Remove(t.Context(), queue, first))
 		put("same", "1")
 		put("another", "2")
 		put("third", "1")
@@ -77,9 +71,7 @@ func TestAnIntakesTaskIsRemovedAsItWasRead(t *testing.T) {
 		if n := client.Exists(t.Context(), shard.QueueKey(queue, "t:same")).Val(); n != 0 {
 			t.Error("its hash is left")
 		}
-		if err := client.Set(t.Context(), shard.QueueKey(queue, "scheduled"), "x", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Set(t.Context(), shard.QueueKey(queue, "scheduled"), "x", 0).Err())
 		if offers, err := in.Peek(t.Context(), nil); len(offers) != 2 || err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 			t.Errorf("beside a key of another type: %d, %v", len(offers), err)
 		}

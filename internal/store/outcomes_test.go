@@ -20,9 +20,7 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		for i, targets := range []string{`[{"kind":"delivered"}]`, `[{`, "", `[]`} {
-			if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: shard.Named(client, "pushpace", 1)[0].Key("outcomes:shop"), Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: shard.Named(client, "pushpace", 1)[0].Key("outcomes:shop"), Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err())
 		}
 		events, err := store.NewOutcomes(store.NewRecords(client, "", 0).WithShards(1)).Next(t.Context(), "shop", "mine", time.Hour, 100)
 		if err != nil || len(events) != 4 {
@@ -42,15 +40,11 @@ func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 		counts := shard.Named(client, prefix, 1)[0].Key("counts")
 		spoil := func(count string) {
 			t.Helper()
-			if err := client.HSet(t.Context(), counts, "delivered", count).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client.HSet(t.Context(), counts, "delivered", count).Err())
 		}
 		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
 		n := &push.Notification{ID: "tried", App: "shop", User: "ada"}
-		if err := storetest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), store.Facts{App: n.App, User: n.User}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, storetest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), store.Facts{App: n.App, User: n.User}))
 		end := store.End{State: push.Delivered, Outcomes: []store.TargetOutcome{{Kind: "delivered"}}, Attempts: 1, App: n.App}
 		spoil("abc")
 		for range 3 {

@@ -33,9 +33,7 @@ func TestPutOffNotes(t *testing.T) {
 			Attempt:  &store.Attempt{Number: 1, Excused: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}, Error: "away"},
 		}
 		job := storetest.InHand(t, client, at, queue, n.ID)
-		if err := client.HSet(t.Context(), at.Key("counts"), "booked", "x").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.HSet(t.Context(), at.Key("counts"), "booked", "x").Err())
 		if err := at.PutOff(t.Context(), job, back); !errors.Is(err, store.ErrUnnoted) || client.LLen(t.Context(), at.QueueKey(queue, "active")).Val() != 1 {
 			t.Errorf("counts that are none: %v", err)
 		}
@@ -86,16 +84,12 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := at.PutOff(t.Context(), storetest.InHand(t, client, at, queue, "returned"), &store.PutOff{Return: store.Return{Why: store.Deferred}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, at.PutOff(t.Context(), storetest.InHand(t, client, at, queue, "returned"), &store.PutOff{Return: store.Return{Why: store.Deferred}}))
 	visit := int64(1)
 	pullMost := func(most int, bounds ...store.Bound) (ids []string) {
 		t.Helper()
 		got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: most, Term: "test", Visit: visit, Bounds: bounds})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range got.Jobs {
 			ids = append(ids, got.Jobs[i].ID)
 		}
@@ -136,9 +130,7 @@ func TestPutOffWhileRedisRefuses(t *testing.T) {
 	job := storetest.InHand(t, client, at, queue, n.ID)
 	back := &store.PutOff{Return: store.Return{Why: store.Retried, After: time.Hour}, Attempt: &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}}}
 	for _, replicas := range []string{"1", "0"} {
-		if err := client.ConfigSet(t.Context(), "min-replicas-to-write", replicas).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.ConfigSet(t.Context(), "min-replicas-to-write", replicas).Err())
 		err := at.PutOff(t.Context(), job, back)
 		if refused := replicas == "1"; (err != nil) != refused || errors.Is(err, store.ErrUnnoted) {
 			t.Errorf("with %s replicas wanted: %v", replicas, err)
@@ -162,9 +154,7 @@ func TestPutOffParks(t *testing.T) {
 			t.Helper()
 			visit++
 			got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: 10, Term: "T", Visit: visit, Bounds: bounds})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for i := range got.Jobs {
 				ids = append(ids, got.Jobs[i].ID)
 			}
@@ -176,9 +166,7 @@ func TestPutOffParks(t *testing.T) {
 				t.Fatal(err)
 			}
 			job := storetest.InHand(t, client, at, queue, id)
-			if err := at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: store.ParkName(park)}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: store.ParkName(park)}))
 		}
 		closed := store.Bound{Name: pause, Room: -1}
 		for _, c := range []struct {
@@ -197,9 +185,7 @@ func TestPutOffParks(t *testing.T) {
 		if place, err := at.Find(t.Context(), queue, "paused"); err != nil || place.Last.Why != store.ProviderPaused {
 			t.Errorf("%+v, %v", place, err)
 		}
-		if err := client.ZAdd(t.Context(), at.QueueKey(queue, "due"), redis.Z{Score: 1, Member: "paused"}).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.ZAdd(t.Context(), at.QueueKey(queue, "due"), redis.Z{Score: 1, Member: "paused"}).Err())
 		if ids := pull(closed); !slices.Equal(ids, []string{"paused"}) {
 			t.Errorf("when its time is up %q are taken", ids)
 		}

@@ -66,9 +66,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			} else {
 				err = storetest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), store.Facts{App: n.App, User: n.User})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			own := *options
 			meanwhile := redistest.Connect(t, &own)
 			redistest.Hook(meanwhile, &before{words: []any{at.Key("id:" + c.id), at.Key("counts")}, do: func() {
@@ -193,12 +191,8 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		if err != nil || len(abandoned) != 0 || more {
 			t.Errorf("too early: %d, %t, %v", len(abandoned), more, err)
 		}
-		if err := store.LeaveGiven(t.Context(), taken[1:many]); err != nil {
-			t.Fatal(err)
-		}
-		if err := taken[0].Leave(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.LeaveGiven(t.Context(), taken[1:many]))
+		must(t, taken[0].Leave(t.Context()))
 		if abandoned, more, err = at.Abandoned(t.Context(), many); err != nil || len(abandoned) != many || !more {
 			t.Errorf("abandoned are %d, %t, %v", len(abandoned), more, err)
 		}
@@ -248,13 +242,9 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 			t.Errorf("take: %+v, %v", taken, err)
 		}
 		job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		letter := &store.Letter{ID: "bad", State: store.Malformed, Reason: "invalid", Queue: n.Priority.Queue(), Job: job}
-		if err := storetest.First(t, records).SetAside(t.Context(), letter); err != nil {
-			t.Fatal(err)
-		}
+		must(t, storetest.First(t, records).SetAside(t.Context(), letter))
 		if err := producer.Requeue(t.Context(), letter.ID); err != nil {
 			t.Errorf("requeue: %v", err)
 		}
@@ -272,18 +262,14 @@ func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 		records, producer := store.NewRecords(client, "", 0).WithShards(1), push.NewProducer(client, "", 0).WithShards(1)
 		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		letter := &store.Letter{ID: n.ID, State: store.Malformed, Reason: "not_json", Queue: n.Priority.Queue(), Job: []byte("{")}
-		if err := storetest.First(t, records).SetAside(t.Context(), letter); err != nil {
-			t.Fatal(err)
-		}
+		must(t, storetest.First(t, records).SetAside(t.Context(), letter))
 		if _, err := producer.Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
 		task := shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:one")
 		before := client.HGetAll(t.Context(), task).Val()
 		kept, _, err := records.Letter(t.Context(), store.Ref{ID: n.ID}, push.Contents, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := storetest.First(t, records).Requeue(t.Context(), kept, kept.Job, nil, nil); !errors.Is(err, store.ErrInHand) {
 			t.Error(err)
 		}
@@ -301,9 +287,7 @@ func TestARequeuedJobIsDue(t *testing.T) {
 		for _, state := range []string{"pending", "scheduled", "retry", "archived"} {
 			n := &push.Notification{ID: state, App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			queue := n.Priority.Queue()
 			end := &store.End{State: push.Exhausted, Letter: &store.Letter{ID: n.ID, State: push.Exhausted, Reason: "r", Queue: queue, Job: job}}
 			if _, err := storetest.At(t, records, n.ID).Settle(t.Context(), n.ID, end); err != nil {
@@ -331,4 +315,11 @@ func TestARequeuedJobIsDue(t *testing.T) {
 			t.Errorf("due are %v", due)
 		}
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -63,9 +63,7 @@ func TestNewNamesTheKeyAtFault(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	junk := filepath.Join(dir, "junk.pem")
-	if err := os.WriteFile(junk, []byte("hunter2"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(junk, []byte("hunter2"), 0o600))
 	key := Config{Topic: "t", KeyID: "ABCDEFGHIJ", TeamID: "0123456789"}
 	for want, c := range map[string]Config{
 		"topic":            {},

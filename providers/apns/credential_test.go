@@ -47,17 +47,11 @@ func TestRefresh(t *testing.T) {
 func writeKey(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := filepath.Join(t.TempDir(), "key.p8")
-	if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
 	return name
 }
 
@@ -67,9 +61,7 @@ func TestSendersShareAKey(t *testing.T) {
 	load := func(c Config) *key {
 		t.Helper()
 		k, err := loadKey(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return k
 	}
 	first := load(config)
@@ -87,23 +79,22 @@ func TestSendersShareAKey(t *testing.T) {
 func TestExpiredCertificateIsRefused(t *testing.T) {
 	t.Parallel()
 	private, err := os.ReadFile(writeKey(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key, err := keyfile.Parse("", private, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "both.pem")
-	if err := os.WriteFile(file, append(private, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, append(private, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...), 0o600))
 	if _, err := loadCertificate(Config{CertificateFile: file}); err == nil || !strings.Contains(err.Error(), "expired on 2020-01-02") {
 		t.Error(err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

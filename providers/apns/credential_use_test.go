@@ -28,9 +28,7 @@ func TestExpiredProviderTokenIsRefreshedOnce(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))
-	if err := sender.Age(40 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sender.Age(40*time.Minute))
 	send(t, sender, providers.Delivered, providers.OK)
 	server.ExpireTokens()
 	old := sender.Bearer()
@@ -79,9 +77,7 @@ func TestRefusedTokenUpdateKeepsTheProviderToken(t *testing.T) {
 func watching(t *testing.T, config apns.Config) *apns.Sender {
 	t.Helper()
 	sender, err := apns.NewWatching(config, 10*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = sender.Close() })
 	return sender
 }
@@ -96,16 +92,12 @@ func TestKeyIsReloaded(t *testing.T) {
 	send(t, sender, providers.Misconfigured, apns.InvalidProviderToken)
 
 	providertest.Replace(t, config.KeyFile, right)
-	if err := next(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, next())
 	send(t, sender, providers.Delivered, providers.OK)
 
 	// A file that is no key changes nothing.
 	junk := filepath.Join(t.TempDir(), "junk")
-	if err := os.WriteFile(junk, []byte("secret-of-a-file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(junk, []byte("secret-of-a-file"), 0o600))
 	providertest.Replace(t, config.KeyFile, junk)
 	err := next()
 	if err == nil {
@@ -113,9 +105,7 @@ func TestKeyIsReloaded(t *testing.T) {
 	}
 	harmless(t, providers.Outcome{Err: err}, "secret-of-a-file")
 	send(t, sender, providers.Delivered, providers.OK)
-	if err := os.Remove(config.KeyFile); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(config.KeyFile))
 	if err := next(); err == nil {
 		t.Fatal("a missing file is no error")
 	}
@@ -129,23 +119,15 @@ func TestCertificateIsReloaded(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	config, err := server.WriteCertificate(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	next, err := server.WriteCertificate(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	foreign, err := newServer(t, apnstest.Options{}).WriteCertificate(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sender := newSender(t, config)
 	reload := func() {
 		t.Helper()
-		if err := sender.Reload(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sender.Reload())
 	}
 	expiry, ends := sender.CredentialExpiry()
 	if left := time.Until(expiry); !ends || left < 360*24*time.Hour || left > 367*24*time.Hour {
@@ -174,9 +156,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: 5 * time.Millisecond}})
 	config, err := server.WriteCertificate(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sender := newSender(t, config)
 	changing := make(chan struct{})
 	go func() {

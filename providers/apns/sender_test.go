@@ -27,9 +27,7 @@ const secret = "payload-secret"
 func newServer(t *testing.T, options apnstest.Options) *apnstest.Server {
 	t.Helper()
 	server, err := apnstest.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return server
 }
@@ -37,18 +35,14 @@ func newServer(t *testing.T, options apnstest.Options) *apnstest.Server {
 func credentials(t *testing.T, server *apnstest.Server) apns.Config {
 	t.Helper()
 	config, err := server.WriteCredentials(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return config
 }
 
 func newSender(t *testing.T, config apns.Config) *apns.Sender {
 	t.Helper()
 	sender, err := apns.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = sender.Close() })
 	return sender
 }
@@ -112,9 +106,7 @@ func TestSendWhatGoesOut(t *testing.T) {
 	n := notification("n1")
 	n.Body = `<&>`
 	message, err := n.RenderAPNs(to("00aa"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server.Respond("00aa", standin.Answer{Status: 503})
 	sender.Send(t.Context(), n, to("00aa"), providers.Departure{})
 	o := sender.Send(t.Context(), n, to("00aa"), providers.Departure{})
@@ -161,9 +153,7 @@ func TestSendWithWrongCredentials(t *testing.T) {
 	right := credentials(t, server)
 	other := credentials(t, newServer(t, apnstest.Options{}))
 	key, err := os.ReadFile(other.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		name   string
 		change func(*apns.Config)
@@ -184,5 +174,12 @@ func TestSendWithWrongCredentials(t *testing.T) {
 	}
 	if got := server.Ledger().Len(); got != 0 {
 		t.Errorf("%d accepted", got)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

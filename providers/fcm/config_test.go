@@ -42,15 +42,11 @@ func TestNewFaults(t *testing.T) {
 	server, good := start(t, fcmtest.Options{})
 	defer func() { _ = server.Close() }()
 	credentials, err := os.ReadFile(good.CredentialsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	replaced := func(name, old, new string) string {

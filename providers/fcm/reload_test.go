@@ -28,25 +28,19 @@ func TestCredentialsAreReloaded(t *testing.T) {
 	right := edit(t, cfg, "client_id", "2")
 	providertest.Replace(t, cfg.CredentialsFile, edit(t, cfg, "client_email", "x@example.com"))
 	sender, err := fcm.NewWatching(t.Context(), cfg, 10*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = sender.Close() })
 	next := providertest.Reloads(t, sender)
 	want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential)
 	providertest.Replace(t, cfg.CredentialsFile, right)
-	if err := next(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, next())
 	delivered(t, sender)
 	if _, ends := sender.CredentialExpiry(); ends {
 		t.Error("a service account's key has an end")
 	}
 
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg.CredentialsFile, right = right, cfg.CredentialsFile // edit reads the good one
 	for name, file := range map[string]string{
 		"no key":          edit(t, cfg, "private_key", "junk"),
@@ -74,9 +68,7 @@ func TestReloadWhileTheTokenEndpointIsDown(t *testing.T) {
 	t.Cleanup(func() { _ = sender.Close() })
 	delivered(t, sender)
 	server.TokenScript.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
-	if err := sender.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sender.Reload())
 	delivered(t, sender)
 	server.TokenScript.Recover()
 	issued := server.TokensIssued()

@@ -94,9 +94,7 @@ func TestMessageArrivesAsRendered(t *testing.T) {
 func isRendering(t *testing.T, n *push.Notification, at time.Time, got string) bool {
 	t.Helper()
 	m, err := n.RenderFCM(target("token"), at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return got == `{"message":`+string(m.JSON)+`}`
 }
 
@@ -155,9 +153,7 @@ func TestWrongSurroundings(t *testing.T) {
 	server, good := start(t, fcmtest.Options{})
 	defer func() { _ = server.Close() }()
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		name     string
 		change   func(*fcm.Config)
@@ -192,30 +188,22 @@ func TestWrongSurroundings(t *testing.T) {
 func edit(t *testing.T, cfg fcm.Config, key, value string) string {
 	t.Helper()
 	text, err := os.ReadFile(cfg.CredentialsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var fields map[string]string
-	if err := json.Unmarshal(text, &fields); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &fields))
 	fields[key] = value
 	if text, err = json.Marshal(fields); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "credentials.json")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o600))
 	return path
 }
 
 func pkcs8(t *testing.T, key *rsa.PrivateKey) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
@@ -279,21 +267,13 @@ func TestBrokenAnswers(t *testing.T) {
 func serve(t *testing.T, cfg *fcm.Config, http1 bool, handler http.HandlerFunc) {
 	t.Helper()
 	certificate, ca, err := standin.NewCertificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	roots, err := os.ReadFile(cfg.RootCAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg.RootCAFile = filepath.Join(t.TempDir(), "roots.pem")
-	if err := os.WriteFile(cfg.RootCAFile, append(roots, ca...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(cfg.RootCAFile, append(roots, ca...), 0o600))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg.Endpoint = "https://" + listener.Addr().String()
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -323,9 +303,7 @@ func TestCloseWaitsForThePushesUnderWay(t *testing.T) {
 	for server.Ledger().Len() == 0 {
 		<-ticker.C
 	}
-	if err := sender.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sender.Close())
 	select {
 	case o := <-outcome:
 		want(t, o, providers.Delivered, providers.OK, providers.NoConcern)
@@ -339,4 +317,11 @@ func TestSenderWithoutToken(t *testing.T) {
 	_, sender := started(t, fcmtest.Options{})
 	want(t, sender.Send(t.Context(), note(), target(""), providers.Departure{}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
 	want(t, sender.Send(t.Context(), note(), push.Target{Platform: push.APNs, Token: "token"}, providers.Departure{}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

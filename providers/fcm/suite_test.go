@@ -68,21 +68,15 @@ func harness(t *testing.T, options fcmtest.Options) providertest.Harness {
 func start(t *testing.T, options fcmtest.Options) (*fcmtest.Server, fcm.Config) {
 	t.Helper()
 	server, err := fcmtest.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg, err := server.WriteCredentials(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return server, cfg
 }
 
 func newSender(t *testing.T, cfg fcm.Config) *fcm.Sender {
 	t.Helper()
 	sender, err := fcm.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return sender
 }

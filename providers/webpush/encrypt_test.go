@@ -16,9 +16,7 @@ import (
 func unbase64(t *testing.T, s string) []byte {
 	t.Helper()
 	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -33,35 +31,23 @@ func wantBytes(t *testing.T, name string, got []byte, want string) {
 func TestTheVectorsOfRFC8291(t *testing.T) {
 	t.Parallel()
 	sender, err := ecdh.P256().NewPrivateKey(unbase64(t, "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantBytes(t, "as_public", sender.PublicKey().Bytes(), "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8")
 	public, err := ecdh.P256().NewPublicKey(unbase64(t, "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	to := receiver{public: public, auth: unbase64(t, "BTBZMqHH6r4Tts7J_aSIgg")}
 	shared, err := sender.ECDH(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantBytes(t, "ecdh_secret", shared, "kyrL1jIIOHEzg3sM2ZWRHDRB62YACZhhSlknJ672kSs")
 	ikm, err := keyingMaterial(to, sender)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantBytes(t, "IKM", ikm, "S4lYMb_L0FxCeq0WhDx813KgSYqU26kOyzWUdsXYyrg")
 	salt := unbase64(t, "DGv6ra1nlYgDCS1FRnbzlw")
 	secret, err := hkdf.Extract(sha256.New, ikm, salt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantBytes(t, "PRK", secret, "09_eUZGrsvxChDCGRCdkLiDXrReGOEVeSCdCcPBSJSc")
 	body, err := seal([]byte("When I grow up, I want to be a watermelon"), to, sender, salt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantBytes(t, "the body", body, "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_"+
 		"yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN")
 	if len(body) != 144 {
@@ -72,9 +58,7 @@ func TestTheVectorsOfRFC8291(t *testing.T) {
 func newReceiver(t testing.TB) receiver {
 	t.Helper()
 	private, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return receiver{public: private.PublicKey(), auth: bytes.Repeat([]byte{7}, 16)}
 }
 
@@ -84,9 +68,7 @@ func TestEachMessageHasItsOwnKeyAndSalt(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
 		body, err := encrypt([]byte("x"), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		salt, key := string(body[:saltSize]), string(body[saltSize+5:headerSize])
 		if seen[salt] || seen[key] {
 			t.Fatal("a salt or a key is used twice")

@@ -41,9 +41,7 @@ func newInside(t *testing.T) *inside {
 		}()
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	in.port = l.Addr().(*net.TCPAddr).Port
 	accept(l)
 	if l, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(in.port))); err == nil { // where there is IPv6
@@ -120,9 +118,7 @@ var strangersURLs = []struct {
 func TestStrangersURLs(t *testing.T) {
 	t.Parallel()
 	server, cfg := start(t, webpushtest.Options{}) // for its key alone
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Close())
 	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts = "", "", []string{"*"}
 	keys := target(push.WebPushGoogle, "device").Keys
 	for _, c := range strangersURLs {
@@ -132,9 +128,7 @@ func TestStrangersURLs(t *testing.T) {
 			names := &nameServer{names: map[string][][]string{"push.example.com": c.lookups, "fcm.googleapis.com": c.lookups}}
 			var passed atomic.Int64
 			sender, err := webpush.NewDialing(cfg, in.dialing(webpush.Guarded(uint16(in.port)), names, &passed))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = sender.Close() }()
 			for range 2 {
 				o := sender.Send(t.Context(), note(), push.Target{Platform: push.PlatformWebPush, Token: c.endpoint, Keys: keys}, providers.Departure{})
@@ -155,17 +149,13 @@ func TestStrangersURLs(t *testing.T) {
 // Without the guard the same names do lead inside: the test above would see it.
 func TestTheGuardIsWhatStandsInBetween(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Close())
 	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts = "", "", []string{"*"}
 	in := newInside(t)
 	var passed atomic.Int64
 	names := &nameServer{names: map[string][][]string{"push.example.com": {{"127.0.0.1"}}}}
 	sender, err := webpush.NewDialing(cfg, in.dialing(&net.Dialer{}, names, &passed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = sender.Close() }()
 	sender.Send(t.Context(), note(), webpushtest.Subscription("https://push.example.com/x"), providers.Departure{})
 	if in.reached.Load() == 0 || passed.Load() == 0 {

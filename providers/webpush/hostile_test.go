@@ -36,9 +36,7 @@ type hostile struct {
 func newHostile(t *testing.T, handler http.HandlerFunc) *hostile {
 	t.Helper()
 	certificate, ca, err := standin.NewCertificate("*.example.com", "fcm.googleapis.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := &hostile{}
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,26 +54,18 @@ func newHostile(t *testing.T, handler http.HandlerFunc) *hostile {
 		},
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() { _ = server.Close() })
 
 	own, cfg := start(t, webpushtest.Options{}) // for its key alone
-	if err := own.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, own.Close())
 	cfg.Endpoint, cfg.Hosts, cfg.RootCAFile = "", []string{"*"}, filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(cfg.RootCAFile, ca, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(cfg.RootCAFile, ca, 0o600))
 	h.sender, err = webpush.NewDialing(cfg, func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, listener.Addr().String())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = h.sender.Close() })
 	return h
 }

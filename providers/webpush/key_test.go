@@ -19,26 +19,16 @@ func TestKeysAreReadAsTheyAreWritten(t *testing.T) {
 	// The key pair of RFC 8291, appendix A, in each form.
 	const public = "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8"
 	raw, err := ParseKey([]byte("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := raw.PEM()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	scalar := "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"
 	bytes, err := base64.RawURLEncoding.DecodeString(scalar)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	point, err := raw.private.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(raw.private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x, y := base64.RawURLEncoding.EncodeToString(point[1:33]), base64.RawURLEncoding.EncodeToString(point[33:])
 	jwk := `{"kty":"EC","crv":"P-256","d":"` + scalar + `"`
 	for name, form := range map[string]string{
@@ -78,9 +68,7 @@ func TestKeysAreReadAsTheyAreWritten(t *testing.T) {
 func publicPEM(t *testing.T, private *ecdsa.PrivateKey) string {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(&private.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
@@ -90,35 +78,34 @@ const parametersPEM = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END
 func sec1(t *testing.T, private *ecdsa.PrivateKey) string {
 	t.Helper()
 	der, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
 }
 
 func pkcs8(t *testing.T, private crypto.PrivateKey) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
 func rsaPEM(t *testing.T) string {
 	t.Helper()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pkcs8(t, private)
 }
 
 func p384PEM(t *testing.T) string {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	must(t, err)
+	return pkcs8(t, private)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pkcs8(t, private)
 }

@@ -27,9 +27,7 @@ type oracle string
 func newOracle(t *testing.T) oracle {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "oracle"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "oracle"))))
 	o := oracle(dir)
 	o.run(t, "npm", "ci", "--no-audit", "--no-fund")
 	return o
@@ -53,14 +51,10 @@ func write[T any](t *testing.T, values []T) string {
 	t.Helper()
 	var text bytes.Buffer
 	for _, v := range values {
-		if err := json.NewEncoder(&text).Encode(v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.NewEncoder(&text).Encode(v))
 	}
 	name := filepath.Join(t.TempDir(), "lines")
-	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, text.Bytes(), 0o600))
 	return name
 }
 
@@ -69,9 +63,7 @@ var enc = base64.RawURLEncoding.EncodeToString
 func newPair(t *testing.T) (private, public string) {
 	t.Helper()
 	pair, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return enc(pair.Bytes()), enc(pair.PublicKey().Bytes())
 }
 
@@ -111,9 +103,7 @@ func TestOthersReadOurs(t *testing.T) {
 		_, _ = rand.Read(auth)
 		to := push.Target{Token: webpushtest.Endpoint(services[i%len(services)], "device"), Keys: &push.Keys{P256DH: public, Auth: enc(auth)}}
 		body, authorization, origin, err := webpush.Sealed(key, contact, to, payload)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lines = append(lines, line{private, enc(auth), enc(payload), enc(body), authorization, origin, contact})
 	}
 	if out := o.run(t, "node", "open.js", write(t, lines)); strings.TrimSpace(out) != "200" {

@@ -18,9 +18,7 @@ import (
 // address that was checked, and to none that is inside.
 func TestProxyConnectsToCheckedAddressOfStranger(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	direct := func(context.Context, string, string) (net.Conn, error) { return nil, errOutside }
 	for name, c := range map[string]struct {
@@ -40,16 +38,12 @@ func TestProxyConnectsToCheckedAddressOfStranger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, err := standin.NewProxy(listener.Addr().String(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { _ = server.Close() })
 			t.Setenv("HTTPS_PROXY", "http://"+server.Address())
 			t.Setenv("NO_PROXY", "push.example.org")
 			proxy, err := providers.EnvironmentProxy()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			names := &nameServer{names: map[string][][]string{"push.example.com": c.lookups}}
 			dial := webpush.StrangersBy(proxy, direct, 443, names.resolver())
 			conn, err := dial(t.Context(), "tcp", "push.example.com:443")

@@ -69,9 +69,7 @@ func TestTheMessageArrivesAsRendered(t *testing.T) {
 	for _, service := range services {
 		to := target(service, "device")
 		m, err := n.RenderWebPush(to, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o := sender.Send(t.Context(), n, to, providers.Departure{})
 		delivered(t, o)
 		if o.ProviderID == "" || strings.Contains(o.ProviderID, "/") {
@@ -125,18 +123,12 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 	server, good := start(t, webpushtest.Options{})
 	defer func() { _ = server.Close() }()
 	other, err := webpush.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := other.PEM()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wrong := good
 	wrong.PrivateKeyFile = filepath.Join(t.TempDir(), "other.pem")
-	if err := os.WriteFile(wrong.PrivateKeyFile, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(wrong.PrivateKeyFile, text, 0o600))
 	for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows} {
 		sender := newSender(t, wrong)
 		for i := range 10 { // one subscription proves nothing, however long it goes on
@@ -316,9 +308,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	server, good := start(t, webpushtest.Options{})
 	defer func() { _ = server.Close() }()
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(empty, nil, 0o600))
 	for key, change := range map[string]func(*webpush.Config){
 		"private_key_file": func(c *webpush.Config) { c.PrivateKeyFile = empty },
 		"root_ca_file":     func(c *webpush.Config) { c.RootCAFile = empty },
@@ -329,5 +319,12 @@ func TestFilesThatAreRefused(t *testing.T) {
 		if _, err := webpush.New(cfg); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -73,9 +73,7 @@ func TestStrangersAreBounded(t *testing.T) {
 	}
 	for i := range cap(s.slots) {
 		leave, _, err := s.enter(t.Context(), s.known(fmt.Sprintf("%d.example", i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer leave()
 	}
 	brief, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)

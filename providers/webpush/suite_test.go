@@ -67,21 +67,15 @@ func harness(t *testing.T, service push.Platform, options webpushtest.Options) p
 func start(t testing.TB, options webpushtest.Options) (*webpushtest.Server, webpush.Config) {
 	t.Helper()
 	server, err := webpushtest.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg, err := server.WriteCredentials(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return server, cfg
 }
 
 func newSender(t testing.TB, cfg webpush.Config) *webpush.Sender {
 	t.Helper()
 	sender, err := webpush.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return sender
 }

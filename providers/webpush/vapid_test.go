@@ -20,9 +20,7 @@ func claimsOf(t *testing.T, authorization string, at time.Time) jwt.MapClaims {
 		t.Fatalf("%q has not the form of RFC 8292", authorization)
 	}
 	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), unbase64(t, m[2]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	claims := jwt.MapClaims{}
 	parser := jwt.NewParser(jwt.WithValidMethods([]string{"ES256"}), jwt.WithoutClaimsValidation())
 	if _, err := parser.ParseWithClaims(m[1], claims, func(*jwt.Token) (any, error) { return key, nil }); err != nil {
@@ -37,16 +35,12 @@ func claimsOf(t *testing.T, authorization string, at time.Time) jwt.MapClaims {
 func TestATokenForEachOriginAndTwelveHours(t *testing.T) {
 	t.Parallel()
 	key, err := GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tokens, now := newTokens(key, "mailto:push@example.com"), time.Now()
 	get := func(origin string, at time.Time) *token {
 		t.Helper()
 		made, err := tokens.get(origin, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return made
 	}
 	first := get("https://a.example", now)

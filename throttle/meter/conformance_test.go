@@ -52,17 +52,13 @@ func TestRedis(t *testing.T) {
 		one, other := redistest.Connect(t, server.Options()), redistest.Connect(t, server.Options())
 		clock := prefix + "-clock"
 		c.Follow(func(now time.Time) {
-			if err := one.Set(ctx, clock, now.UnixMicro(), 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, one.Set(ctx, clock, now.UnixMicro(), 0).Err())
 		})
 		return instance{
 			Meter: meter.NewRedisAt(one, prefix, clock), Peer: meter.NewRedisAt(other, prefix, clock),
 			Held: func() int {
 				keys, err := one.Keys(ctx, prefix+":*").Result()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return len(slices.DeleteFunc(keys, func(key string) bool {
 					at := one.PExpireTime(ctx, key).Val()
 					return at >= 0 && !time.Unix(0, 0).Add(at).After(c.Now())

@@ -59,9 +59,7 @@ func TestAnotherTypeUnderTheKey(t *testing.T) {
 			func() error { return client.Set(ctx, key, "12 monkeys", 0).Err() },
 			func() error { return client.Set(ctx, key, "", 0).Err() },
 		} {
-			if err := errors.Join(client.Del(ctx, key).Err(), put()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(client.Del(ctx, key).Err(), put()))
 			_, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1})
 			if err == nil || errors.Is(err, throttle.ErrUnavailable) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "delete it") {
 				t.Errorf("%s: %v", name, err)
@@ -80,18 +78,14 @@ func TestNoMemory(t *testing.T) {
 		if _, err := m.Take(ctx, "used", spec, meter.Ask{Most: 10}); err != nil {
 			t.Fatal(err)
 		}
-		if err := client.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.ConfigSet(ctx, "maxmemory", "1").Err())
 		if answer, err := m.Take(ctx, "used", spec, meter.Ask{Most: 1}); err != nil || answer.Units != 0 {
 			t.Errorf("%s: used up: %+v, %v", name, answer, err)
 		}
 		if answer, err := m.Take(ctx, "new", spec, meter.Ask{Most: 1}); !errors.Is(err, throttle.ErrUnavailable) {
 			t.Errorf("%s: new: %+v, %v", name, answer, err)
 		}
-		if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.ConfigSet(ctx, "maxmemory", "0").Err())
 	}
 }
 
@@ -109,9 +103,7 @@ func TestReadOnly(t *testing.T) {
 			_, err := m.Take(ctx, key, spec, meter.Ask{Most: 1})
 			return err
 		}
-		if err := errors.Join(take("k"), client.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(take("k"), client.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err()))
 		connection := client.ClientID(ctx).Val()
 		if err := take("k"); !errors.Is(err, throttle.ErrUnavailable) || !strings.Contains(err.Error(), "READONLY") {
 			t.Errorf("%s: %v", name, err)
@@ -119,9 +111,7 @@ func TestReadOnly(t *testing.T) {
 		if client.ClientID(ctx).Val() == connection {
 			t.Errorf("%s: it goes on with a server that writes nothing", name)
 		}
-		if err := client.Do(ctx, "REPLICAOF", "NO", "ONE").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Do(ctx, "REPLICAOF", "NO", "ONE").Err())
 	}
 }
 
@@ -144,9 +134,7 @@ func TestTakesTogether(t *testing.T) {
 	}
 	for name, spec := range both(t) {
 		broken := "p:{meter/broken}:" + name
-		if err := errors.Join(base.LPush(ctx, broken, "x").Err(), base.Set(ctx, "p:{meter/odd}:"+name, odd[name], 0).Err()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(base.LPush(ctx, broken, "x").Err(), base.Set(ctx, "p:{meter/odd}:"+name, odd[name], 0).Err()))
 		counter.scripts.Store(0)
 		server.Pause(t) // what comes meanwhile is together
 		var wg sync.WaitGroup
@@ -232,5 +220,12 @@ func TestAway(t *testing.T) {
 	cancel()
 	if _, err := m.Take(ctx, "k", both(t)["bucket"], meter.Ask{Most: 1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -14,9 +14,7 @@ func rates(t testing.TB, written ...string) []throttle.Rate {
 	var all []throttle.Rate
 	for _, s := range written {
 		r, err := throttle.ParseRate(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, r)
 	}
 	return all

@@ -14,16 +14,12 @@ import (
 type took func(now int64) Result
 
 // inMemory are the limiters in memory at ten in 100 ms.
-func inMemory(t interface{ Fatal(...any) }, clock *virtual) map[string]took {
+func inMemory(t rapid.TB, clock *virtual) map[string]took {
 	rate := throttle.Rate{Count: 10, Period: 100 * time.Millisecond}
 	w, err := NewWeightedWindow(rate, clock.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := NewFlooredBucket(rate, 10, clock.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := func(limit func(string) Result) took {
 		return func(now int64) Result {
 			clock.us = now
@@ -59,9 +55,7 @@ func TestWeightedWindowLetsAlmostTwiceTheCountThrough(t *testing.T) {
 	t.Parallel()
 	clock := new(virtual)
 	w, err := NewWeightedWindow(throttle.Rate{Count: 600, Period: time.Minute}, clock.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	passed := 0
 	from := time.Minute.Microseconds() - 1
 	for clock.us = from; clock.us < from+time.Minute.Microseconds(); {
@@ -81,9 +75,7 @@ func TestFlooredBucketLosesFractions(t *testing.T) {
 	t.Parallel()
 	clock := new(virtual)
 	b, err := NewFlooredBucket(throttle.Rate{Count: 1000, Period: time.Second}, 1, clock.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	passed := 0
 	for ; clock.us < 10_000_000; clock.us += 1900 {
 		if !b.Limit("u1").Blocked {
@@ -98,15 +90,11 @@ func TestFlooredBucketLosesFractions(t *testing.T) {
 func newCounters(t *testing.T, clock *virtual, rates ...throttle.Rate) func() Result {
 	t.Helper()
 	c, err := NewCounters(redistest.Shared(t).Client(t), rates, Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second, Now: clock.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return func() Result {
 		t.Helper()
 		r, err := c.Limit(t.Context(), "u1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r
 	}
 }

@@ -34,18 +34,14 @@ func (v *virtual) now() time.Time { return time.UnixMicro(v.us) }
 var backends = map[string]func(testing.TB, Options) *Limiter{
 	"memory": func(t testing.TB, o Options) *Limiter {
 		p, err := NewMemory(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return p
 	},
 	"redis": func(t testing.TB, o Options) *Limiter {
 		o.Prefix = redistest.Prefix()
 		o.Timeout = 10 * time.Second
 		p, err := New(redistest.Shared(t).Client(t), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return p
 	},
 }
@@ -143,19 +139,13 @@ func TestReplaysTheLibrary(t *testing.T) {
 				t.Parallel()
 				input, o := traceOptions(t, path)
 				trace, err := os.ReadFile(input)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				want, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				clock := &virtual{}
 				o.Now = clock.now
 				got, err := replay(t.Context(), open(t, o), clock, trace)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				gotLines, wantLines := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
 				if len(gotLines) != len(wantLines) {
 					t.Fatalf("%d lines; want %d", len(gotLines), len(wantLines))
@@ -235,9 +225,7 @@ func TestIsBounded(t *testing.T) {
 	o := Options{Interval: time.Hour, Max: 3, Prefix: redistest.Prefix()}
 	client := redistest.Shared(t).Client(t)
 	p, err := New(client, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 50 {
 		if _, err := p.Limit(t.Context(), "a b"); err != nil {
 			t.Fatal(err)
@@ -254,9 +242,7 @@ func TestIsBounded(t *testing.T) {
 	clock := &virtual{us: 1}
 	o.Now = clock.now
 	m, err := NewMemory(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	store := m.store.(*attemptsInMemory)
 	for i := range 10_000 {
 		clock.us += time.Minute.Microseconds()
@@ -293,20 +279,23 @@ func TestRefusesBadOptions(t *testing.T) {
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	defer client.Close()
 	p, err := New(client, Options{Interval: time.Second, Max: 1, Timeout: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := p.Limit(t.Context(), "u"); !errors.Is(err, throttle.ErrUnavailable) {
 		t.Errorf("limit: %v; want throttle.ErrUnavailable", err)
 	}
 	if err := p.Clear(t.Context(), "u"); !errors.Is(err, throttle.ErrUnavailable) {
 		t.Errorf("clear: %v; want throttle.ErrUnavailable", err)
+	}
+}
+
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -140,9 +140,7 @@ func TestAVisitMovesItsOwnJobAlone(t *testing.T) {
 			cmd := ends.Command(t.Context())
 			_ = client.Process(t.Context(), cmd)
 			errs, err := ends.Read(t.Context(), cmd)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return errs[0]
 		}
 		if err := n.Records.PutOff(t.Context(), &first.Job, new(store.PutOff)); !errors.Is(err, store.ErrNotInHand) {
@@ -157,9 +155,7 @@ func TestAVisitMovesItsOwnJobAlone(t *testing.T) {
 		if err := end(again); !errors.Is(err, store.ErrUndone) { // its notification waits
 			t.Errorf("the second visit ends it: %v", err)
 		}
-		if err := client.HSet(t.Context(), n.Records.Key("id:job"), "state", "delivered").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.HSet(t.Context(), n.Records.Key("id:job"), "state", "delivered").Err())
 		if err := end(again); err != nil {
 			t.Errorf("the second visit ends it: %v", err)
 		}
@@ -182,9 +178,7 @@ func TestAnUndoneEnd(t *testing.T) {
 			client.HSet(t.Context(), n.Records.Key("id:recorded"), "state", "delivered").Err(),
 			client.HSet(t.Context(), n.Records.Key("id:elsewhere"), "queue", push.Bulk.Queue()).Err(),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		for _, id := range []string{"recorded", "undone", "elsewhere"} {
 			n.finish(&taken{Job: n.got[id]}, nil)
@@ -206,15 +200,11 @@ func TestAMoveIsWholeOrNone(t *testing.T) {
 		n := newNewcomer(t, client)
 		n.enqueue("job", "nobody's")
 		n.pull()
-		if err := client.Set(t.Context(), n.key("due"), "x", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Set(t.Context(), n.key("due"), "x", 0).Err())
 		if err := n.putsOff("job"); err == nil || client.ZCard(t.Context(), n.key("retry")).Val() > 0 {
 			t.Errorf("it is put off half: %v", err)
 		}
-		if err := client.HDel(t.Context(), n.key("t:nobody's"), "worker").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.HDel(t.Context(), n.key("t:nobody's"), "worker").Err())
 		if back, err := n.Records.Reap(t.Context()); back != 1 || err != nil {
 			t.Errorf("%d came back, %v", back, err)
 		}

@@ -26,9 +26,7 @@ func TestACrashedJobMoves(t *testing.T) {
 		client.HSet(ctx, task, "msg", store.Message("n-1", at.Queue(queue), []byte("{}"), nil), "state", "active", "worker", "dead/1").Err(),
 		client.LPush(ctx, at.QueueKey(queue, "active"), "n-1").Err(),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	from := redistest.NodeOf(t, nodes, task)
 	to := nodes[0]
@@ -43,9 +41,7 @@ func TestACrashedJobMoves(t *testing.T) {
 		from.Client(t).Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", id(to)).Err(),
 		from.Client(t).Migrate(ctx, host, port, task, 0, 10*time.Second).Err(),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	if n, err := at.Reap(ctx); err == nil || n > 0 {
 		t.Errorf("while its slot moves %d came back, %v", n, err)

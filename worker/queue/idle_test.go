@@ -320,9 +320,7 @@ func TestOneWordForABatch(t *testing.T) {
 	told := 0
 	for {
 		word, err := words.ReceiveMessage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if word.Payload == s.Records.IdleKey(push.Bulk.Queue()) {
 			break
 		}
@@ -361,9 +359,7 @@ func TestAUserWithoutChannels(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "+@all", "resetchannels").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.Do(t.Context(), "ACL", "SETUSER", "worker", "on", ">secret", "~*", "+@all", "resetchannels").Err())
 	options := server.Options()
 	options.Username, options.Password = "worker", "secret"
 	client := redis.NewClient(options)

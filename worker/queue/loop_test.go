@@ -61,9 +61,7 @@ func TestAQueueOfAnotherTypeStopsNoOther(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	s := idling(t, client, 20*time.Millisecond)
-	if err := client.Set(t.Context(), s.Records.QueueKey(push.Critical.Queue(), "pending"), "x", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Set(t.Context(), s.Records.QueueKey(push.Critical.Queue(), "pending"), "x", 0).Err())
 	for i := range 200 {
 		id := fmt.Sprint("job-", i)
 		s.enqueue(id, push.Default)
@@ -84,9 +82,7 @@ func TestDueOnesAndNewOnesTakeTurns(t *testing.T) {
 	n.pull()
 	for i := range 5 {
 		job := n.got[fmt.Sprint("due-", i)]
-		if err := n.Records.PutOff(t.Context(), &job.Job, &store.PutOff{Return: store.Return{Why: store.Deferred}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.Records.PutOff(t.Context(), &job.Job, &store.PutOff{Return: store.Return{Why: store.Deferred}}))
 	}
 	n.enqueue("new-0", "new-1", "new-2")
 	n.failed.Store(true) // one at a time

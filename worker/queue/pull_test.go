@@ -67,9 +67,7 @@ func TestAnIDWithoutAJobIsDropped(t *testing.T) {
 	client := redistest.One(t)
 	n := newNewcomer(t, client)
 	n.enqueue("one", "two")
-	if err := client.Del(t.Context(), n.key("t:one")).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Del(t.Context(), n.key("t:one")).Err())
 	if ids := n.pull(); !slices.Equal(ids, []string{"two"}) {
 		t.Errorf("pulled %v", ids)
 	}

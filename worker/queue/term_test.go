@@ -251,9 +251,7 @@ func TestATermThatEndsLeads(t *testing.T) {
 func TestAFullRedisTakesASign(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t, redistest.Connect(t, redistest.Start(t).Options()))
-	if err := n.Client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	if n.signs(); !n.life.term.Load().Sure() {
 		t.Error("the sign is not taken")
 	}
@@ -350,5 +348,12 @@ func TestATermIsUncertain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

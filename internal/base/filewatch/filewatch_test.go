@@ -30,9 +30,7 @@ func watched(t *testing.T, files ...string) func(looks int) int {
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 func must(t *testing.T, err error) {
