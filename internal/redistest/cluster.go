@@ -4,12 +4,10 @@ package redistest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -190,36 +188,6 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 		t.Fatalf("redistest: replica %s: %v", s.Addr(), err)
 	}
 	return s
-}
-
-// TakeOver tells a replica in a Cluster to take its master's place, which loses nothing, and
-// returns once it has. It may have become a replica just now, and is told again where Redis
-// has given up.
-func TakeOver(t testing.TB, replica *Server) {
-	t.Helper()
-	const givesUp = 6 * time.Second // Redis does so after 5 s
-	ctx, cancel := context.WithTimeout(t.Context(), 3*startLimit)
-	defer cancel()
-	c := replica.Client(t)
-	var told time.Time
-	err := poll(ctx, func() error {
-		info, err := c.Info(ctx, "replication").Result()
-		switch {
-		case err != nil:
-			return err
-		case strings.Contains(info, "role:master\r\n") && !told.IsZero():
-			return nil
-		case strings.Contains(info, "master_link_status:up\r\n") && time.Since(told) > givesUp:
-			if err := c.ClusterFailover(ctx).Err(); err != nil {
-				return err
-			}
-			told = time.Now()
-		}
-		return errors.New("it has not taken its master's place")
-	})
-	if err != nil {
-		t.Fatalf("redistest: replica %s: %v", replica.Addr(), err)
-	}
 }
 
 // NodeOf returns the node of a Cluster that has the key, as StartCluster has divided them.

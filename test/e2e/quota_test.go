@@ -90,10 +90,10 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 	full := func(what string, gone bool) {
 		t.Helper()
 		began := time.Now()
-		if !eventually.Within(20*time.Second, func() bool { return !gone || c.APNs.Count().InFlight <= places-places/4 }) {
+		if !eventually.Within(eventually.Patience, func() bool { return !gone || c.APNs.Count().InFlight <= places-places/4 }) {
 			t.Fatalf("%s: %d are still in flight", what, c.APNs.Count().InFlight)
 		}
-		if !eventually.Within(20*time.Second, func() bool { return c.APNs.Count().InFlight == places }) {
+		if !eventually.Within(eventually.Patience, func() bool { return c.APNs.Count().InFlight == places }) {
 			t.Fatalf("%s: %d are in flight, of %d", what, c.APNs.Count().InFlight, places)
 		}
 		t.Logf("%s: all of it is in use after %s", what, time.Since(began))
@@ -101,7 +101,7 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 	// shared waits until so many processes have a part of it.
 	shared := func(n int) {
 		t.Helper()
-		if !eventually.Within(20*time.Second, func() bool {
+		if !eventually.Within(eventually.Patience, func() bool {
 			having := 0
 			for _, part := range c.Client.HVals(t.Context(), "pushpace:{share/shop%2Fapns}").Val() {
 				if strings.Fields(part)[1] != "0" {

@@ -58,7 +58,7 @@ func (r *clusterRig) acknowledge(t *testing.T) {
 }
 
 // newReplicatedRig is a rig each of whose masters has a replica, which takes its place soon
-// after it is away for two seconds, or once it is told to (redistest.TakeOver).
+// after it is away for two seconds.
 func newReplicatedRig(t *testing.T, policy throttle.Policy, opts ...redistest.Option) *clusterRig {
 	t.Helper()
 	r := newClusterRig(t, policy, append(opts, redistest.Args("--cluster-node-timeout", "2000"))...)

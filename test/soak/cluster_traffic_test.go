@@ -280,3 +280,38 @@ func quoted(text string, most int) (all []string) {
 	}
 	return all
 }
+
+// unaccepted is the longest time from then on in which none to some was accepted.
+func (h *handing) unaccepted(since time.Time, some func(handed) bool) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := []time.Time{since}
+	for _, a := range h.tries {
+		if accepted := a.began.Add(a.took); a.err == nil && accepted.After(since) && some(a.to) {
+			at = append(at, accepted)
+		}
+	}
+	return longest(at)
+}
+
+// unsent is the longest time from then on in which none to some was sent.
+func (h *handing) unsent(since time.Time, some func(handed) bool) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := []time.Time{since}
+	for _, e := range h.FCM.Ledger().Entries() {
+		if to, known := h.accepted[e.Notification]; known && e.At.After(since) && some(to) {
+			at = append(at, e.At)
+		}
+	}
+	return longest(at)
+}
+
+// longest is the longest time from one instant to the next.
+func longest(at []time.Time) (most time.Duration) {
+	slices.SortFunc(at, time.Time.Compare)
+	for i := 1; i < len(at); i++ {
+		most = max(most, at[i].Sub(at[i-1]).Round(time.Millisecond))
+	}
+	return most
+}
