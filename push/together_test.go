@@ -1,7 +1,6 @@
 package push_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -15,30 +14,13 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// enqueues counts the calls of scripts.
-type enqueues struct{ n atomic.Int64 }
-
-func (*enqueues) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (*enqueues) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (e *enqueues) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if cmd.Name() == "evalsha" {
-				e.n.Add(1)
-			}
-		}
-		return next(ctx, cmds)
-	}
-}
-
 // Callers at once share calls of the script, on a Redis that forgets it meanwhile, and
 // then on one with counts of another type. Each is told of itself: of two with the same
 // ID one is new.
 func TestEnqueuedTogether(t *testing.T) {
 	t.Parallel()
 	base := redistest.Start(t).Client(t)
-	calls := new(enqueues)
-	redistest.Hook(base, calls)
+	calls := redistest.Count(base, redistest.Script)
 	client, stop := pipeline.Share(base, pipeline.Options{})
 	t.Cleanup(stop)
 	producer := push.NewProducer(client, "", 0)
@@ -80,7 +62,7 @@ func TestEnqueuedTogether(t *testing.T) {
 	if n := enqueue("forgets", func() error { return base.ScriptFlush(t.Context()).Err() }); n > 0 {
 		t.Errorf("%d were refused", n)
 	}
-	if n := calls.n.Load(); n > callers*each/2 {
+	if n := calls.Load(); n > callers*each/2 {
 		t.Errorf("%d calls for %d notifications", n, callers*each)
 	}
 	if n := enqueue("refuses", func() error {

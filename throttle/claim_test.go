@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // Replies that break off, or that are not a claim's, are never an admission.
@@ -68,22 +70,14 @@ type failingClaims struct {
 	execute bool
 }
 
-func (f *failingClaims) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (f *failingClaims) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (f *failingClaims) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if f.err == nil || cmds[0].Name() != "multi" {
-			return next(ctx, cmds)
-		}
-		if f.execute {
-			_ = next(ctx, cmds)
-		}
-		for _, cmd := range cmds {
-			cmd.SetErr(f.err)
-		}
-		return f.err
+func (f *failingClaims) run(_ context.Context, cmds []redis.Cmder, next func() error) error {
+	if f.err == nil || cmds[0].Name() != "multi" {
+		return next()
 	}
+	if f.execute {
+		_ = next()
+	}
+	return redistest.Fail(cmds, f.err)
 }
 
 // What Redis has not executed is decided by the script. Of what is lost nothing is known, and
@@ -101,7 +95,7 @@ func TestClaimThatWasNotExecuted(t *testing.T) {
 		"executed, and its reply lost": {failingClaims{lost, true}, true},
 	} {
 		l := newClockedLine(t)
-		l.limiter.client.AddHook(&tt.failingClaims)
+		l.limiter.client.AddHook(redistest.Around(tt.run))
 		r := l.request("n", Policy{MinGap: 24 * time.Hour})
 		d, err := l.limiter.Acquire(t.Context(), r)
 		if failed := err != nil; failed != tt.fails {

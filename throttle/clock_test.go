@@ -3,7 +3,6 @@ package throttle
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -106,28 +105,6 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// lateAnswers has answers of scripts come that much later, by a clock that is set.
-type lateAnswers struct {
-	by    time.Duration
-	clock *fakeClock
-}
-
-func (h lateAnswers) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h lateAnswers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h lateAnswers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err == nil && strings.HasPrefix(cmd.Name(), "eval") {
-			h.clock.advance(h.by)
-		}
-		return err
-	}
-}
-
 // TestALateAnswer has an answer come 400 ms after the decision: so much less of the time
 // left is to be waited for.
 func TestALateAnswer(t *testing.T) {
@@ -136,7 +113,13 @@ func TestALateAnswer(t *testing.T) {
 	server, clock := redistest.Miniredis(t), newFakeClock()
 	server.SetTime(clock.now())
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	client.AddHook(lateAnswers{late, clock})
+	client.AddHook(redistest.Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
+		err := next()
+		if err == nil && (redistest.Script(cmds[0]) || cmds[0].Name() == "eval") {
+			clock.advance(late)
+		}
+		return err
+	}))
 	l := NewRedis(client, Options{Timeout: time.Minute, Now: clock.now})
 	t.Cleanup(func() {
 		_ = l.Close()

@@ -15,6 +15,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // A world is one simulated history. It has one thing happen to the limiters at a
@@ -179,7 +181,7 @@ func (w *world) addWorker() {
 
 func (s *simWorker) start() {
 	s.client = s.world.client()
-	s.client.AddHook(hook{s})
+	s.client.AddHook(redistest.Around(s.hold))
 	s.limiter = NewRedis(s.client, Options{Prefix: "sim", Horizon: s.world.p.keep, Now: s.clock})
 }
 
@@ -260,34 +262,18 @@ type trip struct {
 
 var errLost = errors.New("simulated: the connection is lost")
 
-// hook stands between a worker's client and its connection.
-type hook struct{ worker *simWorker }
-
-func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return h.hold(ctx, []redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
-	}
-}
-
-func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return h.hold(ctx, cmds, func() error { return next(ctx, cmds) })
-	}
-}
-
-func (h hook) hold(ctx context.Context, cmds []redis.Cmder, next func() error) error {
+// hold stands between a worker's client and its connection.
+func (worker *simWorker) hold(ctx context.Context, cmds []redis.Cmder, next func() error) error {
 	name := text(cmds[0].Args()[0])
 	if name == "hello" || name == "client" {
 		return next()
 	}
-	w := h.worker.world
+	w := worker.world
 	c, ok := ctx.Value(callKey{}).(*simCall)
 	if !ok {
 		c = w.running
 	}
-	t := &trip{call: c, worker: h.worker, cmds: cmds, name: name,
+	t := &trip{call: c, worker: worker, cmds: cmds, name: name,
 		execute: make(chan struct{}), reply: make(chan error)}
 	w.mu.Lock()
 	w.arrived = append(w.arrived, t)
@@ -301,10 +287,7 @@ func (h hook) hold(ctx context.Context, cmds []redis.Cmder, next func() error) e
 		}
 	case <-t.reply:
 	}
-	for _, cmd := range cmds {
-		cmd.SetErr(errLost)
-	}
-	return errLost
+	return redistest.Fail(cmds, errLost)
 }
 
 func text(arg any) string {

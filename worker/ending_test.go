@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,28 +21,11 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// scripts is a client's hook that counts the scripts that it runs.
-type scripts struct{ n atomic.Int64 }
-
-func (*scripts) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (s *scripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			s.n.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-func (*scripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // counted is a control of the rig's on a client of its own, and what counts its scripts.
-func (r *rig) counted(client redis.UniversalClient) (*control.Control, *scripts) {
+func (r *rig) counted(client redis.UniversalClient) (*control.Control, *atomic.Int64) {
 	r.t.Helper()
-	own, hook := redistest.Another(r.t, client), new(scripts)
-	redistest.Hook(own, hook)
-	return r.controlOn(own), hook
+	own := redistest.Another(r.t, client)
+	return r.controlOn(own), redistest.Count(own, redistest.Script)
 }
 
 // controlOn is a control of the rig's with a limiter of its own on that client.
@@ -105,10 +87,10 @@ func TestCancelAllOfAUserIsOneCall(t *testing.T) {
 	r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
 	r.enqueue(stuck)
 	wait(t, func() bool { return r.apns.Count().InFlight == 1 })
-	counted, hook := r.counted(client)
+	counted, scripts := r.counted(client)
 	before := r.seen.deferrals()
 	errs := counted.CancelAll(t.Context(), append(slices.Clone(refs), push.Ref{ID: "stuck", App: "shop", User: "u2"}))
-	if ran := hook.n.Load(); ran > 15 {
+	if ran := scripts.Load(); ran > 15 {
 		t.Errorf("it took %d scripts", ran)
 	}
 	for i, err := range errs[:many] {
@@ -137,12 +119,12 @@ func TestCancelsOneByOneAreCheap(t *testing.T) {
 	const many, left = 300, 10
 	refs := r.line("u1", []string{""}, many+left)
 	stop()
-	counted, hook := r.counted(client)
+	counted, scripts := r.counted(client)
 	began := time.Now()
 	for _, ref := range refs[:many] {
 		must(t, counted.Cancel(t.Context(), ref))
 	}
-	ran, most := hook.n.Load(), int64(2*many+8*(2+int(time.Since(began)/time.Second)))
+	ran, most := scripts.Load(), int64(2*many+8*(2+int(time.Since(began)/time.Second)))
 	if ran > most {
 		t.Errorf("%d scripts, want %d at most", ran, most)
 	}

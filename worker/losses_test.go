@@ -23,8 +23,8 @@ func TestWhatRedisHasLostIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, c.options...)
-			client, sums := server.Client(t), &limitsCommands{key: "accepted"} // of the looks at them
-			redistest.Hook(client, sums)
+			client := server.Client(t)
+			sums := redistest.Count(client, names("accepted")) // the looks at them
 			r := newRig(t, client, unlimited)
 			log := r.logs()
 			r.start()
@@ -37,8 +37,8 @@ func TestWhatRedisHasLostIsTold(t *testing.T) {
 			r.settled(1)
 			looks := func(n int64) {
 				t.Helper()
-				enough := sums.limits.Load() + n
-				wait(t, func() bool { return sums.limits.Load() >= enough })
+				enough := sums.Load() + n
+				wait(t, func() bool { return sums.Load() >= enough })
 			}
 			looks(2)
 			server.Restart(t)

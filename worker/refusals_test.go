@@ -62,13 +62,18 @@ func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
 	r := newRig(t, client, unlimited)
-	held := &heldWrite{begun: make(chan struct{}), goOn: make(chan struct{})}
+	begun, goOn, first := make(chan struct{}), make(chan struct{}), sync.Once{}
 	own := redistest.Another(t, client)
-	redistest.Hook(own, held)
+	redistest.Hook(own, redistest.Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
+		if hasArg(cmds[0], "settle") {
+			first.Do(func() { close(begun); <-goOn })
+		}
+		return next()
+	}))
 	r.options.Queue, r.options.Concurrency = own, 1
 	w := r.run()
 	r.enqueue(to("first", apple, google)) // two targets, so that it is settled by a command of its own
-	<-held.begun
+	<-begun
 	r.enqueue(to("second", apple))
 	key := queueKey(client, push.Default.Queue(), "retry")
 	wait(t, func() bool { // it waits for the place, or stays on the queue for want of one
@@ -77,27 +82,8 @@ func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
 	if n := len(r.pushed("second")); n != 0 {
 		t.Errorf("%d are sent meanwhile", n)
 	}
-	close(held.goOn)
+	close(goOn)
 	if counts := r.settled(2); counts.Ended[push.Delivered] != 2 {
 		t.Errorf("%+v", counts)
 	}
-}
-
-// heldWrite holds the first settle until it may go on.
-type heldWrite struct {
-	first       sync.Once
-	begun, goOn chan struct{}
-}
-
-func (*heldWrite) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (h *heldWrite) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if hasArg(cmd, "settle") {
-			h.first.Do(func() { close(h.begun); <-h.goOn })
-		}
-		return next(ctx, cmd)
-	}
-}
-func (*heldWrite) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }

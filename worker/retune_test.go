@@ -1,10 +1,10 @@
 package worker_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -179,46 +179,25 @@ func TestRaisedForManyUsers(t *testing.T) {
 func TestAUserIsNotBehindAllOthers(t *testing.T) {
 	t.Parallel()
 	const n = 2
-	client, locks := realRedis(t), &limitsCommands{key: "pushpace:{limits}:pass"}
-	redistest.Hook(client, locks)
+	client := realRedis(t)
+	locks := redistest.Count(client, names("pushpace:{limits}:pass"))
 	r, o := tuned(t, client, every(time.Hour), map[string]throttle.Policy{"news": every(time.Hour)})
 	r.start()
 	r.backlog("u", "", n)
 	must(t, client.Set(t.Context(), "pushpace:{limits}:pass", "another worker", 0).Err())
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
-	wait(t, func() bool { return locks.limits.Load() > 1 })
+	wait(t, func() bool { return locks.Load() > 1 })
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "u"}, Policy: every(time.Second), By: "ann"}))
 	r.went("u", "", n)
 }
 
-// limitsCommands counts the commands on the overrides' keys, or on key, and all of them.
-type limitsCommands struct {
-	key         string
-	limits, all atomic.Int64
-}
-
-func (c *limitsCommands) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (c *limitsCommands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.count(cmd)
-		return next(ctx, cmd)
-	}
-}
-func (c *limitsCommands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			c.count(cmd)
-		}
-		return next(ctx, cmds)
-	}
-}
-func (c *limitsCommands) count(cmd redis.Cmder) {
-	c.all.Add(1)
-	for _, arg := range cmd.Args() {
-		if key, ok := arg.(string); ok && strings.Contains(key, cmp.Or(c.key, "{limits}")) {
-			c.limits.Add(1)
-			return
-		}
+// names tells whether a command has a key with that in its name.
+func names(part string) func(redis.Cmder) bool {
+	return func(cmd redis.Cmder) bool {
+		return slices.ContainsFunc(cmd.Args(), func(arg any) bool {
+			key, ok := arg.(string)
+			return ok && strings.Contains(key, part)
+		})
 	}
 }
 
@@ -227,15 +206,14 @@ func (c *limitsCommands) count(cmd redis.Cmder) {
 func TestPoliciesCostNoCommands(t *testing.T) {
 	client := oneRedis(t)
 	const n = 100
-	counted := &limitsCommands{}
-	redistest.Hook(client, counted)
+	ofLimits, all := redistest.Count(client, names("{limits}")), redistest.Count(client, redistest.Any)
 	r, o := tuned(t, client, every(time.Millisecond), map[string]throttle.Policy{"news": every(time.Millisecond)})
 	for i := range 20 {
 		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2]}, Policy: every(2 * time.Millisecond), By: "ann"}))
 	}
 	r.start()
 	began := time.Now() // before the count is read, as it ends after that
-	before := counted.limits.Load()
+	before := ofLimits.Load()
 	for i := range n {
 		notification := to(fmt.Sprint("n", i))
 		notification.User, notification.Category = fmt.Sprint("u", i%40), "news"
@@ -244,11 +222,11 @@ func TestPoliciesCostNoCommands(t *testing.T) {
 	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
 		t.Errorf("ended %+v", counts.Ended)
 	}
-	spent := counted.limits.Load() - before
+	spent := ofLimits.Load() - before
 	took := time.Since(began)
 	most := int64(took/(250*time.Millisecond)) + 3
-	if spent > most || counted.all.Load() < n {
-		t.Errorf("%d commands for the policies of %d jobs in %s, want at most %d; %d commands in all", spent, n, took, most, counted.all.Load())
+	if spent > most || all.Load() < n {
+		t.Errorf("%d commands for the policies of %d jobs in %s, want at most %d; %d commands in all", spent, n, took, most, all.Load())
 	}
 }
 

@@ -22,31 +22,14 @@ type cut struct {
 	done bool         // Redis runs the command
 }
 
-func (*cut) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *cut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return c.run(func() error { return next(ctx, cmd) }, cmd)
-	}
-}
-
-func (c *cut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return c.run(func() error { return next(ctx, cmds) }, cmds...)
-	}
-}
-
-func (c *cut) run(next func() error, cmds ...redis.Cmder) error {
+func (c *cut) run(_ context.Context, cmds []redis.Cmder, next func() error) error {
 	if c.left.Load() == 0 || c.left.Add(-1) > 0 {
 		return next()
 	}
 	if c.done {
 		_ = next()
 	}
-	for _, cmd := range cmds {
-		cmd.SetErr(io.ErrUnexpectedEOF)
-	}
-	return io.ErrUnexpectedEOF
+	return redistest.Fail(cmds, io.ErrUnexpectedEOF)
 }
 
 // A killedRig has the jobs "pending", "scheduled", "retry", "parked", "active", whose visit is job,
@@ -271,7 +254,7 @@ func TestKilledCallersRepeatTheirMoves(t *testing.T) {
 			t.Parallel()
 			c := new(cut)
 			client := redistest.One(t)
-			redistest.Hook(client, c)
+			redistest.Hook(client, redistest.Around(c.run))
 			run := func(command int32) (outcome string, interrupted bool) {
 				r := newKilledRig(t, client)
 				move := prepare(r)

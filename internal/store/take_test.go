@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,23 +22,14 @@ import (
 )
 
 // before does something before the first command with those words.
-type before struct {
-	words []any
-	do    func()
-	once  sync.Once
-}
-
-func (*before) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if !slices.ContainsFunc(b.words, func(word any) bool { return !slices.Contains(cmd.Args(), word) }) {
-			b.once.Do(b.do)
+func before(do func(), words ...any) redistest.Around {
+	var once sync.Once
+	return func(_ context.Context, cmds []redis.Cmder, next func() error) error {
+		if !slices.ContainsFunc(words, func(word any) bool { return !slices.Contains(cmds[0].Args(), word) }) {
+			once.Do(do)
 		}
-		return next(ctx, cmd)
+		return next()
 	}
-}
-func (*before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // What ends otherwise while it is taken is told as it has ended.
@@ -69,12 +59,12 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			must(t, err)
 			own := *options
 			meanwhile := redistest.Connect(t, &own)
-			redistest.Hook(meanwhile, &before{words: []any{at.Key("id:" + c.id), at.Key("counts")}, do: func() {
+			redistest.Hook(meanwhile, before(func() {
 				end := store.End{State: push.Expired}
 				if first, err := storetest.At(t, records, c.id).Settle(t.Context(), c.id, &end); err != nil || !first {
 					t.Errorf("%t, %v", first, err)
 				}
-			}})
+			}, at.Key("id:"+c.id), at.Key("counts")))
 			taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0).WithShards(1), c.id).Take(t.Context(), push.Ref{ID: c.id}, store.How{State: push.Cancelled, Read: push.Contents})
 			if taken != nil || !errors.Is(err, push.ErrEnded) || !strings.HasSuffix(err.Error(), ": expired") {
 				t.Errorf("%+v, %v", taken, err)
@@ -94,34 +84,17 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 		}
 		at := storetest.At(t, records, n.ID)
 		meanwhile := redistest.Another(t, client)
-		redistest.Hook(meanwhile, &before{words: []any{shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:tried")}, do: func() {
+		redistest.Hook(meanwhile, before(func() {
 			back := &store.PutOff{Attempt: &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}}}
 			if err := at.PutOff(t.Context(), storetest.InHand(t, client, at, n.Priority.Queue(), n.ID), back); err != nil {
 				t.Error(err)
 			}
-		}})
+		}, shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:tried")))
 		taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0).WithShards(1), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.How{State: push.Cancelled, Read: push.Contents})
 		if err != nil || taken.State != push.Delivered || !taken.Used {
 			t.Errorf("%+v, %v", taken, err)
 		}
 	})
-}
-
-// scripts is a client's hook that counts the scripts that it runs.
-type scripts struct{ n atomic.Int64 }
-
-func (*scripts) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (s *scripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if strings.HasPrefix(cmd.Name(), "eval") && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-			s.n.Add(1)
-		}
-		return err
-	}
-}
-func (*scripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // TakeAll takes the waiting notifications of a batch in one script. Those in flight, ended,
@@ -130,8 +103,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		counting := redistest.Another(t, client)
-		hook := new(scripts)
-		redistest.Hook(counting, hook)
+		scripts := redistest.Count(counting, redistest.Script)
 		records, producer := store.NewRecords(counting, "", 0).WithShards(1), push.NewProducer(client, "", 0).WithShards(1)
 		const many = 150
 		var refs []push.Ref
@@ -162,7 +134,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		if _, err := at.Take(t.Context(), push.Ref{ID: "ended"}, store.How{State: push.Superseded, Read: push.Contents}); err != nil {
 			t.Fatal(err)
 		}
-		before := hook.n.Load()
+		before := scripts.Load()
 		refs = append(refs, push.Ref{ID: "n-7"}, push.Ref{ID: "nobody"}, push.Ref{ID: "n-8", App: "b"})
 		taken, errs := at.TakeAll(t.Context(), refs, store.How{State: push.Cancelled, Read: push.Contents, Others: true})
 		for i := range many {
@@ -178,7 +150,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		if err := errs[many+2]; !redisreply.OfItsKeys(err) {
 			t.Errorf("of a list of another type: %v", err)
 		}
-		if ran := hook.n.Load() - before; ran != 1 {
+		if ran := scripts.Load() - before; ran != 1 {
 			t.Errorf("it took %d scripts", ran)
 		}
 		counts, err := records.Counts(t.Context())
@@ -209,30 +181,19 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 	})
 }
 
-// again is a client's hook that sends commands with that word twice, as go-redis does after
-// a lost reply.
-type again struct{ word any }
-
-func (again) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (a again) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err == nil && slices.Contains(cmd.Args(), a.word) {
-			err = next(ctx, cmd)
-		}
-		return err
-	}
-}
-func (again) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // Whose reply was lost is told what came of it.
 func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		twice := redistest.Another(t, client)
-		redistest.Hook(twice, again{shard.Named(client, "pushpace", 1)[0].Key("letters")})
+		letters := any(shard.Named(client, "pushpace", 1)[0].Key("letters"))
+		redistest.Hook(twice, redistest.Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
+			err := next()
+			if err == nil && slices.Contains(cmds[0].Args(), letters) { // as go-redis does after a lost reply
+				err = next()
+			}
+			return err
+		}))
 		records, producer := store.NewRecords(twice, "", 0).WithShards(1), push.NewProducer(twice, "", 0).WithShards(1)
 		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		if _, err := producer.Enqueue(t.Context(), n); err != nil {

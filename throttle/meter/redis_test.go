@@ -122,8 +122,7 @@ func TestTakesTogether(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	base := server.Client(t)
-	counter := new(calls)
-	redistest.Hook(base, counter)
+	scripts := redistest.Count(base, redistest.Script)
 	client, stop := pipeline.Share(base, pipeline.Options{Timeout: redistest.Patience})
 	defer stop()
 	m, ctx := meter.NewPatient(client, "p"), t.Context()
@@ -135,7 +134,7 @@ func TestTakesTogether(t *testing.T) {
 	for name, spec := range both(t) {
 		broken := "p:{meter/broken}:" + name
 		must(t, errors.Join(base.LPush(ctx, broken, "x").Err(), base.Set(ctx, "p:{meter/odd}:"+name, odd[name], 0).Err()))
-		counter.scripts.Store(0)
+		scripts.Store(0)
 		server.Pause(t) // what comes meanwhile is together
 		var wg sync.WaitGroup
 		taken := map[string]*atomic.Int64{"a": {}, "b": {}, "c": {}}
@@ -170,25 +169,9 @@ func TestTakesTogether(t *testing.T) {
 				t.Errorf("%s: key %s: %d units of 10", name, key, n.Load())
 			}
 		}
-		if n := counter.scripts.Load(); n >= 5*each {
+		if n := scripts.Load(); n >= 5*each {
 			t.Errorf("%s: %d scripts for %d takes", name, n, 5*each)
 		}
-	}
-}
-
-// calls counts the scripts that are sent.
-type calls struct{ scripts atomic.Int64 }
-
-func (*calls) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (*calls) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (c *calls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if strings.HasPrefix(cmd.Name(), "eval") {
-				c.scripts.Add(1)
-			}
-		}
-		return next(ctx, cmds)
 	}
 }
 

@@ -17,30 +17,21 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// losingPulls loses the answers to the next pulls that take a job.
-type losingPulls struct{ more atomic.Int32 }
-
-func (*losingPulls) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (l *losingPulls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		answer, ok := cmd.(*redis.Cmd)
-		if !ok || err != nil || len(cmd.Args()) < 5 {
+// losingPulls loses the answers to so many more pulls that take a job.
+func losingPulls(more *atomic.Int32) redistest.Around {
+	return func(_ context.Context, cmds []redis.Cmder, next func() error) error {
+		err := next()
+		answer, ok := cmds[0].(*redis.Cmd)
+		if !ok || err != nil || len(answer.Args()) < 5 {
 			return err
 		}
-		if second, _ := cmd.Args()[4].(string); strings.HasSuffix(second, ":paused") { // the pull's keys
-			if reply, _ := answer.Slice(); len(reply) > 3 && l.more.Add(-1) >= 0 {
-				cmd.SetErr(io.ErrUnexpectedEOF)
-				return io.ErrUnexpectedEOF
+		if second, _ := answer.Args()[4].(string); strings.HasSuffix(second, ":paused") { // the pull's keys
+			if reply, _ := answer.Slice(); len(reply) > 3 && more.Add(-1) >= 0 {
+				return redistest.Fail(cmds, io.ErrUnexpectedEOF)
 			}
 		}
 		return err
 	}
-}
-
-func (*losingPulls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // A job whose pull was done and not answered comes back when the term ends in which it was
@@ -48,8 +39,8 @@ func (*losingPulls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 func TestALostPull(t *testing.T) {
 	t.Parallel()
 	client := redistest.Connect(t, redistest.Own(t).Options())
-	lose := new(losingPulls)
-	client.AddHook(lose)
+	var more atomic.Int32
+	client.AddHook(losingPulls(&more))
 	c := configOf(t, client)
 	c.Hands, c.ShutdownTimeout = NewHands(6), time.Second
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(c)}
@@ -59,7 +50,7 @@ func TestALostPull(t *testing.T) {
 	t.Cleanup(s.Shutdown)
 	s.enqueue("first", push.Default)
 	s.isHanded("first")
-	lose.more.Store(2)
+	more.Store(2)
 	s.enqueue("lost", push.Default)
 	s.enqueue("urgent", push.Critical)
 	got := map[string]bool{}
@@ -71,7 +62,7 @@ func TestALostPull(t *testing.T) {
 			t.Fatalf("handled are %v", got)
 		}
 	}
-	if lose.more.Load() >= 0 {
+	if more.Load() >= 0 {
 		t.Error("no answer was lost")
 	}
 	if !got["lost"] || !got["urgent"] {

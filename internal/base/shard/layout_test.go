@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -58,7 +59,7 @@ func TestLayoutIsCheckedAgainAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &replies{hang: true}
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-		client.AddHook(r)
+		client.AddHook(redistest.Around(r.answer))
 		l := NewLayout(client, "p", 8)
 		check := func(want error, wait time.Duration) {
 			t.Helper()
@@ -102,25 +103,12 @@ type replies struct {
 	asked int
 }
 
-func (r *replies) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (r *replies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (r *replies) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		r.asked++
-		if r.hang {
-			<-ctx.Done()
-			cmd.SetErr(ctx.Err())
-			return ctx.Err()
-		}
-		kept := r.kept
-		if kept == "" {
-			kept = "16"
-		}
-		cmd.(*redis.StringCmd).SetVal(kept)
-		return nil
+func (r *replies) answer(ctx context.Context, cmds []redis.Cmder, _ func() error) error {
+	r.asked++
+	if r.hang {
+		<-ctx.Done()
+		return redistest.Fail(cmds, ctx.Err())
 	}
+	cmds[0].(*redis.StringCmd).SetVal(cmp.Or(r.kept, "16"))
+	return nil
 }

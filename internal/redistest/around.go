@@ -1,0 +1,58 @@
+package redistest
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Around is a hook that stands around each command, or each pipeline as a whole. It calls next,
+// which sends them, or answers in the place of Redis.
+type Around func(ctx context.Context, cmds []redis.Cmder, next func() error) error
+
+// DialHook implements redis.Hook.
+func (Around) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (a Around) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return a(ctx, []redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (a Around) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return a(ctx, cmds, func() error { return next(ctx, cmds) })
+	}
+}
+
+// Fail has commands end with an error.
+func Fail(cmds []redis.Cmder, err error) error {
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
+	return err
+}
+
+// Count counts the commands of a client that match.
+func Count(client redis.UniversalClient, match func(redis.Cmder) bool) *atomic.Int64 {
+	n := new(atomic.Int64)
+	Hook(client, Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
+		for _, cmd := range cmds {
+			if match(cmd) {
+				n.Add(1)
+			}
+		}
+		return next()
+	}))
+	return n
+}
+
+// Script tells whether a command runs a script that Redis is to know: once in a while it does
+// not, and is sent its text.
+func Script(cmd redis.Cmder) bool { return cmd.Name() == "evalsha" }
+
+// Any matches each command.
+func Any(redis.Cmder) bool { return true }
