@@ -32,15 +32,7 @@ func TestAssess(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := assess(fields(tt.info), tt.saves)
-			if len(got) != len(tt.want) {
-				t.Fatalf("got %q, want %q", got, tt.want)
-			}
-			for i, want := range tt.want {
-				if !strings.Contains(got[i], want) {
-					t.Errorf("got %q, want %q", got[i], want)
-				}
-			}
+			hold(t, assess(fields(tt.info), tt.saves), tt.want...)
 		})
 	}
 }
@@ -109,15 +101,7 @@ func TestStanding(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := standing(fields(tt.info), tt.settings, 0)
-			if len(got) != len(tt.want) {
-				t.Fatalf("got %q, want %q", got, tt.want)
-			}
-			for i, want := range tt.want {
-				if !strings.Contains(got[i], want) {
-					t.Errorf("got %q, want %q", got[i], want)
-				}
-			}
+			hold(t, standing(fields(tt.info), tt.settings, 0), tt.want...)
 		})
 	}
 }

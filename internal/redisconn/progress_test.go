@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,65 +53,45 @@ func TestAWaitGoesOnFromWhatHasCome(t *testing.T) {
 	})
 }
 
-// answering is a server on a port of its own that answers each PING after so long.
-func answering(t *testing.T, after time.Duration) (addr string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	var conns sync.WaitGroup
-	conns.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			conns.Go(func() {
-				defer conn.Close()
-				for lines := bufio.NewScanner(conn); lines.Scan(); {
-					answer := ""
-					switch strings.ToLower(lines.Text()) {
-					case "hello":
-						answer = "-ERR unknown command\r\n"
-					case "client":
-						answer = "+OK\r\n"
-					case "ping":
-						slow := time.NewTimer(after)
-						<-slow.C
-						answer = "+PONG\r\n"
-					}
-					if _, err := io.WriteString(conn, answer); err != nil {
-						return
-					}
-				}
-			})
+// slowly answers each PING after so long.
+func slowly(conn net.Conn, after time.Duration) {
+	defer conn.Close()
+	answers := map[string]string{"hello": "-ERR unknown command\r\n", "client": "+OK\r\n", "ping": "+PONG\r\n"}
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		word := strings.ToLower(lines.Text())
+		if word == "ping" {
+			time.Sleep(after)
 		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		conns.Wait()
-	})
-	return listener.Addr().String()
+		if answer, told := answers[word]; told {
+			_, _ = io.WriteString(conn, answer)
+		}
+	}
 }
 
 // Each of a pipeline's commands has the time-out, as the configuration says.
 func TestAPipelineIsAnsweredForLongerThanOneCommand(t *testing.T) {
 	t.Parallel()
-	const timeout = 3 * time.Second
-	cfg := settings(config.Single, answering(t, timeout*2/3))
-	cfg.Timeout = timeout
-	opts, err := options(cfg, 1)
-	must(t, err)
-	client := newConn(opts, 0).Client
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	cmds, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for range 2 {
-			p.Ping(ctx)
+	synctest.Test(t, func(t *testing.T) {
+		cfg := settings(config.Single, "127.0.0.1:0")
+		cfg.Timeout = 3 * time.Second
+		opts, err := options(cfg, 1)
+		must(t, err)
+		opts.Dialer = func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go slowly(theirs, cfg.Timeout*2/3)
+			return ours, nil
 		}
-		return nil
+		client := newConn(opts, 0).Client
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), cfg.Timeout)
+		defer cancel()
+		cmds, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.Ping(ctx)
+			p.Ping(ctx)
+			return nil
+		})
+		if err != nil || len(cmds) != 2 {
+			t.Errorf("%d answers, %v", len(cmds), err)
+		}
 	})
-	if err != nil || len(cmds) != 2 {
-		t.Errorf("%d answers, %v", len(cmds), err)
-	}
 }
