@@ -7,27 +7,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestAttempted(t *testing.T) {
-	t.Parallel()
-	sent := outcome{Outcome: providers.Outcome{Kind: providers.Retry}, sent: true}
-	earlier := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
-	blocked := outcome{skip: skip{reason: routeClosed}}
-	for name, c := range map[string]struct {
-		outcomes []outcome
-		want     bool
-	}{
-		"sent":                           {[]outcome{sent}, true},
-		"sent and blocked":               {[]outcome{blocked, sent}, true},
-		"blocked":                        {[]outcome{blocked, blocked}, false},
-		"blocked, the other sent before": {[]outcome{blocked, earlier}, false},
-		"nothing left":                   {[]outcome{earlier}, true},
-	} {
-		if got := (&delivery{outcomes: c.outcomes}).attempted(); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
 func TestCutShort(t *testing.T) {
 	t.Parallel()
 	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}

@@ -2,14 +2,11 @@ package worker_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -50,32 +47,6 @@ func TestCancelShortlyBeforeTheSlot(t *testing.T) {
 	if counts := r.settled(3); counts.Ended[push.Cancelled] != 1 || counts.Ended[push.Delivered] != 2 || len(r.pushed("unwanted")) != 0 {
 		t.Errorf("counts %+v", counts)
 	}
-}
-
-func TestCancel(t *testing.T) {
-	const gap = time.Hour
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
-		r.start()
-		r.enqueue(to("sent"))
-		r.settled(1)
-		r.enqueue(to("unwanted"))
-		r.deferred("unwanted")
-		r.enqueue(to("next"))
-		before := r.deferred("next")
-		control := r.control()
-		must(t, control.Cancel(t.Context(), push.Ref{ID: "unwanted"}))
-		for id, want := range map[string]error{"unwanted": push.ErrEnded, "sent": push.ErrEnded, "nobody": push.ErrUnknownID} {
-			if err := control.Cancel(t.Context(), push.Ref{ID: id}); !errors.Is(err, want) {
-				t.Errorf("cancel of %s: %v, want %v", id, err, want)
-			}
-		}
-		counts := r.settled(2)
-		wait(t, func() bool { return before.Until.Sub(r.record("next").Until) > gap/2 }) // it moves up, and is woken for it
-		if counts.Ended[push.Cancelled] != 1 || counts.Ended[push.Delivered] != 1 || len(r.pushed("unwanted")) != 0 {
-			t.Errorf("counts %+v", counts)
-		}
-	})
 }
 
 // However often and from wherever dead letters are put back while they are

@@ -244,7 +244,6 @@ type seen struct {
 	mu       sync.Mutex
 	deferred []throttle.Decision
 	ages     []time.Duration
-	took     []time.Duration
 	ended    map[push.State]int
 	posted   map[webhook.Kind]map[bool]int
 	closed   []providers.Reason
@@ -287,11 +286,7 @@ func (s *seen) closings() []providers.Reason {
 	defer s.mu.Unlock()
 	return slices.Clone(s.closed)
 }
-func (s *seen) Attempted(_ string, _ push.Platform, _ providers.Outcome, took time.Duration) {
-	s.mu.Lock()
-	s.took = append(s.took, took)
-	s.mu.Unlock()
-}
+func (s *seen) Attempted(string, push.Platform, providers.Outcome, time.Duration) {}
 
 func (s *seen) deferrals() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.deferred) }
 

@@ -5,7 +5,6 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"syscall"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -105,54 +103,5 @@ func TestAStuckAppAmongMany(t *testing.T) {
 	close(stuck.hangs)
 	if counts := r.settled(waiting + fresh); counts.Ended[push.Delivered] != waiting+fresh {
 		t.Errorf("counts %+v", counts)
-	}
-}
-
-// A route closes and opens time and again, with 10,000 waiting. Each of them is sent once. When the
-// route closes, as many fail as are in flight, and while it is closed the probes alone.
-func TestARouteThatFlaps(t *testing.T) {
-	const n, most, flaps, lasts = 10_000, 32, 10, 3 * time.Second
-	r := newRig(t, realRedis(t), unlimited)
-	r.options.Concurrency = most
-	r.start()
-	down := standin.Answer{Status: http.StatusServiceUnavailable}
-	r.apns.RespondAlways(down)
-	all := make([]*push.Notification, n)
-	for i := range all {
-		all[i] = to(fmt.Sprint("n-", i), devices(i, apple)...)
-		all[i].User = all[i].ID
-	}
-	r.enqueueTogether(all)
-	began := time.Now()
-	for range flaps {
-		time.Sleep(lasts)
-		r.apns.Recover()
-		time.Sleep(lasts)
-		r.apns.RespondAlways(down)
-	}
-	closed := time.Since(began)/2 + lasts
-	r.apns.Recover()
-	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
-		t.Errorf("counts %+v", counts)
-	}
-	sent := map[string]int{}
-	for _, e := range r.pushed("") {
-		sent[e.Notification]++
-	}
-	received := r.apns.Count().Received
-	failed := received - int64(len(r.pushed("")))
-	t.Logf("%d pushes of %d have failed", failed, received)
-	if len(sent) != n || len(r.pushed("")) != n {
-		t.Errorf("%d pushes of %d notifications", len(r.pushed("")), len(sent))
-	}
-	if bound := int64(flaps+1)*(most+20) + int64(closed/time.Second); failed > bound {
-		t.Errorf("%d attempts have failed, want at most %d", failed, bound)
-	}
-	attempts := int64(0)
-	for _, one := range all {
-		attempts += int64(r.record(one.ID).Attempts)
-	}
-	if attempts != received {
-		t.Errorf("%d attempts are counted of %d pushes", attempts, received)
 	}
 }

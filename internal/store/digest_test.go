@@ -52,6 +52,50 @@ func (d *digests) step(op store.DigestOp, x int, hand string, most int) store.Pa
 func (d *digests) join(x, most int) store.Part { return d.step(store.JoinDigest, x, "", most) }
 func (d *digests) wait(x, most int) store.Part { return d.step(store.WaitInDigest, x, "", most) }
 
+// The model of a digest has few notifications, by their numbers, and sets of them as bits.
+
+const (
+	few    = 3
+	nobody = -1
+)
+
+// A keys is what the records and the digest's key hold.
+type keys struct {
+	ended  [few]bool
+	joined [few]uint8 // by the carrier
+	open   [few]bool
+	slot   [few]bool // it has been put off
+	last   int8      // the digest's key
+}
+
+// step is what Digest does for x. It answers ended, the carrier that x has joined, or nobody.
+func (k *keys) step(op string, x int, owned bool, most int) (ended bool, into int) {
+	k.open[x] = false
+	if k.ended[x] {
+		return true, nobody
+	}
+	if op == "close" || !owned {
+		return false, nobody
+	}
+	c := int(k.last)
+	if !k.slot[x] && k.joined[x] == 0 && c != nobody && c != x && k.open[c] && !k.ended[c] && count(k.joined[c])+1 < most {
+		k.joined[c] |= 1 << x
+		k.ended[x] = true
+		return false, c
+	}
+	if op == "wait" {
+		k.open[x], k.last = true, int8(x)
+	}
+	return false, nobody
+}
+
+func count(set uint8) (n int) {
+	for ; set != 0; set &= set - 1 {
+		n++
+	}
+	return n
+}
+
 // The script does what the model does, whatever comes after what.
 func TestDigestScriptIsTheModel(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {

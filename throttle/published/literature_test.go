@@ -133,23 +133,3 @@ func TestCountersLetTwiceTheCountThroughAroundABorder(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
-
-func TestRatesOfLimitersAreChecked(t *testing.T) {
-	t.Parallel()
-	bad := throttle.Rate{Period: time.Second}
-	if _, err := NewCounters(nil, nil, Options{}); err == nil {
-		t.Error("counters take no rate")
-	}
-	if _, err := NewCounters(nil, []throttle.Rate{bad}, Options{}); err == nil {
-		t.Error("counters take a count of 0")
-	}
-	if _, err := NewWeightedWindow(bad, nil); err == nil {
-		t.Error("a window takes a count of 0")
-	}
-	if _, err := NewFlooredBucket(bad, 1, nil); err == nil {
-		t.Error("a bucket takes a count of 0")
-	}
-	if _, err := NewFlooredBucket(throttle.Rate{Count: 1, Period: time.Second}, 0, nil); err == nil {
-		t.Error("a bucket takes a burst of 0")
-	}
-}

@@ -5,20 +5,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -160,66 +156,6 @@ func TestReplaysTheLibrary(t *testing.T) {
 	}
 }
 
-// wholeWindow is the published algorithm as it is written: every attempt is
-// stored, and all are read.
-type wholeWindow struct {
-	o   Options
-	all []int64
-}
-
-func (w *wholeWindow) ask(now int64, record bool) Result {
-	w.all = slices.DeleteFunc(w.all, func(at int64) bool { return at <= now-w.o.Interval.Microseconds() })
-	seen := slices.Clone(w.all)
-	if record {
-		w.all = append(w.all, now)
-		slices.Sort(w.all)
-		seen = slices.Clone(w.all)
-	} else {
-		seen = append(seen, now)
-	}
-	n := len(seen)
-	a := attempts{count: n, current: seen[n-1]}
-	if n > 1 {
-		a.previous = seen[n-2]
-	}
-	if n >= w.o.Max {
-		a.nth = seen[n-w.o.Max]
-	}
-	return w.o.decide(a)
-}
-
-// TestKeepsOnlyTheNewest checks that what is not kept changes nothing,
-// whatever the clock does.
-func TestKeepsOnlyTheNewest(t *testing.T) {
-	t.Parallel()
-	for backend, open := range backends {
-		t.Run(backend, func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, func(rt *rapid.T) {
-				clock := &virtual{us: 1_000_000}
-				o := Options{
-					Interval: time.Duration(rapid.IntRange(1, 30).Draw(rt, "interval")) * time.Microsecond,
-					Max:      rapid.IntRange(1, 5).Draw(rt, "max"),
-					MinGap:   time.Duration(rapid.IntRange(0, 40).Draw(rt, "gap")) * time.Microsecond,
-					Now:      clock.now,
-				}
-				p, model := open(t, o), &wholeWindow{o: o}
-				for range rapid.IntRange(1, 30).Draw(rt, "attempts") {
-					clock.us += rapid.Int64Range(-3, 12).Draw(rt, "step")
-					record := rapid.Bool().Draw(rt, "record")
-					got, err := p.ask(t.Context(), "u", record)
-					if err != nil {
-						rt.Fatal(err)
-					}
-					if want := model.ask(clock.us, record); got != want {
-						rt.Fatalf("at %d, record %t: %+v; want %+v", clock.us, record, got, want)
-					}
-				}
-			})
-		})
-	}
-}
-
 func TestIsBounded(t *testing.T) {
 	t.Parallel()
 	o := Options{Interval: time.Hour, Max: 3, Prefix: redistest.Prefix()}
@@ -274,22 +210,16 @@ func TestRefusesBadOptions(t *testing.T) {
 	if _, err := NewMemory(good); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestWithoutRedis(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
-	must(t, err)
-	defer l.Close()
-	client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
-	defer client.Close()
-	p, err := New(client, Options{Interval: time.Second, Max: 1, Timeout: 50 * time.Millisecond})
-	must(t, err)
-	if _, err := p.Limit(t.Context(), "u"); !errors.Is(err, throttle.ErrUnavailable) {
-		t.Errorf("limit: %v; want throttle.ErrUnavailable", err)
-	}
-	if err := p.Clear(t.Context(), "u"); !errors.Is(err, throttle.ErrUnavailable) {
-		t.Errorf("clear: %v; want throttle.ErrUnavailable", err)
+	bad, rate := throttle.Rate{Period: time.Second}, throttle.Rate{Count: 1, Period: time.Second}
+	_, none := NewCounters(nil, nil, Options{})
+	_, counters := NewCounters(nil, []throttle.Rate{bad}, Options{})
+	_, window := NewWeightedWindow(bad, nil)
+	_, bucket := NewFlooredBucket(bad, 1, nil)
+	_, burst := NewFlooredBucket(rate, 0, nil)
+	for i, err := range []error{none, counters, window, bucket, burst} {
+		if err == nil {
+			t.Errorf("%d: a count of 0 is taken", i)
+		}
 	}
 }
 
