@@ -3,17 +3,12 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/test/rig"
 )
 
@@ -83,42 +78,4 @@ func TestIdleWorkersInTrouble(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A worker that is killed while it waits keeps no word from the other.
-func TestAnIdleWorkerIsKilled(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := rig.IdleWorkers(t, server.Addr())
-	s.Idle(t, 2)
-	rig.Must(t, s.Workers[0].Cmd.Process.Signal(syscall.SIGKILL))
-	<-s.Workers[0].Done
-	s.Workers = s.Workers[1:]
-	s.Idle(t, 1)
-	for _, p := range rig.AllPriorities {
-		s.Enqueue(t, s.Of(p))
-	}
-	s.Arrive(t)
-	s.EachOnce(t)
-}
-
-// What a plain client of asynq puts on an intake is sent, now or when it is due.
-func TestIdleWorkersServeTheIntake(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := rig.IdleWorkers(t, server.Addr())
-	tasks := asynq.NewClientFromRedisClient(s.Redis)
-	for _, in := range []time.Duration{0, 2 * time.Second} {
-		s.Idle(t, 2)
-		for _, p := range rig.AllPriorities {
-			n := s.Of(p)
-			payload, err := json.Marshal(n)
-			rig.Must(t, err)
-			if _, err := tasks.Enqueue(asynq.NewTask(store.TaskType, payload), asynq.Queue("pushpace-"+string(p)), asynq.ProcessIn(in)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.Arrive(t)
-	}
-	s.EachOnce(t)
 }
