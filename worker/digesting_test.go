@@ -97,9 +97,7 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%d pushes, want 5", len(got))
 		}
 		wait(t, func() bool {
-			r.seen.mu.Lock()
-			defer r.seen.mu.Unlock()
-			return r.seen.ended[push.Digested] == 4
+			return r.seen.endings(push.Digested) == 4
 		})
 		r.accounts()
 	})

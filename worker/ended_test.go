@@ -111,10 +111,7 @@ func TestASlotIsGivenBackAfterTheEnd(t *testing.T) {
 	stop()
 	r.start()
 	wait(t, func() bool { return limiter.left.Load() < 0 && r.slots() == 1 })
-	r.seen.mu.Lock()
-	told := r.seen.ended[push.Expired]
-	r.seen.mu.Unlock()
-	if counts.Ended[push.Expired] != 1 || told != 1 {
+	if told := r.seen.endings(push.Expired); counts.Ended[push.Expired] != 1 || told != 1 {
 		t.Errorf("%+v, and %d are told of", counts, told)
 	}
 	wait(t, func() bool {

@@ -63,9 +63,7 @@ func (r *rig) line(user string, categories []string, n int) (refs []push.Ref) {
 func (r *rig) exact(cancelled, waiting int) {
 	r.t.Helper()
 	wait(r.t, func() bool {
-		r.seen.mu.Lock()
-		defer r.seen.mu.Unlock()
-		return r.seen.ended[push.Cancelled] == cancelled
+		return r.seen.endings(push.Cancelled) == cancelled
 	})
 	audit, err := r.control().Audit(r.t.Context())
 	must(r.t, err)

@@ -89,9 +89,7 @@ func TestMuted(t *testing.T) {
 			t.Errorf("%+v", counts)
 		}
 		wait(t, func() bool {
-			r.seen.mu.Lock()
-			defer r.seen.mu.Unlock()
-			return r.seen.ended[push.Muted] == 6
+			return r.seen.endings(push.Muted) == 6
 		})
 		wait(t, func() bool { // a job may leave the queue after its notification has ended
 			audit, err := r.control().Audit(t.Context())
@@ -222,9 +220,7 @@ func TestManyMuted(t *testing.T) {
 		t.Errorf("%+v", counts)
 	}
 	wait(t, func() bool {
-		r.seen.mu.Lock()
-		defer r.seen.mu.Unlock()
-		return r.seen.ended[push.Muted] == many+1 && client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0
+		return r.seen.endings(push.Muted) == many+1 && client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0
 	})
 	audit, err := r.control().Audit(t.Context())
 	must(t, err)

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // queued answers everything that waits, by ID.
@@ -44,81 +40,6 @@ func (r *rig) shares(sample int) map[control.Cause]control.Share {
 		all[s.For] = s
 	}
 	return all
-}
-
-func TestEveryCauseIsTold(t *testing.T) {
-	client := oneRedis(t)
-	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}}))
-	holds := pause.NewStore(client, "")
-	must(t, holds.Begin(t.Context(), &pause.Pause{Category: "later"}))
-	stop := r.start()
-	for _, category := range []string{"marketing", "later"} {
-		for i := range 3 {
-			n := to(fmt.Sprintf("%s-%d", category, i))
-			n.Category, n.User = category, "ada"
-			if category == "later" && i == 2 {
-				n.CollapseKey = "last"
-			}
-			r.enqueue(n)
-		}
-	}
-	planned := to("planned")
-	planned.NotBefore = time.Now().Add(time.Hour)
-	r.enqueue(planned)
-	wait(t, func() bool {
-		causes := map[control.Cause]int{}
-		for _, q := range r.queued(control.Selection{}) {
-			causes[q.For]++
-		}
-		return maps.Equal(causes, map[control.Cause]int{control.ForLimit: 2, control.ForPause: 3, control.ForSchedule: 1})
-	})
-	stop()
-	r.enqueue(to("due"))
-	all := r.queued(control.Selection{})
-	want := map[string]control.Cause{"later-0": control.ForPause, "later-1": control.ForPause, "later-2": control.ForPause, "planned": control.ForSchedule, "due": control.ForWorker}
-	for id, q := range all {
-		if q.Category == "marketing" {
-			want[id] = control.ForLimit
-			if q.Scope != "marketing" || q.Rule != "1/24h" || time.Until(q.Until) < time.Hour {
-				t.Errorf("%+v", q)
-			}
-		}
-		if q.For != want[id] || q.App != "shop" || q.User == "" || q.Accepted.IsZero() {
-			t.Errorf("%+v, want it for %s", q, want[id])
-		}
-	}
-	if len(all) != 7 || time.Until(all["planned"].Until) < 50*time.Minute {
-		t.Errorf("%+v", all)
-	}
-	for _, c := range []struct {
-		selection control.Selection
-		want      int
-	}{
-		{control.Selection{App: "shop"}, 7}, {control.Selection{App: "other"}, 0}, {control.Selection{Category: "marketing"}, 2}, {control.Selection{User: "ada"}, 5},
-		{control.Selection{User: "ada", Category: "later"}, 3}, {control.Selection{CollapseKey: "last", Category: "later"}, 1},
-		{control.Selection{Apps: []string{"mail", "shop"}}, 7}, {control.Selection{Apps: []string{"mail"}}, 0}, {control.Selection{App: "shop", Apps: []string{"mail"}}, 0},
-	} {
-		if got := r.queued(c.selection); len(got) != c.want {
-			t.Errorf("%+v selects %d, want %d", c.selection, len(got), c.want)
-		}
-	}
-	for _, sample := range []int{2, 100} {
-		shares := r.shares(sample)
-		sum := int64(0)
-		for cause, s := range shares {
-			sum += s.Count
-			if s.Oldest.IsZero() || time.Since(s.Oldest) > time.Minute {
-				t.Errorf("%s: the oldest is of %s", cause, s.Oldest)
-			}
-		}
-		exact := shares[control.ForLimit].Count == 2 && shares[control.ForPause].Count == 3
-		if sampled := shares[control.ForLimit].Sampled || shares[control.ForPause].Sampled; sampled != (sample == 2) || !sampled && !exact {
-			t.Errorf("of %d: %+v", sample, shares)
-		}
-		if shares[control.ForWorker].Count != 1 || shares[control.ForSchedule].Count != 1 || sum < 6 || sum > 8 {
-			t.Errorf("of %d: %+v", sample, shares)
-		}
-	}
 }
 
 // What is taken from a list while it is read moves what stays, and hides none of it.

@@ -139,6 +139,9 @@ func TestWhatIsOverQuotaSaysSo(t *testing.T) {
 	wait(t, func() bool { // or there is a unit just now
 		list, err := operator.Queued(t.Context(), control.Selection{For: control.ForQuota}, "")
 		must(t, err)
+		if len(list.Waiting) == 0 {
+			return false
+		}
 		status, err := operator.Status(t.Context(), list.Waiting[0].Ref())
 		must(t, err)
 		return !list.Waiting[0].Until.IsZero() && status.Waits != nil && !status.Waits.Until.IsZero()

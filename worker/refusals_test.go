@@ -87,3 +87,12 @@ func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
 		t.Errorf("%+v", counts)
 	}
 }
+
+func hasArg(cmd redis.Cmder, want string) bool {
+	for _, arg := range cmd.Args() {
+		if text, ok := arg.(string); ok && strings.EqualFold(text, want) {
+			return true
+		}
+	}
+	return false
+}

@@ -276,6 +276,11 @@ func (s *seen) Posted(_ string, kind webhook.Kind, taken bool) {
 	s.posted[kind][taken]++
 }
 func (s *seen) Ended(state push.State) { s.mu.Lock(); s.ended[state]++; s.mu.Unlock() }
+func (s *seen) endings(state push.State) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended[state]
+}
 func (s *seen) Closed(_ string, _ push.Platform, reason providers.Reason) {
 	s.mu.Lock()
 	s.closed = append(s.closed, reason)

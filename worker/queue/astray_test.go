@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -108,50 +106,6 @@ func TestATermEndsAfterTrouble(t *testing.T) {
 		}
 		if back := n.givesBack("new"); back != 1 {
 			t.Error("the new term's job has gone")
-		}
-	})
-}
-
-// A move of an earlier visit does nothing to a job that the same worker has pulled again.
-func TestAVisitMovesItsOwnJobAlone(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n := newNewcomer(t, client)
-		n.enqueue("job")
-		n.pull()
-		first := n.got["job"]
-		if back := n.givesBack("job"); back != 1 {
-			t.Fatal("it is not given back")
-		}
-		n.pull()
-		again := n.got["job"]
-		end := func(job Job) error {
-			ends := n.Records.NewEnds(n.queue)
-			ends.Add(&job.Job)
-			cmd := ends.Command(t.Context())
-			_ = client.Process(t.Context(), cmd)
-			errs, err := ends.Read(t.Context(), cmd)
-			must(t, err)
-			return errs[0]
-		}
-		if err := n.Records.PutOff(t.Context(), &first.Job, new(store.PutOff)); !errors.Is(err, store.ErrNotInHand) {
-			t.Errorf("the first visit puts it off: %v", err)
-		}
-		if err := end(first); !errors.Is(err, store.ErrNotInHand) {
-			t.Errorf("the first visit ends it: %v", err)
-		}
-		if back, err := n.Records.GiveBack(t.Context(), n.queue, []store.Job{first.Job}); back != 0 || err != nil {
-			t.Errorf("the first visit gives it back: %d, %v", back, err)
-		}
-		if err := end(again); !errors.Is(err, store.ErrUndone) { // its notification waits
-			t.Errorf("the second visit ends it: %v", err)
-		}
-		must(t, client.HSet(t.Context(), n.Records.Key("id:job"), "state", "delivered").Err())
-		if err := end(again); err != nil {
-			t.Errorf("the second visit ends it: %v", err)
-		}
-		if left := client.Exists(t.Context(), n.key("active"), n.key("pending"), n.key("retry"), n.key("t:job")).Val(); left > 0 {
-			t.Errorf("%d keys are left of it", left)
 		}
 	})
 }

@@ -286,74 +286,6 @@ func TestAllHearAWord(t *testing.T) {
 	free.isHanded("critical")
 }
 
-// A batch needs one word, and a queue that nobody has found empty none.
-func TestOneWordForABatch(t *testing.T) {
-	t.Parallel()
-	client := redistest.One(t)
-	s := idling(t, client, never)
-	s.rest()
-	subscribe := client.Subscribe
-	if s.Records.Sharded() {
-		subscribe = client.SSubscribe
-	}
-	words := subscribe(t.Context(), s.Records.Channel())
-	defer words.Close()
-	if _, err := words.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	batch := func(of string) (all []*push.Notification) {
-		for i := range 6 {
-			all = append(all, &push.Notification{
-				ID: fmt.Sprint(of, i), App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
-			})
-		}
-		return all
-	}
-	producer := push.NewProducer(client, "", 0).WithShards(1)
-	s.held.Lock()
-	producer.EnqueueAll(t.Context(), batch("first"))
-	s.areHanded(5)
-	producer.EnqueueAll(t.Context(), batch("second")) // no hand is free
-	s.held.Unlock()
-	s.areHanded(7)
-	s.tell(push.Bulk)
-	told := 0
-	for {
-		word, err := words.ReceiveMessage(t.Context())
-		must(t, err)
-		if word.Payload == s.Records.IdleKey(push.Bulk.Queue()) {
-			break
-		}
-		if word.Payload != "" {
-			told++
-		}
-	}
-	if told != 1 {
-		t.Errorf("%d words", told)
-	}
-}
-
-// One word has a server take all that is there, and what it has in hand or has pulled
-// ahead when it ends is told to another.
-func TestOneWordForMany(t *testing.T) {
-	t.Parallel()
-	const n = 8 // six in hand
-	client := redistest.One(t)
-	ends := idling(t, client, never)
-	ends.rest()
-	ends.held.Lock()
-	defer ends.held.Unlock()
-	for i := range n {
-		ends.enqueueUntold(fmt.Sprint(i), push.Default)
-	}
-	ends.tell(push.Default)
-	ends.areHanded(6)
-	stays := idling(t, client, never)
-	stays.rest()
-	ends.Shutdown()
-	stays.areHanded(n)
-}
-
 // A user of Redis's who may use no channel is told of, and jobs are found by asking.
 func TestAUserWithoutChannels(t *testing.T) {
 	t.Parallel()
@@ -364,27 +296,21 @@ func TestAUserWithoutChannels(t *testing.T) {
 	options.Username, options.Password = "worker", "secret"
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
-	var logged strings.Builder
+	var logged eventually.Log
 	i := newIdle(new(store.Shard))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil)))
-	if logged.Len() > 0 {
+	if logged.String() != "" {
 		t.Errorf("of a server that ends: %s", logged.String())
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil)))
-	if !strings.Contains(logged.String(), "&"+shard.AsynqKeys) {
-		t.Errorf("logged %q", logged.String())
-	}
+	var listening sync.WaitGroup
+	ctx, cancel = context.WithCancel(t.Context())
+	listening.Go(func() { i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil))) })
+	eventually.Holds(t, "it is told", func() bool { return strings.Contains(logged.String(), "&"+shard.AsynqKeys) })
+	cancel()
+	listening.Wait()
 	s := idling(t, client, 10*time.Millisecond)
-	if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), &push.Notification{
-		ID: "one", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "x"}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if id := <-s.handled; id != "one" {
-		t.Errorf("handed %q", id)
-	}
+	s.enqueue("one", push.Default)
+	s.isHanded("one")
 }

@@ -41,9 +41,7 @@ func newNewcomer(t *testing.T, client redis.UniversalClient) *newcomer {
 func (n *newcomer) signs() []string {
 	n.t.Helper()
 	dead, _, err := n.signAll(n.t.Context())
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	return dead
 }
 
@@ -63,9 +61,7 @@ func (n *newcomer) unseen(ago time.Duration) {
 	if err == nil {
 		err = n.Client.ZAdd(n.t.Context(), n.Records.Key("signs"), redis.Z{Score: float64(now.Add(-ago).Unix()), Member: n.id()}).Err()
 	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 }
 
 func (n *newcomer) key(name string) string { return n.Records.QueueKey(n.queue, name) }
@@ -78,9 +74,7 @@ func (n *newcomer) enqueue(ids ...string) {
 		_, err := producer.Enqueue(n.t.Context(), &push.Notification{
 			ID: id, App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
 		})
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		must(n.t, err)
 	}
 }
 
@@ -89,9 +83,7 @@ func (n *newcomer) pull() (ids []string) {
 	n.t.Helper()
 	for {
 		jobs, err := n.take(n.queue)
-		if err != nil {
-			n.t.Fatal(err)
-		}
+		must(n.t, err)
 		for _, job := range jobs {
 			ids = append(ids, job.ID)
 			n.got[job.ID] = job
@@ -113,9 +105,7 @@ func (n *newcomer) putsOff(id string) error {
 func (n *newcomer) givesBack(id string) int {
 	n.t.Helper()
 	back, err := n.Records.GiveBack(n.t.Context(), n.queue, []store.Job{n.got[id].Job})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	return back
 }
 

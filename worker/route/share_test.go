@@ -161,36 +161,6 @@ func newShop(t *testing.T, limit int, shares meter.Shares, pushes func() time.Du
 	return &shop{t: t, limit: limit, shares: shares, pushes: pushes, pauses: func() time.Duration { return 0 }, inFlight: map[*shopper]int{}}
 }
 
-// What one worker leaves or dies with is the others' within four seconds, and one who
-// comes has its part within that.
-func TestSharesOfWorkers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const refresh, within = meter.LeaseEvery, 4*time.Second - 1
-		s := newShop(t, 10, meter.NewRedisShares(redistest.InBubble(t), ""), func() time.Duration { return 100 * time.Millisecond })
-		a := s.start()
-		took := func(what string, took, most time.Duration) {
-			t.Helper()
-			if took > most {
-				t.Errorf("%s: it takes %s, at most %s", what, took, most)
-			}
-		}
-		took("alone", s.until(a, 10), 0)
-		b := s.start()
-		took("who comes", s.until(b, 5), within)
-		took("who was there", s.until(a, 5), 0)
-		b.stop()
-		took("who leaves", s.until(a, 10), refresh)
-		b = s.start()
-		s.until(b, 5)
-		b.kill()
-		took("who dies", s.until(a, 10), within)
-		if s.most != s.limit {
-			t.Errorf("%d were in flight at most, of %d", s.most, s.limit)
-		}
-	})
-}
-
 // Without an answer a worker uses its share until the lease ends, cuts off what is still
 // in flight then, and sends nothing. It says so once, and once when it sends again.
 func TestAShareThatIsNotRenewed(t *testing.T) {
@@ -231,25 +201,27 @@ func TestAShareThatIsNotRenewed(t *testing.T) {
 // has ended meanwhile.
 func TestAShareOfWhatHasStoodStill(t *testing.T) {
 	t.Parallel()
-	r := &Route{App: "shop", Platform: push.APNs, Bulkhead: newBulkhead(4)}
-	r.share = newShare(r, meter.NewRedisShares(redistest.InBubble(t), ""), 4)
-	within := func(want bool) {
-		t.Helper()
-		ctx, _, over, ok := r.Within(t.Context())
-		defer over()
-		if ok != want || ok && ctx.Err() != nil {
-			t.Errorf("within its share: %t, %v", ok, ctx.Err())
+	synctest.Test(t, func(t *testing.T) {
+		r := &Route{App: "shop", Platform: push.APNs, Bulkhead: newBulkhead(4)}
+		r.share = newShare(r, meter.NewRedisShares(redistest.InBubble(t), ""), 4)
+		within := func(want bool) {
+			t.Helper()
+			ctx, _, over, ok := r.Within(t.Context())
+			defer over()
+			if ok != want || ok && ctx.Err() != nil {
+				t.Errorf("within its share: %t, %v", ok, ctx.Err())
+			}
 		}
-	}
-	within(false) // which it does not have yet
-	if err := r.share.renew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	within(true)
-	r.share.mu.Lock()
-	r.share.until = time.Now()
-	r.share.mu.Unlock()
-	within(false)
+		within(false) // which it does not have yet
+		if err := r.share.renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		within(true)
+		r.share.mu.Lock()
+		r.share.until = time.Now()
+		r.share.mu.Unlock()
+		within(false)
+	})
 }
 
 // Who had a place by a lease that has ended sends nothing by the next one, which is
