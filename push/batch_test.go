@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,9 +66,7 @@ func queued(t *testing.T, client redis.UniversalClient) (n int64) {
 func accepted(t *testing.T, client redis.UniversalClient) int64 {
 	t.Helper()
 	counts, err := store.NewRecords(client, "", 0).Counts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return counts.Accepted
 }
 
@@ -211,25 +208,9 @@ func TestABatchThatBreaksOff(t *testing.T) {
 	}
 }
 
-// A batch stays in order on a Redis that has forgotten the script.
-func TestABatchStaysInOrder(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client(t)
-	producer := push.NewProducer(client, "", 0)
-	var batch []*push.Notification
-	for i := range 450 {
-		batch = append(batch, order(fmt.Sprint("in-order-", i), nil))
-	}
-	for i, r := range producer.EnqueueAll(t.Context(), batch) {
-		if r.Err != nil || r.Known {
-			t.Fatalf("%d: %+v", i, r)
-		}
-	}
-	queued := client.LRange(t.Context(), shard.Named(client, "", 1)[0].QueueKey(push.Default.Queue(), "pending"), 0, -1).Val()
-	slices.Reverse(queued)
-	for i, n := range batch {
-		if i >= len(queued) || queued[i] != n.ID {
-			t.Fatalf("of %d, not %s is at place %d", len(queued), n.ID, i)
-		}
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

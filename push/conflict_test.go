@@ -180,9 +180,7 @@ func TestUnreadableLettersAreChosen(t *testing.T) {
 		if err == nil {
 			err = at.SetAside(t.Context(), &store.Letter{ID: ref.ID, State: store.Malformed, Reason: "unknown_version", Queue: push.Default.Queue(), Job: []byte(`{"v":99}`)})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	var several *push.AmbiguousError
 	if err := producer.Requeue(t.Context(), "same"); !errors.As(err, &several) || !slices.Equal(several.Choices, []push.Ref{{ID: "same"}, refs[0], refs[1]}) {
@@ -215,16 +213,12 @@ func TestALetterInAnothersShard(t *testing.T) {
 	records := store.NewRecords(client, "", 0).WithShards(8)
 	refs := apart(t, client, "", push.Ref{ID: "odd", App: "shop", User: "ada"}, push.Ref{ID: "odd", App: "shop", User: "ben"})
 	job, err := push.Encode(&push.Job{Notification: order("even", func(n *push.Notification) { n.User, n.TTL = refs[0].User, 0 }), AcceptedAt: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at, err := records.Of(t.Context(), refs[1].App, refs[1].User)
 	if err == nil {
 		err = at.SetAside(t.Context(), &store.Letter{ID: "odd", State: store.Malformed, Reason: "invalid", Queue: push.Default.Queue(), Job: job})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []error{nil, store.ErrNoLetter} {
 		if err := records.Purge(t.Context(), refs[0], push.Contents); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
@@ -241,9 +235,7 @@ func apart(t *testing.T, client redis.UniversalClient, prefix string, refs ...pu
 		for n := 0; ; n++ {
 			user := fmt.Sprint(refs[i].User, "-", n)
 			at, err := records.Of(t.Context(), refs[i].App, user)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !taken[at] {
 				taken[at], refs[i].User = true, user
 				break

@@ -20,9 +20,7 @@ func TestBatchWhereRedisRefusesTheConnection(t *testing.T) {
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	admin := server.Client(t)
-	if err := admin.ConfigSet(t.Context(), "requirepass", "changed").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, admin.ConfigSet(t.Context(), "requirepass", "changed").Err())
 	n := push.Notification{App: "demo", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "x"}}}
 	for _, r := range push.NewProducer(client, "", 0).EnqueueAll(t.Context(), []*push.Notification{&n, &n}) {
 		if r.Err == nil || !strings.Contains(r.Err.Error(), "NOAUTH") {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
 )
 
 // A clockedLine is a user's slots on a server of their own, whose clock is set.
@@ -51,9 +52,7 @@ func (l *clockedLine) in(category, id string, general Policy, p *Policy) Request
 func (l *clockedLine) ask(r Request, claim denial) Decision {
 	l.t.Helper()
 	d, err := l.limiter.wait(l.t.Context(), &r, l.limiter.user(&r), claim)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, err)
 	return d
 }
 
@@ -74,3 +73,13 @@ func (c *fakeClock) now() time.Time { return time.UnixMicro(c.micros.Load()) }
 func (c *fakeClock) process() process { return process{c.now(), c.now} }
 
 func (c *fakeClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errOf is the error of a call that answers something too.
+func errOf[T any](_ T, err error) error { return err }

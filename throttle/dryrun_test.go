@@ -34,9 +34,7 @@ func TestADryRunIsWhatAReplanDoes(t *testing.T) {
 		if err != nil || len(plan.Moves) == 0 || len(plan.Others) > 0 || len(l.server.DB(0).Keys()) != len(before) {
 			t.Fatal(plan, err)
 		}
-		if _, err := l.limiter.Replan(t.Context(), lines); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(l.limiter.Replan(t.Context(), lines)))
 		timeline, err := l.limiter.Timeline(t.Context(), lines[0])
 		waiting := slices.DeleteFunc(timeline.Bookings, func(b Booking) bool { return b.Slot.Before(timeline.Now.Add(-time.Second)) }) // whom others may pass
 		if err != nil || len(waiting) != len(plan.Moves) {

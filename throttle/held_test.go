@@ -53,15 +53,11 @@ func (n *nightLine) at(text string) time.Time {
 	n.t.Helper()
 	days := 0
 	if day, rest, more := strings.Cut(text, " "); more {
-		if _, err := fmt.Sscan(day, &days); err != nil {
-			n.t.Fatal(err)
-		}
+		must(n.t, errOf(fmt.Sscan(day, &days)))
 		text = rest
 	}
 	at, err := time.ParseInLocation("15:04:05", text, n.berlin)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	return time.Date(2026, time.November, 25+days, at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), n.berlin)
 }
 
@@ -84,9 +80,7 @@ func (n *nightLine) ask(at, id string, change ...func(*Request)) Decision {
 	n.set(n.at(at))
 	r := n.request(id, change...)
 	d, err := n.limiter.Acquire(context.Background(), r)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	return d
 }
 
@@ -129,9 +123,7 @@ func (n *nightLine) want(d Decision, want string) {
 func (n *nightLine) waiting(want ...string) {
 	n.t.Helper()
 	timeline, err := n.limiter.Timeline(context.Background(), n.request(""))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	var got []string
 	for _, b := range timeline.Bookings {
 		got = append(got, n.shown(b.Slot))
@@ -244,9 +236,7 @@ func TestTwoZonesOfAUser(t *testing.T) {
 func (n *nightLine) replan(change ...func(*Request)) []Booking {
 	n.t.Helper()
 	placed, err := n.limiter.Replan(context.Background(), []Request{n.request("", change...)})
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	return placed.Early
 }
 

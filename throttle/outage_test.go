@@ -310,17 +310,13 @@ func TestAnOutageOfANodeEnds(t *testing.T) {
 		}
 		s.set(storeAnswers)
 		s.node = "b:2"
-		if _, err := o.Acquire(t.Context(), outageCall); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(o.Acquire(t.Context(), outageCall)))
 		time.Sleep(leftAfter)
 		if stats := o.Stats(); stats.Outages != 3 || stats.Node != "" || stats.Since.IsZero() {
 			t.Errorf("half a minute later: %+v", stats)
 		}
 		s.node = ""
-		if _, err := o.Acquire(t.Context(), outageCall); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(o.Acquire(t.Context(), outageCall)))
 		if stats := o.Stats(); !stats.Since.IsZero() {
 			t.Errorf("at the end: %+v", stats)
 		}

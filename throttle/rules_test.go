@@ -28,9 +28,7 @@ func TestClaimsKeepATimelineAlive(t *testing.T) {
 	acquire("n0")
 	acquire("n1")
 	for _, id := range []string{"n0", "n1"} {
-		if _, err := other.Cancel(t.Context(), l.request(id, policy)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(other.Cancel(t.Context(), l.request(id, policy))))
 	}
 	l.limiter.user(new(l.request("", policy))).kept.Store(l.limiter.elapsed()) // as after an admission
 	acquire("n2")
@@ -62,16 +60,12 @@ func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
 		ask("b", fmt.Sprint("b", i), &near)
 	}
 	lives("bookings", 30*time.Hour, "slots", "lines")
-	if _, err := l.limiter.Replan(t.Context(), []Request{l.in("a", "", Policy{}, &far)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(l.limiter.Replan(t.Context(), []Request{l.in("a", "", Policy{}, &far)})))
 	lives("a reschedule", 60*time.Hour, "slots", "lines")
 	l.advance(5 * time.Hour)
 	used := l.in("a", "a0", Policy{}, &far)
 	used.Used = true
-	if _, err := l.limiter.Cancel(t.Context(), used); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(l.limiter.Cancel(t.Context(), used)))
 	lives("one that was kept", 0, "sent", "sent:a")
 }
 
@@ -88,9 +82,7 @@ func TestAJobThatNeverComesHoldsNobodyBack(t *testing.T) {
 	dead := slots[1].At
 	for i, d := range slots[2:] {
 		l.advance(d.At.Sub(l.clock.now()))
-		if _, err := l.limiter.Replan(t.Context(), []Request{l.request("", policy)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(l.limiter.Replan(t.Context(), []Request{l.request("", policy)})))
 		if d := l.ask(l.request(fmt.Sprint("n", i+2), policy), denial{}); d.Status != Granted || len(d.Early) > 0 {
 			t.Errorf("behind one that never came: %+v", d)
 		}

@@ -146,9 +146,7 @@ func (s *scripted) lawful(r Request, at int64) {
 
 func (s *scripted) cancel(r Request) Placed {
 	placed, err := s.limiter.Cancel(context.Background(), r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	delete(s.asked, r.ID)
 	if !r.Used {
 		for scope := range s.sent {
@@ -160,9 +158,7 @@ func (s *scripted) cancel(r Request) Placed {
 
 func (s *scripted) replan(all ...Request) Placed {
 	placed, err := s.limiter.Replan(context.Background(), all)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	slots := s.slots()
 	for _, b := range placed.Early {
 		if _, waits := slots[b.member]; !waits {
@@ -175,9 +171,7 @@ func (s *scripted) replan(all ...Request) Placed {
 // slots are the user's, by LINE ID.
 func (s *scripted) slots() map[string]int64 {
 	all, err := s.client.ZRangeWithScores(context.Background(), s.keys().slots, 0, -1).Result()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	slots := map[string]int64{}
 	for _, z := range all {
 		slots[z.Member.(string)] = int64(z.Score)
@@ -241,9 +235,7 @@ func (s *scripted) step() string {
 		}
 		all := []Request{s.request("", ""), s.request("a", ""), s.request("b", "")}
 		placed := s.replan(all...)
-		if err := s.limiter.Told(context.Background(), all[0], placed.Early); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, s.limiter.Told(context.Background(), all[0], placed.Early))
 		return "other limits"
 	case 3: // an heir, which asks twice
 		elder := s.drawn()
@@ -296,9 +288,7 @@ func (s *scripted) beside(r Request) string {
 	late := s.request(r.Category, fmt.Sprint("claim", s.turn, "-", len(s.sent[General])))
 	stamp := s.now()
 	for _, scope := range late.Scopes {
-		if err := s.client.ZAdd(ctx, s.limiter.user(&late).keys.timeline(scope.Name), redis.Z{Score: float64(stamp), Member: member(late.ID)}).Err(); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, s.client.ZAdd(ctx, s.limiter.user(&late).keys.timeline(scope.Name), redis.Z{Score: float64(stamp), Member: member(late.ID)}).Err())
 	}
 	other := s.drawn()
 	if _, is := s.asked[other.ID]; !is {

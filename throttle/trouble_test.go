@@ -183,9 +183,7 @@ func TestOneUsersKeys(t *testing.T) {
 			goes, err := l.Acquire(ctx, bad)
 			must(t, err)
 			bad.ID = "waits"
-			if _, err := l.Acquire(ctx, bad); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(l.Acquire(ctx, bad)))
 			k := &l.user(&bad).keys
 			must(t, spoil(k))
 			bad.ID = "goes"
@@ -227,19 +225,10 @@ func TestTryScansOnePage(t *testing.T) {
 	for i := range 5 * scanPage {
 		pipe.Set(t.Context(), fmt.Sprint("another's-", i), "", 0)
 	}
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(pipe.Exec(t.Context())))
 	must(t, outageRedis(t, server.Options(), redistest.Patience).Try(t.Context()))
 	stats, err := client.Info(t.Context(), "commandstats").Result()
 	if err != nil || !strings.Contains(stats, "cmdstat_scan:calls=1,") {
 		t.Errorf("%v\n%s", err, stats)
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -51,6 +51,7 @@ const shortTimeout = 150 * time.Millisecond
 func limiterOn(t *testing.T, o *redis.Options) *throttle.Redis {
 	t.Helper()
 	o.ContextTimeoutEnabled = true
+	o.DialTimeout, o.ReadTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute // the limiter's own ends it
 	client := redis.NewClient(o)
 	l := throttle.NewRedis(client, throttle.Options{Timeout: shortTimeout})
 	t.Cleanup(func() {
@@ -87,20 +88,15 @@ func unavailable(t *testing.T, l throttle.Planner) {
 	}
 }
 
-// inTime expects a call to end about when the time-out does, once in five: a busy
-// machine may hold up any.
+// inTime expects a call to end when the time-out does, however busy the machine is, and not
+// when the client's do.
 func inTime(t *testing.T, name string, call func()) {
 	t.Helper()
-	const margin = 500 * time.Millisecond
-	var took time.Duration
-	for range 5 {
-		began := time.Now()
-		call()
-		if took = time.Since(began); took <= shortTimeout+margin {
-			return
-		}
+	began := time.Now()
+	call()
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("%s takes %v", name, took)
 	}
-	t.Errorf("%s takes %v", name, took)
 }
 
 func TestARedisThatNeverAnswers(t *testing.T) {
@@ -131,19 +127,13 @@ func TestARedisThatStopsAnswering(t *testing.T) {
 	}
 	server.Resume(t)
 	r := throttle.Request{User: "unavailable", ID: "n", Scopes: []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Minute}}}}
-	deadline := time.Now().Add(time.Minute)
-	for {
+	eventually.Holds(t, "it is granted when it is asked again", func() bool {
 		d, err := l.Acquire(context.Background(), r)
-		if err == nil {
-			if d.Status != throttle.Granted {
-				t.Fatalf("asked again: %+v", d)
-			}
-			break
+		if err == nil && d.Status != throttle.Granted {
+			t.Fatalf("asked again: %+v", d)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err == nil
+	})
 	timeline, err := l.Timeline(context.Background(), r)
 	if err != nil || len(timeline.Admissions[throttle.General]) != 1 || len(timeline.Bookings) > 0 {
 		t.Fatalf("the timeline is %+v, %v", timeline, err)

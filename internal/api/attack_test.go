@@ -26,15 +26,11 @@ func stalled(t *testing.T, s *Server, size, part string) {
 	conn, err := net.Dial("tcp", s.Addr())
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := io.WriteString(conn, head+"Expect: 100-continue\r\n"+size+"\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(io.WriteString(conn, head+"Expect: 100-continue\r\n"+size+"\r\n\r\n")))
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
 		t.Fatalf("%q, %v", line, err)
 	}
-	if _, err := io.WriteString(conn, part); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(io.WriteString(conn, part)))
 }
 
 // patientReads has bodies stall for as long as a test takes.
@@ -144,9 +140,7 @@ func TestTooLargeIsAnsweredOverHTTP2(t *testing.T) {
 	conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, ServerName: "localhost", NextProtos: []string{"h2"}})
 	must(t, err)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(io.WriteString(conn, http2.ClientPreface)))
 	frames := http2.NewFramer(conn, conn)
 	var headers bytes.Buffer
 	encoder := hpack.NewEncoder(&headers)

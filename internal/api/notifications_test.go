@@ -211,9 +211,7 @@ func TestStatusOfUnsent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("late", "ada"))
-	if _, err := storetest.At(r.t, r.options.Records, "late").Settle(t.Context(), "late", &store.End{State: push.Expired, Outcomes: []store.TargetOutcome{{}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(storetest.At(r.t, r.options.Records, "late").Settle(t.Context(), "late", &store.End{State: push.Expired, Outcomes: []store.TargetOutcome{{}}})))
 	var status control.Status
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/late", "").into(t, &status)
 	if status.State != push.Expired || len(status.Outcomes) != 1 || status.Outcomes[0].Kind != "" {
@@ -230,9 +228,7 @@ func TestCancelCarrier(t *testing.T) {
 	for _, id := range []string{"one", "two"} {
 		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification(id, "ada"), "{", `{"digest":{"key":"k"},`, 1))
 		joiner := &store.Joiner{App: "shop", User: "ada", Key: "k", Job: &store.Job{ID: id, Queue: push.Default.Queue()}, JSON: []byte("{}"), Most: 100}
-		if _, err := at.Digest(t.Context(), store.WaitInDigest, joiner); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(at.Digest(t.Context(), store.WaitInDigest, joiner)))
 	}
 	p := r.do(http.StatusConflict, producerToken, "DELETE", "/v1/notifications/one", "").problem(t)
 	if p.Carries != 1 || !strings.Contains(p.Detail, "carries 1 other") {

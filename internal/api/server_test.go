@@ -46,9 +46,7 @@ func raw(t *testing.T, s *Server, text string) *http.Response {
 	conn, err := net.Dial("tcp", s.Addr())
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(io.WriteString(conn, text)))
 	_ = conn.SetReadDeadline(time.Now().Add(eventually.Patience))
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	must(t, err)

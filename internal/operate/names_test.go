@@ -80,20 +80,6 @@ func TestUnknownHosts(t *testing.T) {
 	}
 }
 
-// What else is wrong is told in the same answer; without apps, any is taken.
-func TestRefusal(t *testing.T) {
-	t.Parallel()
-	policies := limits.New(throttle.Policy{}, nil)
-	n := &push.Notification{App: "shpo", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-	f, ok := Refusal(n, Apps{"shop": {Platforms: []push.Platform{push.FCM}}}, policies).(push.Faults)
-	if !ok || len(f) != 2 || f[0].Field != "/app" || f[1].Field != "/user" {
-		t.Errorf("%v", f)
-	}
-	if err := Refusal(n, nil, policies); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestFaultNamesTenApps(t *testing.T) {
 	t.Parallel()
 	apps := Apps{}

@@ -23,9 +23,7 @@ func TestCollapse(t *testing.T) {
 		ids := []string{"0", "1", "2", "3", "4"}
 		for _, id := range ids {
 			n := &push.Notification{ID: id, App: "shop", User: "u", Title: "t", CollapseKey: "k", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-			if _, err := producer.Enqueue(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(producer.Enqueue(t.Context(), n)))
 		}
 		claim := func(i int, wantNewest bool, wantElder string) {
 			t.Helper()

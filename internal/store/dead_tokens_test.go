@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -58,24 +57,6 @@ func TestDeadTokens(t *testing.T) {
 		must(t, client.XTrimMaxLen(ctx, shard.Named(client, "pushpace", 1)[0].Key("dead-tokens:shop"), 0).Err())
 		if left := next(0, 10); len(left) != 0 {
 			t.Errorf("left behind, and dropped: %+v", left)
-		}
-	})
-}
-
-func TestDeadTokensAreBounded(t *testing.T) {
-	t.Parallel()
-	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		reports := store.NewDeadTokens(store.NewRecords(client, "acme", 0).WithShards(1), 100)
-		for batch := range 10 {
-			tokens := make([]store.DeadToken, 100)
-			for i := range tokens {
-				tokens[i].Token = strconv.Itoa(batch*100 + i)
-			}
-			must(t, reports.Add(t.Context(), tokens...))
-		}
-		n, err := client.XLen(t.Context(), shard.Named(client, "acme", 1)[0].Key("dead-tokens:")).Result()
-		if err != nil || n < 100 || n > 300 {
-			t.Errorf("%d reports are kept, %v; want about 100", n, err)
 		}
 	})
 }

@@ -43,9 +43,7 @@ func (d *digests) step(op store.DigestOp, x int, hand string, most int) store.Pa
 		Accepted: time.UnixMicro(int64(x + 1)), Title: fmt.Sprint("title ", x), JSON: fmt.Append(nil, x),
 		Targets: []store.TargetOutcome{{Platform: push.FCM}}, Wait: time.Hour, Most: most,
 	})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return p
 }
 
@@ -180,9 +178,7 @@ func TestDigestKeepsAll(t *testing.T) {
 		if err != nil || len(events) != 2 || events[0].Into != d.id(1) || events[0].State != push.Digested {
 			t.Errorf("%+v, %v", events, err)
 		}
-		if _, err := d.at.Settle(t.Context(), d.id(1), &store.End{State: push.Delivered}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(d.at.Settle(t.Context(), d.id(1), &store.End{State: push.Delivered})))
 		if left := client.HKeys(t.Context(), d.at.Key("id:"+d.id(1))).Val(); slices.Contains(left, "newest") || !slices.Contains(left, "told") {
 			t.Errorf("its record has %q", left)
 		}
@@ -196,9 +192,7 @@ func TestTakeCarrier(t *testing.T) {
 		records := store.NewRecords(client, prefix, 0).WithShards(1)
 		for x := range few + 1 {
 			n := &push.Notification{ID: fmt.Sprint("u-", x), App: "shop", User: "u", Category: "likes", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t", Digest: &push.Digest{Key: "post 4711/ü"}}
-			if _, err := producer.Enqueue(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(producer.Enqueue(t.Context(), n)))
 		}
 		d := newDigests(t, records, "u")
 		ref := func(x int) push.Ref { return push.Ref{ID: d.id(x), App: "shop", User: "u"} }

@@ -35,9 +35,7 @@ func TestAnIntakesTaskIsRemovedAsItWasRead(t *testing.T) {
 		queue, c := push.Bulk.Queue(), asynq.NewClientFromRedisClient(client)
 		put := func(id, payload string) {
 			t.Helper()
-			if _, err := c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, []byte(payload)), asynq.Queue(queue), asynq.TaskID(id)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(c.EnqueueContext(t.Context(), asynq.NewTask(store.TaskType, []byte(payload)), asynq.Queue(queue), asynq.TaskID(id))))
 		}
 		put("same", "1")
 		put("another", "1")

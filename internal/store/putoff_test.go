@@ -22,9 +22,7 @@ func TestPutOffNotes(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0)
 		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-		if _, err := push.NewProducer(client, prefix, 0).Enqueue(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(push.NewProducer(client, prefix, 0).Enqueue(t.Context(), n)))
 		at, queue := storetest.At(t, records, n.ID), n.Priority.Queue()
 		until := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 		back := &store.PutOff{
@@ -51,9 +49,7 @@ func TestPutOffNotes(t *testing.T) {
 		}
 
 		// after the notification has ended, the job is due at once
-		if _, err := at.Settle(t.Context(), n.ID, &store.End{State: push.Delivered, Attempts: 2}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(at.Settle(t.Context(), n.ID, &store.End{State: push.Delivered, Attempts: 2})))
 		job = storetest.InHand(t, client, at, queue, n.ID)
 		client.ZRem(t.Context(), at.QueueKey(queue, "retry"), n.ID)
 		back.Attempt.Number, back.Failed = 3, false
@@ -80,9 +76,7 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 	for _, of := range []string{`returned a "d\a`, `first a "d\a`, `second a "d\a`, "other bob"} {
 		id, user, _ := strings.Cut(of, " ")
 		n := &push.Notification{ID: id, App: "shop", User: user, Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-		if _, err := producer.Enqueue(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(producer.Enqueue(t.Context(), n)))
 	}
 	must(t, at.PutOff(t.Context(), storetest.InHand(t, client, at, queue, "returned"), &store.PutOff{Return: store.Return{Why: store.Deferred}}))
 	visit := int64(1)
@@ -124,9 +118,7 @@ func TestPutOffWhileRedisRefuses(t *testing.T) {
 	at := storetest.First(t, store.NewRecords(client, "", 0))
 	queue := push.Default.Queue()
 	n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-	if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(push.NewProducer(client, "", 0).Enqueue(t.Context(), n)))
 	job := storetest.InHand(t, client, at, queue, n.ID)
 	back := &store.PutOff{Return: store.Return{Why: store.Retried, After: time.Hour}, Attempt: &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}}}
 	for _, replicas := range []string{"1", "0"} {
@@ -162,9 +154,7 @@ func TestPutOffParks(t *testing.T) {
 		}
 		for id, park := range map[string][]string{"paused": {pause}, "either": {quota, pause}} {
 			n := &push.Notification{ID: id, App: "shop", User: "u", Category: "news", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-			if _, err := producer.Enqueue(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(producer.Enqueue(t.Context(), n)))
 			job := storetest.InHand(t, client, at, queue, id)
 			must(t, at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: store.ParkName(park)}))
 		}
@@ -201,9 +191,7 @@ func TestAClosedRouteHolds(t *testing.T) {
 	for room, want := range map[int]store.Why{-1: store.ProviderPaused, 0: ""} {
 		app := fmt.Sprint("app", room)
 		n := &push.Notification{ID: app, App: app, User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-		if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)))
 		for visit, bounds := range [][]store.Bound{{{Name: app + "/fcm", Room: room}}, nil} {
 			got, err := at.Pull(t.Context(), store.Pull{Queue: queue, Most: 10, Term: app, Visit: int64(visit), Bounds: bounds})
 			if err != nil || len(got.Jobs) != visit {

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
@@ -169,18 +170,11 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	must(t, err)
 	must(t, w.Start(t.Context()))
 	defer func() { must(t, w.Stop(context.Background())) }()
-	deadline, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		counts, err := records.Counts(deadline)
+	eventually.Holds(t, "it is delivered", func() bool {
+		counts, err := records.Counts(t.Context())
 		must(t, err)
-		if counts.Ended[push.Delivered] == 1 {
-			return
-		}
-		<-tick.C
-	}
+		return counts.Ended[push.Delivered] == 1
+	})
 }
 
 func shipped() *push.Notification {

@@ -2,24 +2,18 @@ package limits
 
 import (
 	"context"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // Whenever an override is set, it is in force a second later.
 func TestFollowWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		server := miniredis.NewMiniRedis()
-		client := redis.NewClient(&redis.Options{
-			Addr: "127.0.0.1:6379", MaxRetries: -1, DisableIdentity: true,
-			Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
-		})
+		client := redistest.InBubble(t)
 		o, l := NewOverrides(client, "", 0), New(per(time.Second), nil)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -40,9 +34,5 @@ func TestFollowWithinASecond(t *testing.T) {
 		}
 		stop()
 		<-done
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-		server.Close()
 	})
 }

@@ -14,14 +14,10 @@ const utcDay = 24 * 60 * 60
 func TestAhead(t *testing.T) {
 	t.Parallel()
 	h, err := ParseHours([]string{"22:00-08:00", "Sa 12:00-18:00"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range []string{"Europe/Berlin", "Pacific/Kiritimati", "America/New_York", "Asia/Tokyo"} {
 		in, err := zone.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n := Night{Spread: 2 * time.Hour}
 		for day := unix(t, "2026-10-20T00:00:00Z"); day < unix(t, "2026-11-10T00:00:00Z"); day += utcDay {
 			today, next := h.Ahead(in, n, "shop", "ada", day+utcDay-1), h.Ahead(in, n, "shop", "ada", day+utcDay)
@@ -53,9 +49,7 @@ func TestAhead(t *testing.T) {
 // Whoever is not left alone, and not at the end of it, costs no allocation.
 func TestUntilAllocatesNothing(t *testing.T) {
 	h, err := ParseHours([]string{"22:00-08:00"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at, n := unix(t, "2026-11-25T12:00:00Z"), Night{Spread: time.Hour}
 	if got := testing.AllocsPerRun(100, func() { h.Until(time.UTC, n, "shop", "ada", at, at+1) }); got != 0 {
 		t.Errorf("%v allocations", got)

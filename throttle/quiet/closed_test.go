@@ -17,13 +17,9 @@ import (
 func zones(t *testing.T) map[string]*time.Location {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	archive, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer archive.Close()
 	seen, all := map[string]bool{}, map[string]*time.Location{}
 	for _, file := range archive.File {
@@ -99,9 +95,7 @@ func looked(h Hours, in *time.Location, from, upto int64) []Interval {
 func TestClosedIsWhatClocksShow(t *testing.T) {
 	t.Parallel()
 	h, err := ParseHours([]string{"22:00-08:00", "Sa-Su 01:30-02:30", "Su 00:00-10:05", "Mo 02:00-03:00", "We-Fr 23:30-00:00", "12:00-12:05"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for name, in := range zones(t) {
 		for _, at := range jumps(in) {
@@ -126,9 +120,7 @@ func told(all []Interval, in *time.Location) string {
 func unix(t *testing.T, text string) int64 {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return at.Unix()
 }
 
@@ -164,5 +156,12 @@ func TestSpread(t *testing.T) {
 	}
 	if slices.Equal(Spread(closed, "shop", "ada", 600), Spread(closed, "shop", "bob", 600)) || closed[0].Upto != 8*hour {
 		t.Error("two users' are the same, or what was given has changed")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -39,13 +39,9 @@ type rig struct {
 func newRig(t *testing.T, o Options) *rig {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	point, err := private.PublicKey.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &rig{T: t, private: private, public: base64.RawURLEncoding.EncodeToString(point)}
 	o.PublicKeys = []string{r.public}
 	if r.server, err = NewServer(o); err != nil {
@@ -68,9 +64,7 @@ func newRig(t *testing.T, o Options) *rig {
 func (r *rig) token(claims jwt.MapClaims) string {
 	r.Helper()
 	signed, err := jwt.NewWithClaims(jwt.SigningMethodES256, claims).SignedString(r.private)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	return signed
 }
 
@@ -84,31 +78,21 @@ func (r *rig) encrypt(endpoint, payload, padding string) []byte {
 	r.Helper()
 	to := receiverAt(endpoint)
 	sender, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	shared, err := sender.ECDH(to.private.PublicKey())
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	body := make([]byte, saltSize)
 	_, _ = rand.Read(body)
 	derive := func(secret, salt []byte, info string, n int) []byte {
 		key, err := hkdf.Key(sha256.New, secret, salt, info, n)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must(r, err)
 		return key
 	}
 	ikm := derive(shared, to.auth, "WebPush: info\x00"+string(to.private.PublicKey().Bytes())+string(sender.PublicKey().Bytes()), 32)
 	block, err := aes.NewCipher(derive(ikm, body, "Content-Encoding: aes128gcm\x00", 16))
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	nonce := derive(ikm, body, "Content-Encoding: nonce\x00", 12)
 	body = append(binary.BigEndian.AppendUint32(body, maxBody), pointSize)
 	body = append(body, sender.PublicKey().Bytes()...)
@@ -119,13 +103,9 @@ func (r *rig) encrypt(endpoint, payload, padding string) []byte {
 func (r *rig) send(endpoint string, change func(*http.Request)) (*http.Response, string) {
 	r.Helper()
 	u, err := url.Parse(endpoint)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, r.server.URL()+u.RequestURI(), nil)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	request.Host = u.Host
 	request.Header = http.Header{
 		"Authorization": {"vapid t=" + r.token(good(u.Host)) + ", k=" + r.public}, "Content-Encoding": {"aes128gcm"}, "Ttl": {"60"}, "Urgency": {"high"},
@@ -138,14 +118,10 @@ func (r *rig) send(endpoint string, change func(*http.Request)) (*http.Response,
 		change(request)
 	}
 	response, err := r.client.Do(request)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	return response, string(text)
 }
 
@@ -170,9 +146,7 @@ func TestRequestsAreJudged(t *testing.T) {
 	body := func(change func([]byte) []byte) func(*http.Request) {
 		return func(q *http.Request) {
 			b, err := io.ReadAll(q.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			put(q, change(b))
 		}
 	}
@@ -238,5 +212,12 @@ func TestRequestsAreJudged(t *testing.T) {
 	}
 	if response, _ := r.send(Endpoint(push.WebPushGoogle, "device"), once); response.StatusCode != http.StatusBadRequest {
 		t.Errorf("a body that is sent again: %s", response.Status)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
