@@ -88,9 +88,7 @@ func TestMuted(t *testing.T) {
 		if counts.Ended[push.Muted] != 6 || counts.Ended[push.Delivered] != 2 || counts.Waiting() != 1 {
 			t.Errorf("%+v", counts)
 		}
-		wait(t, func() bool {
-			return r.seen.endings(push.Muted) == 6
-		})
+		wait(t, func() bool { return r.seen.endings(push.Muted) == 6 })
 		wait(t, func() bool { // a job may leave the queue after its notification has ended
 			audit, err := r.control().Audit(t.Context())
 			must(t, err)

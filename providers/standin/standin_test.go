@@ -105,3 +105,22 @@ func TestLinesReadBack(t *testing.T) {
 		}
 	}
 }
+
+func TestLatencyIsRepeatable(t *testing.T) {
+	t.Parallel()
+	l := Latency{Typical: 10 * time.Millisecond, Tail: time.Second, TailShare: 0.1, Seed: 7}
+	a, b := l.Draws(), l.Draws()
+	slow := 0
+	for range 1000 {
+		x, y := a(), b()
+		if x != y || x < l.Typical || x > l.Tail {
+			t.Fatalf("drew %v and %v", x, y)
+		}
+		if x > l.Typical {
+			slow++
+		}
+	}
+	if slow < 50 || slow > 200 {
+		t.Errorf("%d of 1000 are slow, want about 100", slow)
+	}
+}

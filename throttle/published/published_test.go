@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -220,6 +223,23 @@ func TestRefusesBadOptions(t *testing.T) {
 		if err == nil {
 			t.Errorf("%d: a count of 0 is taken", i)
 		}
+	}
+}
+
+func TestWithoutRedis(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
+	must(t, err)
+	defer l.Close()
+	client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
+	defer client.Close()
+	p, err := New(client, Options{Interval: time.Second, Max: 1, Timeout: 50 * time.Millisecond})
+	must(t, err)
+	if _, err := p.Limit(t.Context(), "u"); !errors.Is(err, throttle.ErrUnavailable) {
+		t.Errorf("limit: %v; want throttle.ErrUnavailable", err)
+	}
+	if err := p.Clear(t.Context(), "u"); !errors.Is(err, throttle.ErrUnavailable) {
+		t.Errorf("clear: %v; want throttle.ErrUnavailable", err)
 	}
 }
 

@@ -19,9 +19,7 @@ func TestDroppedIsLoggedOncePerAppAndMinute(t *testing.T) {
 	counts := storetest.First(t, records).Key("counts")
 	drop := func(app string, n int64) {
 		t.Helper()
-		if err := client.HIncrBy(t.Context(), counts, "dropped:"+store.DeadLetters+":"+app, n).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.HIncrBy(t.Context(), counts, "dropped:"+store.DeadLetters+":"+app, n).Err())
 	}
 	lines := func() (all []string) {
 		t.Helper()
@@ -47,8 +45,13 @@ func TestDroppedIsLoggedOncePerAppAndMinute(t *testing.T) {
 	expect("a:b deleted=7 in_all=7", "mail deleted=2 in_all=2")
 	drop("mail", 3)
 	expect() // within the minute
-	if err := client.Del(t.Context(), "pushpace:{dropped}:turn").Err(); err != nil {
+	must(t, client.Del(t.Context(), "pushpace:{dropped}:turn").Err())
+	expect("mail deleted=3 in_all=5")
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
-	expect("mail deleted=3 in_all=5")
 }

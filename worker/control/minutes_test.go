@@ -18,16 +18,12 @@ func TestMinutesAddUp(t *testing.T) {
 		before := at.Add(-2 * time.Minute)
 		add := func(minutes ...Minute) {
 			t.Helper()
-			if err := AddMinutes(t.Context(), client, prefix, minutes); err != nil {
-				t.Fatal(err)
-			}
+			must(t, AddMinutes(t.Context(), client, prefix, minutes))
 		}
 		add(Minute{At: before, Sent: 1, Waiting: new(int64(9))}, Minute{At: before.Add(time.Minute), Waiting: new(int64(0))}, Minute{At: at, Sent: 3, Deferred: 1, Ended: map[push.State]int64{push.Delivered: 2}})
 		add(Minute{At: at.Add(time.Second), Sent: 4, Ended: map[push.State]int64{push.Delivered: 1, push.Rejected: 1}})
 		got, err := ReadMinutes(t.Context(), client, prefix, before, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := []Minute{
 			{At: before, Sent: 1, Ended: map[push.State]int64{}, Waiting: new(int64(9))},
 			{At: at, Sent: 7, Deferred: 1, Ended: map[push.State]int64{push.Delivered: 3, push.Rejected: 1}},

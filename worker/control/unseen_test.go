@@ -14,15 +14,11 @@ import (
 func TestUnseenWorkersOfFullRedis(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
-	if err := Unseen(t.Context(), client, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Unseen(t.Context(), client, ""))
 	if keys := client.Keys(t.Context(), "*").Val(); len(keys) > 0 {
 		t.Errorf("left behind: %q", keys)
 	}
-	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	unseen := redisreply.Of(Unseen(t.Context(), client, ""))
 	if unseen != redisreply.Full {
 		t.Fatalf("%q", unseen)

@@ -132,26 +132,18 @@ func TestFailure(t *testing.T) {
 func TestAnswersOutliveAFailedWrite(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	near, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := New(near)
 	defer c.Close()
 	far, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := far.Write([]byte("answer")); err != nil {
 		t.Fatal(err)
 	}
-	if err := far.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, far.Close())
 	for err == nil { // until it is known that nobody reads
 		_, err = c.Write([]byte("question"))
 	}
@@ -205,5 +197,12 @@ func TestOrder(t *testing.T) {
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("what arrived is not what was written (%v)", err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -84,9 +84,7 @@ func TestDecode(t *testing.T) {
 			}
 			check("NewReader", got, err)
 			file := filepath.Join(t.TempDir(), "text")
-			if err := os.WriteFile(file, []byte(tt.in), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(tt.in), 0o600))
 			got, err = Read(file)
 			check("Read", got, err)
 			if tt.refused != "" && !strings.HasPrefix(err.Error(), file+": is in "+tt.refused+": save it as UTF-8") {
@@ -103,9 +101,7 @@ func TestReaderReturnsReadError(t *testing.T) {
 		t.Errorf("at the start: %v", err)
 	}
 	r, err := NewReader(io.MultiReader(bytes.NewReader([]byte("abcde")), iotest.ErrReader(broken)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, err := io.ReadAll(r); string(got) != "abcde" || !errors.Is(err, broken) {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -114,26 +110,25 @@ func TestReaderReturnsReadError(t *testing.T) {
 func TestKeyPairTakesByteOrderMark(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(file, append([]byte(mark), pem.EncodeToMemory(block)...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, append([]byte(mark), pem.EncodeToMemory(block)...), 0o600))
 	}
 	if _, err := KeyPair(certFile, keyFile); err != nil {
 		t.Error(err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -25,9 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func start(t testing.TB, options Options) *Server {
 	t.Helper()
 	s, err := NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -41,9 +39,7 @@ func bearer(t testing.TB, key *ecdsa.PrivateKey, keyID, teamID string, issued ti
 	claims := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{"iss": teamID, "iat": issued.Unix()})
 	claims.Header["kid"] = keyID
 	signed, err := claims.SignedString(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return signed
 }
 
@@ -65,9 +61,7 @@ func TestServerRefusals(t *testing.T) {
 	c := client(t, s)
 	now := time.Now()
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
 	}
@@ -116,9 +110,7 @@ func TestServerRefusals(t *testing.T) {
 		}, 5120, 200, ""},
 	} {
 		r, err := http.NewRequest(http.MethodPost, s.URL()+"/3/device/00aa", bytes.NewReader(make([]byte, row.body)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		const id = "123e4567-e89b-12d3-a456-426655440000"
 		auth(key, KeyID, TeamID, now)(r)
 		r.Header.Set("apns-topic", Topic)
@@ -154,9 +146,7 @@ func TestTokenUpdates(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		name     string
 		oneToken bool
@@ -186,5 +176,12 @@ func TestTokenUpdates(t *testing.T) {
 		if reason := checker.check(older, &first, now); reason != "" {
 			t.Errorf("%s: the older one: %s", c.name, reason)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -30,9 +30,7 @@ type client struct {
 func start(t *testing.T, options Options) *client {
 	t.Helper()
 	server, err := NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(server.CA())
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
@@ -59,19 +57,13 @@ func (c *client) send(body string) reply { return c.sendTo(DefaultProject, body)
 func (c *client) sendTo(project, body string) reply {
 	c.Helper()
 	r, err := http.NewRequestWithContext(c.Context(), http.MethodPost, c.server.URL()+"/v1/projects/"+project+"/messages:send", strings.NewReader(body))
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	r.Header.Set("Authorization", "Bearer "+c.server.access.issue(time.Now()))
 	response, err := c.http.Do(r)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	return reply{response.StatusCode, response.Proto, response.Header, string(text)}
 }
 
@@ -120,13 +112,9 @@ func TestMessages(t *testing.T) {
 func TestFormsOfPackagePush(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../push/testdata/fcm_forms.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var forms struct{ Valid, Refused []json.RawMessage }
-	if err := json.Unmarshal(text, &forms); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &forms))
 	c := start(t, Options{})
 	check := func(block json.RawMessage, status int) {
 		message := `{"message":{"token":"t",` + strings.TrimPrefix(string(block), "{") + `}`
@@ -229,5 +217,12 @@ func TestScripted(t *testing.T) {
 		if x.answer.Reason == Bare && strings.Contains(got.body, "FcmError") {
 			t.Errorf("%+v holds an FcmError: %s", x.answer, got.body)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
