@@ -27,6 +27,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
@@ -178,7 +179,7 @@ func (r *rig) settled(n int) (counts store.Counts) {
 			ended = counts.Accepted - counts.Waiting() + counts.Malformed
 			return ended > before
 		}) {
-			r.t.Fatalf("%d of %d have ended, and none of late", ended, n)
+			r.t.Fatalf("%d of %d have ended, and none of late; there wait %+v", ended, n, r.queued(control.Selection{}))
 		}
 	}
 	return counts
