@@ -122,14 +122,24 @@ func (r *Rate) UnmarshalText(text []byte) error {
 // two notifications, and any number of rates that all hold at once. The zero
 // value limits nothing.
 type Policy struct {
-	MinGap time.Duration `yaml:"min_gap"` // 0 for none; whole microseconds
-	Rates  []Rate        `yaml:"rates"`   // at most MaxRates, each with a period of its own and at most MaxEntries
-	// Exempt takes a category out of every limit: its notifications are neither
-	// checked nor charged. It excludes MinGap, Rates and Quiet.
-	Exempt bool `yaml:"exempt"`
-	// Quiet are the hours in which nothing is sent: what they hold has its slot behind them.
-	// A category's take the place of the general ones. nil says nothing of them, and an empty
-	// one that there are none. They must not change any more.
+	// The least time between any two, in whole microseconds; 0 for none.
+	MinGap time.Duration `yaml:"min_gap" default:"0s"`
+	// At most COUNT in any PERIOD, as `COUNT/PERIOD`; COUNT is at most 1,000. At most 8 rates, each
+	// with a period of its own.
+	//
+	// The bounds are MaxEntries and MaxRates.
+	Rates []Rate `yaml:"rates"`
+	// Takes a category out of all limits: its notifications are neither checked nor charged.
+	//
+	// It excludes MinGap, Rates and Quiet.
+	Exempt bool `yaml:"exempt" default:"false"`
+	// Windows in which nothing is sent, by the clocks of the user's zone: `22:00-08:00` of every
+	// day, or with the days on which it begins, as in `Sa-Su 22:00-10:00`. A category's take the
+	// place of the default's; `[]` is none. Notifications that they hold go out behind them, at the
+	// limits' pace; `critical` ones pass.
+	//
+	// nil says nothing of quiet hours, and an empty one that there are none. They must not change
+	// any more.
 	Quiet quiet.Hours `yaml:"quiet_hours"`
 	// Night says by which zone and with what spread they hold. throttle/limits has that of
 	// limits.default hold for all.

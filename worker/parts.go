@@ -52,7 +52,7 @@ func newHandler(o *Options) *handler {
 	})
 	h := &handler{
 		Options: o, routes: routes, side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
-		deadTokens: store.NewDeadTokens(o.records, o.DeadTokensKept),
+		deadTokens: store.NewDeadTokens(o.records, 0),
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}
 	h.routing = routing{o, routes}

@@ -102,9 +102,6 @@ type Options struct {
 	// Outcomes is about how many ends of an app's notifications are kept in a stream, for
 	// OutcomeWebhooks and other readers; 0 for none.
 	Outcomes int
-	// DeadTokensKept is about how many reports of an app's dead tokens are kept. 0 means
-	// store.DefaultDeadTokens.
-	DeadTokensKept int
 	// Webhooks are told of an app's dead tokens, by app, and OutcomeWebhooks of how
 	// its notifications end, which takes Outcomes.
 	Webhooks, OutcomeWebhooks map[string]webhook.Hook

@@ -90,7 +90,9 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *
 	policies := limits.New(throttle.Policy{MinGap: time.Second, Night: quiet.Night{Zone: berlin, Spread: 10 * time.Minute}}, map[string]throttle.Policy{"security": {Exempt: true}})
 	r := &rig{t: t, client: client, log: new(logged)}
 	r.options.Options = operatetest.Options(t, client, policies)
-	r.options.HTTP.SetDefaults()
+	var cfg config.Config
+	cfg.SetDefaults()
+	r.options.HTTP = cfg.HTTP
 	r.options.HTTP.Tokens, r.options.HTTP.Timeout = testTokens(), eventually.Patience
 	r.options.Log = slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, f := range change {

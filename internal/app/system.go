@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -225,7 +224,7 @@ func (s *System) NewWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 		Observer: s.Observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
 		Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),
-		Prefix: cfg.Redis.Prefix, Shards: cfg.Redis.Shards, IDRetention: w.IDRetention, DeadLetters: w.DeadLetters, Outcomes: w.Outcomes, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: BuildVersion().Version,
+		Prefix: cfg.Redis.Prefix, Shards: cfg.Redis.Shards, IDRetention: w.IDRetention, DeadLetters: w.DeadLetters, Outcomes: w.Outcomes, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: BuildVersion().Version,
 	}
 	if err := s.limitTogether(&o, cfg); err != nil {
 		return nil, err
@@ -246,24 +245,6 @@ func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhoo
 
 func deadTokenHook(app config.App) *config.Webhook { return app.DeadTokens.Webhook }
 func outcomeHook(app config.App) *config.Webhook   { return app.Outcomes.Webhook }
-
-// Describe writes the general policy and the marketing's for a person.
-func Describe(l config.Limits) string {
-	parts := make([]string, 0, 4)
-	if l.Default.MinGap > 0 {
-		parts = append(parts, fmt.Sprintf("a gap of %s", l.Default.MinGap))
-	}
-	for _, r := range l.Default.Rates {
-		parts = append(parts, r.String())
-	}
-	for _, r := range l.Categories["marketing"].Rates {
-		parts = append(parts, "marketing "+r.String())
-	}
-	if len(parts) == 0 {
-		return "no limit"
-	}
-	return strings.Join(parts, ", ")
-}
 
 // Admissions returns by ID when the limiter has admitted what these users of the app got lately,
 // by this machine's clock. What is exempt is not among them.

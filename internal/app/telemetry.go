@@ -53,7 +53,7 @@ func startTracing(ctx context.Context, t config.Tracing, log *slog.Logger) (*tra
 		return nil, nil
 	}
 	traces, err := tracing.Start(ctx, tracing.Options{
-		Endpoint: string(t.Endpoint), Ratio: float64(t.Ratio), Version: BuildVersion().Version,
+		Endpoint: string(t.Endpoint), Ratio: t.Ratio, Version: BuildVersion().Version,
 		OnChange: func(err error) {
 			if err != nil {
 				log.Warn("traces get lost: the collector does not take them", "error", err)

@@ -14,8 +14,9 @@ import (
 // The limits' Redis has the time to answer that the configuration gives it.
 func TestTheLimitsRedisHasItsTimeout(t *testing.T) {
 	t.Parallel()
-	var own config.Redis
-	own.SetDefaults()
+	var all config.Config
+	all.SetDefaults()
+	own := all.Redis
 	own.Address = config.Address{Mode: config.Single, Hosts: []string{redistest.Miniredis(t).Addr()}}
 	own.Timeout = 3 * time.Second
 	cfg := &config.Config{Limits: config.Limits{Redis: &own}}

@@ -52,8 +52,8 @@ token's hash alone.`,
 		if err := config.CheckName(args[0]); err != nil {
 			return misusedf("NAME: %w", err)
 		}
-		var role config.Role
-		if err := role.UnmarshalText([]byte(args[1])); err != nil {
+		role := config.Role(args[1])
+		if err := config.CheckRole(role); err != nil {
 			return misusedf("ROLE: %w", err)
 		}
 		for i, app := range *apps {

@@ -70,6 +70,21 @@ func (a Address) String() string {
 	return hosts
 }
 
+// shown is the address as a file has it.
+func (a Address) shown() any {
+	switch {
+	case a.Mode == Embedded:
+		return string(Embedded)
+	case a.Mode == Single && len(a.Hosts) == 1:
+		return a.Hosts[0]
+	case a.Mode == Sentinel:
+		return shown(reflect.ValueOf(sentinelForm{a.Master, a.Hosts}), false)
+	case a.Mode == "":
+		return nil
+	}
+	return shown(reflect.ValueOf(a.Hosts), false)
+}
+
 // hostAlone is a host's name or address, IPv6 in brackets, without a port.
 var hostAlone = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])$`)
 

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/providers/apns"
@@ -17,9 +16,9 @@ type App struct {
 	APNs    *APNs    `yaml:"apns"`
 	FCM     *FCM     `yaml:"fcm"`
 	WebPush *WebPush `yaml:"webpush"`
-	// Simulated sends to stand-ins of all providers inside the process, and so
-	// to no device. It excludes the providers.
-	Simulated bool `yaml:"simulated"`
+	// Sends to stand-ins of all providers inside the process, and so to no device. It excludes the
+	// providers.
+	Simulated bool `yaml:"simulated" default:"false"`
 	// DeadTokens says where tokens that no longer work are reported.
 	DeadTokens Reports `yaml:"dead_tokens"`
 	// Outcomes says where the ends of notifications are reported.
@@ -44,12 +43,15 @@ type WebPush struct {
 	Shared
 }
 
+// setDefaults implements defaulted.
+func (w *WebPush) setDefaults() { w.Hosts = push.WebPushHosts() }
+
 func (a App) check(k *check, key string, w Worker) {
 	switch some := len(a.Providers()) > 0; {
 	case a.Simulated && some:
 		k.fault(join(key, "simulated"), "excludes "+faults.List(push.Platforms(), "and")+": remove one or the other")
 	case !a.Simulated && !some:
-		k.fault(key, "has no provider: want "+listed(push.Platforms())+", or simulated: true")
+		k.fault(key, "has no provider: want "+faults.List(push.Platforms(), "or")+", or simulated: true")
 	}
 	if a.DeadTokens.Webhook != nil {
 		a.DeadTokens.Webhook.check(k, join(join(key, "dead_tokens"), "webhook"))
@@ -76,20 +78,4 @@ func (p *Provider) check(k *check, key string, w Worker) {
 	if p.Quota != nil && p.Platform != push.FCM {
 		p.Quota.checkRamp(k, join(key, "quota"))
 	}
-}
-
-// through names what the app sends through.
-func (a App) through() string {
-	if a.Simulated {
-		return "simulated"
-	}
-	return listed(a.Platforms())
-}
-
-func listed(platforms []push.Platform) string {
-	names := make([]string, len(platforms))
-	for i, p := range platforms {
-		names[i] = string(p)
-	}
-	return strings.Join(names, ", ")
 }

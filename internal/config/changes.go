@@ -1,16 +1,10 @@
 package config
 
 import (
-	"encoding"
-	"fmt"
-	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // A Change is a key whose value differs between two configurations, and what it
@@ -88,74 +82,12 @@ func throughput(key string, was, is reflect.Value) []Change {
 	return changes(join(key, "throughput"), reflect.ValueOf(of(was)), reflect.ValueOf(of(is)))
 }
 
-// none stands for a key that is not set.
-const none = "none"
-
 // logged is a value as a log may have it.
 func logged(v reflect.Value) string {
-	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if !v.IsValid() {
 		return none
 	}
-	switch value := v.Interface().(type) {
-	case Secret, Hash:
-		return hidden
-	case Token:
-		text := value.Name + " (" + string(value.Role)
-		if value.Apps != nil {
-			text += ", " + logged(reflect.ValueOf(value.Apps))
-		}
-		if value.Rate != nil {
-			text += ", " + value.Rate.String()
-		}
-		return text + ")"
-	case quiet.Hours:
-		return logged(reflect.ValueOf([]quiet.Window(value)))
-	case throttle.Policy:
-		return policyText(value)
-	case Category:
-		return policyText(value.Policy)
-	case Level:
-		return strings.ToLower(slog.Level(value).String())
-	case *Redis:
-		return value.Address.String()
-	case fmt.Stringer:
-		return value.String()
-	case encoding.TextMarshaler:
-		text, _ := value.MarshalText()
-		return string(text)
-	}
-	switch v.Kind() {
-	case reflect.Slice:
-		items := make([]string, v.Len())
-		for i := range items {
-			items[i] = logged(v.Index(i))
-		}
-		return "[" + strings.Join(items, ", ") + "]"
-	case reflect.Struct, reflect.Map, reflect.Pointer:
-		return "set"
-	}
-	if v.IsZero() && v.Kind() == reflect.String {
-		return none
-	}
-	return fmt.Sprint(v.Interface())
-}
-
-// policyText writes a policy as config.yaml does.
-func policyText(p throttle.Policy) string {
-	var parts []string
-	if p.Exempt {
-		parts = append(parts, "exempt: true")
-	}
-	if p.MinGap > 0 {
-		parts = append(parts, "min_gap: "+throttle.FormatPeriod(p.MinGap))
-	}
-	if len(p.Rates) > 0 {
-		parts = append(parts, "rates: "+logged(reflect.ValueOf(p.Rates)))
-	}
-	if p.Quiet != nil {
-		parts = append(parts, "quiet_hours: "+logged(reflect.ValueOf(p.Quiet)))
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return flow(shown(v, true))
 }
 
 // Within reports whether a key of Changes is another or below it. A part of the other

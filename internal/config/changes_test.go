@@ -1,7 +1,6 @@
 package config
 
 import (
-	"log/slog"
 	"reflect"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
@@ -20,8 +20,8 @@ func TestChanges(t *testing.T) {
 		c := new(Config)
 		c.SetDefaults()
 		c.Redis.Address = Address{Mode: Embedded}
-		c.Limits.Categories = map[string]Category{"digest": {Policy: throttle.Policy{MinGap: time.Second}}, "news": {Throughput: quota(10)}}
-		c.Apps = map[string]App{"shop": {APNs: &APNs{Config: apns.Config{Topic: "a"}, Shared: Shared{Quota: &AppQuota{Quota: *quota(10)}}}}, "kiosk": {Simulated: true}}
+		c.Limits.Categories = map[string]Category{"digest": {Policy: throttle.Policy{MinGap: time.Second}}, "news": {Throughput: quota(10, time.Second)}}
+		c.Apps = map[string]App{"shop": {APNs: &APNs{Config: apns.Config{Topic: "a"}, Shared: Shared{Quota: &AppQuota{Quota: *quota(10, time.Second)}}}}, "kiosk": {Simulated: true}}
 		return c
 	}
 	for name, c := range map[string]struct {
@@ -30,42 +30,42 @@ func TestChanges(t *testing.T) {
 	}{
 		"nothing":  {func(*Config) {}, nil},
 		"a scalar": {func(c *Config) { c.Worker.Attempts = 9 }, []string{"worker.attempts: 10 → 9"}},
-		"a secret": {func(c *Config) { c.Redis.Password = "hunter2" }, []string{"redis.password"}},
+		"a secret": {func(c *Config) { c.Redis.Password = "hunter2" }, []string{"redis.password: none → [hidden]"}},
 		"tokens": {func(c *Config) {
 			c.HTTP.Tokens = []Token{{Name: "shop", Role: Producer, SHA256: Hash{1}}, {Name: "ada", Role: Operator}}
-		}, []string{"http.tokens: [] → [shop (producer), ada (operator)]"}},
-		"the level":  {func(c *Config) { c.Log.Level = Level(slog.LevelDebug) }, []string{"log.level: info → debug"}},
+		}, []string{"http.tokens: none → [{name: shop, role: producer, sha256: [hidden]}, {name: ada, role: operator}]"}},
+		"the level":  {func(c *Config) { c.Log.Level = "debug" }, []string{"log.level: info → debug"}},
 		"an address": {func(c *Config) { c.Redis.Address = Address{Mode: Single, Hosts: []string{"a:1"}} }, []string{"redis.address: embedded → a:1"}},
-		"a list":     {func(c *Config) { c.Limits.Default.Rates = []throttle.Rate{{Count: 1, Period: time.Second}} }, []string{"limits.default.rates: [] → [1/1s]"}},
+		"a list":     {func(c *Config) { c.Limits.Default.Rates = []throttle.Rate{{Count: 1, Period: time.Second}} }, []string{"limits.default.rates: none → [1/1s]"}},
 		"a category's": {func(c *Config) {
 			c.Limits.Categories["digest"] = Category{Policy: throttle.Policy{MinGap: time.Minute}}
-		}, []string{"limits.categories.digest.min_gap: 1s → 1m0s"}},
+		}, []string{"limits.categories.digest.min_gap: 1s → 1m"}},
 		"quiet hours": {func(c *Config) {
 			c.Limits.Default.Quiet = quiet.Hours{{Days: 1 << time.Saturday, From: 22 * 60, Upto: 8 * 60}}
 			c.Limits.Categories["free"] = Category{Policy: throttle.Policy{Quiet: quiet.Hours{}}}
-		}, []string{"limits.default.quiet_hours: [] → [Sa 22:00-08:00]", "limits.categories.free: none → {quiet_hours: []}"}},
+		}, []string{"limits.default.quiet_hours: none → [Sa 22:00-08:00]", "limits.categories.free: none → {quiet_hours: []}"}},
 		"a category more":     {func(c *Config) { c.Limits.Categories["a b"] = Category{} }, []string{`limits.categories."a b": none → {}`}},
 		"a category less":     {func(c *Config) { delete(c.Limits.Categories, "digest") }, []string{"limits.categories.digest: {min_gap: 1s} → none"}},
-		"a throughput's rate": {func(c *Config) { c.Limits.Categories["news"] = Category{Throughput: quota(20)} }, []string{"limits.categories.news.throughput.rate: 10/1s → 20/1s"}},
+		"a throughput's rate": {func(c *Config) { c.Limits.Categories["news"] = Category{Throughput: quota(20, time.Second)} }, []string{"limits.categories.news.throughput.rate: 10/1s → 20/1s"}},
 		"a throughput less":   {func(c *Config) { c.Limits.Categories["news"] = Category{} }, []string{"limits.categories.news.throughput: {rate: 10/1s} → none"}},
-		"a category with a throughput": {func(c *Config) { c.Limits.Categories["sale"] = Category{Throughput: quota(5)} },
-			[]string{"limits.categories.sale: none → {}", "limits.categories.sale.throughput: none → {rate: 5/1s}"}},
-		"devices more": {func(c *Config) { c.Limits.Device = &Device{*quota(5)} }, []string{"limits.device: none → {rate: 5/1s}"}},
+		"a category with a throughput": {func(c *Config) { c.Limits.Categories["sale"] = Category{Throughput: quota(5, time.Second)} },
+			[]string{"limits.categories.sale: none → {throughput: {rate: 5/1s}}", "limits.categories.sale.throughput: none → {rate: 5/1s}"}},
+		"devices more": {func(c *Config) { c.Limits.Device = &Device{*quota(5, time.Second)} }, []string{"limits.device: none → {rate: 5/1s}"}},
 		"a quota's name": {func(c *Config) {
 			c.Apps["shop"] = App{APNs: &APNs{Config: apns.Config{Topic: "a"}, Shared: Shared{Quota: &AppQuota{Name: "europe"}}}}
 		}, []string{"apps.shop.apns.quota: {rate: 10/1s} → europe"}},
-		"a token's rate": {func(c *Config) { c.HTTP.Tokens = []Token{{Name: "shop", Role: Producer, Rate: quota(5)}} },
-			[]string{"http.tokens: [] → [shop (producer, {rate: 5/1s})]"}},
+		"a token's rate": {func(c *Config) { c.HTTP.Tokens = []Token{{Name: "shop", Role: Producer, Rate: quota(5, time.Second)}} },
+			[]string{"http.tokens: none → [{name: shop, role: producer, rate: {rate: 5/1s}}]"}},
 		"a token's apps": {func(c *Config) {
 			c.HTTP.Tokens = []Token{{Name: "shop", Role: Viewer, Apps: []string{"shop", "kiosk"}}}
 		},
-			[]string{"http.tokens: [] → [shop (viewer, [shop, kiosk])]"}},
+			[]string{"http.tokens: none → [{name: shop, role: viewer, apps: [shop, kiosk]}]"}},
 		"an app's": {func(c *Config) {
-			c.Apps["shop"] = App{APNs: &APNs{Config: apns.Config{Topic: "b"}, Shared: Shared{Quota: &AppQuota{Quota: *quota(10)}}}}
+			c.Apps["shop"] = App{APNs: &APNs{Config: apns.Config{Topic: "b"}, Shared: Shared{Quota: &AppQuota{Quota: *quota(10, time.Second)}}}}
 		}, []string{"apps.shop.apns.topic: a → b"}},
-		"an app's provider":    {func(c *Config) { c.Apps["shop"] = App{} }, []string{"apps.shop.apns: set → none"}},
-		"an app more and less": {func(c *Config) { delete(c.Apps, "shop"); c.Apps["x"] = App{} }, []string{"apps.shop: set → none", "apps.x: none → set"}},
-		"a section more":       {func(c *Config) { c.Limits.Redis = &Redis{Address: Address{Mode: Single, Hosts: []string{"b:1"}}} }, []string{"limits.redis: none → b:1"}},
+		"an app's provider":    {func(c *Config) { c.Apps["shop"] = App{} }, []string{"apps.shop.apns: {topic: a, timeout: 0s, quota: {rate: 10/1s}} → none"}},
+		"an app more and less": {func(c *Config) { delete(c.Apps, "shop"); c.Apps["x"] = App{} }, []string{"apps.shop: {apns: {topic: a, timeout: 0s, quota: {rate: 10/1s}}} → none", "apps.x: none → {}"}},
+		"a section more":       {func(c *Config) { c.Limits.Redis = &Redis{Address: Address{Mode: Single, Hosts: []string{"b:1"}}} }, []string{"limits.redis: none → {address: b:1, dial_timeout: 0s, timeout: 0s}"}},
 		"two":                  {func(c *Config) { c.Log.Format, c.Worker.Attempts = JSON, 3 }, []string{"worker.attempts: 10 → 3", "log.format: text → json"}},
 	} {
 		changed := base()
@@ -80,9 +80,9 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// quota allows so many a second.
-func quota(count int) *Quota {
-	return &Quota{Rate: throttle.Rate{Count: count, Period: time.Second}}
+// quota allows so many in a period.
+func quota(count int, period time.Duration) *Quota {
+	return &Quota{Rate: throttle.Rate{Count: count, Period: period}, Algorithm: meter.TokenBucket}
 }
 
 func TestWithin(t *testing.T) {
@@ -129,7 +129,7 @@ func TestChangesForgetNoField(t *testing.T) {
 func TestChangesTellNoSecret(t *testing.T) {
 	t.Parallel()
 	told := regexp.MustCompile(`(?:_file|[.](?:username|sentinel_username|server_name|prefix|on_outage|unknown_category|time_zone|` +
-		`topic|environment|algorithm|key_id|team_id|project_id|subject|endpoint|listen|origin|format))$`)
+		`topic|environment|algorithm|key_id|team_id|project_id|subject|endpoint|listen|origin|format|level))$`)
 	texts := 0
 	const canary = "https://hooks.example.com/canary-7d1e?key=canary-7d1e"
 	for _, l := range leaves(reflect.TypeFor[Config](), "", nil) {

@@ -6,8 +6,8 @@ package config
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
@@ -35,13 +35,7 @@ func (c *Config) Warnings() []string { return c.warnings }
 // it has to be given.
 func (c *Config) SetDefaults() {
 	*c = Config{}
-	c.Redis.SetDefaults()
-	c.Redis.Prefix = defaultPrefix
-	c.Worker.SetDefaults()
-	c.Limits.SetDefaults()
-	c.HTTP.SetDefaults()
-	c.Log.SetDefaults()
-	c.Telemetry.SetDefaults()
+	setDefaults(reflect.ValueOf(c).Elem())
 }
 
 // Validate reports every fault as Faults, by key. Load and Parse call it.
@@ -53,14 +47,13 @@ func (c *Config) Validate() error {
 
 func (c *Config) check(k *check) {
 	c.Redis.check(k, "redis")
-	c.Worker.check(k, "worker")
 	c.Limits.check(k, "limits")
 	for name, app := range c.Apps {
 		app.check(k, join("apps", name), c.Worker)
 	}
 	c.checkQuotas(k)
 	c.HTTP.check(k, "http", slices.Sorted(maps.Keys(c.Apps)))
-	c.Log.check(k, "log")
+	k.checkTags(c)
 }
 
 // odd collects settings that are valid, and hardly meant.
@@ -72,29 +65,16 @@ func (c *Config) odd(k *check) {
 	if most := (len(c.Apps) + 1) * c.Worker.DeadLetters; c.HTTP.Listen != "" && most >= c.HTTP.MaxQueue { // the 1 is for jobs of no app
 		k.fault("http.max_queue", fmt.Sprintf("counts dead letters: at worker.dead_letters, %d, those of all apps are %d, and the API takes no more notifications; lower worker.dead_letters or raise http.max_queue", c.Worker.DeadLetters, most))
 	}
-	for name, key := range c.UnnamedQuotas() {
-		k.fault(join("limits.quotas", name), "bounds nothing: no app names it; write "+key+": "+name)
+	for name, remedy := range c.UnnamedQuotas() {
+		k.fault(join("limits.quotas", name), "bounds nothing: "+remedy)
 	}
-}
-
-// String describes c for a person. It holds no secret.
-func (c *Config) String() string { return c.LogValue().String() }
-
-// LogValue describes c for a log. It holds no secret.
-func (c *Config) LogValue() slog.Value {
-	apps := make([]string, 0, len(c.Apps))
 	for name, app := range c.Apps {
-		apps = append(apps, name+" ("+app.through()+")")
+		for _, p := range app.Providers() {
+			if p.DryRun {
+				k.fault(join("apps", name, string(p.Platform), "dry_run"), "is on: nothing that the app sends there reaches a device")
+			}
+		}
 	}
-	slices.Sort(apps)
-	return slog.GroupValue(
-		slog.Any("redis", c.Redis.LogValue()),
-		slog.Any("worker", c.Worker.LogValue()),
-		slog.Any("limits", c.Limits.LogValue()),
-		slog.Any("apps", apps),
-		slog.Any("http", c.HTTP.LogValue()),
-		slog.Any("telemetry", c.Telemetry.LogValue()),
-	)
 }
 
 // check collects faults by key.

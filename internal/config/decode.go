@@ -159,16 +159,9 @@ func (d *decoder) name(key, text string, section named) {
 func allocate(v reflect.Value) reflect.Value {
 	if v.IsNil() {
 		v.Set(reflect.New(v.Type().Elem()))
-		setDefaults(v)
+		setDefaults(v.Elem())
 	}
 	return v.Elem()
-}
-
-// setDefaults calls SetDefaults on a pointer that has it.
-func setDefaults(pointer reflect.Value) {
-	if with, ok := pointer.Interface().(interface{ SetDefaults() }); ok {
-		with.SetDefaults()
-	}
 }
 
 // entries calls f for each entry of a mapping, each key once.
@@ -276,7 +269,7 @@ func setElement(m reflect.Value, name string, change func(reflect.Value)) {
 	if old := m.MapIndex(reflect.ValueOf(name)); old.IsValid() {
 		element.Elem().Set(old)
 	} else {
-		setDefaults(element)
+		setDefaults(element.Elem())
 	}
 	change(element.Elem())
 	m.SetMapIndex(reflect.ValueOf(name), element.Elem())
@@ -296,6 +289,7 @@ func (d *decoder) sequence(key string, n ast.Node, v reflect.Value) {
 			d.fault(index(key, i), "is empty")
 			continue
 		}
+		setDefaults(list.Index(i))
 		d.node(index(key, i), value, list.Index(i))
 	}
 	v.Set(list)

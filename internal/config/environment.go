@@ -23,9 +23,8 @@ const separator = "__"
 // letters: PUSHPACE_APPS__SHOP__APNS__KEY_FILE. A list is separated by commas,
 // and replaces the file's. A relative path starts at the working directory.
 //
-// A variable that has "__", or is a top-level key, and names no key is a fault,
-// and so is one that spells a key but for its underscores. Of others that begin
-// with PUSHPACE_, UnknownVariables warns.
+// A variable that has "__", or begins with a top-level key, and names no key is a
+// fault. Of others that begin with PUSHPACE_, UnknownVariables warns.
 func (d *decoder) environment(environ []string, into *Config) {
 	environ = slices.Sorted(slices.Values(environ))
 	root := reflect.ValueOf(into).Elem()
@@ -38,8 +37,8 @@ func (d *decoder) environment(environ []string, into *Config) {
 		}
 		if isKey(path, tops) {
 			d.variable(assignment{variable, text}, "", strings.Split(path, separator), root)
-		} else if right := misspelt(path, text); right != "" {
-			d.faults = append(d.faults, Fault{Variable: variable, Message: "is no key for want of underscores: write " + right})
+		} else if misspelt(path, text, tops) {
+			d.faults = append(d.faults, Fault{Variable: variable, Message: "unknown variable; the parts of a key are joined by " + separator})
 		}
 	}
 }
@@ -73,11 +72,7 @@ func (d *decoder) variable(a assignment, key string, parts []string, v reflect.V
 		name := strings.ToLower(parts[0])
 		field, ok := fieldByTag(v, name)
 		if !ok || parts[0] != strings.ToUpper(name) {
-			message := unknownKey(fieldTags(v))
-			if right := misspelt(strings.TrimPrefix(a.variable, variablePrefix), a.text); right != "" {
-				message += "; did you mean " + right + "?"
-			}
-			fault(message)
+			fault(unknownKey(fieldTags(v)))
 			return
 		}
 		d.variable(a, join(key, name), parts[1:], field)
@@ -102,9 +97,14 @@ func (d *decoder) variable(a assignment, key string, parts []string, v reflect.V
 	}
 }
 
-// isList reports whether v is a list of more than scalars.
+// isList reports whether v is a list of sections.
 func isList(v reflect.Value) bool {
-	return v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && !isText(reflect.New(v.Type().Elem()).Elem())
+	return v.Kind() == reflect.Slice && isSection(reflect.New(v.Type().Elem()).Elem())
+}
+
+// isSection reports whether v has keys below it.
+func isSection(v reflect.Value) bool {
+	return v.Kind() == reflect.Struct && len(fieldsOf(v.Type())) > 0
 }
 
 // value sets a scalar or a list of scalars.

@@ -72,7 +72,7 @@ func TestEnvironment(t *testing.T) {
 		{"quota by its rate", []string{"PUSHPACE_APPS__NEWS__FCM__CREDENTIALS_FILE=testdata/secret",
 			"PUSHPACE_APPS__NEWS__FCM__QUOTA__RATE=600/1m", "PUSHPACE_APPS__NEWS__FCM__CONCURRENCY=9"},
 			func(c *Config) any { return c.Apps["news"].FCM.Shared },
-			Shared{&AppQuota{Quota: Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}}, 9}},
+			Shared{&AppQuota{Quota: *quota(600, time.Minute)}, 9}},
 		{"not ours", append([]string{"REDIS__DB=9", "no equals sign"}, notOurs...),
 			func(c *Config) any { return c.Redis.DB }, 0},
 	} {
@@ -100,12 +100,12 @@ var notOurs = []string{
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
 	environ := append([]string{
-		"PUSHPACE_FOO=" + canary, "PUSHPACE_REDIS_PORT_NUMBER=6379", "PUSHPACE_PORT=80", "PUSHPACE_=x", "PATH=/bin",
+		"PUSHPACE_FOO=" + canary, "PUSHPACE_PORT=80", "PUSHPACE_=x", "PATH=/bin",
 		"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS_ADDRESS=h:1", "PUSHPACE_REDIS=h:1",
 	}, notOurs...)
 	got := UnknownVariables(environ)
-	const means = ": names no key of the configuration, and has no effect"
-	want := []string{"PUSHPACE_" + means, "PUSHPACE_FOO" + means, "PUSHPACE_PORT" + means, "PUSHPACE_REDIS_PORT_NUMBER" + means}
+	const unknown = "unknown variable PUSHPACE_"
+	want := []string{unknown, unknown + "FOO", unknown + "PORT"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -124,18 +124,21 @@ func TestEnvironmentFaults(t *testing.T) {
 		{"PUSHPACE_HTTP__TOKENS=" + canary, "PUSHPACE_HTTP__TOKENS: http.tokens: is a list of keys with values: set it in the file"},
 		{"PUSHPACE_HTTP__LISTEN=0.0.0.0:80", "PUSHPACE_HTTP__LISTEN: http.listen: is not the loopback"},
 		{"PUSHPACE_REDIS__DB=" + canary, "PUSHPACE_REDIS__DB: redis.db: want a whole number"},
-		{"PUSHPACE_REDIS__DB=-1", "PUSHPACE_REDIS__DB: redis.db: want 0 to 65535"},
+		{"PUSHPACE_REDIS__DB=-1", "PUSHPACE_REDIS__DB: redis.db: is -1; want 0 to 65535"},
 		{"PUSHPACE_REDIS__DB__X=1", "PUSHPACE_REDIS__DB__X: redis.db: is one value"},
 		{"PUSHPACE_REDIS__ADDRESS=redis://u:" + canary + "@h:1", "PUSHPACE_REDIS__ADDRESS: redis.address: a URL is not supported"},
 		{"PUSHPACE_REDIS__ADDRESS=embeded", "PUSHPACE_REDIS__ADDRESS: redis.address: want embedded"},
 		{"PUSHPACE_REDIS__ADDRESS=localhost", "PUSHPACE_REDIS__ADDRESS: redis.address: the port is missing, such as in localhost:6379; want embedded"},
 		{"PUSHPACE_REDIS__ADDRESS=:" + canary + "@h", "PUSHPACE_REDIS__ADDRESS: redis.address: want embedded"},
-		{"PUSHPACE_REDIS_ADDRESS=h:1", "PUSHPACE_REDIS_ADDRESS: is no key for want of underscores: write PUSHPACE_REDIS__ADDRESS"},
-		{"PUSHPACE_REDIS_PASSWORD=" + canary, "PUSHPACE_REDIS_PASSWORD: is no key for want of underscores: write PUSHPACE_REDIS__PASSWORD"},
-		{"PUSHPACE_LIMITS_REDIS_TLS_CA_FILE=x", "PUSHPACE_LIMITS_REDIS_TLS_CA_FILE: is no key for want of underscores: write PUSHPACE_LIMITS__REDIS__TLS__CA_FILE"},
+		{"PUSHPACE_REDIS_ADDRESS=h:1", "PUSHPACE_REDIS_ADDRESS: unknown variable; the parts of a key are joined by __"},
+		{"PUSHPACE_REDIS_PASSWORD=" + canary, "PUSHPACE_REDIS_PASSWORD: unknown variable; the parts of a key are joined by __"},
+		{"PUSHPACE_LIMITS_REDIS_TLS_CA_FILE=x", "PUSHPACE_LIMITS_REDIS_TLS_CA_FILE: unknown variable; the parts of a key are joined by __"},
 		{"PUSHPACE_LIMITS_CATEGORIES_FLASH_SALE_MIN_GAP=1s",
-			"PUSHPACE_LIMITS_CATEGORIES_FLASH_SALE_MIN_GAP: is no key for want of underscores: write PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__MIN_GAP"},
-		{"PUSHPACE_APPS_SHOP_EU_APNS_KEY_FILE=x", "PUSHPACE_APPS_SHOP_EU_APNS_KEY_FILE: is no key for want of underscores: write PUSHPACE_APPS__SHOP_EU__APNS__KEY_FILE"},
+			"PUSHPACE_LIMITS_CATEGORIES_FLASH_SALE_MIN_GAP: unknown variable; the parts of a key are joined by __"},
+		{"PUSHPACE_REDIS_PORT_NUMBER=6379", "PUSHPACE_REDIS_PORT_NUMBER: unknown variable; the parts of a key are joined by __"},
+		{"PUSHPACE_REDIS_USERNAME=x", "PUSHPACE_REDIS_USERNAME: unknown variable; the parts of a key are joined by __"},
+		{"PUSHPACE_REDIS_ADDRESS_SENTINELS=h:1", "PUSHPACE_REDIS_ADDRESS_SENTINELS: unknown variable; the parts of a key are joined by __"},
+		{"PUSHPACE_APPS_SHOP_EU_APNS_KEY_FILE=x", "PUSHPACE_APPS_SHOP_EU_APNS_KEY_FILE: unknown variable; the parts of a key are joined by __"},
 		{"PUSHPACE_LIMITS__DEFAULT_MIN_GAP=1s", "PUSHPACE_LIMITS__DEFAULT_MIN_GAP: limits: unknown key; want one of"},
 		{"PUSHPACE_REDIS__ADDRESS__HOST=h:1", "PUSHPACE_REDIS__ADDRESS__HOST: redis.address: unknown key; want one of master, sentinels"},
 		{"PUSHPACE_REDIS__ADDRESS__MASTER=main", "PUSHPACE_REDIS__ADDRESS__MASTER: redis.address.sentinels: is missing"},
@@ -148,7 +151,7 @@ func TestEnvironmentFaults(t *testing.T) {
 		{"PUSHPACE_APPS__shop__SIMULATED=true", "PUSHPACE_APPS__shop__SIMULATED: apps: want the name in capitals"},
 		{"PUSHPACE_APPS____SIMULATED=true", "PUSHPACE_APPS____SIMULATED: apps: a name is empty"},
 		{"PUSHPACE_APPS__NEWS__SIMULATED=false", "PUSHPACE_APPS__NEWS__SIMULATED: apps.news: has no provider"},
-		{"PUSHPACE_APPS_NEWS_FCM_QUOTA_RATE=1/1s", "PUSHPACE_APPS_NEWS_FCM_QUOTA_RATE: is no key for want of underscores: write PUSHPACE_APPS__NEWS__FCM__QUOTA__RATE"},
+		{"PUSHPACE_APPS_NEWS_FCM_QUOTA_RATE=1/1s", "PUSHPACE_APPS_NEWS_FCM_QUOTA_RATE: unknown variable; the parts of a key are joined by __"},
 		{"PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__THROUGHPUT=1/1s", "PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__THROUGHPUT: limits.categories.flash-sale.throughput: is not one value"},
 		{"PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__THROUGHPUT__BURST=10", "c.yaml:6:5: limits.categories.flash-sale.throughput.rate: is missing"},
 		{"PUSHPACE_APPS__NEWS__FCM__CREDENTIALS_FILE=x.json", "PUSHPACE_APPS__NEWS__FCM__CREDENTIALS_FILE: apps.news.fcm.credentials_file: x.json: the file cannot be read"},

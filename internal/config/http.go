@@ -4,8 +4,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,39 +16,35 @@ import (
 
 // HTTP says where and to whom the HTTP API answers.
 type HTTP struct {
-	// Listen is where it answers. The zero value is nowhere.
-	Listen Listen `yaml:"listen"`
-	// TLS has it answer over TLS. The zero value is plain HTTP.
-	TLS ServerTLS `yaml:"tls"`
+	// Where the API answers; off by default. `:8080` is the loopback; other addresses need tokens.
+	Listen Listen    `yaml:"listen"`
+	TLS    ServerTLS `yaml:"tls"`
 	// Tokens say who may use it. Without any, everyone on this machine may, and
 	// it listens on the loopback alone.
-	Tokens []Token `yaml:"tokens"`
-	// Console is the operators' pages on the same address.
+	Tokens  []Token `yaml:"tokens" reload:"at once"`
 	Console Console `yaml:"console"`
-	// MaxBody is the largest body of a request, in bytes. 4 MiB by default,
-	// 64 KiB to 64 MiB.
-	MaxBody int `yaml:"max_body"`
-	// MaxQueue is how many notifications may wait or be dead letters before no more are taken; it is
-	// measured about once a second. 1,000,000 by default, 1 to 1,000,000,000.
-	MaxQueue int `yaml:"max_queue"`
-	// MaxRequests is how many requests are answered at once, and how many bodies
-	// arrive at once; more are asked to come again, and so are those whose bodies
-	// would together be over 32 MiB, or MaxBody if that is more, by what has arrived
-	// of them. The bodies of one token get half of both. 512 by default, 1 to 100,000.
-	MaxRequests int `yaml:"max_requests"`
-	// ReadTimeout is how long a request may take to arrive. 10 s by default, 100 ms
-	// to 10 min.
-	ReadTimeout time.Duration `yaml:"read_timeout"`
-	// Timeout is how long its answer may take from then on. 10 s by default, 100 ms
-	// to 10 min.
-	Timeout time.Duration `yaml:"timeout"`
+	// The largest request.
+	MaxBody int `yaml:"max_body" default:"4194304" range:"65536..67108864" kind:"number of bytes"`
+	// How many notifications may wait or be dead letters before the API takes no more; measured
+	// about once a second. A warning says when the dead letters of all apps may reach it.
+	MaxQueue int `yaml:"max_queue" default:"1000000" range:"1..1000000000"`
+	// How many requests are answered at once, and how many bodies arrive at once. More are asked to
+	// come again, as are bodies that together exceed 32 MiB, or `max_body` if that is more. The
+	// bodies of one token get half of both.
+	MaxRequests int `yaml:"max_requests" default:"512" range:"1..100000"`
+	// The longest time for a request to arrive.
+	ReadTimeout time.Duration `yaml:"read_timeout" default:"10s" range:"100ms..10m"`
+	// The longest time for its answer from then on.
+	Timeout time.Duration `yaml:"timeout" default:"10s" range:"100ms..10m"`
 }
 
 // ServerTLS are the files of a server's certificate, in PEM. They are used anew
 // when they change.
 type ServerTLS struct {
-	CertFile string `yaml:"cert_file"` // with the chain up to the authority
-	KeyFile  string `yaml:"key_file"`
+	// The server's certificate, with the chain up to the authority.
+	CertFile string `yaml:"cert_file"`
+	// The certificate's key.
+	KeyFile string `yaml:"key_file"`
 }
 
 // Enabled reports whether there is a certificate.
@@ -56,12 +52,11 @@ func (t ServerTLS) Enabled() bool { return t.CertFile != "" }
 
 // Console says whether there are operators' pages, and where their browsers find them.
 type Console struct {
-	// Enabled has them answered. True by default.
-	Enabled bool `yaml:"enabled"`
-	// Origin is what browsers reach them by where a proxy ends TLS, as
-	// https://ops.example.com. Without it there is a sign-in over http.tls and the
-	// loopback alone.
-	Origin string `yaml:"origin"`
+	// Answers the console at `/console/`.
+	Enabled bool `yaml:"enabled" default:"true"`
+	// The console's address in browsers, where a proxy ends TLS, as `https://ops.example.com`.
+	// Without it people sign in over `http.tls` and on the loopback alone.
+	Origin string `yaml:"origin" kind:"URL"`
 }
 
 // origin is https, and a host with perhaps a port, as a browser writes it.
@@ -80,15 +75,17 @@ func (c Console) check(k *check, key string, tokens int) {
 
 // A Token lets its bearer use the API. The configuration holds its hash alone.
 type Token struct {
-	// Name says who bears it, in logs and beside the changes made with it.
+	// The bearer's name, in logs and beside changes.
 	Name string `yaml:"name"`
-	Role Role   `yaml:"role"`
-	// SHA256 is the token's hash.
-	SHA256 Hash `yaml:"sha256"`
-	// Apps are those whose things alone its bearer sees and changes; nil for all.
+	// The bearer's rights: a `producer` hands over notifications, looks at them and cancels them, a
+	// `viewer` looks at everything, an `operator` does everything.
+	Role Role `yaml:"role" oneof:"producer viewer operator"`
+	// The token's SHA-256, as `pushpace token new` prints it.
+	SHA256 Hash `yaml:"sha256" kind:"64 hexadecimal digits"`
+	// The token's apps; all apps without the key.
 	Apps []string `yaml:"apps"`
-	// Rate is how many notifications it may hand over, and what else it may ask for,
-	// through all processes; nil for no bound.
+	// How many notifications and other requests it may send, through all processes; no bound by
+	// default.
 	Rate *Quota `yaml:"rate"`
 }
 
@@ -97,14 +94,15 @@ type Role string
 
 // The roles.
 const (
-	Producer Role = "producer" // hand over notifications, look at them and cancel them
-	Viewer   Role = "viewer"   // look at everything
-	Operator Role = "operator" // everything
+	Producer Role = "producer"
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
 )
 
-// UnmarshalText accepts producer, viewer and operator.
-func (r *Role) UnmarshalText(text []byte) error {
-	return oneOf(r, string(text), Producer, Viewer, Operator)
+// CheckRole reports a role that is none of the three.
+func CheckRole(role Role) error {
+	field, _ := reflect.TypeFor[Token]().FieldByName("Role")
+	return choiceFault(field, string(role))
 }
 
 // A Hash is a SHA-256.
@@ -123,10 +121,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 
 var errHash = errors.New("want the 64 hexadecimal digits of the token's SHA-256")
 
-// SetDefaults sets every field to its default.
-func (h *HTTP) SetDefaults() {
-	*h = HTTP{MaxBody: 4 << 20, MaxQueue: 1_000_000, MaxRequests: 512, ReadTimeout: 10 * time.Second, Timeout: 10 * time.Second, Console: Console{Enabled: true}}
-}
+// MarshalText hides the hash.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 // Loopback reports whether only this machine reaches l.
 func (l Listen) Loopback() bool {
@@ -152,9 +148,6 @@ func (h HTTP) check(k *check, key string, apps []string) {
 		} else {
 			names[t.Name] = i
 		}
-		if t.Role == "" {
-			k.fault(join(at, "role"), "is missing: want producer, viewer or operator")
-		}
 		if t.SHA256 == (Hash{}) {
 			k.fault(join(at, "sha256"), "is missing: "+errHash.Error())
 		} else if first, taken := hashes[t.SHA256]; taken {
@@ -169,11 +162,6 @@ func (h HTTP) check(k *check, key string, apps []string) {
 		}
 	}
 	h.Console.check(k, join(key, "console"), len(h.Tokens))
-	k.integer(join(key, "max_body"), h.MaxBody, 64<<10, 64<<20)
-	k.integer(join(key, "max_queue"), h.MaxQueue, 1, 1_000_000_000)
-	k.integer(join(key, "max_requests"), h.MaxRequests, 1, 100_000)
-	k.duration(join(key, "read_timeout"), h.ReadTimeout, 100*time.Millisecond, 10*time.Minute)
-	k.duration(join(key, "timeout"), h.Timeout, 100*time.Millisecond, 10*time.Minute)
 }
 
 // checkApps checks the apps of a token, which are some of the configuration's where that
@@ -192,13 +180,4 @@ func (t Token) checkApps(k *check, key string, apps []string) {
 			k.fault(index(key, i), "is no app of apps"+near.Hint(app, apps))
 		}
 	}
-}
-
-// LogValue describes h for a log.
-func (h HTTP) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.String("listen", string(h.Listen)),
-		slog.Bool("tls", h.TLS.Enabled()),
-		slog.Int("tokens", len(h.Tokens)),
-	)
 }

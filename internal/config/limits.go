@@ -1,44 +1,43 @@
 package config
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // Limits are what a user may receive. Every app's users have them, each app a
 // timeline of its own.
 type Limits struct {
-	// Horizon is how far back a timeline reaches, and so the longest gap or
-	// period. 24 h by default, 1 s to 366 days.
-	Horizon time.Duration `yaml:"horizon"`
-	// OnOutage is what happens while the limits' Redis is away. Closed by default.
-	OnOutage throttle.OnOutage `yaml:"on_outage"`
-	// UnknownCategory is what becomes of a notification whose category is not among
-	// Categories. Warn by default.
-	UnknownCategory limits.UnknownCategory `yaml:"unknown_category"`
-	// Default is the general policy. The zero value limits nothing.
-	Default throttle.Policy `yaml:"default"`
-	// Categories have policies of their own, besides the general one.
-	Categories map[string]Category `yaml:"categories"`
-	// Quotas are those that apps name.
-	Quotas map[string]NamedQuota `yaml:"quotas"`
-	// Device is how many pushes each device gets, of all users; nil for any number.
-	Device *Device `yaml:"device"`
-	// TimeZone is the IANA name of the zone of users whose notifications name none, where
-	// they need one. None by default; quiet hours require it.
+	// How far back a user's timeline reaches, and so the longest gap or period.
+	Horizon time.Duration `yaml:"horizon" default:"24h" range:"1s..366d"`
+	// While the limits' Redis is away, `closed` waits and `open` sends unchecked.
+	OnOutage throttle.OnOutage `yaml:"on_outage" default:"closed" oneof:"closed open"`
+	// For a category that `limits.categories` does not have: `warn` tells the producer, and the log
+	// once; `allow` says nothing; `refuse` refuses the notification.
+	UnknownCategory limits.UnknownCategory `yaml:"unknown_category" default:"warn" oneof:"allow warn refuse" reload:"at once"`
+	// Each user's general limits; none by default.
+	Default throttle.Policy `yaml:"default" reload:"at once"`
+	// A category's limits besides the general ones; an exempt category is outside both.
+	Categories map[string]Category `yaml:"categories" reload:"at once"`
+	// A quota that apps share by its name; it counts for an app that names it in
+	// `apps.NAME.fcm.quota`, `apns.quota` or `webpush.quota`.
+	Quotas map[string]NamedQuota `yaml:"quotas" reload:"at once"`
+	// Pushes to each device of all users, such as `{rates: [240/1m, 5000/1h]}`; of the algorithm
+	// `sliding_window` (the default here) or `fixed_window`.
+	Device *Device `yaml:"device" reload:"numbers"`
+	// The IANA time zone of users whose notifications name none, for their quiet hours and
+	// `not_before_local`; `quiet_hours` require it.
 	TimeZone string `yaml:"time_zone"`
-	// QuietHoursSpread is by how much later each user's quiet hours may end, so that not all
-	// end at once. 10 min by default, 0 to 2 h, in whole seconds.
-	QuietHoursSpread time.Duration `yaml:"quiet_hours_spread"`
-	// MaxBooked is how many of a user's notifications of one category may hold slots, and
-	// half of how many of all. One more that is new is rejected. 1,000 by default, 10 to 1,000.
-	MaxBooked int `yaml:"max_booked"`
-	// Redis holds the timelines; nil for the same Redis as everything else.
+	// By how much later each user's quiet hours may end, each day another part of it, so that not
+	// all end at once; in whole seconds.
+	QuietHoursSpread time.Duration `yaml:"quiet_hours_spread" default:"10m" range:"0s..2h"`
+	// How many of a user's notifications of a category hold slots, and half of how many of all. One
+	// more that is new and not critical is rejected.
+	MaxBooked int `yaml:"max_booked" default:"1000" range:"10..1000"`
+	// Another Redis for the timelines; the queue's Redis by default.
 	Redis *Redis `yaml:"redis"`
 }
 
@@ -46,8 +45,8 @@ type Limits struct {
 type Category struct {
 	// Policy limits each user.
 	throttle.Policy
-	// Throughput is how many of an app's go out to all its users; nil for no bound.
-	Throughput *Quota `yaml:"throughput"`
+	// How many notifications of an app go out in the category to all its users; no bound by default.
+	Throughput *Quota `yaml:"throughput" reload:"numbers"`
 }
 
 // General is the policy of Default, with what all quiet hours have in common.
@@ -78,32 +77,16 @@ func (l Limits) Policies() map[string]throttle.Policy {
 	return policies
 }
 
-// SetDefaults sets every field to its default.
-func (l *Limits) SetDefaults() {
-	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: limits.WarnUnknown, QuietHoursSpread: 10 * time.Minute, MaxBooked: throttle.MaxEntries}
-}
-
 func (l Limits) check(k *check, key string) {
-	k.duration(join(key, "horizon"), l.Horizon, time.Second, 366*24*time.Hour)
-	if l.OnOutage != throttle.Closed && l.OnOutage != throttle.Open {
-		k.fault(join(key, "on_outage"), "want closed or open")
-	}
-	switch l.UnknownCategory {
-	case limits.AllowUnknown, limits.WarnUnknown, limits.RefuseUnknown:
-	default:
-		k.fault(join(key, "unknown_category"), "want allow, warn or refuse")
-	}
 	switch _, err := zone.Load(l.TimeZone); {
 	case l.TimeZone == "" && l.Quiet():
 		k.fault(join(key, "time_zone"), "is missing: quiet_hours need the zone of users whose own is not known")
 	case l.TimeZone != "" && err != nil:
 		k.fault(join(key, "time_zone"), err.Error())
 	}
-	k.duration(join(key, "quiet_hours_spread"), l.QuietHoursSpread, 0, quiet.MaxSpread)
 	if l.QuietHoursSpread%time.Second != 0 {
 		k.fault(join(key, "quiet_hours_spread"), "want whole seconds")
 	}
-	k.integer(join(key, "max_booked"), l.MaxBooked, 10, throttle.MaxEntries)
 	if l.Default.Exempt {
 		k.fault(join(key, "default", "exempt"), "only a category is exempt: leave default out for no general limit")
 	}
@@ -147,21 +130,4 @@ func (l Limits) odd(k *check, key string) {
 
 func checkPolicy(k *check, key string, p throttle.Policy, horizon time.Duration) {
 	k.found(key, p.Validate(horizon))
-}
-
-// LogValue describes l for a log.
-func (l Limits) LogValue() slog.Value {
-	attrs := []slog.Attr{
-		slog.Duration("horizon", l.Horizon),
-		slog.String("on_outage", string(l.OnOutage)),
-		slog.Int("max_booked", l.MaxBooked),
-		slog.String("time_zone", l.TimeZone),
-		slog.Duration("quiet_hours_spread", l.QuietHoursSpread),
-		slog.Int("categories", len(l.Categories)),
-		slog.String("unknown_category", string(l.UnknownCategory)),
-	}
-	if l.Redis != nil {
-		attrs = append(attrs, slog.Any("redis", l.Redis.LogValue()))
-	}
-	return slog.GroupValue(attrs...)
 }

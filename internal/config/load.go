@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 
 	"github.com/pushpace/pushpace/internal/base/textfile"
@@ -45,21 +46,10 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 		return nil, d.faults.orNil()
 	}
 	d.environment(environ, c)
-	if c.Limits.Redis != nil && c.Limits.Redis.Prefix == "" {
+	if _, given := d.origin["limits.redis.prefix"]; c.Limits.Redis != nil && !given {
 		c.Limits.Redis.Prefix = c.Redis.Prefix
 	}
-	d.secrets("redis", &c.Redis)
-	if c.Limits.Redis != nil {
-		d.secrets("limits.redis", c.Limits.Redis)
-	}
-	for name, app := range c.Apps {
-		if hook := app.DeadTokens.Webhook; hook != nil {
-			d.secret(join("apps", name)+".dead_tokens.webhook", "secret", &hook.Secret)
-		}
-		if hook := app.Outcomes.Webhook; hook != nil {
-			d.secret(join("apps", name)+".outcomes.webhook", "secret", &hook.Secret)
-		}
-	}
+	d.secrets(c)
 	d.present()
 	d.validate(c)
 	if err := d.faults.orNil(); err != nil {
@@ -82,10 +72,15 @@ func (d *decoder) warn(c *Config) {
 	}
 }
 
-// secrets reads the passwords of a Redis that are in files.
-func (d *decoder) secrets(key string, r *Redis) {
-	d.secret(key, "password", &r.Password)
-	d.secret(key, "sentinel_password", &r.SentinelPassword)
+// secrets reads the secrets that are in files: the one of NAME from the file of NAME_file.
+func (d *decoder) secrets(c *Config) {
+	sections("", reflect.ValueOf(c), func(key string, section reflect.Value) {
+		for _, f := range fieldsOf(section.Type()) {
+			if f.Type == reflect.TypeFor[Secret]() {
+				d.secret(key, tagOf(f), section.FieldByIndex(f.Index).Addr().Interface().(*Secret))
+			}
+		}
+	})
 }
 
 // secret reads the secret of that name below key, if it is in a file.

@@ -1,39 +1,24 @@
 package config
 
-import (
-	"errors"
-	"log/slog"
-)
+import "log/slog"
 
 // Log says what is logged, to standard error.
 type Log struct {
-	Level  Level     `yaml:"level"`  // info by default
-	Format LogFormat `yaml:"format"` // text by default
+	// The least severe level that is logged. `debug` also has a line for each notification that
+	// ends, and for requests that are the client's mistake.
+	Level Level `yaml:"level" default:"info" oneof:"debug info warn error" reload:"at once"`
+	// How lines are written.
+	Format LogFormat `yaml:"format" default:"text" oneof:"text json"`
 }
 
-// Level is the least severe level that is logged: debug, info, warn or error.
-// The zero value is info.
-type Level slog.Level
-
-// UnmarshalText accepts debug, info, warn and error.
-func (l *Level) UnmarshalText(text []byte) error {
-	switch string(text) {
-	case "debug":
-		*l = Level(slog.LevelDebug)
-	case "info":
-		*l = Level(slog.LevelInfo)
-	case "warn":
-		*l = Level(slog.LevelWarn)
-	case "error":
-		*l = Level(slog.LevelError)
-	default:
-		return errors.New("want debug, info, warn or error")
-	}
-	return nil
-}
+// Level is a level of log/slog in small letters. The zero value is info.
+type Level string
 
 // Level makes l a slog.Leveler.
-func (l Level) Level() slog.Level { return slog.Level(l) }
+func (l Level) Level() (level slog.Level) {
+	_ = level.UnmarshalText([]byte(l)) // which was checked
+	return level
+}
 
 // LogFormat is how log lines are written.
 type LogFormat string
@@ -43,15 +28,3 @@ const (
 	Text LogFormat = "text"
 	JSON LogFormat = "json"
 )
-
-// UnmarshalText accepts text and json.
-func (f *LogFormat) UnmarshalText(text []byte) error { return oneOf(f, string(text), Text, JSON) }
-
-// SetDefaults sets every field to its default.
-func (l *Log) SetDefaults() { *l = Log{Format: Text} }
-
-func (l Log) check(k *check, key string) {
-	if l.Format != Text && l.Format != JSON {
-		k.fault(join(key, "format"), "want text or json")
-	}
-}

@@ -3,9 +3,6 @@ package config
 import (
 	"time"
 
-	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/fcm/fcmconfig"
-	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -16,6 +13,8 @@ type Provider struct {
 	Shared
 	// Timeout bounds one attempt.
 	Timeout time.Duration
+	// DryRun says that it sends to no device.
+	DryRun bool
 	// Validate reports what is wrong with the keys that are the provider's own.
 	Validate func() error
 	// Project returns whose the quota is; nil where it is the app's.
@@ -28,27 +27,20 @@ var ways = map[push.Platform]func(App) *Provider{
 		if a.APNs == nil {
 			return nil
 		}
-		return &Provider{Shared: a.APNs.Shared, Timeout: orDefault(a.APNs.Timeout, apns.DefaultTimeout), Validate: a.APNs.Validate}
+		return &Provider{Shared: a.APNs.Shared, Timeout: a.APNs.Timeout, DryRun: a.APNs.DryRun, Validate: a.APNs.Validate}
 	},
 	push.FCM: func(a App) *Provider {
 		if a.FCM == nil {
 			return nil
 		}
-		return &Provider{Shared: a.FCM.Shared, Timeout: orDefault(a.FCM.Timeout, fcmconfig.DefaultTimeout), Validate: a.FCM.Validate, Project: a.FCM.Project}
+		return &Provider{Shared: a.FCM.Shared, Timeout: a.FCM.Timeout, DryRun: a.FCM.DryRun, Validate: a.FCM.Validate, Project: a.FCM.Project}
 	},
 	push.PlatformWebPush: func(a App) *Provider {
 		if a.WebPush == nil {
 			return nil
 		}
-		return &Provider{Shared: a.WebPush.Shared, Timeout: orDefault(a.WebPush.Timeout, webpush.DefaultTimeout), Validate: a.WebPush.Validate}
+		return &Provider{Shared: a.WebPush.Shared, Timeout: a.WebPush.Timeout, DryRun: a.WebPush.DryRun, Validate: a.WebPush.Validate}
 	},
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
 }
 
 // Providers are those that the app names, in the order in which they are listed; none of

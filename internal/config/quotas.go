@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/near"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
 )
@@ -17,18 +17,18 @@ import (
 // A Quota is how much is allowed of what all processes count together. The zero value
 // is not a valid one.
 type Quota struct {
-	// Rate is what is allowed; Rates are several at once, for the windows.
-	Rate  throttle.Rate   `yaml:"rate"`
+	// At most COUNT in a PERIOD, as `COUNT/PERIOD`.
+	Rate throttle.Rate `yaml:"rate"`
+	// Several rates at once, for the windows.
 	Rates []throttle.Rate `yaml:"rates"`
-	// Algorithm is how it is counted. meter.TokenBucket by default.
-	Algorithm meter.Algorithm `yaml:"algorithm"`
-	// Burst is how many a bucket holds; 0 for the algorithm's own.
-	Burst int `yaml:"burst"`
-	// Ramp is how long a bucket takes from silence to its rate; 0 for none. Only FCM's
-	// quotas have one.
-	Ramp time.Duration `yaml:"ramp"`
-	// Cells is of how many parts a sliding window is; 0 for the algorithm's own.
-	Cells int `yaml:"cells"`
+	// How it is counted; `fixed_window` is for tokens and devices. See docs/limiters.md.
+	Algorithm meter.Algorithm `yaml:"algorithm" default:"token_bucket" oneof:"token_bucket leaky_bucket sliding_window fixed_window"`
+	// How many a bucket holds; 0 for the algorithm's own.
+	Burst int `yaml:"burst" default:"0"`
+	// How long a bucket takes from silence to its rate. Only FCM's quota may have one.
+	Ramp time.Duration `yaml:"ramp" default:"0s"`
+	// The parts of a sliding window; 0 for the algorithm's own.
+	Cells int `yaml:"cells" default:"0"`
 }
 
 // Spec returns the quota as a meter takes it.
@@ -51,33 +51,17 @@ func (q Quota) At(rate throttle.Rate) Quota {
 }
 
 // String writes q as a file does.
-func (q Quota) String() string {
-	var parts []string
-	v := reflect.ValueOf(q)
-	for i := range v.NumField() {
-		if field := v.Field(i); !field.IsZero() {
-			parts = append(parts, tagOf(v.Type().Field(i))+": "+logged(field))
-		}
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
+func (q Quota) String() string { return flow(shown(reflect.ValueOf(q), true)) }
 
 // Words writes q for a person: "6000/1m, burst 100".
 func (q Quota) Words() string {
 	var parts []string
-	v := reflect.ValueOf(q)
-	for i := range v.NumField() {
-		field := v.Field(i)
-		switch name := tagOf(v.Type().Field(i)); {
-		case field.IsZero():
-		case name == "rate":
-			parts = append(parts, q.Rate.String())
-		case name == "rates":
-			for _, r := range q.Rates {
-				parts = append(parts, r.String())
-			}
+	for _, e := range shown(reflect.ValueOf(q), true).(Section) {
+		switch text := strings.Trim(flow(e.Value), "[]"); e.Key {
+		case "rate", "rates":
+			parts = append(parts, text)
 		default:
-			parts = append(parts, name+" "+logged(field))
+			parts = append(parts, e.Key+" "+text)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -109,8 +93,7 @@ func (q Quota) checkSpec(k *check, key string, spec meter.Spec) {
 		return
 	}
 	if spec.Algorithm != "" && !slices.Contains(meter.Algorithms, spec.Algorithm) {
-		k.fault(join(key, "algorithm"), fmt.Sprintf("want one of %s", meter.Algorithms)) // and is not shown
-		return
+		return // by its tag, and without the word
 	}
 	for _, f := range faults.Of(spec.Validate()) {
 		if f.Field == "rates" {
@@ -123,15 +106,15 @@ func (q Quota) checkSpec(k *check, key string, spec meter.Spec) {
 // A NamedQuota belongs to apps, which share it.
 type NamedQuota struct {
 	Quota
-	// Apps are those that may name it.
+	// The apps that may name it.
 	Apps []string `yaml:"apps"`
 }
 
 // A Device is how much one device gets, in windows.
 type Device struct{ Quota }
 
-// SetDefaults has the windows slide.
-func (d *Device) SetDefaults() { d.Algorithm = meter.SlidingWindow }
+// setDefaults implements defaulted.
+func (d *Device) setDefaults() { d.Algorithm = meter.SlidingWindow }
 
 func (d Device) check(k *check, key string) {
 	if d.Algorithm != meter.SlidingWindow && d.Algorithm != meter.FixedWindow {
@@ -148,7 +131,10 @@ type AppQuota struct {
 }
 
 // setName implements named.
-func (q *AppQuota) setName(name string) { *q = AppQuota{Name: name} }
+func (q *AppQuota) setName(name string) {
+	*q = AppQuota{Name: name}
+	setDefaults(reflect.ValueOf(q).Elem())
+}
 
 // named is a section that may be a name instead.
 type named interface{ setName(string) }
@@ -163,24 +149,19 @@ func (q AppQuota) String() string {
 
 // Shared bounds what all workers together do through an app's provider.
 type Shared struct {
-	// Quota is how much they send; nil for no bound. FCM's is its project's, which
-	// apps of the same project share.
-	Quota *AppQuota `yaml:"quota"`
-	// Concurrency is how many pushes they have in flight; 0, the default, for no bound.
-	Concurrency int `yaml:"concurrency"`
+	// Pushes of all workers together; no bound by default. FCM's quota is its Firebase project's, which
+	// apps of the same project share; that of `webpush` counts all push services.
+	Quota *AppQuota `yaml:"quota" reload:"numbers"`
+	// Pushes in flight of all workers together, for browsers to each push service; 0 for no bound.
+	Concurrency int `yaml:"concurrency" default:"0" range:"0..1000000"`
 }
 
-const maxConcurrency = 1_000_000
-
 func (s Shared) check(k *check, key string) {
-	if s.Concurrency != 0 {
-		k.integer(join(key, "concurrency"), s.Concurrency, 1, maxConcurrency)
-	}
 	switch {
 	case s.Quota == nil:
 	case s.Quota.Name == "":
 		s.Quota.checkPromise(k, join(key, "quota"))
-	case !reflect.ValueOf(s.Quota.Quota).IsZero():
+	case len(shown(reflect.ValueOf(s.Quota.Quota), true).(Section)) > 0:
 		k.fault(join(key, "quota"), "has both a name and keys: remove one or the other")
 	}
 }
@@ -229,12 +210,11 @@ func (c *Config) checkName(k *check, app, key, name string) {
 }
 
 // UnnamedQuotas returns those of limits.quotas that no app names, so that nothing counts
-// them, each with the key that would have it count.
+// them, each with what would have it count.
 func (c *Config) UnnamedQuotas() map[string]string {
 	unnamed := map[string]string{}
 	for name, q := range c.Limits.Quotas {
-		platforms := c.Apps[q.Apps[0]].Platforms() // any would do
-		unnamed[name] = join("apps", q.Apps[0], string(platforms[len(platforms)-1]), "quota")
+		unnamed[name] = c.remedy(name, q)
 	}
 	for _, app := range c.Apps {
 		for _, p := range app.Providers() {
@@ -246,25 +226,69 @@ func (c *Config) UnnamedQuotas() map[string]string {
 	return unnamed
 }
 
+// remedy says how an app comes to name the quota: by the first of its providers that may have it,
+// which has no quota of its own where possible.
+func (c *Config) remedy(name string, q NamedQuota) string {
+	var free, taken []string
+	for _, app := range q.Apps {
+		for _, p := range c.Apps[app].Providers() {
+			together := []string{app}
+			if p.Platform == push.FCM {
+				together = c.ofProject(app)
+			}
+			if p.Platform != push.FCM && q.Ramp != 0 || slices.ContainsFunc(together, func(app string) bool { return !slices.Contains(q.Apps, app) }) {
+				continue
+			}
+			keys := make([]string, len(together))
+			for i, app := range together {
+				keys[i] = join("apps", app, string(p.Platform), "quota") + ": " + name
+			}
+			if p.Quota == nil {
+				free = append(free, strings.Join(keys, " and "))
+			} else {
+				taken = append(taken, strings.Join(keys, " and "))
+			}
+		}
+	}
+	if all := append(free, taken...); len(all) > 0 {
+		return "no app names it; write " + all[0]
+	}
+	return "no app names it, and none of its apps has a provider that could"
+}
+
+// ofProject returns the apps that send through the Firebase project of that app, it included.
+func (c *Config) ofProject(app string) []string {
+	project := c.projectOf(app)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Apps)), func(name string) bool {
+		return name != app && (project == "" || c.projectOf(name) != project)
+	})
+}
+
+// projectOf returns the Firebase project of an app; "" for none, and where the credentials do not
+// say, which is an error of the sender.
+func (c *Config) projectOf(app string) string {
+	if c.Apps[app].FCM == nil {
+		return ""
+	}
+	project, _ := c.Apps[app].FCM.Project()
+	return project
+}
+
 // checkProjects checks that apps of one Firebase project have the same quota, which is
 // the project's.
 func (c *Config) checkProjects(k *check, apps []string) {
 	first := map[string]string{}
 	for _, name := range apps {
-		app := c.Apps[name]
-		if app.FCM == nil {
-			continue
-		}
-		project, err := app.FCM.Project()
-		if err != nil || project == "" { // opening the sender returns the error
-			continue
-		}
+		project := c.projectOf(name)
 		other, known := first[project]
+		if project == "" {
+			continue
+		}
 		if !known {
 			first[project] = name
 			continue
 		}
-		q, its := app.FCM.Quota, c.Apps[other].FCM.Quota
+		q, its := c.Apps[name].FCM.Quota, c.Apps[other].FCM.Quota
 		if q == nil && its == nil || q != nil && its != nil && q.Name == its.Name && reflect.DeepEqual(q.Spec(), its.Spec()) {
 			continue
 		}

@@ -34,21 +34,27 @@ func TestQuotaOfAProject(t *testing.T) {
 	}
 }
 
-// A quota that no app names is warned of at its place, with what would have it bound
-// something.
+// TestUnnamedQuotas holds that a quota that no app names is warned of at its place, and that the
+// advice can be followed.
 func TestUnnamedQuotas(t *testing.T) {
 	t.Parallel()
 	const apns = "apns: {topic: com.example.shop, key_file: testdata/secret, key_id: ABCDEFGHIJ, team_id: ABCDEFGHIJ"
 	const fcm = "fcm: {credentials_file: testdata/secret, project_id: p"
-	for name, c := range map[string]struct{ app, want string }{
-		"FCM":        {fcm + "}, " + apns + "}", "apps.shop.fcm.quota: europe"},
-		"APNs alone": {apns + "}", "apps.shop.apns.quota: europe"},
-		"another":    {fcm + ", quota: {rate: 10/1s}}", "apps.shop.fcm.quota: europe"},
-		"simulated":  {"simulated: true", "apps.shop.webpush.quota: europe"},
-		"named":      {fcm + ", quota: europe}", ""},
-		"by APNs":    {fcm + "}, " + apns + ", quota: europe}", ""},
+	const none = "no app names it, and none of its apps has a provider that could"
+	for name, c := range map[string]struct{ apps, quota, want string }{
+		"two providers":           {"{shop: {" + fcm + "}, " + apns + "}}}", "apps: [shop]", "no app names it; write apps.shop.apns.quota: europe"},
+		"one has its own":         {"{shop: {" + fcm + "}, " + apns + ", quota: {rate: 10/1s}}}}", "apps: [shop]", "no app names it; write apps.shop.fcm.quota: europe"},
+		"each has its own":        {"{shop: {" + fcm + ", quota: {rate: 10/1s}}}}", "apps: [shop]", "no app names it; write apps.shop.fcm.quota: europe"},
+		"simulated":               {"{shop: {simulated: true}}", "apps: [shop]", none},
+		"the first simulated":     {"{shop: {simulated: true}, kiosk: {" + apns + "}}}", "apps: [shop, kiosk]", "no app names it; write apps.kiosk.apns.quota: europe"},
+		"a ramp":                  {"{shop: {" + apns + "}, " + fcm + "}}}", "ramp: 1m, apps: [shop]", "no app names it; write apps.shop.fcm.quota: europe"},
+		"a ramp for APNs alone":   {"{shop: {" + apns + "}}}", "ramp: 1m, apps: [shop]", none},
+		"a project of two apps":   {"{shop: {" + fcm + "}}, web: {" + fcm + "}}}", "apps: [web, shop]", "no app names it; write apps.shop.fcm.quota: europe and apps.web.fcm.quota: europe"},
+		"a project with a second": {"{shop: {" + fcm + "}}, web: {" + fcm + "}}}", "apps: [shop]", none},
+		"named":                   {"{shop: {" + fcm + ", quota: europe}}}", "apps: [shop]", ""},
+		"named by APNs":           {"{shop: {" + fcm + "}, " + apns + ", quota: europe}}}", "apps: [shop]", ""},
 	} {
-		text := "redis: {address: embedded}\nlimits:\n  quotas:\n    europe: {rate: 10/1s, apps: [shop]}\napps:\n  shop: {" + c.app + "}\n"
+		text := "redis: {address: embedded}\nlimits:\n  quotas:\n    europe: {rate: 10/1s, " + c.quota + "}\napps: " + c.apps + "\n"
 		cfg, err := Parse("c.yaml", []byte(text), nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -56,11 +62,33 @@ func TestUnnamedQuotas(t *testing.T) {
 		}
 		var want []string
 		if c.want != "" {
-			want = []string{"c.yaml:4:5: limits.quotas.europe: bounds nothing: no app names it; write " + c.want}
+			want = []string{"c.yaml:4:5: limits.quotas.europe: bounds nothing: " + c.want}
 		}
 		if !slices.Equal(cfg.Warnings(), want) {
 			t.Errorf("%s: %q", name, cfg.Warnings())
 		}
+		_, advice, found := strings.Cut(c.want, "write ")
+		if !found {
+			continue
+		}
+		var environ []string
+		for key := range strings.SplitSeq(advice, " and ") {
+			environ = append(environ, variableOf(strings.TrimSuffix(key, ": europe"))+"=europe")
+		}
+		text = strings.Replace(text, ", quota: {rate: 10/1s}", "", 1)
+		if cfg, err = Parse("c.yaml", []byte(text), environ); err != nil || cfg.Warnings() != nil {
+			t.Errorf("%s: followed: %v, %q", name, err, cfg.Warnings())
+		}
+	}
+}
+
+// TestDryRunIsWarnedOf holds that an app that only pretends to send says so.
+func TestDryRunIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	cfg, err := Parse("c.yaml", []byte("redis: {address: embedded}\nlimits: {default: {min_gap: 1s}}\napps: {shop: {fcm: {credentials_file: testdata/secret, dry_run: true}}}\n"), nil)
+	must(t, err)
+	if want := []string{"c.yaml:3:65: apps.shop.fcm.dry_run: is on: nothing that the app sends there reaches a device"}; !slices.Equal(cfg.Warnings(), want) {
+		t.Errorf("%q", cfg.Warnings())
 	}
 }
 

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"log/slog"
 	"regexp"
 	"time"
 
@@ -11,56 +9,55 @@ import (
 
 // Redis says how to reach a Redis.
 type Redis struct {
-	Address  Address `yaml:"address"` // required
-	Username string  `yaml:"username"`
-	Password Secret  `yaml:"password"`
-	// PasswordFile is the file Password is read from. One or the other.
-	PasswordFile         string `yaml:"password_file"`
-	SentinelUsername     string `yaml:"sentinel_username"`
-	SentinelPassword     Secret `yaml:"sentinel_password"`
+	// Required: `host:port`, a list of `host:port` (Cluster), `{master: NAME, sentinels: [host:port]}`,
+	// or `embedded`, a Redis inside the process that keeps nothing.
+	Address Address `yaml:"address"`
+	// The user of Redis's ACL.
+	Username string `yaml:"username"`
+	// The user's password.
+	Password Secret `yaml:"password"`
+	// The file that holds the password, in the place of `password`.
+	PasswordFile string `yaml:"password_file"`
+	// The user at the Sentinels.
+	SentinelUsername string `yaml:"sentinel_username"`
+	// That user's password.
+	SentinelPassword Secret `yaml:"sentinel_password"`
+	// The file that holds it.
 	SentinelPasswordFile string `yaml:"sentinel_password_file"`
-	DB                   int    `yaml:"db"` // 0 to 65535; 0 for a Cluster
-	TLS                  TLS    `yaml:"tls"`
-	// Prefix begins every key of pushpace's own, as in PREFIX:…; "pushpace" by
-	// default. For limits.redis it is redis.prefix by default.
-	Prefix string `yaml:"prefix"`
-	// Shards is the number of shards of the queues and records: a power of two up to 256, the
-	// most masters that a Cluster will ever have. 0, the default, is 8 on a Cluster and 1
-	// elsewhere. limits.redis has none.
-	Shards int `yaml:"shards"`
-	// Acknowledged is how many replicas must have a write before it counts as made, 0 to 5. 0,
-	// the default, asks none, and a failover may lose what its replica had not received.
-	Acknowledged int `yaml:"acknowledged"`
-	// Strict refuses the start where a Redis that may lose keys is otherwise a
-	// warning.
-	Strict bool `yaml:"strict"`
-	// DialTimeout bounds the making of a connection, Timeout the sending of a
-	// command and the wait for its answer. 2 s each by default, 10 ms to 1 min.
-	DialTimeout time.Duration `yaml:"dial_timeout"`
-	Timeout     time.Duration `yaml:"timeout"`
+	// The database; a Cluster has 0 only.
+	DB  int `yaml:"db" default:"0" range:"0..65535"`
+	TLS TLS `yaml:"tls"`
+	// Begins every key but those of the queues. The queues' names are fixed: run one deployment a
+	// database. `limits.redis.prefix` is `redis.prefix` by default.
+	Prefix string `yaml:"prefix" default:"pushpace"`
+	// The number of shards of the queues and records: a power of two up to 256, and the
+	// most masters that the Cluster will ever have; 0 is 8 on a Cluster, and 1 elsewhere. All
+	// processes need the same number: the first one writes it to Redis, and others are refused.
+	// Not for `limits.redis`.
+	Shards int `yaml:"shards" default:"0" range:"0..256"`
+	// The number of replicas that must have a write before it counts as made: see
+	// docs/running.md#acknowledged-writes.
+	Acknowledged int `yaml:"acknowledged" default:"0" range:"0..5"`
+	// Refuses to start with a Redis that may lose keys; a warning is the default.
+	Strict bool `yaml:"strict" default:"false"`
+	// The longest time to connect.
+	DialTimeout time.Duration `yaml:"dial_timeout" default:"2s" range:"10ms..1m"`
+	// The longest time for a command and its answer.
+	Timeout time.Duration `yaml:"timeout" default:"2s" range:"10ms..1m"`
 }
 
 // TLS says how to encrypt a connection. The peer's certificate is always verified.
 type TLS struct {
-	Enabled bool `yaml:"enabled"`
-	// CAFile holds the trusted certificates in PEM, in place of the system's.
+	// Encrypts the connection; the server's certificate is verified.
+	Enabled bool `yaml:"enabled" default:"false"`
+	// The authorities to trust, in the place of the system's.
 	CAFile string `yaml:"ca_file"`
-	// ServerName is the name the certificate must have; by default the host.
+	// The name in the server's certificate; the address's host by default.
 	ServerName string `yaml:"server_name"`
-	// CertFile and KeyFile, both or neither, are the client's own in PEM.
+	// The client's own certificate; it needs `key_file`.
 	CertFile string `yaml:"cert_file"`
-	KeyFile  string `yaml:"key_file"`
-}
-
-const (
-	defaultPrefix   = "pushpace"
-	maxAcknowledged = 5
-)
-
-// SetDefaults sets every field to its default but Address, which has none, and
-// Prefix, whose default depends on which Redis this is.
-func (r *Redis) SetDefaults() {
-	*r = Redis{DialTimeout: 2 * time.Second, Timeout: 2 * time.Second}
+	// The certificate's key.
+	KeyFile string `yaml:"key_file"`
 }
 
 // A prefix has no brace, which would be a hash tag, and no glob character.
@@ -73,10 +70,7 @@ func (r Redis) check(k *check, key string) {
 	if r.Address.Mode == Embedded && r.TLS.Enabled {
 		k.fault(join(key, "tls", "enabled"), "the embedded Redis takes no TLS: remove it or name a server in address")
 	}
-	switch {
-	case r.DB < 0 || r.DB > 65535:
-		k.fault(join(key, "db"), "want 0 to 65535")
-	case r.DB != 0 && r.Address.Mode == Cluster:
+	if r.DB != 0 && r.Address.Mode == Cluster {
 		k.fault(join(key, "db"), "a Cluster has database 0 only: remove it")
 	}
 	if !prefix.MatchString(r.Prefix) {
@@ -88,14 +82,8 @@ func (r Redis) check(k *check, key string) {
 	case r.Shards != 0 && key != "redis":
 		k.fault(join(key, "shards"), "only for redis, which has the queues: a user's timelines lie by the user alone")
 	}
-	switch {
-	case r.Acknowledged < 0 || r.Acknowledged > maxAcknowledged:
-		k.fault(join(key, "acknowledged"), fmt.Sprintf("want 0 to %d", maxAcknowledged))
-	case r.Acknowledged != 0 && r.Address.Mode == Embedded:
+	if r.Acknowledged != 0 && r.Address.Mode == Embedded {
 		k.fault(join(key, "acknowledged"), "the embedded Redis has no replica: remove it or name a server in address")
-	}
-	for name, d := range map[string]time.Duration{"dial_timeout": r.DialTimeout, "timeout": r.Timeout} {
-		k.duration(join(key, name), d, 10*time.Millisecond, time.Minute)
 	}
 }
 
@@ -135,20 +123,4 @@ func (t TLS) check(k *check, key string) {
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		k.fault(key, "cert_file and key_file go together: set both or neither")
 	}
-}
-
-// String describes r for a person. It holds no secret.
-func (r Redis) String() string { return r.LogValue().String() }
-
-// LogValue describes r for a log. It holds no secret.
-func (r Redis) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.String("address", r.Address.String()),
-		slog.Int("db", r.DB),
-		slog.String("prefix", r.Prefix),
-		slog.Bool("tls", r.TLS.Enabled),
-		slog.Bool("password", r.Password != ""),
-		slog.Int("acknowledged", r.Acknowledged),
-		slog.Bool("strict", r.Strict),
-	)
 }

@@ -53,41 +53,16 @@ func setText(v reflect.Value, text string) error {
 			return errors.New("want a whole number")
 		}
 		v.SetInt(int64(n))
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return errors.New("want a number")
+		}
+		v.SetFloat(n)
 	default:
 		panic("config: a field has the type " + v.Type().String())
 	}
 	return nil
-}
-
-// fieldByTag finds the field of a struct with a yaml tag. Those of an embedded struct
-// are its own.
-func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
-	for _, f := range reflect.VisibleFields(v.Type()) {
-		if tag := tagOf(f); tag != "" && tag == name {
-			return v.FieldByIndex(f.Index), true
-		}
-	}
-	return reflect.Value{}, false
-}
-
-// fieldTags are the yaml tags of a struct.
-func fieldTags(v reflect.Value) []string {
-	var tags []string
-	for _, f := range reflect.VisibleFields(v.Type()) {
-		if tag := tagOf(f); tag != "" {
-			tags = append(tags, tag)
-		}
-	}
-	return tags
-}
-
-// tagOf is a field's name in a file; "" for a field that no file sets.
-func tagOf(f reflect.StructField) string {
-	tag, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-	if tag == "-" {
-		return ""
-	}
-	return tag
 }
 
 func unknownKey(known []string) string {
@@ -113,17 +88,4 @@ func nameFault(name string) string {
 		return "the name " + problem
 	}
 	return ""
-}
-
-// oneOf reads an enumerated value.
-func oneOf[T ~string](into *T, text string, values ...T) error {
-	names := make([]string, len(values))
-	for i, value := range values {
-		if text == string(value) {
-			*into = value
-			return nil
-		}
-		names[i] = string(value)
-	}
-	return errors.New("want " + strings.Join(names, " or "))
 }

@@ -2,32 +2,25 @@ package config
 
 import (
 	"errors"
-	"log/slog"
 	"net"
 	"net/url"
 	"strconv"
 )
 
-// Telemetry says where what the workers do can be seen.
+// Telemetry says where metrics, probes and traces are.
 type Telemetry struct {
-	// Listen is where GET /metrics is answered over HTTP, for Prometheus, and GET
-	// /healthz and /readyz. The zero value is nowhere.
-	Listen Listen `yaml:"listen"`
-	// Tracing is off by default.
+	// Answers `/metrics`, `/healthz` and `/readyz`; off by default. `:9090` is the loopback.
+	Listen  Listen  `yaml:"listen"`
 	Tracing Tracing `yaml:"tracing"`
 }
 
 // Tracing says where traces of notifications go, and how many.
 type Tracing struct {
-	// Endpoint is a collector's URL for OTLP over HTTP, of at least scheme and
-	// host; without a path it is /v1/traces. http is not encrypted. "" is off.
-	Endpoint TraceEndpoint `yaml:"endpoint"`
-	// Ratio is how many of the traces that begin here are recorded, 0 to 1. What
-	// a producer has begun is recorded when the producer says so. 0.01 by default.
-	Ratio Ratio `yaml:"ratio"`
+	// An OpenTelemetry collector, OTLP over HTTP; off by default. Without a path it is `/v1/traces`.
+	Endpoint TraceEndpoint `yaml:"endpoint" kind:"URL"`
+	// The share of traces that are recorded, of those that begin here. A producer decides on its own.
+	Ratio float64 `yaml:"ratio" default:"0.01" range:"0..1"`
 }
-
-const defaultRatio Ratio = 0.01
 
 // TraceEndpoint is a URL.
 type TraceEndpoint string
@@ -45,22 +38,6 @@ func (e *TraceEndpoint) UnmarshalText(text []byte) error {
 	*e = TraceEndpoint(u.String())
 	return nil
 }
-
-// Ratio is a share, 0 to 1.
-type Ratio float64
-
-// UnmarshalText accepts 0 to 1.
-func (r *Ratio) UnmarshalText(text []byte) error {
-	f, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || !(f >= 0 && f <= 1) {
-		return errors.New("want a number from 0 to 1, such as 0.05")
-	}
-	*r = Ratio(f)
-	return nil
-}
-
-// SetDefaults sets every field to its default.
-func (t *Telemetry) SetDefaults() { *t = Telemetry{Tracing: Tracing{Ratio: defaultRatio}} }
 
 // Listen is a host:port to listen on. "" is none.
 type Listen string
@@ -83,8 +60,3 @@ func (l *Listen) UnmarshalText(text []byte) error {
 }
 
 var errListen = errors.New("want host:port, or :port for the loopback")
-
-// LogValue describes t for a log.
-func (t Telemetry) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("listen", string(t.Listen)), slog.String("tracing", string(t.Tracing.Endpoint)))
-}

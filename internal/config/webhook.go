@@ -14,19 +14,21 @@ import (
 // Reports says where an app's reports of one kind go, besides those who read
 // their stream in Redis.
 type Reports struct {
+	// Where the reports are posted, besides the stream in Redis; those of outcomes need
+	// `worker.outcomes`.
 	Webhook *Webhook `yaml:"webhook"`
 }
 
 // Webhook is where something is posted to.
 type Webhook struct {
-	// URL is https, or http on a loopback address.
-	URL WebhookURL `yaml:"url"` // required
-	// Secret signs each post. At least 16 bytes.
+	// Required: https, or http on the loopback; no link-local address and no metadata service.
+	URL WebhookURL `yaml:"url" kind:"URL"`
+	// Signs each request, at least 16 bytes; required, here or in `secret_file`.
 	Secret Secret `yaml:"secret"`
-	// SecretFile is the file Secret is read from. One or the other.
+	// The file that holds the secret.
 	SecretFile string `yaml:"secret_file"`
-	// Timeout bounds one request. 5 s by default, 100 ms to 30 s.
-	Timeout time.Duration `yaml:"timeout"`
+	// The longest time for one request.
+	Timeout time.Duration `yaml:"timeout" default:"5s" range:"100ms..30s"`
 }
 
 // WebhookURL is a URL of which logs and errors show scheme and host: its path and
@@ -63,9 +65,6 @@ func (u WebhookURL) LogValue() slog.Value { return slog.StringValue(u.String()) 
 // leastSecret is the shortest secret, in bytes.
 const leastSecret = 16
 
-// SetDefaults sets every field to its default.
-func (w *Webhook) SetDefaults() { *w = Webhook{Timeout: 5 * time.Second} }
-
 func (w *Webhook) check(k *check, key string) {
 	if w.URL == "" {
 		k.fault(join(key, "url"), "is missing")
@@ -80,7 +79,6 @@ func (w *Webhook) check(k *check, key string) {
 	case w.Secret != "" && len(w.Secret) < leastSecret:
 		k.fault(join(key, "secret"), fmt.Sprintf("is shorter than %d bytes", leastSecret))
 	}
-	k.duration(join(key, "timeout"), w.Timeout, 100*time.Millisecond, 30*time.Second)
 }
 
 // isMetadata reports whether the URL's host is an address that nothing is posted to. A name

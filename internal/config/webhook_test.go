@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -15,7 +16,7 @@ func TestWebhookAtMetadataServiceIsRefused(t *testing.T) {
 	} {
 		k := new(check)
 		var w Webhook
-		w.SetDefaults()
+		setDefaults(reflect.ValueOf(&w).Elem())
 		w.URL, w.Secret = WebhookURL(url), "0123456789abcdef"
 		w.check(k, "w")
 		err := k.faults.orNil()

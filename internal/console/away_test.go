@@ -18,8 +18,9 @@ import (
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	var cfg config.Redis
-	cfg.SetDefaults()
+	var all config.Config
+	all.SetDefaults()
+	cfg := all.Redis
 	cfg.Timeout, cfg.DialTimeout = 8*time.Second, 8*time.Second // a page bounds it, or this does
 	cfg.Address, cfg.Prefix = config.Address{Mode: config.Single, Hosts: []string{server.Addr()}}, "pushpace"
 	conn, err := redisconn.Open(t.Context(), cfg, 64)

@@ -71,7 +71,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 	work.Follows, work.Fresh, work.Within = true, Fresh, usual
 	work.Apps = operate.Apps{"shop": operatetest.Both}
 	cfg := new(config.Config)
-	cfg.HTTP.SetDefaults()
+	cfg.SetDefaults()
 	r := &rig{t: t, client: client, limiter: work.Preview.Lines.(throttle.Planner), setting: setting{
 		Options: Options{Config: cfg, Tokens: new(access.Tokens), Sessions: NewSessions(client, cfg.Redis.Prefix), Meter: work.Meter, Log: slog.New(slog.DiscardHandler)},
 		Work:    work,

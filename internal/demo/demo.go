@@ -236,7 +236,8 @@ func (d *demo) begin(silent bool) {
 	if d.cfg.Redis.Address.Mode == config.Embedded {
 		fmt.Fprintln(d.progress, "The embedded Redis keeps nothing: what the demo does is gone when it ends.")
 	}
-	fmt.Fprintf(d.progress, "%d users, each with %s. Codes are exempt.\nA chat sends %s 10 messages at once.\n", len(demoUsers), app.Describe(d.cfg.Limits), noisyUser)
+	fmt.Fprintf(d.progress, "Limits of each of the %d users: %s. Of marketing: %s. Codes are exempt.\nA chat sends %s 10 messages at once.\n",
+		len(demoUsers), d.cfg.Limits.Default, d.cfg.Limits.Categories["marketing"].Policy, noisyUser)
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		d.bar = progressbar.NewOptions(len(d.mix),
 			progressbar.OptionSetWriter(d.progress), progressbar.OptionSetWidth(20), progressbar.OptionSetTheme(Bar),

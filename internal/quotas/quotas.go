@@ -23,8 +23,7 @@ type Quota struct {
 	Name string   // of one of limits.quotas
 	Apps []string // that share it
 	config.Quota
-	// Unnamed is the key of the configuration that would have it count something; ""
-	// where an app names it.
+	// Unnamed says that no app names it, and how one does; "" where an app names it.
 	Unnamed string
 }
 
@@ -37,8 +36,8 @@ func KeyOf(name string) string { return "quota/" + throttle.Escape(name) }
 // WithUnnamed returns these and, for Find to tell of, those of the configuration that no
 // app names.
 func (all Quotas) WithUnnamed(cfg *config.Config) Quotas {
-	for name, key := range cfg.UnnamedQuotas() {
-		all = append(all, Quota{Key: KeyOf(name), Name: name, Quota: cfg.Limits.Quotas[name].Quota, Unnamed: key})
+	for name, remedy := range cfg.UnnamedQuotas() {
+		all = append(all, Quota{Key: KeyOf(name), Name: name, Quota: cfg.Limits.Quotas[name].Quota, Unnamed: remedy})
 	}
 	return all
 }
@@ -55,7 +54,7 @@ func (all Quotas) Find(name string) (Quota, error) {
 	for _, q := range all {
 		if name == q.Key || name == cmp.Or(q.Name, q.Key) {
 			if q.Unnamed != "" {
-				return Quota{}, fmt.Errorf("quota %s is in the configuration, but no app names it: write %s: %s", q.Name, q.Unnamed, q.Name)
+				return Quota{}, fmt.Errorf("quota %s is in the configuration, but %s", q.Name, q.Unnamed)
 			}
 			return q, nil
 		}

@@ -22,7 +22,7 @@ var configured = Quotas{
 	{"fcm/p", "", []string{"kiosk", "shop"}, config.Quota{Rate: rate(600_000, time.Minute), Burst: 6000}, ""},
 	{"category/shop/news", "", []string{"shop"}, config.Quota{Algorithm: meter.SlidingWindow, Rates: []throttle.Rate{rate(10, time.Second), rate(100, time.Minute)}}, ""},
 	{"quota/eu%20fcm", "eu fcm", []string{"shop"}, config.Quota{Rate: rate(9000, time.Second)}, ""},
-	{"quota/spare", "spare", nil, config.Quota{Rate: rate(1, time.Second)}, "apps.shop.fcm.quota"},
+	{"quota/spare", "spare", nil, config.Quota{Rate: rate(1, time.Second)}, "no app names it; write apps.shop.fcm.quota: spare"},
 }
 
 func TestFind(t *testing.T) {
@@ -41,7 +41,7 @@ func TestFind(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := configured.Find("spare"); err.Error() != "quota spare is in the configuration, but no app names it: write apps.shop.fcm.quota: spare" {
+	if _, err := configured.Find("spare"); err.Error() != "quota spare is in the configuration, but no app names it; write apps.shop.fcm.quota: spare" {
 		t.Error(err)
 	}
 }

@@ -26,34 +26,41 @@ const DefaultTimeout = 10 * time.Second
 // A Config says how one app reaches APNs. It authenticates either with a key
 // (KeyFile, KeyID, TeamID) or with a certificate (CertificateFile).
 type Config struct {
-	// Topic is the app's bundle ID. What a push type adds to it is added here.
+	// The app's bundle ID, without the team's ID and without `.voip` or another suffix of a push
+	// type: pushpace adds that. An app whose bundle ID itself ends in such a suffix cannot be
+	// configured.
 	Topic string `yaml:"topic"`
-	// Environment is Production or Sandbox. Empty means Production.
-	Environment string `yaml:"environment"`
+	// Apple's servers for the App Store or for development.
+	//
+	// Empty means Production.
+	Environment string `yaml:"environment" default:"production" oneof:"production sandbox"`
 
-	// KeyFile is the .p8 file that Apple issues; with a certificate it is the
-	// PEM file of its private key, if CertificateFile does not hold that.
+	// Apple's `.p8` key; with a certificate the PEM key, if `certificate_file` does not hold it.
 	KeyFile string `yaml:"key_file"`
-	// KeyID and TeamID have 10 characters each.
-	KeyID  string `yaml:"key_id"`
+	// The key's ID, 10 characters.
+	KeyID string `yaml:"key_id"`
+	// The team's ID, 10 characters.
 	TeamID string `yaml:"team_id"`
 
-	// CertificateFile is a .p12 or .pfx file, or a certificate in PEM or DER. Its issuers'
-	// may stand beside it, in any order.
+	// A certificate as `.p12`, PEM or DER, in the place of a key.
+	//
+	// Its issuers' may stand beside it, in any order.
 	CertificateFile string `yaml:"certificate_file"`
-	// PasswordFile holds the password of the certificate's private key.
+	// The password of the certificate's key.
 	PasswordFile string `yaml:"password_file"`
 
-	// Endpoint takes the place of the environment's URL: https, host and port.
-	Endpoint string `yaml:"endpoint"`
-	// RootCAFile holds the PEM certificates to trust instead of the system's.
+	// Takes the place of Apple's: https, host and port.
+	Endpoint string `yaml:"endpoint" kind:"URL"`
+	// The authorities to trust, in the place of the system's.
 	RootCAFile string `yaml:"root_ca_file"`
-	// Timeout bounds one attempt, connecting included. 0 means DefaultTimeout.
-	Timeout time.Duration `yaml:"timeout"`
-	// DryRun does everything but send: it renders, checks the size and the
-	// credential, and connects to nothing. What would be sent is delivered, with
-	// the reason providers.DryRun.
-	DryRun bool `yaml:"dry_run"`
+	// The longest time for one attempt, connecting included.
+	//
+	// 0 means DefaultTimeout.
+	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..10m"`
+	// Does everything but the send, and connects to nothing.
+	//
+	// A notification that would be sent is delivered, with the reason providers.DryRun.
+	DryRun bool `yaml:"dry_run" default:"false"`
 }
 
 // Validate returns every fault of the configuration, joined, each with its key.

@@ -19,26 +19,34 @@ const MaxTimeout = time.Minute
 
 // A Config says how to send Web Push on behalf of one app.
 type Config struct {
-	// Subject is where a push service turns to in trouble: mailto: with one address, or an
-	// https URL. Source: RFC 8292, section 2.1.
-	Subject string `yaml:"subject"`
-	// PrivateKeyFile holds the app's key, as ParseKey reads it.
+	// The address to which a push service turns in trouble: `mailto:` and an address, or https; at
+	// a real domain.
+	//
+	// Source: RFC 8292, section 2.1.
+	Subject string `yaml:"subject" kind:"URL"`
+	// The app's key, as `pushpace vapid new` or the library `web-push` makes it.
+	//
+	// ParseKey reads it.
 	PrivateKeyFile string `yaml:"private_key_file"`
-	// Hosts are those that endpoints may be at: a name such as fcm.googleapis.com, *. and
-	// a name for all that is below it, or * alone for each public host. Empty means
-	// push.WebPushHosts.
+	// Where endpoints may be: names, `*.` and a name for all below it, or `*` alone for any public
+	// host. The hosts of the known push services by default.
+	//
+	// Empty means push.WebPushHosts.
 	Hosts []string `yaml:"hosts"`
-	// Timeout bounds one attempt, connecting included. Zero means DefaultTimeout; at most
-	// MaxTimeout.
-	Timeout time.Duration `yaml:"timeout"`
-	// DryRun does everything but send: it renders, checks, encrypts and signs, and connects
-	// to nothing. What would be sent is delivered, with the reason providers.DryRun.
-	DryRun bool `yaml:"dry_run"`
-	// Endpoint is an https URL, host and port, that takes the messages for each
-	// subscription in place of its push service, such as a stand-in's. Which address it has
-	// is not checked.
-	Endpoint string `yaml:"endpoint"`
-	// RootCAFile holds the PEM certificates to trust instead of the system's.
+	// The longest time for one attempt, connecting included.
+	//
+	// 0 means DefaultTimeout; at most MaxTimeout.
+	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..1m"`
+	// Encrypts and signs, and connects to nothing.
+	//
+	// A notification that would be sent is delivered, with the reason providers.DryRun.
+	DryRun bool `yaml:"dry_run" default:"false"`
+	// Takes the messages for every subscription in the place of its push service; its address is
+	// not checked.
+	//
+	// It is an https URL with host and port, such as a stand-in's.
+	Endpoint string `yaml:"endpoint" kind:"URL"`
+	// The authorities to trust, in the place of the system's.
 	RootCAFile string `yaml:"root_ca_file"`
 }
 

@@ -20,7 +20,7 @@ const droppedEvery = time.Minute
 var droppedText = map[string]string{
 	store.DeadLetters:      "an app has more dead letters than worker.dead_letters: the oldest were deleted",
 	store.OutcomeReports:   "an app has more outcomes than worker.outcomes: the oldest were deleted before its webhook had taken them",
-	store.DeadTokenReports: "an app has more reports of dead tokens than worker.dead_tokens: the oldest were deleted before its webhook had taken them",
+	store.DeadTokenReports: "an app has too many reports of dead tokens: the oldest were deleted before its webhook had taken them",
 }
 
 // LogDropped logs once a minute, until ctx ends, the number of dead letters and reports that

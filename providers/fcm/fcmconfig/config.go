@@ -18,25 +18,27 @@ const MaxTimeout = time.Minute
 
 // Config says how to reach FCM on behalf of one Firebase project.
 type Config struct {
-	// CredentialsFile is a service account's key in Google's JSON format. Its
-	// token_uri is where access tokens come from.
+	// The JSON key of a Google service account.
+	//
+	// Its token_uri is where access tokens come from.
 	CredentialsFile string `yaml:"credentials_file"`
-	// ProjectID is the Firebase project. Empty means the one that the
-	// credentials name.
+	// The Firebase project; the credentials' own by default.
 	ProjectID string `yaml:"project_id"`
-	// Endpoint is the https URL that takes the place of
-	// https://fcm.googleapis.com, without the version.
-	Endpoint string `yaml:"endpoint"`
-	// RootCAFile holds the PEM certificates to trust instead of the system's,
-	// for the endpoint and for the credentials' token_uri.
+	// Takes the place of Google's, https and without the version.
+	Endpoint string `yaml:"endpoint" kind:"URL"`
+	// The authorities to trust, in the place of the system's.
+	//
+	// They count for the endpoint and for the credentials' token_uri.
 	RootCAFile string `yaml:"root_ca_file"`
-	// Timeout bounds one attempt, the fetch of an access token included. Zero
-	// means DefaultTimeout; at most MaxTimeout.
-	Timeout time.Duration `yaml:"timeout"`
-	// DryRun has FCM check the messages and send them to no device (the API's
-	// validate_only). What FCM takes is delivered, with the reason
+	// The longest time for one attempt, the fetch of an access token included.
+	//
+	// 0 means DefaultTimeout; at most MaxTimeout.
+	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..1m"`
+	// FCM checks the messages and sends them to no device.
+	//
+	// It is the API's validate_only. A message that FCM takes is delivered, with the reason
 	// providers.DryRun.
-	DryRun bool `yaml:"dry_run"`
+	DryRun bool `yaml:"dry_run" default:"false"`
 }
 
 // Validate returns every fault of the configuration, each with its key. It
