@@ -67,7 +67,6 @@ func Serve(ctx context.Context, flag, only string) error {
 	defer signal.Stop(hangups)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	warn(log, config.UnknownVariables(os.Environ()))
 	if cfg.Redis.Address.Mode == config.Embedded {
 		log.Warn("the Redis is the embedded one: no other process reaches it, and it keeps nothing")
 	}

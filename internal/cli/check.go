@@ -58,7 +58,7 @@ the project, the first notification shows.`,
 			return misusedf("%s: %w", file, err)
 		}
 		checked := &checked{Config: cfg, proxy: proxy.Host()}
-		checked.warnings = append(config.UnknownVariables(os.Environ()), cfg.Warnings()...)
+		checked.warnings = slices.Clone(cfg.Warnings())
 		if connect {
 			app.NewLogger(cfg.Log, new(slog.LevelVar))
 			if err := checked.connect(cmd.Context()); err != nil {

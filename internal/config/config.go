@@ -27,8 +27,8 @@ type Config struct {
 	warnings []string
 }
 
-// Warnings returns settings that are valid and odd, each as a Fault says it, with its place and
-// key in front: of what Load or Parse returned.
+// Warnings returns the unknown variables, and the settings that are valid and odd, each with its
+// place and key in front. Load and Parse collect them.
 func (c *Config) Warnings() []string { return c.warnings }
 
 // SetDefaults sets every field to its default. There is none for Redis.Address:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,21 +25,24 @@ const separator = "__"
 // and replaces the file's. A relative path starts at the working directory.
 //
 // A variable that has "__", or begins with a top-level key, and names no key is a
-// fault. Of others that begin with PUSHPACE_, UnknownVariables warns.
+// fault. Of others that begin with PUSHPACE_ there is a warning.
 func (d *decoder) environment(environ []string, into *Config) {
-	environ = slices.Sorted(slices.Values(environ))
 	root := reflect.ValueOf(into).Elem()
 	tops := fieldTags(root)
-	for _, entry := range environ {
+	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		variable, text, _ := strings.Cut(entry, "=")
-		path, ours := strings.CutPrefix(variable, variablePrefix)
-		if !ours {
-			continue
-		}
-		if isKey(path, tops) {
-			d.variable(assignment{variable, text}, "", strings.Split(path, separator), root)
-		} else if misspelt(path, text, tops) {
+		name, ours := strings.CutPrefix(variable, variablePrefix)
+		first, _, _ := strings.Cut(name, "_")
+		top := slices.Contains(tops, strings.ToLower(first))
+		switch {
+		case !ours:
+		case strings.Contains(name, separator), top && first == name:
+			d.variable(assignment{variable, text}, "", strings.Split(name, separator), root)
+		case foreign(name, text):
+		case top:
 			d.faults = append(d.faults, Fault{Variable: variable, Message: "unknown variable; the parts of a key are joined by " + separator})
+		default:
+			into.warnings = append(into.warnings, "unknown variable "+variable)
 		}
 	}
 }
@@ -174,4 +178,21 @@ func variablePart(name string) string {
 		}
 	}
 	return string(b)
+}
+
+// The variables that begin with PUSHPACE_ and are not the configuration's: those
+// that commands and tests read, and those that Kubernetes sets in every pod for
+// services whose names begin with pushpace.
+var (
+	otherVariables  = []string{"CONFIG", "API", "API_TOKEN", "REDIS_SERVER"}
+	serviceVariable = regexp.MustCompile(`^([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	servicePort     = regexp.MustCompile(`^([A-Z0-9_]+_)?PORT$`)
+)
+
+const testVariables = "REQUIRE_"
+
+// foreign reports whether a variable, without PUSHPACE_, is another program's.
+func foreign(name, text string) bool {
+	return slices.Contains(otherVariables, name) || strings.HasPrefix(name, testVariables) ||
+		serviceVariable.MatchString(name) || servicePort.MatchString(name) && strings.Contains(text, "://")
 }
