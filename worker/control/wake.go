@@ -37,9 +37,8 @@ func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttl
 		}
 	}
 	if placed.After > 0 {
-		line := c.lines(r, []throttle.Line{r.Line()})
 		c.later.after(ctx, placed.After, lineKey{app: r.App, user: r.User, line: r.Line()}, func(ctx context.Context) {
-			c.placeAgain(ctx, r, line)
+			c.placeAgain(ctx, r, c.lines(r, []throttle.Line{r.Line()})) // by the limits that are in force then
 		})
 	}
 	c.wake(ctx, r, early)
