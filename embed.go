@@ -1,5 +1,5 @@
-// Package pushpace holds the shipped default of the configuration, and the page that
-// explains states, causes and reasons. The program is cmd/pushpace.
+// Package pushpace holds the shipped default of the configuration. The program is
+// cmd/pushpace.
 package pushpace
 
 import _ "embed"
@@ -8,8 +8,3 @@ import _ "embed"
 //
 //go:embed config.yaml
 var ConfigYAML []byte
-
-// ReasonsMD is docs/reasons.md.
-//
-//go:embed docs/reasons.md
-var ReasonsMD string

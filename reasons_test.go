@@ -4,9 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
@@ -60,29 +59,17 @@ func textsOf[T ~string](all []T) []string {
 // docs/reasons.md explains every word that there is, and no other.
 func TestEachIsExplained(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("docs/reasons.md")
-	must(t, err)
-	sections := map[string]string{}
-	for _, section := range strings.Split(string(text), "\n## ")[1:] {
-		title, body, _ := strings.Cut(section, "\n")
-		sections[title] = body
+	explained := map[string][]string{}
+	for _, set := range words.ReasonSets {
+		explained[set.Title] = slices.Sorted(slices.Values(set.Words()))
 	}
-	row := regexp.MustCompile("(?m)^\\| ((?:`\\w+`(?:, )?)+) \\| (.+) \\| (.+) \\|$")
 	for _, set := range reasonSets() {
-		var explained []string
-		for _, m := range row.FindAllStringSubmatch(sections[set.title], -1) {
-			for _, word := range strings.Split(m[1], ", ") {
-				explained = append(explained, strings.Trim(word, "`"))
-			}
+		if is := slices.Sorted(slices.Values(set.words)); !slices.Equal(is, explained[set.title]) {
+			t.Errorf("%s: the page has\n%q, the code\n%q", set.title, explained[set.title], is)
 		}
-		words := slices.Sorted(slices.Values(set.words))
-		slices.Sort(explained)
-		if !slices.Equal(words, explained) {
-			t.Errorf("%s: the page has\n%q, the code\n%q", set.title, explained, words)
-		}
-		delete(sections, set.title)
+		delete(explained, set.title)
 	}
-	for title := range sections {
+	for title := range explained {
 		t.Errorf("the page has %q, the code does not", title)
 	}
 }

@@ -1,0 +1,74 @@
+package words
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/push"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/reasons.md")
+
+// docs/reasons.md has the words of the program, and nothing else.
+func TestReasonsPage(t *testing.T) {
+	t.Parallel()
+	const file = "../../docs/reasons.md"
+	page := reasonsPage()
+	if *update {
+		if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if there, err := os.ReadFile(file); err != nil || string(there) != page {
+		t.Errorf("docs/reasons.md is not what go test ./internal/words -update writes (%v)", err)
+	}
+}
+
+func reasonsPage() string {
+	var b strings.Builder
+	b.WriteString("# States, causes and reasons\n\n`status`, `waiting`, `dead list`, `pauses`, `overview`, the API, the console, the log and the metrics use the words of this page. " +
+		"`internal/words/reasons.go` holds its text, from which it is generated; the console shows beside a dead letter what its reason means and what to do. The words are closed sets: there are no others.\n")
+	for _, set := range ReasonSets {
+		fmt.Fprintf(&b, "\n## %s\n\n", set.Title)
+		if set.Above != "" {
+			b.WriteString(set.Above + "\n\n")
+		}
+		fmt.Fprintf(&b, "| %s | Means | What to do |\n|---|---|---|\n", set.Head)
+		for _, row := range set.Rows {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.Join(strings.Fields(row.Words), "`, `"), row.Means, row.Do)
+		}
+		if set.Below != "" {
+			b.WriteString("\n" + set.Below + "\n")
+		}
+	}
+	return b.String()
+}
+
+// A reason is explained without Markdown.
+func TestReason(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		state     push.State
+		reason    string
+		means, do string
+	}{
+		{push.Rejected, "invalid", "cannot be rendered", "send --dry-run shows"},
+		{store.Malformed, "invalid", "is not valid", "see its error"},
+		{push.Rejected, "MissingTopic", "not for this topic", "check topic"},
+		{push.Exhausted, "QUOTA_EXCEEDED", "has had its quota", "ask for more quota"},
+		{push.Rejected, "away", "", ""},
+	} {
+		means, do := Reason(c.state, c.reason)
+		if !strings.Contains(means, c.means) || !strings.Contains(do, c.do) || (c.means == "") != (means == "") || strings.ContainsAny(means+do, "`[]|") {
+			t.Errorf("%s, %s: %q, %q", c.state, c.reason, means, do)
+		}
+	}
+	if all := Reasons(); len(all) < 50 || !slices.Contains(all, "not_json") || slices.Contains(all, "away") {
+		t.Errorf("%q", all)
+	}
+}
