@@ -65,4 +65,4 @@ func (b *backlog) measure(ctx context.Context) {
 // took adds n that were accepted.
 func (b *backlog) took(n int) { b.kept.Add(int64(n)) }
 
-var errFull = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many notifications wait or are dead letters.", retryAfter: comeAgain}
+var errFull = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many notifications wait or are dead letters.", RetryAfter: comeAgain}

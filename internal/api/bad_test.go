@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -67,8 +68,8 @@ func TestBadBodies(t *testing.T) {
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+producerToken)
 		p := r.send(c.want, req, c.body).problem(t)
-		if slices.ContainsFunc(p.Errors, func(f fault) bool { return f.Detail == "" || strings.Contains(f.Detail, canary) }) || !slices.Equal(p.pointers(), c.pointers) {
-			t.Errorf("%s: pointers %q, want %q: %+v", c.name, p.pointers(), c.pointers, p.Errors)
+		if slices.ContainsFunc(p.Errors, func(f problems.Fault) bool { return f.Detail == "" || strings.Contains(f.Detail, canary) }) || !slices.Equal(pointers(p), c.pointers) {
+			t.Errorf("%s: pointers %q, want %q: %+v", c.name, pointers(p), c.pointers, p.Errors)
 		}
 		r.oneLine(c.want, "/v1/notifications", "shop")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -22,15 +23,6 @@ const maxBatch = 1000
 // A batch is the answer to an array of notifications, in its order.
 type batch struct {
 	Results []result `json:"results"`
-}
-
-// A result is what became of one of them: its status as if it had come alone.
-type result struct {
-	ID       string   `json:"id,omitempty"`
-	Status   int      `json:"status"`
-	Detail   string   `json:"detail,omitempty"`
-	Errors   []fault  `json:"errors,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
 }
 
 // enqueueBatch takes an array of notifications.
@@ -104,21 +96,24 @@ func misfitArray(data []byte) error {
 }
 
 func resultOf(i int, r operate.Result) result {
-	var invalid push.Faults
-	var others *operate.OthersError
-	switch at := "/" + strconv.Itoa(i); {
-	case errors.As(r.Err, &invalid):
-		return result{Status: http.StatusBadRequest, Errors: faultsAt(at, invalid)}
-	case errors.As(r.Err, &others):
-		return result{Status: http.StatusForbidden, Errors: []fault{{at + "/app", others.Error()}}}
-	case errors.Is(r.Err, push.ErrConflict):
-		return result{ID: r.ID, Status: http.StatusConflict}
-	case r.Err != nil:
-		return result{ID: r.ID, Status: http.StatusServiceUnavailable, Detail: problemOf(r.Err).Detail}
-	case r.Known:
-		return result{ID: r.ID, Status: http.StatusOK, Warnings: r.Warnings}
+	at := "/" + strconv.Itoa(i)
+	if r.Err != nil {
+		p := problems.Of(r.Err)
+		switch p.Status {
+		case http.StatusBadRequest:
+			return result{Status: p.Status, Errors: problems.At(at, problems.Faults(p.Errors, ""))}
+		case http.StatusForbidden:
+			return result{Status: p.Status, Errors: []problems.Fault{{Pointer: at + "/app", Detail: r.Err.Error()}}}
+		case http.StatusConflict:
+			return result{ID: r.ID, Status: p.Status}
+		}
+		return result{ID: r.ID, Status: http.StatusServiceUnavailable, Detail: p.Detail}
 	}
-	return result{ID: r.ID, Status: http.StatusAccepted, Warnings: r.Warnings}
+	status := http.StatusAccepted
+	if r.Known {
+		status = http.StatusOK
+	}
+	return result{ID: r.ID, Status: status, Warnings: r.Warnings}
 }
 
 // replyTo answers a batch: 202 when one of it was accepted, else 503 when one
@@ -126,7 +121,7 @@ func resultOf(i int, r operate.Result) result {
 // else 403 when one is of another's app, else 409.
 func (a *API) replyTo(results []result, cause error) (reply, error) {
 	count := map[int]int{}
-	var faults []fault
+	var faults []problems.Fault
 	for _, r := range results {
 		count[r.Status]++
 		faults = append(faults, r.Errors...)
@@ -136,17 +131,17 @@ func (a *API) replyTo(results []result, cause error) (reply, error) {
 		a.backlog.took(count[http.StatusAccepted])
 		return reply{http.StatusAccepted, batch{results}}, nil
 	case count[http.StatusServiceUnavailable] > 0:
-		p := problemOf(cause)
+		p := problems.Of(cause)
 		p.Results = results
 		return reply{}, p
 	case count[http.StatusOK] > 0:
 		return reply{http.StatusOK, batch{results}}, nil
 	case count[http.StatusBadRequest]+count[http.StatusForbidden] == 0:
-		p := problemOf(push.ErrConflict)
+		p := problems.Of(push.ErrConflict)
 		p.Results = results
 		return reply{}, p
 	}
-	p := invalid(faults[:min(len(faults), maxBatch)])
+	p := problems.Invalid(faults[:min(len(faults), maxBatch)])
 	if count[http.StatusBadRequest] == 0 {
 		p.Status = http.StatusForbidden
 	}

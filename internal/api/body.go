@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/textfile"
+	"github.com/pushpace/pushpace/internal/problems"
 )
 
 // readAhead is how much room a body gets before it has arrived.
@@ -49,7 +50,7 @@ func readBody(w http.ResponseWriter, r *http.Request, charge *charge, most int64
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &problem{Status: http.StatusRequestTimeout, Detail: "The body did not arrive in time."}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, &problem{Status: statusGone, cause: err}
+		return nil, &problem{Status: problems.Gone, Cause: err}
 	}
 	return nil, &problem{Status: http.StatusBadRequest, Detail: "The body cannot be read."}
 }

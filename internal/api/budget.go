@@ -135,6 +135,6 @@ func (c *charged) Read(p []byte) (int, error) {
 }
 
 var (
-	errNoRoom      = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many requests, or bytes of them, are being read.", retryAfter: comeAgain}
-	errTooMuchWork = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many requests are being answered.", retryAfter: comeAgain}
+	errNoRoom      = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many requests, or bytes of them, are being read.", RetryAfter: comeAgain}
+	errTooMuchWork = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many requests are being answered.", RetryAfter: comeAgain}
 )

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -35,7 +36,7 @@ func readRefs(c *call, valid func(id string) bool) ([]push.Ref, error) {
 		if json.Unmarshal(item, &ref.ID) != nil {
 			var faults push.Faults
 			if err := strictjson.Parse(item, ref); errors.As(err, &faults) {
-				return nil, invalid(faultsAt(at, faults))
+				return nil, problems.Invalid(problems.At(at, faults))
 			}
 			at += "/id"
 		}
@@ -51,10 +52,10 @@ func readRefs(c *call, valid func(id string) bool) ([]push.Ref, error) {
 
 // A done is what became of one of several.
 type done struct {
-	push.Ref                 // as it was named
-	Outcome  operate.Outcome `json:"outcome"`
-	Detail   string          `json:"detail,omitempty"`  // why it failed
-	Choices  []choice        `json:"choices,omitempty"` // where it is ambiguous
+	push.Ref                   // as it was named
+	Outcome  operate.Outcome   `json:"outcome"`
+	Detail   string            `json:"detail,omitempty"`  // why it failed
+	Choices  []problems.Choice `json:"choices,omitempty"` // where it is ambiguous
 }
 
 // each answers what became of each of them.
@@ -66,9 +67,9 @@ func each(refs []push.Ref, errs []error) reply {
 		one := done{Ref: refs[i], Outcome: operate.OutcomeOf(err)}
 		switch one.Outcome {
 		case operate.Failed:
-			one.Detail = problemOf(err).Detail
+			one.Detail = problems.Of(err).Detail
 		case operate.Ambiguous:
-			one.Choices = problemOf(err).Choices
+			one.Choices = problems.Of(err).Choices
 		}
 		answer.Results[i] = one
 	}

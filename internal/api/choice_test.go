@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -29,7 +30,7 @@ func TestChoiceOfAnID(t *testing.T) {
 		operatetest.TwoApps(&o.Options)
 		o.HTTP.Tokens = append(o.HTTP.Tokens, testToken("own", config.Operator, "own-token", "shop"))
 	})
-	all := []choice{{"secret-app", "ada"}, {"shop", "ada"}, {"shop", "ben"}} // each in another shard
+	all := []problems.Choice{{App: "secret-app", User: "ada"}, {App: "shop", User: "ada"}, {App: "shop", User: "ben"}} // each in another shard
 	taken := map[int]bool{}
 	for i := range all {
 		for taken[shard.Of(8, all[i].App, all[i].User)] {
@@ -74,7 +75,7 @@ func TestChoiceOfAnID(t *testing.T) {
 			}
 		}
 		path := fmt.Sprintf(c.path, id)
-		choices := func(want []choice, token, query string) {
+		choices := func(want []problems.Choice, token, query string) {
 			t.Helper()
 			eventually.Holds(t, fmt.Sprintf("%s %s leaves the choice of %v", c.method, path+query, want), func() bool {
 				var p problem
@@ -84,7 +85,7 @@ func TestChoiceOfAnID(t *testing.T) {
 		choices(all, operatorToken, "")
 		choices(all[1:], "own-token", "")
 		choices(all[1:], operatorToken, "?app=shop")
-		query := func(of choice) string { return "?" + url.Values{"app": {of.App}, "user": {of.User}}.Encode() }
+		query := func(of problems.Choice) string { return "?" + url.Values{"app": {of.App}, "user": {of.User}}.Encode() }
 		answer(http.StatusForbidden, "own-token", c.method, path+query(all[0]), "")
 		answer(http.StatusNotFound, operatorToken, c.method, path+"?app=shop&user=nobody", "")
 		if c.method == "GET" {

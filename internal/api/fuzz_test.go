@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -21,7 +22,7 @@ func FuzzBatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		items, err := parseAll(body)
 		if err != nil {
-			if p := problemOf(err); p.Status != 400 || len(p.Errors) == 0 {
+			if p := problems.Of(err); p.Status != 400 || len(p.Errors) == 0 {
 				t.Fatalf("%+v", p)
 			}
 			return

@@ -150,8 +150,8 @@ func TestBadOverrides(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(c.route, " ")
 		p := r.do(http.StatusBadRequest, operatorToken, method, path, c.body).problem(t)
-		if !slices.Equal(p.pointers(), c.pointers) {
-			t.Errorf("%s %.80s: %q, want %q: %+v", c.route, c.body, p.pointers(), c.pointers, p)
+		if !slices.Equal(pointers(p), c.pointers) {
+			t.Errorf("%s %.80s: %q, want %q: %+v", c.route, c.body, pointers(p), c.pointers, p)
 		}
 		if lines := r.logged(); len(lines) != 1 || strings.Contains(lines[0], canary) {
 			t.Errorf("logged %q", lines)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -39,7 +40,7 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	}
 	r := c.as.Enqueue(ctx, n)
 	if r.Err != nil {
-		if p := problemOf(r.Err); p.Status >= http.StatusInternalServerError {
+		if p := problems.Of(r.Err); p.Status >= http.StatusInternalServerError {
 			p.ID = r.ID
 			return reply{}, p
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
@@ -163,7 +164,7 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("%q: %+v", keys, p)
 		}
 	}
-	if p := post(http.StatusBadRequest, path, notification("another", "ada"), "bare").problem(t); len(p.Errors) != 1 || p.Errors[0] != (fault{"/id", "is another than the header Idempotency-Key has"}) {
+	if p := post(http.StatusBadRequest, path, notification("another", "ada"), "bare").problem(t); len(p.Errors) != 1 || p.Errors[0] != (problems.Fault{Pointer: "/id", Detail: "is another than the header Idempotency-Key has"}) {
 		t.Errorf("%+v", p)
 	}
 	if p := post(http.StatusBadRequest, path, "["+notification("", "ada")+"]", "one").problem(t); p.Detail != errKeyOfMany.Detail {

@@ -21,6 +21,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 
 	"github.com/pushpace/pushpace/internal/health"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -148,6 +149,20 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 	slices.Sort(routed)
 	if !slices.Equal(described, routed) {
 		t.Errorf("described\n%q, routed\n%q", described, routed)
+	}
+}
+
+// The document lists the codes of problems.
+func TestDocumentHasTheCodes(t *testing.T) {
+	t.Parallel()
+	doc, err := load()
+	must(t, err)
+	var listed []string
+	for _, code := range doc.Components.Schemas["Problem"].Value.Properties["code"].Value.Enum {
+		listed = append(listed, code.(string))
+	}
+	if want := problems.Codes(); !slices.Equal(listed, want) {
+		t.Errorf("the document has %q, the table %q", listed, want)
 	}
 }
 

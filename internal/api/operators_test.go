@@ -84,7 +84,7 @@ func TestBadPauses(t *testing.T) {
 		{"?app=demo", `{"for":"1h"}`, "/for"},
 	} {
 		p := r.do(http.StatusBadRequest, operatorToken, "PUT", "/v1/pauses"+c.query, c.body).problem(t)
-		if got := strings.Join(p.pointers(), " "); got != c.pointer || c.pointer == "" && p.Detail == "" {
+		if got := strings.Join(pointers(p), " "); got != c.pointer || c.pointer == "" && p.Detail == "" {
 			t.Errorf("%s %s: %+v", c.query, c.body, p)
 		}
 		r.oneLine(http.StatusBadRequest, "/v1/pauses", "ada")
@@ -247,8 +247,8 @@ func TestSeveralAtOnce(t *testing.T) {
 		`{"ids":[{}]}`: "/ids/0/id", `{"ids":[5]}`: "/ids/0", `{"ids":[{"id":"a","usr":"u"}]}`: "/ids/0/usr", `{"ids":[{"id":"a","app":"shop","app":"mail"}]}`: "/ids/0/app",
 	} {
 		for _, path := range []string{"/v1/cancellations", "/v1/requeues", "/v1/purges"} {
-			if p := r.do(http.StatusBadRequest, operatorToken, "POST", path, body).problem(t); !slices.Equal(p.pointers(), []string{pointer}) {
-				t.Errorf("%s %.80s: %q", path, body, p.pointers())
+			if p := r.do(http.StatusBadRequest, operatorToken, "POST", path, body).problem(t); !slices.Equal(pointers(p), []string{pointer}) {
+				t.Errorf("%s %.80s: %q", path, body, pointers(p))
 			}
 		}
 	}

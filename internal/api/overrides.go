@@ -10,6 +10,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -196,7 +197,7 @@ func (a *API) importOverrides(ctx context.Context, c *call) (reply, error) {
 	err = do(ctx, body.Overrides)
 	var faults faults.Faults
 	if errors.As(err, &faults) {
-		return reply{}, invalid(faultsAt("/overrides/", faults))
+		return reply{}, problems.Invalid(problems.At("/overrides/", faults))
 	}
 	return reply{status: http.StatusNoContent}, err
 }

@@ -32,7 +32,7 @@ func (a *API) charge(ctx context.Context, c *call, cost int) error {
 	}
 	httplimit.Advertise(c.header, []throttle.Scope{{Name: c.who.Name, Policy: throttle.Policy{Rates: spec.Rates}}}, d)
 	if taken.Units == 0 {
-		return &problem{Status: http.StatusTooManyRequests, Detail: "The token's rate, " + d.Rule + ", does not allow this now.", retryAfter: d.Left}
+		return &problem{Status: http.StatusTooManyRequests, Detail: "The token's rate, " + d.Rule + ", does not allow this now.", RetryAfter: d.Left}
 	}
 	return nil
 }

@@ -230,7 +230,7 @@ func (r *rig) buryAt(at *store.Shard, n *push.Notification) {
 }
 
 // pointers returns the pointers of all faults.
-func (p *problem) pointers() (all []string) {
+func pointers(p *problem) (all []string) {
 	for _, f := range p.Errors {
 		all = append(all, f.Pointer)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -75,9 +76,9 @@ func (c *Client) each(ctx context.Context, path string, refs []push.Ref, unknown
 func (c *Client) eachOf(ctx context.Context, path string, refs []push.Ref, unknown, underWay error) []error {
 	var answer struct {
 		Results []struct {
-			Outcome operate.Outcome `json:"outcome"`
-			Detail  string          `json:"detail"`
-			Choices []push.Ref      `json:"choices"`
+			Outcome operate.Outcome   `json:"outcome"`
+			Detail  string            `json:"detail"`
+			Choices []problems.Choice `json:"choices"`
 		} `json:"results"`
 	}
 	err := c.call(ctx, http.MethodPost, path, map[string][]push.Ref{"ids": refs}, &answer)
@@ -99,7 +100,7 @@ func (c *Client) eachOf(ctx context.Context, path string, refs []push.Ref, unkno
 		became, known := map[operate.Outcome]error{operate.Done: nil, operate.Unknown: unknown, operate.Ended: push.ErrEnded, operate.UnderWay: underWay, operate.Failed: failed}[one.Outcome]
 		switch {
 		case one.Outcome == operate.Ambiguous && len(one.Choices) > 0:
-			became = several(refs[i].ID, one.Choices)
+			became = problems.Several(refs[i].ID, one.Choices)
 		case !known:
 			became = c.strange(http.StatusOK)
 		}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/textfile"
+	"github.com/pushpace/pushpace/internal/problems"
 )
 
 const (
@@ -160,15 +161,20 @@ func (c *Client) Close() error {
 }
 
 // call makes a request, with a body unless that is nil, and reads the answer
-// into the value, unless that is nil. Its error is a *Problem when the API
-// answered one.
+// into the value, unless that is nil. Its error is the one that the API's answer names, or
+// a *Problem.
 func (c *Client) call(ctx context.Context, method, path string, body, into any) error {
+	return c.callOf(ctx, "", method, path, body, into)
+}
+
+// callOf is call about a notification or a dead letter with that ID.
+func (c *Client) callOf(ctx context.Context, id, method, path string, body, into any) error {
 	status, header, answer, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
 	if status < 200 || status > 299 {
-		return c.problem(status, header, answer)
+		return c.problem(status, header, answer, id)
 	}
 	if into == nil {
 		return nil
@@ -211,7 +217,7 @@ func (c *Client) send(ctx context.Context, method, path string, body *bytes.Buff
 	if content != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	req.Header.Set("Accept", "application/json, "+problemType)
+	req.Header.Set("Accept", "application/json, "+problems.Type)
 	req.Header.Set("User-Agent", "pushpace")
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

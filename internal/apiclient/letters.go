@@ -61,20 +61,19 @@ func unread(past []int) error {
 // Letter returns the dead letter, or store.ErrNoLetter or a *push.AmbiguousError.
 func (c *Client) Letter(ctx context.Context, ref push.Ref) (*store.Letter, error) {
 	l := &store.Letter{}
-	err := c.call(ctx, http.MethodGet, named(letters, ref, ""), nil, l)
-	return l, about(err, ref, store.ErrNoLetter)
+	return l, c.callOf(ctx, ref.ID, http.MethodGet, named(letters, ref, ""), nil, l)
 }
 
 // Requeue puts a dead letter's notification back on its queue. It answers
 // store.ErrNoLetter when there is none, or a *push.AmbiguousError.
 func (c *Client) Requeue(ctx context.Context, ref push.Ref) error {
-	return about(c.call(ctx, http.MethodPost, named(letters, ref, "/requeue"), nil, nil), ref, store.ErrNoLetter)
+	return c.callOf(ctx, ref.ID, http.MethodPost, named(letters, ref, "/requeue"), nil, nil)
 }
 
 // Purge deletes the dead letter. It answers store.ErrNoLetter when there is none, or a
 // *push.AmbiguousError.
 func (c *Client) Purge(ctx context.Context, ref push.Ref) error {
-	return about(c.call(ctx, http.MethodDelete, named(letters, ref, ""), nil, nil), ref, store.ErrNoLetter)
+	return c.callOf(ctx, ref.ID, http.MethodDelete, named(letters, ref, ""), nil, nil)
 }
 
 // Audit compares what was accepted with what became of it.

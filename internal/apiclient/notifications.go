@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -46,13 +45,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []Item) []operate.Result {
 		return append(c.Enqueue(ctx, ns[:half]), c.Enqueue(ctx, ns[half:])...)
 	}
 	var batch struct {
-		Results []struct {
-			ID       string   `json:"id"`
-			Status   int      `json:"status"`
-			Detail   string   `json:"detail"`
-			Errors   []fault  `json:"errors"`
-			Warnings []string `json:"warnings"`
-		} `json:"results"`
+		Results []problems.Result `json:"results"`
 	}
 	switch {
 	case err != nil:
@@ -62,7 +55,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []Item) []operate.Result {
 	case status == http.StatusOK, status == http.StatusAccepted:
 		err = c.strange(status)
 	default:
-		err = c.problem(status, header, answer)
+		err = c.problem(status, header, answer, "")
 	}
 	for i := range results {
 		r := &results[i]
@@ -80,7 +73,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []Item) []operate.Result {
 		case http.StatusConflict:
 			r.ID, r.Err = one.ID, push.ErrConflict
 		case http.StatusBadRequest, http.StatusForbidden: // of an app that is not the token's
-			r.Err = faults(one.Errors, "/"+strconv.Itoa(i))
+			r.Err = problems.Faults(one.Errors, "/"+strconv.Itoa(i))
 		default:
 			r.Err = c.failedOne(one.Status, one.Detail, header)
 		}
@@ -124,43 +117,27 @@ func named(list string, ref push.Ref, rest string) string {
 // Status returns where the notification is, or push.ErrUnknownID or a *push.AmbiguousError.
 func (c *Client) Status(ctx context.Context, ref push.Ref) (*control.Status, error) {
 	s := &control.Status{}
-	err := c.call(ctx, http.MethodGet, named(notifications, ref, ""), nil, s)
+	err := c.callOf(ctx, ref.ID, http.MethodGet, named(notifications, ref, ""), nil, s)
 	if err == nil && s.Record == nil {
 		err = c.strange(http.StatusOK)
 	}
-	return s, about(err, ref, push.ErrUnknownID)
+	return s, err
 }
 
 // Cancel ends a notification that waits. Its errors are those of control.Control.
 func (c *Client) Cancel(ctx context.Context, ref push.Ref) error {
-	return c.cancel(ctx, ref, named(notifications, ref, ""))
+	return c.callOf(ctx, ref.ID, http.MethodDelete, named(notifications, ref, ""), nil, nil)
 }
 
 // CancelWithOthers is Cancel also of one whose push is to tell of others.
 func (c *Client) CancelWithOthers(ctx context.Context, ref push.Ref) error {
 	path := named(notifications, ref, "")
 	if strings.Contains(path, "?") {
-		return c.cancel(ctx, ref, path+"&digest=true")
+		path += "&digest=true"
+	} else {
+		path += "?digest=true"
 	}
-	return c.cancel(ctx, ref, path+"?digest=true")
-}
-
-func (c *Client) cancel(ctx context.Context, ref push.Ref, path string) error {
-	err := about(c.call(ctx, http.MethodDelete, path, nil, nil), ref, push.ErrUnknownID)
-	if p := new(Problem); errors.As(err, &p) && p.Carries > 0 {
-		return &push.CarriesError{Others: p.Carries}
-	}
-	if !is(err, http.StatusConflict) {
-		return err
-	}
-	status, err := c.Status(ctx, ref)
-	switch {
-	case err != nil:
-		return err
-	case status.State.Ended():
-		return &store.EndedError{State: status.State}
-	}
-	return push.ErrUnderWay
+	return c.callOf(ctx, ref.ID, http.MethodDelete, path, nil, nil)
 }
 
 // Timeline returns the timeline of the app's user. The app may be "" when there
@@ -179,32 +156,4 @@ func (c *Client) Timeline(ctx context.Context, app, user string, categories []st
 		path += "?" + query.Encode()
 	}
 	return t, c.call(ctx, http.MethodGet, path, nil, t)
-}
-
-func is(err error, status int) bool {
-	var p *Problem
-	return errors.As(err, &p) && p.Status == status
-}
-
-// about is err, or unknown when the API does not have what was asked for, or a
-// *push.AmbiguousError when it has several.
-func about(err error, ref push.Ref, unknown error) error {
-	var p *Problem
-	switch {
-	case !errors.As(err, &p):
-		return err
-	case p.Status == http.StatusNotFound:
-		return unknown
-	case len(p.Choices) == 0:
-		return err
-	}
-	return several(ref.ID, p.Choices)
-}
-
-// several says whose the ID is.
-func several(id string, choices []push.Ref) error {
-	for i := range choices {
-		choices[i].ID = id
-	}
-	return &push.AmbiguousError{Choices: choices}
 }

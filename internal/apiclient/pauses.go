@@ -2,10 +2,12 @@ package apiclient
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -33,9 +35,6 @@ func (c *Client) Pause(ctx context.Context, p pause.Pause) (begun pause.Pause, e
 		Reason string    `json:"reason,omitempty"`
 	}{p.Until, p.Reason}
 	err = c.call(ctx, http.MethodPut, selecting(p), body, &begun)
-	if is(err, http.StatusConflict) {
-		err = pause.ErrTooMany
-	}
 	return begun, err
 }
 
@@ -46,7 +45,7 @@ func (c *Client) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, erro
 		Ended []pause.Pause `json:"ended"`
 	}
 	err := c.call(ctx, http.MethodDelete, selecting(p), nil, &answer)
-	if is(err, http.StatusNotFound) {
+	if errors.Is(err, operate.ErrNoPause) {
 		return nil, nil
 	}
 	return answer.Ended, err

@@ -7,13 +7,11 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // A fault is an error that a page tells of.
@@ -34,7 +32,6 @@ var (
 	errNotFromHere = &fault{http.StatusForbidden, "Only from this machine", "Without tokens, only this machine is answered, under localhost or its address."}
 	errBadQuery    = &fault{http.StatusBadRequest, "The address is not well formed", "A parameter has a value that this page does not take."}
 	errBadForm     = &fault{http.StatusBadRequest, "The form is not well formed", "Nothing was changed."}
-	errSeveral     = &fault{http.StatusConflict, "Several have this ID", "Notifications of several users have this ID: choose one."}
 	errBusy        = &fault{http.StatusServiceUnavailable, "Too much at once", "Other pages are being made: try again in a second."}
 	errPanicked    = &fault{http.StatusInternalServerError, "This should not happen", "The log says where it did."}
 	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "Your session has ended, or there was none. Nothing was changed."}
@@ -66,92 +63,67 @@ func unknownParameter(name string) *fault {
 	return &fault{http.StatusBadRequest, "The address is not well formed", "This page takes no parameter " + words.Printable(visible(name)) + "."}
 }
 
-// faults are what to tell of the errors of an operate.Operator that mean the same on every
-// page. The API's words are for the others.
-var faults = []struct {
-	err error
-	f   *fault
-}{
-	{push.ErrAmbiguous, errSeveral},
-	{limits.ErrOvertaken, errNewer}, {limits.ErrTooManyOverrides, errTooManyOverrides}, {operate.ErrNoOverride, errNewer},
-	{operate.ErrNoChange, errNoChange}, {operate.ErrNoUndo, errNoUndo},
-	{pause.ErrOver, errPauseOver}, {pause.ErrTooMany, errPauseTooMany}, {operate.ErrNoPause, errNoPause},
-}
-
-// faultOf returns what to tell of an error, and for the log its cause; "" for none.
-func faultOf(err error) (f *fault, cause string) {
-	var (
-		role    *operate.RoleError
-		unknown *operate.UnknownError
-	)
-	switch {
-	case errors.As(err, &f):
-		return f, ""
-	case errors.As(err, &role):
-		return errForbidden, ""
-	case errors.As(err, &unknown) && unknown.What == "quota":
-		return errNoSuchQuota, ""
-	case errors.As(err, &unknown) && unknown.What == "id":
-		return &fault{http.StatusBadRequest, "A name is not well formed", "The " + unknown.Problem + "."}, ""
-	case errors.As(err, &unknown):
-		return errNoSuchApp, ""
+// faultOf returns the problem that a page shows of an error.
+func faultOf(err error) *problems.Problem {
+	var f *fault
+	if errors.As(err, &f) {
+		return &problems.Problem{Title: f.title, Status: f.status, Detail: f.detail}
 	}
-	for _, one := range faults {
-		if errors.Is(err, one.err) {
-			return one.f, ""
-		}
+	p := *problems.Of(err)
+	var unknown *operate.UnknownError
+	if errors.As(err, &unknown) && unknown.What != "id" { // as a part of the address does
+		p.Status = http.StatusNotFound
 	}
-	status, detail, cause := api.Explain(err)
-	return &fault{status, http.StatusText(status), detail}, cause
+	return &p
 }
 
 // fail answers a visit that failed, and tells the log in one line, which holds nothing
 // that the visitor has chosen.
 func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
-	f, cause := faultOf(err)
-	c.tell(v, "a page failed", f.status, v.who.Name, cause)
-	view := faultView{Detail: f.detail}
-	if several := new(push.AmbiguousError); f == errSeveral && errors.As(err, &several) && v.PathValue("id") != "" {
+	f := faultOf(err)
+	what := "a page failed"
+	if f.Status < http.StatusInternalServerError {
+		what = "a page was refused"
+	}
+	c.tell(v, what, f, v.who.Name)
+	view := faultView{Detail: f.Detail}
+	if several := new(push.AmbiguousError); errors.As(err, &several) && v.PathValue("id") != "" {
 		view.Owners = ownersAt(v.URL.EscapedPath(), several)
 	}
-	if v.Method == http.MethodGet && f.status == http.StatusBadRequest && v.URL.RawQuery != "" {
+	if v.Method == http.MethodGet && f.Status == http.StatusBadRequest && v.URL.RawQuery != "" {
 		view.Plain = v.URL.EscapedPath()
 	}
 	switch {
-	case v.Method != http.MethodPost || f.status < http.StatusInternalServerError || v.URL.Path == signInPath:
-	case f == errBusy || v.form == nil && f != errPanicked: // it was not begun
+	case v.Method != http.MethodPost || f.Status < http.StatusInternalServerError || v.URL.Path == signInPath:
+	case errors.Is(err, errBusy) || v.form == nil && !errors.Is(err, errPanicked): // it was not begun
 		view.Done = "Nothing was changed."
 	default:
 		view.Done = "Whether it was done is not known: look before you do it again."
 	}
-	if f == errSignIn || f == errNoConsole {
+	if errors.Is(err, errSignIn) || errors.Is(err, errNoConsole) {
 		view.SignIn = signInAddress(v.Request)
 	}
-	if f == errSignIn && navigates(v.Request) {
+	if errors.Is(err, errSignIn) && navigates(v.Request) {
 		http.Redirect(w, v.Request, view.SignIn, http.StatusSeeOther)
 		return
 	}
-	if err := c.render(w, v, page{name: "fault", title: f.title, status: f.status, live: passes(v, f), data: view}); err != nil {
+	if err := c.render(w, v, page{name: "fault", title: f.Title, status: f.Status, live: passes(v, f), data: view}); err != nil {
 		c.log.Error("a page of an error failed", "error", err)
 	}
 }
 
 // tell tells the log of a request that was refused.
-func (c *Console) tell(v *visit, what string, status int, name, cause string) {
-	level := slog.LevelInfo
-	if status >= http.StatusInternalServerError {
-		level = slog.LevelWarn
-	}
+func (c *Console) tell(v *visit, what string, p *problems.Problem, name string) {
 	more := []slog.Attr{slog.String("remote", v.RemoteAddr)}
-	if cause != "" {
-		more = append(more, slog.String("cause", cause))
+	if p.Cause != nil {
+		more = append(more, slog.String("cause", p.Why()))
 	}
-	c.repeats.Tell(v.Context(), c.log, level, what, []slog.Attr{slog.String("route", v.Pattern), slog.Int("status", status), slog.String("token", name)}, more...)
+	c.repeats.Tell(v.Context(), c.log, p.Level(), what, []slog.Attr{slog.String("route", v.Pattern), slog.Int("status", p.Status), slog.String("token", name)}, more...)
 }
 
 // passes reports whether a page that failed may come by itself: it is then looked for.
-func passes(v *visit, f *fault) bool {
-	return v.Method == http.MethodGet && f.status >= http.StatusInternalServerError
+func passes(v *visit, f *problems.Problem) bool {
+	return v.Method == http.MethodGet && f.Status >= http.StatusInternalServerError
 }
 
 // An owner is a user who has an ID, and the page of what is theirs.

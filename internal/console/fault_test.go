@@ -63,3 +63,16 @@ func TestWhetherAFormWasDone(t *testing.T) {
 		}
 	}
 }
+
+// A mistyped address is no failure, and the log does not report it as one.
+func TestMistypedAddressIsNotLogged(t *testing.T) {
+	t.Parallel()
+	var log eventually.Log
+	r := newRig(t, withLog(&log))
+	r.get(http.StatusBadRequest, "/console/waiting?x=1")
+	r.get(http.StatusNotFound, "/console/notifications/none")
+	r.console.Close()
+	if got := log.String(); got != "" {
+		t.Error(got)
+	}
+}

@@ -144,10 +144,6 @@ func wrongWith(err error) map[string][]string {
 
 var errNoLevel = &fault{http.StatusBadRequest, "Whose limits?", "Name a user, a category, an app or several of these, or a quota."}
 
-var errTooManyOverrides = &fault{http.StatusConflict, "Too many overrides", "Remove some, or change the configuration."}
-
-var errNoSuchQuota = &fault{http.StatusNotFound, "There is no such quota", "The configuration has none of this name."}
-
 // levelOf is whose limits the values are about.
 func levelOf(values url.Values) (limits.Level, error) {
 	if err := checkNames(values); err != nil {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -56,12 +55,6 @@ func viewOfChanges(changes []limits.Change, now time.Time) limitsLogView {
 	}
 	return view
 }
-
-var (
-	errNoChange = &fault{http.StatusNotFound, "There is no such change", "It is none of those that are kept."}
-	errNoUndo   = &fault{http.StatusConflict, "Nothing to undo", "What was there before has ended."}
-	errNewer    = &fault{http.StatusConflict, "It has changed since", "Another change of these limits came after this one. Nothing was changed: the log says what is there now."}
-)
 
 // undoChange puts back what was there before a change, if nothing has changed since.
 func (c *Console) undoChange(ctx context.Context, v *visit) (page, error) {

@@ -84,12 +84,9 @@ func viewOfPauses(all []pause.Pause, owns func(pause.Pause) bool) pausesView {
 }
 
 var (
-	errPauseWhat    = &fault{http.StatusBadRequest, "Say what to pause", "Choose an app, a platform, a category or several of them; or everything, and none of these. Nothing was changed."}
-	errPauseUntil   = &fault{http.StatusBadRequest, "Say when it ends", "Give a length or an instant such as 2026-12-24T20:00:00Z, not both; or neither. Nothing was changed."}
-	errPauseOver    = &fault{http.StatusConflict, "It would be over already", "The instant has passed. Nothing was changed."}
-	errPauseTooMany = &fault{http.StatusConflict, "Too many pauses", "End some of them first. Nothing was changed."}
-	errPauseFields  = &fault{http.StatusBadRequest, "The form is not well formed", "An app, a category and a reason are UTF-8 without control characters, a reason has at most 512 bytes; the platform is one of ours, or a push service of one, and the app of the configuration. Nothing was changed."}
-	errNoPause      = &fault{http.StatusNotFound, "There is no such pause", "It has ended, and no provider of that is in trouble. Nothing was changed."}
+	errPauseWhat   = &fault{http.StatusBadRequest, "Say what to pause", "Choose an app, a platform, a category or several of them; or everything, and none of these. Nothing was changed."}
+	errPauseUntil  = &fault{http.StatusBadRequest, "Say when it ends", "Give a length or an instant such as 2026-12-24T20:00:00Z, not both; or neither. Nothing was changed."}
+	errPauseFields = &fault{http.StatusBadRequest, "The form is not well formed", "An app, a category and a reason are UTF-8 without control characters, a reason has at most 512 bytes; the platform is one of ours, or a push service of one, and the app of the configuration. Nothing was changed."}
 )
 
 // pauseFault says in the page's words what keeps a pause from being begun or ended.

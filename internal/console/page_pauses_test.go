@@ -106,7 +106,7 @@ func TestBadPauses(t *testing.T) {
 		form.Set("confirmed", "yes")
 		r.post(http.StatusBadRequest, "/console/pauses", form)
 	}
-	r.post(http.StatusConflict, "/console/pauses", url.Values{"app": {"shop"}, "until": {"2001-01-01T00:00:00Z"}, "confirmed": {"yes"}})
+	r.post(http.StatusBadRequest, "/console/pauses", url.Values{"app": {"shop"}, "until": {"2001-01-01T00:00:00Z"}, "confirmed": {"yes"}})
 	for _, form := range []url.Values{{}, {"all": {"yes"}, "app": {"shop"}}, {"app": {"shop"}, "reason": {"x"}}} {
 		r.post(http.StatusBadRequest, "/console/pauses/end", form)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
 )
@@ -61,18 +62,18 @@ func (c *Console) signIn(ctx context.Context, v *visit) (page, error) {
 		return page{}, err
 	}
 	if taken.Units == 0 {
-		c.tell(v, "a sign-in was refused", http.StatusTooManyRequests, "", "")
+		c.tell(v, "a sign-in was refused", &problems.Problem{Status: http.StatusTooManyRequests}, "")
 		seconds := (taken.Left + time.Second - 1) / time.Second
 		return signInForm(http.StatusTooManyRequests, signInView{Next: next, Wrong: fmt.Sprintf("Too many tokens were tried from your address: try again in %d s.", seconds)}), nil
 	}
 	token := c.o.Tokens.Find([]byte(strings.TrimSpace(v.form.Get("token"))))
 	if token == nil {
-		c.tell(v, "a sign-in was refused", http.StatusUnauthorized, "", "")
+		c.tell(v, "a sign-in was refused", &problems.Problem{Status: http.StatusUnauthorized}, "")
 		return signInForm(http.StatusUnauthorized, signInView{Next: next, Wrong: tokenUnknown}), nil
 	}
 	_, _ = c.o.Meter.Take(ctx, from, attempts, meter.Ask{Most: -1}) // else it comes back within seconds
 	if token.Role == config.Producer {
-		c.tell(v, "a sign-in was refused", http.StatusForbidden, token.Name, "")
+		c.tell(v, "a sign-in was refused", &problems.Problem{Status: http.StatusForbidden}, token.Name)
 		return signInForm(http.StatusForbidden, signInView{Next: next, Wrong: errNoConsole.detail}), nil
 	}
 	if cookie.Value, err = c.sessions.begin(ctx, token); err != nil {
