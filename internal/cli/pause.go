@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -194,7 +193,7 @@ func newPauses() *cobra.Command {
 		Long: `pauses lists what keeps notifications on the queue. KIND says whose it is:
 operator's, provider's for what a provider's answers ask for, or trouble, for a
 provider that fails: UNTIL is then when it is looked at next. WAITING is about how
-many wait for a provider.`,
+many wait for it.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -212,16 +211,12 @@ many wait for a provider.`,
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "KIND\tAPP\tPLATFORM\tCATEGORY\tBY\tAT\tUNTIL\tWAITING\tREASON")
 		for _, p := range list {
-			waiting := "-"
-			if p.Kind != pause.Operator {
-				waiting = strconv.Itoa(p.Waiting)
-			}
 			until := orAny(stampOrNone(p.Until))
 			if p.Kind == pause.Trouble && !p.Until.After(time.Now()) { // a look is due
 				until = "now"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, words.Quoted(p.App), orAny(string(p.Platform)), words.Quoted(p.Category),
-				words.Quoted(p.By), orAny(stampOrNone(p.At)), until, waiting, orAny(reasons(p)))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Kind, words.Quoted(p.App), orAny(string(p.Platform)), words.Quoted(p.Category),
+				words.Quoted(p.By), orAny(stampOrNone(p.At)), until, p.Waiting, orAny(reasons(p)))
 		}
 		return w.Flush()
 	})

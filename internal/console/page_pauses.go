@@ -187,7 +187,7 @@ func askPause(ctx context.Context, v *visit, p pause.Pause) (page, error) {
 	}
 	asked.Sentences = []string{sentence}
 	if p.Platform == "" { // which the queue is not searched for
-		n, err := countWaiting(ctx, v, p, func(control.Queued) bool { return true })
+		n, err := countWaiting(ctx, v, p)
 		if err != nil {
 			return page{}, err
 		}
@@ -208,12 +208,12 @@ func factsOfPause(p pause.Pause) []fact {
 
 // countWaiting says how many wait of what a pause matches, platforms aside, within a
 // second.
-func countWaiting(ctx context.Context, v *visit, p pause.Pause, counts func(control.Queued) bool) (string, error) {
+func countWaiting(ctx context.Context, v *visit, p pause.Pause) (string, error) {
 	found, err := v.look(ctx, control.Selection{App: p.App, Category: p.Category}, "", math.MaxInt, countMost, time.Second)
 	if err != nil {
 		return "", err
 	}
-	n := len(slices.DeleteFunc(found.rows, func(q control.Queued) bool { return !counts(q) }))
+	n := len(found.rows)
 	switch {
 	case found.more() && n == 0:
 		return "It is not known how many notifications wait", nil
@@ -234,7 +234,7 @@ func (c *Console) endPause(ctx context.Context, v *visit) (page, error) {
 		return page{}, pauseFault(err)
 	}
 	if !v.expects(len(list)) {
-		return askEnd(ctx, v, p, list)
+		return askEnd(v, list), nil
 	}
 	ended, err := v.as.Resume(ctx, p)
 	if err != nil {
@@ -244,25 +244,18 @@ func (c *Console) endPause(ctx context.Context, v *visit) (page, error) {
 }
 
 // askEnd says which pauses will end, and what they keep.
-func askEnd(ctx context.Context, v *visit, p pause.Pause, list []pause.Pause) (page, error) {
+func askEnd(v *visit, list []pause.Pause) page {
 	asked := confirmation{
 		Sentences: []string{counted(len(list), "pause ends", "pauses end") + ": what is kept comes back within seconds, and is held to its limits."},
 		Expect:    len(list), Button: "End " + counted(len(list), "pause", "pauses"), Back: Path + "pauses",
 	}
-	kept, operators := 0, false
+	kept := 0
 	for _, s := range list {
 		asked.Things = append(asked.Things, words.Pause(&s, time.Now()))
-		kept, operators = kept+s.Waiting, operators || s.Kind == pause.Operator
+		kept += s.Waiting
 	}
 	if kept > 0 {
-		asked.Sentences = append(asked.Sentences, "About "+counted(kept, "notification waits", "notifications wait")+" for providers.")
+		asked.Sentences = append(asked.Sentences, "About "+counted(kept, "notification waits", "notifications wait")+" for that.")
 	}
-	if operators {
-		n, err := countWaiting(ctx, v, p, func(q control.Queued) bool { return q.For == control.ForPause })
-		if err != nil {
-			return page{}, err
-		}
-		asked.Sentences = append(asked.Sentences, n+" for the end of an operator's pause, of that app and category.")
-	}
-	return confirm(v, "End "+cmp.Or(map[bool]string{true: "a pause"}[len(list) == 1], "pauses"), asked), nil
+	return confirm(v, "End "+cmp.Or(map[bool]string{true: "a pause"}[len(list) == 1], "pauses"), asked)
 }

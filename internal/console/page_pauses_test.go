@@ -58,7 +58,7 @@ func TestPauseAndEnd(t *testing.T) {
 	}
 	end := url.Values{"app": {"shop"}, "category": {"news"}}
 	asked = r.post(http.StatusOK, at+"/end", end)
-	contains(t, asked, "1 pause ends", "2 notifications wait for the end of an operator&#39;s pause")
+	contains(t, asked, "1 pause ends", "About 2 notifications wait for that.")
 	if len(r.inForce()) != 1 {
 		t.Error("it is ended before that is confirmed")
 	}

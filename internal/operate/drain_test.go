@@ -6,6 +6,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 func TestDrainsIn(t *testing.T) {
@@ -39,5 +40,18 @@ func TestDrainsIn(t *testing.T) {
 		if got := drainsIn(c.waits, c.minutes, now); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// While notifications wait for a provider in trouble, nobody knows when they leave.
+func TestHolding(t *testing.T) {
+	t.Parallel()
+	idle, paused := pause.Pause{Kind: pause.Trouble, App: "shop", Platform: push.FCM}, pause.Pause{Kind: pause.Operator, Waiting: 3}
+	if p := (&Overview{Pauses: []pause.Pause{paused, idle}}).Holding(); p != nil {
+		t.Errorf("%+v", p)
+	}
+	holding := pause.Pause{Kind: pause.Trouble, App: "kiosk", Platform: push.FCM, Waiting: 2}
+	if p := (&Overview{Pauses: []pause.Pause{paused, idle, holding}}).Holding(); p == nil || p.App != "kiosk" {
+		t.Errorf("%+v", p)
 	}
 }

@@ -32,7 +32,7 @@ type Overview struct {
 	// Waiting is how many were accepted and have not ended, and Waits what for.
 	Waiting int64           `json:"waiting"`
 	Waits   []control.Share `json:"waits"`
-	// OldestDue is since when the job is due that is due the longest, whatever keeps it, zero
+	// OldestDue is since when the job is due that is due the longest and that no pause holds, zero
 	// when none is; and DrainsIn how long it takes at the present rate until what may leave
 	// has left: see drainsIn. 0 where that is not known.
 	OldestDue time.Time     `json:"oldest_due,omitzero"`
@@ -54,6 +54,17 @@ type Overview struct {
 	LimitsRedis []redisconn.Node `json:"limits_redis,omitempty"`
 	// Unread are the parts that could not be read, by name; the rest is true all the same.
 	Unread []Unread `json:"unread,omitempty"`
+}
+
+// Holding returns the first pause for a provider, or trouble of one, for which notifications wait;
+// nil for none. Nobody knows when they leave.
+func (o *Overview) Holding() *pause.Pause {
+	for i := range o.Pauses {
+		if p := &o.Pauses[i]; p.Kind != pause.Operator && p.Waiting > 0 {
+			return p
+		}
+	}
+	return nil
 }
 
 // A Queue is how many jobs one of asynq's queues has.
@@ -150,7 +161,10 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		}
 		return s.with.Control.Backlog(ctx, alive, seen, counted)
 	})
-	oldest := begin(ctx, s.with.Control.OldestDue)
+	oldest := begin(ctx, func(ctx context.Context) (time.Time, error) {
+		seen, _ := pauses.get(ctx) // else no job is known to be held
+		return s.with.Control.OldestDue(ctx, seen)
+	})
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
 	letters := begin(ctx, func(ctx context.Context) (Letters, error) { return s.sampleLetters(ctx, counts) })
 	nodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) { return redisconn.Look(ctx, s.with.Queue) })
@@ -184,7 +198,9 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	failed[PartWaits] = err
 	if _, err := store.Unread(err); err == nil {
 		o.Waits, o.Pauses = waits.Waits, waits.Pauses
-		o.DrainsIn = drainsIn(o.Waits, o.Minutes, o.At)
+		if o.Holding() == nil {
+			o.DrainsIn = drainsIn(o.Waits, o.Minutes, o.At)
+		}
 	}
 	if !slices.ContainsFunc(ofQueue, func(part Part) bool { _, err := store.Unread(failed[part]); return err == nil }) {
 		return nil, failed[PartWorkers]

@@ -203,3 +203,28 @@ func TestAClosedRouteHolds(t *testing.T) {
 		}
 	}
 }
+
+// The oldest job that is due is not one that only held names keep.
+func TestOldestDueLeavesOutHeldJobs(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
+		queue, pause, quota := push.Default.Queue(), store.PauseName(`["shop","","news"]`), store.QuotaName("throughput/shop/news")
+		n := &push.Notification{ID: "parked", App: "shop", User: "u", Category: "news", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+		if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		job := storetest.InHand(t, client, at, queue, n.ID)
+		if err := at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: store.ParkName([]string{quota, pause})}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			held map[string]bool
+			due  bool
+		}{{nil, true}, {map[string]bool{pause: true}, true}, {map[string]bool{pause: true, quota: true}, false}} {
+			if oldest, err := at.OldestDue(t.Context(), time.Now().Add(time.Minute), c.held); err != nil || oldest.IsZero() == c.due {
+				t.Errorf("held %v: since %s, %v", c.held, oldest, err)
+			}
+		}
+	})
+}

@@ -103,7 +103,8 @@ func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued
 	return r.readJobs(ctx, s, found(ids))
 }
 
-// parkedScript returns when the first of the parked jobs of each name became due (ns).
+// parkedScript returns of each name by which jobs are parked when the first of them became due
+// (ns), then the name.
 // It goes past a hundred that have ended.
 //
 // KEYS  of each queue the names by which jobs are parked, and parked: as their sets begin
@@ -118,6 +119,7 @@ for q = 1, #ARGV do
       local since, id = string.match(place, '^([^ ]*) (.*)$')
       if id and redis.pcall('HGET', ARGV[q] .. id, 'parked') == parkedAs(route, place) then
         all[#all + 1] = since
+        all[#all + 1] = route
         break
       end
     end
@@ -127,9 +129,9 @@ return all
 `))
 
 // OldestDue returns since when the job is due that is due the longest; zero when none is. Of
-// each queue, and of each route's parked jobs, it looks at the job that comes next, whatever
-// keeps it.
-func (r *Shard) OldestDue(ctx context.Context, now time.Time) (oldest time.Time, err error) {
+// each queue, and of the jobs parked by each name, it looks at the job that comes next. It leaves
+// out jobs parked by names that are all held.
+func (r *Shard) OldestDue(ctx context.Context, now time.Time, held map[string]bool) (oldest time.Time, err error) {
 	pipe := r.client.Pipeline()
 	var scores []*redis.ZSliceCmd
 	next := map[Spot]*redis.StringSliceCmd{}
@@ -160,12 +162,13 @@ func (r *Shard) OldestDue(ctx context.Context, now time.Time) (oldest time.Time,
 		keys = append(keys, r.QueueKey(queue, "parked"), r.QueueKey(queue, "parked:"))
 		tasks = append(tasks, r.QueueKey(queue, "t:"))
 	}
-	accepted, err := parkedScript.Run(ctx, r.client, keys, tasks...).StringSlice()
+	parked, err := parkedScript.Run(ctx, r.client, keys, tasks...).StringSlice()
 	if err != nil {
 		return oldest, fmt.Errorf("look for the oldest job that is parked: %w", err)
 	}
-	for _, text := range accepted {
-		if ns, err := strconv.ParseInt(text, 10, 64); err == nil {
+	for pair := range slices.Chunk(parked, 2) {
+		isOpen := slices.ContainsFunc(ParkNames(pair[1]), func(name string) bool { return !held[name] })
+		if ns, err := strconv.ParseInt(pair[0], 10, 64); err == nil && isOpen {
 			due(time.Unix(0, ns))
 		}
 	}

@@ -55,14 +55,14 @@ func Resumes(p, s pause.Pause) bool {
 }
 
 // Pauses returns the pauses in force, the operators' first, then the providers',
-// then the trouble that no pause covers, with how many wait for each provider in the shards
-// that answer.
+// then the trouble that no pause covers, with how many wait for each in the shards that
+// answer.
 func (c *Control) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	in, err := c.surroundings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(in.pauses, func(p pause.Pause) bool { return p.Kind != pause.Operator }) {
+	if len(in.pauses) == 0 {
 		return in.pauses, nil
 	}
 	b, err := c.backlogNow(ctx, in)

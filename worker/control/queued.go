@@ -31,7 +31,8 @@ type Queued struct {
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at,omitzero"` // zero where the job cannot be read
 
-	// kept are the pauses, by their place among all, that keep one that waits for a provider.
+	// kept are the pauses, by their place among all, that keep one that waits for a provider, or
+	// for the end of an operator's pause.
 	kept []int
 }
 
@@ -170,7 +171,7 @@ func (c *Control) surroundings(ctx context.Context) (*surroundings, error) {
 func (c *Control) classify(ctx context.Context, shard *store.Shard, at store.Spot, jobs []store.Queued, s Selection, in *surroundings) ([]Queued, error) {
 	now := time.Now()
 	var list []Queued
-	seen := map[string]*returnedJob{} // of what waits for a provider
+	seen := map[string]*returnedJob{} // of jobs that a provider or a pause may keep
 	var parted []string               // which may have left one of its platforms behind, as is recorded
 	for _, job := range jobs {
 		q := Queued{ID: job.ID, Until: job.Due, Queue: at.Queue}
@@ -187,7 +188,7 @@ func (c *Control) classify(ctx context.Context, shard *store.Shard, at store.Spo
 			q.Until = in.freeAgain(n, job.Last)
 		}
 		returned := job.Last.Why != "" && n != nil && len(servicesLeft(n, nil)) > 1 && (len(in.keep(n, nil)) > 0 || in.openFor(n))
-		if returned || q.For == ForProvider {
+		if returned || q.For == ForProvider || q.For == ForPause {
 			seen[q.ID] = &returnedJob{n, job.Last}
 		}
 		if returned {
@@ -205,7 +206,7 @@ func (c *Control) classify(ctx context.Context, shard *store.Shard, at store.Spo
 		if outcomes != nil {
 			q.For = in.causeOf(now, at.State, job.last, job.n, outcomes)
 		}
-		if q.For == ForProvider {
+		if q.For == ForProvider || q.For == ForPause {
 			q.kept = in.keep(job.n, outcomes)
 		}
 	}

@@ -70,12 +70,19 @@ func (c *Control) Backlog(ctx context.Context, workers []Snapshot, pauses []paus
 	return c.backlog(ctx, &surroundings{workers, pauses}, jobs)
 }
 
-// OldestDue returns since when the job is due that is due the longest; zero when none is. It
-// is of the shards that answer: see store.Each.
-func (c *Control) OldestDue(ctx context.Context) (oldest time.Time, err error) {
-	now := time.Now()
+// OldestDue returns since when the job is due that is due the longest and that none of the pauses
+// holds; zero when none is. It is of the shards that answer: see store.Each.
+func (c *Control) OldestDue(ctx context.Context, pauses []pause.Pause) (oldest time.Time, err error) {
+	now, held := time.Now(), map[string]bool{}
+	for i := range pauses {
+		name := pauses[i].Route()
+		if pauses[i].Kind == pause.Operator {
+			name = store.PauseName(pauses[i].Selector())
+		}
+		held[name] = true
+	}
 	all, err := store.Each(ctx, c.records, func(ctx context.Context, at *store.Shard) (time.Time, error) {
-		return at.OldestDue(ctx, now)
+		return at.OldestDue(ctx, now, held)
 	})
 	for _, one := range all {
 		oldest = earlier(oldest, one)
@@ -158,15 +165,15 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[int]s
 			}
 			s.by[q.App].add(stands, q.Accepted, stands > 1)
 			for _, i := range q.kept {
-				kept[i] += stands
+				if operators := in.pauses[i].Kind == pause.Operator; operators == (q.For == ForPause) {
+					kept[i] += stands
+				}
 			}
 		}
 	}
 	b := &Backlog{Pauses: slices.Clone(in.pauses)}
 	for i := range b.Pauses {
-		if p := &b.Pauses[i]; p.Kind != pause.Operator {
-			p.Waiting = int(math.Round(kept[i]))
-		}
+		b.Pauses[i].Waiting = int(math.Round(kept[i]))
 	}
 	for _, cause := range Causes {
 		if s := shares[cause]; s != nil {

@@ -46,7 +46,7 @@ type Pause struct {
 	// Until is when it ends, an operator's on Redis's clock, or of trouble when the
 	// provider is looked at next; zero when it has no end.
 	Until time.Time `json:"until,omitzero"`
-	// Waiting is how many notifications wait for it, a provider's, where those were counted.
+	// Waiting is about how many notifications wait for it, where those were counted.
 	Waiting int `json:"waiting,omitempty"`
 	// Workers is how many say so; 0 for a pause that all share.
 	Workers int `json:"workers,omitempty"`
