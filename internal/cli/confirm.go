@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -25,14 +26,6 @@ func expectFlag(cmd *cobra.Command) *confirmation {
 	c := &confirmation{cmd: cmd}
 	cmd.Flags().IntVar(&c.expect, "expect", 0, "go ahead without asking if there are exactly `N`, and otherwise do nothing and fail")
 	return c
-}
-
-// counted is a number and what it counts: one of them, or many.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // confirm returns nil when to go ahead with n things, of which what tells.
@@ -69,7 +62,7 @@ func tellBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first err
 			text += fmt.Sprintf("; %d had ended or were gone", b.Gone)
 		}
 		if b.UnderWay > 0 {
-			text += "; " + counted(b.UnderWay, "is", "are") + " in a worker's hands"
+			text += "; " + words.Counted(b.UnderWay, "is", "are") + " being sent"
 		}
 		if b.Failed > 0 {
 			text += fmt.Sprintf("; %d failed", b.Failed)
@@ -81,9 +74,9 @@ func tellBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first err
 		if several := new(push.AmbiguousError); errors.As(first, &several) {
 			first = ofID(several.Choices[0].ID, first)
 		}
-		return fmt.Errorf("%s left: do it again: %w", counted(b.Failed+b.UnderWay, "is", "are"), first)
+		return fmt.Errorf("%s left: do it again: %w", words.Counted(b.Failed+b.UnderWay, "is", "are"), first)
 	case b.UnderWay > 0:
-		return fmt.Errorf("%s left: do it again in a moment", counted(b.UnderWay, "is", "are"))
+		return fmt.Errorf("%s left: do it again in a moment", words.Counted(b.UnderWay, "is", "are"))
 	}
 	return nil
 }

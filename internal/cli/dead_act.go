@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -91,7 +92,7 @@ func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelectio
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(len(refs), counted(len(refs), "dead letter matches", "dead letters match"), act.verb); err != nil {
+	if err := c.confirm(len(refs), words.Counted(len(refs), "dead letter matches", "dead letters match"), act.verb); err != nil {
 		return err
 	}
 	done, err := operate.InPages(ctx, refs, func(ctx context.Context, refs []push.Ref) []error { return act.each(b, ctx, refs) })

@@ -125,7 +125,7 @@ func printLetters(out io.Writer, letters []*store.Letter, counts map[string]int,
 		all += n
 	}
 	if all > len(letters) {
-		fmt.Fprintf(os.Stderr, "%s; --limit shows more, --json all.\n", counted(all-len(letters), "more is kept", "more are kept"))
+		fmt.Fprintf(os.Stderr, "%s; --limit shows more, --json all.\n", words.Counted(all-len(letters), "more is kept", "more are kept"))
 	}
 	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))

@@ -60,7 +60,7 @@ as many as --expect says.`,
 			if *dry {
 				return foretellMute(mute, n, out, *asJSON)
 			}
-			if err := confirmation.confirm(n, counted(n, "waits", "wait")+selected(waiting), "end"); err != nil {
+			if err := confirmation.confirm(n, words.Counted(n, "waits", "wait")+selected(waiting), "end"); err != nil {
 				return err
 			}
 		}

@@ -68,10 +68,8 @@ func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error
 		fmt.Fprintln(out, "Who waits for a quota has no slot: how many leave sooner is not known.")
 		return nil
 	}
-	for _, sentence := range []string{told.Says(), told.Covers(), told.Peak()} {
-		if sentence != "" {
-			fmt.Fprintln(out, sentence)
-		}
+	for _, sentence := range words.Preview(told) {
+		fmt.Fprintln(out, sentence)
 	}
 	if told.Notifications.At == 0 {
 		return nil

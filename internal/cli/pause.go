@@ -216,18 +216,10 @@ many wait for it.`,
 				until = "now"
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Kind, words.Quoted(p.App), orAny(string(p.Platform)), words.Quoted(p.Category),
-				words.Quoted(p.By), orAny(stampOrNone(p.At)), until, p.Waiting, orAny(reasons(p)))
+				words.Quoted(p.By), orAny(stampOrNone(p.At)), until, p.Waiting, orAny(words.Because(&p)))
 		}
 		return w.Flush()
 	})
-}
-
-// reasons are why, in the provider's word and as the worker saw it.
-func reasons(p pause.Pause) string {
-	if p.Error == "" {
-		return p.Reason
-	}
-	return p.Reason + ": " + p.Error
 }
 
 func orAny(text string) string {

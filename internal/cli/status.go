@@ -108,3 +108,22 @@ func printStatus(out io.Writer, s *control.Status, into string, now time.Time) e
 	}
 	return w.Flush()
 }
+
+// printWaits says what a notification waits for, and until when.
+func printWaits(line func(name, format string, args ...any), s *control.Status, now time.Time) {
+	waits := words.Waits(s, now)
+	for _, p := range waits.Keeping {
+		line("paused", "%s", p)
+	}
+	for _, what := range waits.For {
+		line("waits for", "%s", what)
+	}
+	if left := waits.Until.Sub(now); left > 0 {
+		line("until", "%s, in %s", words.Stamp(waits.Until), words.Span(left))
+	} else if !waits.Until.IsZero() {
+		line("until", "%s, now", words.Stamp(waits.Until))
+	}
+	if s.Waits.For.HasSlot() {
+		line("see", "pushpace timeline --app %s %s, for the user's limits and who is ahead", words.Quoted(s.App), words.Quoted(s.User))
+	}
+}

@@ -40,16 +40,16 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		paused []pause.Pause
 		want   []string
 	}{
-		{control.Waits{For: control.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit of its user\n", "until      2026-11-21T14:29:00.000Z, in 1h0m0s\n", "by         the limit 1/24h of category news\n", "pushpace timeline --app shop ada,"}},
-		{control.Waits{For: control.ForQuiet, QuietUntil: now.Add(time.Hour), Scope: "all", Rule: "3/1h", Reason: "3/1h of the general limits", Until: now.Add(2 * time.Hour)}, nil, []string{"waits for  quiet hours until 2026-11-21T14:29:00.000Z, then for 3/1h of the general limits until 2026-11-21T15:29:00.000Z\n", "until      2026-11-21T15:29:00.000Z, in 2h0m0s\n", "pushpace timeline --app shop ada,"}},
-		{control.Waits{For: control.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m0s\n", "deferred   never\n"}},
+		{control.Waits{For: control.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit of its user: the limit 1/24h of category news\n", "until      2026-11-21T14:29:00.000Z, in 1h\n", "pushpace timeline --app shop ada,"}},
+		{control.Waits{For: control.ForQuiet, QuietUntil: now.Add(time.Hour), Scope: "all", Rule: "3/1h", Reason: "3/1h of the general limits", Until: now.Add(2 * time.Hour)}, nil, []string{"waits for  quiet hours until 2026-11-21T14:29:00.000Z, then for 3/1h of the general limits until 2026-11-21T15:29:00.000Z\n", "pushpace timeline --app shop ada,"}},
+		{control.Waits{For: control.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m\n", "deferred   never\n"}},
 		{control.Waits{For: control.ForAttempt, Reason: "FCM answered 500", Until: now.Add(-time.Second)}, nil, []string{"waits for  another attempt, after one that failed: FCM answered 500\n", ", now\n"}},
 		{control.Waits{For: control.ForProvider, Platform: push.FCM}, []pause.Pause{trouble}, []string{"waits for  fcm of shop, in trouble since 2026-11-21T13:28:54.000Z: FCM answered 503 UNAVAILABLE; next look 2026-11-21T13:29:27.000Z\n"}},
 		{control.Waits{For: control.ForProvider, Platform: push.FCM, Reason: "the provider is busy"}, nil, []string{"waits for  fcm of shop: the provider is busy\n"}},
 		{control.Waits{For: control.ForWorker}, []pause.Pause{trouble}, []string{"waits for  a worker, which takes it next\n", "paused     fcm of shop, in trouble"}},
 		{control.Waits{For: control.ForWorker, Reason: "no worker runs", Since: now.Add(-24 * time.Hour)}, nil, []string{"waits for  a worker since 2026-11-20T13:29:00.000Z: no worker runs\n"}},
 		{control.Waits{For: control.ForLimiter, Reason: "NOPERM", Since: now.Add(-time.Minute)}, nil, []string{"waits for  the limits' Redis, away since 2026-11-21T13:28:00.000Z: NOPERM\n"}},
-		{control.Waits{For: control.InHand}, nil, []string{"waits for  nothing: a worker has it in hand\n"}},
+		{control.Waits{For: control.InHand}, nil, []string{"waits for  nothing: a worker is sending it\n"}},
 		{control.Waits{For: control.ForRecovery, Reason: "the worker is gone"}, nil, []string{"waits for  its recovery from a crash, or from an outage of Redis: the worker is gone\n"}},
 	} {
 		s := &control.Status{ID: "one", Record: &store.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}

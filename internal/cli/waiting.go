@@ -144,15 +144,15 @@ func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, o
 		return err
 	}
 	if n > most {
-		fmt.Fprintf(os.Stderr, "%s%s; --limit shows more, --json all.\n", counted(n-most, "more waits", "more wait"), selected(s))
+		fmt.Fprintf(os.Stderr, "%s%s; --limit shows more, --json all.\n", words.Counted(n-most, "more waits", "more wait"), selected(s))
 	}
 	return nil
 }
 
 // waitsFor is what a notification waits for, in a column.
 func waitsFor(q control.Queued) string {
-	if q.For == control.ForLimit && q.Rule != "" {
-		return "limit " + q.Rule + " of " + words.Quoted(q.Scope)
+	if text := words.WaitsFor(q); text != words.Cause(q.For) {
+		return string(q.For) + ": " + text
 	}
 	return string(q.For)
 }
@@ -178,17 +178,10 @@ func countQueued(ctx context.Context, b *apiclient.Client, s control.Selection) 
 	defer cancel()
 	n := 0
 	err := eachQueued(ctx, b, s, func(control.Queued) bool { n++; return true })
-	switch {
-	case err != nil && (n == 0 || ctx.Err() == nil):
+	if err != nil && (n == 0 || ctx.Err() == nil) {
 		return ""
-	case err != nil:
-		return fmt.Sprintf("at least %d notifications wait", n)
-	case n == 0:
-		return "no notification waits"
-	case n == 1:
-		return "1 notification waits"
 	}
-	return fmt.Sprintf("%d notifications wait", n)
+	return words.Waitings(n, err != nil)
 }
 
 // cancelAll cancels what is selected, once its number is confirmed.
@@ -200,7 +193,7 @@ func cancelAll(ctx context.Context, b *apiclient.Client, s control.Selection, c 
 	if err := eachQueued(ctx, b, s, func(q control.Queued) bool { refs = append(refs, q.Ref()); return true }); err != nil {
 		return err
 	}
-	if err := c.confirm(len(refs), counted(len(refs), "waits", "wait")+selected(s), "cancel"); err != nil {
+	if err := c.confirm(len(refs), words.Counted(len(refs), "waits", "wait")+selected(s), "cancel"); err != nil {
 		return err
 	}
 	done, err := operate.InPages(ctx, refs, b.CancelEach)

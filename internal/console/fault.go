@@ -86,7 +86,17 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 		what = "a page was refused"
 	}
 	c.tell(v, what, f, v.who.Name)
-	view := faultView{Detail: f.Detail}
+	view := faultView{Detail: f.Detail, Away: f.Code == "redis"}
+	if f.Status >= http.StatusInternalServerError {
+		view.Tone = words.Wrong
+	}
+	if v.Method == http.MethodPost && f.Status < http.StatusInternalServerError {
+		for _, p := range navigation(v.URL.Path) {
+			if p.Current != "" {
+				view.Back = p.Path
+			}
+		}
+	}
 	if several := new(push.AmbiguousError); errors.As(err, &several) && v.PathValue("id") != "" {
 		view.Owners = ownersAt(v.URL.EscapedPath(), several)
 	}
@@ -143,8 +153,11 @@ func ownersAt(path string, several *push.AmbiguousError) (all []owner) {
 // A faultView is what fault.html shows.
 type faultView struct {
 	Detail string
+	Tone   words.Tone
+	Away   bool // Redis is
 	Owners []owner
 	Done   string // what is known of what a form asked for; "" for a page, and where the detail says so
+	Back   string // the page with the form that was not taken; "" for none
 	Plain  string // the page without what its address asks for; "" for none
 	SignIn string // where the sign-in is that is needed; "" for none
 }

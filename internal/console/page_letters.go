@@ -152,14 +152,14 @@ func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
 func viewOfLetters(found []*store.Letter, looked int, filter []field, cursor, next string, skip int, total int64, now time.Time) lettersView {
 	here := address(Path+"dead-letters", filter...)
 	v := lettersView{Filter: filter, App: filter[0].Value, Begin: here, Beginning: cursor == "" && skip == 0}
-	v.Answer = counted(len(found), "dead letter", "dead letters") + "."
+	v.Answer = words.Counted(len(found), "dead letter", "dead letters") + "."
 	switch {
 	case len(found) == 0 && next == "" && cursor == "":
 		v.Answer = "No dead letters."
 	case (next != "" || cursor != "") && total >= 0:
-		v.Answer = counted(len(found), "dead letter matches", "dead letters match") + " of the " + words.Grouped(looked) + " looked at here; " + words.Grouped(total) + " are kept in all."
+		v.Answer = words.Counted(len(found), "dead letter matches", "dead letters match") + " of the " + words.Grouped(looked) + " looked at here; " + words.Grouped(total) + " are kept in all."
 	case next != "" || cursor != "":
-		v.Answer = counted(len(found), "dead letter", "dead letters") + " here; there may be more."
+		v.Answer = words.Counted(len(found), "dead letter", "dead letters") + " here; there may be more."
 	}
 	v.Reasons = sumsOf(found, here, "reason", func(l *store.Letter) string { return l.Reason })
 	for i := range v.Reasons {
@@ -259,9 +259,7 @@ func letterOf(ctx context.Context, v *visit) (*store.Letter, error) {
 func viewOfLetter(l *store.Letter) letterView {
 	v := letterView{Letter: l, Payload: payloadOfJob(l.Job)}
 	v.Means, v.Do = words.Reason(l.State, l.Reason)
-	for i, o := range l.Outcomes {
-		v.Targets = append(v.Targets, targetView{o, int64(i + 1), words.Outcome(o), toneOfOutcome(o)})
-	}
+	v.Targets = targetsOf(l.Outcomes, l.State)
 	return v
 }
 
@@ -326,7 +324,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	back := address(Path+"dead-letters", filter...)
 	if !v.expects(len(refs)) {
 		asked := confirmation{
-			Sentences: []string{counted(len(refs), "dead letter is ", "dead letters are ") + act.sentence},
+			Sentences: []string{words.Counted(len(refs), "dead letter is ", "dead letters are ") + act.sentence},
 			Things:    sentences(refs), Expect: len(refs), Button: act.button + " " + words.Grouped(len(refs)), Back: back,
 		}
 		if all {

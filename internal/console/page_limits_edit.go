@@ -49,6 +49,7 @@ type editView struct {
 	Overtaken bool
 	// Told is what would happen; nil where nobody has asked.
 	Told *operate.Preview
+	Says []string // what it says, in sentences
 	// Now is in force there, and Then would be.
 	Now, Then inForceView
 	Moves     []operate.Move
@@ -226,6 +227,7 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 	if view.Told, err = v.as.Preview(ctx, view.Level, &o); err != nil {
 		return view.refused(err)
 	}
+	view.Says = words.Preview(view.Told)
 	view.Now, view.Then = inForceOf(view.Told.Before, view.Level), inForceOf(view.Told.After, view.Level)
 	view.Then.Source = "" // the override that is asked about
 	view.Moves = view.Told.Moves[:min(len(view.Told.Moves), mostMoves)]

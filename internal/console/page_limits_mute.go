@@ -87,7 +87,7 @@ func muteConfirmation(ctx context.Context, v *visit, mute limits.Override) (aske
 		return asked, 0, err
 	}
 	n = len(found.rows)
-	ends := counted(n, "notification that waits ends", "notifications that wait end")
+	ends := words.Counted(n, "notification that waits ends", "notifications that wait end")
 	if found.more() {
 		if mute.User == "" {
 			return asked, n, errNotCounted

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -19,7 +18,7 @@ type notificationView struct {
 	*control.Status
 	// Answer says how it is, of the class Tone, and Until until when.
 	Answer []words.Sentence
-	Tone   string
+	Tone   words.Tone
 	Until  time.Time
 	Steps  []step
 	// Turn is its place among those that wait for its user's limits; nil for none.
@@ -38,7 +37,7 @@ type step struct {
 	Name string
 	At   time.Time // zero for what has no instant of its own
 	Text string    // "" for nothing more
-	Tone string
+	Tone words.Tone
 	// Until is the instant that the text ends in; zero for none.
 	Until time.Time
 }
@@ -56,14 +55,8 @@ type targetView struct {
 	store.TargetOutcome
 	Number int64
 	Said   string
-	Tone   string
+	Tone   words.Tone
 }
-
-// The classes of what waits, and of what failed.
-const (
-	toneWaits = "waits"
-	toneFault = "fault"
-)
 
 func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) {
 	known, err := v.as.Notification(ctx, v.ref())
@@ -85,24 +78,20 @@ func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) 
 // one, and of its dead letter if there is one.
 func viewOfNotification(s *control.Status, line *control.Timeline, letter *store.Letter, now time.Time) notificationView {
 	v := notificationView{Status: s, Steps: wayOf(s, now)}
-	last := v.Steps[len(v.Steps)-1]
-	v.Tone, v.Until = last.Tone, last.Until
+	v.Tone = v.Steps[len(v.Steps)-1].Tone
 	if s.Waits == nil {
-		v.Answer = []words.Sentence{words.Say(sentenceOfEnd(s.Record))}
+		v.Answer = []words.Sentence{words.Say(words.Ended(s.Record))}
 	} else {
-		waits, pauses := words.Waits(s, now), words.Pauses(s, now)
-		for _, what := range waits {
-			v.Answer = append(v.Answer, words.Say("It waits for ", what, byLimit(s.Waits)))
+		waits := words.Waits(s, now)
+		for _, what := range waits.For {
+			v.Answer = append(v.Answer, words.Say("It waits for ", what))
 		}
-		if reflect.DeepEqual(waits, pauses) || s.Waits.For == control.ForQuiet {
-			v.Until = time.Time{} // which say their own
-		} else {
-			v.Keeping = pauses
+		if v.Keeping = waits.Keeping; !waits.Until.After(now) {
+			waits.Until = time.Time{}
 		}
+		v.Until = waits.Until
 	}
-	for i, o := range s.Outcomes {
-		v.Targets = append(v.Targets, targetView{o, int64(i + 1), words.Outcome(o), toneOfOutcome(o)})
-	}
+	v.Targets = targetsOf(s.Outcomes, s.State)
 	if line != nil {
 		v.Turn = turnOf(s.ID, line)
 	}
@@ -122,11 +111,14 @@ func wayOf(s *control.Status, now time.Time) []step {
 		way[0].Text, way[0].Until = way[0].Text+", to be sent no sooner than", s.NotBefore
 	}
 	if s.Deferrals > 0 {
-		text := "by " + words.Limit(s.Scope, s.Rule, 0)
-		if s.Deferrals > 1 {
-			text = "the last time " + text
+		off := step{Name: "Put off " + words.Times(s.Deferrals)}
+		if s.Scope != "" && !s.Record.Until.IsZero() { // else the record has it no more
+			off.Text, off.Until = "by "+words.Limit(s.Scope, s.Rule, 0)+", until", s.Record.Until
+			if s.Deferrals > 1 {
+				off.Text = "the last time " + off.Text
+			}
 		}
-		way = append(way, step{Name: "Put off " + words.Times(s.Deferrals), Text: text + ", until", Until: s.Record.Until})
+		way = append(way, off)
 	}
 	if s.Attempts > 0 {
 		text := "once"
@@ -143,9 +135,9 @@ func wayOf(s *control.Status, now time.Time) []step {
 		if s.Error != "" {
 			text += ": " + s.Error
 		}
-		return append(way, step{Name: "Ended", At: s.Ended, Text: text, Tone: toneOfState(s.State)})
+		return append(way, step{Name: "Ended", At: s.Ended, Text: text, Tone: toneOf(s.State)})
 	}
-	at := step{Name: "Now", Text: words.Job(s.Job), Tone: toneWaits, Until: s.Waits.Until}
+	at := step{Name: "Now", Text: words.Job(s.Job), Tone: words.Warns, Until: s.Waits.Until}
 	if s.Job == "" {
 		at.Text = "it has no job"
 	}
@@ -157,55 +149,21 @@ func wayOf(s *control.Status, now time.Time) []step {
 	return append(way, at)
 }
 
-// byLimit names the limit that is waited for; "" for none.
-func byLimit(w *control.Waits) string {
-	if w.For != control.ForLimit || w.Scope == "" {
-		return ""
-	}
-	return ": " + words.Limit(w.Scope, w.Rule, 0)
-}
-
-func sentenceOfEnd(r *store.Record) string {
-	switch r.State {
-	case push.Delivered:
-		return "It was delivered"
-	case push.Undeliverable:
-		return "It could not be delivered: the token of each of its targets is dead"
-	case push.Rejected:
-		return "It was rejected, and can never be taken as it is"
-	case push.Exhausted:
-		return "It was given up: its attempts or its time are used up"
-	case push.Expired:
-		return "It expired before it could be sent"
-	case push.Cancelled:
-		return "It was cancelled"
-	case push.Superseded:
-		return "A newer one with the same collapse key took its place"
-	case push.Digested:
-		return "The push of " + r.Into + " tells of it"
-	case push.Muted:
-		return "Its user, its category or both are muted"
-	}
-	return "It has ended: " + string(r.State)
-}
-
-// toneOfState is fault for what was to be sent and failed: what expires, is cancelled
-// or gives way has not.
-func toneOfState(s push.State) string {
+// toneOf is Wrong for what was to be sent and failed: what expires, is cancelled or gives way
+// has not.
+func toneOf(s push.State) words.Tone {
 	if s.Dead() {
-		return toneFault
+		return words.Wrong
 	}
-	return ""
+	return words.Well
 }
 
-func toneOfOutcome(o store.TargetOutcome) string {
-	switch o.Kind {
-	case "rejected", "misconfigured":
-		return toneFault
-	case "", "retry":
-		return toneWaits
+// targetsOf says what became of the targets of a notification in that state.
+func targetsOf(outcomes []store.TargetOutcome, s push.State) (all []targetView) {
+	for i, o := range outcomes {
+		all = append(all, targetView{o, int64(i + 1), words.Outcome(o), words.OutcomeTone(o, s)})
 	}
-	return ""
+	return all
 }
 
 // turnOf returns the notification's place in the user's line; nil when it has none.

@@ -9,6 +9,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -80,7 +81,7 @@ func TestWhatWaitsIsNoFailure(t *testing.T) {
 		s := &control.Status{ID: "one", Record: &store.Record{State: push.Waiting, Error: "FCM answered 500"}, Waits: &control.Waits{For: cause, Reason: "r"}}
 		s.Outcomes = []store.TargetOutcome{{}, {Kind: "retry"}}
 		v := viewOfNotification(s, nil, nil, now)
-		if v.Tone != toneWaits || v.Targets[0].Tone == toneFault || v.Targets[1].Tone == toneFault {
+		if v.Tone != words.Warns || v.Targets[0].Tone == words.Wrong || v.Targets[1].Tone == words.Wrong {
 			t.Errorf("%s: %+v", cause, v)
 		}
 	}
@@ -96,6 +97,24 @@ func TestNotificationInQuietHours(t *testing.T) {
 	v := viewOfNotification(s, nil, nil, now)
 	if got := said(v.Answer[0]); got != "It waits for quiet hours until 08:00, then for 3/1h of the general limits until 09:00" || !v.Until.IsZero() {
 		t.Errorf("%s, %s", got, v.Until)
+	}
+}
+
+// A record that no longer has the limit that put it off says how often that was, and no more.
+func TestPutOffByAForgottenLimit(t *testing.T) {
+	t.Parallel()
+	v := viewOfNotification(&control.Status{ID: "one", Record: &store.Record{State: push.Delivered, Deferrals: 1}}, nil, nil, time.Now())
+	if s := v.Steps[1]; s.Name != "Put off once" || s.Text != "" || !s.Until.IsZero() {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A notification that was given up does not show its last answer as a wait.
+func TestTargetOfAnExhaustedNotification(t *testing.T) {
+	t.Parallel()
+	s := &control.Status{ID: "one", Record: &store.Record{State: push.Exhausted, Outcomes: []store.TargetOutcome{{Kind: "retry", Reason: "TooManyRequests"}}}}
+	if v := viewOfNotification(s, nil, nil, time.Now()); v.Targets[0].Tone != words.Wrong {
+		t.Errorf("%+v", v.Targets)
 	}
 }
 

@@ -38,7 +38,11 @@ type pausesView struct {
 
 type pauseRow struct {
 	pause.Pause
-	Why string
+	Tone  words.Tone
+	Count int64 // how many it holds
+	Why   string
+	// Now says that its look is due.
+	Now bool
 	// Mine says that the visitor may end it.
 	Mine bool
 }
@@ -51,34 +55,17 @@ func (c *Console) pausesPage(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	view := viewOfPauses(all, v.as.OwnsPause)
+	view := viewOfPauses(all, time.Now(), v.as.OwnsPause)
 	view.Apps, view.Categories, view.Everything = v.as.Apps(), v.as.Categories(), v.as.SeesAll()
 	return page{name: "pauses", title: "Pauses", live: true, data: view}, nil
 }
 
 // viewOfPauses makes the page of those in force; owns says which the visitor may end.
-func viewOfPauses(all []pause.Pause, owns func(pause.Pause) bool) pausesView {
-	v := pausesView{Answer: "Nothing is paused.", Platforms: push.PlatformsAndServices(), Lengths: lengths}
-	count := map[pause.Kind]int{}
-	for _, p := range all {
-		count[p.Kind]++
-		why := p.Reason
-		if p.Error != "" {
-			why = p.Reason + ": " + p.Error
-		}
-		v.Rows = append(v.Rows, pauseRow{p, why, owns(p)})
-	}
-	var parts []string
-	for _, part := range []struct {
-		kind         pause.Kind
-		one, several string
-	}{{pause.Operator, "pause by an operator", "pauses by operators"}, {pause.Provider, "pause by a provider", "pauses by providers"}, {pause.Trouble, "provider in trouble", "providers in trouble"}} {
-		if n := count[part.kind]; n > 0 {
-			parts = append(parts, counted(n, part.one, part.several))
-		}
-	}
-	if len(parts) > 0 {
-		v.Answer = strings.Join(parts, ", ") + "."
+func viewOfPauses(all []pause.Pause, now time.Time, owns func(pause.Pause) bool) pausesView {
+	v := pausesView{Answer: words.SayPauses(all), Platforms: push.PlatformsAndServices(), Lengths: lengths}
+	for i := range all {
+		p := &all[i]
+		v.Rows = append(v.Rows, pauseRow{*p, words.PauseTone(p, now, true), int64(p.Waiting), words.Because(p), p.Kind == pause.Trouble && !p.Until.After(now), owns(*p)})
 	}
 	return v
 }
@@ -213,14 +200,7 @@ func countWaiting(ctx context.Context, v *visit, p pause.Pause) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	n := len(found.rows)
-	switch {
-	case found.more() && n == 0:
-		return "It is not known how many notifications wait", nil
-	case found.more():
-		return "At least " + counted(n, "notification waits", "notifications wait"), nil
-	}
-	return counted(n, "notification waits", "notifications wait"), nil
+	return upper(words.Waitings(len(found.rows), found.more())), nil
 }
 
 // endPause ends what keeps on the queue what the form selects, once that is confirmed.
@@ -246,8 +226,8 @@ func (c *Console) endPause(ctx context.Context, v *visit) (page, error) {
 // askEnd says which pauses will end, and what they keep.
 func askEnd(v *visit, list []pause.Pause) page {
 	asked := confirmation{
-		Sentences: []string{counted(len(list), "pause ends", "pauses end") + ": what is kept comes back within seconds, and is held to its limits."},
-		Expect:    len(list), Button: "End " + counted(len(list), "pause", "pauses"), Back: Path + "pauses",
+		Sentences: []string{words.Counted(len(list), "pause ends", "pauses end") + ": what is kept comes back within seconds, and is held to its limits."},
+		Expect:    len(list), Button: "End " + words.Counted(len(list), "pause", "pauses"), Back: Path + "pauses",
 	}
 	kept := 0
 	for _, s := range list {
@@ -255,7 +235,7 @@ func askEnd(v *visit, list []pause.Pause) page {
 		kept += s.Waiting
 	}
 	if kept > 0 {
-		asked.Sentences = append(asked.Sentences, "About "+counted(kept, "notification waits", "notifications wait")+" for that.")
+		asked.Sentences = append(asked.Sentences, "About "+words.Counted(kept, "notification waits", "notifications wait")+" for that.")
 	}
 	return confirm(v, "End "+cmp.Or(map[bool]string{true: "a pause"}[len(list) == 1], "pauses"), asked)
 }

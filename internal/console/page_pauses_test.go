@@ -41,7 +41,7 @@ func TestPauseAndEnd(t *testing.T) {
 		t.Error("it is paused before that is confirmed")
 	}
 	text = r.get(http.StatusOK, r.post(http.StatusSeeOther, at, form))
-	contains(t, text, "1 pause by an operator.", "the fair", ">local<", "Paused.")
+	contains(t, text, "1 pause by an operator.", "the fair", ">local<", "Paused.", `<td class="num">2</td>`)
 	all := r.inForce()
 	if len(all) != 1 || all[0].App != "shop" || all[0].Category != "news" || all[0].Reason != "the fair" || all[0].By != "local" || !all[0].Until.Equal(until) {
 		t.Fatalf("%+v", all)
@@ -67,6 +67,7 @@ func TestPauseAndEnd(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	r.post(http.StatusNotFound, at+"/end", end)
+	contains(t, r.post(http.StatusBadRequest, at, url.Values{}), `<a href="/console/pauses">Back to the form</a>`)
 }
 
 // Ending what covers a provider ends its pause too, and is asked about again when there is

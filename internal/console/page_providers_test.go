@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,57 +18,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/pause"
 	ways "github.com/pushpace/pushpace/worker/route"
 )
-
-// How a provider is, in words, and whether that looks like a failure.
-func TestRowOfProvider(t *testing.T) {
-	t.Parallel()
-	operators := []pause.Pause{
-		{Kind: pause.Operator, App: "shop", By: "ada"}, {Kind: pause.Operator, Platform: push.FCM, Category: "news"},
-		{Kind: pause.Operator, App: "kiosk"}, {Kind: pause.Provider, App: "shop", Platform: push.FCM},
-	}
-	for name, c := range map[string]struct {
-		p            operate.Provider
-		pauses       []pause.Pause
-		state, class string
-		why          string
-	}{
-		"works":           {operate.Provider{Workers: 2}, nil, "works", "", ""},
-		"paused":          {operate.Provider{}, operators, "paused by an operator", "waits", ""},
-		"a category":      {operate.Provider{}, operators[1:2], "works", "", ""},
-		"quota":           {operate.Provider{Pause: "QUOTA_EXCEEDED", Until: noon, Troubled: 1, Workers: 2}, nil, "paused for QUOTA_EXCEEDED", "waits", ", until 12:00 (for 1 of 2 workers)"},
-		"misconfigured":   {operate.Provider{Pause: "BadTopic"}, nil, "paused for BadTopic", "fault", ""},
-		"trouble":         {operate.Provider{Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: "503", Since: noon}}, operators, "in trouble: UNAVAILABLE", "fault", ", since 12:00: 503"},
-		"tried again":     {operate.Provider{Troubled: 1, Workers: 1}, nil, "being tried again", "waits", ""},
-		"without a share": {operate.Provider{Workers: 3, Shareless: 1}, nil, "works", "", " 1 of 3 workers have no share of its concurrency."},
-	} {
-		c.p.App, c.p.Platform = "shop", push.FCM
-		got := rowOfProvider(&operate.Overview{At: noon, Pauses: c.pauses}, &c.p)
-		if got.State != c.state || got.Class != c.class || said(got.Why) != c.why || got.Platform != "FCM" {
-			t.Errorf("%s: %+v", name, got)
-		}
-		if want := map[string]int{"paused": 2, "a category": 1, "trouble": 2}[name]; len(got.Pauses) != want {
-			t.Errorf("%s: %d pauses", name, len(got.Pauses))
-		}
-	}
-	for want, after := range map[string]time.Duration{"30 days": 30 * 24 * time.Hour, "5 days fault": 5*24*time.Hour + time.Minute, "has ended fault": -time.Hour} {
-		got := rowOfProvider(&operate.Overview{At: noon}, &operate.Provider{CredentialEnds: noon.Add(after)})
-		if strings.TrimSpace(got.Credential+" "+got.CredentialClass) != want {
-			t.Errorf("%+v, want %s", got, want)
-		}
-	}
-}
-
-func TestReasonsToAskForLess(t *testing.T) {
-	t.Parallel()
-	for _, reason := range asksForLess {
-		if !slices.Contains(words.Reasons(), string(reason)) || classOf(reason) != "waits" {
-			t.Errorf("%s is no reason", reason)
-		}
-	}
-}
 
 // A long list goes on where the page before has ended.
 func TestProvidersInPages(t *testing.T) {
@@ -109,7 +59,7 @@ func TestWays(t *testing.T) {
 		o.Workers = append(o.Workers, control.Snapshot{ID: fmt.Sprint("w", i), Routes: []ways.Status{{App: "shop", Platform: push.APNs}, s}})
 	}
 	rows, more := waysOf(o, &operate.Provider{App: "shop", Platform: push.FCM})
-	if len(rows) != mostWays || more != 100-mostWays || rows[0].Worker != "w99" || rows[0].Class != "fault" || rows[1].Worker != "w0" || rows[1].Share != "0" {
+	if len(rows) != mostWays || more != 100-mostWays || rows[0].Worker != "w99" || rows[0].Tone != words.Wrong || rows[1].Worker != "w0" || rows[1].Share != "0" {
 		t.Errorf("%d more than %+v", more, rows)
 	}
 }
@@ -160,8 +110,8 @@ func TestProvidersPage(t *testing.T) {
 		},
 	})
 	text := r.get(http.StatusOK, "/console/providers")
-	contains(t, text, "2 providers, by 1 worker; 1 does not work.", "FCM of <bdi>shop</bdi>", "21 ms", "2.0 s", "98,765", "UNREGISTERED", "100 days", "50 %", "1,234")
-	if failures := strings.Join(ofClass(t, text, "fault"), "\n"); !strings.Contains(failures, "paused for InvalidProviderToken") || strings.Contains(failures, "1,234") {
+	contains(t, text, "1 of 2 providers does not work.", "fcm of shop", "21ms", "2s", "98,765", "UNREGISTERED", "100d", ": InvalidProviderToken; until ", "50 %", "1,234")
+	if failures := strings.Join(ofClass(t, text, "fault"), "\n"); !strings.Contains(failures, "paused") || strings.Contains(failures, "1,234") {
 		t.Errorf("failures:\n%s", failures)
 	}
 	contains(t, strings.Join(ofClass(t, text, "waits"), "\n"), "1,234")

@@ -127,7 +127,7 @@ func TestUserAddresses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
 	r.has(r.get(http.StatusOK, "/console/users/ada?span=1h"), "Choose the app", `href="/console/users/ada?app=mail&amp;span=1h"`, `app=shop`)
-	r.has(r.get(http.StatusOK, "/console/users/nobody?app=shop"), "nothing waits for a limit", "Nothing is known of <bdi>nobody</bdi> in <bdi>shop</bdi>", "gap 1h: 0 of 1, free now", "limits/edit?app=shop&amp;user=nobody", "Nothing waits", "Nothing was sent")
+	r.has(r.get(http.StatusOK, "/console/users/nobody?app=shop"), "Nothing is known of <bdi>nobody</bdi> in <bdi>shop</bdi>", "nothing waits for a limit", "gap 1h: 0 of 1, free now", "limits/edit?app=shop&amp;user=nobody", "Nothing waits", "Nothing was sent")
 	for path, want := range map[string]int{
 		"ada?app=shop&span=7d&from=25&sent=1000000": http.StatusOK, "%C3%B6%2Fd%20a?category=security": http.StatusOK,
 		"ada?app=none": http.StatusNotFound, "ada?span=2h": http.StatusBadRequest, "ada?from=-1": http.StatusBadRequest, "ada?x=1": http.StatusBadRequest, "ada?" + manyCategories(30): http.StatusBadRequest,

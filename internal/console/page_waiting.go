@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -33,8 +34,9 @@ type waitingView struct {
 	Apps   []string
 	App    string
 	Fors   []choice
-	// Answer says how much was looked at.
+	// Answer says how much was looked at, and All that the sums are of everything.
 	Answer string
+	All    bool
 	// First says that the list begins here, where the sums are.
 	First         bool
 	Causes        []causeSum
@@ -56,7 +58,7 @@ type choice struct {
 type causeSum struct {
 	Text    string
 	Narrow  string // the address of those
-	Count   int64
+	Count   string
 	Oldest  time.Time
 	Soonest time.Time // zero where no instant is known
 }
@@ -84,6 +86,8 @@ type sight struct {
 	// unread are the shards that did not answer, and causesUnread as a control.Page has it.
 	unread       []int
 	causesUnread bool
+	// late says that the time for a look was over.
+	late bool
 }
 
 // more reports whether there may be more than was seen.
@@ -114,7 +118,8 @@ func (v *visit) look(ctx context.Context, s control.Selection, cursor string, en
 				found.rows = append(found.rows, q)
 			}
 		}
-		if found.next = list.Next; found.next == "" || len(found.rows) >= enough || len(found.pages) >= pages || time.Now().After(end) {
+		found.late = time.Now().After(end)
+		if found.next = list.Next; found.next == "" || len(found.rows) >= enough || len(found.pages) >= pages || found.late {
 			return found, nil
 		}
 	}
@@ -216,6 +221,15 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 		total = counts.Waiting()
 	}
 	view := viewOfWaiting(found, filter, at == "", skip, total)
+	if at == "" && found.more() && s.All() && s.For == "" { // whose sums would be of a part
+		o, err := v.as.Overview(ctx)
+		if err != nil {
+			return page{}, err
+		}
+		if o.NotRead(operate.PartWaits) == "" {
+			view.All, view.Causes = true, sumsOfAll(words.OfOverview(o, nil).Waits)
+		}
+	}
 	view.Apps, view.Without = v.as.Apps(), notShown(found.unread)
 	if found.causesUnread {
 		view.Without = append(view.Without, upper(control.ErrCausesUnread.Error())+".")
@@ -234,7 +248,7 @@ func viewOfWaiting(found *sight, filter []field, first bool, from int, total int
 	from = min(from, len(found.rows))
 	to := min(len(found.rows), from+rowsShown)
 	for _, q := range found.rows[from:to] {
-		v.Rows = append(v.Rows, waitingRow{q, waitsFor(q)})
+		v.Rows = append(v.Rows, waitingRow{q, words.WaitsFor(q)})
 	}
 	slices.SortStableFunc(v.Rows, func(a, b waitingRow) int {
 		return cmp.Or(a.Until.Compare(b.Until), a.Accepted.Compare(b.Accepted), cmp.Compare(a.ID, b.ID))
@@ -262,39 +276,42 @@ func coverage(found *sight, selected bool, total int64) string {
 	case found.next == "" && n == 0:
 		return "Nothing " + does + "."
 	case found.next == "":
-		return counted(n, does, do) + "."
+		return words.Counted(n, does, do) + "."
 	case selected || total < 0:
-		return "Showing the first " + counted(n, "that "+does, "that "+do) + "; there may be more."
+		return "Showing the first " + words.Counted(n, "that "+does, "that "+do) + "; there may be more."
+	}
+	if found.late {
+		return "Showing the first " + words.Grouped(n) + " of " + words.Grouped(total) + ": the time to look for more was over."
 	}
 	return "Showing the first " + words.Grouped(n) + " of " + words.Grouped(total) + "."
 }
 
-// waitsFor says what it waits for, with the limit if it is one.
-func waitsFor(q control.Queued) string {
-	if q.For == control.ForLimit && q.Scope != "" {
-		return words.Limit(q.Scope, q.Rule, 0)
+// sumsOfAll are the overview's sums.
+func sumsOfAll(waits []words.Wait) (all []causeSum) {
+	for _, w := range waits {
+		all = append(all, causeSum{Text: w.Text, Count: w.Count, Oldest: w.Oldest, Narrow: address(Path+"waiting", field{"for", string(w.For)})})
 	}
-	return words.Cause(q.For)
+	return all
 }
 
 // causesOf counts what they wait for, the most first. Here is the address of all.
-func causesOf(rows []control.Queued, here string) []causeSum {
+func causesOf(rows []control.Queued, here string) (all []causeSum) {
 	by := map[string]*causeSum{}
+	count := map[string]int64{}
 	for _, q := range rows {
-		text := waitsFor(q)
+		text := words.WaitsFor(q)
 		s := by[text]
 		if s == nil {
 			s = &causeSum{Text: text, Narrow: address(here, field{"for", string(q.For)}), Oldest: q.Accepted}
 			by[text] = s
 		}
-		s.Count++
+		count[text]++
 		s.Oldest, s.Soonest = earlier(s.Oldest, q.Accepted), earlier(s.Soonest, q.Until)
 	}
-	var all []causeSum
-	for _, s := range by {
-		all = append(all, *s)
+	for _, t := range words.Tallies(count) {
+		by[t.Name].Count = words.Grouped(t.Count)
+		all = append(all, *by[t.Name])
 	}
-	slices.SortFunc(all, func(a, b causeSum) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text)) })
 	return all[:min(len(all), topShown)]
 }
 
@@ -355,7 +372,7 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	back := address(Path+"waiting", filter...)
 	if !v.expects(len(refs)) {
 		asked := confirmation{
-			Sentences: []string{counted(len(refs), "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."},
+			Sentences: []string{words.Counted(len(refs), "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."},
 			Things:    sentences(refs), Expect: len(refs), Button: "Cancel " + words.Grouped(len(refs)), Back: back,
 		}
 		if all {
@@ -399,12 +416,4 @@ func allThat(filter []field, v *visit) string {
 		return "These are all of the apps of your token."
 	}
 	return "These are all that there are, of every app."
-}
-
-// counted is a number of things, with the words for one or for several.
-func counted[N int | int64](n N, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return words.Grouped(n) + " " + several
 }

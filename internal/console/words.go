@@ -13,17 +13,19 @@ import (
 
 // functions are those of the templates.
 var functions = template.FuncMap{
-	"clock":  func(t time.Time) string { return t.UTC().Format(time.TimeOnly) },
-	"group":  words.Grouped[int64],
-	"label":  func(name string) string { return labels[name] },
-	"name":   words.Printable,
-	"path":   pathOf,
-	"pathTo": func(list, id, app, user string) string { return refTo(list, push.Ref{ID: id, App: app, User: user}) },
-	"pieces": pieces,
-	"ref":    selectable,
-	"static": staticURL,
-	"utc":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
-	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+	"clock":      func(t time.Time) string { return t.UTC().Format(time.TimeOnly) },
+	"group":      words.Grouped[int64],
+	"minute":     func(t time.Time) string { return t.UTC().Format("15:04") },
+	"figureLink": func(name string) string { return figureLinks[name] },
+	"label":      func(name string) string { return labels[name] },
+	"name":       words.Printable,
+	"path":       pathOf,
+	"pathTo":     func(list, id, app, user string) string { return refTo(list, push.Ref{ID: id, App: app, User: user}) },
+	"pieces":     pieces,
+	"ref":        selectable,
+	"static":     staticURL,
+	"utc":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
+	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 }
 
 // pathOf is the address of a page below the console's, whose parts are names.

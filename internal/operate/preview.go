@@ -64,6 +64,9 @@ type Looked struct {
 // All reports whether none was left out.
 func (l Looked) All() bool { return l.At == l.Of && !l.More }
 
+// All reports whether everything that waits for these limits was looked at.
+func (p *Preview) All() bool { return p.Users.All() && p.Notifications.All() }
+
 // A Preview is what a change at a level would do. For a quota it has the rates alone, and
 // none where that is the configuration's: who waits for a quota has no slot.
 type Preview struct {

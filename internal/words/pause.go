@@ -3,57 +3,120 @@ package words
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // Pause says what a pause keeps back, why and until when: "fcm of shop, in trouble since
-// 2026-11-24T13:28:54.000Z: 20 of 25 answers are UNAVAILABLE: FCM answered 503 UNAVAILABLE;
+// 2026-11-24T13:28:54.000Z: 20 of 25 answers fail: FCM answered 503 UNAVAILABLE;
 // next look 2026-11-24T13:29:27.000Z". A look that is due at that instant is "next look now".
-func Pause(p *pause.Pause, now time.Time) Sentence {
-	var s Sentence
+func Pause(p *pause.Pause, now time.Time) Sentence { return pauseOf(p, now, false) }
+
+// pauseOf is Pause. Where it was counted how many notifications wait, it says of trouble with
+// none that the next push shows whether it is over.
+func pauseOf(p *pause.Pause, now time.Time, counted bool) Sentence {
+	state, why := keeps(p, now, counted)
+	return Say(subject(p), ", ", state, why)
+}
+
+// subject is what the pause keeps back.
+func subject(p *pause.Pause) string {
+	var parts []string
 	switch {
 	case p.Platform != "" && p.App != "":
-		s = Say(string(p.Platform), " of ", Printable(p.App))
+		parts = append(parts, string(p.Platform)+" of "+Printable(p.App))
 	case p.Platform != "" || p.App != "":
-		s = Say(cmp.Or(string(p.Platform), Printable(p.App)))
+		parts = append(parts, cmp.Or(string(p.Platform), Printable(p.App)))
 	}
-	switch {
-	case p.Category != "" && len(s) > 0:
-		s = Say(s, ", category ", Printable(p.Category))
-	case p.Category != "":
-		s = Say("category ", Printable(p.Category))
-	case len(s) == 0:
-		s = Say("everything")
+	if p.Category != "" {
+		parts = append(parts, "category "+Printable(p.Category))
 	}
-	if p.Kind == pause.Trouble {
-		s = Say(s, ", in trouble")
-	} else {
-		s = Say(s, ", paused")
-	}
-	if p.Kind == pause.Operator {
-		s = Say(s, " by ", Printable(cmp.Or(p.By, "an operator")))
+	return cmp.Or(strings.Join(parts, ", "), "everything")
+}
+
+// keeps says what kind of pause it is, and since when, why and until when.
+func keeps(p *pause.Pause, now time.Time, counted bool) (state string, why Sentence) {
+	switch p.Kind {
+	case pause.Trouble:
+		state = "in trouble"
+	case pause.Operator:
+		state = "paused by " + Printable(cmp.Or(p.By, "an operator"))
+	default:
+		state = "paused"
 	}
 	if !p.At.IsZero() {
-		s = Say(s, " since ", p.At)
+		why = Say(why, " since ", p.At)
 	}
-	if share := Share(p.Failures, p.Answers, p.Reason); share != "" {
-		s = Say(s, ": ", share)
-	}
-	if why := cmp.Or(p.Error, p.Reason); why != "" {
-		s = Say(s, ": ", Printable(why))
+	switch share := Share(p.Failures, p.Answers, p.Reason); {
+	case share != "" && strings.Contains(p.Error, p.Reason):
+		why = Say(why, fmt.Sprintf(": %d of %d answers fail: ", p.Failures, p.Answers), Printable(p.Error))
+	case share != "" && p.Error != "":
+		why = Say(why, ": ", share, ": ", Printable(p.Error))
+	case share != "":
+		why = Say(why, ": ", share)
+	case p.Error != "" || p.Reason != "":
+		why = Say(why, ": ", Because(p))
 	}
 	switch {
 	case p.Until.IsZero():
 	case p.Kind == pause.Trouble && p.Until.After(now):
-		s = Say(s, "; next look ", p.Until)
+		why = Say(why, "; next look ", p.Until)
+	case counted && idle(p, now):
+		why = Say(why, "; nothing waits for it, and the next push shows whether it works")
 	case p.Kind == pause.Trouble:
-		s = Say(s, "; next look now")
+		why = Say(why, "; next look now")
 	default:
-		s = Say(s, "; until ", p.Until)
+		why = Say(why, "; until ", p.Until)
 	}
-	return s
+	return state, why
+}
+
+// idle reports whether it is trouble that no push tries to find over: nothing waits.
+func idle(p *pause.Pause, now time.Time) bool {
+	return p.Kind == pause.Trouble && p.Waiting == 0 && !p.Until.IsZero() && !p.Until.After(now)
+}
+
+// PauseTone is how the pause looks. Trouble that nothing waits for, as was counted, may be over.
+func PauseTone(p *pause.Pause, now time.Time, counted bool) Tone {
+	if p.Kind == pause.Operator || counted && idle(p, now) {
+		return Warns
+	}
+	return ReasonTone(providers.Reason(p.Reason))
+}
+
+// Because is why, in the provider's word and by its last answer, which may have the word.
+func Because(p *pause.Pause) string {
+	if p.Reason == "" || strings.Contains(p.Error, p.Reason) {
+		return Printable(p.Error)
+	}
+	if p.Error == "" {
+		return Printable(p.Reason)
+	}
+	return Printable(p.Reason) + ": " + Printable(p.Error)
+}
+
+// Pauses says how many there are of each kind.
+func SayPauses(all []pause.Pause) string {
+	count := map[pause.Kind]int{}
+	for i := range all {
+		count[all[i].Kind]++
+	}
+	var parts []string
+	for _, part := range []struct {
+		kind         pause.Kind
+		one, several string
+	}{{pause.Operator, "pause by an operator", "pauses by operators"}, {pause.Provider, "pause by a provider", "pauses by providers"}, {pause.Trouble, "provider in trouble", "providers in trouble"}} {
+		if n := count[part.kind]; n > 0 {
+			parts = append(parts, Counted(n, part.one, part.several))
+		}
+	}
+	if len(parts) == 0 {
+		return "Nothing is paused."
+	}
+	return strings.Join(parts, ", ") + "."
 }
 
 // Share says how many of a provider's answers fail: "205 of 210 answers are

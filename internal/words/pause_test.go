@@ -16,8 +16,8 @@ func TestPause(t *testing.T) {
 		"category news, paused by an operator":                                                        {Kind: pause.Operator, Category: "news"},
 		"shop, category news, paused by an operator":                                                  {Kind: pause.Operator, App: "shop", Category: "news"},
 		"fcm, paused by ada since 2026-11-24T13:28:54.000Z: the fair; until 2026-11-24T13:29:27.000Z": {Kind: pause.Operator, Platform: push.FCM, By: "ada", At: at, Reason: "the fair", Until: until},
-		"fcm of shop, in trouble since 2026-11-24T13:28:54.000Z: 20 of 25 answers are UNAVAILABLE: FCM answered 503 UNAVAILABLE; next look 2026-11-24T13:29:27.000Z": {Kind: pause.Trouble, App: "shop", Platform: push.FCM, At: at, Reason: "UNAVAILABLE", Error: "FCM answered 503 UNAVAILABLE", Until: until, Failures: 20, Answers: 25},
-		"fcm of shop, in trouble since 2026-11-24T13:28:54.000Z: FCM answered 503 UNAVAILABLE; next look 2026-11-24T13:29:27.000Z":                                   {Kind: pause.Trouble, App: "shop", Platform: push.FCM, At: at, Reason: "UNAVAILABLE", Error: "FCM answered 503 UNAVAILABLE", Until: until},
+		"fcm of shop, in trouble since 2026-11-24T13:28:54.000Z: 20 of 25 answers fail: FCM answered 503 UNAVAILABLE; next look 2026-11-24T13:29:27.000Z": {Kind: pause.Trouble, App: "shop", Platform: push.FCM, At: at, Reason: "UNAVAILABLE", Error: "FCM answered 503 UNAVAILABLE", Until: until, Failures: 20, Answers: 25},
+		"fcm of shop, in trouble since 2026-11-24T13:28:54.000Z: FCM answered 503 UNAVAILABLE; next look 2026-11-24T13:29:27.000Z":                        {Kind: pause.Trouble, App: "shop", Platform: push.FCM, At: at, Reason: "UNAVAILABLE", Error: "FCM answered 503 UNAVAILABLE", Until: until},
 	} {
 		if got := Pause(&p, at).String(); got != want {
 			t.Errorf("%s, want %s", got, want)

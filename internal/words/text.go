@@ -46,6 +46,14 @@ func Printable(name string) string {
 // Stamp writes an instant to the millisecond.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
+// Took writes how long something took; "" where that is not known.
+func Took(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return Span(d)
+}
+
 // Span writes a duration in two units at most.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
@@ -55,7 +63,9 @@ func Span(d time.Duration) string {
 		}
 		return fmt.Sprintf("%d%s", d/big, a)
 	}
-	switch {
+	switch d = max(0, d); {
+	case d < 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
 	case d < 10*time.Second:

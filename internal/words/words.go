@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -16,22 +17,56 @@ import (
 // NoWorker says that none is alive.
 const NoWorker = "No worker runs: what waits is sent when one is started"
 
-// Waits says what a notification waits for, as the end of "waits for …"; there may be
-// several, one for each pause that keeps it.
-func Waits(s *control.Status, now time.Time) []Sentence {
-	if w := s.Waits; len(s.Paused) == 0 || w.For != control.ForPause && w.For != control.ForProvider {
-		return []Sentence{waits(s)}
-	}
-	return Pauses(s, now)
+// A Waiting says what a notification waits for.
+type Waiting struct {
+	// For are ends of "waits for …": one, or one for each pause that keeps it.
+	For []Sentence
+	// Keeping are the pauses that keep it, or some of its targets, and that For does not name.
+	Keeping []Sentence
+	// Until is when the wait ends; zero where that is not known, or For says it.
+	Until time.Time
 }
 
-// Pauses says which pauses keep it, or some of its targets.
-func Pauses(s *control.Status, now time.Time) []Sentence {
-	var all []Sentence
+// Waits says what a notification that has not ended waits for.
+func Waits(s *control.Status, now time.Time) (w Waiting) {
+	var pauses []Sentence
 	for i := range s.Paused {
-		all = append(all, Pause(&s.Paused[i], now))
+		pauses = append(pauses, Pause(&s.Paused[i], now))
 	}
-	return all
+	switch {
+	case !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(now):
+		w.For = []Sentence{Say("its end: it has expired, and ends at its next attempt")}
+		return w
+	case len(pauses) > 0 && (s.Waits.For == control.ForPause || s.Waits.For == control.ForProvider):
+		w.For = pauses
+		return w
+	}
+	w.For, w.Keeping = []Sentence{waits(s)}, pauses
+	if s.Waits.For != control.ForQuiet {
+		w.Until = s.Waits.Until
+	}
+	return w
+}
+
+// WaitsFor says what a listed notification waits for.
+func WaitsFor(q control.Queued) string {
+	if q.For == control.ForLimit && q.Scope != "" {
+		return Limit(q.Scope, q.Rule, 0)
+	}
+	return Cause(q.For)
+}
+
+// Waitings says how many notifications wait, of which more may.
+func Waitings(n int, more bool) string {
+	switch {
+	case more && n == 0:
+		return "it is not known how many notifications wait"
+	case more:
+		return "at least " + Counted(n, "notification waits", "notifications wait")
+	case n == 0:
+		return "no notification waits"
+	}
+	return Counted(n, "notification waits", "notifications wait")
 }
 
 func waits(s *control.Status) Sentence {
@@ -44,6 +79,10 @@ func waits(s *control.Status) Sentence {
 	}
 	what := Cause(s.Waits.For)
 	switch s.Waits.For {
+	case control.ForLimit:
+		if s.Waits.Scope != "" {
+			return Say(what, ": ", Limit(s.Waits.Scope, s.Waits.Rule, 0))
+		}
 	case control.ForProvider:
 		what = "the providers of " + Printable(s.App)
 		if s.Waits.Platform != "" {
@@ -80,6 +119,31 @@ func quietHours(w *control.Waits) Sentence {
 	return Say("quiet hours until ", until, ", then for ", Printable(w.Reason), " ", End(w.Until))
 }
 
+// Ended says how a notification has ended.
+func Ended(r *store.Record) string {
+	switch r.State {
+	case push.Delivered:
+		return "It was delivered"
+	case push.Undeliverable:
+		return "It could not be delivered: the token of each of its targets is dead"
+	case push.Rejected:
+		return "It was rejected, and can never be taken as it is"
+	case push.Exhausted:
+		return "It was given up: its attempts or its time are used up"
+	case push.Expired:
+		return "It expired before it could be sent"
+	case push.Cancelled:
+		return "It was cancelled"
+	case push.Superseded:
+		return "A newer one with the same collapse key took its place"
+	case push.Digested:
+		return "The push of " + r.Into + " tells of it"
+	case push.Muted:
+		return "Its user, its category or both are muted"
+	}
+	return "It has ended: " + string(r.State)
+}
+
 // Target says which target it is, what became of it, and what the provider calls it.
 func Target(o store.TargetOutcome) string {
 	said := Outcome(o)
@@ -93,6 +157,17 @@ func Target(o store.TargetOutcome) string {
 		said += " as " + o.ProviderID
 	}
 	return said
+}
+
+// OutcomeTone is how it looks what became of a target of a notification in that state.
+func OutcomeTone(o store.TargetOutcome, s push.State) Tone {
+	switch {
+	case o.Kind == "rejected" || o.Kind == "misconfigured" || o.Kind == "retry" && s.Dead():
+		return Wrong
+	case (o.Kind == "" || o.Kind == "retry") && !s.Ended():
+		return Warns
+	}
+	return Well
 }
 
 // Outcome says what became of a target.
@@ -123,21 +198,21 @@ func Times(n int) string {
 // Job says where asynq has a job, in other words than its own.
 func Job(state string) string { return cmp.Or(jobs[state], state) }
 
-var jobs = map[string]string{"": "none", "pending": "due", "active": "in a worker's hands", "scheduled": "for later", "retry": "put off"}
+var jobs = map[string]string{"": "none", "pending": "due", "active": "in a worker", "scheduled": "for later", "retry": "put off", "put_off": "put off"}
 
 // Cause says what a notification waits for, as the end of "waits for …".
 func Cause(c control.Cause) string { return cmp.Or(causes[c], string(c)) }
 
 var causes = map[control.Cause]string{
 	control.ForWorker:   "a worker, which takes it next",
-	control.InHand:      "nothing: a worker has it in hand",
+	control.InHand:      "nothing: a worker is sending it",
 	control.ForSchedule: "the instant that its producer has set",
 	control.ForLimit:    "a limit of its user",
 	control.ForQuiet:    "its user's quiet hours",
-	control.ForQuota:    "what all workers may send together, or a device may get",
+	control.ForQuota:    "a quota of all workers, or the limit of its device",
 	control.ForAttempt:  "another attempt, after one that failed",
 	control.ForPause:    "the end of an operator's pause",
-	control.ForProvider: "its provider, which is paused, busy or in trouble",
+	control.ForProvider: "its provider",
 	control.ForLimiter:  "the limits' Redis, away",
 	control.ForTimeline: "its user's timeline, which cannot be read or written",
 	control.ForRedis:    "Redis, which refuses to write",

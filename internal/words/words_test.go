@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -31,7 +32,7 @@ func TestQuietHours(t *testing.T) {
 		},
 	} {
 		w.For = control.ForQuiet
-		if got := Waits(&control.Status{Waits: &w}, seven)[0].String(); got != want {
+		if got := Waits(&control.Status{Record: &store.Record{}, Waits: &w}, seven).For[0].String(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -33,7 +33,8 @@
     for (const e of root.querySelectorAll("tspan[data-at]")) { // a picture's, where there is less room
       const t = new Date(e.dataset.at);
       const [fraction] = e.textContent.match(/\.\d+$/) ?? [""];
-      e.textContent = (day(t) === today ? "" : `${day(t).slice(5)} `) + clock(t) + fraction;
+      const time = /:\d+:/.test(e.textContent) ? clock(t) + fraction : clock(t).slice(0, 5);
+      e.textContent = (day(t) === today ? "" : `${day(t).slice(5)} `) + time;
     }
     for (const e of root.querySelectorAll("[data-zone]")) e.textContent = utc ? "UTC" : browsers;
   };

@@ -1,0 +1,147 @@
+package words
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// A Provider is one app's way to one push service.
+type Provider struct {
+	App, Platform string
+	Name          string // "fcm of shop"
+	// State says how it is, and Why since when, for what, and until when.
+	State string
+	Why   Sentence
+	Tone  Tone
+	// Pauses are the operators' of all that is for it.
+	Pauses           []Sentence
+	InFlight, Queued int64
+	P50, P99         string
+	Answers          []Tally
+	// Credential says how long the first one is valid, and CredentialEnds until when.
+	Credential     string
+	CredentialEnds time.Time
+	CredentialTone Tone
+}
+
+// credentialSoon is when the end of a credential is near.
+const credentialSoon = 14 * 24 * time.Hour
+
+// OfProvider puts a provider into words.
+func OfProvider(o *operate.Overview, p *operate.Provider) Provider {
+	v := Provider{
+		App: p.App, Platform: string(p.Platform), Name: string(p.Platform) + " of " + Printable(p.App), State: "works",
+		InFlight: int64(p.InFlight), Queued: int64(p.Queued), P50: Took(p.Latency.P50), P99: Took(p.Latency.P99), Answers: Tallies(p.Answers),
+		CredentialEnds: p.CredentialEnds,
+	}
+	counted := o.NotRead(operate.PartWaits) == ""
+	closed := closing(p)
+	for i := range o.Pauses {
+		switch q := &o.Pauses[i]; {
+		case q.Kind != pause.Operator:
+			if q.App == p.App && q.Platform == p.Platform && closed != nil && q.Kind == closed.Kind {
+				closed.Waiting = q.Waiting
+			}
+		case q.Category == "" && (q.App == "" || q.App == p.App) && push.Covers(q.Platform, p.Platform):
+			v.Pauses = append(v.Pauses, Pause(q, o.At))
+			v.State, v.Tone = "paused by an operator", Warns
+		}
+	}
+	switch {
+	case closed != nil:
+		v.State, v.Why = keeps(closed, o.At, counted)
+		v.Tone = PauseTone(closed, o.At, counted)
+	case p.Troubled > 0 && v.Tone == Well:
+		v.State, v.Tone = "being tried again", Warns
+	}
+	if p.Troubled > 0 && p.Troubled < p.Workers {
+		v.Why = Say(v.Why, fmt.Sprintf(" (for %d of %d workers)", p.Troubled, p.Workers))
+	}
+	if p.Shareless > 0 {
+		v.Why = Say(v.Why, fmt.Sprintf("; %d of %d workers have no share of its concurrency, and leave its jobs on the queue", p.Shareless, p.Workers))
+	}
+	if left := p.CredentialEnds.Sub(o.At); !p.CredentialEnds.IsZero() {
+		switch v.Credential = Span(left); {
+		case left <= 0:
+			v.Credential, v.CredentialTone = "has ended", Wrong
+		case left < credentialSoon:
+			v.CredentialTone = Wrong
+		}
+	}
+	return v
+}
+
+// closing is the pause, or the trouble, for which the workers send nothing to the provider; nil
+// for none.
+func closing(p *operate.Provider) *pause.Pause {
+	t := &p.Trouble
+	c := &pause.Pause{
+		Kind: pause.Trouble, App: p.App, Platform: p.Platform, Reason: string(t.Reason), Error: t.Error, At: t.Since, Until: t.Next, Failures: t.Failures, Answers: t.Answers,
+	}
+	switch {
+	case p.Pause != "":
+		c.Kind, c.Reason, c.Until = pause.Provider, string(p.Pause), p.Until
+	case t.Since.IsZero():
+		return nil
+	}
+	return c
+}
+
+// SayProviders says how they are together.
+func SayProviders(o *operate.Overview) Sentence {
+	if why := o.NotRead(operate.PartWorkers); why != "" {
+		return Clauses(Say("it is not known which workers run: ", Printable(why)))
+	}
+	if len(o.Workers) == 0 {
+		return Clauses(Say("no worker runs, and nothing is known of the providers"))
+	}
+	var of [Wrong + 1]int
+	for i := range o.Providers {
+		of[OfProvider(o, &o.Providers[i]).Tone]++
+	}
+	n := len(o.Providers)
+	all := Counted(n, "provider", "providers")
+	switch {
+	case n == 0:
+		return Clauses(Say("no worker has a provider"))
+	case of[Well] == n:
+		return Clauses(Say(all + ", and all work"))
+	}
+	var clauses []Sentence
+	if of[Wrong] > 0 {
+		clauses = append(clauses, Say(fmt.Sprintf("%s of %s %s not work", Grouped(of[Wrong]), all, verb(of[Wrong], "does", "do"))))
+	}
+	if of[Warns] > 0 {
+		clauses = append(clauses, Say(fmt.Sprintf("%s of %s %s held back", Grouped(of[Warns]), all, verb(of[Warns], "is", "are"))))
+	}
+	return Clauses(clauses...)
+}
+
+// asksForLess are the reasons by which push services ask for less: nothing is wrong.
+var asksForLess = []providers.Reason{"TooManyRequests", "TooManyProviderTokenUpdates", "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED", "throttled"}
+
+// ReasonTone is how it looks that a provider is closed for that reason.
+func ReasonTone(reason providers.Reason) Tone {
+	if slices.Contains(asksForLess, reason) {
+		return Warns
+	}
+	return Wrong
+}
+
+// Breaker says what the state of a route's breaker means.
+func Breaker(b route.BreakerState) string {
+	switch b {
+	case route.BreakerHalfOpen:
+		return "half open: one is tried"
+	case route.BreakerOpen:
+		return "open: nothing is sent"
+	}
+	return "closed"
+}
