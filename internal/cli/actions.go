@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/internal/words"
 )
 
@@ -46,17 +44,8 @@ change of a limit was from and to, limits log lists.`,
 		fmt.Fprintln(w, "WHEN\tWHO\tACTION\tWHAT\tCOUNT")
 		for _, e := range all {
 			did, what := words.Action(e)
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\n", words.Stamp(e.At), words.Quoted(e.By), did, orAny(besides(what, e)), e.Count)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\n", words.Stamp(e.At), words.Quoted(e.By), did, orAny(what.String()), e.Count)
 		}
 		return w.Flush()
 	})
-}
-
-// besides is what it was done to, with a pause's end and reason.
-func besides(what string, e trail.Entry) string {
-	what = strings.TrimSpace(what + " " + words.End(e.Until).String())
-	if e.Reason != "" {
-		what += ": " + words.Quoted(e.Reason)
-	}
-	return what
 }

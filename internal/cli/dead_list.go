@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -115,7 +114,7 @@ func printLetters(out io.Writer, letters []*store.Letter, counts map[string]int,
 	fmt.Fprintln(w, "ID\tSTATE\tREASON\tATTEMPTS\tAT\tAPP\tUSER\tPLATFORM")
 	for _, l := range letters {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", words.Quoted(l.ID), l.State, l.Reason, l.Attempts, words.Stamp(l.At),
-			words.Quoted(l.App), words.Quoted(l.User), platformsOf(l))
+			words.Quoted(l.App), words.Quoted(l.User), orAny(words.Platforms(l.Outcomes)))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -127,24 +126,10 @@ func printLetters(out io.Writer, letters []*store.Letter, counts map[string]int,
 	if all > len(letters) {
 		fmt.Fprintf(os.Stderr, "%s; --limit shows more, --json all.\n", words.Counted(all-len(letters), "more is kept", "more are kept"))
 	}
-	reasons := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
-	})
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nREASON\tLETTERS")
-	for _, reason := range reasons {
-		fmt.Fprintf(w, "%s\t%d\n", reason, counts[reason])
+	for _, reason := range words.Tallies(counts) {
+		fmt.Fprintf(w, "%s\t%d\n", reason.Name, reason.Count)
 	}
 	return w.Flush()
-}
-
-// platformsOf are those of the letter's targets, "-" where none is known.
-func platformsOf(l *store.Letter) string {
-	var all []string
-	for _, o := range l.Outcomes {
-		if platform := string(o.Platform); platform != "" && !slices.Contains(all, platform) {
-			all = append(all, platform)
-		}
-	}
-	return cmp.Or(strings.Join(all, ", "), "-")
 }

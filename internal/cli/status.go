@@ -83,7 +83,7 @@ func printStatus(out io.Writer, s *control.Status, into string, now time.Time) e
 		line("expires", "%s", words.Stamp(s.ExpiresAt))
 	}
 	if s.Deferrals > 0 || s.Waits == nil || !s.Waits.For.HasSlot() { // else it is, for the first time
-		line("deferred", "%s", words.Times(s.Deferrals))
+		line("deferred", "%s", words.Counted(s.Deferrals, "time", "times"))
 	}
 	switch {
 	case s.Attempts == 1:

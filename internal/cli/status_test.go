@@ -42,7 +42,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	}{
 		{control.Waits{For: control.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit of its user: the limit 1/24h of category news\n", "until      2026-11-21T14:29:00.000Z, in 1h\n", "pushpace timeline --app shop ada,"}},
 		{control.Waits{For: control.ForQuiet, QuietUntil: now.Add(time.Hour), Scope: "all", Rule: "3/1h", Reason: "3/1h of the general limits", Until: now.Add(2 * time.Hour)}, nil, []string{"waits for  quiet hours until 2026-11-21T14:29:00.000Z, then for 3/1h of the general limits until 2026-11-21T15:29:00.000Z\n", "pushpace timeline --app shop ada,"}},
-		{control.Waits{For: control.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m\n", "deferred   never\n"}},
+		{control.Waits{For: control.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m\n", "deferred   0 times\n"}},
 		{control.Waits{For: control.ForAttempt, Reason: "FCM answered 500", Until: now.Add(-time.Second)}, nil, []string{"waits for  another attempt, after one that failed: FCM answered 500\n", ", now\n"}},
 		{control.Waits{For: control.ForProvider, Platform: push.FCM}, []pause.Pause{trouble}, []string{"waits for  fcm of shop, in trouble since 2026-11-21T13:28:54.000Z: FCM answered 503 UNAVAILABLE; next look 2026-11-21T13:29:27.000Z\n"}},
 		{control.Waits{For: control.ForProvider, Platform: push.FCM, Reason: "the provider is busy"}, nil, []string{"waits for  fcm of shop: the provider is busy\n"}},
@@ -60,7 +60,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 				t.Errorf("%s: %q is missing in:\n%s", c.waits.For, want, &out)
 			}
 		}
-		if c.waits.For.HasSlot() && strings.Contains(out.String(), "never") {
+		if c.waits.For.HasSlot() && strings.Contains(out.String(), "0 times") {
 			t.Errorf("%s", &out)
 		}
 	}

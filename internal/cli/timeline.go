@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 func newTimeline() *cobra.Command {
@@ -43,15 +41,9 @@ newest sent notifications, and those that wait.`,
 		if *asJSON {
 			return printJSON(out, t)
 		}
-		if unknown(t) {
+		if len(t.Bookings)+len(timeline.Sent(t)) == 0 {
 			fmt.Fprintf(os.Stderr, "Nothing is known of %s in %s: is the user spelt right?\n", words.Quoted(t.User), words.Quoted(t.App))
 		}
 		return timeline.Print(out, t)
 	})
-}
-
-// unknown reports whether nothing was sent to the user under the limits, as far
-// as they look back, and nothing waits for them.
-func unknown(t *control.Timeline) bool {
-	return len(t.Bookings) == 0 && !slices.ContainsFunc(t.Scopes, func(s control.TimelineScope) bool { return len(s.Admissions) > 0 })
 }

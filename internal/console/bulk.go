@@ -64,6 +64,52 @@ func selectedOf(form url.Values) ([]push.Ref, error) {
 	return refs, nil
 }
 
+// A many is what a form does to those that are selected, or to all that match.
+type many struct {
+	title, button, done string
+	filter              []field
+	back                string
+	all                 bool
+	sentence            func(n int) string // what is done to so many
+	changed             string             // what helps where their number changes; "" for nothing
+	// find returns all that match, where the rest begins, and the shards that did not answer.
+	find func() (refs []push.Ref, next string, unread []int, err error)
+	each func(ctx context.Context, refs []push.Ref) []error
+}
+
+// actOnMany does it, once the number is confirmed.
+func actOnMany(ctx context.Context, v *visit, m many) (page, error) {
+	refs, err := selectedOf(v.form)
+	if m.all && err == nil {
+		var next string
+		var unread []int
+		switch refs, next, unread, err = m.find(); {
+		case err != nil:
+		case next != "":
+			return page{}, errNotCounted
+		case len(unread) > 0:
+			return page{}, errNotAnswered
+		}
+	}
+	switch {
+	case err != nil:
+		return page{}, err
+	case len(refs) == 0:
+		return page{}, errNoneSelected
+	case v.expects(len(refs)):
+		return bulk(ctx, refs, m.done, m.back, m.each)
+	}
+	asked := confirmation{Sentences: []string{m.sentence(len(refs))}, Things: sentences(refs), Expect: len(refs), Button: m.button + " " + words.Grouped(len(refs)), Back: m.back}
+	if m.all {
+		asked.Things, asked.Facts = nil, underLabels(m.filter)
+		asked.Sentences = append(asked.Sentences, allThat(m.filter, v))
+		if m.changed != "" && v.confirmed() {
+			asked.Sentences = append(asked.Sentences, m.changed)
+		}
+	}
+	return confirm(v, m.title, asked), nil
+}
+
 // bulk does the same to each of them, and returns where that leads, with what was
 // done. The error is what kept it from all of them.
 func bulk(ctx context.Context, refs []push.Ref, done, back string, each func(ctx context.Context, refs []push.Ref) []error) (page, error) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/pushpace/pushpace/internal/base/names"
-	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -64,15 +63,17 @@ func unknownParameter(name string) *fault {
 }
 
 // faultOf returns the problem that a page shows of an error.
-func faultOf(err error) *problems.Problem {
+func faultOf(v *visit, err error) *problems.Problem {
 	var f *fault
 	if errors.As(err, &f) {
 		return &problems.Problem{Title: f.title, Status: f.status, Detail: f.detail}
 	}
 	p := *problems.Of(err)
-	var unknown *operate.UnknownError
-	if errors.As(err, &unknown) && unknown.What != "id" { // as a part of the address does
+	if p.Code == "unknown_name" && v.Method == http.MethodGet { // as a part of the address
 		p.Status = http.StatusNotFound
+	}
+	if p.Code == "invalid" && len(p.Errors) > 0 {
+		p.Detail = "The " + strings.Trim(p.Errors[0].Pointer, "/") + " " + p.Errors[0].Detail + ". Nothing was changed."
 	}
 	return &p
 }
@@ -80,7 +81,7 @@ func faultOf(err error) *problems.Problem {
 // fail answers a visit that failed, and tells the log in one line, which holds nothing
 // that the visitor has chosen.
 func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
-	f := faultOf(err)
+	f := faultOf(v, err)
 	what := "a page failed"
 	if f.Status < http.StatusInternalServerError {
 		what = "a page was refused"

@@ -25,7 +25,8 @@ type actionsView struct {
 // An actionRow is what an operator did.
 type actionRow struct {
 	trail.Entry
-	Did, What, Many string
+	Did, Many string
+	What      words.Sentence
 }
 
 func (c *Console) actionsPage(ctx context.Context, v *visit) (page, error) {
@@ -39,7 +40,7 @@ func (c *Console) actionsPage(ctx context.Context, v *visit) (page, error) {
 	view := actionsView{Before: v.query.Get("before") != ""}
 	for _, e := range all {
 		did, what := words.Action(e)
-		view.Rows = append(view.Rows, actionRow{e, did, what, words.Grouped(e.Count)})
+		view.Rows = append(view.Rows, actionRow{e, did, words.Grouped(e.Count), what})
 	}
 	if len(all) == rowsOfActions {
 		view.Next = address(actionsPath, field{"before", all[len(all)-1].Cursor})

@@ -180,7 +180,7 @@ func viewOfLetters(found []*store.Letter, looked int, filter []field, cursor, ne
 	from := min(skip, len(found))
 	to := min(len(found), from+rowsShown)
 	for _, l := range found[from:to] {
-		v.Rows = append(v.Rows, letterRow{l, platformsOf(l), hasPage(l.ID)})
+		v.Rows = append(v.Rows, letterRow{l, words.Platforms(l.Outcomes), hasPage(l.ID)})
 	}
 	switch {
 	case to < len(found):
@@ -201,22 +201,10 @@ func sumsOf(found []*store.Letter, here, name string, of func(*store.Letter) str
 		by[of(l)]++
 	}
 	var all []letterSum
-	for text, n := range by {
-		all = append(all, letterSum{Text: text, Count: n, Narrow: address(here, field{name, text})})
+	for _, t := range words.Tallies(by) {
+		all = append(all, letterSum{Text: t.Name, Count: t.Count, Narrow: address(here, field{name, t.Name})})
 	}
-	slices.SortFunc(all, func(a, b letterSum) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text)) })
 	return all[:min(len(all), topShown)]
-}
-
-// platformsOf are those of the letter's targets.
-func platformsOf(l *store.Letter) string {
-	var all []string
-	for _, o := range l.Outcomes {
-		if platform := string(o.Platform); platform != "" && !slices.Contains(all, platform) {
-			all = append(all, platform)
-		}
-	}
-	return strings.Join(all, ", ")
 }
 
 // A letterView is what letter.html shows.
@@ -299,41 +287,18 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	refs, err := selectedOf(v.form)
-	if err != nil {
-		return page{}, err
-	}
-	if all {
-		found, _, next, unread, err := v.lookLetters(ctx, s, "", countMost, lookTime(ctx))
-		switch {
-		case err != nil:
-			return page{}, err
-		case next != "":
-			return page{}, errNotCounted
-		case len(unread) > 0:
-			return page{}, errNotAnswered
-		}
-		refs = refs[:0]
-		for _, l := range found {
-			refs = append(refs, l.Ref())
-		}
-	}
-	if len(refs) == 0 {
-		return page{}, errNoneSelected
-	}
-	back := address(Path+"dead-letters", filter...)
-	if !v.expects(len(refs)) {
-		asked := confirmation{
-			Sentences: []string{words.Counted(len(refs), "dead letter is ", "dead letters are ") + act.sentence},
-			Things:    sentences(refs), Expect: len(refs), Button: act.button + " " + words.Grouped(len(refs)), Back: back,
-		}
-		if all {
-			asked.Things, asked.Facts = nil, underLabels(filter)
-			asked.Sentences = append(asked.Sentences, allThat(filter, v))
-		}
-		return confirm(v, act.button+" dead letters", asked), nil
-	}
-	return bulk(ctx, refs, act.done, back, func(ctx context.Context, refs []push.Ref) []error { return act.each(v.as, ctx, refs) })
+	return actOnMany(ctx, v, many{
+		title: act.button + " dead letters", button: act.button, done: act.done, filter: filter, back: address(Path+"dead-letters", filter...), all: all,
+		sentence: func(n int) string { return words.Counted(n, "dead letter is ", "dead letters are ") + act.sentence },
+		each:     func(ctx context.Context, refs []push.Ref) []error { return act.each(v.as, ctx, refs) },
+		find: func() (refs []push.Ref, next string, unread []int, err error) {
+			found, _, next, unread, err := v.lookLetters(ctx, s, "", countMost, lookTime(ctx))
+			for _, l := range found {
+				refs = append(refs, l.Ref())
+			}
+			return refs, next, unread, err
+		},
+	})
 }
 
 // actOnLetter requeues or purges one, once that is confirmed.

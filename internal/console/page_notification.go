@@ -44,8 +44,8 @@ type step struct {
 
 // A turn is a place in a user's line.
 type turn struct {
-	Nth string
-	Of  string
+	Number int64
+	Of     string
 	// After is the one before it; "" for the first.
 	After string
 }
@@ -111,7 +111,7 @@ func wayOf(s *control.Status, now time.Time) []step {
 		way[0].Text, way[0].Until = way[0].Text+", to be sent no sooner than", s.NotBefore
 	}
 	if s.Deferrals > 0 {
-		off := step{Name: "Put off " + words.Times(s.Deferrals)}
+		off := step{Name: "Put off " + words.Counted(s.Deferrals, "time", "times")}
 		if s.Scope != "" && !s.Record.Until.IsZero() { // else the record has it no more
 			off.Text, off.Until = "by "+words.Limit(s.Scope, s.Rule, 0)+", until", s.Record.Until
 			if s.Deferrals > 1 {
@@ -172,7 +172,7 @@ func turnOf(id string, line *control.Timeline) *turn {
 	if at < 0 {
 		return nil
 	}
-	t := &turn{Nth: ordinal(at + 1), Of: words.Grouped(len(line.Bookings))}
+	t := &turn{Number: int64(at + 1), Of: words.Grouped(len(line.Bookings))}
 	if len(line.Bookings) >= throttle.MaxEntries {
 		t.Of = "at least " + t.Of
 	}
@@ -180,22 +180,6 @@ func turnOf(id string, line *control.Timeline) *turn {
 		t.After = line.Bookings[at-1].ID
 	}
 	return t
-}
-
-// ordinal writes a number as a place: 1st, 2nd, 3rd, 11th.
-func ordinal(n int) string {
-	ending := "th"
-	if n/10%10 != 1 {
-		switch n % 10 {
-		case 1:
-			ending = "st"
-		case 2:
-			ending = "nd"
-		case 3:
-			ending = "rd"
-		}
-	}
-	return words.Grouped(n) + ending
 }
 
 // cancelNotification ends the notification, once that is confirmed.

@@ -21,7 +21,7 @@ func TestNotificationWaits(t *testing.T) {
 	r := newRig(t, slow)
 	ids := r.line("ada", 4)
 	text := r.get(http.StatusOK, "/console/notifications/"+ids[2])
-	contains(t, text, "It waits for a limit of its user: the general limit 1/1h, until <time", "2nd of 3", `href="/console/notifications/`+ids[1]+`?app=shop&amp;user=ada"`, "Put off once",
+	contains(t, text, "It waits for a limit of its user: the general limit 1/1h, until <time", "number 2 of 3", `href="/console/notifications/`+ids[1]+`?app=shop&amp;user=ada"`, "Put off 1 time",
 		`href="/console/users/ada?app=shop"`, "<details>", "…a1b2c3", "10000000000000001", "<ol>")
 	lacks(t, text, secret[:20], `class="fault"`, "chip fault")
 }
@@ -104,7 +104,7 @@ func TestNotificationInQuietHours(t *testing.T) {
 func TestPutOffByAForgottenLimit(t *testing.T) {
 	t.Parallel()
 	v := viewOfNotification(&control.Status{ID: "one", Record: &store.Record{State: push.Delivered, Deferrals: 1}}, nil, nil, time.Now())
-	if s := v.Steps[1]; s.Name != "Put off once" || s.Text != "" || !s.Until.IsZero() {
+	if s := v.Steps[1]; s.Name != "Put off 1 time" || s.Text != "" || !s.Until.IsZero() {
 		t.Errorf("%+v", s)
 	}
 }
@@ -118,15 +118,6 @@ func TestTargetOfAnExhaustedNotification(t *testing.T) {
 	}
 }
 
-func TestOrdinal(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 111: "111th", 1001: "1,001st"} {
-		if got := ordinal(n); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
-	}
-}
-
 // However long the line is that it stands in, and however many look at it, the work is
 // bounded, and done once.
 func TestNotificationOfALongLine(t *testing.T) {
@@ -137,7 +128,7 @@ func TestNotificationOfALongLine(t *testing.T) {
 	var count redistest.Trips
 	r.client.AddHook(&count)
 	text := r.get(http.StatusOK, "/console/notifications/"+ids[2])
-	contains(t, text, "2nd of at least 1,000")
+	contains(t, text, "number 2 of at least 1,000")
 	if n, _ := count.Commands(); n == 0 || n > 600 || len(text) > 60_000 {
 		t.Errorf("%d commands, %d bytes", n, len(text))
 	}

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -71,22 +70,9 @@ func viewOfPauses(all []pause.Pause, now time.Time, owns func(pause.Pause) bool)
 }
 
 var (
-	errPauseWhat   = &fault{http.StatusBadRequest, "Say what to pause", "Choose an app, a platform, a category or several of them; or everything, and none of these. Nothing was changed."}
-	errPauseUntil  = &fault{http.StatusBadRequest, "Say when it ends", "Give a length or an instant such as 2026-12-24T20:00:00Z, not both; or neither. Nothing was changed."}
-	errPauseFields = &fault{http.StatusBadRequest, "The form is not well formed", "An app, a category and a reason are UTF-8 without control characters, a reason has at most 512 bytes; the platform is one of ours, or a push service of one, and the app of the configuration. Nothing was changed."}
+	errPauseWhat  = &fault{http.StatusBadRequest, "Say what to pause", "Choose an app, a platform, a category or several of them; or everything, and none of these. Nothing was changed."}
+	errPauseUntil = &fault{http.StatusBadRequest, "Say when it ends", "Give a length or an instant such as 2026-12-24T20:00:00Z, not both; or neither. Nothing was changed."}
 )
-
-// pauseFault says in the page's words what keeps a pause from being begun or ended.
-func pauseFault(err error) error {
-	var (
-		faults  push.Faults
-		unknown *operate.UnknownError
-	)
-	if errors.As(err, &faults) || errors.As(err, &unknown) {
-		return errPauseFields
-	}
-	return err
-}
 
 // pauseOf reads what the form selects.
 func pauseOf(v *visit) (p pause.Pause, err error) {
@@ -97,7 +83,7 @@ func pauseOf(v *visit) (p pause.Pause, err error) {
 	for i, to := range []*string{&p.App, &platform, &p.Category, &all} {
 		value, err := one(v.form, pauseFields[i], push.MaxNameBytes)
 		if err != nil {
-			return p, errPauseFields
+			return p, err
 		}
 		*to = value
 	}
@@ -138,19 +124,22 @@ func (c *Console) beginPause(ctx context.Context, v *visit) (page, error) {
 		return page{}, err
 	}
 	if err := v.as.MayPause(p); err != nil {
-		return page{}, pauseFault(err)
+		return page{}, err
 	}
 	if p.Until, err = untilOf(v.form, time.Now()); err != nil {
 		return page{}, err
 	}
-	if p.Reason, err = one(v.form, "reason", 512); err != nil || p.Validate() != nil {
-		return page{}, errPauseFields
+	if p.Reason, err = one(v.form, "reason", 4096); err == nil {
+		err = p.Validate()
+	}
+	if err != nil {
+		return page{}, err
 	}
 	if !v.confirmed() {
 		return askPause(ctx, v, p)
 	}
 	if _, err := v.as.Pause(ctx, p); err != nil {
-		return page{}, pauseFault(err)
+		return page{}, err
 	}
 	return page{to: Path + "pauses?done=paused&n=1"}, nil
 }
@@ -211,7 +200,7 @@ func (c *Console) endPause(ctx context.Context, v *visit) (page, error) {
 	}
 	list, err := v.as.Ending(ctx, p)
 	if err != nil {
-		return page{}, pauseFault(err)
+		return page{}, err
 	}
 	if !v.expects(len(list)) {
 		return askEnd(v, list), nil

@@ -67,6 +67,7 @@ func TestPauseAndEnd(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	r.post(http.StatusNotFound, at+"/end", end)
+	contains(t, r.post(http.StatusBadRequest, at, url.Values{"app": {"shop"}, "platform": {"x"}}), "The platform must be apns, fcm or webpush")
 	contains(t, r.post(http.StatusBadRequest, at, url.Values{}), `<a href="/console/pauses">Back to the form</a>`)
 }
 

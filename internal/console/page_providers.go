@@ -117,7 +117,7 @@ func waysOf(o *operate.Overview, p *operate.Provider) (rows []wayRow, more int64
 				continue
 			}
 			row := wayRow{
-				Worker: w.ID, Breaker: words.Breaker(r.Breaker), InFlight: int64(r.InFlight), Queued: int64(r.Queued),
+				Worker: w.ID, Breaker: words.Breakers[r.Breaker], InFlight: int64(r.InFlight), Queued: int64(r.Queued),
 				P50: words.Took(r.Latency.P50), P99: words.Took(r.Latency.P99), Answers: words.Tallies(r.Answers),
 			}
 			if r.Breaker != ways.BreakerClosed {

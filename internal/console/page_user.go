@@ -51,11 +51,8 @@ type link struct {
 
 // A limitRow is a limit in force, or says why a scope has none.
 type limitRow struct {
+	timeline.LimitRow
 	Category string // "" for the general limits
-	Rule     string // what it limits, or why nothing does
-	Used     string
-	Free     time.Time // zero for now, and where Known is false
-	Known    bool
 	Source   limits.Source
 	Until    time.Time
 	Edit     string // where it is changed
@@ -310,41 +307,16 @@ func limitRows(t *control.Timeline, s control.TimelineScope) (all []limitRow) {
 		edit.Set("category", one.Category)
 	}
 	one.Edit = Path + "limits/edit?" + edit.Encode()
-	if s.Muted {
+	for _, l := range timeline.Limits(t, s) {
 		row := one
-		row.Rule, row.Source, row.Until = "muted", "", time.Time{}
+		row.LimitRow = l
 		all = append(all, row)
-	}
-	if q := s.Quiet; q != nil {
-		row := one
-		row.Rule, row.Used, row.Known, row.Free = "quiet "+q.Hours.String()+" in "+q.Zone, "open", true, q.End(t.Now)
-		if !row.Free.IsZero() {
-			row.Used = "closed"
-		}
-		all = append(all, row)
-	}
-	for _, w := range s.Limits {
-		row := one
-		row.Rule, row.Used, row.Known = timeline.Rule(w), used(w), !w.Free.IsZero()
-		if w.Free.After(t.Now) {
-			row.Free = w.Free
-		}
-		all = append(all, row)
-	}
-	if len(all) == 0 {
-		one.Rule = timeline.Unlimited(s)
-		all = append(all, one)
 	}
 	return all
 }
 
 func bookingRowOf(t *control.Timeline, w *control.Waiter) bookingRow {
-	row := bookingRow{ID: w.ID, Category: cmp.Or(w.Category, categoryOf(w.Scope)), Slot: w.Slot, In: "due", State: timeline.State(w), Critical: w.Critical}
-	if left := w.Slot.Sub(t.Now); left > 0 {
-		row.In = "in " + words.Span(left)
-	} else if left <= -time.Second {
-		row.In = words.Span(-left) + " ago"
-	}
+	row := bookingRow{ID: w.ID, Category: cmp.Or(w.Category, categoryOf(w.Scope)), Slot: w.Slot, In: timeline.In(t, w), State: timeline.State(w), Critical: w.Critical}
 	period := timeline.Period(t, w)
 	row.Limit = words.Limit(w.Scope, w.Rule, period)
 	if w.After.ID != "" && period > 0 {
@@ -353,22 +325,10 @@ func bookingRowOf(t *control.Timeline, w *control.Waiter) bookingRow {
 	return row
 }
 
-// sentRows are those that were sent, the last one first: each once, under whichever
-// limits it counts.
-func sentRows(u *operate.User) []sentRow {
-	at := map[throttle.Entry]int{}
-	var all []sentRow
-	for _, s := range u.Scopes {
-		for _, a := range s.Admissions {
-			i, known := at[a]
-			if !known {
-				i = len(all)
-				at[a] = i
-				all = append(all, sentRow{ID: a.ID, At: a.At, Ago: words.Span(u.Now.Sub(a.At)), State: u.Sent[a.ID].State, Critical: critical(u, a.ID)})
-			}
-			all[i].Category = cmp.Or(all[i].Category, categoryOf(s.Scope))
-		}
+// sentRows are those that were sent, the last one first.
+func sentRows(u *operate.User) (all []sentRow) {
+	for _, s := range timeline.Sent(u.Timeline) {
+		all = append(all, sentRow{s.ID, s.Category, s.At, words.Span(u.Now.Sub(s.At)), u.Sent[s.ID].State, critical(u, s.ID)})
 	}
-	slices.SortStableFunc(all, func(a, b sentRow) int { return b.At.Compare(a.At) })
 	return all
 }

@@ -356,54 +356,24 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	refs, err := selectedOf(v.form)
-	if err != nil {
-		return page{}, err
-	}
-	all := v.form.Get("all") == "yes"
-	if all {
-		if refs, err = allWaiting(ctx, v, s); err != nil {
-			return page{}, err
-		}
-	}
-	if len(refs) == 0 {
-		return page{}, errNoneSelected
-	}
-	back := address(Path+"waiting", filter...)
-	if !v.expects(len(refs)) {
-		asked := confirmation{
-			Sentences: []string{words.Counted(len(refs), "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."},
-			Things:    sentences(refs), Expect: len(refs), Button: "Cancel " + words.Grouped(len(refs)), Back: back,
-		}
-		if all {
-			asked.Things, asked.Facts = nil, underLabels(filter)
-			asked.Sentences = append(asked.Sentences, allThat(filter, v))
-			if v.confirmed() {
-				asked.Sentences = append(asked.Sentences, "Where the number does not stay the same, pause these first.")
+	return actOnMany(ctx, v, many{
+		title: "Cancel what waits", button: "Cancel", done: "cancelled", filter: filter, back: address(Path+"waiting", filter...), all: v.form.Get("all") == "yes",
+		changed: "Where the number does not stay the same, pause these first.",
+		sentence: func(n int) string {
+			return words.Counted(n, "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."
+		},
+		each: v.as.CancelEach,
+		find: func() (refs []push.Ref, next string, unread []int, err error) {
+			found, err := v.look(ctx, s, "", countMost, countMost, lookTime(ctx))
+			if err != nil {
+				return nil, "", nil, err
 			}
-		}
-		return confirm(v, "Cancel what waits", asked), nil
-	}
-	return bulk(ctx, refs, "cancelled", back, v.as.CancelEach)
-}
-
-// allWaiting returns all that is selected.
-func allWaiting(ctx context.Context, v *visit, s control.Selection) ([]push.Ref, error) {
-	found, err := v.look(ctx, s, "", countMost, countMost, lookTime(ctx))
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case found.next != "":
-		return nil, errNotCounted
-	case found.more():
-		return nil, errNotAnswered
-	}
-	refs := make([]push.Ref, len(found.rows))
-	for i, q := range found.rows {
-		refs[i] = q.Ref()
-	}
-	return refs, nil
+			for _, q := range found.rows {
+				refs = append(refs, q.Ref())
+			}
+			return refs, found.next, found.unread, nil
+		},
+	})
 }
 
 // allThat says that it is all of a selection.

@@ -205,7 +205,7 @@ func (a timeAxis) tick(d time.Duration) tick {
 	x, _ := a.x(at)
 	text := "now"
 	if d != 0 {
-		text = map[bool]string{true: "+", false: "-"}[d > 0] + spanText(d.Abs())
+		text = map[bool]string{true: "+", false: "-"}[d > 0] + throttle.FormatPeriod(d.Abs())
 	}
 	return tick{x, beside(x, 14, plain(text)), beside(x, 30, legend{clock(at, a.now, false)})}
 }
@@ -358,7 +358,7 @@ func (a timeAxis) limit(w control.Window, y int) limitBar {
 	b.From, inside = a.x(a.now.Add(-time.Duration(w.Period)))
 	b.To, _ = a.x(a.now)
 	b.Open = !inside
-	text := timeline.Rule(w) + ": " + used(w) + ", "
+	text := timeline.Rule(w) + ": " + timeline.Used(w) + ", "
 	said := plain(text + "free now")
 	switch {
 	case w.Free.IsZero():
@@ -372,20 +372,11 @@ func (a timeAxis) limit(w control.Window, y int) limitBar {
 	return b
 }
 
-// used says how much of a limit is.
-func used(w control.Window) string {
-	more := ""
-	if w.AtLeast {
-		more = " or more"
-	}
-	return words.Grouped(w.Used) + more + " of " + words.Grouped(w.Count)
-}
-
 // causeText says why a slot is when it is, as 14:03:07 = 13:03:07 order-17 + 1h. What is
 // added exactly is told to the millisecond where seconds would not add up.
 func causeText(w *control.Waiter, period time.Duration, now time.Time) legend {
 	after, slot := w.After.At, w.Slot
-	added := " + " + spanText(period)
+	added := " + " + throttle.FormatPeriod(period)
 	say := func(relation string, milliseconds bool) legend {
 		return legend{clock(slot, now, milliseconds), {Text: relation}, clock(after, now, milliseconds), {Text: " "}, {Text: short(w.After.ID), Name: true}, {Text: added}}
 	}
@@ -412,12 +403,6 @@ func clock(t, now time.Time, milliseconds bool) word {
 		layout = "Jan 2 " + layout
 	}
 	return word{Text: t.UTC().Format(layout), At: t}
-}
-
-// spanText writes a period in full, as a rate does.
-func spanText(d time.Duration) string {
-	_, text, _ := strings.Cut(throttle.Rate{Count: 1, Period: d}.String(), "/")
-	return text
 }
 
 // The spans that a picture is asked for by name.

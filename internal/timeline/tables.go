@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -59,73 +58,114 @@ func writeTable(b *strings.Builder, rows [][]string) {
 func limitRows(t *control.Timeline) [][]string {
 	rows := [][]string{{"LIMIT", "USED", "NEXT"}}
 	for _, s := range t.Scopes {
-		first := len(rows)
-		add := func(name, used, next string) {
-			rows = append(rows, []string{heading(s.Scope) + name, used, next})
-		}
-		if s.Quiet != nil {
-			next := "now"
-			if end := s.Quiet.End(t.Now); !end.IsZero() {
-				next = "in " + words.Span(end.Sub(t.Now))
-			}
-			add(" quiet hours", "", next)
-		}
-		if len(s.Limits) == 0 && s.Quiet == nil {
-			row := []string{heading(s.Scope), Unlimited(s)}
-			if n := notes(s); len(n) > 0 {
-				row = append(append(row, ""), n...)
-			}
-			rows = append(rows, row)
-			continue
-		}
-		for _, w := range s.Limits {
-			used := strconv.Itoa(w.Used)
-			if w.AtLeast {
-				used += "+"
-			}
+		for i, l := range Limits(t, s) {
 			next := "now"
 			switch {
-			case w.Free.IsZero():
+			case l.Used == "":
+				next = ""
+			case !l.Known:
 				next = "not known"
-			case w.Free.After(t.Now):
-				next = "in " + words.Span(w.Free.Sub(t.Now))
+			case !l.Free.IsZero():
+				next = "in " + words.Span(l.Free.Sub(t.Now))
 			}
-			add(" "+Rule(w), used+" of "+strconv.Itoa(w.Count), next)
+			row := []string{heading(s.Scope) + " " + l.Rule, l.Used, next}
+			if i == 0 {
+				row = append(row, overriding(s)...)
+			}
+			rows = append(rows, row)
 		}
-		rows[first] = append(rows[first], notes(s)...)
 	}
 	return rows
 }
 
-// sentRows lists the newest sent notifications, each once, with their category where it
-// has limits of its own.
-func sentRows(t *control.Timeline) [][]string {
-	type sent struct {
-		throttle.Entry
-		category string
+// A LimitRow is a limit in force, or says why a scope has none.
+type LimitRow struct {
+	Rule  string
+	Used  string // "" where nothing is counted
+	Known bool   // whether it is known when the next one may go
+	Free  time.Time
+}
+
+// Limits are those of a scope, each with how much of it is used and when the next one may go;
+// zero for now.
+func Limits(t *control.Timeline, s control.TimelineScope) (all []LimitRow) {
+	if s.Muted {
+		all = append(all, LimitRow{Rule: "muted"})
 	}
-	byID := map[string]sent{}
+	if q := s.Quiet; q != nil {
+		row := LimitRow{"quiet " + q.Hours.String() + " in " + q.Zone, "open", true, q.End(t.Now)}
+		if !row.Free.IsZero() {
+			row.Used = "closed"
+		}
+		all = append(all, row)
+	}
+	for _, w := range s.Limits {
+		row := LimitRow{Rule: Rule(w), Used: Used(w), Known: !w.Free.IsZero()}
+		if w.Free.After(t.Now) {
+			row.Free = w.Free
+		}
+		all = append(all, row)
+	}
+	if len(all) == 0 {
+		all = append(all, LimitRow{Rule: Unlimited(s)})
+	}
+	return all
+}
+
+// Used says how much of a limit is used.
+func Used(w control.Window) string {
+	more := ""
+	if w.AtLeast {
+		more = " or more"
+	}
+	return words.Grouped(w.Used) + more + " of " + words.Grouped(w.Count)
+}
+
+// A SentRow is a sent notification, with its category where that has limits of its own.
+type SentRow struct {
+	throttle.Entry
+	Category string
+}
+
+// Sent are the sent notifications, each once, the newest first.
+func Sent(t *control.Timeline) (all []SentRow) {
+	at := map[throttle.Entry]int{}
 	for _, s := range t.Scopes {
 		for _, a := range s.Admissions {
-			category := "-"
-			if s.Scope != throttle.General {
-				category = words.Printable(s.Scope)
+			i, known := at[a]
+			if !known {
+				i, at[a] = len(all), len(all)
+				all = append(all, SentRow{Entry: a})
 			}
-			if _, known := byID[a.ID]; !known || category != "-" {
-				byID[a.ID] = sent{a, category}
+			if s.Scope != throttle.General {
+				all[i].Category = s.Scope
 			}
 		}
 	}
-	all := make([]sent, 0, len(byID))
-	for _, s := range byID {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b sent) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(all, func(a, b SentRow) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	return all
+}
+
+// sentRows lists the newest sent notifications.
+func sentRows(t *control.Timeline) [][]string {
 	rows := [][]string{{"SENT", "AGO", "CATEGORY", "ID"}}
+	all := Sent(t)
 	for _, s := range all[:min(len(all), listed)] {
-		rows = append(rows, []string{words.Stamp(s.At), words.Span(max(0, t.Now.Sub(s.At))), s.category, words.Printable(s.ID)})
+		rows = append(rows, []string{words.Stamp(s.At), words.Span(t.Now.Sub(s.At)), words.Printable(cmp.Or(s.Category, "-")), words.Printable(s.ID)})
 	}
 	return rows
+}
+
+// In says when a notification's slot is.
+func In(t *control.Timeline, w *control.Waiter) string {
+	left := w.Slot.Sub(t.Now)
+	switch {
+	case left > 0:
+		return "in " + words.Span(left)
+	case left <= -late:
+		return words.Span(-left) + " ago"
+	}
+	return "due"
 }
 
 // waitingRows lists the notifications that have slots, the next ones first.
@@ -133,13 +173,7 @@ func waitingRows(t *control.Timeline) [][]string {
 	rows := [][]string{{"SLOT", "IN", "WAITS FOR", "STATE", "ID"}}
 	for i := range t.Bookings[:min(len(t.Bookings), listed)] {
 		w := &t.Bookings[i]
-		in := "due"
-		if left := w.Slot.Sub(t.Now); left > 0 {
-			in = words.Span(left)
-		} else if -left >= late {
-			in = words.Span(-left) + " ago"
-		}
-		rows = append(rows, []string{words.Stamp(w.Slot), in, bound(w, Period(t, w)), State(w), words.Printable(w.ID)})
+		rows = append(rows, []string{words.Stamp(w.Slot), strings.TrimPrefix(In(t, w), "in "), bound(w, Period(t, w)), State(w), words.Printable(w.ID)})
 	}
 	return rows
 }
@@ -152,19 +186,16 @@ func heading(scope string) string {
 	return words.Printable(scope)
 }
 
-// notes say whether a scope is muted, and which override sets its limits.
-func notes(s control.TimelineScope) (all []string) {
-	if s.Muted && (len(s.Limits) > 0 || s.Quiet != nil) { // else Unlimited says it
-		all = append(all, "muted")
-	}
+// overriding says which override sets a scope's limits; nothing for the configuration.
+func overriding(s control.TimelineScope) []string {
 	if s.Source == "" || s.Source == limits.FromConfiguration {
-		return all
+		return nil
 	}
 	text := "overridden for the " + string(s.Source)
 	if !s.Until.IsZero() {
 		text += " until " + words.Stamp(s.Until)
 	}
-	return append(all, text)
+	return []string{text}
 }
 
 // Unlimited says of a scope without limits that it is muted, or else why it has none.

@@ -17,9 +17,9 @@ var (
 	things = map[trail.Action]string{trail.Cancel: "notification", trail.Requeue: "dead letter", trail.Purge: "dead letter"}
 )
 
-// Action says what an operator did, and to what: "paused", "app shop, category news". A
-// pause's end and reason it does not say.
-func Action(e trail.Entry) (what, of string) {
+// Action says what an operator did, and to what, until when and why: "paused", "app shop,
+// category news until 2026-12-24T20:00:00.000Z: a new certificate".
+func Action(e trail.Entry) (what string, of Sentence) {
 	what = did[e.Action]
 	if what == "" {
 		what = Quoted(string(e.Action))
@@ -46,5 +46,12 @@ func Action(e trail.Entry) (what, of string) {
 	if len(parts) == 0 && (e.Action == trail.Pause || e.Action == trail.Resume) {
 		parts = append(parts, "everything")
 	}
-	return what, strings.Join(parts, ", ")
+	of = Say(strings.Join(parts, ", "))
+	if !e.Until.IsZero() {
+		of = Say(of, " ", End(e.Until))
+	}
+	if e.Reason != "" {
+		of = Say(of, ": ", Printable(e.Reason))
+	}
+	return what, of
 }

@@ -28,7 +28,7 @@ func TestAction(t *testing.T) {
 		{trail.Entry{Action: trail.Requeue, ID: "\x1b", Count: 1}, "requeued", `dead letter "\x1b"`},
 		{trail.Entry{Action: "new\n", Count: 1}, `"new\n"`, ""},
 	} {
-		if what, of := Action(c.e); what != c.what || of != c.of {
+		if what, of := Action(c.e); what != c.what || of.String() != c.of {
 			t.Errorf("%+v: %q %q", c.e, what, of)
 		}
 	}

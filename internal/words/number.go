@@ -16,14 +16,10 @@ func Grouped[N int | int64 | uint64](n N) string {
 
 // Counted is a number of things, with the words for one or for several.
 func Counted[N int | int64](n N, one, several string) string {
-	return Grouped(n) + " " + verb(n, one, several)
-}
-
-func verb[N int | int64](n N, one, several string) string {
 	if n == 1 {
-		return one
+		return "1 " + one
 	}
-	return several
+	return Grouped(n) + " " + several
 }
 
 // Shards writes the numbers of shards, which are sorted: 0-2, 7.

@@ -398,10 +398,7 @@ func OfServer(purpose string, n redisconn.Node) Server {
 		parts = append(parts, Say("its clock is ", Span(off.Abs()), " "+which+" this machine's"))
 	}
 	for i, part := range parts {
-		if i > 0 {
-			s.State = Say(s.State, ", ")
-		}
-		s.State = Say(s.State, part)
+		s.State = Say(s.State, []string{"", ", "}[min(i, 1)], part)
 	}
 	return s
 }

@@ -50,15 +50,11 @@ func keeps(p *pause.Pause, now time.Time, counted bool) (state string, why Sente
 	if !p.At.IsZero() {
 		why = Say(why, " since ", p.At)
 	}
-	switch share := Share(p.Failures, p.Answers, p.Reason); {
-	case share != "" && strings.Contains(p.Error, p.Reason):
-		why = Say(why, fmt.Sprintf(": %d of %d answers fail: ", p.Failures, p.Answers), Printable(p.Error))
-	case share != "" && p.Error != "":
-		why = Say(why, ": ", share, ": ", Printable(p.Error))
-	case share != "":
-		why = Say(why, ": ", share)
-	case p.Error != "" || p.Reason != "":
-		why = Say(why, ": ", Because(p))
+	if p.Failures > 0 && p.Answers > 0 {
+		why = Say(why, fmt.Sprintf(": %d of %d answers fail", p.Failures, p.Answers))
+	}
+	if because := Because(p); because != "" {
+		why = Say(why, ": ", because)
 	}
 	switch {
 	case p.Until.IsZero():

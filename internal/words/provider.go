@@ -106,20 +106,16 @@ func SayProviders(o *operate.Overview) Sentence {
 	for i := range o.Providers {
 		of[OfProvider(o, &o.Providers[i]).Tone]++
 	}
-	n := len(o.Providers)
-	all := Counted(n, "provider", "providers")
-	switch {
-	case n == 0:
-		return Clauses(Say("no worker has a provider"))
-	case of[Well] == n:
-		return Clauses(Say(all + ", and all work"))
-	}
+	all := Counted(len(o.Providers), "provider", "providers")
 	var clauses []Sentence
 	if of[Wrong] > 0 {
-		clauses = append(clauses, Say(fmt.Sprintf("%s of %s %s not work", Grouped(of[Wrong]), all, verb(of[Wrong], "does", "do"))))
+		clauses = append(clauses, Say(Counted(of[Wrong], "of "+all+" does not work", "of "+all+" do not work")))
 	}
 	if of[Warns] > 0 {
-		clauses = append(clauses, Say(fmt.Sprintf("%s of %s %s held back", Grouped(of[Warns]), all, verb(of[Warns], "is", "are"))))
+		clauses = append(clauses, Say(Counted(of[Warns], "of "+all+" is held back", "of "+all+" are held back")))
+	}
+	if clauses == nil {
+		clauses = []Sentence{Say(all + ", and all work")}
 	}
 	return Clauses(clauses...)
 }
@@ -135,13 +131,7 @@ func ReasonTone(reason providers.Reason) Tone {
 	return Wrong
 }
 
-// Breaker says what the state of a route's breaker means.
-func Breaker(b route.BreakerState) string {
-	switch b {
-	case route.BreakerHalfOpen:
-		return "half open: one is tried"
-	case route.BreakerOpen:
-		return "open: nothing is sent"
-	}
-	return "closed"
+// Breakers say what the states of a route's breaker mean.
+var Breakers = map[route.BreakerState]string{
+	route.BreakerClosed: "closed", route.BreakerHalfOpen: "half open: one is tried", route.BreakerOpen: "open: nothing is sent",
 }

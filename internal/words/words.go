@@ -4,7 +4,7 @@ package words
 
 import (
 	"cmp"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,27 +121,21 @@ func quietHours(w *control.Waits) Sentence {
 
 // Ended says how a notification has ended.
 func Ended(r *store.Record) string {
-	switch r.State {
-	case push.Delivered:
-		return "It was delivered"
-	case push.Undeliverable:
-		return "It could not be delivered: the token of each of its targets is dead"
-	case push.Rejected:
-		return "It was rejected, and can never be taken as it is"
-	case push.Exhausted:
-		return "It was given up: its attempts or its time are used up"
-	case push.Expired:
-		return "It expired before it could be sent"
-	case push.Cancelled:
-		return "It was cancelled"
-	case push.Superseded:
-		return "A newer one with the same collapse key took its place"
-	case push.Digested:
+	if r.State == push.Digested {
 		return "The push of " + r.Into + " tells of it"
-	case push.Muted:
-		return "Its user, its category or both are muted"
 	}
-	return "It has ended: " + string(r.State)
+	return cmp.Or(ends[r.State], "It has ended: "+string(r.State))
+}
+
+var ends = map[push.State]string{
+	push.Delivered:     "It was delivered",
+	push.Undeliverable: "It could not be delivered: the token of each of its targets is dead",
+	push.Rejected:      "It was rejected, and can never be taken as it is",
+	push.Exhausted:     "It was given up: its attempts or its time are used up",
+	push.Expired:       "It expired before it could be sent",
+	push.Cancelled:     "It was cancelled",
+	push.Superseded:    "A newer one with the same collapse key took its place",
+	push.Muted:         "Its user, its category or both are muted",
 }
 
 // Target says which target it is, what became of it, and what the provider calls it.
@@ -157,6 +151,17 @@ func Target(o store.TargetOutcome) string {
 		said += " as " + o.ProviderID
 	}
 	return said
+}
+
+// Platforms are those of the targets, each once.
+func Platforms(outcomes []store.TargetOutcome) string {
+	var all []string
+	for _, o := range outcomes {
+		if platform := string(o.Platform); platform != "" && !slices.Contains(all, platform) {
+			all = append(all, platform)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // OutcomeTone is how it looks what became of a target of a notification in that state.
@@ -182,17 +187,6 @@ func Outcome(o store.TargetOutcome) string {
 		return said + ", perhaps more than once (ambiguous)"
 	}
 	return said + ", may have been sent (ambiguous)"
-}
-
-// Times says how often something was.
-func Times(n int) string {
-	switch n {
-	case 0:
-		return "never"
-	case 1:
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
 }
 
 // Job says where asynq has a job, in other words than its own.

@@ -113,7 +113,7 @@ func classify(a answer) providers.Outcome {
 		Kind:     v.kind,
 		Reason:   reason,
 		Concerns: v.concerns,
-		Err:      fmt.Errorf("APNs answers %d %s: %s", a.status, reason, v.what),
+		Err:      fmt.Errorf("APNs answered %d %s: %s", a.status, reason, v.what),
 	}
 	switch o.Kind {
 	case providers.Retry:
@@ -141,7 +141,7 @@ func concernsTopic(reason providers.Reason) bool {
 func stillExpired() providers.Outcome {
 	return providers.Outcome{
 		Kind: providers.Misconfigured, Reason: ExpiredProviderToken, Concerns: providers.ConcernsCredential,
-		Err: fmt.Errorf("APNs answers %d %s to a provider token that is less than %v old: set this machine's clock",
+		Err: fmt.Errorf("APNs answered %d %s to a provider token that is less than %v old: set this machine's clock",
 			http.StatusForbidden, ExpiredProviderToken, tokenUpdateInterval),
 	}
 }

@@ -250,8 +250,8 @@ func runTour(t *testing.T, page []block) {
 	}
 	// each in its turn: the point first, while a worker runs
 	shows(t, output,
-		"until 20", ", in 23h59m5", "by the limit 1/24h of category marketing",
-		"ada in demo: too-much is next, and waits another 23h59m, until", "marketing 1/24h  1 of 1", "limit 1/24h of marketing",
+		"a limit of its user: the limit 1/24h of category marketing", "until 20", ", in 23h59m",
+		"ada in demo: too-much is next, and waits another 23h59m, until", "marketing 1/24h  1 of 1", "limit: the limit 1/24h of category marketing",
 		"state delivered", `"notification":"order-5"`, "difference 0",
 		`{"id":"invoice-1"}`, `{"results":[{"id":"welcome-1","status":200},{"id":"code-1","status":200}]}`, `"id":"invoice-1","state":"`, `"workers":[{"id":"`, `"source":"user"`,
 		`"pointer":"/usr"`, `"difference":`, "eve in demo: ", "general gap 5s", "1 worker runs, 1 notification waits", "too-much is cancelled.",
