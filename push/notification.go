@@ -1,6 +1,6 @@
 // Package push is for producers: the notification, its validation, its rendering for
-// each platform, and the Producer that enqueues it, tells its status and cancels it; and
-// the signature of a webhook's requests. It links no provider's SDK.
+// each platform, and the Producer that enqueues it, tells its status and cancels it. It
+// links no provider's SDK.
 //
 // Job, Encode, Decode, OnlyMark, Unsent and Contents are the payload on the queue, for
 // those who take it from there.

@@ -14,9 +14,19 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/webhook"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-var webhookSecret = []byte("0123456789abcdef")
+var webhookKey = []byte("0123456789abcdef01234567")
+
+// verify checks a request as a receiver does that follows Standard Webhooks.
+func verify(body []byte, header http.Header) error {
+	verifier, err := standardwebhooks.NewWebhookRaw(webhookKey)
+	if err != nil {
+		return err
+	}
+	return verifier.Verify(body, header)
+}
 
 // A receiver is a producer's webhook.
 type receiver struct {
@@ -34,7 +44,7 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, err := io.ReadAll(request.Body)
 		if err == nil {
-			err = push.VerifySignature(webhookSecret, body, request.Header.Get(push.SignatureHeader), time.Now(), time.Minute)
+			err = verify(body, request.Header)
 		}
 		var report struct {
 			DeadTokens []store.DeadToken `json:"dead_tokens"`
@@ -107,7 +117,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 	r.options.Hasten(0, 0, 20*time.Millisecond)
 	// more failures than a delivery has patience for, and an answer that is none
 	hook := newReceiver(t, 500, 302, 404, hangs, 500, 500)
-	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL + "/secret-path", Secret: webhookSecret, Timeout: time.Second}}
+	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL + "/secret-path", Keys: [][]byte{webhookKey}, Timeout: time.Second}}
 	r.start()
 	dead := push.Target{Platform: push.APNs, Token: deadToken}
 	r.enqueue(to("half", dead, google))
@@ -129,7 +139,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 		d.Notification != "half" || d.Since.IsZero() || !d.Since.Before(d.At) || time.Since(d.At) > time.Minute || d.Entry == "" {
 		t.Errorf("the webhook has got %+v", d)
 	}
-	for _, secret := range []string{"secret-path", string(webhookSecret), deadToken} {
+	for _, secret := range []string{"secret-path", string(webhookKey), deadToken} {
 		if strings.Contains(log.text(), secret) {
 			t.Errorf("the log shows %s: %s", secret, log.text())
 		}
@@ -159,7 +169,7 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 		t.Fatalf("taken %+v", taken)
 	}
 	hook := newReceiver(t)
-	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
+	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Keys: [][]byte{webhookKey}, Timeout: 100 * time.Millisecond}}
 	r.start()
 	r.start()
 	must(t, tokens.Add(t.Context(), store.DeadToken{App: "shop", Token: "new"}))

@@ -237,7 +237,8 @@ func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhoo
 	all := map[string]webhook.Hook{}
 	for name, app := range apps {
 		if hook := hookOf(app); hook != nil {
-			all[name] = webhook.Hook{URL: string(hook.URL), Secret: []byte(hook.Secret), Timeout: hook.Timeout}
+			keys, _ := hook.Keys() // which the configuration's check has found to be right
+			all[name] = webhook.Hook{URL: string(hook.URL), Keys: keys, Timeout: hook.Timeout}
 		}
 	}
 	return all

@@ -69,9 +69,9 @@ func TestParseEverything(t *testing.T) {
 		},
 		Apps: map[string]App{
 			"demo": {Simulated: true, DeadTokens: Reports{Webhook: &Webhook{
-				URL: "https://example.com/dead-tokens", Secret: "0123456789abcdef", Timeout: 2 * time.Second}},
+				URL: "https://example.com/dead-tokens", Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", Timeout: 2 * time.Second}},
 				Outcomes: Reports{Webhook: &Webhook{
-					URL: "https://example.com/outcomes", Secret: "0123456789abcdef", Timeout: 2 * time.Second}}},
+					URL: "https://example.com/outcomes", Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", Timeout: 2 * time.Second}}},
 			"shop.v2 é": {APNs: &APNs{Config: apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ", Environment: apns.Production, Timeout: apns.DefaultTimeout},
 				Shared: Shared{Quota: &AppQuota{Name: "europe", Quota: Quota{Algorithm: meter.TokenBucket}}, Concurrency: 2000}},
 				FCM: &FCM{Config: fcmconfig.Config{CredentialsFile: "testdata/secret", ProjectID: "shop-1", Timeout: fcmconfig.DefaultTimeout},

@@ -48,7 +48,7 @@ func TestValueLikePlaceholderIsTaken(t *testing.T) {
 	for _, text := range []string{
 		"redis: {address: 'a:1', password: 'hun${ter}2'}", "redis: {address: 'a:1', password: 'a$PASSWORD'}", "redis: {address: 'a:1', password: '$2y$10$abc'}",
 		"redis: {address: 'a:1', password: '%ab%cd'}", "redis: {address: 'a:1', username: 'us$er', password: 'a{{b}}'}",
-		"redis: {address: embedded}\nworker: {outcomes: 1000}\napps: {shop: {simulated: true, outcomes: {webhook: {url: 'https://h/%C3%A4%20b?$filter=a', secret: 0123456789abcdef}}}}",
+		"redis: {address: embedded}\nworker: {outcomes: 1000}\napps: {shop: {simulated: true, outcomes: {webhook: {url: 'https://h/%C3%A4%20b?$filter=a', secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}}}}",
 		"redis: {address: embedded}\napps: {sh$op: {simulated: true}, '50%': {simulated: true}}",
 	} {
 		if _, err := Parse("c.yaml", []byte(text), nil); err != nil {

@@ -44,7 +44,7 @@ func TestShippedFileUncommented(t *testing.T) {
 		"shop-service-account.json", "vapid.pem", "webhook", "kiosk.p12", "kiosk",
 		"api.crt", "api.key",
 	} {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), 0o600))
 	}
 	c, err := Parse(filepath.Join(dir, "config.yaml"), text, nil)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestShippedFileUncommented(t *testing.T) {
 	}
 	shop, kiosk := c.Apps["shop"], c.Apps["kiosk"]
 	if c.Limits.Redis == nil || shop.APNs == nil || shop.FCM == nil || shop.WebPush == nil || shop.DeadTokens.Webhook == nil || kiosk.APNs == nil ||
-		!c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "0123456789abcdef" || c.Redis.SentinelPassword == "" || c.Telemetry.Listen == "" || c.Telemetry.Tracing.Endpoint == "" ||
+		!c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" || c.Redis.SentinelPassword == "" || c.Telemetry.Listen == "" || c.Telemetry.Tracing.Endpoint == "" ||
 		c.HTTP.Listen == "" || c.HTTP.Console.Origin == "" || !c.HTTP.TLS.Enabled() || len(c.HTTP.Tokens) != 3 || len(c.HTTP.Tokens[2].Apps) != 1 {
 		t.Errorf("something stayed commented out: %v", c)
 	}

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -23,7 +25,9 @@ type Reports struct {
 type Webhook struct {
 	// Required: https, or http on the loopback; no link-local address and no metadata service.
 	URL WebhookURL `yaml:"url" kind:"URL"`
-	// Signs each request, at least 16 bytes; required, here or in `secret_file`.
+	// Signs each request: `whsec_` and the base64 of 24 to 64 bytes;
+	// [two while it changes](webhooks.md#the-signature), with white space between. Required, here or
+	// in `secret_file`.
 	Secret Secret `yaml:"secret"`
 	// The file that holds the secret.
 	SecretFile string `yaml:"secret_file"`
@@ -62,8 +66,26 @@ func (u *WebhookURL) UnmarshalText(text []byte) error {
 // LogValue hides what String does.
 func (u WebhookURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
-// leastSecret is the shortest secret, in bytes.
-const leastSecret = 16
+const secretPrefix = "whsec_"
+
+// Keys are what signs each post, by Secret: whsec_ and the base64 of 24 to 64 bytes; while
+// it changes two of these, with white space between.
+func (w *Webhook) Keys() ([][]byte, error) {
+	texts := strings.Fields(string(w.Secret))
+	if len(texts) > 2 {
+		return nil, fmt.Errorf("has %d secrets; want one, or two while it changes", len(texts))
+	}
+	keys := make([][]byte, len(texts))
+	for i, text := range texts {
+		encoded, prefixed := strings.CutPrefix(text, secretPrefix)
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if !prefixed || err != nil || len(key) < 24 || len(key) > 64 {
+			return nil, errors.New(`want whsec_ and the base64 of 24 to 64 random bytes: make one with echo "whsec_$(openssl rand -base64 32)"`)
+		}
+		keys[i] = key
+	}
+	return keys, nil
+}
 
 func (w *Webhook) check(k *check, key string) {
 	if w.URL == "" {
@@ -73,11 +95,10 @@ func (w *Webhook) check(k *check, key string) {
 	} else if isMetadata(string(w.URL)) {
 		k.fault(join(key, "url"), metadata.ErrAddress.Error()+": nothing is posted there")
 	}
-	switch {
-	case w.Secret == "" && w.SecretFile == "":
+	if w.Secret == "" && w.SecretFile == "" {
 		k.fault(join(key, "secret"), "is missing: want secret or secret_file, which sign what is posted")
-	case w.Secret != "" && len(w.Secret) < leastSecret:
-		k.fault(join(key, "secret"), fmt.Sprintf("is shorter than %d bytes", leastSecret))
+	} else if _, err := w.Keys(); err != nil {
+		k.fault(join(key, "secret"), err.Error())
 	}
 }
 

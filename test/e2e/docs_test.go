@@ -22,6 +22,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
 // top is the repository's folder.
@@ -285,7 +286,7 @@ func runConfig(t *testing.T, page []block) {
 		}
 		dir := rig.Write(t, "config.yaml", text)
 		for _, name := range []string{"redis-password", "AuthKey.p8", "service-account.json", "webhook-secret", "vapid.pem"} {
-			rig.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600))
+			rig.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), 0o600))
 		}
 		if _, err := config.Load(filepath.Join(dir, "config.yaml"), nil); err != nil {
 			t.Errorf("%s:%d: %v", b.page, b.line, err)
@@ -328,13 +329,18 @@ func runPython(t *testing.T, page []block) {
 	}
 }
 
-// runSignature has the Python of a webhook check what pushpace signs.
+// runSignature runs the Python of a receiver on what a Standard Webhooks library signs.
 func runSignature(t *testing.T, page []block) {
-	const call = "\nimport sys\nprint(verify(b'secret', sys.argv[1].encode(), sys.argv[2]))\n"
+	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	const call = "\nimport sys\nnames = 'webhook-id', 'webhook-timestamp', 'webhook-signature'\nprint(verify('" + secret + "', sys.argv[1].encode(), dict(zip(names, sys.argv[2:]))))\n"
+	signer, err := standardwebhooks.NewWebhook(secret)
+	rig.Must(t, err)
+	now := time.Now()
+	signature, err := signer.Sign("msg_1", now, []byte("{}"))
+	rig.Must(t, err)
 	for _, b := range page {
-		header := push.Sign([]byte("secret"), []byte("{}"), time.Now())
 		for body, want := range map[string]string{"{}": "True\n", "{ }": "False\n"} {
-			if got := python(t, b.text+call, body, header); got != want {
+			if got := python(t, b.text+call, body, "msg_1", fmt.Sprint(now.Unix()), "v1,b2xk "+signature); got != want {
 				t.Errorf("%s:%d: of %s it says %s", b.page, b.line, body, got)
 			}
 		}

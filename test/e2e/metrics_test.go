@@ -61,7 +61,7 @@ func everyMetric(t *testing.T) map[string]series {
 	}))
 	t.Cleanup(hook.Close)
 	withMore := strings.Replace(string(config), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem, concurrency: 4, quota: {rate: 100/1s}}}\n", 1)
-	withMore = strings.Replace(withMore, "{simulated: true}", "{simulated: true, outcomes: {webhook: {url: \""+hook.URL+"\", secret: a-secret-of-this-test-0123456789}}}", 1)
+	withMore = strings.Replace(withMore, "{simulated: true}", "{simulated: true, outcomes: {webhook: {url: \""+hook.URL+"\", secret: whsec_aSecretOfThisTestWith24Bytes0123}}}", 1)
 	rig.Must(t, os.WriteFile(filepath.Join(s.Dir, "config.yaml"), []byte(withMore), 0o600))
 	rig.WriteCertificate(t, filepath.Join(s.Dir, "kiosk.pem"), time.Now().Add(time.Hour))
 	s.Env = append(s.Env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0", "PUSHPACE_WORKER__OUTCOMES=1000", "PUSHPACE_WORKER__DEAD_LETTERS=1",

@@ -32,7 +32,7 @@ func TestAClusterSharesTheLoad(t *testing.T) {
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer hook.Close()
 	for _, reports := range []string{"OUTCOMES", "DEAD_TOKENS"} {
-		r.Env = append(r.Env, "PUSHPACE_APPS__SHOP__"+reports+"__WEBHOOK__URL="+hook.URL, "PUSHPACE_APPS__SHOP__"+reports+"__WEBHOOK__SECRET="+strings.Repeat("secret", 8))
+		r.Env = append(r.Env, "PUSHPACE_APPS__SHOP__"+reports+"__WEBHOOK__URL="+hook.URL, "PUSHPACE_APPS__SHOP__"+reports+"__WEBHOOK__SECRET="+"whsec_"+strings.Repeat("secret23", 4))
 	}
 	r.Env = append(r.Env, "PUSHPACE_WORKER__OUTCOMES=100000", "PUSHPACE_LIMITS__CATEGORIES__RARE__MIN_GAP=1h")
 	r.work(t, workers)

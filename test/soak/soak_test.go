@@ -97,7 +97,7 @@ func (s *soak) begin(t *testing.T, seed uint64, length time.Duration) {
 	categories := fmt.Sprintf("  time_zone: UTC\n  quiet_hours_spread: 0s\n  categories: {orders: {rates: [%s]}, %s: {rates: [%s]}, %s: {exempt: true}, %s: {quiet_hours: %s}}\napps:",
 		soakOrders.Rates[0], rare, soakRare.Rates[0], security, news, hours)
 	extended := strings.Replace(string(text), "apps:", categories, 1) + fmt.Sprintf(`
-    dead_tokens: {webhook: {url: "http://%s/nowhere", secret: soak-soak-soak-soak-soak-soak-soak}}
+    dead_tokens: {webhook: {url: "http://%s/nowhere", secret: whsec_soaksoaksoaksoaksoaksoaksoaksoak}}
 worker: {attempts: 4, shutdown_timeout: 10s}
 http: {listen: %q}
 log: {level: warn}

@@ -25,7 +25,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/metadata"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
@@ -35,11 +34,11 @@ import (
 //	{"dead_tokens":[…]}
 //	{"outcomes":[…]}
 //
-// with push.SignatureHeader. A 2xx acknowledges them all; anything else, and no
+// signed as Standard Webhooks are. A 2xx acknowledges them all; anything else, and no
 // answer within the time-out, has them posted again.
 type Hook struct {
-	URL    string
-	Secret []byte // of the signature
+	URL  string
+	Keys [][]byte // each makes a signature of its own
 	// Timeout bounds one request. 0 means 5 s.
 	Timeout time.Duration
 }
@@ -220,7 +219,7 @@ func (d *deliverer[T]) post(ctx context.Context, body []byte) error {
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "pushpace")
-	request.Header.Set(push.SignatureHeader, push.Sign(d.hook.Secret, body, time.Now()))
+	sign(request.Header, d.hook.Keys, body, time.Now())
 	response, err := d.client.Do(request)
 	if err != nil {
 		var inner *url.Error

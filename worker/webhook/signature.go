@@ -1,0 +1,30 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// sign sets the headers of Standard Webhooks (standardwebhooks.com) for a body that is sent
+// at that instant. The ID is the body's hash: a retry has the same one, by whichever
+// deliverer, and other reports have another, since their entries are in the body.
+func sign(header http.Header, keys [][]byte, body []byte, at time.Time) {
+	hash := sha256.Sum256(body)
+	id, seconds := "msg_"+hex.EncodeToString(hash[:16]), strconv.FormatInt(at.Unix(), 10)
+	signatures := make([]string, len(keys))
+	for i, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		_, _ = mac.Write([]byte(id + "." + seconds + "."))
+		_, _ = mac.Write(body)
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	header.Set("webhook-id", id)
+	header.Set("webhook-timestamp", seconds)
+	header.Set("webhook-signature", strings.Join(signatures, " "))
+}
