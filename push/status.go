@@ -183,6 +183,6 @@ func (p *Producer) cancel(ctx context.Context, ref Ref, others bool) error {
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
-	_ = taken.Leave(ctx) // else it takes a little longer
+	_ = store.Leave(ctx, []*store.Taken{taken}) // else it takes a little longer
 	return nil
 }

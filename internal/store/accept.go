@@ -15,7 +15,7 @@ import (
 //go:embed accept.lua
 var acceptSource string
 
-var acceptScript = redis.NewScript(WakeIdle + acceptSource)
+var acceptScript = redis.NewScript(WakeIdle + waitsSource + acceptSource)
 
 // An Acceptance is one new notification on its way to the queue.
 type Acceptance struct {

@@ -58,6 +58,7 @@ for i = 1, #jobs do
   local k, at, last = unpack(jobs[i])
   local instant = ARGV[at + 2]
   redis.call('HSET', KEYS[k + 1], 'state', 'waiting', 'queue', ARGV[1], 'accepted', string.sub(instant, 1, -7), unpack(ARGV, at + 5, last))
+  addWaiting(KEYS[k + 1], ARGV[at + 1], ARGV[at + 6])
   if ARGV[at + 3] == '0' then
     redis.call('HSET', KEYS[k], 'msg', ARGV[at], 'state', 'pending', 'pending_since', instant)
   else

@@ -62,7 +62,7 @@ func (r *boardRig) key(name string) string { return r.at.QueueKey(boardQueue, na
 
 // payload is the job of a notification of that app.
 func (r *boardRig) payload(id, app string, notBefore time.Time) []byte {
-	n := &push.Notification{ID: id, App: app, User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t", NotBefore: notBefore}
+	n := &push.Notification{ID: id, App: app, User: "u", Category: "c", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t", NotBefore: notBefore}
 	payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 	r.must(err)
 	return payload
@@ -100,6 +100,7 @@ type board struct {
 	lists          map[string][]string           // pending, active
 	sets           map[string]map[string]float64 // scheduled, retry, due, parked:ROUTE
 	routes         []string                      // with parked jobs
+	waits          []string                      // IDs of users' notifications that wait
 	tasks, records map[string]map[string]string  // by ID
 	counts         store.Counts
 }
@@ -122,6 +123,7 @@ func (r *boardRig) read() *board {
 		sets[name] = pipe.ZRangeWithScores(r.ctx, r.key(name), 0, -1)
 	}
 	routes, counts := pipe.SMembers(r.ctx, r.key("parked")), r.at.CountsOn(r.ctx, pipe)
+	waits := []*redis.StringSliceCmd{pipe.ZRange(r.ctx, r.at.Key("waits:a\nu"), 0, -1), pipe.ZRange(r.ctx, r.at.Key("waits:b\nu"), 0, -1)}
 	tasks, records := map[string]*redis.MapStringStringCmd{}, map[string]*redis.MapStringStringCmd{}
 	for _, id := range r.ids {
 		tasks[id], records[id] = pipe.HGetAll(r.ctx, r.key("t:"+id)), pipe.HGetAll(r.ctx, r.at.Key("id:"+id))
@@ -142,6 +144,7 @@ func (r *boardRig) read() *board {
 		b.tasks[id], b.records[id] = tasks[id].Val(), records[id].Val()
 	}
 	b.routes = slices.Sorted(slices.Values(routes.Val()))
+	b.waits = slices.Sorted(slices.Values(slices.Concat(waits[0].Val(), waits[1].Val())))
 	b.counts, err = counts()
 	r.must(err)
 	maps.DeleteFunc(b.counts.Ended, func(_ store.State, n int64) bool { return n == 0 })
@@ -185,6 +188,8 @@ func (b *board) fault(id string) string {
 	switch {
 	case task["state"] != strings.Replace(at, "parked", "retry", 1):
 		return fmt.Sprintf("is in %q, and its state is %q", at, task["state"])
+	case slices.Contains(b.waits, id) != (b.records[id]["state"] == string(store.Waiting)):
+		return fmt.Sprintf("is %q, and those that wait are %q", b.records[id]["state"], b.waits)
 	case at == "" && (len(task) > 0 || b.records[id]["state"] == string(store.Waiting)):
 		return "has a task or waits, and is in no place"
 	case (task["worker"] != "") != (at == "active"):

@@ -13,7 +13,7 @@ import (
 //go:embed end.lua
 var endJobsSource string
 
-var endScript = redis.NewScript(reportSource + handSource + endJobsSource)
+var endScript = redis.NewScript(waitsSource + reportSource + handSource + endJobsSource)
 
 // statsKept is for how long asynq's tools see how much was done in a day.
 const statsKept = 90 * 24 * time.Hour

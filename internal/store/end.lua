@@ -18,8 +18,8 @@ local now, retention, lapses, queue = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local keys, args, width = 4, 4, 5 -- what comes before the jobs', and how many are each one's
 redis.call('HDEL', counts, '')
 
-local function settle(record, outcomes, sent)
-  local known = redis.pcall('HMGET', record, 'state', 'accepted', 'until', 'collapse')
+local function settle(record, id, outcomes, sent)
+  local known = redis.pcall('HMGET', record, 'state', 'accepted', 'until', 'collapse', 'of')
   if known.err then return false, known.err end
   local state, accepted = known[1], known[2] or now
   if state and state ~= 'waiting' then return end
@@ -33,6 +33,7 @@ local function settle(record, outcomes, sent)
     end
   end
   redis.call('HSET', record, 'state', 'delivered', 'accepted', accepted, 'ended', now, 'attempts', 1, 'outcomes', outcomes, 'sent', sent)
+  removeWaiting(record, id, known[5])
   if known[3] then
     redis.call('HDEL', record, 'until', 'scope', 'rule')
     redis.pcall('HINCRBY', counts, 'booked', -1)
@@ -63,7 +64,7 @@ for i = 1, n do
   local id, hand, settles, outcomes, sent = unpack(ARGV, args + width * (i - 1) + 1, args + width * i)
   local ended, problem
   if settles == '1' then -- it was sent, whoever has it by now
-    ended, problem = settle(record, outcomes, sent)
+    ended, problem = settle(record, id, outcomes, sent)
     if ended and streams then tell(i, record, id) end
   end
   if problem then answers[i] = problem

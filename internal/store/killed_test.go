@@ -224,6 +224,12 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 			return errors.Join(errs...)
 		}
 	},
+	"withdraw": func(r *killedRig) func() error {
+		return func() error {
+			_, err := r.at.Withdraw(r.ctx, "a", "u", "", push.Group{Category: "c"}.Has, store.How{State: store.Cancelled, Read: push.Contents})
+			return err
+		}
+	},
 	"requeue": func(r *killedRig) func() error {
 		r.must(r.exhaust())
 		return r.requeue()

@@ -271,6 +271,29 @@ func (m *moves) take(rt *rapid.T) {
 	})
 }
 
+// withdraw takes all of a user's readable jobs.
+func (m *moves) withdraw(rt *rapid.T) {
+	app := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "app")
+	m.twice("pending> scheduled> retry> parked>", func(b *board) bool {
+		taken, inFlight := 0, 0
+		for _, id := range b.waits {
+			switch of, _, _ := strings.Cut(b.records[id]["of"], "\n"); {
+			case of != app || b.tasks[id]["msg"] == garbled:
+			case b.place(id) == "active":
+				inFlight++
+			default:
+				m.states[id], m.queued[id] = store.Cancelled, false
+				taken++
+			}
+		}
+		got, err := m.at.Withdraw(m.ctx, app, "u", "", push.Group{Category: "c"}.Has, store.How{State: store.Cancelled, Read: push.Contents})
+		if err != nil || got.Next != "" || len(got.Taken) != taken || got.InFlight != inFlight {
+			m.t.Fatalf("%+v, %v; want %d taken, %d in flight", got, err, taken, inFlight)
+		}
+		return taken > 0
+	})
+}
+
 func (m *moves) requeue(rt *rapid.T) {
 	id := drawn(rt, slices.Sorted(maps.Keys(m.letters)), "letter")
 	l, err := m.at.Letter(m.ctx, id)

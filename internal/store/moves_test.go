@@ -29,7 +29,7 @@ func TestMovesKeepEachJobInOnePlace(t *testing.T) {
 			rt.Repeat(map[string]func(*rapid.T){
 				"accept": m.accept, "accept another": m.accept, "accept again": m.acceptAgain, "another client": m.another, "garble": m.garble,
 				"pull": m.pull, "pull more": m.pull, "put off": m.putOff, "give back": m.giveBack, "end": m.end, "deliver": m.deliver, "settle": m.settle,
-				"set aside": m.setAside, "take": m.take, "requeue": m.requeue, "wake": m.wake,
+				"set aside": m.setAside, "take": m.take, "withdraw": m.withdraw, "requeue": m.requeue, "wake": m.wake,
 				"time passes": m.timePasses, "silence": m.silence, "sign": m.sign, "reap": m.reap,
 			})
 			m.drain()

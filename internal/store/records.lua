@@ -13,7 +13,10 @@ local state = redis.call('HGET', record, 'state')
 
 if op == 'arrive' then -- ARGV queue, then facts
   accepted(record, counts, now)
-  if not state then redis.call('HSET', record, 'queue', ARGV[5], unpack(ARGV, 6)) end
+  if not state then
+    redis.call('HSET', record, 'queue', ARGV[5], unpack(ARGV, 6))
+    addWaiting(record, id, ARGV[7])
+  end
 elseif op == 'settle' then -- ARGV an end
   return {settle(record, counts, letters, KEYS[4], id, now, retention, 4) and 1 or 0}
 elseif op == 'malformed' then -- ARGV letter, how many may be kept

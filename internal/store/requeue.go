@@ -13,7 +13,7 @@ import (
 //go:embed requeue.lua
 var requeueSource string
 
-var requeueScript = redis.NewScript(WakeIdle + lettersSource + requeueSource)
+var requeueScript = redis.NewScript(WakeIdle + waitsSource + lettersSource + requeueSource)
 
 // ErrInHand means that a worker has not put down the job of the last attempt, or that
 // another notification's has the ID.

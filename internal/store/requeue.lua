@@ -38,6 +38,7 @@ if not malformed then -- one that was forgotten is known again
   redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[4], unpack(ARGV, 7))
   redis.call('HSETNX', record, 'accepted', string.sub(ARGV[6], 1, -7))
   redis.call('PERSIST', record)
+  addWaiting(record, id, redis.call('HGET', record, 'of'))
 end
 forgetLetter(letters, counts, id)
 wake(KEYS[9])

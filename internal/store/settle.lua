@@ -15,6 +15,7 @@ local function settle(record, counts, letters, streams, id, now, retention, plac
   redis.call('HINCRBY', counts, state, 1)
   if tonumber(dead) > 0 then redis.call('HINCRBY', counts, 'dead_tokens', dead) end
   redis.call('HSET', record, 'state', state, 'outcomes', outcomes, 'sent', sent, 'error', problem, 'ended', string.format('%.0f', now))
+  removeWaiting(record, id, redis.call('HGET', record, 'of'))
   redis.call('HDEL', record, 'carries', 'joined', 'title2', 'title3', 'newest', 'newest_at') -- see digest.lua
   local claim = redis.call('HGET', record, 'collapse') -- see collapse.lua
   if claim and claim ~= '' then redis.pcall('PEXPIRE', claim, string.format('%.0f', retention)) end

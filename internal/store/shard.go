@@ -84,7 +84,7 @@ var endSource string
 //go:embed accepted.lua
 var acceptedSource string
 
-var settleSource = reportSource + lettersSource + acceptedSource + endSource
+var settleSource = waitsSource + reportSource + lettersSource + acceptedSource + endSource
 
 //go:embed records.lua
 var recordsSource string

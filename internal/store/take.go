@@ -55,6 +55,9 @@ type Taken struct {
 	Given bool `json:"given,omitempty"`
 	// By is of the call that has taken it.
 	By string `json:"by"`
+	// Carried counts the notifications of its digest, which have ended before. It is 0 if Abandoned
+	// has returned it.
+	Carried int `json:"-"`
 
 	note string // "" where there is none
 	at   *Shard
@@ -205,7 +208,7 @@ func (r *Shard) close(ctx context.Context, id string, record *Record, state Stat
 	if first, err := r.Settle(ctx, id, &end); err != nil || !first {
 		return nil, err
 	}
-	return &Taken{at: r, ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true}, nil
+	return &Taken{at: r, ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true, Carried: record.Told}, nil
 }
 
 // A step is one notification of a call of takeScript.
@@ -231,7 +234,7 @@ func (t *taking) prepare(i int, s seen) (step, error) {
 	}
 	end := endOf(outcomes, t.State)
 	end.App = c.App
-	one := &Taken{at: t.Shard, ID: t.refs[i].ID, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text()}
+	one := &Taken{at: t.Shard, ID: t.refs[i].ID, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text(), Carried: s.record.Told}
 	for k := range outcomes {
 		one.Used = one.Used || outcomes[k].Taken()
 	}
@@ -358,20 +361,17 @@ func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	return first, errors.Join(errs...)
 }
 
-// Leave leaves the notification to the workers, which look at it at once.
-func (t *Taken) Leave(ctx context.Context) error { return leave(ctx, []*Taken{t}) }
-
 // LeaveGiven notes that these notifications hold nothing any more. Workers then only count
 // their ends.
 func LeaveGiven(ctx context.Context, all []*Taken) error {
 	for _, t := range all {
 		t.Given = true
 	}
-	return leave(ctx, all)
+	return Leave(ctx, all)
 }
 
-// leave rewrites the notes and makes them due for the workers.
-func leave(ctx context.Context, all []*Taken) error {
+// Leave leaves the notifications to the workers, which look at them at once.
+func Leave(ctx context.Context, all []*Taken) error {
 	noted := map[*Shard][]any{} // ID, note and new note of each
 	for _, t := range all {
 		if t.note == "" {

@@ -158,7 +158,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 			t.Errorf("too early: %d, %t, %v", len(abandoned), more, err)
 		}
 		must(t, store.LeaveGiven(t.Context(), taken[1:many]))
-		must(t, taken[0].Leave(t.Context()))
+		must(t, store.Leave(t.Context(), taken[:1]))
 		if abandoned, more, err = at.Abandoned(t.Context(), many); err != nil || len(abandoned) != many || !more {
 			t.Errorf("abandoned are %d, %t, %v", len(abandoned), more, err)
 		}

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/redisreply"
+)
+
+// Each user's waiting notifications have their IDs in one place, wherever their jobs are:
+//
+//	waits:APP LINE FEED USER    sorted set of IDs, all of one score: see waits.lua
+
+//go:embed waits.lua
+var waitsSource string
+
+// withdrawMost is how many notifications a Withdraw looks at, at most.
+const withdrawMost = 5 * PageSize
+
+// Withdrawn is what a Withdraw has done.
+type Withdrawn struct {
+	// Taken have ended.
+	Taken []*Taken
+	// InFlight counts matching notifications that a worker has in hand. They stay.
+	InFlight int
+	// Next is the last ID that was looked at, for the next call; "" at the end.
+	Next string
+}
+
+// Withdraw ends a user's waiting notifications whose payloads match, as TakeAll does. It looks at up
+// to withdrawMost in the order of their IDs, from the first one after the ID after. Beside an error it
+// returns what it has ended too.
+func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches func(payload []byte) bool, how How) (w Withdrawn, err error) {
+	w.Next = after
+	for range withdrawMost / PageSize {
+		from := redis.ZRangeBy{Min: "-", Max: "+", Count: PageSize}
+		if w.Next != "" {
+			from.Min = "(" + w.Next
+		}
+		ids, err := r.client.ZRangeByLex(ctx, r.Key("waits:"+app+"\n"+user), &from).Result()
+		if err != nil {
+			return w, fmt.Errorf("list what waits of a user: %w", err)
+		}
+		var refs []Ref
+		for i, s := range r.see(ctx, ids) {
+			switch {
+			case errors.Is(s.err, ErrUnknownID), redisreply.OfItsKeys(s.err): // the others can be taken
+			case s.err != nil:
+				return w, s.err
+			case s.job != nil && matches([]byte(s.job.Payload)):
+				refs = append(refs, Ref{ids[i], app, user})
+			}
+		}
+		if err := w.take(ctx, r, refs, how); err != nil {
+			return w, err
+		}
+		if len(ids) < PageSize {
+			w.Next = ""
+			return w, nil
+		}
+		w.Next = ids[len(ids)-1]
+	}
+	return w, nil
+}
+
+// take takes notifications, and adds them to what was done.
+func (w *Withdrawn) take(ctx context.Context, at *Shard, refs []Ref, how How) (failed error) {
+	taken, errs := at.TakeAll(ctx, refs, how)
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			w.Taken = append(w.Taken, taken[i])
+		case errors.Is(err, ErrUnderWay):
+			w.InFlight++
+		case errors.Is(err, ErrEnded), errors.Is(err, ErrUnknownID), redisreply.OfItsKeys(err):
+		default:
+			failed = err
+		}
+	}
+	return failed
+}
