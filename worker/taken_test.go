@@ -112,7 +112,7 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 	client := realRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	r.start()
-	const points, each = 12, 3       // more points than a cancel has commands
+	const points, each = 24, 3       // more points than a cancel has commands
 	lines := map[string][]push.Ref{} // those that wait, by user
 	for name, cancel := range map[string]func(own redis.UniversalClient, refs []push.Ref) []error{
 		"producer": func(own redis.UniversalClient, refs []push.Ref) []error {
@@ -120,6 +120,14 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 		},
 		"operator": func(own redis.UniversalClient, refs []push.Ref) []error {
 			return r.controlOn(own).CancelAll(t.Context(), refs)
+		},
+		"producer of a group": func(own redis.UniversalClient, refs []push.Ref) []error {
+			_, err := push.NewProducer(own, "", 0).Withdraw(t.Context(), refs[0].App, refs[0].User, push.Group{Category: "a"})
+			return []error{err}
+		},
+		"operator of a group": func(own redis.UniversalClient, refs []push.Ref) []error {
+			_, err := r.controlOn(own).Withdraw(t.Context(), refs[0].App, refs[0].User, push.Group{Category: "a"}, "")
+			return []error{err}
 		},
 	} {
 		whole := false

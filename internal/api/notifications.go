@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/push"
 )
@@ -79,4 +80,20 @@ func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	return a.status(ctx, c)
+}
+
+// withdraw ends a user's waiting notifications of a group.
+func (a *API) withdraw(ctx context.Context, c *call) (reply, error) {
+	q := c.query
+	for _, name := range []string{"app", "user"} {
+		if q.Get(name) == "" || names.Text(q.Get(name), push.MaxNameBytes) != "" {
+			return reply{}, badQuery(name, "a name, and there")
+		}
+	}
+	group := push.Group{Thread: q.Get("thread"), CollapseKey: q.Get("collapse_key"), Category: q.Get("category"), DigestKey: q.Get("digest_key")}
+	if err := group.Validate(); err != nil {
+		return reply{}, &problem{Status: http.StatusBadRequest, Detail: "The query must have exactly one of thread, collapse_key, category and digest_key."}
+	}
+	done, err := c.as.Withdraw(ctx, q.Get("app"), q.Get("user"), group, q.Get("cursor"))
+	return reply{http.StatusOK, done}, err
 }

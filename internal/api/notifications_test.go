@@ -247,3 +247,28 @@ func TestCancelCarrier(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 }
+
+func TestWithdraw(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range []string{"one", "two", "other"} {
+		thread := map[bool]string{true: "another", false: "chat 17"}[id == "other"]
+		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification(id, "ada"), "{", `{"thread":"`+thread+`",`, 1))
+	}
+	const path = "/v1/notifications?app=demo&user=ada"
+	for _, query := range []string{"", "&thread=", "&thread=a&category=b", "&digest=true", "&thread=a&thread=b"} {
+		r.do(http.StatusBadRequest, producerToken, "DELETE", path+query, "")
+	}
+	for _, whose := range []string{"?user=ada", "?app=demo", "?app=demo&user="} {
+		r.do(http.StatusBadRequest, producerToken, "DELETE", "/v1/notifications"+whose+"&thread=a", "")
+	}
+	r.do(http.StatusForbidden, viewerToken, "DELETE", path+"&thread=chat+17", "")
+	for _, want := range []string{`{"ended":2,"carried":0,"in_flight":0}`, `{"ended":0,"carried":0,"in_flight":0}`} {
+		if got := strings.TrimSpace(r.do(http.StatusOK, producerToken, "DELETE", path+"&thread=chat+17", "").text); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if counts := r.counts(); counts.Accepted != 3 || counts.Ended[push.Cancelled] != 2 {
+		t.Errorf("%+v", counts)
+	}
+}

@@ -31,8 +31,9 @@ type route struct {
 var (
 	refQuery = []string{"app", "user"} // whose the ID is
 	// cancelQuery has, by digest, that one is cancelled with those that it carries.
-	cancelQuery = []string{"app", "user", digest}
-	pauseQuery  = []string{"app", "platform", "category", "all"}
+	cancelQuery   = []string{"app", "user", digest}
+	withdrawQuery = []string{"app", "user", "thread", "collapse_key", "category", "digest_key", "cursor"}
+	pauseQuery    = []string{"app", "platform", "category", "all"}
 	// keyQuery names a level, and the others an override by its level.
 	keyQuery       = []string{"app", "user", "category"}
 	overrideQuery  = []string{"app", "user", "category", "quota", "mute"}
@@ -48,6 +49,7 @@ const digest = "digest"
 // routes are all that the API answers. openapi.json describes each.
 var routes = []route{
 	{method: "POST", path: "/v1/notifications", action: operate.Enqueue, takes: true, charges: true, handle: (*API).enqueue},
+	{method: "DELETE", path: "/v1/notifications", action: operate.Withdraw, query: withdrawQuery, handle: (*API).withdraw},
 	{method: "POST", path: "/v1/notifications:batch", action: operate.Enqueue, takes: true, charges: true, handle: (*API).enqueueBatch},
 	{method: "GET", path: "/v1/notifications/{id}", action: operate.Status, query: refQuery, handle: (*API).status},
 	{method: "DELETE", path: "/v1/notifications/{id}", action: operate.Cancel, query: cancelQuery, handle: (*API).cancel},

@@ -24,7 +24,7 @@ import (
 // types are the Go types that the schemas of the document describe, and that the API's client
 // reads. Schemas and types within them are found from these.
 var types = map[string]any{
-	"Accepted": accepted{}, "Batch": batch{}, "Problem": problem{}, "Done": each(nil, nil).value,
+	"Accepted": accepted{}, "Batch": batch{}, "Problem": problem{}, "Done": each(nil, nil).value, "Withdrawn": control.Withdrawn{},
 	"Status": control.Status{}, "WaitingList": control.Page{}, "Timeline": control.Timeline{},
 	"Letters": operate.LetterPage{}, "WholeLetter": operate.DeadLetter{},
 	"Limits": operate.Limits{}, "Override": limits.Override{}, "OverridePage": operate.OverridePage{}, "Setting": operate.Setting{}, "Preview": operate.Preview{}, "Change": limits.Change{},

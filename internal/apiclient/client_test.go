@@ -317,3 +317,24 @@ func TestLargeCancellationIsSplit(t *testing.T) {
 		t.Errorf("%v, want %v", errs, want)
 	}
 }
+
+func TestWithdrawFollowsCursor(t *testing.T) {
+	t.Parallel()
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if r.Method != http.MethodDelete || q.Get("app") != "shop" || q.Get("user") != "ada" || q.Get("digest_key") != "k" || len(q["thread"]) > 0 {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		answer := map[string]any{"ended": 2, "carried": 1, "in_flight": 1}
+		if q.Get("cursor") == "" {
+			answer["next"] = "n 7"
+		} else if q.Get("cursor") != "n 7" {
+			t.Errorf("the cursor is %q", q.Get("cursor"))
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	})
+	got, err := c.Withdraw(t.Context(), "shop", "ada", push.Group{DigestKey: "k"})
+	if want := (push.Withdrawn{Ended: 4, Carried: 2, InFlight: 2}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}

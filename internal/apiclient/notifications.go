@@ -140,6 +140,28 @@ func (c *Client) CancelWithOthers(ctx context.Context, ref push.Ref) error {
 	return c.callOf(ctx, ref.ID, http.MethodDelete, path, nil, nil)
 }
 
+// Withdraw ends a user's waiting notifications of the group. Beside an error it returns the results
+// so far.
+func (c *Client) Withdraw(ctx context.Context, app, user string, g push.Group) (w push.Withdrawn, err error) {
+	query := url.Values{"app": {app}, "user": {user}}
+	for name, value := range map[string]string{"thread": g.Thread, "collapse_key": g.CollapseKey, "category": g.Category, "digest_key": g.DigestKey} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	for {
+		var page control.Withdrawn
+		if err := c.call(ctx, http.MethodDelete, notifications+"?"+query.Encode(), nil, &page); err != nil {
+			return w, err
+		}
+		w.Ended, w.Carried, w.InFlight = w.Ended+page.Ended, w.Carried+page.Carried, w.InFlight+page.InFlight
+		if page.Next == "" {
+			return w, nil
+		}
+		query.Set("cursor", page.Next)
+	}
+}
+
 // Timeline returns the timeline of the app's user. The app may be "" when there
 // is one; without categories it is of all of them.
 func (c *Client) Timeline(ctx context.Context, app, user string, categories []string) (*control.Timeline, error) {

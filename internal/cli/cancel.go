@@ -16,10 +16,13 @@ import (
 
 func newCancel() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "cancel ID | cancel --all [--category CATEGORY …] [--expect N]",
+		Use:   "cancel ID | cancel --app APP --user USER --thread THREAD | cancel --all [--category CATEGORY …] [--expect N]",
 		Short: "End a notification that waits, or all that match, and give the slots to those behind",
 		Long: `cancel ends the notification with that ID, if it waits, and its slot goes to
-those behind it. With --all it ends everything that waits and matches every flag
+those behind it. Without an ID, with --app, --user and one of --thread,
+--collapse-key, --category and --digest-key, it ends the user's waiting
+notifications of that group and of their digests: the user has read them
+elsewhere. With --all it ends everything that waits and matches every flag
 that is given: it counts them first, and asks on the terminal, or goes ahead if
 there are as many as --expect says. With an ID, --app and --user say whose it is,
 where several users have it. One whose push is to tell of others it ends with --digest
@@ -27,24 +30,39 @@ alone, and always with --all. What moves on while they are counted may be
 missed: pause first, and look with pushpace waiting, which takes the same flags.
 Breaking off is safe: do it again for the rest.`,
 		Example: `  pushpace cancel order-4711-shipped
+  pushpace cancel --app shop --user ada --thread chat-17
   pushpace pause --category marketing && pushpace cancel --all --category marketing`,
-		Args: someOrAll(1),
+		Args: cobra.MaximumNArgs(1),
 	}
 	others := cmd.Flags().Bool("digest", false, "also one whose push is to tell of others, which nobody is told of then")
 	all := cmd.Flags().Bool("all", false, "all that wait and match the other flags, instead of one")
 	selection, confirmation, asJSON := selectionFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
+	group := &push.Group{}
+	cmd.Flags().StringVar(&group.Thread, "thread", "", "the user's of the `THREAD`")
+	cmd.Flags().StringVar(&group.DigestKey, "digest-key", "", "the user's whose digest has the `KEY`")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		rest := *selection
 		rest.App, rest.User = "", ""
+		ofGroup := group.Thread != "" || group.DigestKey != ""
 		switch {
+		case ofGroup && (*all || len(args) > 0):
+			return misusedf("--thread and --digest-key are for all of a user's: give them with neither an ID nor --all")
 		case *all && *others:
 			return misusedf("--digest is for an ID: --all ends what carries others too")
 		case *all && len(args) > 0:
 			return misusedf("--all: an ID names one; give one or the other")
 		case *all:
 			return cancelAll(ctx, b, *selection, confirmation, out, *asJSON)
-		case !rest.All() || cmd.Flags().Changed("expect"):
-			return misusedf("--category, --collapse-key and --expect are for --all")
+		case cmd.Flags().Changed("expect"), selection.For != "":
+			return misusedf("--expect and --for are for --all")
+		case len(args) == 0:
+			group.Category, group.CollapseKey = selection.Category, selection.CollapseKey
+			if group.Validate() != nil || selection.App == "" || selection.User == "" || *others {
+				return misusedf("want an ID, or --app, --user and one of --thread, --collapse-key, --category and --digest-key, or --all")
+			}
+			return withdraw(ctx, b, selection.App, selection.User, *group, out, *asJSON)
+		case !rest.All():
+			return misusedf("--category and --collapse-key are for --all, or for a user's without an ID")
 		}
 		return cancelOne(ctx, b, push.Ref{ID: args[0], App: selection.App, User: selection.User}, *others, out, *asJSON)
 	})
@@ -75,4 +93,23 @@ func cancelOne(ctx context.Context, b *apiclient.Client, ref push.Ref, others bo
 		return fmt.Errorf("%s: %w", id, err)
 	}
 	return printJSON(out, status)
+}
+
+func withdraw(ctx context.Context, b *apiclient.Client, app, user string, g push.Group, out io.Writer, asJSON bool) error {
+	done, err := b.Withdraw(ctx, app, user, g)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(out, done)
+	}
+	text := words.Counted(done.Ended, "notification is", "notifications are") + " cancelled"
+	if done.Carried > 0 {
+		text += ", and " + words.Counted(done.Carried, "other", "others") + " with them"
+	}
+	if done.InFlight > 0 {
+		text += "; " + words.Counted(done.InFlight, "is", "are") + " being sent"
+	}
+	fmt.Fprintln(os.Stderr, text+".")
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ With IDs, --app and --user say whose they are, where several users have one.
 Breaking off is safe: do it again for the rest.`,
 		Example: `  pushpace dead requeue order-4711-shipped
   pushpace dead requeue --all --reason unknown_app --since 1h --expect 143`,
-		Args: someOrAll(math.MaxInt),
+		Args: someOrAll,
 	}
 	return actingOnLetters(cmd, letterAct{"requeue", "requeued", (*apiclient.Client).Requeue, (*apiclient.Client).RequeueEach})
 }
@@ -43,7 +42,7 @@ or goes ahead if there are as many as --expect says. With IDs, --app and --user 
 whose they are, where several users have one.`,
 		Example: `  pushpace dead purge order-4711-shipped
   pushpace dead purge --all --reason line_full --expect 12`,
-		Args: someOrAll(math.MaxInt),
+		Args: someOrAll,
 	}
 	return actingOnLetters(cmd, letterAct{"purge", "purged", (*apiclient.Client).Purge, (*apiclient.Client).PurgeEach})
 }

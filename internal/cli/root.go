@@ -81,12 +81,10 @@ func explainArguments(cmd *cobra.Command) {
 }
 
 // someOrAll wants arguments, or --all in their place.
-func someOrAll(most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		all, err := cmd.Flags().GetBool("all")
-		if len(args) > most || len(args) == 0 && !all {
-			return errors.New("want arguments, or --all")
-		}
-		return err
+func someOrAll(cmd *cobra.Command, args []string) error {
+	all, err := cmd.Flags().GetBool("all")
+	if len(args) == 0 && !all {
+		return errors.New("want arguments, or --all")
 	}
+	return err
 }

@@ -225,6 +225,33 @@ func (o *Operator) cancel(ctx context.Context, ref push.Ref, others bool) error 
 	return o.s.with.Control.Cancel(ctx, ref)
 }
 
+// Withdraw ends a user's waiting notifications of the group, which is valid, 1,000 at a time: see
+// control.Control.
+func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group, cursor string) (w control.Withdrawn, err error) {
+	if err := o.may(Withdraw); err != nil {
+		return w, err
+	}
+	if err := o.own(app); err != nil {
+		return w, err
+	}
+	if err := o.knownApp(app); err != nil {
+		return w, err
+	}
+	if err := o.s.refresh(ctx); err != nil {
+		return w, err
+	}
+	defer o.s.notifications.forget(func(push.Ref) bool { return true })
+	if w, err = o.s.with.Control.Withdraw(ctx, app, user, g, cursor); w.Ended == 0 {
+		return w, err
+	}
+	// a producer may withdraw as many as it likes
+	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
+	if o.who.Role == config.Operator { // else it is no operator's action
+		o.record(ctx, Withdraw, o.entryIn(slices.Repeat([]string{app}, w.Ended)))
+	}
+	return w, err
+}
+
 // CancelEach ends notifications that wait, and what they carry, and returns what became of
 // each.
 func (o *Operator) CancelEach(ctx context.Context, refs []push.Ref) []error {

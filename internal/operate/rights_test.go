@@ -81,7 +81,11 @@ var tries = map[string]try{
 	}, nil, false},
 	"Cancel":           {operate.Cancel, func(a asking) error { return a.Cancel(a, push.Ref{ID: a.app + "-cancelled"}) }, push.ErrUnknownID, false},
 	"CancelWithOthers": {operate.Cancel, func(a asking) error { return a.CancelWithOthers(a, push.Ref{ID: a.app + "-with-others"}) }, push.ErrUnknownID, false},
-	"CancelEach":       {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
+	"Withdraw": {operate.Withdraw, func(a asking) error {
+		_, err := a.Withdraw(a, a.app, a.app+"-user", push.Group{Thread: "t"}, "")
+		return err
+	}, others, false},
+	"CancelEach": {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
 	"Waiting": {operate.Look, func(a asking) error {
 		list, err := a.Waiting(a, control.Selection{}, "")
 		return cmpOr(err, told(a.app == operatetest.Other && list != nil && slices.ContainsFunc(list.Waiting, func(q control.Queued) bool { return q.App == a.app })))
@@ -223,7 +227,7 @@ func TestEachActionAsksWhoItIs(t *testing.T) {
 			return c.ask(asking{t.Context(), s.As(who, ""), app, log})
 		}
 		roles := map[*operate.Action][]config.Role{
-			operate.Enqueue: {config.Producer, config.Operator}, operate.Cancel: {config.Producer, config.Operator},
+			operate.Enqueue: {config.Producer, config.Operator}, operate.Cancel: {config.Producer, config.Operator}, operate.Withdraw: {config.Producer, config.Operator},
 			operate.Status: {config.Producer, config.Viewer, config.Operator}, operate.Look: {config.Viewer, config.Operator},
 		}
 		for name, c := range tries {

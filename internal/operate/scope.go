@@ -34,9 +34,10 @@ var (
 
 // The actions.
 var (
-	Enqueue = &Action{roles: producers}
-	Status  = &Action{roles: watchers}
-	Cancel  = &Action{producers, "a notification is cancelled", trail.Cancel}
+	Enqueue  = &Action{roles: producers}
+	Status   = &Action{roles: watchers}
+	Cancel   = &Action{producers, "a notification is cancelled", trail.Cancel}
+	Withdraw = &Action{producers, "notifications are withdrawn", trail.Cancel}
 
 	// Look is every look that changes nothing, but at a status.
 	Look = &Action{roles: viewers}

@@ -78,7 +78,7 @@ var ReasonSets = []ReasonSet{
 			{"rejected", "refused for good", "mend what its reason says, then `dead requeue ID`"},
 			{"exhausted", "its attempts, or the time for them, are used up", "see its reason; once that is mended, `dead requeue ID`"},
 			{"expired", "its end came before it could be sent", "nothing, or give it a longer `ttl`; many of them mean that limits or a provider hold too much back"},
-			{"cancelled", "`cancel`, or the API, ended it", "nothing"},
+			{"cancelled", "`cancel`, or the API, ended it, alone or with others that its user has read elsewhere", "nothing"},
 			{"superseded", "a newer one has the same collapse key", "nothing"},
 			{"digested", "another's push tells of it: `status ID` says whose, and what became of that", "nothing; where the other one is a dead letter, requeue that one"},
 			{"muted", "its user, its category or both are muted", "nothing; `limits get --user USER` lists the mutes, `limits unmute` ends one"},

@@ -30,7 +30,7 @@ import (
 )
 
 // Workers are killed three times, Redis once, and a provider fails for a while,
-// while some notifications expire, are superseded and cancelled. Nothing is lost, and
+// while some notifications expire, are superseded, cancelled and withdrawn. Nothing is lost, and
 // nothing exceeds a limit. Only pushes that were under way at a kill are delivered twice,
 // and no notification that was sent ends as not sent.
 func TestCrashes(t *testing.T) {
@@ -49,8 +49,12 @@ func TestCrashes(t *testing.T) {
 		producers.Go(func() {
 			for i := p; i < users*each; i += 8 {
 				c.Enqueue(t, producer, i, fmt.Sprintf("user-%d", i%users))
-				if rig.FateOf(i) == rig.Cancelled {
+				switch {
+				case rig.FateOf(i) != rig.Cancelled:
+				case i%2 == 0:
 					c.Cancel(t, producer, fmt.Sprintf("n-%d", i))
+				default:
+					c.Withdraw(t, producer, fmt.Sprintf("user-%d", i%users))
 				}
 			}
 		})

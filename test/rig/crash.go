@@ -83,6 +83,8 @@ func (c *CrashSite) Enqueue(t *testing.T, producer *push.Producer, i int, user s
 		n.TTL = push.Duration(20 * time.Second)
 	case collapsing:
 		n.CollapseKey = "latest"
+	case Cancelled:
+		n.Thread = withdrawn
 	}
 	var err error
 	if !eventually.Within(time.Minute, func() bool {
@@ -124,6 +126,20 @@ func (c *CrashSite) Cancel(t *testing.T, producer *push.Producer, id string) {
 		return err == nil || errors.Is(err, push.ErrEnded) || errors.Is(err, push.ErrUnderWay)
 	}) {
 		t.Errorf("the cancel of %s is not answered: %v", id, err)
+	}
+}
+
+// withdrawn is the thread of notifications whose fate is Cancelled.
+const withdrawn = "withdrawn"
+
+// Withdraw tries until it is answered: it ends those of the user whose fate is Cancelled.
+func (c *CrashSite) Withdraw(t *testing.T, producer *push.Producer, user string) {
+	var err error
+	if !eventually.Within(time.Minute, func() bool {
+		_, err = producer.Withdraw(t.Context(), "shop", user, push.Group{Thread: withdrawn})
+		return err == nil
+	}) {
+		t.Errorf("the withdrawal of %s is not answered: %v", user, err)
 	}
 }
 

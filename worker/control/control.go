@@ -118,6 +118,28 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 	return errs
 }
 
+// Withdrawn counts the results of one call of Withdraw.
+type Withdrawn struct {
+	push.Withdrawn
+	// Next is the cursor of the user's other notifications; "" for none.
+	Next string `json:"next,omitempty"`
+}
+
+// Withdraw ends a user's waiting notifications of the group as CancelAll does. It looks at up to
+// 1,000 of the user's notifications, from the cursor on; "" is the first one. Calling it again after
+// an error is safe.
+func (c *Control) Withdraw(ctx context.Context, app, user string, g push.Group, cursor string) (w Withdrawn, err error) {
+	at, err := c.records.Of(ctx, app, user)
+	if err != nil {
+		return w, err
+	}
+	done, err := at.Withdraw(ctx, app, user, cursor, g.Has, store.How{State: push.Cancelled, Read: push.Contents, Others: true})
+	c.freeAll(ctx, done.Taken)
+	w.Count(done)
+	w.Next = done.Next
+	return w, err
+}
+
 // freeAll gives slots back and follows the moves. A worker repeats a failed call, after the
 // notes' grace, and counts the ends.
 func (c *Control) freeAll(ctx context.Context, all []*store.Taken) {
