@@ -31,7 +31,13 @@ func (r *rig) deferred(id string) *store.Record {
 }
 
 func (r *rig) control() *control.Control {
-	return control.New(r.client, r.records, r.limiter, r.options.Limits)
+	return r.rests(control.New(r.client, r.records, r.limiter, r.options.Limits))
+}
+
+// rests has the test wait for what the control does later.
+func (r *rig) rests(c *control.Control) *control.Control {
+	r.t.Cleanup(func() { c.Rest(context.Background()) })
+	return c
 }
 
 // A notification can be cancelled seconds before its slot.

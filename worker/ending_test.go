@@ -34,7 +34,7 @@ func (r *rig) controlOn(own redis.UniversalClient) *control.Control {
 	limiter, err := throttle.New(own, throttle.Options{Timeout: redistest.Patience})
 	must(r.t, err)
 	r.t.Cleanup(func() { limiter.Close() })
-	return control.New(own, store.NewRecords(own, "", 0), limiter, r.options.Limits)
+	return r.rests(control.New(own, store.NewRecords(own, "", 0), limiter, r.options.Limits))
 }
 
 // line has one of the user sent, and so many wait for a limit. It returns those that wait.
