@@ -125,10 +125,10 @@ func TestReloadKeepsTheLastToken(t *testing.T) {
 	}
 	s.Configure(t, "http:\n", some)
 	p.HangUp(t)
-	p.Says(t, 1, "the configuration is reloaded", "http.tokens: [] → [ops (viewer)]")
+	p.Says(t, 1, "the configuration is reloaded", "http.tokens: none → [{name: ops, role: viewer, sha256: [hidden]}]")
 	s.Configure(t, "http:\n", none)
 	p.HangUp(t)
-	p.Says(t, 1, "level=WARN", "take effect at the next start", "http.tokens: [ops (viewer)] → []")
+	p.Says(t, 1, "level=WARN", "take effect at the next start", "http.tokens: [{name: ops, role: viewer, sha256: [hidden]}] → none")
 	if without, with := p.LimitsStatus(t, ""), p.LimitsStatus(t, token); without != http.StatusUnauthorized || with != http.StatusOK {
 		t.Errorf("once the last token is gone, without one: %d, with it: %d", without, with)
 	}

@@ -61,7 +61,7 @@ func (s *Site) StandIns(t *testing.T, typical time.Duration) StandIns {
 	s.Env = append(s.Env, "PUSHPACE_APPS__DEMO__SIMULATED=false")
 	for key, value := range map[string]string{
 		"APNS__TOPIC": to.apns.Topic, "APNS__KEY_FILE": to.apns.KeyFile, "APNS__KEY_ID": to.apns.KeyID, "APNS__TEAM_ID": to.apns.TeamID,
-		"APNS__ENVIRONMENT": string(to.apns.Environment), "APNS__ENDPOINT": to.apns.Endpoint, "APNS__ROOT_CA_FILE": to.apns.RootCAFile,
+		"APNS__ENDPOINT": to.apns.Endpoint, "APNS__ROOT_CA_FILE": to.apns.RootCAFile,
 		"FCM__CREDENTIALS_FILE": to.fcm.CredentialsFile, "FCM__ENDPOINT": to.fcm.Endpoint, "FCM__ROOT_CA_FILE": to.fcm.RootCAFile,
 	} {
 		s.Env = append(s.Env, "PUSHPACE_APPS__DEMO__"+key+"="+value)
