@@ -101,6 +101,9 @@ func resultOf(i int, r operate.Result) result {
 		p := problems.Of(r.Err)
 		switch p.Status {
 		case http.StatusBadRequest:
+			if len(p.Errors) == 0 {
+				return result{ID: r.ID, Status: p.Status, Detail: p.Detail}
+			}
 			return result{Status: p.Status, Errors: problems.At(at, problems.Faults(p.Errors, ""))}
 		case http.StatusForbidden:
 			return result{Status: p.Status, Errors: []problems.Fault{{Pointer: at + "/app", Detail: r.Err.Error()}}}

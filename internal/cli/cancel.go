@@ -97,11 +97,11 @@ func cancelOne(ctx context.Context, b *apiclient.Client, ref push.Ref, others bo
 
 func withdraw(ctx context.Context, b *apiclient.Client, app, user string, g push.Group, out io.Writer, asJSON bool) error {
 	done, err := b.Withdraw(ctx, app, user, g)
-	if err != nil {
+	if err != nil && done.Ended == 0 {
 		return err
 	}
 	if asJSON {
-		return printJSON(out, done)
+		return errors.Join(printJSON(out, done), err)
 	}
 	text := words.Counted(done.Ended, "notification is", "notifications are") + " cancelled"
 	if done.Carried > 0 {
@@ -111,5 +111,5 @@ func withdraw(ctx context.Context, b *apiclient.Client, app, user string, g push
 		text += "; " + words.Counted(done.InFlight, "is", "are") + " being sent"
 	}
 	fmt.Fprintln(os.Stderr, text+".")
-	return nil
+	return err // what kept it from the rest
 }

@@ -44,7 +44,7 @@ func (q Quota) Spec() meter.Spec {
 // stays the same part of the count.
 func (q Quota) At(rate throttle.Rate) Quota {
 	if q.Burst > 0 && q.Rate.Count > 0 {
-		q.Burst = max(1, q.Burst*rate.Count/q.Rate.Count)
+		q.Burst = max(1, int(float64(q.Burst)*float64(rate.Count)/float64(q.Rate.Count)))
 	}
 	q.Rate, q.Rates = rate, nil
 	return q

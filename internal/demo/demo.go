@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -115,6 +116,8 @@ type demo struct {
 	late   lateness
 	taken  int // notifications that the Producer has accepted
 
+	stood atomic.Int64 // ns, the longest that this process was kept from the processors
+
 	progress io.Writer
 	started  time.Time
 	lines    int                      // of progress so far
@@ -138,6 +141,7 @@ func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	d.started = time.Now()
+	go d.watch(ctx)
 	enqueued := make(chan error, 1)
 	go func() { enqueued <- d.enqueue(ctx) }()
 	err = d.follow(ctx, enqueued)
@@ -160,6 +164,16 @@ func (d *demo) warmUp(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// watch notes by how much this process sleeps too long.
+func (d *demo) watch(ctx context.Context) {
+	const nap = 10 * time.Millisecond
+	for ctx.Err() == nil {
+		began := time.Now()
+		time.Sleep(nap)
+		d.stood.Store(max(d.stood.Load(), int64(time.Since(began)-nap)))
+	}
 }
 
 // enqueue enqueues the mix, each notification at its time. In the middle it repeats one, as

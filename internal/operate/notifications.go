@@ -240,7 +240,7 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 	if err := o.s.refresh(ctx); err != nil {
 		return w, err
 	}
-	defer o.s.notifications.forget(func(push.Ref) bool { return true })
+	defer o.s.notifications.forget(func(ref push.Ref) bool { return ref.User == "" || ref.App == app && ref.User == user })
 	if w, err = o.s.with.Control.Withdraw(ctx, app, user, g, cursor); w.Ended == 0 {
 		return w, err
 	}

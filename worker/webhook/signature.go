@@ -12,8 +12,9 @@ import (
 )
 
 // sign sets the headers of Standard Webhooks (standardwebhooks.com) for a body that is sent
-// at that instant. The ID is the body's hash: a retry has the same one, by whichever
-// deliverer, and other reports have another, since their entries are in the body.
+// at that instant. The ID is the body's hash: a retry of the same reports has the same one,
+// by whichever deliverer. Reports that come beside others the next time have another; their entries
+// stay the same.
 func sign(header http.Header, keys [][]byte, body []byte, at time.Time) {
 	hash := sha256.Sum256(body)
 	id, seconds := "msg_"+hex.EncodeToString(hash[:16]), strconv.FormatInt(at.Unix(), 10)
