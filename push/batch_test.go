@@ -93,9 +93,7 @@ func TestABatchIsOneRoundTrip(t *testing.T) {
 		other.Title = "Delivered"
 		batch[30] = &other
 		batch[40] = order("bad", func(n *push.Notification) { n.Targets = nil })
-		if err := server.Client(t).Set(t.Context(), shard.Named(client, "pushpace", 1)[0].Key("id:"+batch[50].ID), "of another type", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Client(t).Set(t.Context(), shard.Named(client, "pushpace", 1)[0].Key("id:"+batch[50].ID), "of another type", 0).Err())
 		before := trips.Load()
 		results := producer.EnqueueAll(t.Context(), batch)
 		if got := trips.Load() - before; got != 1 {

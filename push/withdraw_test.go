@@ -24,9 +24,7 @@ func TestGroupHasNotificationsWithItsField(t *testing.T) {
 	payload := func(n push.Notification) []byte {
 		n.ID, n.App, n.User, n.Title, n.Targets = "n", "a", "u", "t", []push.Target{{Platform: push.FCM, Token: "t"}}
 		text, err := push.Encode(&push.Job{Notification: &n, AcceptedAt: time.Now()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return text
 	}
 	all := map[string][]byte{

@@ -213,9 +213,7 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 			err = tokens.Ack(t.Context(), "shop", group, taken[:20]...)
 		}
 		must(t, err)
-		if _, err := outcomes.Next(t.Context(), "shop", group, time.Hour, 1); err != nil { // its webhook has begun
-			t.Fatal(err)
-		}
+		must(t, second(outcomes.Next(t.Context(), "shop", group, time.Hour, 1))) // its webhook has begun
 		report("shop", 300)
 		length := func(name string) int64 { return client.XLen(t.Context(), s.Key(name)).Val() }
 		dropped := s.counts().Dropped
@@ -275,9 +273,7 @@ func TestLetterOfReusedIDIsOfItsApp(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s := newLetterbox(t, client, store.Bounds{DeadLetters: 2, Apps: map[string]bool{"shop": true, "kiosk": true}})
 		s.reject("shop", []byte("{}"), "same")
-		if err := client.Del(t.Context(), s.Key("id:same")).Err(); err != nil { // its record has expired
-			t.Fatal(err)
-		}
+		must(t, client.Del(t.Context(), s.Key("id:same")).Err()) // its record has expired
 		s.reject("kiosk", []byte("{}"), "same")
 		s.reject("shop", []byte("{}"), named("shop", 5)...)
 		if kept, err := client.HExists(t.Context(), s.Key("letters"), "same").Result(); err != nil || !kept {

@@ -50,9 +50,7 @@ func TestCollapse(t *testing.T) {
 		claim(4, true, "3")
 		state("3", push.Superseded)
 		state("2", push.Waiting)
-		if err := client.Del(t.Context(), at.Key("collapse:shop/u/k")).Err(); err != nil { // it may lapse while an older one waits
-			t.Fatal(err)
-		}
+		must(t, client.Del(t.Context(), at.Key("collapse:shop/u/k")).Err()) // it may lapse while an older one waits
 		claim(2, false, "")
 	})
 }

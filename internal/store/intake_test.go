@@ -60,9 +60,7 @@ func TestAnIntakesTaskIsRemovedAsItWasRead(t *testing.T) {
 		if ids, _ := peek(2); !slices.Equal(ids, []string{"third"}) {
 			t.Errorf("after two there are %q", ids)
 		}
-		if err := in.Remove(t.Context(), queue, first); err != nil { // by a worker that was late
-			t.Fatal(err)
-		}
+		must(t, in.Remove(t.Context(), queue, first)) // by a worker that was late
 		if ids, _ := peek(0); !slices.Equal(ids, []string{"another", "third"}) {
 			t.Errorf("are left: %q", ids)
 		}

@@ -211,13 +211,9 @@ func TestOldestDueLeavesOutHeldJobs(t *testing.T) {
 		at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
 		queue, pause, quota := push.Default.Queue(), store.PauseName(`["shop","","news"]`), store.QuotaName("throughput/shop/news")
 		n := &push.Notification{ID: "parked", App: "shop", User: "u", Category: "news", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-		if _, err := push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)))
 		job := storetest.InHand(t, client, at, queue, n.ID)
-		if err := at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: store.ParkName([]string{quota, pause})}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: store.ParkName([]string{quota, pause})}))
 		for _, c := range []struct {
 			held map[string]bool
 			due  bool

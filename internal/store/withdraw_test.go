@@ -19,9 +19,7 @@ func TestWithdrawIsBoundedACall(t *testing.T) {
 		const many, each = 2500, 500
 		producer := push.NewProducer(client, "", 0).WithShards(1)
 		all, err := store.NewRecords(client, "", 0).WithShards(1).All(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for first := 0; first < many; first += each {
 			batch := make([]*push.Notification, each)
 			for i := range batch {

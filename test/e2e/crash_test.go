@@ -328,9 +328,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	<-killed.Done
 	gone := time.Now()
 	held = c.InHand(t)
-	if err := control.Pause(t.Context(), &pause.Pause{App: "shop"}); err != nil { // so that no other worker sends it
-		t.Fatal(err)
-	}
+	rig.Must(t, control.Pause(t.Context(), &pause.Pause{App: "shop"})) // so that no other worker sends it
 	other := c.Serve(t)
 	for _, id := range held {
 		if !eventually.Within(time.Minute, func() bool { return control.Cancel(t.Context(), push.Ref{ID: id}) == nil }) {

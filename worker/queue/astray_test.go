@@ -96,9 +96,7 @@ func TestATermEndsAfterTrouble(t *testing.T) {
 		}
 		old.free()
 		n.signs()
-		if err := client.ZAddXX(t.Context(), n.Records.Key("signs"), redis.Z{Score: 1, Member: old.id}).Err(); err != nil { // long ago
-			t.Fatal(err)
-		}
+		must(t, client.ZAddXX(t.Context(), n.Records.Key("signs"), redis.Z{Score: 1, Member: old.id}).Err()) // long ago
 		n.signs()
 		other.reap(t.Context(), other.seasoned().signs())
 		if got := other.pull(); !slices.Equal(got, []string{"stray"}) {

@@ -124,9 +124,7 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 	alive.enqueue("alive's")
 	alive.pull()
 	alive.enqueue("last")
-	if err := client.HSet(t.Context(), dead.key("t:"+ids[0]), "msg", "no message").Err(); err != nil { // whoever pulls it sets it aside
-		t.Fatal(err)
-	}
+	must(t, client.HSet(t.Context(), dead.key("t:"+ids[0]), "msg", "no message").Err()) // whoever pulls it sets it aside
 	dead.unseen(2*sureFor - 2*time.Second)
 	if found := alive.seasoned().signs(); len(found) > 0 {
 		t.Errorf("%v is dead too soon", found)
