@@ -43,6 +43,9 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 				})
 				envelope, err := store.ReadEnvelope(ours["msg"])
 				must(t, err)
+				if _, err := store.ReadEnvelope(ours["msg"][:len(ours["msg"])-1]); err == nil || !maps.Equal(envelope.Headers, headers) || envelope.Foreign() {
+					t.Errorf("read as %+v, and a part of it: %v", envelope, err)
+				}
 				theirs, theirPending, theirScheduled := written(func() error {
 					task := asynq.NewTaskWithHeaders(store.TaskType, []byte(envelope.Payload), headers)
 					options := []asynq.Option{asynq.TaskID(n.ID), asynq.Queue(at.Queue(queue)), asynq.MaxRetry(store.MaxRetry)}
