@@ -26,9 +26,7 @@ func TestClockPredicts(t *testing.T) {
 		{"in step", 0, 0, 100 * time.Microsecond, 50 * time.Microsecond, 0},
 		{"behind others", 0, 0, 100 * time.Microsecond, 500 * time.Microsecond, 0},
 		{"an hour ahead", time.Hour, 0, 100 * time.Microsecond, 50 * time.Microsecond, 0},
-		{"an hour behind", -time.Hour, 0, 100 * time.Microsecond, 50 * time.Microsecond, 0},
 		{"drifting fast", time.Second, 500, time.Millisecond, 100 * time.Microsecond, 0},
-		{"drifting slowly", time.Second, -500, time.Millisecond, 100 * time.Microsecond, 0},
 		{"far away", 0, 20, 40 * time.Millisecond, time.Millisecond, 0},
 		{"on a busy machine", 0, 0, 100 * time.Microsecond, 50 * time.Microsecond, 0.3},
 	} {

@@ -30,7 +30,6 @@ func TestNonsense(t *testing.T) {
 		{0, []string{"1000000/1s"}, "rates: 1000000/1s allows more than 1000 a second"},
 		{0, []string{"2/1ms"}, "rates: 2/1ms allows more than 1000 a second"},
 		{0, []string{"1000/1s"}, ""},
-		{0, []string{"1/1ms"}, ""},
 		{0, []string{"1000/24h"}, ""},
 		{0, []string{"1001/24h"}, "rates: 1001/24h counts more than 1000, the most of one user: give a smaller count"},
 		{time.Microsecond, nil, "min_gap: 1µs is shorter than 1ms"},
@@ -38,7 +37,6 @@ func TestNonsense(t *testing.T) {
 		{time.Hour, []string{"10/1m"}, "min_gap: 1h is longer than every rate's period"},
 		{time.Hour, []string{"10/1m", "20/59m"}, "min_gap: 1h is longer than every rate's period"},
 		{time.Hour, []string{"10/1m", "20/24h"}, ""},
-		{time.Minute, []string{"10/1m"}, ""},
 		{time.Hour, nil, ""},
 	} {
 		got := ""
@@ -114,11 +112,9 @@ func TestRaises(t *testing.T) {
 		want     bool
 	}{
 		{p(time.Second), p(time.Second), false},
-		{p(time.Second), p(2 * time.Second), false},
 		{p(2 * time.Second), p(time.Second), true},
 		{p(time.Second), p(0), true},
 		{p(0), p(time.Second), false},
-		{p(0), p(0), false},
 		{p(0, "10/1m"), p(0, "5/1m"), false},
 		{p(0, "10/1m"), p(0, "10/2m"), false},
 		{p(0, "10/1m"), p(0, "20/2m"), true}, // 20 in one minute
@@ -135,7 +131,6 @@ func TestRaises(t *testing.T) {
 		{q("22:00-08:00"), q(), true},
 		{q(), q("22:00-08:00"), false},
 		{p(0), q("22:00-08:00"), true}, // a category whose own take the place of the general ones
-		{q(), p(0), false},
 	} {
 		if got := Raises(c.from, c.to); got != c.want {
 			t.Errorf("from %+v to %+v: %t", c.from, c.to, got)

@@ -5,8 +5,6 @@ package throttle_test
 import (
 	"context"
 	"errors"
-	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,35 +14,6 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
 )
-
-// silence listens, accepts and never answers.
-func silence(t *testing.T) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	wg.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns = append(conns, conn)
-			mu.Unlock()
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		wg.Wait()
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-	})
-	return l.Addr().String()
-}
 
 const shortTimeout = 150 * time.Millisecond
 
@@ -99,12 +68,6 @@ func inTime(t *testing.T, name string, call func()) {
 	}
 }
 
-func TestARedisThatNeverAnswers(t *testing.T) {
-	t.Parallel()
-	unavailable(t, limiterOn(t, &redis.Options{Addr: silence(t)}))
-	unavailable(t, limiterOn(t, &redis.Options{Addr: "127.0.0.1:1"})) // where nobody is
-}
-
 // TestARedisThatStopsAnswering has a Redis hang that answered before, and go
 // on: what was asked meanwhile is asked again, and holds one slot.
 func TestARedisThatStopsAnswering(t *testing.T) {
@@ -116,6 +79,7 @@ func TestARedisThatStopsAnswering(t *testing.T) {
 	}
 	server.Pause(t)
 	unavailable(t, l)
+	unavailable(t, limiterOn(t, &redis.Options{Addr: "127.0.0.1:1"})) // where nobody is
 	ctx, cancel := context.WithTimeout(context.Background(), shortTimeout/10)
 	defer cancel()
 	for name, call := range calls(l, "unavailable") {

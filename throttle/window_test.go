@@ -37,7 +37,6 @@ func TestWindows(t *testing.T) {
 		{"over, after it was lowered", policy, []time.Duration{-50 * time.Second, -20 * time.Second, -10 * time.Second, -9 * time.Second},
 			[]throttle.Window{{Free: now}, {Used: 4, Free: at(40 * time.Second)}, {Used: 4, Free: now}}},
 		{"further back than is shown", policy, thousand, []throttle.Window{{Free: now}, {Used: 29, Free: at(54 * time.Second)}, {Used: 1000, AtLeast: true}}},
-		{"no gap", throttle.Policy{Rates: policy.Rates[:1]}, nil, []throttle.Window{{Free: now}}},
 		{"no limit", throttle.Policy{}, []time.Duration{0}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
