@@ -16,27 +16,16 @@ func TestRetryAfter(t *testing.T) {
 		{"missing", "", 0},
 		{"seconds", "30", 30 * time.Second},
 		{"zero is a second", "0", time.Second},
-		{"an hour", "3600", time.Hour},
 		{"a day is an hour", "86400", time.Hour},
 		{"longer than an int64", "99999999999999999999", time.Hour},
-		{"longer than a Duration", "9223372036854775807", time.Hour},
 		{"date", "Fri, 20 Nov 2026 20:02:00 GMT", 2 * time.Minute},
-		{"date in RFC 850", "Friday, 20-Nov-26 20:02:00 GMT", 2 * time.Minute},
 		{"date in the past", "Fri, 20 Nov 2026 19:00:00 GMT", time.Second},
 		{"date next year", "Sat, 20 Nov 2027 20:00:00 GMT", time.Hour},
 		{"negative", "-5", 0},
 		{"fraction", "1.5", 0},
-		{"words", "soon", 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			h := http.Header{}
-			if c.header != "" {
-				h.Set("Retry-After", c.header)
-			}
-			if got := RetryAfter(h, now); got != c.want {
-				t.Errorf("RetryAfter(%q) = %v, want %v", c.header, got, c.want)
-			}
-		})
+		if got := RetryAfter(http.Header{"Retry-After": {c.header}}, now); got != c.want {
+			t.Errorf("%s: RetryAfter(%q) = %v, want %v", c.name, c.header, got, c.want)
+		}
 	}
 }

@@ -31,14 +31,12 @@ func TestTransportOutcome(t *testing.T) {
 		concerns  Concern
 	}{
 		{"dial", refused, Retry, DialFailed, false, ConcernsProvider},
-		{"dial times out", &net.OpError{Op: "dial", Err: context.DeadlineExceeded}, Retry, DialFailed, false, ConcernsProvider},
 		{"no such host", &net.DNSError{Name: "x", IsNotFound: true}, Retry, DialFailed, false, ConcernsProvider},
 		{"not TLS", tls.RecordHeaderError{Msg: "first record"}, Retry, DialFailed, false, ConcernsProvider},
 		{"deadline", context.DeadlineExceeded, Retry, TimedOut, true, ConcernsProvider},
 		{"read times out", &net.OpError{Op: "read", Err: timeoutError{}}, Retry, TimedOut, true, ConcernsProvider},
 		{"cancelled", context.Canceled, Retry, Cancelled, true, NoConcern},
 		{"EOF", io.EOF, Retry, ConnectionLost, true, ConcernsProvider},
-		{"unexpected EOF", io.ErrUnexpectedEOF, Retry, ConnectionLost, true, ConcernsProvider},
 		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, Retry, ConnectionLost, true, ConcernsProvider},
 		{"GOAWAY", goAwayError{}, Retry, ConnectionLost, true, ConcernsProvider},
 		{"stream reset", http2.StreamError{Code: http2.ErrCodeInternal}, Retry, ConnectionLost, true, ConcernsProvider},

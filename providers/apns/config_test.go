@@ -31,7 +31,6 @@ func TestConfigValidate(t *testing.T) {
 		{"password without certificate", with(key, func(c *Config) { c.PasswordFile = "p" }), []string{"password_file"}},
 		{"environment", with(key, func(c *Config) { c.Environment = "staging" }), []string{"environment"}},
 		{"plain endpoint", with(key, func(c *Config) { c.Endpoint = "http://localhost:1" }), []string{"endpoint"}},
-		{"endpoint with a path", with(key, func(c *Config) { c.Endpoint = "https://localhost/3" }), []string{"endpoint"}},
 		{"endpoint", with(key, func(c *Config) { c.Endpoint = "https://localhost:2197/" }), nil},
 		{"timeout", with(key, func(c *Config) { c.Timeout = -1 }), []string{"timeout"}},
 	} {

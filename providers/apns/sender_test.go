@@ -161,7 +161,6 @@ func TestSendWithWrongCredentials(t *testing.T) {
 	}{
 		{"key", func(c *apns.Config) { c.KeyFile = other.KeyFile }, apns.InvalidProviderToken},
 		{"key ID", func(c *apns.Config) { c.KeyID = "OTHERKEY01" }, apns.InvalidProviderToken},
-		{"team ID", func(c *apns.Config) { c.TeamID = "OTHERTEAM1" }, apns.InvalidProviderToken},
 		{"authority", func(c *apns.Config) { c.RootCAFile = other.RootCAFile }, providers.TLSRefused},
 	} {
 		config := right

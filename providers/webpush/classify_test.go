@@ -36,17 +36,13 @@ func TestAnswersOfTheServices(t *testing.T) {
 		wait     time.Duration
 	}{
 		{push.WebPushGoogle, 201, header("Location", "https://fcm.googleapis.com/0:17%31"), "", providers.Delivered, providers.OK, providers.NoConcern, 0},
-		{push.WebPushMozilla, 200, nil, "", providers.Delivered, providers.OK, providers.NoConcern, 0},
 		{push.WebPushOther, 202, nil, "<html>", providers.Delivered, providers.OK, providers.NoConcern, 0},
 
 		{push.WebPushGoogle, 410, nil, "push subscription has unsubscribed or expired.\n", providers.DeadToken, Gone, token, 0},
-		{push.WebPushGoogle, 404, nil, "", providers.DeadToken, NotFound, token, 0},
 		{push.WebPushMozilla, 404, nil, `{"code":404,"errno":102,"error":"Not Found","message":"x"}`, providers.DeadToken, NotFound, token, 0},
 		{push.WebPushMozilla, 410, nil, `{"code":410,"errno":103,"error":"Gone"}`, providers.DeadToken, Gone, token, 0},
-		{push.WebPushMozilla, 410, nil, `{"code":410,"errno":106}`, providers.DeadToken, Gone, token, 0},
 		{push.WebPushApple, 410, nil, `{"reason":"Unregistered"}`, providers.DeadToken, Gone, token, 0},
 		{push.WebPushWindows, 410, nil, "", providers.DeadToken, Gone, token, 0},
-		{push.WebPushWindows, 404, nil, "", providers.DeadToken, NotFound, token, 0},
 		{push.WebPushOther, 404, nil, "", providers.DeadToken, NotFound, token, 0},
 
 		{push.WebPushGoogle, 400, nil, googlePage, providers.Misconfigured, Unauthorized, credential, 0},
@@ -63,10 +59,7 @@ func TestAnswersOfTheServices(t *testing.T) {
 		{push.WebPushOther, 403, nil, googleMismatch, providers.Rejected, Unauthorized, token, 0},
 
 		{push.WebPushApple, 400, nil, `{"reason":"BadTtl"}`, providers.Rejected, BadRequest, message, 0},
-		{push.WebPushApple, 400, nil, `{"reason":"BadUrgency"}`, providers.Rejected, BadRequest, message, 0},
-		{push.WebPushApple, 400, nil, `{"reason":"BadWebPushTopic"}`, providers.Rejected, BadRequest, message, 0},
 		{push.WebPushMozilla, 400, nil, `{"code":400,"errno":110}`, providers.Rejected, BadRequest, message, 0},
-		{push.WebPushMozilla, 400, nil, `{"code":400,"errno":114}`, providers.Rejected, BadRequest, message, 0},
 		{push.WebPushGoogle, 405, nil, "", providers.Rejected, BadRequest, message, 0},
 		{push.WebPushOther, 400, nil, "", providers.Rejected, BadRequest, token, 0},
 		{push.WebPushMozilla, 413, nil, `{"code":413,"errno":104}`, providers.Rejected, TooLarge, message, 0},

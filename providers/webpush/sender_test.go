@@ -172,8 +172,6 @@ func TestTargetsThatAreNotSentTo(t *testing.T) {
 		reason providers.Reason
 	}{
 		"another host":    {push.Target{Token: "https://push.example.net/capability", Keys: keys}, providers.Rejected, webpush.EndpointRefused},
-		"another port":    {push.Target{Token: "https://fcm.googleapis.com:8443/capability", Keys: keys}, providers.Rejected, webpush.EndpointRefused},
-		"http":            {push.Target{Token: "http://fcm.googleapis.com/capability", Keys: keys}, providers.Rejected, webpush.EndpointRefused},
 		"no keys":         {push.Target{Token: "https://fcm.googleapis.com/capability"}, providers.Rejected, providers.Invalid},
 		"keys of others":  {push.Target{Token: "https://fcm.googleapis.com/capability", Keys: &push.Keys{P256DH: "capability", Auth: "capability"}}, providers.Rejected, providers.Invalid},
 		"removed by Edge": {push.Target{Token: "https://permanently-removed.invalid/capability", Keys: keys}, providers.DeadToken, webpush.Gone},
