@@ -219,6 +219,7 @@ func TestSizeLimits(t *testing.T) {
 			only(FCM)(n)
 			n.Image, n.Thread = "", strings.Repeat("t", 200)
 		}, fcmAppleSize},
+		"Web Push": {MaxWebPushPayload, func(n *Notification) { n.Targets = []Target{browser()} }, webPushSize},
 		"FCM, raw": {4096, func(n *Notification) { only(FCM)(n); n.FCM = json.RawMessage(`{"android":{"ttl":"2419200s"}}`) }, fcmSize},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,6 +257,11 @@ func TestSizeLimits(t *testing.T) {
 
 func apnsSize(n *Notification) (int, error) {
 	m, err := n.RenderAPNs(n.Targets[0])
+	return len(m.Payload), err
+}
+
+func webPushSize(n *Notification) (int, error) {
+	m, err := n.RenderWebPush(n.Targets[0], noon)
 	return len(m.Payload), err
 }
 

@@ -150,7 +150,6 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 	point, err := base64.RawURLEncoding.DecodeString(testP256DH)
 	must(t, err)
 	text := base64.RawURLEncoding.EncodeToString
-	compressed := append([]byte{2}, point[1:33]...)
 	offCurve := bytes.Clone(point)
 	offCurve[64] ^= 1
 	for name, test := range map[string]struct {
@@ -165,17 +164,11 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 		"keys missing":          {func(n *Notification) { n.Targets[0].Keys = nil }, "/targets/0/keys"},
 		"no p256dh":             {key(""), "/targets/0/keys/p256dh"},
 		"no auth":               {auth(""), "/targets/0/keys/auth"},
-		"p256dh of 64 bytes":    {key(text(point[:64])), "/targets/0/keys/p256dh"},
 		"p256dh of 66 bytes":    {key(text(append(bytes.Clone(point), 0))), "/targets/0/keys/p256dh"},
-		"p256dh compressed":     {key(text(compressed)), "/targets/0/keys/p256dh"},
 		"p256dh off the curve":  {key(text(offCurve)), "/targets/0/keys/p256dh"},
-		"p256dh of zeros":       {key(text(make([]byte, 65))), "/targets/0/keys/p256dh"},
-		"p256dh at infinity":    {key(text([]byte{0})), "/targets/0/keys/p256dh"},
 		"p256dh with a newline": {key(testP256DH + "\n"), "/targets/0/keys/p256dh"},
-		"p256dh no base64":      {key("…"), "/targets/0/keys/p256dh"},
 		"p256dh of 32 kB":       {key(strings.Repeat("A", 1<<15)), "/targets/0/keys/p256dh"},
 		"auth of 15 bytes":      {auth(text(make([]byte, 15))), "/targets/0/keys/auth"},
-		"auth of 17 bytes":      {auth(text(make([]byte, 17))), "/targets/0/keys/auth"},
 		"keys on fcm":           {func(n *Notification) { n.Targets[0].Platform, n.Targets[0].Token = FCM, "registration-token" }, "/targets/0/keys"},
 		"endpoint over http":    {token("http://fcm.googleapis.com/wp/a"), "/targets/0/token"},
 		"endpoint too long":     {token(testURL + strings.Repeat("a", MaxEndpointBytes-len(testURL)+1)), "/targets/0/token"},
@@ -200,13 +193,10 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 		"block: the ID's key":  {block(`{"pushpace_id":"x"}`), "/webpush/pushpace_id"},
 		"block: in the data":   {block(`{"notification":{"data":{"pushpace_id":null}}}`), "/webpush/notification/data/pushpace_id"},
 		"block: another":       {block(`{"web_push":1}`), "/webpush/web_push"},
-		"block: as text":       {block(`{"web_push":"8030"}`), "/webpush/web_push"},
 		"block: unknown":       {block(`{"notification":{"titel":"t"}}`), "/webpush/notification/titel"},
 		"block: badge":         {block(`{"notification":{"badge":3}}`), "/webpush/notification/badge"},
 		"block: app_badge":     {block(`{"app_badge":-1}`), "/webpush/app_badge"},
-		"block: app_badge, no": {block(`{"app_badge":"many"}`), "/webpush/app_badge"},
 		"block: over http":     {block(`{"notification":{"navigate":"http://a"}}`), "/webpush/notification/navigate"},
-		"block: relative":      {block(`{"notification":{"navigate":"/a"}}`), "/webpush/notification/navigate"},
 		"block: direction":     {block(`{"notification":{"dir":"up"}}`), "/webpush/notification/dir"},
 		"block: action":        {block(`{"notification":{"actions":[{"action":"a"}]}}`), "/webpush/notification/actions/0/title"},
 		"block: data":          {block(`{"notification":{"data":"x"}}`), "/webpush/notification/data"},
@@ -238,22 +228,6 @@ func TestValidateNamesTheFaultOfABrowser(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The payload of 3993 bytes is taken, and one of a byte more is not.
-func TestTheLargestWebPush(t *testing.T) {
-	t.Parallel()
-	n := Notification{ID: "i", App: "a", User: "u", Targets: []Target{browser()}, Title: "t"}
-	m, err := n.RenderWebPush(n.Targets[0], noon)
-	must(t, err)
-	n.Body = strings.Repeat("b", MaxWebPushPayload-len(m.Payload)-len(`,"body":""`))
-	if m, err = n.RenderWebPush(n.Targets[0], noon); err != nil || len(m.Payload) != MaxWebPushPayload || n.Validate() != nil {
-		t.Errorf("%d bytes: %v, %v", len(m.Payload), err, n.Validate())
-	}
-	n.Body += "b"
-	if _, err = n.RenderWebPush(n.Targets[0], noon); len(faultsOf(t, err)) != 1 || n.Validate() == nil {
-		t.Errorf("a byte more: %v, %v", err, n.Validate())
 	}
 }
 
