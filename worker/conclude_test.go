@@ -42,12 +42,10 @@ func TestConclude(t *testing.T) {
 		"time spent":                     {[]outcome{retry}, 2, time.Hour + 1, push.Exhausted, 0, false},
 		"misconfigured waits":            {[]outcome{misconfigured}, 100, time.Minute, push.Waiting, backoff, false},
 		"blocked, the other delivered":   {[]outcome{blocked, delivered}, 1, 0, push.Waiting, 0, true},
-		"blocked, the other dead":        {[]outcome{blocked, dead}, 1, 0, push.Waiting, 0, false},
 		"blocked, the other spent":       {[]outcome{blocked, retry}, 3, 0, push.Waiting, 7 * time.Second, false},
 		"blocked after an ambiguous one": {[]outcome{blockedLater, rejected}, 9, 0, push.Waiting, 0, true},
 		"blocked too long":               {[]outcome{blocked, dead}, 1, time.Hour + 1, push.Exhausted, 0, false},
 		"blocked too long, delivered":    {[]outcome{blocked, delivered}, 1, time.Hour + 1, push.Delivered, 0, true},
-		"misconfigured too long":         {[]outcome{misconfigured}, 2, time.Hour + 1, push.Exhausted, 0, false},
 	} {
 		got := conclude(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)
 		again, _ := got.(back)

@@ -144,27 +144,6 @@ func TestAMisconfiguredApp(t *testing.T) {
 	}
 }
 
-// A notification to two platforms goes to the one that works, and comes back
-// for the other.
-func TestHalfOfItIsPaused(t *testing.T) {
-	r := newRig(t, oneRedis(t), hourly)
-	r.hasten(100*time.Millisecond, time.Second)
-	r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
-	r.start()
-	r.enqueueMany("trigger", 3, apple)
-	wait(t, func() bool { return len(r.seen.closings()) == 1 })
-	r.enqueue(to("both", apple, google))
-	wait(t, func() bool { return len(r.pushed("both")) == 1 && r.record("both").Attempts == 1 })
-	r.apns.Recover()
-	r.settled(4)
-	if record := r.record("both"); record.State != push.Delivered || len(r.pushed("both")) != 2 {
-		t.Errorf("record %+v, pushed %+v", record, r.pushed("both"))
-	}
-	if got := r.slots(); got != 4 {
-		t.Errorf("%d slots are spent on 4 notifications", got)
-	}
-}
-
 // When most tokens are dead, the environment is wrong: no more are dropped.
 func TestASpikeOfDeadTokens(t *testing.T) {
 	const n = 140

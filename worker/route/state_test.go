@@ -28,7 +28,6 @@ func TestClosedFor(t *testing.T) {
 		want     time.Duration
 	}{
 		"refused":                {badKey, 0, 30 * time.Second},
-		"refused again":          {badKey, 1, time.Minute},
 		"refused for long":       {badKey, 1000, 5 * time.Minute},
 		"quota":                  {after(overQuota, time.Minute), 0, time.Minute},
 		"quota after refusals":   {after(overQuota, time.Minute), 5, time.Minute},
