@@ -58,10 +58,8 @@ func TestOpenWorksWithoutOptionalCommands(t *testing.T) {
 		renamed   []string
 		forbidden []any
 	}{
-		"no right to SETNAME": {forbidden: []any{"-client|setname"}},
-		"no HELLO":            {renamed: []string{"HELLO"}},
-		"no right to SELECT":  {forbidden: []any{"-select"}},
-		"no right to any":     {forbidden: []any{"-client", "-ping", "-info", "-config", "-command", "-select"}},
+		"no HELLO":        {renamed: []string{"HELLO"}},
+		"no right to any": {forbidden: []any{"-client", "-ping", "-info", "-config", "-command", "-select"}},
 		"nothing but what is needed": {
 			renamed:   []string{"CLIENT", "HELLO", "PING", "CONFIG", "COMMAND", "SELECT", "SCRIPT"},
 			forbidden: []any{"-info", "-@dangerous"},
