@@ -30,6 +30,9 @@ func TestProxyConnectsToCheckedAddressOfStranger(t *testing.T) {
 		"public IPv6":          {[][]string{{"2606:4700::1111"}}, []string{"[2606:4700::1111]:443"}, false},
 		"loopback":             {[][]string{{"127.0.0.1"}}, nil, true},
 		"private":              {[][]string{{"10.1.2.3"}, {public}}, nil, true},
+		"metadata":             {[][]string{{"169.254.169.254"}}, nil, true},
+		"private IPv6":         {[][]string{{"fd00::1"}}, nil, true},
+		"mapped loopback":      {[][]string{{"::ffff:127.0.0.1"}}, nil, true},
 		"private, then public": {[][]string{{"10.1.2.3", public}}, []string{public + ":443"}, false},
 		"public, then changed": {[][]string{{public}, {"127.0.0.1"}}, []string{public + ":443"}, false},
 	} {
