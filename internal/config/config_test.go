@@ -131,24 +131,6 @@ func TestRelativePathsStartAtTheFile(t *testing.T) {
 	}
 }
 
-func TestSecretFileIsBounded(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		content []byte
-		want    string
-	}{
-		{bytes.Repeat([]byte("x"), maxSecretFile+1), "larger than 65536 bytes"},
-		{[]byte("\n"), "is empty"},
-	} {
-		file := filepath.Join(t.TempDir(), "secret")
-		must(t, os.WriteFile(file, tt.content, 0o600))
-		_, err := Parse("c.yaml", []byte("redis: {address: 'h:1', password_file: '"+file+"'}"), nil)
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%d bytes: %v; want %q", len(tt.content), err, tt.want)
-		}
-	}
-}
-
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	large := filepath.Join(t.TempDir(), "large.yaml")
@@ -234,7 +216,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What nobody can be sent to, and what nothing limits, is hardly meant.
+// What nobody can be sent to, and what nothing limits or really sends, is hardly meant.
 func TestWithoutAppsOrLimits(t *testing.T) {
 	t.Parallel()
 	const apps, none = "c.yaml: apps: there is none: nothing can be sent", "c.yaml: limits: there is none: every notification is sent at once"
@@ -242,9 +224,10 @@ func TestWithoutAppsOrLimits(t *testing.T) {
 		"":                                 {apps, none},
 		"apps: {a: {simulated: true}}":     {none},
 		"limits: {default: {min_gap: 1s}}": {apps},
-		"limits: {categories: {a: {exempt: true}}}":           {apps},
-		"limits: {horizon: 2d, device: {rate: 5/1d}}":         {apps},
-		"limits: {horizon: 1d}\napps: {a: {simulated: true}}": {"c.yaml:2:1: limits: there is none: every notification is sent at once"},
+		"limits: {categories: {a: {exempt: true}}}":                                                                 {apps},
+		"limits: {horizon: 2d, device: {rate: 5/1d}}":                                                               {apps},
+		"limits: {default: {min_gap: 1s}}\napps: {shop: {fcm: {credentials_file: testdata/secret, dry_run: true}}}": {"c.yaml:3:65: apps.shop.fcm.dry_run: is on: nothing that the app sends there reaches a device"},
+		"limits: {horizon: 1d}\napps: {a: {simulated: true}}":                                                       {"c.yaml:2:1: limits: there is none: every notification is sent at once"},
 	} {
 		cfg, err := Parse("c.yaml", []byte("\ufeffredis: {address: embedded}\n"+text+"\n"), nil)
 		if err != nil {

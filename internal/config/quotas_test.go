@@ -44,7 +44,6 @@ func TestUnnamedQuotas(t *testing.T) {
 	for name, c := range map[string]struct{ apps, quota, want string }{
 		"two providers":           {"{shop: {" + fcm + "}, " + apns + "}}}", "apps: [shop]", "no app names it; write apps.shop.apns.quota: europe"},
 		"one has its own":         {"{shop: {" + fcm + "}, " + apns + ", quota: {rate: 10/1s}}}}", "apps: [shop]", "no app names it; write apps.shop.fcm.quota: europe"},
-		"each has its own":        {"{shop: {" + fcm + ", quota: {rate: 10/1s}}}}", "apps: [shop]", "no app names it; write apps.shop.fcm.quota: europe"},
 		"simulated":               {"{shop: {simulated: true}}", "apps: [shop]", none},
 		"the first simulated":     {"{shop: {simulated: true}, kiosk: {" + apns + "}}}", "apps: [shop, kiosk]", "no app names it; write apps.kiosk.apns.quota: europe"},
 		"a ramp":                  {"{shop: {" + apns + "}, " + fcm + "}}}", "ramp: 1m, apps: [shop]", "no app names it; write apps.shop.fcm.quota: europe"},
@@ -52,7 +51,6 @@ func TestUnnamedQuotas(t *testing.T) {
 		"a project of two apps":   {"{shop: {" + fcm + "}}, web: {" + fcm + "}}}", "apps: [web, shop]", "no app names it; write apps.shop.fcm.quota: europe and apps.web.fcm.quota: europe"},
 		"a project with a second": {"{shop: {" + fcm + "}}, web: {" + fcm + "}}}", "apps: [shop]", none},
 		"named":                   {"{shop: {" + fcm + ", quota: europe}}}", "apps: [shop]", ""},
-		"named by APNs":           {"{shop: {" + fcm + "}, " + apns + ", quota: europe}}}", "apps: [shop]", ""},
 	} {
 		text := "redis: {address: embedded}\nlimits:\n  quotas:\n    europe: {rate: 10/1s, " + c.quota + "}\napps: " + c.apps + "\n"
 		cfg, err := Parse("c.yaml", []byte(text), nil)
@@ -79,16 +77,6 @@ func TestUnnamedQuotas(t *testing.T) {
 		if cfg, err = Parse("c.yaml", []byte(text), environ); err != nil || cfg.Warnings() != nil {
 			t.Errorf("%s: followed: %v, %q", name, err, cfg.Warnings())
 		}
-	}
-}
-
-// TestDryRunIsWarnedOf holds that an app that only pretends to send says so.
-func TestDryRunIsWarnedOf(t *testing.T) {
-	t.Parallel()
-	cfg, err := Parse("c.yaml", []byte("redis: {address: embedded}\nlimits: {default: {min_gap: 1s}}\napps: {shop: {fcm: {credentials_file: testdata/secret, dry_run: true}}}\n"), nil)
-	must(t, err)
-	if want := []string{"c.yaml:3:65: apps.shop.fcm.dry_run: is on: nothing that the app sends there reaches a device"}; !slices.Equal(cfg.Warnings(), want) {
-		t.Errorf("%q", cfg.Warnings())
 	}
 }
 

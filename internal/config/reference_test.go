@@ -111,18 +111,15 @@ func row(cells ...string) string { return "| " + strings.Join(cells, " | ") + " 
 func linkOf(k key) string {
 	t := k.value.Type()
 	for section, name := range shared {
-		if f, embedded := field(t, section.Name()); t == section || embedded && f.Anonymous && f.Type == section {
+		embeds := func(name string) bool {
+			f, found := t.FieldByName(name)
+			return found && f.Anonymous && f.Type == section
+		}
+		if t == section || t.Kind() == reflect.Struct && embeds(section.Name()) {
 			return "[" + name + "](#a-" + name + ")"
 		}
 	}
 	return ""
-}
-
-func field(t reflect.Type, name string) (f reflect.StructField, found bool) {
-	if t.Kind() == reflect.Struct {
-		f, found = t.FieldByName(name)
-	}
-	return f, found
 }
 
 // kindOf is the type of a key with its range; "" for a section with keys of its own.
@@ -272,10 +269,6 @@ func TestTagsAreTheConstants(t *testing.T) {
 	for _, k := range allKeys() {
 		tags[k.path] = k.Tag
 	}
-	algorithms := make([]string, len(meter.Algorithms))
-	for i, a := range meter.Algorithms {
-		algorithms[i] = string(a)
-	}
 	for _, one := range []struct {
 		key, tag string
 		want     any
@@ -294,11 +287,12 @@ func TestTagsAreTheConstants(t *testing.T) {
 			t.Errorf("%s: %s is %s, want %v", one.key, one.tag, got, one.want)
 		}
 	}
-	words := strings.Fields(tags["limits.device.algorithm"].Get("oneof"))
-	slices.Sort(words)
-	slices.Sort(algorithms)
-	if !slices.Equal(words, algorithms) {
-		t.Errorf("the algorithms are %q, want %q", words, algorithms)
+	var algorithms []meter.Algorithm
+	for _, name := range strings.Fields(tags["limits.device.algorithm"].Get("oneof")) {
+		algorithms = append(algorithms, meter.Algorithm(name))
+	}
+	if want := slices.Sorted(slices.Values(meter.Algorithms)); !slices.Equal(slices.Sorted(slices.Values(algorithms)), want) {
+		t.Errorf("the algorithms are %q, want %q", algorithms, want)
 	}
 }
 

@@ -2,8 +2,6 @@ package config
 
 import (
 	"encoding/binary"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -16,21 +14,6 @@ func wide(text string) string {
 		b = binary.LittleEndian.AppendUint16(b, unit)
 	}
 	return string(b)
-}
-
-func TestSecretFileTakesByteOrderMark(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "secret")
-	for text, want := range map[string]string{
-		"\ufeffhush\r\n": "hush", "\ufeff": "the file is empty", "\ufeff\n": "the file is empty",
-		wide("hush"): "the file is in UTF-16: save it as UTF-8",
-	} {
-		must(t, os.WriteFile(file, []byte(text), 0o600))
-		got, err := ReadSecret(file)
-		if err == nil && string(got) != want || err != nil && !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q: %q, %v", text, string(got), err)
-		}
-	}
 }
 
 func TestFileInUTF16NamesEncoding(t *testing.T) {
