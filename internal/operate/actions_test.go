@@ -2,7 +2,6 @@ package operate_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"reflect"
@@ -37,127 +36,89 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 		must(t, err)
 		until := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 		shop := limits.Level{App: "shop"}
-		for _, c := range []struct {
-			name string
-			do   func(ctx context.Context, o *operate.Operator) error
-			want *trail.Entry // nil for none
-		}{
-			{"a limit", func(ctx context.Context, o *operate.Operator) error {
-				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{App: "shop", User: "ada", Category: "news"}, Policy: rate}))
-			}, &trail.Entry{Action: trail.SetLimit, Level: limits.Level{App: "shop", User: "ada", Category: "news"}, Count: 1}},
-			{"a quota's, by its name", func(ctx context.Context, o *operate.Operator) error {
-				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{Quota: "both"}, Policy: rate}))
-			}, &trail.Entry{Action: trail.SetLimit, Level: limits.Level{Quota: "quota/both"}, Count: 1}},
-			{"a mute", func(ctx context.Context, o *operate.Operator) error {
-				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{App: "shop", User: "ada", Mute: true}}))
-			}, &trail.Entry{Action: trail.Mute, Level: limits.Level{App: "shop", User: "ada"}, Count: 1}},
-			{"its end", func(ctx context.Context, o *operate.Operator) error {
-				return o.UnsetLimit(ctx, limits.Level{App: "shop", User: "ada", Mute: true})
-			}, &trail.Entry{Action: trail.Unmute, Level: limits.Level{App: "shop", User: "ada"}, Count: 1}},
-			{"its second end", func(ctx context.Context, o *operate.Operator) error {
-				return o.UnsetLimit(ctx, limits.Level{App: "shop", User: "ada", Mute: true})
-			}, nil},
-			{"a bad limit", func(ctx context.Context, o *operate.Operator) error {
-				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{App: "none"}, Policy: rate}))
-			}, nil},
-			{"an import", func(ctx context.Context, o *operate.Operator) error {
-				return o.Import(ctx, []limits.Override{{Level: shop, Policy: rate}, {Level: limits.Level{App: operatetest.Other}, Policy: rate}, {Level: limits.Level{App: "shop", User: "eve"}, Policy: rate}})
-			}, &trail.Entry{Action: trail.ImportLimits, Apps: []string{operatetest.Other, operatetest.Own}, Count: 3}},
-			{"an import for every app", func(ctx context.Context, o *operate.Operator) error {
-				return o.Import(ctx, []limits.Override{{Level: shop, Policy: rate}, {Level: limits.Level{User: "eve"}, Policy: rate}})
-			}, &trail.Entry{Action: trail.ImportLimits, Count: 2}},
-			{"an import's check", func(ctx context.Context, o *operate.Operator) error {
-				return o.CheckImport(ctx, []limits.Override{{Level: shop, Policy: rate}})
-			}, nil},
-			{"none any more", func(ctx context.Context, o *operate.Operator) error {
-				return o.UnsetLimit(ctx, limits.Level{App: "shop", Category: "unset"})
-			},
-				&trail.Entry{Action: trail.UnsetLimit, Level: limits.Level{App: "shop", Category: "unset"}, Count: 1}},
-			{"none that was none", func(ctx context.Context, o *operate.Operator) error {
-				return o.UnsetLimit(ctx, limits.Level{App: "shop", Category: "unset"})
-			}, nil},
-			{"an undo", func(ctx context.Context, o *operate.Operator) error {
-				return o.UndoLimit(ctx, changeOf(asking{app: operatetest.Own, log: log}, "undone"))
-			},
-				&trail.Entry{Action: trail.UndoLimit, Level: limits.Level{App: "shop", Category: "undone"}, Count: 1}},
-
-			{"a pause", func(ctx context.Context, o *operate.Operator) error {
-				return errOf(o.Pause(ctx, pause.Pause{App: "shop", Platform: push.APNs, Category: "news", Reason: "a reason", Until: until}))
-			}, &trail.Entry{Action: trail.Pause, Level: limits.Level{App: "shop", Category: "news"}, Platform: push.APNs, Count: 1, Reason: "a reason", Until: until}},
-			{"a pause of everything", func(ctx context.Context, o *operate.Operator) error { return errOf(o.Pause(ctx, pause.Pause{})) }, &trail.Entry{Action: trail.Pause, Count: 1}},
-			{"its end", func(ctx context.Context, o *operate.Operator) error { return errOf(o.Resume(ctx, pause.Pause{})) }, &trail.Entry{Action: trail.Resume, Count: 2}}, // and the trouble of a provider
-			{"a pause's end", func(ctx context.Context, o *operate.Operator) error {
-				return errOf(o.Resume(ctx, pause.Pause{App: "shop", Category: "resumed"}))
-			}, &trail.Entry{Action: trail.Resume, Level: limits.Level{App: "shop", Category: "resumed"}, Count: 1}},
-			{"its second end", func(ctx context.Context, o *operate.Operator) error {
-				return errOf(o.Resume(ctx, pause.Pause{App: "shop", Category: "resumed"}))
-			}, nil},
-
-			{"a cancellation", func(ctx context.Context, o *operate.Operator) error {
-				return o.Cancel(ctx, push.Ref{ID: "shop-cancelled"})
-			},
-				&trail.Entry{Action: trail.Cancel, Level: shop, ID: "shop-cancelled", Count: 1}},
-			{"a producer's", func(ctx context.Context, _ *operate.Operator) error {
-				return s.As(access.Bearer{Name: "backend", Role: config.Producer}, "").Cancel(ctx, push.Ref{ID: "shop-waits"})
-			}, nil},
-			{"of one that has ended", func(ctx context.Context, o *operate.Operator) error {
-				return o.Cancel(ctx, push.Ref{ID: "shop-cancelled"})
-			}, nil},
-			{"several", func(ctx context.Context, o *operate.Operator) error {
-				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "shop-each"}, {ID: "none"}, {ID: "secret-app-each"}})...)
-			},
-				&trail.Entry{Action: trail.Cancel, Apps: []string{operatetest.Other, operatetest.Own}, Count: 2}},
-			{"several, of which one is", func(ctx context.Context, o *operate.Operator) error {
-				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "none"}, {ID: "secret-app-waits"}})...)
-			},
-				&trail.Entry{Action: trail.Cancel, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-waits", Count: 1}},
-			{"several, of which none is", func(ctx context.Context, o *operate.Operator) error {
-				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "none"}, {ID: "secret-app-waits"}})...)
-			}, nil},
-
-			{"a requeue", func(ctx context.Context, o *operate.Operator) error {
-				return o.Requeue(ctx, push.Ref{ID: "shop-requeued"})
-			},
-				&trail.Entry{Action: trail.Requeue, ID: "shop-requeued", Count: 1}}, // whose app is known once a worker has it
-			{"requeues", func(ctx context.Context, o *operate.Operator) error {
-				return cmpOr(o.RequeueEach(ctx, []push.Ref{{ID: "shop-requeues"}, {ID: "secret-app-requeues"}})...)
-			},
-				&trail.Entry{Action: trail.Requeue, Count: 2}},
-			{"of whom it is said", func(ctx context.Context, o *operate.Operator) error {
-				return cmpOr(o.PurgeEach(ctx, []push.Ref{{ID: "secret-app-purged", App: operatetest.Other}, {ID: "shop-letter", App: operatetest.Other}})...)
-			},
-				&trail.Entry{Action: trail.Purge, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-purged", Count: 1}},
-			{"a purge", func(ctx context.Context, o *operate.Operator) error { return o.Purge(ctx, push.Ref{ID: "shop-purged"}) },
-				&trail.Entry{Action: trail.Purge, ID: "shop-purged", Count: 1}},
-			{"purges by the shop's", func(ctx context.Context, _ *operate.Operator) error {
-				return cmpOr(s.As(access.Bearer{Name: "root", Role: config.Operator, Apps: []string{"shop"}}, "").PurgeEach(ctx, []push.Ref{{ID: "shop-purges"}, {ID: "shop-letter"}, {ID: "secret-app-purges"}})...)
-			}, &trail.Entry{Action: trail.Purge, Level: shop, Count: 2}},
-		} {
-			everything := s.As(operatetest.Root, "192.0.2.1:1")
-			before, err := everything.Actions(t.Context(), "", 1000)
+		root, ctx, kept := s.As(operatetest.Root, "192.0.2.1:1"), t.Context(), 0
+		// leaves expects the entry, or none for nil, of what was done just now; failed is its error.
+		leaves := func(name string, failed error, want *trail.Entry) {
+			t.Helper()
+			all, err := root.Actions(ctx, "", 1000)
 			must(t, err)
-			failed := c.do(t.Context(), everything)
-			after, err := everything.Actions(t.Context(), "", 1000)
-			must(t, err)
-			if c.want == nil {
-				if len(after) != len(before) {
-					t.Errorf("%s: %+v", c.name, after[0])
-				}
-				continue
+			more := len(all) - kept
+			kept = len(all)
+			if (want != nil) != (more == 1) || more > 1 {
+				t.Errorf("%s leaves %d entries: %v", name, more, failed)
+				return
 			}
-			if len(after) != len(before)+1 {
-				t.Errorf("%s leaves %d entries: %v", c.name, len(after)-len(before), failed)
-				continue
+			if want == nil {
+				return
 			}
-			got := after[0]
+			got := all[0]
 			if time.Since(got.At).Abs() > time.Minute || got.Cursor == "" {
-				t.Errorf("%s: at %v, %q", c.name, got.At, got.Cursor)
+				t.Errorf("%s: at %v, %q", name, got.At, got.Cursor)
 			}
-			got.At, got.Cursor, c.want.By = time.Time{}, "", "root"
-			if !reflect.DeepEqual(got, *c.want) {
-				t.Errorf("%s: %+v, want %+v", c.name, got, *c.want)
+			got.At, got.Cursor, want.By = time.Time{}, "", "root"
+			if !reflect.DeepEqual(got, *want) {
+				t.Errorf("%s: %+v, want %+v", name, got, *want)
 			}
 		}
+		all, err := root.Actions(ctx, "", 1000)
+		must(t, err)
+		kept = len(all)
+		ada, shopUnset, shopResumed := limits.Level{App: "shop", User: "ada"}, limits.Level{App: "shop", Category: "unset"}, limits.Level{App: "shop", Category: "resumed"}
+		news, mute := limits.Level{App: "shop", User: "ada", Category: "news"}, limits.Level{App: "shop", User: "ada", Mute: true}
+		resumed := pause.Pause{App: "shop", Category: "resumed"}
+		one := func(a trail.Action, l limits.Level) *trail.Entry { return &trail.Entry{Action: a, Level: l, Count: 1} }
+		set := func(l limits.Level, p throttle.Policy) error {
+			return errOf(root.SetLimit(ctx, limits.Override{Level: l, Policy: p}))
+		}
+		imports := func(all ...limits.Level) error {
+			overrides := make([]limits.Override, len(all))
+			for i, l := range all {
+				overrides[i] = limits.Override{Level: l, Policy: rate}
+			}
+			return root.Import(ctx, overrides)
+		}
+		refs := func(ids ...string) (all []push.Ref) {
+			for _, id := range ids {
+				all = append(all, push.Ref{ID: id})
+			}
+			return all
+		}
+
+		leaves("a limit", set(news, rate), one(trail.SetLimit, news))
+		leaves("a quota's, by its name", set(limits.Level{Quota: "both"}, rate), one(trail.SetLimit, limits.Level{Quota: "quota/both"}))
+		leaves("a mute", set(mute, throttle.Policy{}), one(trail.Mute, ada))
+		leaves("its end", root.UnsetLimit(ctx, mute), one(trail.Unmute, ada))
+		leaves("its second end", root.UnsetLimit(ctx, mute), nil)
+		leaves("a bad limit", set(limits.Level{App: "none"}, rate), nil)
+		leaves("an import", imports(shop, limits.Level{App: operatetest.Other}, limits.Level{App: "shop", User: "eve"}), &trail.Entry{Action: trail.ImportLimits, Apps: []string{operatetest.Other, operatetest.Own}, Count: 3})
+		leaves("an import for every app", imports(shop, limits.Level{User: "eve"}), &trail.Entry{Action: trail.ImportLimits, Count: 2})
+		leaves("an import's check", root.CheckImport(ctx, []limits.Override{{Level: shop, Policy: rate}}), nil)
+		leaves("none any more", root.UnsetLimit(ctx, shopUnset), one(trail.UnsetLimit, shopUnset))
+		leaves("none that was none", root.UnsetLimit(ctx, shopUnset), nil)
+		leaves("an undo", root.UndoLimit(ctx, changeOf(asking{app: operatetest.Own, log: log}, "undone")), one(trail.UndoLimit, limits.Level{App: "shop", Category: "undone"}))
+
+		leaves("a pause", errOf(root.Pause(ctx, pause.Pause{App: "shop", Platform: push.APNs, Category: "news", Reason: "a reason", Until: until})),
+			&trail.Entry{Action: trail.Pause, Level: limits.Level{App: "shop", Category: "news"}, Platform: push.APNs, Count: 1, Reason: "a reason", Until: until})
+		leaves("a pause of everything", errOf(root.Pause(ctx, pause.Pause{})), &trail.Entry{Action: trail.Pause, Count: 1})
+		leaves("its end", errOf(root.Resume(ctx, pause.Pause{})), &trail.Entry{Action: trail.Resume, Count: 2}) // and the trouble of a provider
+		leaves("a pause's end", errOf(root.Resume(ctx, resumed)), one(trail.Resume, shopResumed))
+		leaves("its second end", errOf(root.Resume(ctx, resumed)), nil)
+
+		leaves("a cancellation", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}), &trail.Entry{Action: trail.Cancel, Level: shop, ID: "shop-cancelled", Count: 1})
+		leaves("a producer's", s.As(access.Bearer{Name: "backend", Role: config.Producer}, "").Cancel(ctx, push.Ref{ID: "shop-waits"}), nil)
+		leaves("of one that has ended", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}), nil)
+		leaves("several", cmpOr(root.CancelEach(ctx, refs("shop-each", "none", "secret-app-each"))...), &trail.Entry{Action: trail.Cancel, Apps: []string{operatetest.Other, operatetest.Own}, Count: 2})
+		leaves("several, of which one is", cmpOr(root.CancelEach(ctx, refs("none", "secret-app-waits"))...),
+			&trail.Entry{Action: trail.Cancel, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-waits", Count: 1})
+		leaves("several, of which none is", cmpOr(root.CancelEach(ctx, refs("none", "secret-app-waits"))...), nil)
+
+		leaves("a requeue", root.Requeue(ctx, push.Ref{ID: "shop-requeued"}), &trail.Entry{Action: trail.Requeue, ID: "shop-requeued", Count: 1}) // whose app is known once a worker has it
+		leaves("requeues", cmpOr(root.RequeueEach(ctx, refs("shop-requeues", "secret-app-requeues"))...), &trail.Entry{Action: trail.Requeue, Count: 2})
+		leaves("of whom it is said", cmpOr(root.PurgeEach(ctx, []push.Ref{{ID: "secret-app-purged", App: operatetest.Other}, {ID: "shop-letter", App: operatetest.Other}})...),
+			&trail.Entry{Action: trail.Purge, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-purged", Count: 1})
+		leaves("a purge", root.Purge(ctx, push.Ref{ID: "shop-purged"}), &trail.Entry{Action: trail.Purge, ID: "shop-purged", Count: 1})
+		own := s.As(access.Bearer{Name: "root", Role: config.Operator, Apps: []string{"shop"}}, "")
+		leaves("purges by the shop's", cmpOr(own.PurgeEach(ctx, refs("shop-purges", "shop-letter", "secret-app-purges"))...), &trail.Entry{Action: trail.Purge, Level: shop, Count: 2})
 	})
 }
 

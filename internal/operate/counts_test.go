@@ -19,6 +19,8 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
+var toFCM = []push.Target{{Platform: push.FCM, Token: "t"}}
+
 // waitingFor has so many notifications wait, IDs of which begin with that.
 func waitingFor(t *testing.T, client redis.UniversalClient, prefix string, n int, one push.Notification) {
 	t.Helper()
@@ -30,9 +32,7 @@ func waitingFor(t *testing.T, client redis.UniversalClient, prefix string, n int
 		all = append(all, &next)
 	}
 	for _, r := range push.NewProducer(client, "", 0).EnqueueAll(t.Context(), all) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		must(t, r.Err)
 	}
 }
 
@@ -41,7 +41,7 @@ func waitingFor(t *testing.T, client redis.UniversalClient, prefix string, n int
 func TestCountsAgree(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		apple, google := []push.Target{{Platform: push.APNs, Token: "00"}}, []push.Target{{Platform: push.FCM, Token: "t"}}
+		apple, google := []push.Target{{Platform: push.APNs, Token: "00"}}, toFCM
 		waitingFor(t, client, "kept", 310, push.Notification{App: "shop", Targets: google})
 		waitingFor(t, client, "due", 20, push.Notification{App: "shop", Targets: apple})
 		waitingFor(t, client, "half", 7, push.Notification{App: "shop", Targets: append(apple[:1:1], google...)})

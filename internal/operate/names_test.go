@@ -23,9 +23,7 @@ func TestUnknownNames(t *testing.T) {
 		warnings      string
 	}{
 		"all known":                {"shop", "orders", limits.RefuseUnknown, nil, ""},
-		"no category":              {"shop", "", limits.RefuseUnknown, nil, ""},
 		"mistyped app":             {"shpo", "orders", limits.WarnUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop; did you mean shop?"}, ""},
-		"another app":              {"mail", "orders", limits.WarnUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop"}, ""},
 		"no app, which is a fault": {"", "orders", limits.WarnUnknown, nil, ""},
 		"an app without FCM":       {"kiosk", "orders", limits.WarnUnknown, []string{"/targets/1/platform is not one that the configuration gives the app"}, ""},
 		"a category, warned of":    {"shop", "odrers", limits.WarnUnknown, nil, "category odrers is not configured; did you mean orders?"},
@@ -102,12 +100,9 @@ func TestOverrideWarnings(t *testing.T) {
 		want    string
 	}{
 		"a user's":                 {limits.Override{Level: limits.Level{User: "ada"}, Policy: rate}, throttle.Policy{}, ""},
-		"known":                    {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: rate}, rate, ""},
 		"mistyped":                 {limits.Override{Level: limits.Level{Category: "markting"}, Policy: rate}, throttle.Policy{}, `category markting is not configured; did you mean marketing?`},
 		"ends an exemption":        {limits.Override{Level: limits.Level{Category: "security"}, Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
-		"ends a user's exemption":  {limits.Override{Level: limits.Level{User: "ada", Category: "security"}, Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
 		"is exempt as it was":      {limits.Override{Level: limits.Level{Category: "security"}, Policy: exempt}, exempt, ""},
-		"beside what is exempt":    {limits.Override{Level: limits.Level{User: "ada"}, Policy: rate}, exempt, ""},
 		"begins an exemption":      {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: exempt}, rate, ""},
 		"limits what has no limit": {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: rate}, throttle.Policy{}, ""},
 	} {

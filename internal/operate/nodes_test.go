@@ -18,16 +18,12 @@ func TestWaitingInShards(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records := store.NewRecords(client, "", 0)
-		n := &push.Notification{ID: "one", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-		if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		waitingFor(t, client, "one", 1, push.Notification{App: "shop", Targets: toFCM})
 		if told := records.WaitedBefore(time.Now()); told != nil {
 			t.Errorf("it was not asked, and told %+v", told)
 		}
-		if _, err := records.WithBounds(store.Bounds{Outcomes: 10}).Counts(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := records.WithBounds(store.Bounds{Outcomes: 10}).Counts(t.Context())
+		must(t, err)
 		told := records.WaitedBefore(time.Now())
 		its := slices.IndexFunc(told, func(w store.Waited) bool { return w.Waiting == 1 })
 		first := slices.MinFunc(told, func(a, b store.Waited) int { return a.At.Compare(b.At) }).At

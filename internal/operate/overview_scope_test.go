@@ -27,21 +27,10 @@ func TestOverviewOf(t *testing.T) {
 	const sample = 200
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records := store.NewRecords(client, "", 0)
-		producer := push.NewProducer(client, "", 0)
-		for i := range 3 * sample { // of which every third is the shop's, and an hour from now
-			id, app := fmt.Sprintf("n-%d", i), "secret-app"
-			n := &push.Notification{ID: id, App: app, User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-			if i%3 == 0 {
-				n.App, n.NotBefore = "shop", time.Now().Add(time.Hour)
-			}
-			if _, err := producer.Enqueue(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
-		}
-		later := &push.Notification{ID: "later", App: "secret-app", User: "eve", Title: "t", NotBefore: time.Now().Add(time.Hour), Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-		if _, err := producer.Enqueue(t.Context(), later); err != nil {
-			t.Fatal(err)
-		}
+		later := time.Now().Add(time.Hour)
+		waitingFor(t, client, "due", 2*sample, push.Notification{App: "secret-app", Targets: toFCM})
+		waitingFor(t, client, "its", sample, push.Notification{App: "shop", Targets: toFCM, NotBefore: later})
+		waitingFor(t, client, "other", 1, push.Notification{App: "secret-app", Targets: toFCM, NotBefore: later})
 		for i, app := range []string{"shop", "secret-app", "secret-app"} {
 			n := &push.Notification{ID: fmt.Sprintf("dead-%d", i), App: app, User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})

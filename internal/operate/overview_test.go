@@ -92,9 +92,8 @@ func complete(t *testing.T, read func(context.Context) (*Overview, error)) (o *O
 	t.Helper()
 	whole := eventually.Within(eventually.Patience, func() bool {
 		var err error
-		if o, err = read(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		o, err = read(t.Context())
+		must(t, err)
 		return len(o.Unread) == 0
 	})
 	if !whole {
@@ -108,17 +107,10 @@ func TestReadOverview(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records := store.NewRecords(client, "", 0)
-		producer := push.NewProducer(client, "", 0)
+		waitingFor(t, client, "due", 2*letters, push.Notification{App: "shop", Targets: toFCM})
+		waitingFor(t, client, "later", letters, push.Notification{App: "shop", Targets: toFCM, NotBefore: time.Now().Add(time.Hour)})
 		for i := range 3 * letters {
-			id := fmt.Sprintf("n-%d", i)
-			n := &push.Notification{ID: id, App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-			if i%3 == 0 {
-				n.NotBefore = time.Now().Add(time.Hour)
-			}
-			if _, err := producer.Enqueue(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
-			letter := &store.Letter{ID: "gone-" + id, State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
+			letter := &store.Letter{ID: fmt.Sprint("gone-", i), State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
 			must(t, storetest.First(t, records).SetAside(t.Context(), letter))
 		}
 		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
@@ -177,19 +169,15 @@ func TestOverviewOfWhatCouldBeRead(t *testing.T) {
 			options.DB = redistest.Database(t)
 			client := redistest.Connect(t, options)
 			records := store.NewRecords(client, "", 0)
-			n := &push.Notification{ID: "one", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-			if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
+			waitingFor(t, client, "one", 1, push.Notification{App: "shop", Targets: toFCM})
 			must(t, storetest.First(t, records).SetAside(t.Context(), &store.Letter{ID: "gone", State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}))
 			redistest.Hook(client, &breakage{"hscan", broken})
 			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: eventually.Patience, Log: slog.New(slog.DiscardHandler)})
 			var o *Overview
 			eventually.Holds(t, "all other parts are read", func() bool { // a slow machine reads some too late
 				var err error
-				if o, err = s.As(root, "").Overview(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				o, err = s.As(root, "").Overview(t.Context())
+				must(t, err)
 				return len(o.Unread) <= 1
 			})
 			if o.Waiting != 1 || len(o.Waits) != 1 || len(o.Queues) != 3 || len(o.Redis) != 1 || o.Workers == nil || o.Pauses == nil || o.Letters.Reasons == nil {

@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -17,10 +15,7 @@ import (
 // else that is wrong and in the words of the API; one that knows none takes any.
 func TestAProducerRefusesAsTheAPIDoes(t *testing.T) {
 	t.Parallel()
-	options := redistest.Shared(t).Options()
-	options.DB = redistest.Database(t)
-	client := redis.NewClient(options)
-	t.Cleanup(func() { _ = client.Close() })
+	client := redistest.Own(t)
 	anyApp := push.NewProducer(client, "", 0)
 	p := anyApp.WithApps("shop", "kiosk")
 	to := []push.Target{{Platform: push.FCM, Token: "t"}}

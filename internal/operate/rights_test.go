@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -16,10 +17,8 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -86,10 +85,7 @@ var tries = map[string]try{
 		return err
 	}, others, false},
 	"CancelEach": {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
-	"Waiting": {operate.Look, func(a asking) error {
-		list, err := a.Waiting(a, control.Selection{}, "")
-		return cmpOr(err, told(a.app == operatetest.Other && list != nil && slices.ContainsFunc(list.Waiting, func(q control.Queued) bool { return q.App == a.app })))
-	}, nil, false},
+	"Waiting":    {operate.Look, func(a asking) error { return a.tells(a.Waiting(a, control.Selection{}, "")) }, nil, false},
 	"Counts": {operate.Look, func(a asking) error {
 		counts, err := a.Counts(a)
 		return cmpOr(err, told(counts != nil && !a.SeesAll()))
@@ -98,13 +94,10 @@ var tries = map[string]try{
 	"User":         {operate.Look, func(a asking) error { return errOf(a.User(a, a.app, a.app+"-user", nil)) }, others, false},
 	"CategoriesOf": {operate.Look, func(a asking) error { return errOf(a.CategoriesOf(a, a.app, a.app+"-user")) }, others, false},
 
-	"Overrides": {operate.Look, func(a asking) error {
-		all, err := a.Overrides(a, limits.Level{}, "", 100)
-		return cmpOr(err, told(err == nil && a.app == operatetest.Other && slices.ContainsFunc(all.Overrides, func(r limits.Override) bool { return r.App == a.app })))
-	}, nil, false},
-	"Limits":   {operate.Look, func(a asking) error { return errOf(a.Limits(a, limits.Level{App: a.app})) }, others, false},
-	"Override": {operate.Look, func(a asking) error { return errOf(a.Override(a, limits.Level{App: a.app})) }, others, false},
-	"Below":    {operate.Look, func(a asking) error { return errOf(a.Below(limits.Level{App: a.app})) }, others, false},
+	"Overrides": {operate.Look, func(a asking) error { return a.tells(a.Overrides(a, limits.Level{}, "", 100)) }, nil, false},
+	"Limits":    {operate.Look, func(a asking) error { return errOf(a.Limits(a, limits.Level{App: a.app})) }, others, false},
+	"Override":  {operate.Look, func(a asking) error { return errOf(a.Override(a, limits.Level{App: a.app})) }, others, false},
+	"Below":     {operate.Look, func(a asking) error { return errOf(a.Below(limits.Level{App: a.app})) }, others, false},
 	"SetLimit": {operate.SetLimit, func(a asking) error {
 		_, err := a.SetLimit(a, limits.Override{Level: limits.Level{App: a.app, User: a.app + "-user"}, Policy: rate})
 		return err
@@ -120,52 +113,31 @@ var tries = map[string]try{
 		_, err := a.Preview(a, limits.Level{App: a.app}, &limits.Override{Level: limits.Level{App: a.app}, Policy: rate})
 		return err
 	}, others, false},
-	"LimitsLog": {operate.Look, func(a asking) error {
-		all, err := a.LimitsLog(a, 0, 100)
-		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(c limits.Change) bool { return c.App == a.app })))
-	}, nil, false},
+	"LimitsLog": {operate.Look, func(a asking) error { return a.tells(a.LimitsLog(a, 0, 100)) }, nil, false},
 	"UndoOf":    {operate.UndoLimit, func(a asking) error { return errOf(a.UndoOf(a, changeOf(a, "looked at"))) }, operate.ErrNoChange, false},
 	"UndoLimit": {operate.UndoLimit, func(a asking) error { return a.UndoLimit(a, changeOf(a, "undone")) }, operate.ErrNoChange, false},
-	"Quotas": {operate.Look, func(a asking) error {
-		all, err := a.Quotas(a)
-		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(q quotas.Status) bool { return slices.Contains(q.Apps, a.app) })))
-	}, nil, false},
+	"Quotas":    {operate.Look, func(a asking) error { return a.tells(a.Quotas(a)) }, nil, false},
 	"RecentQuotas": {operate.Look, func(a asking) error {
 		all, _, err := a.RecentQuotas(a)
 		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(q operate.RecentQuota) bool { return slices.Contains(q.Apps, a.app) })))
 	}, nil, false},
 
-	"Letters": {operate.Look, func(a asking) error {
-		all, err := a.Letters(a, "", 100)
-		return cmpOr(err, told(a.app == operatetest.Other && all != nil && slices.ContainsFunc(all.Letters, func(l store.Letter) bool { return l.App == a.app })))
-	}, nil, false},
+	"Letters":     {operate.Look, func(a asking) error { return a.tells(a.Letters(a, "", 100)) }, nil, false},
 	"Letter":      {operate.Look, func(a asking) error { return errOf(a.Letter(a, push.Ref{ID: a.app + "-letter"})) }, store.ErrNoLetter, false},
 	"Requeue":     {operate.Requeue, func(a asking) error { return a.Requeue(a, push.Ref{ID: a.app + "-requeued"}) }, store.ErrNoLetter, false},
 	"RequeueEach": {operate.RequeueEach, func(a asking) error { return a.RequeueEach(a, []push.Ref{{ID: a.app + "-requeues"}})[0] }, store.ErrNoLetter, false},
 	"Purge":       {operate.Purge, func(a asking) error { return a.Purge(a, push.Ref{ID: a.app + "-purged"}) }, store.ErrNoLetter, false},
 	"PurgeEach":   {operate.PurgeEach, func(a asking) error { return a.PurgeEach(a, []push.Ref{{ID: a.app + "-purges"}})[0] }, store.ErrNoLetter, false},
 
-	"Pauses": {operate.Look, func(a asking) error {
-		all, err := a.Pauses(a)
-		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(p pause.Pause) bool { return p.App == a.app })))
-	}, nil, false},
-	"PausesNow": {operate.Look, func(a asking) error {
-		all, err := a.PausesNow(a)
-		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(p pause.Pause) bool { return p.App == a.app })))
-	}, nil, false},
-	"Ending":   {operate.Resume, func(a asking) error { return errOf(a.Ending(a, pause.Pause{App: a.app, Category: "ending"})) }, others, false},
-	"Pause":    {operate.Pause, func(a asking) error { return errOf(a.Pause(a, pause.Pause{App: a.app, Category: "x"})) }, others, false},
-	"MayPause": {operate.Pause, func(a asking) error { return a.MayPause(pause.Pause{App: a.app}) }, others, false},
-	"Resume":   {operate.Resume, func(a asking) error { return errOf(a.Resume(a, pause.Pause{App: a.app, Category: "resumed"})) }, others, false},
+	"Pauses":    {operate.Look, func(a asking) error { return a.tells(a.Pauses(a)) }, nil, false},
+	"PausesNow": {operate.Look, func(a asking) error { return a.tells(a.PausesNow(a)) }, nil, false},
+	"Ending":    {operate.Resume, func(a asking) error { return errOf(a.Ending(a, pause.Pause{App: a.app, Category: "ending"})) }, others, false},
+	"Pause":     {operate.Pause, func(a asking) error { return errOf(a.Pause(a, pause.Pause{App: a.app, Category: "x"})) }, others, false},
+	"MayPause":  {operate.Pause, func(a asking) error { return a.MayPause(pause.Pause{App: a.app}) }, others, false},
+	"Resume":    {operate.Resume, func(a asking) error { return errOf(a.Resume(a, pause.Pause{App: a.app, Category: "resumed"})) }, others, false},
 
-	"Overview": {operate.Look, func(a asking) error {
-		all, err := a.Overview(a)
-		return cmpOr(err, told(err == nil && a.app == operatetest.Other && slices.ContainsFunc(all.Pauses, func(p pause.Pause) bool { return p.App == a.app })))
-	}, nil, false},
-	"Actions": {operate.Look, func(a asking) error {
-		all, err := a.Actions(a, "", 1000)
-		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(e trail.Entry) bool { return e.App == a.app || slices.Contains(e.Apps, a.app) })))
-	}, nil, false},
+	"Overview":   {operate.Look, func(a asking) error { return a.tells(a.Overview(a)) }, nil, false},
+	"Actions":    {operate.Look, func(a asking) error { return a.tells(a.Actions(a, "", 1000)) }, nil, false},
 	"Workers":    {operate.Look, func(a asking) error { _, err := a.Workers(a); return err }, nil, false},
 	"Throughput": {operate.Look, func(a asking) error { _, err := a.Throughput(a, operate.Hour); return err }, others, true},
 	"Audit":      {operate.Look, func(a asking) error { _, err := a.Audit(a); return err }, others, true},
@@ -173,6 +145,12 @@ var tries = map[string]try{
 
 // decides are the methods that only say who somebody is, or what is configured.
 var decides = []string{"Sees", "SeesAll", "Only", "MayNarrow", "KnownApp", "Apps", "Categories", "Now", "OwnsPause"}
+
+// tells is the error, or errTold where the answer has what is the other app's.
+func (a asking) tells(answer any, err error) error {
+	text, _ := json.Marshal(answer)
+	return cmpOr(err, told(a.app == operatetest.Other && strings.Contains(string(text), operatetest.Other)))
+}
 
 func told(is bool) error {
 	if is {

@@ -35,14 +35,12 @@ func TestLevels(t *testing.T) {
 		{limits.Level{App: "shop"}, true, true},
 		{limits.Level{App: "shop", User: "ada", Category: "news"}, true, true},
 		{limits.Level{App: "mail"}, false, false},
-		{limits.Level{App: "Shop"}, false, false},
 		{limits.Level{User: "ada"}, false, false},
 		{limits.Level{Category: "news"}, false, false},
 		{limits.Level{}, false, false},
 		{limits.Level{Quota: "fcm/one"}, true, true},
 		{limits.Level{Quota: "both"}, true, false},
 		{limits.Level{Quota: "fcm/mail"}, false, false},
-		{limits.Level{Quota: "none"}, false, false},
 	} {
 		err := who.ownsLevel(c.level, all)
 		var others *OthersError

@@ -41,10 +41,9 @@ func TestAMasterAway(t *testing.T) {
 	per := map[int]int64{} // how many wait in each shard, and as many letters are there
 	producer := push.NewProducer(client, "", 0)
 	for i := range users {
-		n := &push.Notification{ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("u-", i), Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-		if _, err := producer.Enqueue(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		n := &push.Notification{ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("u-", i), Title: "t", Targets: toFCM}
+		_, err := producer.Enqueue(t.Context(), n)
+		must(t, err)
 		at, err := records.Of(t.Context(), n.App, n.User)
 		must(t, err)
 		must(t, at.SetAside(t.Context(), &store.Letter{ID: fmt.Sprint("l-", i), State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}))
