@@ -26,8 +26,8 @@ func TestTokens(t *testing.T) {
 		if p := answer.problem(t); p.Detail != says {
 			t.Errorf("%q: %q", header, p.Detail)
 		}
-		if answer.Header.Get("WWW-Authenticate") != `Bearer realm="pushpace"` {
-			t.Errorf("%q: %v", header, answer.Header)
+		if answer.Header.Get("WWW-Authenticate") != `Bearer realm="pushpace"` || r.api.Knows(req) {
+			t.Errorf("%q: %v, known %t", header, answer.Header, r.api.Knows(req))
 		}
 	}
 	twice := httptest.NewRequest("GET", "/v1/audit", nil)
@@ -36,21 +36,8 @@ func TestTokens(t *testing.T) {
 	for _, header := range []string{"Bearer " + viewerToken, "bearer  " + viewerToken} {
 		req := httptest.NewRequest("GET", "/v1/audit", nil)
 		req.Header.Set("Authorization", header)
-		r.send(http.StatusOK, req, "")
-	}
-}
-
-// Whoever has no token that is one is not known.
-func TestKnows(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	for token, want := range map[string]bool{"": false, "wrong": false, producerToken: true, viewerToken: true, operatorToken: true} {
-		req := httptest.NewRequest("POST", "/nowhere", nil)
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		if r.api.Knows(req) != want {
-			t.Errorf("%q is known: %t", token, !want)
+		if r.send(http.StatusOK, req, ""); !r.api.Knows(req) {
+			t.Errorf("%q is not known", header)
 		}
 	}
 }
@@ -65,11 +52,8 @@ func TestWithoutTokens(t *testing.T) {
 		header map[string]string
 		want   int
 	}{
-		{"127.0.0.1:8080", nil, http.StatusNotFound},
 		{"localhost:8080", nil, http.StatusNotFound},
-		{"localhost", nil, http.StatusNotFound},
 		{"[::1]:8080", nil, http.StatusNotFound},
-		{"[::1]", nil, http.StatusNotFound},
 		{"rebound.example:8080", nil, http.StatusForbidden},
 		{"", nil, http.StatusForbidden},
 		{"localhost:8080", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},

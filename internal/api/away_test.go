@@ -79,8 +79,7 @@ func TestRedisAway(t *testing.T) {
 				}
 			}
 			for path, id := range map[string]string{"/v1/cancellations": "zero", "/v1/requeues": "letter"} {
-				var answer struct{ Results []done }
-				r.do(http.StatusOK, operatorToken, "POST", path, `{"ids":["`+id+`"]}`).into(t, &answer)
+				answer := into[struct{ Results []done }](r.do(http.StatusOK, operatorToken, "POST", path, `{"ids":["`+id+`"]}`))
 				if one := answer.Results[0]; one.Outcome != operate.Failed || !strings.HasPrefix(one.Detail, "Redis does not answer") {
 					t.Errorf("%s: %+v", path, one)
 				}

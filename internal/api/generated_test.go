@@ -31,26 +31,12 @@ func project(t *testing.T, name string) folder {
 	return folder(dir)
 }
 
-func (f folder) run(t *testing.T, name string, args ...string) (string, error) {
+func (f folder) run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = string(f)
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-// fetch runs what needs a registry.
-func (f folder) fetch(t *testing.T, name string, args ...string) {
-	t.Helper()
-	if out, err := f.run(t, name, args...); err != nil {
-		t.Fatalf("%s: %v\n%s", name, err, out)
-	}
-}
-
-func (f folder) must(t *testing.T, name string, args ...string) {
-	t.Helper()
-	if out, err := f.run(t, name, args...); err != nil {
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
 }
@@ -69,19 +55,19 @@ func TestGeneratedClients(t *testing.T) {
 			}
 		}
 		f := project(t, "typescript")
-		f.fetch(t, "npm", "ci", "--no-audit", "--no-fund")
-		f.must(t, "node_modules/.bin/openapi-typescript", "openapi.json", "--output", "api.d.ts")
-		f.must(t, "node_modules/.bin/tsc")
-		f.must(t, "node", "out/send.js", server.URL, producerToken, operatorToken)
+		f.run(t, "npm", "ci", "--no-audit", "--no-fund")
+		f.run(t, "node_modules/.bin/openapi-typescript", "openapi.json", "--output", "api.d.ts")
+		f.run(t, "node_modules/.bin/tsc")
+		f.run(t, "node", "out/send.js", server.URL, producerToken, operatorToken)
 		r.holds(t, "localised", `"loc-key":"ARRIVES"`)
 		r.holds(t, "activity", `"content-state":{"minutes":12}`)
 	})
 	t.Run("Go", func(t *testing.T) {
 		f := project(t, "go")
 		must(t, os.Mkdir(filepath.Join(string(f), "api"), 0o700))
-		f.fetch(t, "go", "run", goGenerator, "-generate", "types,client,skip-prune", "-package", "api", "-o", "api/api.go", "openapi.json")
-		f.fetch(t, "go", "mod", "download")
-		f.must(t, "go", "run", ".", server.URL, producerToken, operatorToken)
+		f.run(t, "go", "run", goGenerator, "-generate", "types,client,skip-prune", "-package", "api", "-o", "api/api.go", "openapi.json")
+		f.run(t, "go", "mod", "download")
+		f.run(t, "go", "run", ".", server.URL, producerToken, operatorToken)
 		r.holds(t, "localised-go", `"loc-key":"ARRIVES"`)
 		r.holds(t, "activity-go", `"content-state":{"minutes":12}`)
 	})

@@ -203,7 +203,7 @@ func TestDocumentHasTheProbes(t *testing.T) {
 		t.Helper()
 		req, recorder := httptest.NewRequest("GET", path, nil), httptest.NewRecorder()
 		h.ServeHTTP(recorder, req)
-		answer := &exchange{recorder.Result(), recorder.Body.String()}
+		answer := &exchange{recorder.Result(), recorder.Body.String(), t}
 		if err := conforms(req, answer); err != nil || answer.StatusCode != want {
 			t.Errorf("%s: %d, want %d: %v\n%s", path, answer.StatusCode, want, err, answer.text)
 		}

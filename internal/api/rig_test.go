@@ -145,6 +145,7 @@ func (r *rig) logged() []string {
 type exchange struct {
 	*http.Response
 	text string
+	t    *testing.T
 }
 
 // do makes the request, with application/json when there is a body, and expects
@@ -165,7 +166,7 @@ func (r *rig) send(want int, req *http.Request, body string) *exchange {
 	r.t.Helper()
 	recorder := httptest.NewRecorder()
 	r.api.ServeHTTP(recorder, req)
-	answer := &exchange{recorder.Result(), recorder.Body.String()}
+	answer := &exchange{recorder.Result(), recorder.Body.String(), r.t}
 	if answer.StatusCode != want {
 		r.t.Fatalf("%s %s: %d, want %d: %s", req.Method, req.URL, answer.StatusCode, want, answer.text)
 	}
@@ -187,6 +188,13 @@ func (e *exchange) into(t *testing.T, v any) {
 	if err := d.Decode(v); err != nil {
 		t.Fatalf("%v\n%s", err, e.text)
 	}
+}
+
+// into returns what was answered.
+func into[T any](e *exchange) (v T) {
+	e.t.Helper()
+	e.into(e.t, &v)
+	return v
 }
 
 // problem answers the problem that was answered.

@@ -113,31 +113,27 @@ func TestTLS(t *testing.T) {
 	if !strings.HasPrefix(s.URL(), "https://") {
 		t.Errorf("URL %s", s.URL())
 	}
-	serial := func() int64 {
+	serial := func(want int64) {
 		t.Helper()
 		conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"})
 		must(t, err)
 		defer conn.Close()
-		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+		if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); got != want {
+			t.Errorf("serial %d", got)
+		}
 	}
-	if got := serial(); got != 1 {
-		t.Errorf("serial %d", got)
-	}
+	serial(1)
 	if _, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
 	selfSigned(t, files, 2)
 	must(t, s.certificate.read())
-	if got := serial(); got != 2 {
-		t.Errorf("serial %d", got)
-	}
+	serial(2)
 	must(t, os.WriteFile(files.KeyFile, []byte("no key"), 0o600))
 	if err := s.certificate.read(); err == nil {
 		t.Error("a key that is none is read")
 	}
-	if got := serial(); got != 2 {
-		t.Errorf("serial %d", got)
-	}
+	serial(2)
 }
 
 func TestServeRefuses(t *testing.T) {

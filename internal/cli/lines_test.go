@@ -19,7 +19,6 @@ func TestLines(t *testing.T) {
 		want       []string
 	}{
 		{"empty", "", nil},
-		{"plain", "a\nb\n", []string{"1 a", "2 b"}},
 		{"no end", "a\nb", []string{"1 a", "2 b"}},
 		{"blank lines count", "\n a \r\n\n\nb\n", []string{"2 a", "5 b"}},
 		{"too long", "a\n" + long + "\nb\n", []string{"1 a", "2 too long", "3 b"}},
