@@ -72,17 +72,14 @@ func newTab(t *testing.T, parent context.Context, base string, l look, options .
 	}
 	b.do(chromedp.EmulateViewport(l.width, 900))
 	b.call(func(ctx context.Context) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-		return err
+		return failure(chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
 	})
 	b.call(func(ctx context.Context) error { // as if it were in front
-		_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-		return err
+		return failure(chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	})
 	if !l.scripted {
 		b.call(func(ctx context.Context) error {
-			_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-			return err
+			return failure(chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 		})
 	}
 	return b
@@ -187,3 +184,6 @@ func (b *tab) run(script string) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](script))
 }
+
+// failure is the error of a call that answers something too.
+func failure[T any](_ T, err error) error { return err }

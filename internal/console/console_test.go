@@ -3,7 +3,6 @@ package console
 import (
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 )
 
@@ -15,9 +14,10 @@ func TestRefused(t *testing.T) {
 		"/console/none": http.StatusNotFound, "/console//": http.StatusNotFound, "/console/?x=1": http.StatusBadRequest,
 		"/console/?%zz": http.StatusBadRequest, "/console/static/none": http.StatusNotFound,
 	} {
-		if text := r.get(want, path); !strings.Contains(text, "<h1>") {
-			t.Errorf("%s: %s", path, text)
-		}
+		contains(t, r.get(want, path), "<h1>")
+	}
+	for _, path := range []string{signInPath, "/console"} { // without tokens there is no sign-in
+		leads(t, r.get(http.StatusSeeOther, path), Path)
 	}
 	elsewhere := httptest.NewRequest(http.MethodGet, Path, nil)
 	recorder := httptest.NewRecorder()

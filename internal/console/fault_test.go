@@ -19,9 +19,7 @@ func TestWhatFailsIsLogged(t *testing.T) {
 	r := newRig(t, withTokens, withLog(&log)).as(viewerToken)
 	must(t, r.client.Set(t.Context(), r.sessionKey(), `{"name":"hunter2`, 0).Err())
 	log.Take()
-	if text := r.get(http.StatusInternalServerError, Path); !strings.Contains(text, `class="answer fault"`) {
-		t.Error(text)
-	}
+	contains(t, r.get(http.StatusInternalServerError, Path), `class="answer fault"`)
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "status=500") || !strings.Contains(got, "cause=\"find a session: unexpected end of JSON input\"") || strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}

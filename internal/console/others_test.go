@@ -79,11 +79,8 @@ var passing = regexp.MustCompile(`(?s)<svg.*?</svg>|<time[^>]*>.*?</time>|\b\d+(
 func (r *rig) ask(method, address, form, x string) string {
 	r.t.Helper()
 	fill := strings.NewReplacer("{x}", x, "%7Bx%7D", x)
-	req := httptest.NewRequest(method, fill.Replace(address), strings.NewReader(fill.Replace(form)))
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Sec-Fetch-Site", "same-origin")
 	browser := *r
-	answer := browser.send(req)
+	answer := browser.send(sending(method, fill.Replace(address), fill.Replace(form)))
 	body, err := io.ReadAll(answer.Body)
 	must(r.t, err)
 	if answer.StatusCode >= http.StatusInternalServerError {

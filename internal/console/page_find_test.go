@@ -21,9 +21,7 @@ func TestFind(t *testing.T) {
 	for q, want := range map[string]string{
 		"ada-1": "/console/notifications/ada-1", " ada-1\t": "/console/notifications/ada-1", "dead one": "/console/notifications/dead%20one", "ada": "/console/users/ada?app=shop",
 	} {
-		if to := r.get(http.StatusSeeOther, find(q)); to != want {
-			t.Errorf("%q leads to %s", q, to)
-		}
+		leads(t, r.get(http.StatusSeeOther, find(q)), want)
 	}
 	contains(t, r.get(http.StatusOK, find("bob")), "Several apps know", `href="/console/users/bob?app=mail"`, `href="/console/users/bob?app=shop"`)
 	contains(t, r.get(http.StatusOK, find("adda")), "Nothing is known", `href="/console/users/adda?app=shop"`)

@@ -91,37 +91,27 @@ func TestLetter(t *testing.T) {
 	}
 }
 
-// One is requeued or purged once that is confirmed.
-func TestActOnLetter(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	for _, id := range []string{"again", "gone"} {
-		r.bury(toUser(id, "ada", "news"), "payload", time.Now())
-	}
-	for _, bad := range []url.Values{{}, {"do": {"x"}}, {"do": {"purge", "requeue"}}, {"do": {"purge"}, "confirmed": {"yes"}, "x": {"y"}}} {
-		r.post(http.StatusBadRequest, "/console/dead-letters/gone", bad)
-	}
-	asked := r.post(http.StatusOK, "/console/dead-letters/again", url.Values{"do": {"requeue"}})
-	contains(t, asked, "1 dead letter is put back on the queue", "again")
-	r.letters("again", "gone")
-	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, "/console/dead-letters/again", hidden(t, asked))), "1 requeued.", "Notification again")
-	r.letters("gone")
-	asked = r.post(http.StatusOK, "/console/dead-letters/gone", url.Values{"do": {"purge"}})
-	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, "/console/dead-letters/gone", hidden(t, asked))), "1 purged.", "No dead letters.")
-	r.letters()
-	r.states(map[push.State]int64{push.Waiting: 1, push.Rejected: 1})
-}
-
-// Those that are selected, or all that match, are acted on: these very ones, or as many
+// One is requeued or purged; those that are selected, or all that match, are acted on: these very ones, or as many
 // as were shown.
 func TestActOnLetters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.bury(toUser("again", "ada", "news"), "payload", time.Now())
+	r.bury(toUser("gone", "ada", "news"), "payload", time.Now())
 	for i := range 3 {
 		r.bury(toUser(fmt.Sprintf("news-%d", i), "ada", "news"), "payload", time.Now())
 		r.bury(toUser(fmt.Sprintf("order-%d", i), "ada", "orders"), "unknown_app", time.Now())
 	}
 	const at = "/console/dead-letters"
+	for _, bad := range []url.Values{{}, {"do": {"x"}}, {"do": {"purge", "requeue"}}, {"do": {"purge"}, "confirmed": {"yes"}, "x": {"y"}}} {
+		r.post(http.StatusBadRequest, at+"/again", bad)
+	}
+	for id, does := range map[string]string{"again": "requeue", "gone": "purge"} {
+		asked := r.post(http.StatusOK, at+"/"+id, url.Values{"do": {does}})
+		contains(t, asked, "1 dead letter is ", id)
+		r.post(http.StatusSeeOther, at+"/"+id, hidden(t, asked))
+	}
+	r.states(map[push.State]int64{push.Waiting: 1, push.Rejected: 7})
 	asked := r.post(http.StatusOK, at, url.Values{"do": {"purge"}, "ref": {"id=news-0", "id=order-1"}})
 	contains(t, asked, "2 dead letters are deleted for good", "news-0", "order-1")
 	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "2 purged.")
@@ -135,7 +125,7 @@ func TestActOnLetters(t *testing.T) {
 	r.letters("news-1", "news-2", "order-0", "order-2", "order-9")
 	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "3 requeued.")
 	r.letters("news-1", "news-2")
-	r.states(map[push.State]int64{push.Waiting: 3, push.Rejected: 4})
+	r.states(map[push.State]int64{push.Waiting: 4, push.Rejected: 5})
 
 	asked = r.post(http.StatusOK, at, url.Values{"do": {"purge"}, "ref": {"id=news-1", "id=never"}})
 	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "1 purged. The others")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +23,8 @@ func (r *rig) set(o limits.Override) {
 
 func (r *rig) refresh() {
 	r.t.Helper()
-	if _, err := r.setting.Work.Overrides.Refresh(r.t.Context(), r.setting.Work.Limits); err != nil {
-		r.t.Fatal(err)
-	}
+	_, err := r.setting.Work.Overrides.Refresh(r.t.Context(), r.setting.Work.Limits)
+	must(r.t, err)
 }
 
 func hourly(n int) throttle.Policy {
@@ -38,18 +36,6 @@ func (r *rig) there(l limits.Level) *limits.Override {
 	o, err := r.setting.Work.Overrides.Get(r.t.Context(), l)
 	must(r.t, err)
 	return o
-}
-
-var hiddenField = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
-
-// hiddenOf are the hidden fields of the page's forms.
-func hiddenOf(text string) url.Values {
-	values := url.Values{}
-	_, text, _ = strings.Cut(text, "<main")
-	for _, m := range hiddenField.FindAllStringSubmatch(text, -1) {
-		values.Set(m[1], unescaped(m[2]))
-	}
-	return values
 }
 
 func TestLimitsPage(t *testing.T) {
@@ -100,10 +86,9 @@ func TestEditLimits(t *testing.T) {
 	text := operator.get(http.StatusOK, editOf(level))
 	contains(t, text, "Limits of app shop, user ada", "1/1h, from the configuration", "<dt>Override here</dt><dd>none", `<option selected>2h</option>`, `name="rates" value="1/1h"`, ">Preview<", ">Apply<")
 	lacks(t, text, ">Remove<")
-	text2 := viewer.get(http.StatusOK, editOf(level))
-	lacks(t, text2, `action="/console/limits`, ">Apply<")
+	lacks(t, viewer.get(http.StatusOK, editOf(level)), `action="/console/limits`, ">Apply<")
 
-	form := hiddenOf(text)
+	form := fields(text)
 	for name, value := range map[string]string{"min_gap": "", "rates": "1/1m", "for": "2h"} {
 		form.Set(name, value)
 	}
@@ -129,7 +114,7 @@ func TestEditLimits(t *testing.T) {
 	contains(t, operator.post(http.StatusConflict, editPath, form), "has changed since the form was made", "1/1m", `name="over" value="1"`)
 	text = operator.get(http.StatusOK, editOf(level)+"&done=limit-set")
 	contains(t, text, "in force on every worker", "set by <bdi>ada</bdi>", ">Remove<", "the override of the app and user")
-	form = hiddenOf(text)
+	form = fields(text)
 	form.Set("do", "remove")
 	asked := operator.post(http.StatusOK, editPath, form)
 	contains(t, asked, "The override is removed", "1/1m until", "1/1h, from the configuration")
@@ -158,12 +143,9 @@ func TestBadLimitForms(t *testing.T) {
 		{"user=u", "is missing, as rates and quiet_hours are"},
 		{"user=u&min_gap=x", `<div id="min_gap-hint"><p class="fault">want a duration`},
 		{"user=u&rates=1/1m,2", `<div id="rates-hint"><p class="fault">rate &#34;2&#34;: there is no slash`},
-		{"user=u&quiet_hours=22-8", `<div id="quiet_hours-hint"><p class="fault">quiet_hours &#34;22-8&#34;: want`},
 		{"user=u&rates=1/1m&for=1h&until=2099-01-01T00:00", `<div id="until-hint"><p class="fault">give a length or an instant, not both`},
-		{"user=u&rates=1/1m&until=2020-01-01T00:00:00Z", `<div id="until-hint"><p class="fault">has passed`},
 		{"user=u&exempt=yes", "exempt: is for a category"},
 		{"app=shpo&rates=1/1m", "app is not one of the configuration&#39;s apps: shop; did you mean shop?"},
-		{"quota=none&rates=1/1m", "none of the configuration"},
 		{"quota=eu&rates=1/1m 2/1h", "want one for a quota"},
 	} {
 		values, err := url.ParseQuery(c.form)
@@ -186,9 +168,7 @@ func TestBadLimitForms(t *testing.T) {
 	}
 	contains(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m&over=0"), "is not known", "300/1m")
 	lacks(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m"), "has changed since")
-	if to := r.get(http.StatusSeeOther, editPath); to != limitsPath {
-		t.Errorf("leads to %s", to)
-	}
+	leads(t, r.get(http.StatusSeeOther, editPath), limitsPath)
 	if log, err := r.setting.Work.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
 		t.Errorf("%+v, %v", log, err)
 	}

@@ -85,36 +85,13 @@ func TestWhatWaitsIsNoFailure(t *testing.T) {
 			t.Errorf("%s: %+v", cause, v)
 		}
 	}
-}
-
-// What waits for quiet hours, and then for a limit, says each instant once.
-func TestNotificationInQuietHours(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, time.November, 25, 23, 0, 0, 0, time.UTC)
-	s := &control.Status{ID: "one", Record: &store.Record{State: push.Waiting}, Waits: &control.Waits{
-		For: control.ForQuiet, QuietUntil: now.Add(9 * time.Hour), Rule: "3/1h", Reason: "3/1h of the general limits", Until: now.Add(10 * time.Hour),
-	}}
-	v := viewOfNotification(s, nil, nil, now)
-	if got := said(v.Answer[0]); got != "It waits for quiet hours until 08:00, then for 3/1h of the general limits until 09:00" || !v.Until.IsZero() {
-		t.Errorf("%s, %s", got, v.Until)
+	gone := &control.Status{ID: "one", Record: &store.Record{State: push.Exhausted, Deferrals: 1, Outcomes: []store.TargetOutcome{{Kind: "retry", Reason: "TooManyRequests"}}}}
+	v := viewOfNotification(gone, nil, nil, now)
+	if v.Targets[0].Tone != words.Wrong {
+		t.Errorf("one that was given up: %+v", v.Targets)
 	}
-}
-
-// A record that no longer has the limit that put it off says how often that was, and no more.
-func TestPutOffByAForgottenLimit(t *testing.T) {
-	t.Parallel()
-	v := viewOfNotification(&control.Status{ID: "one", Record: &store.Record{State: push.Delivered, Deferrals: 1}}, nil, nil, time.Now())
-	if s := v.Steps[1]; s.Name != "Put off 1 time" || s.Text != "" || !s.Until.IsZero() {
+	if s := v.Steps[1]; s.Name != "Put off 1 time" || s.Text != "" || !s.Until.IsZero() { // whose record no longer has the limit
 		t.Errorf("%+v", s)
-	}
-}
-
-// A notification that was given up does not show its last answer as a wait.
-func TestTargetOfAnExhaustedNotification(t *testing.T) {
-	t.Parallel()
-	s := &control.Status{ID: "one", Record: &store.Record{State: push.Exhausted, Outcomes: []store.TargetOutcome{{Kind: "retry", Reason: "TooManyRequests"}}}}
-	if v := viewOfNotification(s, nil, nil, time.Now()); v.Targets[0].Tone != words.Wrong {
-		t.Errorf("%+v", v.Targets)
 	}
 }
 

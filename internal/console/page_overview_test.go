@@ -10,7 +10,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -18,18 +17,6 @@ import (
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-
-// said is a sentence as one reads it.
-func said(s words.Sentence) string {
-	var b strings.Builder
-	for _, p := range s {
-		b.WriteString(p.Text)
-		if !p.At.IsZero() {
-			b.WriteString(p.At.Format("15:04"))
-		}
-	}
-	return b.String()
-}
 
 // A column stands for each bucket, and what is drawn of it adds up within the chart.
 func TestThroughputChart(t *testing.T) {

@@ -80,9 +80,8 @@ func TestEndProviders(t *testing.T) {
 	ctx := t.Context()
 	must(t, store.Begin(ctx, &pause.Pause{App: "shop"}))
 	asked := r.post(http.StatusOK, "/console/pauses/end", url.Values{"app": {"shop"}})
-	if _, err := store.Share(ctx, pause.Pause{App: "shop", Platform: push.APNs, Reason: "throttled", Error: "APNs answered <429>", Until: time.Now().Add(time.Hour)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Share(ctx, pause.Pause{App: "shop", Platform: push.APNs, Reason: "throttled", Error: "APNs answered <429>", Until: time.Now().Add(time.Hour)})
+	must(t, err)
 	text := r.get(http.StatusOK, "/console/pauses")
 	contains(t, text, "throttled: APNs answered &lt;429&gt;", "1 pause by a provider")
 	asked = r.post(http.StatusOK, "/console/pauses/end", hidden(t, asked))

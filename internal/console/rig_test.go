@@ -119,10 +119,15 @@ func (r *rig) get(want int, path string) string {
 // the answer leads, or its text.
 func (r *rig) post(want int, path string, form url.Values) string {
 	r.t.Helper()
-	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
+	return r.do(want, sending(http.MethodPost, path, form.Encode()))
+}
+
+// sending is a request with a form, as a page of the console sends it.
+func sending(method, path, form string) *http.Request {
+	req := httptest.NewRequest(method, path, strings.NewReader(form))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Sec-Fetch-Site", "same-origin")
-	return r.do(want, req)
+	return req
 }
 
 func (r *rig) do(want int, req *http.Request) string {
@@ -270,12 +275,19 @@ func (r *rig) line(user string, n int) (ids []string) {
 // hidden are the fields of the form that a page asks to confirm.
 func hidden(t *testing.T, text string) url.Values {
 	t.Helper()
-	form := url.Values{}
-	for _, m := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).FindAllStringSubmatch(text, -1) {
-		form.Add(unescaped(m[1]), unescaped(m[2]))
-	}
+	form := fields(text)
 	if form.Get("confirmed") != "yes" {
 		t.Fatalf("nothing is to be confirmed:\n%s", text)
+	}
+	return form
+}
+
+// fields are the hidden fields of the page's forms.
+func fields(text string) url.Values {
+	form := url.Values{}
+	_, text, _ = strings.Cut(text, "<main")
+	for _, m := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).FindAllStringSubmatch(text, -1) {
+		form.Add(unescaped(m[1]), unescaped(m[2]))
 	}
 	return form
 }
@@ -287,6 +299,13 @@ func unescaped(text string) string { return unescaper.Replace(text) }
 // slow has a user get one an hour.
 func slow(o *setting) {
 	o.Work.Limits.SetBase(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil)
+}
+
+func leads(t *testing.T, to, want string) {
+	t.Helper()
+	if to != want {
+		t.Errorf("it leads to %s, not to %s", to, want)
+	}
 }
 
 func contains(t *testing.T, text string, all ...string) {

@@ -17,8 +17,7 @@ func (s *site) testZone(t *testing.T) {
 	t.Parallel()
 	b := s.tab(t, look{width: 1440, scripted: true})
 	b.call(func(ctx context.Context) error {
-		_, err := chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"})
-		return err
+		return failure(chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}))
 	})
 	all := func(zone string) {
 		t.Helper()

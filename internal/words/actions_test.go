@@ -16,12 +16,10 @@ func TestAction(t *testing.T) {
 	}{
 		{trail.Entry{Action: trail.SetLimit, Level: limits.Level{App: "shop", User: "ada b", Category: "news"}, Count: 1}, "set a limit", "app shop, user 'ada b', category news"},
 		{trail.Entry{Action: trail.UnsetLimit, Level: limits.Level{Quota: "fcm/shop"}, Count: 1}, "removed an override", "quota fcm/shop"},
-		{trail.Entry{Action: trail.Mute, Level: limits.Level{User: "ada", Category: "news"}, Count: 1}, "muted", "user ada, category news"},
 		{trail.Entry{Action: trail.ImportLimits, Apps: []string{"mail", "shop"}, Count: 3}, "imported overrides", "apps mail and shop"},
 		{trail.Entry{Action: trail.ImportLimits, Count: 3}, "imported overrides", ""},
 		{trail.Entry{Action: trail.Pause, Level: limits.Level{App: "shop", Category: "news"}, Platform: push.APNs, Count: 1}, "paused", "app shop, category news, platform apns"},
 		{trail.Entry{Action: trail.Pause, Count: 1}, "paused", "everything"},
-		{trail.Entry{Action: trail.Resume, Count: 2}, "resumed", "everything"},
 		{trail.Entry{Action: trail.Cancel, Level: limits.Level{App: "shop"}, ID: "one", Count: 1}, "cancelled", "notification one, app shop"},
 		{trail.Entry{Action: trail.Cancel, Count: 12}, "cancelled", "notifications"},
 		{trail.Entry{Action: trail.Purge, Count: 1}, "purged", "dead letter"},

@@ -234,10 +234,8 @@ func TestSpan(t *testing.T) {
 // An expired notification that no worker has looked at yet says so.
 func TestWaitsOfAnExpiredNotification(t *testing.T) {
 	t.Parallel()
-	s := &control.Status{Record: expired(noon.Add(-15 * time.Second)), Waits: &control.Waits{For: control.ForAttempt, Until: noon.Add(20 * time.Second)}}
+	s := &control.Status{Record: &store.Record{State: push.Waiting, ExpiresAt: noon.Add(-15 * time.Second)}, Waits: &control.Waits{For: control.ForAttempt, Until: noon.Add(20 * time.Second)}}
 	if w := Waits(s, noon); len(w.For) != 1 || said(w.For[0]) != "its end: it has expired, and ends at its next attempt" {
 		t.Errorf("%+v", w)
 	}
 }
-
-func expired(at time.Time) *store.Record { return &store.Record{State: push.Waiting, ExpiresAt: at} }

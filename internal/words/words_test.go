@@ -32,8 +32,9 @@ func TestQuietHours(t *testing.T) {
 		},
 	} {
 		w.For = control.ForQuiet
-		if got := Waits(&control.Status{Record: &store.Record{}, Waits: &w}, seven).For[0].String(); got != want {
-			t.Errorf("%s, want %s", got, want)
+		got := Waits(&control.Status{Record: &store.Record{}, Waits: &w}, seven)
+		if got.For[0].String() != want || !got.Until.IsZero() { // each instant once
+			t.Errorf("%s until %s, want %s", got.For[0], got.Until, want)
 		}
 	}
 	for scope, want := range map[string]string{throttle.General: "the general quiet hours", "news": "the quiet hours of category news"} {
