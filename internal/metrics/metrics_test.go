@@ -32,12 +32,17 @@ func (ending) Send(context.Context, *push.Notification, push.Target, providers.D
 func (ending) Close() error                          { return nil }
 func (e ending) CredentialExpiry() (time.Time, bool) { return e.at, !e.at.IsZero() }
 
-func scrape(t *testing.T, m *Metrics) string {
+func must(t *testing.T, err error) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
 	s := m.Serve(listener, nil)
 	defer func() {
 		if err := s.Close(); err != nil {
@@ -46,9 +51,7 @@ func scrape(t *testing.T, m *Metrics) string {
 	}()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 	response, err := client.Get("http://" + s.Addr() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -130,9 +133,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range problems {
 		if strings.HasPrefix(p.Metric, "pushpace_") {
 			t.Errorf("%s: %s", p.Metric, p.Text)

@@ -1,9 +1,9 @@
 package tracing_test
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/hex"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -43,25 +43,15 @@ type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	spans  []*otlp.Span
-	status int // of the answers; 0 for OK
+	status int // of the answers; 0 for OK; set before the first request
 }
 
 func newReceiver(t *testing.T) *receiver {
 	r := new(receiver)
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body := io.Reader(request.Body)
-		if request.Header.Get("Content-Encoding") == "gzip" {
-			var err error
-			if body, err = gzip.NewReader(body); err != nil {
-				t.Error(err)
-			}
-		}
-		text, err := io.ReadAll(body)
-		if err != nil {
-			t.Error(err)
-		}
+		text, err := io.ReadAll(request.Body)
 		export := new(collector.ExportTraceServiceRequest)
-		if err := proto.Unmarshal(text, export); err != nil {
+		if err := errors.Join(err, proto.Unmarshal(text, export)); err != nil {
 			t.Error(err)
 		}
 		r.mu.Lock()
@@ -79,12 +69,6 @@ func newReceiver(t *testing.T) *receiver {
 	}))
 	t.Cleanup(r.Close)
 	return r
-}
-
-func (r *receiver) answer(status int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status = status
 }
 
 // named answers the spans of that name.
@@ -135,16 +119,14 @@ func start(t *testing.T, r *receiver, ratio float64) *tracing.Tracing {
 // with traces of its own, and returns when all is over.
 func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notification) {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), ContextTimeoutEnabled: true})
-	defer client.Close()
-	dir := t.TempDir()
+	client := redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
 	apple, err := apnstest.NewServer(apnstest.Options{})
 	must(t, err)
 	defer apple.Close()
 	google, err := fcmtest.NewServer(fcmtest.Options{})
 	must(t, err)
 	defer google.Close()
-	appleConfig, err := apple.WriteCredentials(dir)
+	appleConfig, err := apple.WriteCredentials(t.TempDir())
 	must(t, err)
 	appleSender, err := apns.New(appleConfig)
 	must(t, err)
@@ -253,16 +235,9 @@ func TestFromTheWorkerOn(t *testing.T) {
 		workers := start(t, r, ratio)
 		send(t, nil, workers, shipped())
 		must(t, workers.Close())
-		if got := len(r.named("handle")); got != want {
-			t.Errorf("ratio %v: %d traces, want %d", ratio, got, want)
-		}
-		if len(r.named("queue")) != 0 {
-			t.Error("the wait has no producer, and is a trace of its own")
-		}
-		for _, handle := range r.named("handle") {
-			if len(handle.ParentSpanId) != 0 {
-				t.Errorf("handle is a part of something: %v", handle)
-			}
+		// the wait has no producer, and is no trace of its own
+		if got := r.named("handle"); len(got) != want || want == 1 && len(got[0].ParentSpanId) != 0 || len(r.named("queue")) != 0 {
+			t.Errorf("ratio %v: %v, and the waits %v", ratio, got, r.named("queue"))
 		}
 	}
 }
@@ -271,19 +246,14 @@ func TestFromTheWorkerOn(t *testing.T) {
 func TestACollectorThatIsAway(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
-	r.answer(http.StatusBadRequest)
+	r.status = http.StatusBadRequest
 	told := make(chan error, 10)
 	traces, err := tracing.Start(t.Context(), tracing.Options{Endpoint: r.URL, Ratio: 1, OnChange: func(err error) { told <- err }})
 	must(t, err)
 	send(t, traces, traces, shipped())
-	if err := traces.Close(); err != nil {
-		t.Error(err)
-	}
-	if len(told) != 1 || <-told == nil {
-		t.Errorf("told %d times", len(told)+1)
-	}
-	if len(r.named("handle")) != 0 {
-		t.Error("it was refused")
+	must(t, traces.Close())
+	if len(told) != 1 || <-told == nil || len(r.named("handle")) != 0 {
+		t.Errorf("told %d times more", len(told))
 	}
 }
 
@@ -292,44 +262,32 @@ func TestHTTP(t *testing.T) {
 	t.Parallel()
 	const theirs = "0af7651916cd43dd8448eb211c80319c"
 	for _, c := range []struct {
-		name         string
 		known        bool
 		ratio        float64
 		flags        string
 		recorded, of bool // of their trace
 	}{
-		{"known", true, 0, "01", true, true},
-		{"known, and does not want it", true, 1, "00", false, true},
-		{"unknown", false, 0, "01", false, false},
-		{"unknown, by the ratio", false, 1, "00", true, false},
+		{true, 0, "01", true, true}, {true, 1, "00", false, true}, {false, 0, "01", false, false}, {false, 1, "00", true, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			r := newReceiver(t)
-			traces := start(t, r, c.ratio)
-			mux := http.NewServeMux()
-			var inside trace.SpanContext
-			mux.HandleFunc("GET /v1/notifications/{id}", func(_ http.ResponseWriter, r *http.Request) {
-				inside = trace.SpanContextFromContext(r.Context())
-			})
-			request := httptest.NewRequest(http.MethodGet, "/v1/notifications/canary", nil)
-			request.Header.Set("traceparent", "00-"+theirs+"-b7ad6b7169203331-"+c.flags)
-			traces.HTTP(mux, func(*http.Request) bool { return c.known }).ServeHTTP(httptest.NewRecorder(), request)
-			must(t, traces.Close())
-			if inside.IsSampled() != c.recorded || (inside.TraceID().String() == theirs) != c.of {
-				t.Errorf("%v", inside)
-			}
-			if !c.recorded {
-				if len(r.named("GET /v1/notifications/{id}")) != 0 {
-					t.Error("it is recorded")
-				}
-				return
-			}
-			span := r.one(t, "GET /v1/notifications/{id}")
+		r := newReceiver(t)
+		traces := start(t, r, c.ratio)
+		mux := http.NewServeMux()
+		const route = "GET /v1/notifications/{id}"
+		var inside trace.SpanContext
+		mux.HandleFunc(route, func(_ http.ResponseWriter, r *http.Request) { inside = trace.SpanContextFromContext(r.Context()) })
+		request := httptest.NewRequest(http.MethodGet, "/v1/notifications/canary", nil)
+		request.Header.Set("traceparent", "00-"+theirs+"-b7ad6b7169203331-"+c.flags)
+		traces.HTTP(mux, func(*http.Request) bool { return c.known }).ServeHTTP(httptest.NewRecorder(), request)
+		must(t, traces.Close())
+		spans := r.named(route)
+		if inside.IsSampled() != c.recorded || (inside.TraceID().String() == theirs) != c.of || (len(spans) == 1) != c.recorded {
+			t.Errorf("%+v: %v, recorded %v", c, inside, spans)
+		}
+		for _, span := range spans {
 			if inside.SpanID() != trace.SpanID(span.SpanId) || strings.Contains(span.String(), "canary") {
 				t.Errorf("%v in %v", inside, span)
 			}
-		})
+		}
 	}
 }
 
@@ -347,8 +305,7 @@ func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	traces := start(t, r, 1)
-	client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), ContextTimeoutEnabled: true})
-	defer client.Close()
+	client := redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
 	other := shipped()
 	other.ID = "order-2"
 	for _, result := range traces.Producer(push.NewProducer(client, "", 0)).EnqueueAll(t.Context(), []*push.Notification{shipped(), other}) {
