@@ -52,7 +52,6 @@ func TestOverviewOfServers(t *testing.T) {
 		nodes []redisconn.Node
 		want  string
 	}{
-		{[]redisconn.Node{{Address: "redis:6379"}}, "redis  redis:6379\n"},
 		{
 			[]redisconn.Node{{Address: "redis:6379", Version: "7.4.0", UsedMemory: 1 << 20, AppendOnly: true, AheadBy: time.Second}},
 			"redis  redis:6379, version 7.4.0, 1.0 MiB, append-only log, its clock is 1s ahead of this machine's\n",

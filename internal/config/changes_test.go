@@ -93,7 +93,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// Every field of the configuration, a new one too, is told by its own key.
+// Every field of the configuration, a new one too, is told by its own key, and check
+// --verbose shows it.
 func TestChangesForgetNoField(t *testing.T) {
 	t.Parallel()
 	all := leaves(reflect.TypeFor[Config](), "", nil)
@@ -103,6 +104,9 @@ func TestChangesForgetNoField(t *testing.T) {
 		l.set(reflect.ValueOf(new).Elem(), l.path, alter)
 		if got := Changes(old, new); len(got) != 1 || got[0].Key != l.key {
 			t.Errorf("%s changes: %q", l.key, got)
+		}
+		if !slices.Contains(shownPaths("", new.Shown()), l.key) {
+			t.Errorf("%s is not shown", l.key)
 		}
 	}
 	if len(all) < 60 {

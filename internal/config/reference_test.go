@@ -221,18 +221,6 @@ func (d *docs) of(t reflect.Type) map[string]string {
 	return comments
 }
 
-// TestShownHasEveryKey holds that check --verbose leaves out no key, a new one included.
-func TestShownHasEveryKey(t *testing.T) {
-	t.Parallel()
-	for _, l := range leaves(reflect.TypeFor[Config](), "", nil) {
-		c := new(Config)
-		l.set(reflect.ValueOf(c).Elem(), l.path, alter)
-		if path := shownPaths("", c.Shown()); !slices.Contains(path, l.key) {
-			t.Errorf("%s is not shown", l.key)
-		}
-	}
-}
-
 func shownPaths(above string, s Section) (all []string) {
 	for _, e := range s {
 		path := join(above, e.Key)

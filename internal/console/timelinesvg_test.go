@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -74,56 +75,47 @@ func TestPicture(t *testing.T) {
 	client := redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
 	shipped := rates(time.Second, throttle.Rate{Count: 10, Period: time.Minute}, throttle.Rate{Count: 100, Period: 24 * time.Hour})
 	two := map[string]throttle.Policy{"marketing": rates(0, throttle.Rate{Count: 1, Period: 24 * time.Hour}), "code": {Exempt: true}}
-	for name, of := range map[string]func(t *testing.T) (*control.Timeline, time.Duration){
-		"nobody": func(t *testing.T) (*control.Timeline, time.Duration) {
-			return draws(t, client, shipped, two).timeline(t), time.Hour
-		},
-		"unlimited": func(t *testing.T) (*control.Timeline, time.Duration) {
-			timeline := draws(t, client, throttle.Policy{}, two).timeline(t)
-			timeline.Scopes = timeline.Scopes[:2] // which have no clock
-			timeline.Now = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
-			return timeline, time.Minute
-		},
-		"rate": func(t *testing.T) (*control.Timeline, time.Duration) {
-			d := draws(t, client, rates(0, throttle.Rate{Count: 10, Period: time.Hour}), nil)
-			d.ask(t, 14, "", 150*time.Second)
-			return d.timeline(t), 0
-		},
-		"categories": func(t *testing.T) (*control.Timeline, time.Duration) {
-			d := draws(t, client, shipped, two)
-			d.ask(t, 2, "marketing", 5*time.Minute)
-			d.ask(t, 13, "", 100*time.Millisecond)
-			timeline := d.timeline(t)
-			timeline.Bookings[1].Critical = true
-			return timeline, 0
-		},
-		"bins": func(t *testing.T) (*control.Timeline, time.Duration) {
-			d := draws(t, client, rates(time.Second, throttle.Rate{Count: 1000, Period: 24 * time.Hour}), nil)
-			d.ask(t, 400, "", time.Second)
-			d.ask(t, 300, "", 0)
-			return d.timeline(t), 10 * time.Minute
-		},
-		"night": func(t *testing.T) (*control.Timeline, time.Duration) {
-			general := shipped
-			general.Night.Zone = time.UTC
-			var err error
-			if general.Quiet, err = quiet.ParseHours([]string{"19:00-08:00"}); err != nil {
-				t.Fatal(err)
-			}
-			d := draws(t, client, general, two)
-			d.ask(t, 3, "", time.Minute)
-			return d.timeline(t), 0
-		},
-		"names": func(t *testing.T) (*control.Timeline, time.Duration) {
-			d := draws(t, client, shipped, map[string]throttle.Policy{"Grüße <b>日本</b> \u202e" + strings.Repeat("日", 20): rates(time.Hour)})
-			d.name = "a\u202e</title><script>"
-			d.ask(t, 2, "Grüße <b>日本</b> \u202e"+strings.Repeat("日", 20), 0)
-			return d.timeline(t), 0
-		},
+	night := shipped
+	night.Night.Zone = time.UTC
+	var err error
+	night.Quiet, err = quiet.ParseHours([]string{"19:00-08:00"})
+	must(t, err)
+	odd := "Grüße <b>日本</b> \u202e" + strings.Repeat("日", 20)
+	type ask struct {
+		n        int
+		category string
+		every    time.Duration
+	}
+	for name, of := range map[string]struct {
+		general    throttle.Policy
+		categories map[string]throttle.Policy
+		user       string        // "" for ada
+		span       time.Duration // 0 for the timeline's own
+		asks       []ask
+	}{
+		"nobody":     {general: shipped, categories: two, span: time.Hour},
+		"unlimited":  {categories: two, span: time.Minute},
+		"rate":       {general: rates(0, throttle.Rate{Count: 10, Period: time.Hour}), asks: []ask{{14, "", 150 * time.Second}}},
+		"categories": {general: shipped, categories: two, asks: []ask{{2, "marketing", 5 * time.Minute}, {13, "", 100 * time.Millisecond}}},
+		"bins":       {general: rates(time.Second, throttle.Rate{Count: 1000, Period: 24 * time.Hour}), span: 10 * time.Minute, asks: []ask{{400, "", time.Second}, {300, "", 0}}},
+		"night":      {general: night, categories: two, asks: []ask{{3, "", time.Minute}}},
+		"names":      {general: shipped, categories: map[string]throttle.Policy{odd: rates(time.Hour)}, user: "a\u202e</title><script>", asks: []ask{{2, odd, 0}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			timeline, span := of(t)
+			d := draws(t, client, of.general, of.categories)
+			d.name = cmp.Or(of.user, d.name)
+			for _, a := range of.asks {
+				d.ask(t, a.n, a.category, a.every)
+			}
+			timeline := d.timeline(t)
+			switch name {
+			case "unlimited":
+				timeline.Scopes, timeline.Now = timeline.Scopes[:2], time.UnixMicro(d.clock.Load()).UTC() // those scopes have no clock
+			case "categories":
+				timeline.Bookings[1].Critical = true
+			}
+			span := of.span
 			if span == 0 {
 				span = autoSpan(timeline)
 			}
