@@ -30,25 +30,22 @@ func TestUnknownNames(t *testing.T) {
 		"a category, refused":      {"shop", "odrers", limits.RefuseUnknown, []string{"/category is not one of the configuration's; did you mean orders?"}, ""},
 		"both":                     {"x", "Orders", limits.RefuseUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop", "/category is not one of the configuration's; did you mean orders?"}, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			policies := limits.New(throttle.Policy{}, map[string]throttle.Policy{"orders": {}})
-			policies.SetUnknown(c.policy)
-			n := &push.Notification{App: c.app, User: "u", Category: c.category, Targets: []push.Target{apns, fcm}, Title: "t"}
-			var got []string
-			for _, f := range UnknownNames(n, apps, policies) {
-				got = append(got, f.Field+" "+f.Problem)
-			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-			if got := strings.Join(Warnings(n, policies), "; "); got != c.warnings {
-				t.Errorf("warned %q, want %q", got, c.warnings)
-			}
-			if err := Refusal(n, apps, policies); (err == nil) != (c.want == nil) {
-				t.Errorf("%v", err)
-			}
-		})
+		policies := limits.New(throttle.Policy{}, map[string]throttle.Policy{"orders": {}})
+		policies.SetUnknown(c.policy)
+		n := &push.Notification{App: c.app, User: "u", Category: c.category, Targets: []push.Target{apns, fcm}, Title: "t"}
+		var got []string
+		for _, f := range UnknownNames(n, apps, policies) {
+			got = append(got, f.Field+" "+f.Problem)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if got := strings.Join(Warnings(n, policies), "; "); got != c.warnings {
+			t.Errorf("%s: warned %q, want %q", name, got, c.warnings)
+		}
+		if err := Refusal(n, apps, policies); (err == nil) != (c.want == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -45,6 +45,14 @@ type asking struct {
 	log []limits.Change
 }
 
+func (a asking) notification() *push.Notification {
+	return &push.Notification{App: a.app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+}
+
+func (a asking) override() limits.Override {
+	return limits.Override{Level: limits.Level{App: a.app, User: a.app + "-user"}, Policy: rate}
+}
+
 // A try asks one of the operator's methods.
 type try struct {
 	action *operate.Action
@@ -65,11 +73,9 @@ var errTold = errors.New("it tells of the other app")
 
 // tries are all methods that look or act. IDs are those of plant.
 var tries = map[string]try{
-	"Enqueue": {operate.Enqueue, func(a asking) error {
-		return a.Enqueue(a, &push.Notification{App: a.app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}).Err
-	}, others, false},
+	"Enqueue": {operate.Enqueue, func(a asking) error { return a.Enqueue(a, a.notification()).Err }, others, false},
 	"EnqueueAll": {operate.Enqueue, func(a asking) error {
-		return a.EnqueueAll(a, []operate.Parsed{{Notification: &push.Notification{App: a.app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}}})[0].Err
+		return a.EnqueueAll(a, []operate.Parsed{{Notification: a.notification()}})[0].Err
 	}, others, false},
 	"Status":       {operate.Status, func(a asking) error { return errOf(a.Status(a, push.Ref{ID: a.app + "-waits"})) }, push.ErrUnknownID, false},
 	"Notification": {operate.Look, func(a asking) error { return errOf(a.Notification(a, push.Ref{ID: a.app + "-waits"})) }, push.ErrUnknownID, false},
@@ -80,12 +86,9 @@ var tries = map[string]try{
 	}, nil, false},
 	"Cancel":           {operate.Cancel, func(a asking) error { return a.Cancel(a, push.Ref{ID: a.app + "-cancelled"}) }, push.ErrUnknownID, false},
 	"CancelWithOthers": {operate.Cancel, func(a asking) error { return a.CancelWithOthers(a, push.Ref{ID: a.app + "-with-others"}) }, push.ErrUnknownID, false},
-	"Withdraw": {operate.Withdraw, func(a asking) error {
-		_, err := a.Withdraw(a, a.app, a.app+"-user", push.Group{Thread: "t"}, "")
-		return err
-	}, others, false},
-	"CancelEach": {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
-	"Waiting":    {operate.Look, func(a asking) error { return a.tells(a.Waiting(a, control.Selection{}, "")) }, nil, false},
+	"Withdraw":         {operate.Withdraw, func(a asking) error { return errOf(a.Withdraw(a, a.app, a.app+"-user", push.Group{Thread: "t"}, "")) }, others, false},
+	"CancelEach":       {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
+	"Waiting":          {operate.Look, func(a asking) error { return a.tells(a.Waiting(a, control.Selection{}, "")) }, nil, false},
 	"Counts": {operate.Look, func(a asking) error {
 		counts, err := a.Counts(a)
 		return cmpOr(err, told(counts != nil && !a.SeesAll()))
@@ -94,21 +97,14 @@ var tries = map[string]try{
 	"User":         {operate.Look, func(a asking) error { return errOf(a.User(a, a.app, a.app+"-user", nil)) }, others, false},
 	"CategoriesOf": {operate.Look, func(a asking) error { return errOf(a.CategoriesOf(a, a.app, a.app+"-user")) }, others, false},
 
-	"Overrides": {operate.Look, func(a asking) error { return a.tells(a.Overrides(a, limits.Level{}, "", 100)) }, nil, false},
-	"Limits":    {operate.Look, func(a asking) error { return errOf(a.Limits(a, limits.Level{App: a.app})) }, others, false},
-	"Override":  {operate.Look, func(a asking) error { return errOf(a.Override(a, limits.Level{App: a.app})) }, others, false},
-	"Below":     {operate.Look, func(a asking) error { return errOf(a.Below(limits.Level{App: a.app})) }, others, false},
-	"SetLimit": {operate.SetLimit, func(a asking) error {
-		_, err := a.SetLimit(a, limits.Override{Level: limits.Level{App: a.app, User: a.app + "-user"}, Policy: rate})
-		return err
-	}, others, false},
-	"Import": {operate.ImportLimits, func(a asking) error {
-		return a.Import(a, []limits.Override{{Level: limits.Level{App: a.app, User: a.app + "-user"}, Policy: rate}})
-	}, others, false},
-	"CheckImport": {operate.ImportLimits, func(a asking) error {
-		return a.CheckImport(a, []limits.Override{{Level: limits.Level{App: a.app, User: a.app + "-user"}, Policy: rate}})
-	}, others, false},
-	"UnsetLimit": {operate.UnsetLimit, func(a asking) error { return a.UnsetLimit(a, limits.Level{App: a.app, Category: "unset"}) }, others, false},
+	"Overrides":   {operate.Look, func(a asking) error { return a.tells(a.Overrides(a, limits.Level{}, "", 100)) }, nil, false},
+	"Limits":      {operate.Look, func(a asking) error { return errOf(a.Limits(a, limits.Level{App: a.app})) }, others, false},
+	"Override":    {operate.Look, func(a asking) error { return errOf(a.Override(a, limits.Level{App: a.app})) }, others, false},
+	"Below":       {operate.Look, func(a asking) error { return errOf(a.Below(limits.Level{App: a.app})) }, others, false},
+	"SetLimit":    {operate.SetLimit, func(a asking) error { return errOf(a.SetLimit(a, a.override())) }, others, false},
+	"Import":      {operate.ImportLimits, func(a asking) error { return a.Import(a, []limits.Override{a.override()}) }, others, false},
+	"CheckImport": {operate.ImportLimits, func(a asking) error { return a.CheckImport(a, []limits.Override{a.override()}) }, others, false},
+	"UnsetLimit":  {operate.UnsetLimit, func(a asking) error { return a.UnsetLimit(a, limits.Level{App: a.app, Category: "unset"}) }, others, false},
 	"Preview": {operate.Look, func(a asking) error {
 		_, err := a.Preview(a, limits.Level{App: a.app}, &limits.Override{Level: limits.Level{App: a.app}, Policy: rate})
 		return err
@@ -138,9 +134,9 @@ var tries = map[string]try{
 
 	"Overview":   {operate.Look, func(a asking) error { return a.tells(a.Overview(a)) }, nil, false},
 	"Actions":    {operate.Look, func(a asking) error { return a.tells(a.Actions(a, "", 1000)) }, nil, false},
-	"Workers":    {operate.Look, func(a asking) error { _, err := a.Workers(a); return err }, nil, false},
+	"Workers":    {operate.Look, func(a asking) error { return errOf(a.Workers(a)) }, nil, false},
 	"Throughput": {operate.Look, func(a asking) error { _, err := a.Throughput(a, operate.Hour); return err }, others, true},
-	"Audit":      {operate.Look, func(a asking) error { _, err := a.Audit(a); return err }, others, true},
+	"Audit":      {operate.Look, func(a asking) error { return errOf(a.Audit(a)) }, others, true},
 }
 
 // decides are the methods that only say who somebody is, or what is configured.

@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -31,7 +32,8 @@ type user struct {
 	booked map[string][]time.Duration
 	// categories have their own policies.
 	categories map[string]throttle.Policy
-	job        func(i int) (push.State, string)
+	job        string       // where the job of each booking is; "" for retry
+	ended      []push.State // of the bookings, whose jobs are gone
 	source     limits.Source
 	until      time.Duration // from now, of the source
 	quiet      *control.Quiet
@@ -68,9 +70,9 @@ func (u user) timeline() *control.Timeline {
 				continue
 			}
 			b.Rule, b.After = rules[b.ID].Rule, rules[b.ID].After
-			w := control.Waiter{Booking: b, State: push.Waiting, Job: "retry"}
-			if u.job != nil {
-				w.State, w.Job = u.job(i)
+			w := control.Waiter{Booking: b, State: push.Waiting, Job: cmp.Or(u.job, "retry")}
+			if u.ended != nil {
+				w.State, w.Job = u.ended[i], ""
 			}
 			t.Bookings = append(t.Bookings, w)
 		}
@@ -165,19 +167,15 @@ var users = map[string]user{
 		sent:       map[string][]time.Duration{"Grüße 日本": {-time.Minute}},
 		booked:     map[string][]time.Duration{"Grüße 日本": {59 * time.Minute}},
 	},
-	"overdue": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {-12 * time.Second, -11 * time.Second, time.Second}},
-		job: func(int) (push.State, string) { return push.Waiting, "pending" }},
-	"in_hand": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {-200 * time.Millisecond}},
-		job: func(int) (push.State, string) { return push.Waiting, "active" }},
-	"in_hand_ahead": {name: "ada", general: shipped, sent: map[string][]time.Duration{"all": {-400 * time.Millisecond}}, booked: map[string][]time.Duration{"all": {600 * time.Millisecond, 1603 * time.Millisecond}},
-		job: func(int) (push.State, string) { return push.Waiting, "active" }},
-	"left_over": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {time.Second, 2 * time.Second}},
-		job: func(i int) (push.State, string) { return []push.State{push.Expired, ""}[i], "" }},
-	"overridden":  {name: "ada", general: shipped, source: limits.FromUser, until: 2 * time.Hour, categories: map[string]throttle.Policy{"security": {Exempt: true}}},
-	"night":       {name: "ada", general: shipped, quiet: night, sent: map[string][]time.Duration{"all": {-2 * time.Hour}}, booked: map[string][]time.Duration{"all": every(11*time.Hour, 1003*time.Millisecond, 3)}},
-	"night_alone": {name: "ada", quiet: night},
-	"muted":       {name: "ada", general: shipped, muted: true},
-	"hostile":     {name: "ada\x1b[2J\u202e", general: shipped},
+	"overdue":       {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {-12 * time.Second, -11 * time.Second, time.Second}}, job: "pending"},
+	"in_hand":       {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {-200 * time.Millisecond}}, job: "active"},
+	"in_hand_ahead": {name: "ada", general: shipped, sent: map[string][]time.Duration{"all": {-400 * time.Millisecond}}, booked: map[string][]time.Duration{"all": {600 * time.Millisecond, 1603 * time.Millisecond}}, job: "active"},
+	"left_over":     {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {time.Second, 2 * time.Second}}, ended: []push.State{push.Expired, ""}},
+	"overridden":    {name: "ada", general: shipped, source: limits.FromUser, until: 2 * time.Hour, categories: map[string]throttle.Policy{"security": {Exempt: true}}},
+	"night":         {name: "ada", general: shipped, quiet: night, sent: map[string][]time.Duration{"all": {-2 * time.Hour}}, booked: map[string][]time.Duration{"all": every(11*time.Hour, 1003*time.Millisecond, 3)}},
+	"night_alone":   {name: "ada", quiet: night},
+	"muted":         {name: "ada", general: shipped, muted: true},
+	"hostile":       {name: "ada\x1b[2J\u202e", general: shipped},
 }
 
 // printed is what Print writes: printable characters alone, so that no name changes the terminal.
