@@ -1,0 +1,158 @@
+//go:build soak && unix
+
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// processorTime is what this process has had of the processor.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// A waiting sender delivers, or hangs until it is released; it notes when pushes come.
+type waitingSender struct {
+	hangs chan struct{} // closed when it hangs no longer; nil for a sender that never does
+
+	mu   sync.Mutex
+	came map[string]time.Time // by ID
+}
+
+func (s *waitingSender) Send(ctx context.Context, n *push.Notification, _ push.Target, _ providers.Departure) providers.Outcome {
+	if s.hangs != nil {
+		select {
+		case <-s.hangs:
+		case <-ctx.Done():
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.came[n.ID] = time.Now()
+	return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}
+}
+
+func (*waitingSender) Close() error { return nil }
+
+func (s *waitingSender) at(id string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.came[id]
+}
+
+// Of 200 apps one is stuck, with 20,000 waiting. The others' leave at once, and what waits costs the
+// worker next to nothing.
+func TestAStuckAppAmongMany(t *testing.T) {
+	const apps, waiting, fresh = 200, 20_000, 2000
+	r := newRig(t, realRedis(t), unlimited)
+	stuck, others := &waitingSender{hangs: make(chan struct{}), came: map[string]time.Time{}}, &waitingSender{came: map[string]time.Time{}}
+	r.options.Senders = map[string]map[push.Platform]providers.Sender{"stuck": {push.APNs: stuck}}
+	for i := range apps - 1 {
+		r.options.Senders[fmt.Sprint("app-", i)] = map[push.Platform]providers.Sender{push.APNs: others, push.FCM: others}
+	}
+	r.start()
+	idle := func() time.Duration {
+		before := processorTime(t)
+		time.Sleep(5 * time.Second)
+		return processorTime(t) - before
+	}
+	nothing := idle()
+	all := make([]*push.Notification, waiting)
+	for i := range all {
+		all[i] = to(fmt.Sprint("stuck-", i), apple)
+		all[i].App, all[i].User = "stuck", all[i].ID
+	}
+	r.enqueueTogether(all)
+	time.Sleep(5 * time.Second)
+	beside := idle()
+	t.Logf("in 5 s an idle worker takes %s of the processor, and %s beside %d that wait", nothing, beside, waiting)
+	if beside > 2*nothing+50*time.Millisecond {
+		t.Errorf("what waits costs %s in 5 s, and nothing at all %s", beside, nothing)
+	}
+	delays := make([]time.Duration, fresh)
+	accepted := make([]time.Time, fresh)
+	for i := range fresh {
+		n := to(fmt.Sprint("fresh-", i), apple)
+		n.App, n.User = fmt.Sprint("app-", i%(apps-1)), n.ID
+		accepted[i] = time.Now()
+		r.enqueue(n)
+		time.Sleep(2 * time.Millisecond)
+	}
+	for i := range delays {
+		id := fmt.Sprint("fresh-", i)
+		wait(t, func() bool { return !others.at(id).IsZero() })
+		delays[i] = others.at(id).Sub(accepted[i])
+	}
+	slices.Sort(delays)
+	t.Logf("the others' leave after %s, p99 %s", delays[fresh/2], delays[fresh*99/100])
+	if p50 := delays[fresh/2]; p50 > 100*time.Millisecond {
+		t.Errorf("the others' leave after %s", p50)
+	}
+	close(stuck.hangs)
+	if counts := r.settled(waiting + fresh); counts.Ended[push.Delivered] != waiting+fresh {
+		t.Errorf("counts %+v", counts)
+	}
+}
+
+// A route closes and opens time and again, with 10,000 waiting. Each of them is sent once. When the
+// route closes, as many fail as are in flight, and while it is closed the probes alone.
+func TestARouteThatFlaps(t *testing.T) {
+	const n, most, flaps, lasts = 10_000, 32, 10, 3 * time.Second
+	r := newRig(t, realRedis(t), unlimited)
+	r.options.Concurrency = most
+	r.start()
+	down := standin.Answer{Status: http.StatusServiceUnavailable}
+	r.apns.RespondAlways(down)
+	all := make([]*push.Notification, n)
+	for i := range all {
+		all[i] = to(fmt.Sprint("n-", i), devices(i, apple)...)
+		all[i].User = all[i].ID
+	}
+	r.enqueueTogether(all)
+	began := time.Now()
+	for range flaps {
+		time.Sleep(lasts)
+		r.apns.Recover()
+		time.Sleep(lasts)
+		r.apns.RespondAlways(down)
+	}
+	closed := time.Since(began)/2 + lasts
+	r.apns.Recover()
+	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
+		t.Errorf("counts %+v", counts)
+	}
+	sent := map[string]int{}
+	for _, e := range r.pushed("") {
+		sent[e.Notification]++
+	}
+	received := r.apns.Count().Received
+	failed := received - int64(len(r.pushed("")))
+	t.Logf("%d pushes of %d have failed", failed, received)
+	if len(sent) != n || len(r.pushed("")) != n {
+		t.Errorf("%d pushes of %d notifications", len(r.pushed("")), len(sent))
+	}
+	if bound := int64(flaps+1)*(most+20) + int64(closed/time.Second); failed > bound {
+		t.Errorf("%d attempts have failed, want at most %d", failed, bound)
+	}
+	attempts := int64(0)
+	for _, one := range all {
+		attempts += int64(r.record(one.ID).Attempts)
+	}
+	if attempts != received {
+		t.Errorf("%d attempts are counted of %d pushes", attempts, received)
+	}
+}
