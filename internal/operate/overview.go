@@ -162,10 +162,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return s.with.Control.Backlog(ctx, alive, seen, counted)
 	})
 	oldest := begin(ctx, func(ctx context.Context) (time.Time, error) {
-		seen, err := pauses.get(ctx)
-		if err != nil {
-			return time.Time{}, err
-		}
+		seen, _ := pauses.get(ctx) // else no job is known to be held, and shards that answer are told
 		return s.with.Control.OldestDue(ctx, seen)
 	})
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
