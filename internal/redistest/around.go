@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -36,23 +37,25 @@ func Fail(cmds []redis.Cmder, err error) error {
 	return err
 }
 
-// Count counts the commands of a client that match.
+// Count counts the commands of a client that match, once they are answered.
 func Count(client redis.UniversalClient, match func(redis.Cmder) bool) *atomic.Int64 {
 	n := new(atomic.Int64)
 	Hook(client, Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
+		err := next()
 		for _, cmd := range cmds {
 			if match(cmd) {
 				n.Add(1)
 			}
 		}
-		return next()
+		return err
 	}))
 	return n
 }
 
-// Script tells whether a command runs a script that Redis is to know: once in a while it does
-// not, and is sent its text.
-func Script(cmd redis.Cmder) bool { return cmd.Name() == "evalsha" }
+// Script tells whether a command has run a script, by its name or, as to a Cluster, its text.
+func Script(cmd redis.Cmder) bool {
+	return strings.HasPrefix(cmd.Name(), "eval") && !redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT")
+}
 
 // Any matches each command.
 func Any(redis.Cmder) bool { return true }
