@@ -122,9 +122,9 @@ func TestTheGroundFloorIsBelowAll(t *testing.T) {
 	}
 }
 
-// The picture of the packages has every package that is not internal or for tests, the
-// operators' service, the API, the console, the commands and what puts the parts together, the ground floor as one, and every import
-// among them that no other path of the picture implies.
+// The picture has every package that is not internal or for tests. Of internal it has app, cli, api,
+// console, operate, store and, as one, base. It has every import among them that no longer path
+// implies.
 func TestThePictureOfThePackages(t *testing.T) {
 	t.Parallel()
 	_, pictures := page(t)

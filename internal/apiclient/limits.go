@@ -27,7 +27,7 @@ func ofLevel(path string, l limits.Level) string {
 	return path + "?" + l.Key()
 }
 
-// Limits returns what is in force at the level; the configured policies without one.
+// Limits returns the limits in force at the level. The zero level asks for the configured ones.
 func (c *Client) Limits(ctx context.Context, at limits.Level) (*operate.Limits, error) {
 	l := new(operate.Limits)
 	return l, c.call(ctx, http.MethodGet, ofLevel(limitsPath, at), nil, l)

@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Platform is what the program does that differs by platform: another one is an entry
-// here, one in push and one in internal/config.
+// A Platform has what differs between APNs, FCM and Web Push in this program. A new platform needs
+// an entry here, one in push and one in internal/config.
 type Platform struct {
 	Name push.Platform
 	// Token is the help of the flag by which send takes a device.

@@ -44,7 +44,7 @@ func rolesOf(only string, cfg *config.Config) (roles, error) {
 // as much processor time. GOGC in the environment sets another.
 const gcPercent = 150
 
-// TuneCollector lets the heap grow by so much of what is live before it is collected.
+// TuneCollector sets the garbage collector's percentage, unless GOGC in the environment does.
 func TuneCollector(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)

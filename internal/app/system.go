@@ -247,8 +247,8 @@ func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhoo
 func deadTokenHook(app config.App) *config.Webhook { return app.DeadTokens.Webhook }
 func outcomeHook(app config.App) *config.Webhook   { return app.Outcomes.Webhook }
 
-// Admissions returns by ID when the limiter has admitted what these users of the app got lately,
-// by this machine's clock. What is exempt is not among them.
+// Admissions returns by notification ID when the limiter last admitted it, by this machine's clock.
+// It reads the users' general limits, which exempt categories do not count in.
 func (s *System) Admissions(ctx context.Context, app string, users []string) (map[string]time.Time, error) {
 	at, ahead := map[string]time.Time{}, s.clockOffset()
 	for _, user := range users {

@@ -36,7 +36,7 @@ func operating(cmd *cobra.Command, f func(ctx context.Context, b *apiclient.Clie
 	return cmd
 }
 
-// misuse names the flags of what is wrong with a request, as the command or the API reports it.
+// misuse turns faults of a request's fields into faults of the command's flags.
 func misuse(cmd *cobra.Command, err error) error {
 	var p *apiclient.Problem
 	var unread throttle.Faults

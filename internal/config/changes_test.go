@@ -93,8 +93,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// Every field of the configuration, a new one too, is told by its own key, and check
-// --verbose shows it.
+// The reload's log names every field by its key, and check --verbose shows it. A new field is
+// included without a change here.
 func TestChangesForgetNoField(t *testing.T) {
 	t.Parallel()
 	all := leaves(reflect.TypeFor[Config](), "", nil)

@@ -209,8 +209,8 @@ func (c *Config) checkName(k *check, app, key, name string) {
 	}
 }
 
-// UnnamedQuotas returns those of limits.quotas that no app names, so that nothing counts
-// them, each with what would have it count.
+// UnnamedQuotas returns the quotas of limits.quotas that no app names: nothing counts them. Each has
+// the advice that makes it count.
 func (c *Config) UnnamedQuotas() map[string]string {
 	unnamed := map[string]string{}
 	for name, q := range c.Limits.Quotas {

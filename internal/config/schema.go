@@ -147,7 +147,7 @@ func less(a, b reflect.Value) bool {
 	return a.Int() < b.Int()
 }
 
-// choiceFault says what is wrong with a word that is none of the field's.
+// choiceFault refuses a word that the field's tag oneof does not list.
 func choiceFault(f reflect.StructField, word string) error {
 	words := strings.Fields(f.Tag.Get("oneof"))
 	if slices.Contains(words, word) {

@@ -71,8 +71,8 @@ func inForceOf(p limits.EffectivePolicy, at limits.Level) inForceView {
 	return inForceView{p.Policy.String(), p.Source.Words(), p.Until, words.Nights(p.Policy, at.App, at.User, time.Now())}
 }
 
-// A limitForm is an override as somebody writes it, and the version of the one that it was
-// written over.
+// A limitForm is what the form of an override holds. Over is the version that the form showed: a
+// newer one is not overwritten.
 type limitForm struct {
 	operate.Draft
 	Over string

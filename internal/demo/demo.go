@@ -35,8 +35,8 @@ import (
 // takes, for a machine that is busy.
 const demoLimit = 5 * time.Minute
 
-// Run runs the demo on the Redis of that address, the embedded one for "". It prints the summary, as
-// JSON if asked to, and returns what is wrong with it, a line each.
+// Run runs the demo on the Redis of that address, or on the embedded one for "". It prints the
+// summary, as text or JSON. It returns the violations and losses that it found, one in each string.
 func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (faults []string, err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -56,8 +56,8 @@ type Overview struct {
 	Unread []Unread `json:"unread,omitempty"`
 }
 
-// Holding returns the first pause for a provider, or trouble of one, for which notifications wait;
-// nil for none. Nobody knows when they leave.
+// Holding returns the first provider's pause or trouble that notifications wait for, nil for none.
+// It has no known end, so no one can say when they leave.
 func (o *Overview) Holding() *pause.Pause {
 	for i := range o.Pauses {
 		if p := &o.Pauses[i]; p.Kind != pause.Operator && p.Waiting > 0 {

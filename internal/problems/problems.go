@@ -165,7 +165,7 @@ func (p *Problem) Known(id string) error {
 	return nil
 }
 
-// Faults are a notification's, whose pointers begin at its place in the body.
+// Faults returns the faults of one notification. It cuts the notification's place off the pointers.
 func Faults(all []Fault, at string) push.Faults {
 	var f push.Faults
 	for _, one := range all {

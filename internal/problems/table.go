@@ -153,7 +153,7 @@ func Several(id string, choices []Choice) error {
 	return &push.AmbiguousError{Choices: all}
 }
 
-// Codes are those that a problem may have, sorted.
+// Codes returns all codes of problems, sorted.
 func Codes() []string {
 	all := []string{"internal", "unreadable"}
 	for i := range table {
