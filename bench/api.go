@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
@@ -157,7 +156,7 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	service := operate.New(operate.Options{Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies),
 		Limits: policies, Overrides: limits.NewOverrides(shared, cfg.Redis.Prefix, 0), Log: log})
-	handler := api.New(api.Options{HTTP: cfg.HTTP, Tokens: new(access.Tokens), Service: service, Log: log})
+	handler := api.New(api.Options{HTTP: cfg.HTTP, Tokens: new(operate.Tokens), Service: service, Log: log})
 	listener, err := api.Listen(cfg.HTTP)
 	if err != nil {
 		return nil, 0, nil, errors.Join(err, limiter.Close(), disconnect())

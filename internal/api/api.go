@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
@@ -23,14 +22,14 @@ import (
 type Options struct {
 	// HTTP are its bounds, and Tokens who may use it.
 	HTTP    config.HTTP
-	Tokens  *access.Tokens
+	Tokens  *operate.Tokens
 	Service *operate.Service
 	// Meter counts what tokens with a rate ask for. Optional where there are none.
 	Meter meter.Meter
 	// Local is who makes every request, where all of them are made by this process: without
 	// HTTP's bounds, which protect from others, and without tokens. Nil where they come from
 	// elsewhere.
-	Local *access.Bearer
+	Local *operate.Principal
 	Log   *slog.Logger // nil for slog.Default
 }
 
@@ -48,7 +47,7 @@ type API struct {
 // New returns an API.
 func New(o Options) *API {
 	if o.Local != nil {
-		o.HTTP, o.Tokens = config.HTTP{MaxRequests: localRequests, MaxBody: localBody, Timeout: localTimeout}, new(access.Tokens)
+		o.HTTP, o.Tokens = config.HTTP{MaxRequests: localRequests, MaxBody: localBody, Timeout: localTimeout}, new(operate.Tokens)
 	}
 	a := &API{o: o, log: o.Log, mux: http.NewServeMux(), requests: make(chan struct{}, o.HTTP.MaxRequests)}
 	if a.log == nil {
@@ -121,7 +120,7 @@ type call struct {
 	*http.Request
 	query url.Values
 	body  []byte
-	who   access.Bearer
+	who   operate.Principal
 	as    *operate.Operator
 	// header is the answer's.
 	header http.Header
@@ -155,7 +154,7 @@ func (a *API) handler(r route) http.Handler {
 	})
 }
 
-func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who access.Bearer) (reply, error) {
+func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who operate.Principal) (reply, error) {
 	c := &call{Request: req, who: who, as: a.o.Service.As(who, req.RemoteAddr), header: w.Header()}
 	var err error
 	if c.query, err = readQuery(req.URL.RawQuery, r.query, r.several); err != nil {

@@ -4,34 +4,33 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/operate"
 )
 
 // identify returns who the request is from, once it is known that they may ask for the
 // action; nil is everyone's, without a token.
-func (a *API) identify(r *http.Request, action *operate.Action) (access.Bearer, error) {
+func (a *API) identify(r *http.Request, action *operate.Action) (operate.Principal, error) {
 	if action == nil {
-		return access.Bearer{}, nil
+		return operate.Principal{}, nil
 	}
 	if a.o.Local != nil {
 		return *a.o.Local, nil
 	}
 	if a.o.Tokens.None() {
-		if !access.FromHere(r) {
-			return access.Nobody(), errNotFromHere
+		if !operate.FromHere(r) {
+			return operate.LocalPrincipal(), errNotFromHere
 		}
-		return access.Nobody(), nil
+		return operate.LocalPrincipal(), nil
 	}
 	token := bearer(r)
 	if token == nil {
-		return access.Bearer{}, errNoToken
+		return operate.Principal{}, errNoToken
 	}
 	known := a.o.Tokens.Find(token)
 	if known == nil {
-		return access.Bearer{}, errUnknownToken
+		return operate.Principal{}, errUnknownToken
 	}
-	who := access.BearerOf(known)
+	who := operate.PrincipalOf(known)
 	if !action.Allows(who) {
 		return who, &operate.RoleError{Role: who.Role}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/operate"
 )
 
 // limits answers the policies in force at the level that the query names.
@@ -21,6 +21,6 @@ func (a *API) limits(ctx context.Context, c *call) (reply, error) {
 func (a *API) quotas(ctx context.Context, c *call) (reply, error) {
 	all, err := c.as.Quotas(ctx)
 	return reply{http.StatusOK, struct {
-		Quotas []quotas.Status `json:"quotas"`
+		Quotas []operate.QuotaStatus `json:"quotas"`
 	}{all}}, err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -32,8 +31,8 @@ var levels = map[string]limits.Level{
 }
 
 func withQuota(o *rigOptions) {
-	o.Quotas = func() (quotas.Quotas, error) {
-		return quotas.Quotas{{Key: "quota/eu%20west", Name: "eu west", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600_000, Period: time.Minute}}}}, nil
+	o.Quotas = func() (operate.Quotas, error) {
+		return operate.Quotas{{Key: "quota/eu%20west", Name: "eu west", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600_000, Period: time.Minute}}}}, nil
 	}
 }
 
@@ -71,7 +70,7 @@ func TestOverrides(t *testing.T) {
 		}
 	}
 	var its struct {
-		Quotas []quotas.Status `json:"quotas"`
+		Quotas []operate.QuotaStatus `json:"quotas"`
 	}
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/quotas", "").into(t, &its)
 	if q := its.Quotas[0]; q.Limit != "{rate: 300/1m}" || q.Source != limits.FromQuota || q.By != "ada" {

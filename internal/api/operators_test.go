@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
@@ -153,7 +152,7 @@ func TestLongLetterID(t *testing.T) {
 	must(t, storetest.First(r.t, r.options.Records).SetAside(t.Context(), letter))
 	path := "/v1/dead-letters/" + id
 	r.do(http.StatusNotFound, operatorToken, "GET", path, "")
-	r.api = New(Options{Service: r.service, Local: &access.Bearer{Name: "ann@here", Role: config.Operator}, Log: r.options.Log})
+	r.api = New(Options{Service: r.service, Local: &operate.Principal{Name: "ann@here", Role: config.Operator}, Log: r.options.Log})
 	r.do(http.StatusOK, "", "GET", path, "")
 	r.do(http.StatusNoContent, "", "DELETE", path, "")
 	if log := strings.Join(r.log.lines(), "\n"); !strings.Contains(log, `"by":"ann@here"`) {

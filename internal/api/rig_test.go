@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/internal/config"
@@ -43,7 +42,7 @@ type rig struct {
 	client  *redis.Client
 	options rigOptions
 	service *operate.Service
-	tokens  *access.Tokens
+	tokens  *operate.Tokens
 	api     *API
 	log     *logged
 }
@@ -99,7 +98,7 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *
 		f(&r.options)
 	}
 	r.options.Within = r.options.HTTP.Timeout
-	r.tokens = new(access.Tokens)
+	r.tokens = new(operate.Tokens)
 	r.tokens.Set(r.options.HTTP.Tokens)
 	r.service = operate.New(r.options.Options)
 	t.Cleanup(r.service.Close)
@@ -118,7 +117,7 @@ func must(t *testing.T, err error) {
 // rolesOf are the roles that may use the route.
 func rolesOf(r route) (roles []config.Role) {
 	for _, role := range []config.Role{config.Producer, config.Viewer, config.Operator} {
-		if r.action != nil && r.action.Allows(access.Bearer{Role: role}) {
+		if r.action != nil && r.action.Allows(operate.Principal{Role: role}) {
 			roles = append(roles, role)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -28,7 +27,7 @@ var types = map[string]any{
 	"Status": control.Status{}, "WaitingList": control.Page{}, "Timeline": control.Timeline{},
 	"Letters": operate.LetterPage{}, "WholeLetter": operate.DeadLetter{},
 	"Limits": operate.Limits{}, "Override": limits.Override{}, "OverridePage": operate.OverridePage{}, "Setting": operate.Setting{}, "Preview": operate.Preview{}, "Change": limits.Change{},
-	"Quota": quotas.Status{}, "Pause": pause.Pause{}, "NewPause": wantedPause{},
+	"Quota": operate.QuotaStatus{}, "Pause": pause.Pause{}, "NewPause": wantedPause{},
 	"Overview": operate.Overview{}, "Throughput": operate.Throughput{}, "Snapshot": control.Snapshot{}, "Audit": control.Audit{}, "Action": trail.Entry{},
 	"DeadToken": store.DeadToken{}, "OutcomeEvent": store.OutcomeEvent{},
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -34,9 +33,9 @@ func (c *Client) Limits(ctx context.Context, at limits.Level) (*operate.Limits, 
 }
 
 // Quotas returns what all workers together may do.
-func (c *Client) Quotas(ctx context.Context) ([]quotas.Status, error) {
+func (c *Client) Quotas(ctx context.Context) ([]operate.QuotaStatus, error) {
 	var answer struct {
-		Quotas []quotas.Status `json:"quotas"`
+		Quotas []operate.QuotaStatus `json:"quotas"`
 	}
 	err := c.call(ctx, http.MethodGet, "/v1/quotas", nil, &answer)
 	return answer.Quotas, err

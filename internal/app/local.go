@@ -9,13 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -42,7 +40,7 @@ func OpenLocal(ctx context.Context, configured, by string) (*apiclient.Client, e
 		_ = opened.Close()
 		return nil, err
 	}
-	local := api.New(api.Options{Service: service, Local: &access.Bearer{Name: by, Role: config.Operator}, Log: slog.New(slog.DiscardHandler)})
+	local := api.New(api.Options{Service: service, Local: &operate.Principal{Name: by, Role: config.Operator}, Log: slog.New(slog.DiscardHandler)})
 	opened.Add(func() error { local.Close(); return nil })
 	return apiclient.NewLocal(local, opened.Close), nil
 }
@@ -74,9 +72,9 @@ func openService(ctx context.Context, cfg *config.Config, opened *Closers) (*ope
 		Limits:    LimitsOf(cfg.Limits),
 		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),
 		Meter:     meter.NewRedis(queue.Client, prefix),
-		Quotas: func() (quotas.Quotas, error) {
-			all, err := quotas.Of(cfg)
-			return quotas.Quotas(slices.Collect(maps.Values(all))).WithUnnamed(cfg), err
+		Quotas: func() (operate.Quotas, error) {
+			all, err := operate.ConfiguredQuotas(cfg)
+			return operate.Quotas(slices.Collect(maps.Values(all))).WithUnnamed(cfg), err
 		},
 		Apps: AppsOf(cfg), Queue: queue.Client, Log: log,
 	}

@@ -2,7 +2,7 @@ package app
 
 import (
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker"
@@ -19,7 +19,7 @@ func (s *System) limitTogether(o *worker.Options, cfg *config.Config) error {
 			if p.Quota == nil {
 				continue
 			}
-			key, err := quotas.KeyOfProvider(name, &p)
+			key, err := operate.ProviderQuotaKey(name, &p)
 			if err != nil {
 				return err
 			}
@@ -27,7 +27,7 @@ func (s *System) limitTogether(o *worker.Options, cfg *config.Config) error {
 		}
 		for category, c := range cfg.Limits.Categories {
 			if c.Throughput != nil {
-				key := quotas.KeyOfCategory(name, category)
+				key := operate.CategoryQuotaKey(name, category)
 				o.Throughputs[name][category] = worker.Quota{Key: key, Spec: s.quotas.Spec(key, s.limits)}
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/push"
@@ -51,7 +51,7 @@ func togetherOf(t *testing.T, cfg *config.Config) *System {
 	t.Helper()
 	s := &System{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())}
 	var err error
-	if s.quotas, err = quotas.NewLive(cfg); err != nil {
+	if s.quotas, err = operate.NewLiveQuotas(cfg); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/providers/standin"
 )
@@ -91,9 +91,9 @@ func Serve(ctx context.Context, flag, only string) error {
 	}
 	s.listeners = listeners
 	s.apps, s.lastReload = apps, c.lastReload
-	s.allQuotas = func() (quotas.Quotas, error) { return s.quotas.List().WithUnnamed(c.last.Load().config), nil }
+	s.allQuotas = func() (operate.Quotas, error) { return s.quotas.List().WithUnnamed(c.last.Load().config), nil }
 	if !r.worker {
-		if s.quotas, err = quotas.NewLive(c.started); err != nil {
+		if s.quotas, err = operate.NewLiveQuotas(c.started); err != nil {
 			log.Warn("quotas are not listed here, nor overridden", "error", err)
 		}
 	}

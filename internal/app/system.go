@@ -13,14 +13,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/metrics"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/tracing"
@@ -44,13 +42,13 @@ type System struct {
 	lines   *throttle.Redis
 	Records *store.Records
 	Senders Senders
-	quotas  quotas.Live
+	quotas  operate.LiveQuotas
 	device  atomic.Pointer[meter.Spec] // what each device gets; nil for any number
 	meter   meter.Meter
 	api     *apiServer // nil where there is none
 	// listeners have the addresses that it answers on.
 	listeners listeners
-	tokens    access.Tokens
+	tokens    operate.Tokens
 	apps      operate.Apps   // of the configuration
 	config    *config.Config // that it was made from
 	// Observer is told what the worker does; nil for nobody.
@@ -63,7 +61,7 @@ type System struct {
 	// lastReload returns how the last reload went, and when one was last taken over.
 	lastReload func() (ok bool, at time.Time)
 	// allQuotas are the quotas, and those that no app names.
-	allQuotas func() (quotas.Quotas, error)
+	allQuotas func() (operate.Quotas, error)
 	// worker is there once it has started.
 	worker atomic.Pointer[worker.Worker]
 	// watch tells of the queue's Redis in trouble, and limitsWatch of the limits' own,
@@ -109,7 +107,7 @@ func (s *System) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 	if s.Senders, err = OpenSenders(ctx, cfg.Apps, s.folder, pushes, log, &s.Closers); err != nil {
 		return err
 	}
-	if s.quotas, err = quotas.NewLive(cfg); err != nil {
+	if s.quotas, err = operate.NewLiveQuotas(cfg); err != nil {
 		return Misused(err)
 	}
 	queue, err := redisconn.Open(ctx, cfg.Redis, poolSize(cfg.Worker))

@@ -16,7 +16,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
@@ -30,7 +29,7 @@ const Path = "/console/"
 type Options struct {
 	// Config is the configuration in force.
 	Config *config.Config
-	Tokens *access.Tokens
+	Tokens *operate.Tokens
 	// Service is what visitors look at and act with. What it tells again should be a
 	// little younger than the time between two looks of the script, Fresh, so that many
 	// pages, each at its own instant, ask Redis no more often than one.

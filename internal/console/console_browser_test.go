@@ -16,10 +16,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/chromium"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -71,7 +71,7 @@ var samples = map[string]string{
 }
 
 // addresses are those of all pages that the bearer may open.
-func addresses(who access.Bearer) (all []string) {
+func addresses(who operate.Principal) (all []string) {
 	for _, r := range routes {
 		if r.method == http.MethodGet && r.action != nil && r.action.Allows(who) {
 			all = append(all, cmp.Or(samples[r.path], strings.TrimSuffix(r.path, "{$}")))
@@ -83,8 +83,8 @@ func addresses(who access.Bearer) (all []string) {
 // Every page is as accessible as WCAG 2.2 AA asks, and none is wider than a phone.
 func (s *site) testPages(t *testing.T) {
 	t.Parallel()
-	operator, viewer := access.Bearer{Role: config.Operator}, access.Bearer{Role: config.Viewer}
-	for l, who := range map[look]access.Bearer{
+	operator, viewer := operate.Principal{Role: config.Operator}, operate.Principal{Role: config.Viewer}
+	for l, who := range map[look]operate.Principal{
 		{width: 360, scripted: true}:              operator,
 		{width: 1440, scripted: true, dark: true}: operator,
 		{width: 1440, scripted: true}:             viewer,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/internal/trail"
@@ -75,8 +74,8 @@ func hostileOptions(o *setting, text string) {
 	o.Work.Apps = operate.Apps{"shop": {Platforms: []push.Platform{push.APNs, push.FCM}}, text: {Platforms: []push.Platform{push.FCM}}}
 	hour := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
 	o.Work.Limits.SetBase(hour, map[string]throttle.Policy{text: hour})
-	o.Work.Quotas = func() (quotas.Quotas, error) {
-		return quotas.Quotas{{Key: "quota/" + text, Name: text, Apps: []string{text, "shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 100, Period: time.Minute}}}}, nil
+	o.Work.Quotas = func() (operate.Quotas, error) {
+		return operate.Quotas{{Key: "quota/" + text, Name: text, Apps: []string{text, "shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 100, Period: time.Minute}}}}, nil
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -135,8 +135,8 @@ func TestEditLimits(t *testing.T) {
 func TestBadLimitForms(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) {
-		o.Work.Quotas = func() (quotas.Quotas, error) {
-			return quotas.Quotas{{Key: "quota/eu", Name: "eu", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}}}, nil
+		o.Work.Quotas = func() (operate.Quotas, error) {
+			return operate.Quotas{{Key: "quota/eu", Name: "eu", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}}}, nil
 		}
 	})
 	for _, c := range []struct{ form, want string }{

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -63,7 +62,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-var testQuotas = quotas.Quotas{
+var testQuotas = operate.Quotas{
 	{Key: "fcm/p", Apps: []string{"kiosk", "shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 10, Period: time.Second}}},
 	{Key: "quota/eu", Name: "eu", Apps: []string{"kiosk"}, Quota: config.Quota{Rate: throttle.Rate{Count: 5, Period: time.Second}}},
 }
@@ -71,7 +70,7 @@ var testQuotas = quotas.Quotas{
 // A process that has no credentials shows how the workers' providers are.
 func TestProvidersPage(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *setting) { o.Work.Quotas = func() (quotas.Quotas, error) { return testQuotas, nil } })
+	r := newRig(t, func(o *setting) { o.Work.Quotas = func() (operate.Quotas, error) { return testQuotas, nil } })
 	spec := testQuotas[0].Spec().Promise()
 	if a, err := r.setting.Work.Meter.Take(t.Context(), "fcm/p", spec, meter.Ask{Least: spec.AtOnce(), Most: spec.AtOnce()}); err != nil || a.Units == 0 {
 		t.Fatal(a, err)
@@ -101,9 +100,9 @@ func TestProvidersPage(t *testing.T) {
 func TestPagesStaySmall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) {
-		o.Work.Quotas = func() (all quotas.Quotas, err error) {
+		o.Work.Quotas = func() (all operate.Quotas, err error) {
 			for i := range 2 * operate.MostQuotas {
-				all = append(all, quotas.Quota{Key: fmt.Sprint("fcm/", i), Apps: []string{"shop"}, Quota: testQuotas[0].Quota})
+				all = append(all, operate.Quota{Key: fmt.Sprint("fcm/", i), Apps: []string{"shop"}, Quota: testQuotas[0].Quota})
 			}
 			return all, nil
 		}

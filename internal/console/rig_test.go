@@ -16,7 +16,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
@@ -73,7 +72,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 	cfg := new(config.Config)
 	cfg.SetDefaults()
 	r := &rig{t: t, client: client, limiter: work.Preview.Lines.(throttle.Planner), setting: setting{
-		Options: Options{Config: cfg, Tokens: new(access.Tokens), Sessions: NewSessions(client, cfg.Redis.Prefix), Meter: work.Meter, Log: slog.New(slog.DiscardHandler)},
+		Options: Options{Config: cfg, Tokens: new(operate.Tokens), Sessions: NewSessions(client, cfg.Redis.Prefix), Meter: work.Meter, Log: slog.New(slog.DiscardHandler)},
 		Work:    work,
 	}}
 	for _, f := range change {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 )
 
 const (
@@ -135,7 +135,7 @@ func (c *Console) cookieFor(r *http.Request) (cookie http.Cookie, allowed bool) 
 	if r.TLS != nil || c.origin != "" && "https://"+strings.ToLower(r.Host) == c.origin {
 		return cookie, true
 	}
-	if sender := r.Header.Get("Origin"); !access.Loopback(r) || sender != "" && sender != "http://"+r.Host {
+	if sender := r.Header.Get("Origin"); !operate.FromLoopback(r) || sender != "" && sender != "http://"+r.Host {
 		return cookie, false
 	}
 	cookie.Name, cookie.Secure = "pushpace", false
@@ -156,27 +156,27 @@ func (c *Console) sessionID(r *http.Request) string {
 }
 
 // identify returns who makes the request.
-func (c *Console) identify(ctx context.Context, r *http.Request) (access.Bearer, error) {
+func (c *Console) identify(ctx context.Context, r *http.Request) (operate.Principal, error) {
 	if c.o.Tokens.None() {
-		if !access.FromHere(r) {
-			return access.Bearer{}, errNotFromHere
+		if !operate.FromHere(r) {
+			return operate.Principal{}, errNotFromHere
 		}
-		return access.Nobody(), nil
+		return operate.LocalPrincipal(), nil
 	}
 	s, err := c.sessions.find(ctx, c.sessionID(r))
 	if err != nil {
-		return access.Bearer{}, err
+		return operate.Principal{}, err
 	}
 	if s == nil {
-		return access.Bearer{}, errSignIn
+		return operate.Principal{}, errSignIn
 	}
 	var hash config.Hash
 	if err := hash.UnmarshalText([]byte(s.Token)); err != nil {
-		return access.Bearer{}, errSignIn
+		return operate.Principal{}, errSignIn
 	}
 	token := c.o.Tokens.Of(hash)
 	if token == nil { // it was removed; another process may still have it
-		return access.Bearer{}, errSignIn
+		return operate.Principal{}, errSignIn
 	}
-	return access.BearerOf(token), nil
+	return operate.PrincipalOf(token), nil
 }

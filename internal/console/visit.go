@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cmp"
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
@@ -18,7 +17,7 @@ import (
 // A visit is a request that its bearer may make.
 type visit struct {
 	*http.Request
-	who access.Bearer
+	who operate.Principal
 	// as looks and acts for who it is; nil for a stranger.
 	as    *operate.Operator
 	query url.Values
@@ -81,10 +80,10 @@ func refTo(list string, ref push.Ref) string {
 }
 
 // whose returns who makes the request, by one of the places for requests.
-func (c *Console) whose(req *http.Request) (access.Bearer, error) {
+func (c *Console) whose(req *http.Request) (operate.Principal, error) {
 	leave, err := c.enter()
 	if err != nil {
-		return access.Bearer{}, err
+		return operate.Principal{}, err
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(req.Context(), c.within)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 )
@@ -97,7 +96,7 @@ func (o *Operator) Actions(ctx context.Context, before string, newest int) ([]tr
 
 // seesEntry reports whether all that the entry is about is of apps of its own, or it is
 // about a quota that an app of its own uses.
-func (o *Operator) seesEntry(e trail.Entry, all quotas.Quotas) bool {
+func (o *Operator) seesEntry(e trail.Entry, all Quotas) bool {
 	if len(e.Apps) > 0 {
 		return !slices.ContainsFunc(e.Apps, func(app string) bool { return !o.Sees(app) })
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
@@ -105,7 +104,7 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 		leaves("its second end", errOf(root.Resume(ctx, resumed)), nil)
 
 		leaves("a cancellation", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}), &trail.Entry{Action: trail.Cancel, Level: shop, ID: "shop-cancelled", Count: 1})
-		leaves("a producer's", s.As(access.Bearer{Name: "backend", Role: config.Producer}, "").Cancel(ctx, push.Ref{ID: "shop-waits"}), nil)
+		leaves("a producer's", s.As(operate.Principal{Name: "backend", Role: config.Producer}, "").Cancel(ctx, push.Ref{ID: "shop-waits"}), nil)
 		leaves("of one that has ended", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}), nil)
 		leaves("several", cmpOr(root.CancelEach(ctx, refs("shop-each", "none", "secret-app-each"))...), &trail.Entry{Action: trail.Cancel, Apps: []string{operatetest.Other, operatetest.Own}, Count: 2})
 		leaves("several, of which one is", cmpOr(root.CancelEach(ctx, refs("none", "secret-app-waits"))...),
@@ -117,7 +116,7 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 		leaves("of whom it is said", cmpOr(root.PurgeEach(ctx, []push.Ref{{ID: "secret-app-purged", App: operatetest.Other}, {ID: "shop-letter", App: operatetest.Other}})...),
 			&trail.Entry{Action: trail.Purge, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-purged", Count: 1})
 		leaves("a purge", root.Purge(ctx, push.Ref{ID: "shop-purged"}), &trail.Entry{Action: trail.Purge, ID: "shop-purged", Count: 1})
-		own := s.As(access.Bearer{Name: "root", Role: config.Operator, Apps: []string{"shop"}}, "")
+		own := s.As(operate.Principal{Name: "root", Role: config.Operator, Apps: []string{"shop"}}, "")
 		leaves("purges by the shop's", cmpOr(own.PurgeEach(ctx, refs("shop-purges", "shop-letter", "secret-app-purges"))...), &trail.Entry{Action: trail.Purge, Level: shop, Count: 2})
 	})
 }
@@ -144,7 +143,7 @@ func TestActionsOf(t *testing.T) {
 			apps []string
 			want int
 		}{{[]string{"shop"}, 3 + 1}, {[]string{operatetest.Other}, 597 + 2}, {[]string{operatetest.Other, operatetest.Own}, 600 + 3}, {[]string{"other"}, 0}, {nil, 606}} {
-			its := s.As(access.Bearer{Name: "x", Role: config.Viewer, Apps: c.apps}, "")
+			its := s.As(operate.Principal{Name: "x", Role: config.Viewer, Apps: c.apps}, "")
 			all, err := its.Actions(t.Context(), "", 1000)
 			if err != nil || len(all) != c.want {
 				t.Errorf("%q: %d, %v", c.apps, len(all), err)

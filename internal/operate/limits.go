@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -153,18 +152,18 @@ func (o *Operator) named(at limits.Level) (limits.Level, error) {
 
 // known is named, of a level whose app and quota the configuration has; the quota is the
 // zero one for none.
-func (o *Operator) known(at limits.Level) (limits.Level, quotas.Quota, error) {
+func (o *Operator) known(at limits.Level) (limits.Level, Quota, error) {
 	at, err := o.named(at)
 	if err != nil || at.App == "" && at.Quota == "" {
-		return at, quotas.Quota{}, err
+		return at, Quota{}, err
 	}
 	if at.App != "" {
 		if err := o.knownApp(at.App); err != nil {
-			return at, quotas.Quota{}, err
+			return at, Quota{}, err
 		}
 	}
 	if at.Quota == "" {
-		return at, quotas.Quota{}, nil
+		return at, Quota{}, nil
 	}
 	all, _ := o.s.with.Quotas()
 	q, err := all.Find(at.Quota)
@@ -495,7 +494,7 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 }
 
 // Quotas returns what all workers together may do, as far as the operator sees it.
-func (o *Operator) Quotas(ctx context.Context) ([]quotas.Status, error) {
+func (o *Operator) Quotas(ctx context.Context) ([]QuotaStatus, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
@@ -503,7 +502,7 @@ func (o *Operator) Quotas(ctx context.Context) ([]quotas.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := quotas.Reader{Overrides: o.s.with.Overrides, Policies: o.s.with.Limits, Meter: o.s.with.Meter}
+	r := QuotaReader{Overrides: o.s.with.Overrides, Policies: o.s.with.Limits, Meter: o.s.with.Meter}
 	return r.Read(ctx, o.quotasOf(all))
 }
 

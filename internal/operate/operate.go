@@ -12,9 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/repeats"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
@@ -41,7 +39,7 @@ type Options struct {
 	Meter meter.Meter
 	// Quotas returns what all workers together may do, as it is configured; nil for
 	// nothing. Beside an error it returns those that are known.
-	Quotas func() (quotas.Quotas, error)
+	Quotas func() (Quotas, error)
 	// Apps are those of the configuration. Optional: without them there are no
 	// timelines, and an app of any name is taken.
 	Apps Apps
@@ -72,7 +70,7 @@ type Service struct {
 	overview      shared[*Overview]
 	pauses        shared[[]pause.Pause]
 	audit         shared[*control.Audit]
-	quotas        shared[[]quotas.Status]
+	quotas        shared[[]QuotaStatus]
 	users         *sharedBy[userKey, *User]
 	notifications *sharedBy[push.Ref, *Notification]
 	throughput    *sharedBy[Range, *Throughput]
@@ -82,7 +80,7 @@ type Service struct {
 func New(o Options) *Service {
 	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Quotas == nil {
-		o.Quotas = func() (quotas.Quotas, error) { return nil, nil }
+		o.Quotas = func() (Quotas, error) { return nil, nil }
 	}
 	s := &Service{with: o}
 	if o.Queue != nil {
@@ -94,7 +92,7 @@ func New(o Options) *Service {
 	s.throughput = newSharedBy(often, s.readThroughput)
 	s.pauses = shared[[]pause.Pause]{times: usual, read: o.Control.Pauses}
 	s.audit = shared[*control.Audit]{times: times{o.Fresh, min(o.Within, auditWithin)}, read: o.Control.Audit}
-	s.quotas = shared[[]quotas.Status]{times: usual, read: s.readQuotas}
+	s.quotas = shared[[]QuotaStatus]{times: usual, read: s.readQuotas}
 	s.users = newSharedBy(usual, s.readUser)
 	s.notifications = newSharedBy(usual, s.readNotification)
 	return s
@@ -115,13 +113,13 @@ func (s *Service) Close() { s.repeats.Close() }
 // An Operator is somebody who asks.
 type Operator struct {
 	s      *Service
-	who    access.Bearer
+	who    Principal
 	remote string
 }
 
 // As returns the service for a bearer, who asks from that address: it is for the log, ""
 // for none.
-func (s *Service) As(who access.Bearer, remote string) *Operator { return &Operator{s, who, remote} }
+func (s *Service) As(who Principal, remote string) *Operator { return &Operator{s, who, remote} }
 
 // An OthersError refuses what is not of the bearer's apps alone. It is the same whether
 // it is there or not.

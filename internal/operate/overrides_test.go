@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -22,7 +22,7 @@ func TestOverridesOfAUser(t *testing.T) {
 		all[i] = limits.Override{Level: limits.Level{User: fmt.Sprint("user-", i)}, Policy: rate, By: "ann"}
 	}
 	must(t, options.Overrides.Import(t.Context(), all))
-	o := s.As(access.Bearer{Role: config.Viewer}, "")
+	o := s.As(operate.Principal{Role: config.Viewer}, "")
 	found, cursor := 0, ""
 	for pages := 1; ; pages++ {
 		asked.Take()

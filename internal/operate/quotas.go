@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -14,7 +13,7 @@ const MostQuotas = 50
 
 // A RecentQuota is what is in force of a quota, as it was not long ago.
 type RecentQuota struct {
-	quotas.Status
+	QuotaStatus
 	// Name is that below limits.quotas; "" for one that has none there.
 	Name string
 	// Known is what the workers that are alive know of it; nil for nothing.
@@ -44,7 +43,7 @@ func (o *Operator) RecentQuotas(ctx context.Context) (list []RecentQuota, more i
 }
 
 // recentOf returns those in force that it sees, with what the workers know of them.
-func (o *Operator) recentOf(configured quotas.Quotas, inForce []quotas.Status, known []route.QuotaStatus) (list []RecentQuota) {
+func (o *Operator) recentOf(configured Quotas, inForce []QuotaStatus, known []route.QuotaStatus) (list []RecentQuota) {
 	its := o.quotasOf(configured)
 	for _, status := range inForce {
 		of, err := its.Find(status.Quota)
@@ -52,7 +51,7 @@ func (o *Operator) recentOf(configured quotas.Quotas, inForce []quotas.Status, k
 			continue
 		}
 		status.Apps = of.Apps
-		one := RecentQuota{Status: status, Name: of.Name}
+		one := RecentQuota{QuotaStatus: status, Name: of.Name}
 		for i := range known {
 			if known[i].Key == status.Quota {
 				one.Known = &known[i]
@@ -63,13 +62,13 @@ func (o *Operator) recentOf(configured quotas.Quotas, inForce []quotas.Status, k
 	return list
 }
 
-func (s *Service) readQuotas(ctx context.Context) ([]quotas.Status, error) {
+func (s *Service) readQuotas(ctx context.Context) ([]QuotaStatus, error) {
 	all, err := s.with.Quotas()
 	if err != nil {
 		return nil, err
 	}
 	all = all.InUse()
-	slices.SortFunc(all, func(a, b quotas.Quota) int { return cmp.Compare(a.Key, b.Key) })
-	r := quotas.Reader{Overrides: s.with.Overrides, Policies: s.with.Limits, Meter: s.with.Meter}
+	slices.SortFunc(all, func(a, b Quota) int { return cmp.Compare(a.Key, b.Key) })
+	r := QuotaReader{Overrides: s.with.Overrides, Policies: s.with.Limits, Meter: s.with.Meter}
 	return r.Read(ctx, all[:min(len(all), MostQuotas)])
 }

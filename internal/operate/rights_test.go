@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
@@ -197,7 +196,7 @@ func TestEachActionAsksWhoItIs(t *testing.T) {
 		operatetest.FillOther(t, o)
 		log, err := s.As(operatetest.Root, "").LimitsLog(t.Context(), 0, 100)
 		must(t, err)
-		ask := func(c try, who access.Bearer, app string) error {
+		ask := func(c try, who operate.Principal, app string) error {
 			return c.ask(asking{t.Context(), s.As(who, ""), app, log})
 		}
 		roles := map[*operate.Action][]config.Role{
@@ -213,11 +212,11 @@ func TestEachActionAsksWhoItIs(t *testing.T) {
 				if slices.Contains(may, role) {
 					continue
 				}
-				if err := ask(c, access.Bearer{Name: "x", Role: role}, operatetest.Own); !errors.As(err, new(*operate.RoleError)) {
+				if err := ask(c, operate.Principal{Name: "x", Role: role}, operatetest.Own); !errors.As(err, new(*operate.RoleError)) {
 					t.Errorf("%s, as %q: %v", name, role, err)
 				}
 			}
-			its := access.Bearer{Name: "ann", Role: config.Operator, Apps: []string{operatetest.Own}}
+			its := operate.Principal{Name: "ann", Role: config.Operator, Apps: []string{operatetest.Own}}
 			err := ask(c, its, operatetest.Other)
 			if c.hidden == others && !errors.As(err, new(*operate.OthersError)) || c.hidden != others && !errors.Is(err, c.hidden) {
 				t.Errorf("%s, of another's app: %v", name, err)
@@ -244,7 +243,7 @@ func TestLimitsLogOf(t *testing.T) {
 		}
 	}
 	must(t, with.Overrides.Import(t.Context(), all))
-	its := s.As(access.Bearer{Role: config.Viewer, Apps: []string{operatetest.Own}}, "")
+	its := s.As(operate.Principal{Role: config.Viewer, Apps: []string{operatetest.Own}}, "")
 	var users []string
 	for before := int64(0); len(users) < 5; {
 		page, err := its.LimitsLog(t.Context(), before, 2)
@@ -266,7 +265,7 @@ func TestLimitsLogOf(t *testing.T) {
 func TestAnAppThatIsNotThereYet(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, redistest.Own(t))
-	a := asking{t.Context(), s.As(access.Bearer{Role: config.Operator, Apps: []string{"new", operatetest.Own}}, ""), "new", nil}
+	a := asking{t.Context(), s.As(operate.Principal{Role: config.Operator, Apps: []string{"new", operatetest.Own}}, ""), "new", nil}
 	for _, name := range []string{"Enqueue", "SetLimit", "Preview", "Pause", "Timeline"} {
 		if err := tries[name].ask(a); err == nil || strings.Contains(err.Error(), "secret") || errors.As(err, new(*operate.OthersError)) {
 			t.Errorf("%s: %v", name, err)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
@@ -23,7 +21,7 @@ type Action struct {
 }
 
 // Allows reports whether somebody may ask for it.
-func (a *Action) Allows(who access.Bearer) bool { return who.May(a.roles) }
+func (a *Action) Allows(who Principal) bool { return who.May(a.roles) }
 
 var (
 	producers = []config.Role{config.Producer, config.Operator}
@@ -155,13 +153,13 @@ func (o *Operator) knownApp(app string) error {
 
 // seesLevel reports whether it may list what is set at the level: its app is one of its
 // own, or an app of its own uses the quota.
-func (o *Operator) seesLevel(l limits.Level, all quotas.Quotas) bool {
+func (o *Operator) seesLevel(l limits.Level, all Quotas) bool {
 	return o.ofLevel(l, all, slices.ContainsFunc[[]string, string])
 }
 
 // ownsLevel returns nil where it may set the level: its app is one of its own, or all
 // apps that use the quota are. Else it returns an *OthersError.
-func (o *Operator) ownsLevel(l limits.Level, all quotas.Quotas) error {
+func (o *Operator) ownsLevel(l limits.Level, all Quotas) error {
 	every := func(apps []string, sees func(string) bool) bool {
 		return len(apps) > 0 && !slices.ContainsFunc(apps, func(app string) bool { return !sees(app) })
 	}
@@ -171,7 +169,7 @@ func (o *Operator) ownsLevel(l limits.Level, all quotas.Quotas) error {
 	return &OthersError{o.who.Apps}
 }
 
-func (o *Operator) ofLevel(l limits.Level, all quotas.Quotas, enough func(apps []string, sees func(string) bool) bool) bool {
+func (o *Operator) ofLevel(l limits.Level, all Quotas, enough func(apps []string, sees func(string) bool) bool) bool {
 	if o.SeesAll() || l.Quota == "" {
 		return o.Sees(l.App)
 	}
@@ -181,11 +179,11 @@ func (o *Operator) ofLevel(l limits.Level, all quotas.Quotas, enough func(apps [
 
 // quotasOf returns what it sees of these: those that an app of its own uses, with the apps
 // of its own.
-func (o *Operator) quotasOf(all quotas.Quotas) quotas.Quotas {
+func (o *Operator) quotasOf(all Quotas) Quotas {
 	if o.SeesAll() {
 		return all
 	}
-	var its quotas.Quotas
+	var its Quotas
 	for _, q := range all {
 		q.Apps = slices.DeleteFunc(slices.Clone(q.Apps), func(app string) bool { return !o.Sees(app) })
 		if len(q.Apps) > 0 {

@@ -6,9 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/trail"
@@ -16,17 +14,17 @@ import (
 )
 
 // root may do everything.
-var root = access.Bearer{Name: "root", Role: config.Operator}
+var root = Principal{Name: "root", Role: config.Operator}
 
 // of returns an operator of these apps alone; without any of all.
 func of(apps ...string) *Operator {
-	return New(Options{Log: slog.New(slog.DiscardHandler)}).As(access.Bearer{Role: config.Operator, Apps: apps}, "")
+	return New(Options{Log: slog.New(slog.DiscardHandler)}).As(Principal{Role: config.Operator, Apps: apps}, "")
 }
 
 // What a bearer for some apps lists of levels, and what it may set there.
 func TestLevels(t *testing.T) {
 	t.Parallel()
-	all := quotas.Quotas{{Key: "fcm/one", Apps: []string{"shop"}}, {Key: "quota/both", Name: "both", Apps: []string{"mail", "shop"}}, {Key: "fcm/mail", Apps: []string{"mail"}}}
+	all := Quotas{{Key: "fcm/one", Apps: []string{"shop"}}, {Key: "quota/both", Name: "both", Apps: []string{"mail", "shop"}}, {Key: "fcm/mail", Apps: []string{"mail"}}}
 	who, everything := of("shop", "kiosk"), of()
 	for _, c := range []struct {
 		level      limits.Level

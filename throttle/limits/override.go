@@ -80,7 +80,7 @@ func (o *Override) Validate(horizon time.Duration) error {
 	return all.Err()
 }
 
-// quotaFaults returns what is wrong with an override of a quota. internal/quotas checks
+// quotaFaults returns what is wrong with an override of a quota. internal/operate checks
 // what the quota's algorithm asks of its rate.
 func (o *Override) quotaFaults() (all throttle.Faults) {
 	switch {

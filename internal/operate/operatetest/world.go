@@ -10,11 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
@@ -35,7 +33,7 @@ const (
 )
 
 // Root may do everything.
-var Root = access.Bearer{Name: "root", Role: config.Operator}
+var Root = operate.Principal{Name: "root", Role: config.Operator}
 
 // Both is an app that sends to APNs and FCM.
 var Both = operate.App{Platforms: []push.Platform{push.APNs, push.FCM}}
@@ -72,8 +70,8 @@ func TwoApps(o *operate.Options) {
 	o.Apps = operate.Apps{Own: Both, Other: Both}
 	o.Preview.Apps = []string{Other, Own}
 	quota := config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}, Algorithm: meter.TokenBucket}
-	o.Quotas = func() (quotas.Quotas, error) {
-		return quotas.Quotas{
+	o.Quotas = func() (operate.Quotas, error) {
+		return operate.Quotas{
 			{Key: "apns/" + Own, Apps: []string{Own}, Quota: quota}, {Key: "apns/" + Other, Apps: []string{Other}, Quota: quota},
 			{Key: "quota/both", Name: "both", Apps: []string{Other, Own}, Quota: quota},
 		}, nil

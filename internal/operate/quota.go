@@ -1,6 +1,4 @@
-// Package quotas tells what all workers together may do, and what an operator may make
-// of it while they run.
-package quotas
+package operate
 
 import (
 	"cmp"
@@ -17,38 +15,37 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A Quota is what is counted under one key of the meter, as it is configured.
+// A Quota is a configured limit of all workers together, with its key in the meter.
 type Quota struct {
 	Key  string
-	Name string   // of one of limits.quotas
+	Name string   // below limits.quotas, or ""
 	Apps []string // that share it
 	config.Quota
-	// Unnamed says that no app names it, and how one does; "" where an app names it.
+	// Unnamed says how an app can name the quota; "" if one does.
 	Unnamed string
 }
 
-// Quotas are those of a configuration.
+// Quotas are the quotas of a configuration.
 type Quotas []Quota
 
-// KeyOf is that of one of limits.quotas.
-func KeyOf(name string) string { return "quota/" + throttle.Escape(name) }
+// NamedQuotaKey returns the key of a quota below limits.quotas.
+func NamedQuotaKey(name string) string { return "quota/" + throttle.Escape(name) }
 
-// WithUnnamed returns these and, for Find to tell of, those of the configuration that no
-// app names.
+// WithUnnamed also returns the configured quotas that no app names, for Find's error.
 func (all Quotas) WithUnnamed(cfg *config.Config) Quotas {
 	for name, remedy := range cfg.UnnamedQuotas() {
-		all = append(all, Quota{Key: KeyOf(name), Name: name, Quota: cfg.Limits.Quotas[name].Quota, Unnamed: remedy})
+		all = append(all, Quota{Key: NamedQuotaKey(name), Name: name, Quota: cfg.Limits.Quotas[name].Quota, Unnamed: remedy})
 	}
 	return all
 }
 
-// InUse are those that an app names.
+// InUse returns the quotas that an app names.
 func (all Quotas) InUse() Quotas {
 	return slices.DeleteFunc(slices.Clone(all), func(q Quota) bool { return q.Unnamed != "" })
 }
 
-// Find returns the one of that key, or of that name below limits.quotas, where an app
-// names it.
+// Find returns the quota with this key, or this name below limits.quotas. It fails if no
+// app names the quota.
 func (all Quotas) Find(name string) (Quota, error) {
 	var names []string
 	for _, q := range all {
@@ -64,7 +61,7 @@ func (all Quotas) Find(name string) (Quota, error) {
 	return Quota{}, fmt.Errorf("quota is none of the configuration's%s", near.Hint(name, names))
 }
 
-// Check reports what is wrong with a rate in the place of the configured one.
+// Check returns an error if the quota cannot have this rate.
 func (q Quota) Check(rate throttle.Rate) error {
 	if err := q.At(rate).Spec().Promise().Validate(); err != nil {
 		return fmt.Errorf("rate: %w", err)
@@ -72,8 +69,8 @@ func (q Quota) Check(rate throttle.Rate) error {
 	return nil
 }
 
-// InForce returns what is where an override has that rate, the zero one for none. A rate
-// that the quota, as it is configured now, cannot have is none.
+// InForce returns the quota under an override's rate. It ignores the zero rate, and a rate
+// that Check rejects.
 func (q Quota) InForce(rate throttle.Rate) config.Quota {
 	if rate == (throttle.Rate{}) || q.Check(rate) != nil {
 		return q.Quota
@@ -81,8 +78,8 @@ func (q Quota) InForce(rate throttle.Rate) config.Quota {
 	return q.At(rate)
 }
 
-// A Status is what of a quota is in force.
-type Status struct {
+// A QuotaStatus is a quota in force.
+type QuotaStatus struct {
 	Quota string   `json:"quota"`
 	Apps  []string `json:"apps"`
 	Limit string   `json:"limit"` // in force, as the configuration writes it
@@ -91,25 +88,25 @@ type Status struct {
 	Source  limits.Source `json:"source"`
 	Until   time.Time     `json:"until,omitzero"` // when the override that it is from ends
 	By      string        `json:"by,omitempty"`
-	// Free of AtOnce are there at this instant: more of a bucket come back all the
-	// time, of a window those of its period.
+	// Free of AtOnce units are available now. A bucket refills all the time, a window
+	// when its period ends.
 	Free   int `json:"free"`
 	AtOnce int `json:"at_once"`
 }
 
-// A Reader reads what is in force.
-type Reader struct {
+// A QuotaReader reads the quotas in force.
+type QuotaReader struct {
 	Overrides *limits.Overrides
 	Policies  *limits.Policies
 	Meter     meter.Meter
 }
 
-// Read returns the status of each that is in use, by its key.
-func (r *Reader) Read(ctx context.Context, all Quotas) ([]Status, error) {
+// Read returns the status of each quota in use, sorted by key.
+func (r *QuotaReader) Read(ctx context.Context, all Quotas) ([]QuotaStatus, error) {
 	all = all.InUse()
-	statuses := make([]Status, 0, len(all))
+	statuses := make([]QuotaStatus, 0, len(all))
 	for _, q := range all {
-		s := Status{Quota: q.Key, Apps: q.Apps, Source: limits.FromConfiguration}
+		s := QuotaStatus{Quota: q.Key, Apps: q.Apps, Source: limits.FromConfiguration}
 		_, _, override, err := r.Overrides.InForce(ctx, r.Policies, limits.Level{Quota: q.Key})
 		if err != nil {
 			return nil, err
@@ -123,17 +120,17 @@ func (r *Reader) Read(ctx context.Context, all Quotas) ([]Status, error) {
 		s.Limit, s.InForce = inForce.String(), inForce
 		spec := inForce.Spec().Promise()
 		s.AtOnce = spec.AtOnce()
-		if s.Free, err = free(ctx, r.Meter, q.Key, spec); err != nil {
+		if s.Free, err = freeUnits(ctx, r.Meter, q.Key, spec); err != nil {
 			return nil, err
 		}
 		statuses = append(statuses, s)
 	}
-	slices.SortFunc(statuses, func(a, b Status) int { return cmp.Compare(a.Quota, b.Quota) })
+	slices.SortFunc(statuses, func(a, b QuotaStatus) int { return cmp.Compare(a.Quota, b.Quota) })
 	return statuses, nil
 }
 
-// free returns how many units are there now, by looks that take none.
-func free(ctx context.Context, m meter.Meter, key string, s meter.Spec) (int, error) {
+// freeUnits returns how many units are available now. It takes none.
+func freeUnits(ctx context.Context, m meter.Meter, key string, s meter.Spec) (int, error) {
 	var failed error
 	n := sort.Search(s.AtOnce(), func(n int) bool {
 		answer, err := m.Take(ctx, key, s, meter.Ask{Least: n + 1})

@@ -1,4 +1,4 @@
-package quotas
+package operate
 
 import (
 	"strings"
@@ -74,7 +74,7 @@ func TestRead(t *testing.T) {
 	standing := redistest.Miniredis(t) // a Redis whose clock stands still
 	standing.SetTime(time.Unix(1_800_000_000, 0))
 	counts := meter.NewRedis(redistest.Connect(t, &redis.Options{Addr: standing.Addr()}), "")
-	r := Reader{limits.NewOverrides(client, prefix, 0), limits.New(throttle.Policy{}, nil), counts}
+	r := QuotaReader{limits.NewOverrides(client, prefix, 0), limits.New(throttle.Policy{}, nil), counts}
 	take := func(key string, s meter.Spec, n int) {
 		t.Helper()
 		if a, err := r.Meter.Take(ctx, key, s, meter.Ask{Least: n, Most: n}); err != nil || a.Units != n {
@@ -92,7 +92,7 @@ func TestRead(t *testing.T) {
 		if err != nil || len(got) != 3 {
 			t.Fatal(got, err)
 		}
-		for i, want := range []Status{
+		for i, want := range []QuotaStatus{
 			{Quota: "category/shop/news", Limit: "{rates: [10/1s, 100/1m], algorithm: sliding_window}", Source: limits.FromConfiguration, Free: 7, AtOnce: 10},
 			{Quota: "fcm/p", Limit: "{rate: 60000/1m, burst: 600}", Source: limits.FromQuota, Until: ends, By: "ann", Free: 450, AtOnce: 600},
 			{Quota: "quota/eu%20fcm", Limit: "{rate: 9000/1s}", Source: limits.FromConfiguration, Free: 100, AtOnce: 100},

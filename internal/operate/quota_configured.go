@@ -1,4 +1,4 @@
-package quotas
+package operate
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Of returns the quotas that a configuration has, by key. Beside an error it leaves out
-// those of Firebase projects that only credentials name, which cannot be read.
-func Of(cfg *config.Config) (map[string]Quota, error) {
+// ConfiguredQuotas returns a configuration's quotas by key. With an error it leaves out the
+// quotas of Firebase projects whose credentials file cannot be read.
+func ConfiguredQuotas(cfg *config.Config) (map[string]Quota, error) {
 	all := map[string]Quota{}
 	var unknown []error
 	add := func(app, key, name string, q config.Quota) {
@@ -27,7 +27,7 @@ func Of(cfg *config.Config) (map[string]Quota, error) {
 			if p.Quota == nil {
 				continue
 			}
-			key, err := KeyOfProvider(app, &p)
+			key, err := ProviderQuotaKey(app, &p)
 			if err != nil {
 				unknown = append(unknown, fmt.Errorf("the quota of apps.%s.%s: its project is not known: %w", app, p.Platform, err))
 				continue
@@ -40,21 +40,21 @@ func Of(cfg *config.Config) (map[string]Quota, error) {
 		}
 		for category, c := range cfg.Limits.Categories {
 			if c.Throughput != nil {
-				add(app, KeyOfCategory(app, category), "", *c.Throughput)
+				add(app, CategoryQuotaKey(app, category), "", *c.Throughput)
 			}
 		}
 	}
 	return all, errors.Join(unknown...)
 }
 
-// KeyOfProvider returns the key of the quota that an app's provider has: of limits.quotas,
-// of the project, or of the app.
-func KeyOfProvider(app string, p *config.Provider) (string, error) {
+// ProviderQuotaKey returns the key of a provider's quota: of limits.quotas, of the Firebase
+// project, or of the app.
+func ProviderQuotaKey(app string, p *config.Provider) (string, error) {
 	if p.Quota.Name != "" {
-		return KeyOf(p.Quota.Name), nil
+		return NamedQuotaKey(p.Quota.Name), nil
 	}
 	of := app
-	if p.Project != nil { // it is the project's, whichever of its apps sends
+	if p.Project != nil { // all apps of a project share its quota
 		var err error
 		if of, err = p.Project(); err != nil {
 			return "", err
@@ -63,7 +63,7 @@ func KeyOfProvider(app string, p *config.Provider) (string, error) {
 	return string(p.Platform) + "/" + throttle.Escape(of), nil
 }
 
-// KeyOfCategory returns the key of the throughput of an app's category.
-func KeyOfCategory(app, category string) string {
+// CategoryQuotaKey returns the key of a category's throughput.
+func CategoryQuotaKey(app, category string) string {
 	return "category/" + throttle.Escape(app) + "/" + throttle.Escape(category)
 }
