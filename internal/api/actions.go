@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 )
 
 // actions tells what operators did.
@@ -15,6 +15,6 @@ func (a *API) actions(ctx context.Context, c *call) (reply, error) {
 	}
 	entries, err := c.as.Actions(ctx, c.query.Get("before"), limit)
 	return reply{http.StatusOK, struct {
-		Actions []trail.Entry `json:"actions"`
+		Actions []auditlog.Entry `json:"actions"`
 	}{entries}}, err
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/base/textfile"
-	"github.com/pushpace/pushpace/internal/problems"
 )
 
 // readAhead is how much room a body gets before it has arrived.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/base/shard"
-	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"

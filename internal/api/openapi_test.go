@@ -20,8 +20,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
-	"github.com/pushpace/pushpace/internal/health"
-	"github.com/pushpace/pushpace/internal/problems"
+	"github.com/pushpace/pushpace/internal/api/problems"
+	"github.com/pushpace/pushpace/internal/telemetry/health"
 	"github.com/pushpace/pushpace/push"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -22,7 +22,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A pause is begun, shown and ended, and the trail names the operator.
+// A pause is begun, shown and ended, and the audit log names the operator.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -54,12 +54,12 @@ func TestPauses(t *testing.T) {
 	if got := list(); got == nil || len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
-	var page struct{ Actions []trail.Entry }
+	var page struct{ Actions []auditlog.Entry }
 	if r.do(http.StatusOK, viewerToken, "GET", "/v1/actions?limit=3", "").into(t, &page); len(page.Actions) != 3 {
 		t.Fatalf("%+v", page)
 	}
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/actions?before="+page.Actions[2].Cursor, "").into(t, &page)
-	if e := page.Actions[0]; len(page.Actions) != 1 || e.Action != trail.Pause || e.By != "ada" || e.App != "demo" || e.Platform != "apns" || e.Reason != "a new certificate" || e.Until.Year() != 2126 {
+	if e := page.Actions[0]; len(page.Actions) != 1 || e.Action != auditlog.Pause || e.By != "ada" || e.App != "demo" || e.Platform != "apns" || e.Reason != "a new certificate" || e.Until.Year() != 2126 {
 		t.Errorf("%+v", page)
 	}
 }

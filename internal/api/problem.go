@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/problems"
+	"github.com/pushpace/pushpace/internal/api/problems"
 )
 
 // Errors as they are answered, and one thing that is wrong with a body, at a JSON pointer.

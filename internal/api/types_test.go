@@ -13,8 +13,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -28,7 +28,7 @@ var types = map[string]any{
 	"Letters": operate.LetterPage{}, "WholeLetter": operate.DeadLetter{},
 	"Limits": operate.Limits{}, "Override": limits.Override{}, "OverridePage": operate.OverridePage{}, "Setting": operate.Setting{}, "Preview": operate.Preview{}, "Change": limits.Change{},
 	"Quota": operate.QuotaStatus{}, "Pause": pause.Pause{}, "NewPause": wantedPause{},
-	"Overview": operate.Overview{}, "Throughput": operate.Throughput{}, "Snapshot": control.Snapshot{}, "Audit": control.Audit{}, "Action": trail.Entry{},
+	"Overview": operate.Overview{}, "Throughput": operate.Throughput{}, "Snapshot": control.Snapshot{}, "Audit": control.Audit{}, "Action": auditlog.Entry{},
 	"DeadToken": store.DeadToken{}, "OutcomeEvent": store.OutcomeEvent{},
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/api"
-	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/api/apiclient"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"

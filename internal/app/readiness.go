@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
-	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/telemetry/health"
 	"github.com/pushpace/pushpace/internal/words"
 )
 

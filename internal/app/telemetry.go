@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/metrics"
 	"github.com/pushpace/pushpace/internal/redisconn"
-	"github.com/pushpace/pushpace/internal/tracing"
+	"github.com/pushpace/pushpace/internal/telemetry/metrics"
+	"github.com/pushpace/pushpace/internal/telemetry/tracing"
 )
 
 // observe has what the process does counted, traced and told where the

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/api/apiclient"
 	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/internal/words/timeline"
 )
 
 func newTimeline() *cobra.Command {

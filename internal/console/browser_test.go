@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/chromium"
+	"github.com/pushpace/pushpace/test/chromium"
 )
 
 // A look is how a tab shows pages.

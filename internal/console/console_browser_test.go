@@ -17,10 +17,10 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/chromium"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/test/chromium"
 )
 
 // What the browser tests prove, on one program and in one browser.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -190,9 +190,9 @@ func (r *rig) plant(text string) {
 		}
 	}
 
-	for _, action := range trail.Actions {
+	for _, action := range auditlog.Actions {
 		for _, count := range []int{1, 2} {
-			acted := filledWith[trail.Entry](text)
+			acted := filledWith[auditlog.Entry](text)
 			acted.Action, acted.Count, acted.Platform = action, count, push.APNs
 			r.act(acted)
 		}

@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/base/names"
-	"github.com/pushpace/pushpace/internal/problems"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/words"
 )
 
@@ -24,14 +24,14 @@ type actionsView struct {
 
 // An actionRow is what an operator did.
 type actionRow struct {
-	trail.Entry
+	auditlog.Entry
 	Did, Many string
 	What      words.Sentence
 }
 
 func (c *Console) actionsPage(ctx context.Context, v *visit) (page, error) {
 	all, err := v.as.Actions(ctx, v.query.Get("before"), rowsOfActions)
-	if errors.Is(err, trail.ErrCursor) {
+	if errors.Is(err, auditlog.ErrCursor) {
 		return page{}, errBadQuery
 	}
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// act leaves an entry in the trail.
-func (r *rig) act(e trail.Entry) {
+// act leaves an entry in the audit log.
+func (r *rig) act(e auditlog.Entry) {
 	r.t.Helper()
-	must(r.t, trail.New(r.client, "").Add(r.t.Context(), e))
+	must(r.t, auditlog.New(r.client, "").Add(r.t.Context(), e))
 }
 
 // Who did what is shown, the newest first, page by page.
@@ -29,9 +29,9 @@ func TestActionsPage(t *testing.T) {
 	contains(t, text, "<td>paused</td>", "app shop, category news until <time datetime=\"2050-12-24T20:00:00Z\">2050-12-24 20:00:00.000 UTC</time>: a new certificate", "<td><bdi>ada</bdi></td>")
 	lacks(t, text, "Older actions")
 	for i := range rowsOfActions - 1 {
-		r.act(trail.Entry{By: "eve", Action: trail.Cancel, Level: limits.Level{App: "shop"}, ID: fmt.Sprintf("n-%d", i), Count: 1})
+		r.act(auditlog.Entry{By: "eve", Action: auditlog.Cancel, Level: limits.Level{App: "shop"}, ID: fmt.Sprintf("n-%d", i), Count: 1})
 	}
-	r.act(trail.Entry{By: "eve", Action: trail.Purge, Count: 12345})
+	r.act(auditlog.Entry{By: "eve", Action: auditlog.Purge, Count: 12345})
 	text = viewer.get(http.StatusOK, actionsPath)
 	contains(t, text, "notification n-98, app shop", `<td class="num">12,345</td>`)
 	lacks(t, text, "<td>paused</td>")

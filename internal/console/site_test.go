@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/chromium"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/test/chromium"
 	programs "github.com/pushpace/pushpace/test/rig"
 )
 

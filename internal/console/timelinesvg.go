@@ -12,8 +12,8 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/internal/words/timeline"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )

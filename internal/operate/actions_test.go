@@ -13,9 +13,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -37,7 +37,7 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 		shop := limits.Level{App: "shop"}
 		root, ctx, kept := s.As(operatetest.Root, "192.0.2.1:1"), t.Context(), 0
 		// leaves expects the entry, or none for nil, of what was done just now; failed is its error.
-		leaves := func(name string, failed error, want *trail.Entry) {
+		leaves := func(name string, failed error, want *auditlog.Entry) {
 			t.Helper()
 			all, err := root.Actions(ctx, "", 1000)
 			must(t, err)
@@ -65,7 +65,9 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 		ada, shopUnset, shopResumed := limits.Level{App: "shop", User: "ada"}, limits.Level{App: "shop", Category: "unset"}, limits.Level{App: "shop", Category: "resumed"}
 		news, mute := limits.Level{App: "shop", User: "ada", Category: "news"}, limits.Level{App: "shop", User: "ada", Mute: true}
 		resumed := pause.Pause{App: "shop", Category: "resumed"}
-		one := func(a trail.Action, l limits.Level) *trail.Entry { return &trail.Entry{Action: a, Level: l, Count: 1} }
+		one := func(a auditlog.Action, l limits.Level) *auditlog.Entry {
+			return &auditlog.Entry{Action: a, Level: l, Count: 1}
+		}
 		set := func(l limits.Level, p throttle.Policy) error {
 			return errOf(root.SetLimit(ctx, limits.Override{Level: l, Policy: p}))
 		}
@@ -83,41 +85,41 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 			return all
 		}
 
-		leaves("a limit", set(news, rate), one(trail.SetLimit, news))
-		leaves("a quota's, by its name", set(limits.Level{Quota: "both"}, rate), one(trail.SetLimit, limits.Level{Quota: "quota/both"}))
-		leaves("a mute", set(mute, throttle.Policy{}), one(trail.Mute, ada))
-		leaves("its end", root.UnsetLimit(ctx, mute), one(trail.Unmute, ada))
+		leaves("a limit", set(news, rate), one(auditlog.SetLimit, news))
+		leaves("a quota's, by its name", set(limits.Level{Quota: "both"}, rate), one(auditlog.SetLimit, limits.Level{Quota: "quota/both"}))
+		leaves("a mute", set(mute, throttle.Policy{}), one(auditlog.Mute, ada))
+		leaves("its end", root.UnsetLimit(ctx, mute), one(auditlog.Unmute, ada))
 		leaves("its second end", root.UnsetLimit(ctx, mute), nil)
 		leaves("a bad limit", set(limits.Level{App: "none"}, rate), nil)
-		leaves("an import", imports(shop, limits.Level{App: operatetest.Other}, limits.Level{App: "shop", User: "eve"}), &trail.Entry{Action: trail.ImportLimits, Apps: []string{operatetest.Other, operatetest.Own}, Count: 3})
-		leaves("an import for every app", imports(shop, limits.Level{User: "eve"}), &trail.Entry{Action: trail.ImportLimits, Count: 2})
+		leaves("an import", imports(shop, limits.Level{App: operatetest.Other}, limits.Level{App: "shop", User: "eve"}), &auditlog.Entry{Action: auditlog.ImportLimits, Apps: []string{operatetest.Other, operatetest.Own}, Count: 3})
+		leaves("an import for every app", imports(shop, limits.Level{User: "eve"}), &auditlog.Entry{Action: auditlog.ImportLimits, Count: 2})
 		leaves("an import's check", root.CheckImport(ctx, []limits.Override{{Level: shop, Policy: rate}}), nil)
-		leaves("none any more", root.UnsetLimit(ctx, shopUnset), one(trail.UnsetLimit, shopUnset))
+		leaves("none any more", root.UnsetLimit(ctx, shopUnset), one(auditlog.UnsetLimit, shopUnset))
 		leaves("none that was none", root.UnsetLimit(ctx, shopUnset), nil)
-		leaves("an undo", root.UndoLimit(ctx, changeOf(asking{app: operatetest.Own, log: log}, "undone")), one(trail.UndoLimit, limits.Level{App: "shop", Category: "undone"}))
+		leaves("an undo", root.UndoLimit(ctx, changeOf(asking{app: operatetest.Own, log: log}, "undone")), one(auditlog.UndoLimit, limits.Level{App: "shop", Category: "undone"}))
 
 		leaves("a pause", errOf(root.Pause(ctx, pause.Pause{App: "shop", Platform: push.APNs, Category: "news", Reason: "a reason", Until: until})),
-			&trail.Entry{Action: trail.Pause, Level: limits.Level{App: "shop", Category: "news"}, Platform: push.APNs, Count: 1, Reason: "a reason", Until: until})
-		leaves("a pause of everything", errOf(root.Pause(ctx, pause.Pause{})), &trail.Entry{Action: trail.Pause, Count: 1})
-		leaves("its end", errOf(root.Resume(ctx, pause.Pause{})), &trail.Entry{Action: trail.Resume, Count: 2}) // and the trouble of a provider
-		leaves("a pause's end", errOf(root.Resume(ctx, resumed)), one(trail.Resume, shopResumed))
+			&auditlog.Entry{Action: auditlog.Pause, Level: limits.Level{App: "shop", Category: "news"}, Platform: push.APNs, Count: 1, Reason: "a reason", Until: until})
+		leaves("a pause of everything", errOf(root.Pause(ctx, pause.Pause{})), &auditlog.Entry{Action: auditlog.Pause, Count: 1})
+		leaves("its end", errOf(root.Resume(ctx, pause.Pause{})), &auditlog.Entry{Action: auditlog.Resume, Count: 2}) // and the trouble of a provider
+		leaves("a pause's end", errOf(root.Resume(ctx, resumed)), one(auditlog.Resume, shopResumed))
 		leaves("its second end", errOf(root.Resume(ctx, resumed)), nil)
 
-		leaves("a cancellation", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}), &trail.Entry{Action: trail.Cancel, Level: shop, ID: "shop-cancelled", Count: 1})
+		leaves("a cancellation", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}), &auditlog.Entry{Action: auditlog.Cancel, Level: shop, ID: "shop-cancelled", Count: 1})
 		leaves("a producer's", s.As(operate.Principal{Name: "backend", Role: config.Producer}, "").Cancel(ctx, push.Ref{ID: "shop-waits"}), nil)
 		leaves("of one that has ended", root.Cancel(ctx, push.Ref{ID: "shop-cancelled"}), nil)
-		leaves("several", cmpOr(root.CancelEach(ctx, refs("shop-each", "none", "secret-app-each"))...), &trail.Entry{Action: trail.Cancel, Apps: []string{operatetest.Other, operatetest.Own}, Count: 2})
+		leaves("several", cmpOr(root.CancelEach(ctx, refs("shop-each", "none", "secret-app-each"))...), &auditlog.Entry{Action: auditlog.Cancel, Apps: []string{operatetest.Other, operatetest.Own}, Count: 2})
 		leaves("several, of which one is", cmpOr(root.CancelEach(ctx, refs("none", "secret-app-waits"))...),
-			&trail.Entry{Action: trail.Cancel, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-waits", Count: 1})
+			&auditlog.Entry{Action: auditlog.Cancel, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-waits", Count: 1})
 		leaves("several, of which none is", cmpOr(root.CancelEach(ctx, refs("none", "secret-app-waits"))...), nil)
 
-		leaves("a requeue", root.Requeue(ctx, push.Ref{ID: "shop-requeued"}), &trail.Entry{Action: trail.Requeue, ID: "shop-requeued", Count: 1}) // whose app is known once a worker has it
-		leaves("requeues", cmpOr(root.RequeueEach(ctx, refs("shop-requeues", "secret-app-requeues"))...), &trail.Entry{Action: trail.Requeue, Count: 2})
+		leaves("a requeue", root.Requeue(ctx, push.Ref{ID: "shop-requeued"}), &auditlog.Entry{Action: auditlog.Requeue, ID: "shop-requeued", Count: 1}) // whose app is known once a worker has it
+		leaves("requeues", cmpOr(root.RequeueEach(ctx, refs("shop-requeues", "secret-app-requeues"))...), &auditlog.Entry{Action: auditlog.Requeue, Count: 2})
 		leaves("of whom it is said", cmpOr(root.PurgeEach(ctx, []push.Ref{{ID: "secret-app-purged", App: operatetest.Other}, {ID: "shop-letter", App: operatetest.Other}})...),
-			&trail.Entry{Action: trail.Purge, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-purged", Count: 1})
-		leaves("a purge", root.Purge(ctx, push.Ref{ID: "shop-purged"}), &trail.Entry{Action: trail.Purge, ID: "shop-purged", Count: 1})
+			&auditlog.Entry{Action: auditlog.Purge, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-purged", Count: 1})
+		leaves("a purge", root.Purge(ctx, push.Ref{ID: "shop-purged"}), &auditlog.Entry{Action: auditlog.Purge, ID: "shop-purged", Count: 1})
 		own := s.As(operate.Principal{Name: "root", Role: config.Operator, Apps: []string{"shop"}}, "")
-		leaves("purges by the shop's", cmpOr(own.PurgeEach(ctx, refs("shop-purges", "shop-letter", "secret-app-purges"))...), &trail.Entry{Action: trail.Purge, Level: shop, Count: 2})
+		leaves("purges by the shop's", cmpOr(own.PurgeEach(ctx, refs("shop-purges", "shop-letter", "secret-app-purges"))...), &auditlog.Entry{Action: auditlog.Purge, Level: shop, Count: 2})
 	})
 }
 
@@ -125,15 +127,15 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 func TestActionsOf(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s, _ := newService(t, client)
-		kept := trail.New(client, "")
+		kept := auditlog.New(client, "")
 		for i := range 600 { // more than are read at once
-			e := trail.Entry{By: "root", Action: trail.Cancel, Count: 2, Level: limits.Level{App: operatetest.Other}}
+			e := auditlog.Entry{By: "root", Action: auditlog.Cancel, Count: 2, Level: limits.Level{App: operatetest.Other}}
 			if i%200 == 0 {
 				e.App = "shop"
 			}
 			must(t, kept.Add(t.Context(), e))
 		}
-		for _, e := range []trail.Entry{
+		for _, e := range []auditlog.Entry{
 			{Apps: []string{operatetest.Other, operatetest.Own}}, {}, {Level: limits.Level{User: "ada"}}, {Level: limits.Level{Category: "news"}},
 			{Level: limits.Level{Quota: "quota/both"}}, {Level: limits.Level{Quota: "apns/secret-app"}},
 		} {
@@ -148,7 +150,7 @@ func TestActionsOf(t *testing.T) {
 			if err != nil || len(all) != c.want {
 				t.Errorf("%q: %d, %v", c.apps, len(all), err)
 			}
-			var pages []trail.Entry
+			var pages []auditlog.Entry
 			for before := ""; ; before = pages[len(pages)-1].Cursor {
 				page, err := its.Actions(t.Context(), before, 250)
 				must(t, err)
@@ -160,13 +162,13 @@ func TestActionsOf(t *testing.T) {
 				t.Errorf("%q: %d on pages", c.apps, len(pages))
 			}
 		}
-		if _, err := s.As(operatetest.Root, "").Actions(t.Context(), "x", 1); !errors.Is(err, trail.ErrCursor) {
+		if _, err := s.As(operatetest.Root, "").Actions(t.Context(), "x", 1); !errors.Is(err, auditlog.ErrCursor) {
 			t.Errorf("no cursor: %v", err)
 		}
 	})
 }
 
-// If the trail cannot be written the log says so, and the action succeeds.
+// If the audit log cannot be written the log says so, and the action succeeds.
 func TestActionsThatAreNotWritten(t *testing.T) {
 	client := redistest.Own(t)
 	with := operatetest.Options(t, client, limits.New(throttle.Policy{}, nil))

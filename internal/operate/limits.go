@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
-	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -205,7 +205,7 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 	} else if err != nil {
 		return nil, err
 	}
-	o.did(ctx, action, trail.Entry{Level: r.Level, Count: 1})
+	o.did(ctx, action, auditlog.Entry{Level: r.Level, Count: 1})
 	stands, err := o.s.with.Overrides.Get(ctx, r.Level)
 	if err != nil {
 		return nil, err
@@ -324,7 +324,7 @@ func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int6
 	case !there:
 		return ErrNoOverride
 	}
-	o.did(ctx, action, trail.Entry{Level: at, Count: 1})
+	o.did(ctx, action, auditlog.Entry{Level: at, Count: 1})
 	return nil
 }
 
@@ -488,7 +488,7 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 		_, err = o.s.with.Overrides.Unset(ctx, u.Level, o.who.Name, u.over())
 	}
 	if err == nil {
-		o.did(ctx, UndoLimit, trail.Entry{Level: u.Level, Count: 1})
+		o.did(ctx, UndoLimit, auditlog.Entry{Level: u.Level, Count: 1})
 	}
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -43,8 +43,8 @@ type Options struct {
 	// Apps are those of the configuration. Optional: without them there are no
 	// timelines, and an app of any name is taken.
 	Apps Apps
-	// Queue is the queue's Redis, not shared by a pipeline, which has the trail of actions;
-	// nil for no trail. LimitsRedis is that of the limits; nil where they have none of their
+	// Queue is the queue's Redis, not shared by a pipeline, which has the audit log;
+	// nil for none. LimitsRedis is that of the limits; nil where they have none of their
 	// own.
 	Queue, LimitsRedis redis.UniversalClient
 	// Fresh is for how long a value that many look at is kept, so that they cost Redis as
@@ -63,9 +63,9 @@ type Producer interface {
 
 // A Service is what operators work with. It is safe for concurrent use; Close it.
 type Service struct {
-	with    Options
-	repeats repeats.Log  // what clients can have it say again and again
-	trail   *trail.Trail // what operators did; nil without Options.Queue
+	with     Options
+	repeats  repeats.Log   // what clients can have it say again and again
+	auditLog *auditlog.Log // what operators did; nil without Options.Queue
 
 	overview      shared[*Overview]
 	pauses        shared[[]pause.Pause]
@@ -84,7 +84,7 @@ func New(o Options) *Service {
 	}
 	s := &Service{with: o}
 	if o.Queue != nil {
-		s.trail = trail.New(o.Queue, o.Records.Prefix())
+		s.auditLog = auditlog.New(o.Queue, o.Records.Prefix())
 	}
 	usual := times{o.Fresh, o.Within}
 	often := times{max(o.Fresh, overviewFresh), o.Within}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -109,8 +109,8 @@ func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 }
 
 // selected is an entry about what the pause selects.
-func selected(p pause.Pause) trail.Entry {
-	return trail.Entry{Level: limits.Level{App: p.App, Category: p.Category}, Platform: p.Platform}
+func selected(p pause.Pause) auditlog.Entry {
+	return auditlog.Entry{Level: limits.Level{App: p.App, Category: p.Category}, Platform: p.Platform}
 }
 
 // OwnsPause reports whether it may end the pause.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -15,9 +15,9 @@ import (
 
 // An Action is something that can be asked for.
 type Action struct {
-	roles []config.Role // that may
-	done  string        // what the log says of it
-	as    trail.Action  // what the trail calls it
+	roles []config.Role   // that may
+	done  string          // what the log says of it
+	as    auditlog.Action // what the audit log calls it
 }
 
 // Allows reports whether somebody may ask for it.
@@ -34,25 +34,25 @@ var (
 var (
 	Enqueue  = &Action{roles: producers}
 	Status   = &Action{roles: watchers}
-	Cancel   = &Action{producers, "a notification is cancelled", trail.Cancel}
-	Withdraw = &Action{producers, "notifications are withdrawn", trail.Cancel}
+	Cancel   = &Action{producers, "a notification is cancelled", auditlog.Cancel}
+	Withdraw = &Action{producers, "notifications are withdrawn", auditlog.Cancel}
 
 	// Look is every look that changes nothing, but at a status.
 	Look = &Action{roles: viewers}
 
-	CancelEach   = &Action{operators, "notifications are cancelled", trail.Cancel}
-	Requeue      = &Action{operators, "a dead letter is requeued", trail.Requeue}
-	RequeueEach  = &Action{operators, "dead letters are requeued", trail.Requeue}
-	Purge        = &Action{operators, "a dead letter is purged", trail.Purge}
-	PurgeEach    = &Action{operators, "dead letters are purged", trail.Purge}
-	Pause        = &Action{operators, "a pause is begun", trail.Pause}
-	Resume       = &Action{operators, "pauses are ended", trail.Resume}
-	SetLimit     = &Action{operators, "a limit is overridden", trail.SetLimit}
-	ImportLimits = &Action{operators, "limits are imported", trail.ImportLimits}
-	UnsetLimit   = &Action{operators, "an override of a limit is removed", trail.UnsetLimit}
-	UndoLimit    = &Action{operators, "a change of a limit is undone", trail.UndoLimit}
-	Mute         = &Action{operators, "somebody is muted", trail.Mute}
-	Unmute       = &Action{operators, "a mute is removed", trail.Unmute}
+	CancelEach   = &Action{operators, "notifications are cancelled", auditlog.Cancel}
+	Requeue      = &Action{operators, "a dead letter is requeued", auditlog.Requeue}
+	RequeueEach  = &Action{operators, "dead letters are requeued", auditlog.Requeue}
+	Purge        = &Action{operators, "a dead letter is purged", auditlog.Purge}
+	PurgeEach    = &Action{operators, "dead letters are purged", auditlog.Purge}
+	Pause        = &Action{operators, "a pause is begun", auditlog.Pause}
+	Resume       = &Action{operators, "pauses are ended", auditlog.Resume}
+	SetLimit     = &Action{operators, "a limit is overridden", auditlog.SetLimit}
+	ImportLimits = &Action{operators, "limits are imported", auditlog.ImportLimits}
+	UnsetLimit   = &Action{operators, "an override of a limit is removed", auditlog.UnsetLimit}
+	UndoLimit    = &Action{operators, "a change of a limit is undone", auditlog.UndoLimit}
+	Mute         = &Action{operators, "somebody is muted", auditlog.Mute}
+	Unmute       = &Action{operators, "a mute is removed", auditlog.Unmute}
 )
 
 // A RoleError refuses an action that the bearer's role does not allow.

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -62,7 +62,7 @@ func TestActionOfWhoHasGone(t *testing.T) {
 	o := New(Options{Queue: client, Records: store.NewRecords(client, "", 0), Log: slog.New(slog.DiscardHandler)}).As(root, "")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	o.did(gone, Pause, trail.Entry{Count: 1})
+	o.did(gone, Pause, auditlog.Entry{Count: 1})
 	if all, err := o.Actions(t.Context(), "", 10); err != nil || len(all) != 1 {
 		t.Errorf("%+v, %v", all, err)
 	}

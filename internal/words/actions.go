@@ -3,23 +3,23 @@ package words
 import (
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 )
 
 // did is what an operator did, and things what it was done to, where that is said of
 // several; each by the action.
 var (
-	did = map[trail.Action]string{
-		trail.SetLimit: "set a limit", trail.UnsetLimit: "removed an override", trail.UndoLimit: "undid a change of a limit", trail.ImportLimits: "imported overrides",
-		trail.Mute: "muted", trail.Unmute: "unmuted",
-		trail.Pause: "paused", trail.Resume: "resumed", trail.Cancel: "cancelled", trail.Requeue: "requeued", trail.Purge: "purged",
+	did = map[auditlog.Action]string{
+		auditlog.SetLimit: "set a limit", auditlog.UnsetLimit: "removed an override", auditlog.UndoLimit: "undid a change of a limit", auditlog.ImportLimits: "imported overrides",
+		auditlog.Mute: "muted", auditlog.Unmute: "unmuted",
+		auditlog.Pause: "paused", auditlog.Resume: "resumed", auditlog.Cancel: "cancelled", auditlog.Requeue: "requeued", auditlog.Purge: "purged",
 	}
-	things = map[trail.Action]string{trail.Cancel: "notification", trail.Requeue: "dead letter", trail.Purge: "dead letter"}
+	things = map[auditlog.Action]string{auditlog.Cancel: "notification", auditlog.Requeue: "dead letter", auditlog.Purge: "dead letter"}
 )
 
 // Action says what an operator did, and to what, until when and why: "paused", "app shop,
 // category news until 2026-12-24T20:00:00.000Z: a new certificate".
-func Action(e trail.Entry) (what string, of Sentence) {
+func Action(e auditlog.Entry) (what string, of Sentence) {
 	what = did[e.Action]
 	if what == "" {
 		what = Quoted(string(e.Action))
@@ -43,7 +43,7 @@ func Action(e trail.Entry) (what string, of Sentence) {
 		}
 		parts = append(parts, "apps "+strings.Join(apps, " and "))
 	}
-	if len(parts) == 0 && (e.Action == trail.Pause || e.Action == trail.Resume) {
+	if len(parts) == 0 && (e.Action == auditlog.Pause || e.Action == auditlog.Resume) {
 		parts = append(parts, "everything")
 	}
 	of = Say(strings.Join(parts, ", "))

@@ -266,7 +266,7 @@ func runTour(t *testing.T, page []block) {
 
 // runTimeline compares the block with the golden output.
 func runTimeline(t *testing.T, page []block) {
-	golden, err := os.ReadFile(top + "internal/timeline/testdata/burst.txt")
+	golden, err := os.ReadFile(top + "internal/words/timeline/testdata/burst.txt")
 	rig.Must(t, err)
 	for _, b := range page {
 		if !strings.HasPrefix(string(golden), b.text) {

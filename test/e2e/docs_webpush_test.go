@@ -18,11 +18,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/chromium"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/test/chromium"
 	"github.com/pushpace/pushpace/test/rig"
 )
 

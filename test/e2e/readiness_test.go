@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace"
-	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/telemetry/health"
 	"github.com/pushpace/pushpace/test/rig"
 )
 

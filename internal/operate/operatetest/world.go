@@ -13,10 +13,10 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -103,9 +103,9 @@ func FillOther(t testing.TB, o operate.Options) {
 	t.Helper()
 	fill(t, o, Other)
 	set(t, o, "secret", limits.Level{User: "secret-user"}, limits.Level{Category: "secret-of-all"}, limits.Level{Quota: "apns/" + Other})
-	for _, e := range []trail.Entry{{Level: limits.Level{User: "secret-user"}}, {Level: limits.Level{Quota: "apns/" + Other}}, {Apps: []string{Other, Own}}, {ID: "secret-malformed"}} {
-		e.By, e.Action, e.Count = "secret-ada", trail.Purge, 1
-		must(t, trail.New(o.Queue, "").Add(t.Context(), e))
+	for _, e := range []auditlog.Entry{{Level: limits.Level{User: "secret-user"}}, {Level: limits.Level{Quota: "apns/" + Other}}, {Apps: []string{Other, Own}}, {ID: "secret-malformed"}} {
+		e.By, e.Action, e.Count = "secret-ada", auditlog.Purge, 1
+		must(t, auditlog.New(o.Queue, "").Add(t.Context(), e))
 	}
 	work(t, o, ownRoute, route.Status{App: Other, Platform: push.FCM, Breaker: route.BreakerOpen, Trouble: route.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
 	// an unreadable job belongs to no app
@@ -140,7 +140,7 @@ func fill(t testing.TB, o operate.Options, app string) {
 	for _, category := range Paused {
 		must(t, o.Control.Pause(ctx, &pause.Pause{App: app, Category: category, By: by}))
 	}
-	must(t, trail.New(o.Queue, "").Add(ctx, trail.Entry{By: by, Action: trail.Pause, Level: limits.Level{App: app}, Count: 1, Reason: app}))
+	must(t, auditlog.New(o.Queue, "").Add(ctx, auditlog.Entry{By: by, Action: auditlog.Pause, Level: limits.Level{App: app}, Count: 1, Reason: app}))
 	limiter := o.Preview.Lines.(throttle.Limiter)
 	for _, id := range []string{"-sent", "-booked"} {
 		_, err := limiter.Acquire(ctx, throttle.Request{App: app, User: user, ID: app + id, Scopes: o.Limits.Scopes(app, user, "")})

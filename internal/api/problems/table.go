@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -105,7 +105,7 @@ var table = []entry{
 	{code: "no_dead_letter", err: store.ErrNoLetter, status: notFound, title: "There is no such dead letter", detail: "No dead letter has this ID."},
 	{err: store.ErrCursor, status: badRequest, title: badAddress, detail: badCursor},
 	{err: limits.ErrCursor, status: badRequest, title: badAddress, detail: badCursor},
-	{err: trail.ErrCursor, status: badRequest, title: badAddress, detail: "The query's before must be the cursor of an action."},
+	{err: auditlog.ErrCursor, status: badRequest, title: badAddress, detail: "The query's before must be the cursor of an action."},
 	{code: "carries_others", of: a[*push.CarriesError], status: conflict, title: "It carries others",
 		fill: func(p *Problem, err error) {
 			carries := as[*push.CarriesError](err)

@@ -18,8 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/base/textfile"
-	"github.com/pushpace/pushpace/internal/problems"
 )
 
 const (

@@ -1,4 +1,4 @@
-package trail
+package auditlog
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ import (
 )
 
 // all are the entries before a cursor, at most so many.
-func (t *Trail) all(test *testing.T, cursor string, most int) (list []Entry) {
+func (l *Log) all(test *testing.T, cursor string, most int) (list []Entry) {
 	test.Helper()
-	err := t.Before(test.Context(), cursor, func(e Entry) bool {
+	err := l.Before(test.Context(), cursor, func(e Entry) bool {
 		list = append(list, e)
 		return len(list) < most
 	})
@@ -28,11 +28,11 @@ func (t *Trail) all(test *testing.T, cursor string, most int) (list []Entry) {
 }
 
 // plant writes entries with these instants.
-func (t *Trail) plant(test *testing.T, at time.Time, n int) {
+func (l *Log) plant(test *testing.T, at time.Time, n int) {
 	test.Helper()
-	_, err := t.client.Pipelined(test.Context(), func(p redis.Pipeliner) error {
+	_, err := l.client.Pipelined(test.Context(), func(p redis.Pipeliner) error {
 		for i := range n {
-			p.XAdd(test.Context(), &redis.XAddArgs{Stream: t.key, ID: fmt.Sprintf("%d-%d", at.UnixMilli(), i), Values: []string{"entry", `{"by":"old","action":"pause","count":` + strconv.Itoa(i) + `}`}})
+			p.XAdd(test.Context(), &redis.XAddArgs{Stream: l.key, ID: fmt.Sprintf("%d-%d", at.UnixMilli(), i), Values: []string{"entry", `{"by":"old","action":"pause","count":` + strconv.Itoa(i) + `}`}})
 		}
 		return nil
 	})
@@ -41,9 +41,9 @@ func (t *Trail) plant(test *testing.T, at time.Time, n int) {
 	}
 }
 
-func (t *Trail) length(test *testing.T) int64 {
+func (l *Log) length(test *testing.T) int64 {
 	test.Helper()
-	n, err := t.client.XLen(test.Context(), t.key).Result()
+	n, err := l.client.XLen(test.Context(), l.key).Result()
 	if err != nil {
 		test.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func (t *Trail) length(test *testing.T) int64 {
 // An entry is read as it was written, the newest first, page by page.
 func TestEntries(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		trail := New(client, prefix)
-		if got := trail.all(t, "", 10); len(got) != 0 {
+		log := New(client, prefix)
+		if got := log.all(t, "", 10); len(got) != 0 {
 			t.Errorf("of nothing: %+v", got)
 		}
 		until := time.Date(2026, 12, 24, 20, 0, 0, 0, time.UTC)
@@ -66,11 +66,11 @@ func TestEntries(t *testing.T) {
 		}
 		began := time.Now().Add(-time.Minute)
 		for _, e := range written {
-			if err := trail.Add(t.Context(), e); err != nil {
+			if err := log.Add(t.Context(), e); err != nil {
 				t.Fatal(err)
 			}
 		}
-		whole := trail.all(t, "", 10)
+		whole := log.all(t, "", 10)
 		if len(whole) != len(written) {
 			t.Fatalf("%+v", whole)
 		}
@@ -83,16 +83,16 @@ func TestEntries(t *testing.T) {
 				t.Errorf("%+v, want %+v", e, want)
 			}
 		}
-		first := trail.all(t, "", 3)
-		if rest := trail.all(t, first[2].Cursor, 3); len(first) != 3 || len(rest) != 1 || rest[0].Cursor != whole[3].Cursor {
+		first := log.all(t, "", 3)
+		if rest := log.all(t, first[2].Cursor, 3); len(first) != 3 || len(rest) != 1 || rest[0].Cursor != whole[3].Cursor {
 			t.Errorf("%+v, then %+v", first, rest)
 		}
 		for _, bad := range []string{"x", "-", "0-0", "0-1", "1", "1-", "-1", "(1-1", "1-1 ", "12345678901234567-1", "+"} {
-			if err := trail.Before(t.Context(), bad, func(Entry) bool { return true }); !errors.Is(err, ErrCursor) {
+			if err := log.Before(t.Context(), bad, func(Entry) bool { return true }); !errors.Is(err, ErrCursor) {
 				t.Errorf("%q: %v", bad, err)
 			}
 		}
-		if got := trail.all(t, "1-0", 3); len(got) != 0 {
+		if got := log.all(t, "1-0", 3); len(got) != 0 {
 			t.Errorf("before the first: %+v", got)
 		}
 	})
@@ -101,26 +101,26 @@ func TestEntries(t *testing.T) {
 // About as many are kept as are to be, and none that is older.
 func TestKept(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		trail := New(client, prefix)
-		trail.plant(t, time.Now().Add(-KeptFor-time.Hour), 3)
-		trail.plant(t, time.Now().Add(-KeptFor+time.Hour), 2)
-		if got := trail.all(t, "", 10); len(got) != 2 {
+		log := New(client, prefix)
+		log.plant(t, time.Now().Add(-KeptFor-time.Hour), 3)
+		log.plant(t, time.Now().Add(-KeptFor+time.Hour), 2)
+		if got := log.all(t, "", 10); len(got) != 2 {
 			t.Errorf("one too old is shown: %+v", got)
 		}
-		if err := trail.Add(t.Context(), Entry{By: "ada", Action: Resume}); err != nil {
+		if err := log.Add(t.Context(), Entry{By: "ada", Action: Resume}); err != nil {
 			t.Fatal(err)
 		}
-		if n := trail.length(t); n != 3 {
+		if n := log.length(t); n != 3 {
 			t.Errorf("%d are kept", n)
 		}
-		trail.plant(t, time.Now().Add(time.Second), Kept+500)
-		if err := trail.Add(t.Context(), Entry{By: "ada", Action: Resume}); err != nil {
+		log.plant(t, time.Now().Add(time.Second), Kept+500)
+		if err := log.Add(t.Context(), Entry{By: "ada", Action: Resume}); err != nil {
 			t.Fatal(err)
 		}
-		if n := trail.length(t); n < Kept || n > Kept+200 {
+		if n := log.length(t); n < Kept || n > Kept+200 {
 			t.Errorf("%d are kept", n)
 		}
-		got := trail.all(t, "", 2*Kept)
+		got := log.all(t, "", 2*Kept)
 		if len(got) < Kept || got[0].By != "ada" || !slices.IsSortedFunc(got, func(a, b Entry) int { return b.At.Compare(a.At) }) {
 			t.Errorf("%d are shown", len(got))
 		}
@@ -131,13 +131,13 @@ func TestKept(t *testing.T) {
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
-	trail := New(client, redistest.Prefix())
+	log := New(client, redistest.Prefix())
 	for _, values := range [][]string{{"entry", "{"}, {"other", "{}"}, {"entry", `{"by":"ada","action":"another","count":1,"more":true}`}} {
-		if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: trail.key, Values: values}).Err(); err != nil {
+		if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: log.key, Values: values}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := trail.all(t, "", 10); len(got) != 1 || got[0].Action != "another" {
+	if got := log.all(t, "", 10); len(got) != 1 || got[0].Action != "another" {
 		t.Errorf("%+v", got)
 	}
 }

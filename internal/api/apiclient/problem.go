@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/problems"
+	"github.com/pushpace/pushpace/internal/api/problems"
 )
 
 // maxRetryAfter bounds what an API may ask to wait.

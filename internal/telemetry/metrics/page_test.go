@@ -46,11 +46,11 @@ func TestThePageOfTheMetrics(t *testing.T) {
 	}
 	slices.Sort(rows)
 	page := "# Metrics\n\nThis page is generated from the texts that `GET /metrics` gives. [running.md](running.md#metrics) says where that is.\n\n| Metric | Labels | Says |\n|---|---|---|\n" + strings.Join(rows, "")
-	const file = "../../docs/metrics.md"
+	const file = "../../../docs/metrics.md"
 	if *update {
 		must(t, os.WriteFile(file, []byte(page), 0o644))
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != page {
-		t.Errorf("docs/metrics.md is stale: go test ./internal/metrics -update; %v", err)
+		t.Errorf("docs/metrics.md is stale: go test ./internal/telemetry/metrics -update; %v", err)
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/internal/operate/auditlog"
 )
 
 // Actions returns the newest actions of operators, the newest first, at most so many.
-func (c *Client) Actions(ctx context.Context, newest int) ([]trail.Entry, error) {
-	return newestOf(ctx, c, "/v1/actions", "actions", newest, func(last trail.Entry) string { return last.Cursor })
+func (c *Client) Actions(ctx context.Context, newest int) ([]auditlog.Entry, error) {
+	return newestOf(ctx, c, "/v1/actions", "actions", newest, func(last auditlog.Entry) string { return last.Cursor })
 }
 
 // newestPage is how many of a list are asked for at once.

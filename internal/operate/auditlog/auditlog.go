@@ -1,6 +1,6 @@
-// Package trail keeps what operators did: who, when, which action, to what, and to how
+// Package auditlog keeps what operators did: who, when, which action, to what, and to how
 // many. It holds no notification's content and no token.
-package trail
+package auditlog
 
 import (
 	"cmp"
@@ -88,29 +88,29 @@ const (
 	page = 500
 )
 
-// A Trail is a stream in Redis. It is safe for concurrent use.
-type Trail struct {
+// A Log is a stream in Redis. It is safe for concurrent use.
+type Log struct {
 	client redis.UniversalClient
 	key    string
 }
 
-// New returns the trail under the prefix, "pushpace" when it is empty.
-func New(client redis.UniversalClient, prefix string) *Trail {
-	return &Trail{client, cmp.Or(prefix, "pushpace") + ":actions"}
+// New returns the log under the prefix, "pushpace" when it is empty.
+func New(client redis.UniversalClient, prefix string) *Log {
+	return &Log{client, cmp.Or(prefix, "pushpace") + ":actions"}
 }
 
 // Add writes an entry, and deletes those that are too many or too old.
-func (t *Trail) Add(ctx context.Context, e Entry) error {
+func (l *Log) Add(ctx context.Context, e Entry) error {
 	e.Cursor, e.At = "", time.Time{}
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	pipe := t.client.Pipeline()
-	added := pipe.XAdd(ctx, &redis.XAddArgs{Stream: t.key, MaxLen: Kept, Approx: true, Values: []string{"entry", string(text)}})
-	pipe.XTrimMinID(ctx, t.key, oldest(time.Now()))
+	pipe := l.client.Pipeline()
+	added := pipe.XAdd(ctx, &redis.XAddArgs{Stream: l.key, MaxLen: Kept, Approx: true, Values: []string{"entry", string(text)}})
+	pipe.XTrimMinID(ctx, l.key, oldest(time.Now()))
 	if _, err := pipeline.Exec(ctx, pipe); err != nil && added.Val() == "" {
-		return fmt.Errorf("write the trail of actions: %w", err)
+		return fmt.Errorf("write the audit log: %w", err)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ var cursors = regexp.MustCompile(`^[1-9][0-9]{0,14}-[0-9]{1,15}$`)
 
 // Before calls f with the entries before a cursor, "" for all, the newest first, until f
 // answers false. It leaves out what it cannot read. Its error may be ErrCursor.
-func (t *Trail) Before(ctx context.Context, cursor string, f func(Entry) bool) error {
+func (l *Log) Before(ctx context.Context, cursor string, f func(Entry) bool) error {
 	if cursor != "" && !cursors.MatchString(cursor) {
 		return ErrCursor
 	}
@@ -132,9 +132,9 @@ func (t *Trail) Before(ctx context.Context, cursor string, f func(Entry) bool) e
 		if cursor != "" {
 			from = "(" + cursor
 		}
-		some, err := t.client.XRevRangeN(ctx, t.key, from, oldest(time.Now()), page).Result()
+		some, err := l.client.XRevRangeN(ctx, l.key, from, oldest(time.Now()), page).Result()
 		if err != nil {
-			return fmt.Errorf("read the trail of actions: %w", err)
+			return fmt.Errorf("read the audit log: %w", err)
 		}
 		for _, one := range some {
 			if e, ok := read(one); ok && !f(e) {
