@@ -12,7 +12,7 @@ import (
 )
 
 // parts are the packages whose constructors make something that acts.
-var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "worker", "worker/control", "worker/pause", "worker/queue", "internal/operate", "internal/operate/auditlog", "internal/redisconn", "internal/base/pipeline", "internal/store"}
+var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "worker", "worker/control", "worker/pause", "worker/queue", "internal/operate", "internal/operate/auditlog", "internal/operate/inspect", "internal/redisconn", "internal/base/pipeline", "internal/store"}
 
 // A command reads flags, asks the API, and prints: it is not linked to what acts but through
 // internal/app, which puts the parts together.

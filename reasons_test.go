@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
@@ -18,7 +19,6 @@ import (
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A reasonSet is a closed set of words.
@@ -37,7 +37,7 @@ func reasonSets() []reasonSet {
 	}
 	return []reasonSet{
 		{"States", textsOf(append(states, store.Malformed))},
-		{"What a notification waits for", textsOf(control.Causes)},
+		{"What a notification waits for", textsOf(inspect.Causes)},
 		{"Outcomes of a target", outcomes},
 		{"Reasons of pushpace", textsOf(providers.Reasons())},
 		{"Reasons of APNs", textsOf(apns.Reasons())},

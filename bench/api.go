@@ -19,6 +19,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -154,7 +155,7 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	}
 	policies := limits.New(cfg.Limits.Default, nil)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	service := operate.New(operate.Options{Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies),
+	service := operate.New(operate.Options{Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies), Inspect: inspect.New(shared, records, limiter, policies),
 		Limits: policies, Overrides: limits.NewOverrides(shared, cfg.Redis.Prefix, 0), Log: log})
 	handler := api.New(api.Options{HTTP: cfg.HTTP, Tokens: new(operate.Tokens), Service: service, Log: log})
 	listener, err := api.Listen(cfg.HTTP)

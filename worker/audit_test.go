@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // In motion the sums are balanced at each look: with producers, some of them for
@@ -39,16 +39,16 @@ func TestAuditInMotion(t *testing.T) {
 			})
 		}
 		for range looks {
-			audit, err := r.control().Audit(t.Context())
+			audit, err := r.inspector().Audit(t.Context())
 			must(t, err)
-			if audit.Balance() != control.Balanced {
+			if audit.Balance() != inspect.Balanced {
 				t.Errorf("in motion: %+v", audit)
 			}
 		}
 		all.Wait()
 		r.settled(4 * each)
 		wait(t, func() bool {
-			audit, err := r.control().Audit(t.Context())
+			audit, err := r.inspector().Audit(t.Context())
 			must(t, err)
 			return audit.Difference == 0 && audit.InFlight == 0 && audit.Waiting == 0
 		})
@@ -60,9 +60,9 @@ func TestAuditInMotion(t *testing.T) {
 		r.enqueue(lost)
 		must(t, client.ZRem(t.Context(), queueKey(client, push.Default.Queue(), "scheduled"), "lost").Err())
 		wait(t, func() bool {
-			audit, err := r.control().Audit(t.Context())
+			audit, err := r.inspector().Audit(t.Context())
 			must(t, err)
-			return audit.Difference == 1 && audit.Balance() == control.Unbalanced
+			return audit.Difference == 1 && audit.Balance() == inspect.Unbalanced
 		})
 	})
 }

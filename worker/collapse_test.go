@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -60,7 +60,7 @@ func TestAnHeirThatIsHeld(t *testing.T) {
 	r.deferred("older")
 	r.pause(pause.Pause{App: "shop", By: "ada"}, log)
 	r.enqueue(collapsing("newer", ""))
-	r.status("newer", control.ForPause)
+	r.status("newer", inspect.ForPause)
 	wait(t, func() bool { return len(r.timeline("u1").Bookings) == 0 })
 	if counts := r.settled(2); counts.Ended[push.Superseded] != 1 {
 		t.Errorf("counts %+v", counts)

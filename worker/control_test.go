@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -23,11 +24,15 @@ func (r *rig) deferred(id string) *store.Record {
 		if r.record(id).Deferrals == 0 {
 			return false
 		}
-		status, err := r.control().Status(r.t.Context(), push.Ref{ID: id})
+		status, err := r.inspector().Status(r.t.Context(), push.Ref{ID: id})
 		must(r.t, err)
 		return status.Job == "retry"
 	})
 	return r.record(id)
+}
+
+func (r *rig) inspector() *inspect.Inspector {
+	return inspect.New(r.client, r.records, r.limiter, r.options.Limits)
 }
 
 func (r *rig) control() *control.Control {
@@ -79,7 +84,7 @@ func TestRequeuesThatRaceLoseNothing(t *testing.T) {
 	}
 	wg.Wait()
 	counts := r.settled(n)
-	wait(t, func() bool { audit, err := r.control().Audit(t.Context()); return err == nil && audit.Queued == 0 })
+	wait(t, func() bool { audit, err := r.inspector().Audit(t.Context()); return err == nil && audit.Queued == 0 })
 	if counts, _ = r.records.Counts(t.Context()); counts.Accepted != n || counts.Waiting() != 0 || counts.Ended[push.Rejected] != n {
 		t.Errorf("counts %+v", counts)
 	}

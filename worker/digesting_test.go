@@ -43,7 +43,7 @@ func (r *rig) let(o *limits.Overrides) {
 func (r *rig) accounts() {
 	r.t.Helper()
 	wait(r.t, func() bool {
-		audit, err := r.control().Audit(r.t.Context())
+		audit, err := r.inspector().Audit(r.t.Context())
 		must(r.t, err)
 		return audit.Difference == 0 && audit.Queued == audit.Waiting
 	})

@@ -115,7 +115,7 @@ func TestASlotIsGivenBackAfterTheEnd(t *testing.T) {
 		t.Errorf("%+v, and %d are told of", counts, told)
 	}
 	wait(t, func() bool {
-		audit, err := r.control().Audit(t.Context())
+		audit, err := r.inspector().Audit(t.Context())
 		must(t, err)
 		return audit.Difference == 0 && audit.Queued == 0
 	})

@@ -63,7 +63,7 @@ func (r *rig) line(user string, categories []string, n int) (refs []push.Ref) {
 func (r *rig) exact(cancelled, waiting int) {
 	r.t.Helper()
 	wait(r.t, func() bool { return r.seen.endings(push.Cancelled) == cancelled })
-	audit, err := r.control().Audit(r.t.Context())
+	audit, err := r.inspector().Audit(r.t.Context())
 	must(r.t, err)
 	if audit.Difference != 0 || audit.Ended[push.Cancelled] != int64(cancelled) || audit.Waiting != int64(waiting) {
 		r.t.Errorf("%+v", audit)

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -51,7 +51,7 @@ func TestAPauseOverAFullLine(t *testing.T) {
 	for i := range n {
 		id := fmt.Sprint("held-", i)
 		r.enqueue(to(id))
-		r.status(id, control.ForPause)
+		r.status(id, inspect.ForPause)
 	}
 	r.resume(hold)
 	if counts := r.settled(n); counts.Ended[push.Delivered] != n {

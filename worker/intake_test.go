@@ -248,7 +248,7 @@ func TestAsynqsToolsWorkOnAShardsQueues(t *testing.T) {
 	missing := func(n, queued int64) {
 		t.Helper()
 		wait(t, func() bool {
-			audit, err := r.control().Audit(t.Context())
+			audit, err := r.inspector().Audit(t.Context())
 			must(t, err)
 			return audit.Difference == n && audit.Queued == queued
 		})

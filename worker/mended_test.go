@@ -27,7 +27,7 @@ func (r *rig) standing(kind pause.Kind) pause.Pause {
 	r.t.Helper()
 	var found pause.Pause
 	wait(r.t, func() bool {
-		list, err := r.control().Pauses(r.t.Context())
+		list, err := r.inspector().Pauses(r.t.Context())
 		must(r.t, err)
 		if len(list) == 1 {
 			found = list[0]
@@ -157,13 +157,13 @@ func TestResumeEndsWhatProvidersHaveBroughtAbout(t *testing.T) {
 			const line = `tried again" app=shop platform=apns by=ada`
 			wait(t, func() bool { return strings.Count(log.text(), line) == 2 })
 			wait(t, func() bool { // though nothing is sent
-				list, err := r.control().Pauses(t.Context())
+				list, err := r.inspector().Pauses(t.Context())
 				must(t, err)
 				return len(list) == 0
 			})
 			r.enqueue(to("new", apple)) // the probe, which need not wait
 			wait(t, func() bool { return r.record("new").State == push.Delivered })
-			if list, err := r.control().Pauses(t.Context()); err != nil || len(list) > 0 {
+			if list, err := r.inspector().Pauses(t.Context()); err != nil || len(list) > 0 {
 				t.Errorf("listed: %+v, %v", list, err)
 			}
 		})

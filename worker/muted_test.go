@@ -90,7 +90,7 @@ func TestMuted(t *testing.T) {
 		}
 		wait(t, func() bool { return r.seen.endings(push.Muted) == 6 })
 		wait(t, func() bool { // a job may leave the queue after its notification has ended
-			audit, err := r.control().Audit(t.Context())
+			audit, err := r.inspector().Audit(t.Context())
 			must(t, err)
 			return audit.Difference == 0 && audit.Queued == 1
 		})
@@ -220,7 +220,7 @@ func TestManyMuted(t *testing.T) {
 	wait(t, func() bool {
 		return r.seen.endings(push.Muted) == many+1 && client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0
 	})
-	audit, err := r.control().Audit(t.Context())
+	audit, err := r.inspector().Audit(t.Context())
 	must(t, err)
 	if audit.Difference != 0 || audit.Queued != others {
 		t.Errorf("%+v", audit)

@@ -71,7 +71,7 @@ func TestAnOperatorsPause(t *testing.T) {
 		t.Errorf("%d pushes to the other platform, %d to the paused one", got, r.apns.Count().Received)
 	}
 	wait(t, func() bool { return r.slots() == n })
-	status, err := r.control().Status(t.Context(), push.Ref{ID: "held-0"})
+	status, err := r.inspector().Status(t.Context(), push.Ref{ID: "held-0"})
 	must(t, err)
 	if status.State != push.Waiting || status.Attempts != 0 || len(status.Paused) != 1 {
 		t.Fatalf("status %+v", status)
@@ -79,7 +79,7 @@ func TestAnOperatorsPause(t *testing.T) {
 	if p := status.Paused[0]; p.Kind != pause.Operator || p.App != "shop" || p.Platform != push.APNs || p.By != "ada" || p.Reason != "a new certificate" {
 		t.Errorf("paused by %+v", p)
 	}
-	if other, err := r.control().Status(t.Context(), push.Ref{ID: "flows-0"}); err != nil || len(other.Paused) != 0 {
+	if other, err := r.inspector().Status(t.Context(), push.Ref{ID: "flows-0"}); err != nil || len(other.Paused) != 0 {
 		t.Errorf("status of the other %+v, %v", other, err)
 	}
 	hold.By = "ben"

@@ -9,17 +9,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // queued answers everything that waits, by ID.
-func (r *rig) queued(s control.Selection) map[string]control.Queued {
+func (r *rig) queued(s inspect.Selection) map[string]inspect.Queued {
 	r.t.Helper()
-	all := map[string]control.Queued{}
+	all := map[string]inspect.Queued{}
 	for cursor := ""; ; {
-		page, err := r.control().Queued(r.t.Context(), s, cursor)
+		page, err := r.inspector().Queued(r.t.Context(), s, cursor)
 		must(r.t, err)
 		for _, q := range page.Waiting {
 			all[q.ID] = q
@@ -31,11 +31,11 @@ func (r *rig) queued(s control.Selection) map[string]control.Queued {
 }
 
 // shares answers how many wait for each cause, by so many of each queue and state.
-func (r *rig) shares(sample int) map[control.Cause]control.Share {
+func (r *rig) shares(sample int) map[inspect.Cause]inspect.Share {
 	r.t.Helper()
-	list, err := r.control().Sampling(sample).Waits(r.t.Context())
+	list, err := r.inspector().Sampling(sample).Waits(r.t.Context())
 	must(r.t, err)
-	all := map[control.Cause]control.Share{}
+	all := map[inspect.Cause]inspect.Share{}
 	for _, s := range list {
 		all[s.For] = s
 	}
@@ -55,7 +55,7 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 	r.enqueueTogether(all)
 	taken := 0
 	for cursor := ""; ; {
-		page, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
+		page, err := r.inspector().Queued(t.Context(), inspect.Selection{}, cursor)
 		must(t, err)
 		for i, q := range page.Waiting {
 			delete(stay, q.ID)
@@ -71,10 +71,10 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 	if len(stay) > 0 || taken < 200 {
 		t.Errorf("%d are missed that stay, %d were taken", len(stay), taken)
 	}
-	if page, err := r.control().Queued(t.Context(), control.Selection{}, "6-9000000000000000000"); err != nil || len(page.Waiting) != 200 {
+	if page, err := r.inspector().Queued(t.Context(), inspect.Selection{}, "6-9000000000000000000"); err != nil || len(page.Waiting) != 200 {
 		t.Errorf("from far beyond the end: %d, %v", len(page.Waiting), err)
 	}
-	if _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, store.ErrCursor) {
+	if _, err := r.inspector().Queued(t.Context(), inspect.Selection{}, "99-x"); !errors.Is(err, store.ErrCursor) {
 		t.Errorf("%v", err)
 	}
 }
@@ -99,11 +99,11 @@ func TestWhatCannotBeReadWaitsToo(t *testing.T) {
 	must(t, client.Del(t.Context(), queue+"t:typed").Err())
 	must(t, client.Set(t.Context(), queue+"t:typed", "x", 0).Err())
 
-	all := r.queued(control.Selection{})
-	if len(all) != 5 || all["right"].App != "shop" || all["strange"].App != "" || all["long"].App != "" || all["typed"].For != control.ForSchedule {
+	all := r.queued(inspect.Selection{})
+	if len(all) != 5 || all["right"].App != "shop" || all["strange"].App != "" || all["long"].App != "" || all["typed"].For != inspect.ForSchedule {
 		t.Errorf("waiting: %+v", all)
 	}
-	if shares := r.shares(10); shares[control.ForWorker].Count != 2 || shares[control.ForSchedule].Count != 2 {
+	if shares := r.shares(10); shares[inspect.ForWorker].Count != 2 || shares[inspect.ForSchedule].Count != 2 {
 		t.Errorf("%+v", shares)
 	}
 	if err := r.control().Cancel(t.Context(), push.Ref{ID: "typed"}); err == nil || !strings.Contains(err.Error(), "cannot be read") {

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/quiet"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A night is what quiet hours are in a test: from an hour ago until in an hour, in UTC.
@@ -44,23 +44,23 @@ func TestQuietHours(t *testing.T) {
 		r.enqueue(to(fmt.Sprint("held-", i)))
 		r.deferred(fmt.Sprint("held-", i))
 	}
-	for i, q := range r.queued(control.Selection{For: control.ForQuiet}) {
+	for i, q := range r.queued(inspect.Selection{For: inspect.ForQuiet}) {
 		if q.Scope != throttle.General || q.Until.Before(night.ends) {
 			t.Errorf("%s: %+v", i, q)
 		}
 	}
-	if shares := r.shares(100); shares[control.ForQuiet].Count != 3 {
+	if shares := r.shares(100); shares[inspect.ForQuiet].Count != 3 {
 		t.Errorf("%+v", shares)
 	}
-	first, last := r.status("held-0", control.ForQuiet).Waits, r.status("held-2", control.ForQuiet).Waits
+	first, last := r.status("held-0", inspect.ForQuiet).Waits, r.status("held-2", inspect.ForQuiet).Waits
 	if !first.QuietUntil.Equal(night.ends) || first.Until.Sub(night.ends).Abs() > time.Second || first.Rule != throttle.QuietRule {
 		t.Errorf("the first waits for %+v", first)
 	}
 	if !last.QuietUntil.Equal(night.ends) || last.Until.Sub(night.ends) < 2*gap || last.Rule != throttle.GapRule {
 		t.Errorf("the last waits for %+v", last)
 	}
-	untold, err := control.New(client, r.records, nil, r.options.Limits).Status(t.Context(), push.Ref{ID: "held-2"})
-	if err != nil || untold.Waits.For != control.ForQuiet || !untold.Waits.QuietUntil.Equal(night.ends) {
+	untold, err := inspect.New(client, r.records, nil, r.options.Limits).Status(t.Context(), push.Ref{ID: "held-2"})
+	if err != nil || untold.Waits.For != inspect.ForQuiet || !untold.Waits.QuietUntil.Equal(night.ends) {
 		t.Errorf("without a limiter: %+v, %v", untold.Waits, err)
 	}
 
@@ -81,7 +81,7 @@ func TestQuietHours(t *testing.T) {
 	if all := r.pushed(""); len(all) != 4 || len(r.pushed("foreign")) != 0 {
 		t.Errorf("pushed %+v", all)
 	}
-	if w := r.status("foreign", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
+	if w := r.status("foreign", inspect.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
 		t.Errorf("one of a zone that there is not waits for %+v", w)
 	}
 	r.seen.mu.Lock()
@@ -183,7 +183,7 @@ func TestAnOverrideEndsQuietHours(t *testing.T) {
 	r.enqueue(zoned)
 	for _, id := range []string{"held-0", "held-1", "held-2", "zoned", "other"} { // maybe of two shards
 		wait(t, func() bool {
-			status, err := r.control().Status(t.Context(), push.Ref{ID: id})
+			status, err := r.inspector().Status(t.Context(), push.Ref{ID: id})
 			return err == nil && status.Job == "retry"
 		})
 	}
@@ -191,7 +191,7 @@ func TestAnOverrideEndsQuietHours(t *testing.T) {
 	if counts := r.settled(n + 1); counts.Ended[push.Delivered] != n+1 || len(r.pushed("other")) != 0 {
 		t.Errorf("counts %+v", counts)
 	}
-	if w := r.status("other", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
+	if w := r.status("other", inspect.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
 		t.Errorf("the other waits for %+v", w)
 	}
 }

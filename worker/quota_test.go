@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // quota is what all workers may send of something.
@@ -110,12 +110,12 @@ func TestWhatIsOverQuotaSaysSo(t *testing.T) {
 	r.start()
 	const n = 40
 	r.enqueueAll(n, "over", func(*push.Notification) {})
-	operator := control.New(r.client, r.records, nil, r.options.Limits)
+	operator := inspect.New(r.client, r.records, nil, r.options.Limits)
 	wait(t, func() bool { // all but those that are sent
 		list, err := operator.Waits(t.Context())
 		must(t, err)
 		for _, s := range list {
-			if s.For == control.ForQuota {
+			if s.For == inspect.ForQuota {
 				return s.Count >= n-10
 			}
 		}
@@ -126,17 +126,17 @@ func TestWhatIsOverQuotaSaysSo(t *testing.T) {
 		for i := range n {
 			status, err := operator.Status(t.Context(), push.Ref{ID: fmt.Sprintf("over-%d", i)})
 			must(t, err)
-			if status.State.Ended() || status.Waits.For == control.InHand || status.Waits.For == control.ForWorker { // it comes back just now
+			if status.State.Ended() || status.Waits.For == inspect.InHand || status.Waits.For == inspect.ForWorker { // it comes back just now
 				continue
 			}
-			if waiting++; status.Waits.For != control.ForQuota || !strings.HasSuffix(status.Waits.Reason, "fcm/demo: 6/1m") {
+			if waiting++; status.Waits.For != inspect.ForQuota || !strings.HasSuffix(status.Waits.Reason, "fcm/demo: 6/1m") {
 				t.Errorf("%s waits for %+v", status.ID, status.Waits)
 			}
 		}
 		return waiting >= n-10
 	})
 	wait(t, func() bool { // or there is a unit just now
-		list, err := operator.Queued(t.Context(), control.Selection{For: control.ForQuota}, "")
+		list, err := operator.Queued(t.Context(), inspect.Selection{For: inspect.ForQuota}, "")
 		must(t, err)
 		if len(list.Waiting) == 0 {
 			return false
@@ -186,11 +186,11 @@ func TestAQuotaNobodyCanTell(t *testing.T) {
 	r.enqueue(to("metered", google))
 	r.enqueue(to("flows"))
 	r.settled(1)
-	operator := control.New(r.client, r.records, nil, r.options.Limits)
+	operator := inspect.New(r.client, r.records, nil, r.options.Limits)
 	wait(t, func() bool {
 		status, err := operator.Status(t.Context(), push.Ref{ID: "metered"})
 		must(t, err)
-		return status.Waits.For == control.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo: the meter is away")
+		return status.Waits.For == inspect.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo: the meter is away")
 	})
 	const told = "nobody can tell what is left of a quota"
 	wait(t, func() bool { return strings.Contains(log.text(), told) })
@@ -235,10 +235,10 @@ func (r *rig) guardDevices(m meter.Meter, period time.Duration) {
 // overDevice reports whether it waits for a device, for that reason.
 func (r *rig) overDevice(id, why string) bool {
 	r.t.Helper()
-	status, err := control.New(r.client, r.records, nil, r.options.Limits).Status(r.t.Context(), push.Ref{ID: id})
+	status, err := inspect.New(r.client, r.records, nil, r.options.Limits).Status(r.t.Context(), push.Ref{ID: id})
 	must(r.t, err)
 	w := status.Waits
-	return w != nil && w.For == control.ForQuota && w.Reason == why && !w.Until.IsZero()
+	return w != nil && w.For == inspect.ForQuota && w.Reason == why && !w.Until.IsZero()
 }
 
 // A device gets what it may get of all users and workers, exempt and critical ones

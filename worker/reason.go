@@ -5,7 +5,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -64,7 +63,7 @@ func (s skip) parks(r *route.Route) string {
 func (s skip) back() store.Return {
 	switch s.reason {
 	case noUnits:
-		return control.OverQuota(route.QuotaOf(s.pool))
+		return route.OverQuota(route.QuotaOf(s.pool))
 	case routeFull:
 		return store.Return{Why: store.ProviderBusy}
 	case notConnected:

@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A quota that is overridden binds whoever sends from then on, and who waits for it comes
@@ -32,13 +32,13 @@ func TestOverriddenQuota(t *testing.T) {
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Quota: key}, Policy: hourly, By: "ann"}))
 	r.startTwo()
 	r.enqueueAll(n, "over", func(*push.Notification) {})
-	queued := control.New(r.client, r.records, nil, policies)
+	queued := inspect.New(r.client, r.records, nil, policies)
 	wait(t, func() bool {
-		waiting, err := queued.Queued(t.Context(), control.Selection{}, "")
+		waiting, err := queued.Queued(t.Context(), inspect.Selection{}, "")
 		must(t, err)
 		later := 0
 		for _, q := range waiting.Waiting {
-			if q.For == control.ForQuota && time.Until(q.Until) > time.Minute {
+			if q.For == inspect.ForQuota && time.Until(q.Until) > time.Minute {
 				later++
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
@@ -27,7 +28,6 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
@@ -179,7 +179,7 @@ func (r *rig) settled(n int) (counts store.Counts) {
 			ended = counts.Accepted - counts.Waiting() + counts.Malformed
 			return ended > before
 		}) {
-			r.t.Fatalf("%d of %d have ended, and none of late; there wait %+v", ended, n, r.queued(control.Selection{}))
+			r.t.Fatalf("%d of %d have ended, and none of late; there wait %+v", ended, n, r.queued(inspect.Selection{}))
 		}
 	}
 	return counts

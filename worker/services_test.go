@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -48,7 +48,7 @@ func TestOnePushServiceDown(t *testing.T) {
 		r.enqueue(to(name, laptop(push.WebPushApple, name)))
 		r.enqueue(to(fmt.Sprint("down-", i), laptop(push.WebPushMozilla, fmt.Sprint("fade0503-", i))))
 	}
-	if w := r.status("down-0", control.ForProvider).Waits; w.Platform != push.WebPushMozilla {
+	if w := r.status("down-0", inspect.ForProvider).Waits; w.Platform != push.WebPushMozilla {
 		t.Errorf("it waits for %+v", w)
 	}
 	for i := range n {
@@ -80,17 +80,17 @@ func TestPausesOfPushServices(t *testing.T) {
 	must(t, r.control().Pause(t.Context(), &one))
 	stop := r.start() // which knows it from the beginning
 	r.enqueue(to("google", laptop(push.WebPushGoogle, "a")))
-	r.status("google", control.ForPause)
+	r.status("google", inspect.ForPause)
 	r.enqueue(to("apple", laptop(push.WebPushApple, "b")))
 	r.ends("apple")
 	stop()
 	must(t, r.control().Pause(t.Context(), &all))
 	r.start()
 	r.enqueue(to("apple-2", laptop(push.WebPushApple, "b")))
-	r.status("apple-2", control.ForPause)
+	r.status("apple-2", inspect.ForPause)
 	_, err := r.control().Resume(t.Context(), one)
 	must(t, err)
-	r.status("google", control.ForPause) // by the other one
+	r.status("google", inspect.ForPause) // by the other one
 	_, err = r.control().Resume(t.Context(), all)
 	must(t, err)
 	for _, id := range []string{"google", "apple-2"} {

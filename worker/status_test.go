@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -32,12 +32,12 @@ func (r *rig) run() *worker.Worker {
 }
 
 // status waits until the notification waits for that, and answers all about it.
-func (r *rig) status(id string, cause control.Cause) *control.Status {
+func (r *rig) status(id string, cause inspect.Cause) *inspect.Status {
 	r.t.Helper()
-	var status *control.Status
+	var status *inspect.Status
 	wait(r.t, func() bool {
 		var err error
-		status, err = r.control().Status(r.t.Context(), push.Ref{ID: id})
+		status, err = r.inspector().Status(r.t.Context(), push.Ref{ID: id})
 		must(r.t, err)
 		if status.State.Ended() {
 			r.t.Fatalf("%s has ended: %+v", id, status.Record)

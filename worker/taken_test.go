@@ -153,7 +153,7 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 	for user, refs := range lines {
 		waiting := 0
 		for _, ref := range refs {
-			status, err := r.control().Status(t.Context(), ref)
+			status, err := r.inspector().Status(t.Context(), ref)
 			must(t, err)
 			switch {
 			case status.State == push.Waiting && status.Job != "":
@@ -164,7 +164,7 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 		}
 		wait(t, func() bool { return len(r.timeline(user).Bookings) == waiting })
 	}
-	audit, err := r.control().Audit(t.Context())
+	audit, err := r.inspector().Audit(t.Context())
 	must(t, err)
 	if audit.Difference != 0 {
 		t.Errorf("audit %+v", audit)

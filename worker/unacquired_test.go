@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // What stands in the place of one user's timeline holds up that user alone. The
@@ -43,7 +43,7 @@ func TestOneUsersLimitsCannotBeChecked(t *testing.T) {
 	if message := client.HGet(t.Context(), queueKey(client, r.record("held-0").Queue, "t:held-0"), "last").Val(); !strings.Contains(message, "WRONGTYPE") {
 		t.Error("its job does not say why it waits")
 	}
-	r.status("held-0", control.ForTimeline)
+	r.status("held-0", inspect.ForTimeline)
 	must(t, client.Del(t.Context(), "pushpace:{shop/u1}:sent").Err())
 	if counts := r.settled(2 * n); counts.Ended[push.Delivered] != 2*n {
 		t.Errorf("counts %+v", counts)

@@ -46,7 +46,7 @@ func TestATaskOfAnotherType(t *testing.T) {
 		t.Errorf("counts %+v", counts)
 	}
 	wait(t, func() bool {
-		audit, err := r.control().Audit(ctx)
+		audit, err := r.inspector().Audit(ctx)
 		must(t, err)
 		return audit.Queued == 0 && audit.Difference == 0
 	})
@@ -106,7 +106,7 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 		stop := r.start()
 		r.settled(1)
 		stop()
-		wait(t, func() bool { a, err := r.control().Audit(t.Context()); return err == nil && a.Queued == 0 })
+		wait(t, func() bool { a, err := r.inspector().Audit(t.Context()); return err == nil && a.Queued == 0 })
 
 		for id, options := range foreign {
 			payload, err := push.Encode(&push.Job{Notification: to(id), AcceptedAt: time.Now()})
@@ -140,7 +140,7 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 			t.Errorf("letter %+v, %d bytes", letter.Reason, len(letter.Job))
 		}
 		wait(t, func() bool {
-			audit, err := r.control().Audit(t.Context())
+			audit, err := r.inspector().Audit(t.Context())
 			must(t, err)
 			return audit.Queued == 0 && audit.Difference == 0
 		})

@@ -11,11 +11,11 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A notification is taken once, whatever its ID, and an ID of another one is refused.
@@ -176,9 +176,9 @@ func TestStatusAndCancel(t *testing.T) {
 	r := newRig(t)
 	const path = "/v1/notifications/a%2Fb%20c%3Fd%2E%2E"
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("a/b c?d..", "ada"))
-	var status control.Status
+	var status inspect.Status
 	for _, token := range []string{producerToken, viewerToken, operatorToken} {
-		status = into[control.Status](r.do(http.StatusOK, token, "GET", path, ""))
+		status = into[inspect.Status](r.do(http.StatusOK, token, "GET", path, ""))
 		if status.ID != "a/b c?d.." || status.State != push.Waiting || status.Job != "pending" || time.Since(status.Accepted) > time.Minute {
 			t.Errorf("%+v", status)
 		}
@@ -187,7 +187,7 @@ func TestStatusAndCancel(t *testing.T) {
 		t.Errorf("HEAD: %v", got.Header)
 	}
 	r.do(http.StatusForbidden, viewerToken, "DELETE", path, "")
-	status = into[control.Status](r.do(http.StatusOK, producerToken, "DELETE", path, ""))
+	status = into[inspect.Status](r.do(http.StatusOK, producerToken, "DELETE", path, ""))
 	if status.State != push.Cancelled || status.Job != "" {
 		t.Errorf("%+v", status)
 	}
@@ -219,12 +219,12 @@ func TestCancelCarrier(t *testing.T) {
 	if p.Carries != 1 || !strings.Contains(p.Detail, "carries 1 other") {
 		t.Errorf("%+v", p)
 	}
-	status := into[control.Status](r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/two", ""))
+	status := into[inspect.Status](r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/two", ""))
 	if status.State != push.Digested || status.Into != "one" {
 		t.Errorf("%+v", status)
 	}
 	r.do(http.StatusBadRequest, producerToken, "DELETE", "/v1/notifications/one?digest=no", "")
-	status = into[control.Status](r.do(http.StatusOK, producerToken, "DELETE", "/v1/notifications/one?digest=true", ""))
+	status = into[inspect.Status](r.do(http.StatusOK, producerToken, "DELETE", "/v1/notifications/one?digest=true", ""))
 	if status.State != push.Cancelled || status.Told != 1 {
 		t.Errorf("%+v", status)
 	}

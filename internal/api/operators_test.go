@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/push"
@@ -41,7 +42,7 @@ func TestPauses(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("held", "ada"))
-	var status control.Status
+	var status inspect.Status
 	if r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/held", "").into(t, &status); len(status.Paused) != 1 || status.Paused[0].By != "ada" {
 		t.Errorf("%+v", status)
 	}
@@ -88,7 +89,7 @@ func TestBadPauses(t *testing.T) {
 			r.logged()
 		}
 	}
-	if all, err := r.options.Control.Pauses(t.Context()); err != nil || len(all) != 0 {
+	if all, err := r.options.Inspect.Pauses(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
@@ -111,7 +112,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	r.do(http.StatusAccepted, operatorToken, "POST", path+"/requeue", "")
 	r.do(http.StatusNotFound, operatorToken, "POST", path+"/requeue", "")
-	var status control.Status
+	var status inspect.Status
 	if r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/"+url.PathEscape(id), "").into(t, &status); status.State != push.Waiting {
 		t.Errorf("%+v", status)
 	}
@@ -174,7 +175,7 @@ func TestOverview(t *testing.T) {
 		r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", "").into(t, &o)
 		return len(o.Unread) == 0
 	})
-	if o.Waiting != 1 || len(o.Waits) != 1 || o.Waits[0].For != control.ForWorker || o.Letters.Reasons["payload"] != 1 || len(o.Redis) != 1 || o.Redis[0].Version == "" {
+	if o.Waiting != 1 || len(o.Waits) != 1 || o.Waits[0].For != inspect.ForWorker || o.Letters.Reasons["payload"] != 1 || len(o.Redis) != 1 || o.Redis[0].Version == "" {
 		t.Errorf("%+v", o)
 	}
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/workers", "").into(t, new(struct{ Workers []control.Snapshot }))
@@ -183,8 +184,8 @@ func TestOverview(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/throughput?range=7d", "")
-	audit := into[control.Audit](r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", ""))
-	if audit.Accepted != 2 || audit.Waiting != 1 || audit.Balance() == control.Untold {
+	audit := into[inspect.Audit](r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", ""))
+	if audit.Accepted != 2 || audit.Waiting != 1 || audit.Balance() == inspect.Untold {
 		t.Errorf("%+v", audit)
 	}
 }
@@ -202,7 +203,7 @@ func TestSeveralAtOnce(t *testing.T) {
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification("code", "ada"), "orders", "security", 1))
 	// mutable leaves out critical and exempt notifications
 	for query, want := range map[string]int{"user=ada": 3, "user=ada&mutable=true": 1, "mutable=true&category=security": 0, "category=orders": 2, "app=shop": 0} {
-		var page control.Page
+		var page inspect.Page
 		if r.do(http.StatusOK, viewerToken, "GET", "/v1/waiting?"+query, "").into(t, &page); len(page.Waiting) != want {
 			t.Errorf("%s: %+v", query, page.Waiting)
 		}
@@ -252,9 +253,9 @@ func TestTimeline(t *testing.T) {
 		must(t, err)
 	}
 	const path = "/v1/users/%C3%B6%2Fd%20a/timeline"
-	var got control.Timeline
+	var got inspect.Timeline
 	eventually.Holds(t, "the admission has come", func() bool { // it may be stamped a little ahead of Redis's clock
-		got = control.Timeline{}
+		got = inspect.Timeline{}
 		r.do(http.StatusOK, viewerToken, "GET", path+"?app=demo&category=news&category=security", "").into(t, &got)
 		return len(got.Bookings) < 3
 	})

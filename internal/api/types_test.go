@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
@@ -24,11 +25,11 @@ import (
 // reads. Schemas and types within them are found from these.
 var types = map[string]any{
 	"Accepted": accepted{}, "Batch": batch{}, "Problem": problem{}, "Done": each(nil, nil).value, "Withdrawn": control.Withdrawn{},
-	"Status": control.Status{}, "WaitingList": control.Page{}, "Timeline": control.Timeline{},
+	"Status": inspect.Status{}, "WaitingList": inspect.Page{}, "Timeline": inspect.Timeline{},
 	"Letters": operate.LetterPage{}, "WholeLetter": operate.DeadLetter{},
 	"Limits": operate.Limits{}, "Override": limits.Override{}, "OverridePage": operate.OverridePage{}, "Setting": operate.Setting{}, "Preview": operate.Preview{}, "Change": limits.Change{},
 	"Quota": operate.QuotaStatus{}, "Pause": pause.Pause{}, "NewPause": wantedPause{},
-	"Overview": operate.Overview{}, "Throughput": operate.Throughput{}, "Snapshot": control.Snapshot{}, "Audit": control.Audit{}, "Action": auditlog.Entry{},
+	"Overview": operate.Overview{}, "Throughput": operate.Throughput{}, "Snapshot": control.Snapshot{}, "Audit": inspect.Audit{}, "Action": auditlog.Entry{},
 	"DeadToken": store.DeadToken{}, "OutcomeEvent": store.OutcomeEvent{},
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 )
 
 // waitingQuery are the parameters that say which of what waits.
@@ -13,7 +13,7 @@ var waitingQuery = []string{"app", "user", "category", "collapse_key", "for", "m
 
 // waitingList lists what waits, a page at a time.
 func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
-	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key"), For: control.Cause(c.query.Get("for"))}
+	s := inspect.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key"), For: inspect.Cause(c.query.Get("for"))}
 	if err := c.as.KnownApp(s.App); err != nil {
 		return reply{}, err
 	}

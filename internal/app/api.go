@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/console"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -33,7 +34,7 @@ func (s *System) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	s.tokens.Set(cfg.HTTP.Tokens)
 	o := operate.Options{
 		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithShards(cfg.Redis.Shards).WithTimeZone(cfg.Limits.TimeZone)).Producer, Records: s.Records,
-		Control: control.New(s.Queue, s.Records, s.limiter, s.limits), Limits: s.limits, Overrides: s.overrides, Follows: true,
+		Control: control.New(s.Queue, s.Records, s.limiter, s.limits), Inspect: inspect.New(s.Queue, s.Records, s.limiter, s.limits), Limits: s.limits, Overrides: s.overrides, Follows: true,
 		Preview: &operate.Previewer{Limits: s.limits, Lines: s.lines, Apps: s.apps.Names()},
 		Meter:   s.meter, Quotas: s.allQuotas, Apps: s.apps, Queue: s.client, LimitsRedis: s.limitsRedis,
 		Within: cfg.HTTP.Timeout, Log: log,

@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -93,6 +94,7 @@ func openService(ctx context.Context, cfg *config.Config, opened *Closers) (*ope
 	}
 	opened.Add(limiter.Close)
 	o.Control = control.New(queue.Client, o.Records, limiter, o.Limits)
+	o.Inspect = inspect.New(queue.Client, o.Records, limiter, o.Limits)
 	opened.Add(func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
 		defer cancel()

@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/telemetry/metrics"
@@ -71,7 +72,7 @@ func (s *System) readRest(ctx context.Context, b *metrics.Backlog) {
 	})
 	reads.Go(func() {
 		var err error
-		b.Waits, err = s.waits.read(ctx, control.New(s.Queue, s.Records, s.limiter, s.limits))
+		b.Waits, err = s.waits.read(ctx, inspect.New(s.Queue, s.Records, s.limiter, s.limits))
 		_, err = store.Unread(err) // of whose shards Unread tells
 		s.unread.note(s.redisLog, "what notifications wait for", err)
 	})
@@ -144,11 +145,11 @@ const waitsFresh = 30 * time.Second
 // drawn is what notifications waited for when it was last looked at. It is read
 // by one at a time.
 type drawn struct {
-	shares []control.Share
+	shares []inspect.Share
 	at     time.Time
 }
 
-func (d *drawn) read(ctx context.Context, c *control.Control) ([]control.Share, error) {
+func (d *drawn) read(ctx context.Context, c *inspect.Inspector) ([]inspect.Share, error) {
 	if time.Since(d.at) < waitsFresh {
 		return d.shares, nil
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/api/apiclient"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 func newAudit() *cobra.Command {
@@ -53,9 +53,9 @@ exit status 1, and the numbers are those of the shards that do.`,
 		switch balance := audit.Balance(); {
 		case err != nil:
 			return err
-		case balance == control.Untold:
+		case balance == inspect.Untold:
 			return errors.New("cannot tell: " + store.Silent(audit.Unread))
-		case balance == control.Unbalanced:
+		case balance == inspect.Unbalanced:
 			return told(exitViolated)
 		}
 		return nil

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // The status of one that has joined another says what became of that.
@@ -22,7 +22,7 @@ func TestStatusOfDigested(t *testing.T) {
 		"a-1, which was forgotten since": {"", push.ErrUnknownID},
 		"a-1: Redis is away":             {"", errors.New("Redis is away")},
 	} {
-		if got := digestedInto("a-1", &control.Status{Record: &store.Record{State: c.state}}, c.err); got != want {
+		if got := digestedInto("a-1", &inspect.Status{Record: &store.Record{State: c.state}}, c.err); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 func newLimitsMute() *cobra.Command {
@@ -51,10 +51,10 @@ as many as --expect says.`,
 		if err != nil {
 			return err
 		}
-		waiting := control.Selection{App: level.App, User: level.User, Category: level.Category, Mutable: !mute.All}
+		waiting := inspect.Selection{App: level.App, User: level.User, Category: level.Category, Mutable: !mute.All}
 		n := 0
 		if asks := level.User == "" || cmd.Flags().Changed("expect"); *dry || asks {
-			if err := eachQueued(ctx, b, waiting, func(control.Queued) bool { n++; return true }); err != nil {
+			if err := eachQueued(ctx, b, waiting, func(inspect.Queued) bool { n++; return true }); err != nil {
 				return err
 			}
 			if *dry {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -20,7 +21,7 @@ func TestOverviewIsLaidOut(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC)
 	o := &operate.Overview{
-		At: at, Waiting: 9000, Workers: []control.Snapshot{{ID: "w", Pulls: true, Started: at}}, Waits: []control.Share{{For: control.InHand, Count: 1200, Sampled: true, Oldest: at.Add(-90 * time.Second)}},
+		At: at, Waiting: 9000, Workers: []control.Snapshot{{ID: "w", Pulls: true, Started: at}}, Waits: []inspect.Share{{For: inspect.InHand, Count: 1200, Sampled: true, Oldest: at.Add(-90 * time.Second)}},
 		Minutes:   []control.Minute{{At: at, Sent: 1234, Deferred: 5, Ended: map[push.State]int64{push.Delivered: 1234}}},
 		Providers: []operate.Provider{{App: "shop", Platform: push.FCM, Latency: route.Latency{P50: 2340 * time.Microsecond}, Trouble: route.Trouble{Since: at, Reason: "UNAVAILABLE", Next: at.Add(time.Minute)}}},
 		Pauses:    []pause.Pause{{Kind: pause.Trouble, App: "shop", Platform: push.FCM, Reason: "UNAVAILABLE", Until: at.Add(time.Minute), Waiting: 3}, {Kind: pause.Operator, App: "kiosk"}},

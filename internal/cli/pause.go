@@ -16,9 +16,9 @@ import (
 	"github.com/pushpace/pushpace/internal/api/apiclient"
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -96,7 +96,7 @@ func tellPaused(ctx context.Context, b *apiclient.Client, p pause.Pause) {
 		text += " " + words.End(p.Until).String()
 	}
 	if p.Platform == "" { // which the queue is not searched for
-		if n := countQueued(ctx, b, control.Selection{App: p.App, Category: p.Category}); n != "" {
+		if n := countQueued(ctx, b, inspect.Selection{App: p.App, Category: p.Category}); n != "" {
 			text += "; " + n
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/api/apiclient"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 func newStatus() *cobra.Command {
@@ -45,7 +45,7 @@ func newStatus() *cobra.Command {
 }
 
 // digestedInto says whose push tells of a notification, and what became of that.
-func digestedInto(id string, other *control.Status, err error) string {
+func digestedInto(id string, other *inspect.Status, err error) string {
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
 		return words.Quoted(id) + ", which was forgotten since"
@@ -59,7 +59,7 @@ func digestedInto(id string, other *control.Status, err error) string {
 	return words.Quoted(id) + ", which was " + string(other.State)
 }
 
-func printStatus(out io.Writer, s *control.Status, into string, now time.Time) error {
+func printStatus(out io.Writer, s *inspect.Status, into string, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
 	line("id", "%s", s.ID)
@@ -110,7 +110,7 @@ func printStatus(out io.Writer, s *control.Status, into string, now time.Time) e
 }
 
 // printWaits says what a notification waits for, and until when.
-func printWaits(line func(name, format string, args ...any), s *control.Status, now time.Time) {
+func printWaits(line func(name, format string, args ...any), s *inspect.Status, now time.Time) {
 	waits := words.Waits(s, now)
 	for _, p := range waits.Keeping {
 		line("paused", "%s", p)

@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // A target that nothing was sent to is told apart from one that was served.
 func TestStatusOfTargets(t *testing.T) {
 	t.Parallel()
-	s := &control.Status{Record: &store.Record{State: push.Expired, Outcomes: []store.TargetOutcome{
+	s := &inspect.Status{Record: &store.Record{State: push.Expired, Outcomes: []store.TargetOutcome{
 		{}, {Kind: "dead_token", Reason: "unregistered"}, {Kind: "delivered"},
 		{Ambiguous: true}, {Kind: "retry", Reason: "timed_out", Ambiguous: true}, {Kind: "delivered", Reason: "ok", Ambiguous: true},
 	}}}
@@ -36,23 +36,23 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)
 	trouble := pause.Pause{Kind: pause.Trouble, App: "shop", Platform: push.FCM, Error: "FCM answered 503 UNAVAILABLE", At: now.Add(-6 * time.Second), Until: now.Add(27 * time.Second)}
 	for _, c := range []struct {
-		waits  control.Waits
+		waits  inspect.Waits
 		paused []pause.Pause
 		want   []string
 	}{
-		{control.Waits{For: control.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit of its user: the limit 1/24h of category news\n", "until      2026-11-21T14:29:00.000Z, in 1h\n", "pushpace timeline --app shop ada,"}},
-		{control.Waits{For: control.ForQuiet, QuietUntil: now.Add(time.Hour), Scope: "all", Rule: "3/1h", Reason: "3/1h of the general limits", Until: now.Add(2 * time.Hour)}, nil, []string{"waits for  quiet hours until 2026-11-21T14:29:00.000Z, then for 3/1h of the general limits until 2026-11-21T15:29:00.000Z\n", "pushpace timeline --app shop ada,"}},
-		{control.Waits{For: control.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m\n", "deferred   0 times\n"}},
-		{control.Waits{For: control.ForAttempt, Reason: "FCM answered 500", Until: now.Add(-time.Second)}, nil, []string{"waits for  another attempt, after one that failed: FCM answered 500\n", ", now\n"}},
-		{control.Waits{For: control.ForProvider, Platform: push.FCM}, []pause.Pause{trouble}, []string{"waits for  fcm of shop, in trouble since 2026-11-21T13:28:54.000Z: FCM answered 503 UNAVAILABLE; next look 2026-11-21T13:29:27.000Z\n"}},
-		{control.Waits{For: control.ForProvider, Platform: push.FCM, Reason: "the provider is busy"}, nil, []string{"waits for  fcm of shop: the provider is busy\n"}},
-		{control.Waits{For: control.ForWorker}, []pause.Pause{trouble}, []string{"waits for  a worker, which takes it next\n", "paused     fcm of shop, in trouble"}},
-		{control.Waits{For: control.ForWorker, Reason: "no worker runs", Since: now.Add(-24 * time.Hour)}, nil, []string{"waits for  a worker since 2026-11-20T13:29:00.000Z: no worker runs\n"}},
-		{control.Waits{For: control.ForLimiter, Reason: "NOPERM", Since: now.Add(-time.Minute)}, nil, []string{"waits for  the limits' Redis, away since 2026-11-21T13:28:00.000Z: NOPERM\n"}},
-		{control.Waits{For: control.InHand}, nil, []string{"waits for  nothing: a worker is sending it\n"}},
-		{control.Waits{For: control.ForRecovery, Reason: "the worker is gone"}, nil, []string{"waits for  its recovery from a crash, or from an outage of Redis: the worker is gone\n"}},
+		{inspect.Waits{For: inspect.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit of its user: the limit 1/24h of category news\n", "until      2026-11-21T14:29:00.000Z, in 1h\n", "pushpace timeline --app shop ada,"}},
+		{inspect.Waits{For: inspect.ForQuiet, QuietUntil: now.Add(time.Hour), Scope: "all", Rule: "3/1h", Reason: "3/1h of the general limits", Until: now.Add(2 * time.Hour)}, nil, []string{"waits for  quiet hours until 2026-11-21T14:29:00.000Z, then for 3/1h of the general limits until 2026-11-21T15:29:00.000Z\n", "pushpace timeline --app shop ada,"}},
+		{inspect.Waits{For: inspect.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m\n", "deferred   0 times\n"}},
+		{inspect.Waits{For: inspect.ForAttempt, Reason: "FCM answered 500", Until: now.Add(-time.Second)}, nil, []string{"waits for  another attempt, after one that failed: FCM answered 500\n", ", now\n"}},
+		{inspect.Waits{For: inspect.ForProvider, Platform: push.FCM}, []pause.Pause{trouble}, []string{"waits for  fcm of shop, in trouble since 2026-11-21T13:28:54.000Z: FCM answered 503 UNAVAILABLE; next look 2026-11-21T13:29:27.000Z\n"}},
+		{inspect.Waits{For: inspect.ForProvider, Platform: push.FCM, Reason: "the provider is busy"}, nil, []string{"waits for  fcm of shop: the provider is busy\n"}},
+		{inspect.Waits{For: inspect.ForWorker}, []pause.Pause{trouble}, []string{"waits for  a worker, which takes it next\n", "paused     fcm of shop, in trouble"}},
+		{inspect.Waits{For: inspect.ForWorker, Reason: "no worker runs", Since: now.Add(-24 * time.Hour)}, nil, []string{"waits for  a worker since 2026-11-20T13:29:00.000Z: no worker runs\n"}},
+		{inspect.Waits{For: inspect.ForLimiter, Reason: "NOPERM", Since: now.Add(-time.Minute)}, nil, []string{"waits for  the limits' Redis, away since 2026-11-21T13:28:00.000Z: NOPERM\n"}},
+		{inspect.Waits{For: inspect.InHand}, nil, []string{"waits for  nothing: a worker is sending it\n"}},
+		{inspect.Waits{For: inspect.ForRecovery, Reason: "the worker is gone"}, nil, []string{"waits for  its recovery from a crash, or from an outage of Redis: the worker is gone\n"}},
 	} {
-		s := &control.Status{ID: "one", Record: &store.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}
+		s := &inspect.Status{ID: "one", Record: &store.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}
 		var out strings.Builder
 		must(t, printStatus(&out, s, "", now))
 		for _, want := range c.want {
@@ -65,7 +65,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	s := &control.Status{Record: &store.Record{State: push.Delivered, Attempts: 3, FirstAttempt: now, Outcomes: []store.TargetOutcome{{Platform: push.FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/1"}}}}
+	s := &inspect.Status{Record: &store.Record{State: push.Delivered, Attempts: 3, FirstAttempt: now, Outcomes: []store.TargetOutcome{{Platform: push.FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/1"}}}}
 	if err := printStatus(&out, s, "", now); err != nil || !strings.Contains(out.String(), "attempts  3, the first at 2026-11-21T13:29:00.000Z\n") ||
 		!strings.Contains(out.String(), "fcm …a1b2c3 delivered ok as projects/shop/messages/1\n") {
 		t.Errorf("%v:\n%s", err, &out)

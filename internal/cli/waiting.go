@@ -16,31 +16,31 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // selectionFlags adds the flags that select notifications that wait.
-func selectionFlags(cmd *cobra.Command) *control.Selection {
-	s := &control.Selection{}
+func selectionFlags(cmd *cobra.Command) *inspect.Selection {
+	s := &inspect.Selection{}
 	f := cmd.Flags()
 	f.StringVar(&s.App, "app", "", "what is for the `APP`")
 	f.StringVar(&s.User, "user", "", "what is for the `USER`")
 	f.StringVar(&s.Category, "category", "", "what is of the `CATEGORY`")
 	f.StringVar(&s.CollapseKey, "collapse-key", "", "what has the collapse `KEY`")
-	f.StringVar((*string)(&s.For), "for", "", "what waits for the `CAUSE`: "+strings.Join(control.CauseNames(), ", "))
-	complete(cmd, "for", control.CauseNames()...)
+	f.StringVar((*string)(&s.For), "for", "", "what waits for the `CAUSE`: "+strings.Join(inspect.CauseNames(), ", "))
+	complete(cmd, "for", inspect.CauseNames()...)
 	completeApps(cmd)
 	completeCategories(cmd)
 	return s
 }
 
 // eachQueued calls f with each selected notification that waits, once.
-func eachQueued(ctx context.Context, b *apiclient.Client, s control.Selection, f func(control.Queued) bool) error {
+func eachQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, f func(inspect.Queued) bool) error {
 	seen := map[push.Ref]bool{}
-	return b.Queued(ctx, s, func(q control.Queued) bool {
+	return b.Queued(ctx, s, func(q inspect.Queued) bool {
 		if seen[q.Ref()] {
 			return true
 		}
@@ -52,7 +52,7 @@ func eachQueued(ctx context.Context, b *apiclient.Client, s control.Selection, f
 // without tells what a list is without, of shards that do not answer, and returns any other
 // error.
 func without(err error) error {
-	if _, rest := store.Unread(err); rest != nil && !errors.Is(err, control.ErrCausesUnread) {
+	if _, rest := store.Unread(err); rest != nil && !errors.Is(err, inspect.ErrCausesUnread) {
 		return err
 	}
 	if err != nil {
@@ -64,7 +64,7 @@ func without(err error) error {
 // causesHelp lists what a notification may wait for.
 func causesHelp() string {
 	var b strings.Builder
-	for _, c := range control.Causes {
+	for _, c := range inspect.Causes {
 		fmt.Fprintf(&b, "  %-11s %s\n", c, words.Cause(c))
 	}
 	return b.String()
@@ -101,10 +101,10 @@ it is given. What moves on while it is listed may be missed.`,
 }
 
 // printQueued prints each as it comes.
-func printQueued(ctx context.Context, b *apiclient.Client, s control.Selection, out io.Writer, most int, limited bool) error {
+func printQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, out io.Writer, most int, limited bool) error {
 	n := 0
 	var failed error
-	err := eachQueued(ctx, b, s, func(q control.Queued) bool {
+	err := eachQueued(ctx, b, s, func(q inspect.Queued) bool {
 		failed = printJSON(out, q)
 		n++
 		return failed == nil && (!limited || n < most)
@@ -113,13 +113,13 @@ func printQueued(ctx context.Context, b *apiclient.Client, s control.Selection, 
 }
 
 // listQueued prints those that come first, and how many more there are.
-func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, out io.Writer, most int) error {
-	var list []control.Queued
+func listQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, out io.Writer, most int) error {
+	var list []inspect.Queued
 	n := 0
-	first := func(a, b control.Queued) int {
+	first := func(a, b inspect.Queued) int {
 		return cmp.Or(a.Until.Compare(b.Until), a.Accepted.Compare(b.Accepted), cmp.Compare(a.ID, b.ID))
 	}
-	err := eachQueued(ctx, b, s, func(q control.Queued) bool {
+	err := eachQueued(ctx, b, s, func(q inspect.Queued) bool {
 		n++
 		if list = append(list, q); len(list)/2 >= most {
 			slices.SortFunc(list, first)
@@ -150,7 +150,7 @@ func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, o
 }
 
 // waitsFor is what a notification waits for, in a column.
-func waitsFor(q control.Queued) string {
+func waitsFor(q inspect.Queued) string {
 	if text := words.WaitsFor(q); text != words.Cause(q.For) {
 		return string(q.For) + ": " + text
 	}
@@ -158,7 +158,7 @@ func waitsFor(q control.Queued) string {
 }
 
 // selected is what is selected, as the end of a phrase.
-func selected(s control.Selection) string {
+func selected(s inspect.Selection) string {
 	text := ""
 	for _, part := range []struct{ what, value string }{{"for app", s.App}, {"for user", s.User}, {"of category", s.Category}, {"with collapse key", s.CollapseKey}, {"for", string(s.For)}} {
 		if part.value != "" {
@@ -173,11 +173,11 @@ const countTime = time.Second
 
 // countQueued counts what waits in words, within countTime: "no notification
 // waits", "at least 12000 notifications wait". It is "" when that is not known.
-func countQueued(ctx context.Context, b *apiclient.Client, s control.Selection) string {
+func countQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection) string {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
 	n := 0
-	err := eachQueued(ctx, b, s, func(control.Queued) bool { n++; return true })
+	err := eachQueued(ctx, b, s, func(inspect.Queued) bool { n++; return true })
 	if err != nil && (n == 0 || ctx.Err() == nil) {
 		return ""
 	}
@@ -185,12 +185,12 @@ func countQueued(ctx context.Context, b *apiclient.Client, s control.Selection) 
 }
 
 // cancelAll cancels what is selected, once its number is confirmed.
-func cancelAll(ctx context.Context, b *apiclient.Client, s control.Selection, c *confirmation, out io.Writer, asJSON bool) error {
+func cancelAll(ctx context.Context, b *apiclient.Client, s inspect.Selection, c *confirmation, out io.Writer, asJSON bool) error {
 	if err := warnOfCategory(ctx, b, s.Category); err != nil {
 		return err
 	}
 	var refs []push.Ref
-	if err := eachQueued(ctx, b, s, func(q control.Queued) bool { refs = append(refs, q.Ref()); return true }); err != nil {
+	if err := eachQueued(ctx, b, s, func(q inspect.Queued) bool { refs = append(refs, q.Ref()); return true }); err != nil {
 		return err
 	}
 	if err := c.confirm(len(refs), words.Counted(len(refs), "waits", "wait")+selected(s), "cancel"); err != nil {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 const (
@@ -61,12 +61,12 @@ func findUser(ctx context.Context, v *visit, view *findView) error {
 	if !push.ValidName(view.Query) || view.Query == "." || view.Query == ".." {
 		return nil
 	}
-	found, err := v.look(ctx, control.Selection{User: view.Query}, "", 1<<30, findPages, lookTime(ctx)/2)
+	found, err := v.look(ctx, inspect.Selection{User: view.Query}, "", 1<<30, findPages, lookTime(ctx)/2)
 	if err != nil {
 		return err
 	}
 	for _, app := range v.as.Apps() {
-		known := slices.ContainsFunc(found.rows, func(q control.Queued) bool { return q.App == app })
+		known := slices.ContainsFunc(found.rows, func(q inspect.Queued) bool { return q.App == app })
 		if !known && len(view.Apps)+len(view.Others) < findApps {
 			line, err := v.as.Timeline(ctx, app, view.Query, nil)
 			if err != nil {
@@ -84,8 +84,8 @@ func findUser(ctx context.Context, v *visit, view *findView) error {
 }
 
 // knows reports whether anything is known of the timeline's user.
-func knows(t *control.Timeline) bool {
-	return len(t.Bookings) > 0 || slices.ContainsFunc(t.Scopes, func(s control.TimelineScope) bool {
+func knows(t *inspect.Timeline) bool {
+	return len(t.Bookings) > 0 || slices.ContainsFunc(t.Scopes, func(s inspect.TimelineScope) bool {
 		return len(s.Admissions) > 0 || s.Source != limits.FromConfiguration && strings.Contains(string(s.Source), "user")
 	})
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 const mutePath = limitsPath + "/mute"
@@ -82,7 +82,7 @@ func (view *editView) muteRefused(err error) (page, error) {
 // muteConfirmation says what the mute does, and to how many of those that wait: of more than
 // one user exactly.
 func muteConfirmation(ctx context.Context, v *visit, mute limits.Override) (asked confirmation, n int, err error) {
-	found, err := v.look(ctx, control.Selection{App: mute.App, User: mute.User, Category: mute.Category, Mutable: !mute.All}, "", countMost, countMost, lookTime(ctx))
+	found, err := v.look(ctx, inspect.Selection{App: mute.App, User: mute.User, Category: mute.Category, Mutable: !mute.All}, "", countMost, countMost, lookTime(ctx))
 	if err != nil {
 		return asked, 0, err
 	}

@@ -6,16 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A notificationView is what notification.html shows.
 type notificationView struct {
-	*control.Status
+	*inspect.Status
 	// Answer says how it is, of the class Tone, and Until until when.
 	Answer []words.Sentence
 	Tone   words.Tone
@@ -76,7 +76,7 @@ func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) 
 
 // viewOfNotification makes the page of a status, of the user's line if it stands in
 // one, and of its dead letter if there is one.
-func viewOfNotification(s *control.Status, line *control.Timeline, letter *store.Letter, now time.Time) notificationView {
+func viewOfNotification(s *inspect.Status, line *inspect.Timeline, letter *store.Letter, now time.Time) notificationView {
 	v := notificationView{Status: s, Steps: wayOf(s, now)}
 	v.Tone = v.Steps[len(v.Steps)-1].Tone
 	if s.Waits == nil {
@@ -105,7 +105,7 @@ func viewOfNotification(s *control.Status, line *control.Timeline, letter *store
 }
 
 // wayOf returns what has become of the notification until now, its present state last.
-func wayOf(s *control.Status, now time.Time) []step {
+func wayOf(s *inspect.Status, now time.Time) []step {
 	way := []step{{Name: "Accepted", At: s.Accepted, Text: "on the queue " + s.Queue}}
 	if !s.NotBefore.IsZero() {
 		way[0].Text, way[0].Until = way[0].Text+", to be sent no sooner than", s.NotBefore
@@ -167,8 +167,8 @@ func targetsOf(outcomes []store.TargetOutcome, s push.State) (all []targetView) 
 }
 
 // turnOf returns the notification's place in the user's line; nil when it has none.
-func turnOf(id string, line *control.Timeline) *turn {
-	at := slices.IndexFunc(line.Bookings, func(w control.Waiter) bool { return w.ID == id || w.ID == throttle.AdmissionID(id) })
+func turnOf(id string, line *inspect.Timeline) *turn {
+	at := slices.IndexFunc(line.Bookings, func(w inspect.Waiter) bool { return w.ID == id || w.ID == throttle.AdmissionID(id) })
 	if at < 0 {
 		return nil
 	}

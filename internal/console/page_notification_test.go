@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // One that waits for a limit says by which, until when, and behind whom; it looks like
@@ -61,7 +61,7 @@ func TestCancelNotification(t *testing.T) {
 	to := operator.post(http.StatusSeeOther, at, url.Values{"confirmed": {"yes"}})
 	contains(t, operator.get(http.StatusOK, to), "1 cancelled.", "It was cancelled")
 	r.states(map[push.State]int64{push.Waiting: 2, push.Cancelled: 1})
-	line, err := r.setting.Work.Control.Timeline(t.Context(), "shop", "ada", nil)
+	line, err := r.setting.Work.Inspect.Timeline(t.Context(), "shop", "ada", nil)
 	must(t, err)
 	if len(line.Bookings) != 1 || line.Bookings[0].ID != ids[2] || time.Until(line.Bookings[0].Slot) > time.Hour {
 		t.Errorf("the one behind has not moved up: %+v", line.Bookings)
@@ -77,15 +77,15 @@ func TestCancelNotification(t *testing.T) {
 func TestWhatWaitsIsNoFailure(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for _, cause := range control.Causes {
-		s := &control.Status{ID: "one", Record: &store.Record{State: push.Waiting, Error: "FCM answered 500"}, Waits: &control.Waits{For: cause, Reason: "r"}}
+	for _, cause := range inspect.Causes {
+		s := &inspect.Status{ID: "one", Record: &store.Record{State: push.Waiting, Error: "FCM answered 500"}, Waits: &inspect.Waits{For: cause, Reason: "r"}}
 		s.Outcomes = []store.TargetOutcome{{}, {Kind: "retry"}}
 		v := viewOfNotification(s, nil, nil, now)
 		if v.Tone != words.Warns || v.Targets[0].Tone == words.Wrong || v.Targets[1].Tone == words.Wrong {
 			t.Errorf("%s: %+v", cause, v)
 		}
 	}
-	gone := &control.Status{ID: "one", Record: &store.Record{State: push.Exhausted, Deferrals: 1, Outcomes: []store.TargetOutcome{{Kind: "retry", Reason: "TooManyRequests"}}}}
+	gone := &inspect.Status{ID: "one", Record: &store.Record{State: push.Exhausted, Deferrals: 1, Outcomes: []store.TargetOutcome{{Kind: "retry", Reason: "TooManyRequests"}}}}
 	v := viewOfNotification(gone, nil, nil, now)
 	if v.Targets[0].Tone != words.Wrong {
 		t.Errorf("one that was given up: %+v", v.Targets)

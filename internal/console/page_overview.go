@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // An overviewView is what overview.html shows.
@@ -49,7 +49,7 @@ var figureLinks = map[string]string{"Waiting": Path + "waiting", "Dead letters":
 
 func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 	var (
-		audit *control.Audit
+		audit *inspect.Audit
 		done  *operate.Throughput
 		other sync.WaitGroup
 	)
@@ -71,7 +71,7 @@ func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "overview", title: "Overview", live: true, data: view}, nil
 }
 
-func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
+func viewOfOverview(o *operate.Overview, audit *inspect.Audit) overviewView {
 	view := overviewView{
 		Overview: words.OfOverview(o, audit), Some: o.Apps != nil, Sampled: o.Sampled, Late: words.Took(o.LateP99), NotRead: map[string]string{},
 		Cluster: slices.ContainsFunc(o.Redis, func(n redisconn.Node) bool { return n.Shards != nil }),

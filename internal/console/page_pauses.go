@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -185,7 +186,7 @@ func factsOfPause(p pause.Pause) []fact {
 // countWaiting says how many wait of what a pause matches, platforms aside, within a
 // second.
 func countWaiting(ctx context.Context, v *visit, p pause.Pause) (string, error) {
-	found, err := v.look(ctx, control.Selection{App: p.App, Category: p.Category}, "", math.MaxInt, countMost, time.Second)
+	found, err := v.look(ctx, inspect.Selection{App: p.App, Category: p.Category}, "", math.MaxInt, countMost, time.Second)
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 // inForce are the pauses in force.
 func (r *rig) inForce() []pause.Pause {
 	r.t.Helper()
-	all, err := r.setting.Work.Control.Pauses(r.t.Context())
+	all, err := r.setting.Work.Inspect.Pauses(r.t.Context())
 	must(r.t, err)
 	return all
 }

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/internal/words/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A userView is what user.html shows.
@@ -263,7 +263,7 @@ func viewOfUser(u *operate.User, q userQuery) userView {
 	waiting, v.BookingPages = pageOf(waiting, q.from, from)
 	for i := range waiting {
 		row := bookingRowOf(t, &waiting[i])
-		if int(v.BookingPages.First)+i > control.TimelineStates {
+		if int(v.BookingPages.First)+i > inspect.TimelineStates {
 			row.State = ""
 		}
 		v.Booked = append(v.Booked, row)
@@ -300,7 +300,7 @@ func categoryOf(scope string) string {
 	return scope
 }
 
-func limitRows(t *control.Timeline, s control.TimelineScope) (all []limitRow) {
+func limitRows(t *inspect.Timeline, s inspect.TimelineScope) (all []limitRow) {
 	edit := url.Values{"app": {t.App}, "user": {t.User}}
 	one := limitRow{Category: categoryOf(s.Scope), Source: s.Source, Until: s.Until}
 	if one.Category != "" {
@@ -315,7 +315,7 @@ func limitRows(t *control.Timeline, s control.TimelineScope) (all []limitRow) {
 	return all
 }
 
-func bookingRowOf(t *control.Timeline, w *control.Waiter) bookingRow {
+func bookingRowOf(t *inspect.Timeline, w *inspect.Waiter) bookingRow {
 	row := bookingRow{ID: w.ID, Category: cmp.Or(w.Category, categoryOf(w.Scope)), Slot: w.Slot, In: timeline.In(t, w), State: timeline.State(w), Critical: w.Critical}
 	period := timeline.Period(t, w)
 	row.Limit = words.Limit(w.Scope, w.Rule, period)

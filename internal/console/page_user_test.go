@@ -30,7 +30,7 @@ func (r *rig) acquire(app, user, id, category string) {
 func (r *rig) sent(app, user string, n int) {
 	r.t.Helper()
 	for r.t.Context().Err() == nil {
-		t, err := r.setting.Work.Control.Timeline(r.t.Context(), app, user, nil)
+		t, err := r.setting.Work.Inspect.Timeline(r.t.Context(), app, user, nil)
 		if must(r.t, err); len(t.Scopes[0].Admissions) == n {
 			return
 		}

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 const (
@@ -72,18 +72,18 @@ type userSum struct {
 }
 
 type waitingRow struct {
-	control.Queued
+	inspect.Queued
 	Waits string
 }
 
 // A sight is what a bounded look at the queue has seen.
 type sight struct {
-	rows []control.Queued // each once
+	rows []inspect.Queued // each once
 	// pages are those of the queue that were looked at, and next where the rest begins;
 	// "" when there is none.
 	pages []sightPage
 	next  string
-	// unread are the shards that did not answer, and causesUnread as a control.Page has it.
+	// unread are the shards that did not answer, and causesUnread as a inspect.Page has it.
 	unread       []int
 	causesUnread bool
 	// late says that the time for a look was over.
@@ -101,7 +101,7 @@ type sightPage struct {
 
 // look looks at what is selected from a cursor on until there is enough, or so many pages
 // or for so long were looked at.
-func (v *visit) look(ctx context.Context, s control.Selection, cursor string, enough, pages int, within time.Duration) (*sight, error) {
+func (v *visit) look(ctx context.Context, s inspect.Selection, cursor string, enough, pages int, within time.Duration) (*sight, error) {
 	seen, end := map[push.Ref]bool{}, time.Now().Add(within)
 	found := &sight{next: cursor}
 	for {
@@ -173,8 +173,8 @@ func readPosition(text string) (cursor string, skip int, err error) {
 }
 
 // waitingSelection reads what the values select of what the visitor may see.
-func waitingSelection(v *visit, values url.Values) (control.Selection, []field, error) {
-	var s control.Selection
+func waitingSelection(v *visit, values url.Values) (inspect.Selection, []field, error) {
+	var s inspect.Selection
 	var filter []field
 	if err := checkNames(values); err != nil {
 		return s, nil, err
@@ -187,7 +187,7 @@ func waitingSelection(v *visit, values url.Values) (control.Selection, []field, 
 		*to = value
 		filter = append(filter, field{waitingFilter[i], value})
 	}
-	if s.For != "" && !slices.Contains(control.Causes, s.For) {
+	if s.For != "" && !slices.Contains(inspect.Causes, s.For) {
 		return s, nil, errBadQuery
 	}
 	return s, filter, v.as.MayNarrow(s.App)
@@ -232,7 +232,7 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 	}
 	view.Apps, view.Without = v.as.Apps(), notShown(found.unread)
 	if found.causesUnread {
-		view.Without = append(view.Without, upper(control.ErrCausesUnread.Error())+".")
+		view.Without = append(view.Without, upper(inspect.ErrCausesUnread.Error())+".")
 	}
 	return page{name: "waiting", title: "Waiting", data: view}, nil
 }
@@ -242,7 +242,7 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 func viewOfWaiting(found *sight, filter []field, first bool, from int, total int64) waitingView {
 	here := address(Path+"waiting", filter...)
 	v := waitingView{Filter: filter, App: filter[0].Value, First: first, Begin: here}
-	for _, cause := range control.Causes {
+	for _, cause := range inspect.Causes {
 		v.Fors = append(v.Fors, choice{string(cause), words.Cause(cause), string(cause) == filter[len(filter)-1].Value})
 	}
 	from = min(from, len(found.rows))
@@ -295,7 +295,7 @@ func sumsOfAll(waits []words.Wait) (all []causeSum) {
 }
 
 // causesOf counts what they wait for, the most first. Here is the address of all.
-func causesOf(rows []control.Queued, here string) (all []causeSum) {
+func causesOf(rows []inspect.Queued, here string) (all []causeSum) {
 	by := map[string]*causeSum{}
 	count := map[string]int64{}
 	for _, q := range rows {
@@ -316,7 +316,7 @@ func causesOf(rows []control.Queued, here string) (all []causeSum) {
 }
 
 // usersOf returns the users of whom most waits, and those who have waited longest.
-func usersOf(rows []control.Queued) (most, longest []userSum) {
+func usersOf(rows []inspect.Queued) (most, longest []userSum) {
 	type key struct{ app, user string }
 	by := map[key]*userSum{}
 	for _, q := range rows {

@@ -110,7 +110,7 @@ func TestCancelAllThatMatch(t *testing.T) {
 	to := r.post(http.StatusSeeOther, "/console/waiting", hidden(t, again))
 	contains(t, r.get(http.StatusOK, to), "5 cancelled.", "Nothing matches.")
 	r.states(map[push.State]int64{push.Waiting: 3, push.Cancelled: 5})
-	line, err := r.setting.Work.Control.Timeline(t.Context(), "shop", "ada", nil)
+	line, err := r.setting.Work.Inspect.Timeline(t.Context(), "shop", "ada", nil)
 	must(t, err)
 	if len(line.Bookings) != 0 {
 		t.Errorf("slots are left: %+v", line.Bookings)

@@ -12,10 +12,10 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/internal/words/timeline"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A picture is a user's timeline around now: a band for each scope, with what was sent
@@ -99,7 +99,7 @@ type bar struct {
 // is further away, to the slot. Without a label it is an arc above the marks, and with
 // one a line at Y, below them.
 type cause struct {
-	Waiter   *control.Waiter
+	Waiter   *inspect.Waiter
 	From, To int
 	Y        int
 	Label    label
@@ -182,7 +182,7 @@ func short(name string) string {
 
 // drawTimeline draws what there is within the span of now. critical reports whether one
 // that was sent is.
-func drawTimeline(t *control.Timeline, span time.Duration, critical func(id string) bool) *picture {
+func drawTimeline(t *inspect.Timeline, span time.Duration, critical func(id string) bool) *picture {
 	a := timeAxis{t.Now, span}
 	p := &picture{Width: pictureWidth, Title: "Timeline of " + words.Printable(t.User) + " in " + words.Printable(t.App)}
 	p.Now, _ = a.x(t.Now)
@@ -211,7 +211,7 @@ func (a timeAxis) tick(d time.Duration) tick {
 }
 
 // band draws a scope from that height on, and returns where it ends.
-func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, critical func(string) bool) (b band, end int) {
+func (a timeAxis) band(t *inspect.Timeline, s inspect.TimelineScope, y int, critical func(string) bool) (b band, end int) {
 	name := "general"
 	if s.Scope != throttle.General {
 		name = short(s.Scope)
@@ -238,7 +238,7 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 		add(mark{ID: e.ID, Critical: critical(e.ID)}, e.At)
 	}
 	sent := len(b.Marks)
-	var bound []*control.Waiter
+	var bound []*inspect.Waiter
 	for i := range t.Bookings {
 		w := &t.Bookings[i]
 		if counts(w, s.Scope) {
@@ -294,7 +294,7 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 }
 
 // nights are the parts of the axis that are closed, from that height on to another.
-func (a timeAxis) nights(q *control.Quiet, y, end int) (all []shade) {
+func (a timeAxis) nights(q *inspect.Quiet, y, end int) (all []shade) {
 	if q == nil {
 		return nil
 	}
@@ -318,7 +318,7 @@ func (c cause) label(w legend) label {
 }
 
 // counts reports whether who waits counts under the scope's limits.
-func counts(w *control.Waiter, scope string) bool {
+func counts(w *inspect.Waiter, scope string) bool {
 	return scope == throttle.General || scope == cmp.Or(w.Category, w.Scope)
 }
 
@@ -352,7 +352,7 @@ func mostOf(bars []bar) (most int) {
 	return most
 }
 
-func (a timeAxis) limit(w control.Window, y int) limitBar {
+func (a timeAxis) limit(w inspect.Window, y int) limitBar {
 	b := limitBar{Y: y + 18, Full: w.Used >= w.Count}
 	var inside bool
 	b.From, inside = a.x(a.now.Add(-time.Duration(w.Period)))
@@ -374,7 +374,7 @@ func (a timeAxis) limit(w control.Window, y int) limitBar {
 
 // causeText says why a slot is when it is, as 14:03:07 = 13:03:07 order-17 + 1h. What is
 // added exactly is told to the millisecond where seconds would not add up.
-func causeText(w *control.Waiter, period time.Duration, now time.Time) legend {
+func causeText(w *inspect.Waiter, period time.Duration, now time.Time) legend {
 	after, slot := w.After.At, w.Slot
 	added := " + " + throttle.FormatPeriod(period)
 	say := func(relation string, milliseconds bool) legend {
@@ -417,7 +417,7 @@ var steps = []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, tim
 
 // autoSpan reaches to the next slot, and back to the entry that it counts from; where
 // nobody waits, to when the limits let the next one pass, or back to the newest entry.
-func autoSpan(t *control.Timeline) time.Duration {
+func autoSpan(t *inspect.Timeline) time.Duration {
 	var reach time.Duration
 	to := func(at time.Time) { reach = max(reach, at.Sub(t.Now).Abs()) }
 	if next := timeline.Next(t); next != nil {

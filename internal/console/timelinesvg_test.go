@@ -14,12 +14,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/quiet"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 var update = flag.Bool("update", false, "rewrite the pictures in testdata")
@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite the pictures in testdata")
 // A drawn user has asked a limiter in memory, by a clock of its own.
 type drawn struct {
 	clock   atomic.Int64 // µs
-	control *control.Control
+	inspect *inspect.Inspector
 	limiter *throttle.Memory
 	limits  *limits.Policies
 	name    string
@@ -42,7 +42,7 @@ func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, 
 	must(t, err)
 	t.Cleanup(func() { _ = limiter.Close() })
 	d.limiter = limiter
-	d.control = control.New(client, store.NewRecords(client, "", 0), d.limiter, d.limits)
+	d.inspect = inspect.New(client, store.NewRecords(client, "", 0), d.limiter, d.limits)
 	return d
 }
 
@@ -60,8 +60,8 @@ func (d *drawn) ask(t *testing.T, n int, category string, every time.Duration) {
 	}
 }
 
-func (d *drawn) timeline(t *testing.T) *control.Timeline {
-	timeline, err := d.control.Timeline(t.Context(), "shop", d.name, nil)
+func (d *drawn) timeline(t *testing.T) *inspect.Timeline {
+	timeline, err := d.inspect.Timeline(t.Context(), "shop", d.name, nil)
 	must(t, err)
 	return timeline
 }
@@ -148,7 +148,7 @@ func TestCauseText(t *testing.T) {
 		{-time.Minute, time.Minute, time.Minute, "14:01:00, behind others, after 13:59:00 order-17 + 1m"},
 		{-time.Minute, time.Second, time.Hour, "14:00:01, to be put off until 13:59:00 order-17 + 1h"},
 	} {
-		w := &control.Waiter{Booking: throttle.Booking{Slot: now.Add(c.slot), After: throttle.Entry{ID: "order-17", At: now.Add(c.after)}}}
+		w := &inspect.Waiter{Booking: throttle.Booking{Slot: now.Add(c.slot), After: throttle.Entry{ID: "order-17", At: now.Add(c.after)}}}
 		if got := causeText(w, c.period, now).String(); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}

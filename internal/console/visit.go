@@ -1,17 +1,17 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
-	"cmp"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
-	"maps"
 )
 
 // A visit is a request that its bearer may make.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -56,12 +57,12 @@ func TestCountsAgree(t *testing.T) {
 		must(t, control.LeaveSnapshot(t.Context(), client, "", snapshot))
 		must(t, pause.NewStore(client, "").Begin(t.Context(), &pause.Pause{Category: "news", By: "ada"}))
 		records := store.NewRecords(client, "", 0)
-		c := control.New(client, records, nil, limits.New(throttle.Policy{}, nil))
-		o := New(Options{Control: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)}).As(root, "")
-		want := map[control.Cause]int64{control.ForProvider: 315, control.ForWorker: 27, control.ForPause: 11, control.ForSchedule: 3}
+		c := inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil))
+		o := New(Options{Inspect: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)}).As(root, "")
+		want := map[inspect.Cause]int64{inspect.ForProvider: 315, inspect.ForWorker: 27, inspect.ForPause: 11, inspect.ForSchedule: 3}
 
 		seen := complete(t, o.Overview)
-		got := map[control.Cause]int64{}
+		got := map[inspect.Cause]int64{}
 		for _, s := range seen.Waits {
 			if got[s.For] = s.Count; s.Sampled {
 				t.Errorf("%+v", s)
@@ -70,9 +71,9 @@ func TestCountsAgree(t *testing.T) {
 		if !maps.Equal(got, want) {
 			t.Errorf("the overview has %v", got)
 		}
-		got = map[control.Cause]int64{}
+		got = map[inspect.Cause]int64{}
 		for cursor := ""; ; {
-			list, err := o.Waiting(t.Context(), control.Selection{}, cursor)
+			list, err := o.Waiting(t.Context(), inspect.Selection{}, cursor)
 			must(t, err)
 			for _, q := range list.Waiting {
 				got[q.For]++
@@ -91,7 +92,7 @@ func TestCountsAgree(t *testing.T) {
 				t.Errorf("%+v", list)
 			}
 		}
-		for id, want := range map[string]control.Cause{"kept-1": control.ForProvider, "opened-1": control.ForProvider, "due-1": control.ForWorker, "paused-1": control.ForPause} {
+		for id, want := range map[string]inspect.Cause{"kept-1": inspect.ForProvider, "opened-1": inspect.ForProvider, "due-1": inspect.ForWorker, "paused-1": inspect.ForPause} {
 			if s, err := c.Status(t.Context(), push.Ref{ID: id}); err != nil || s.Waits.For != want {
 				t.Errorf("%s: %+v, %v", id, s, err)
 			}

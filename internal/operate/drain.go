@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -17,7 +18,7 @@ const (
 
 // staying are what notifications wait for that leave at an instant of their own, or when an
 // operator says so, however fast others go.
-var staying = []control.Cause{control.ForSchedule, control.ForLimit, control.ForQuiet, control.ForPause}
+var staying = []inspect.Cause{inspect.ForSchedule, inspect.ForLimit, inspect.ForQuiet, inspect.ForPause}
 
 // drainsIn returns how long it takes at the present rate until what may leave has left: all
 // that waits but for what is scheduled for later, what its user's limits or quiet hours hold
@@ -28,13 +29,13 @@ var staying = []control.Cause{control.ForSchedule, control.ForLimit, control.For
 // limit holds some, it is how many ended in the last full minute: so many does the limit let
 // through, and those that are accepted meanwhile are not counted. Otherwise, and where no
 // worker has told of the last two minutes, it is not known: 0.
-func drainsIn(waits []control.Share, minutes []control.Minute, now time.Time) time.Duration {
+func drainsIn(waits []inspect.Share, minutes []control.Minute, now time.Time) time.Duration {
 	var leaving, overQuota int64
 	for _, s := range waits {
 		if !slices.Contains(staying, s.For) {
 			leaving += s.Count
 		}
-		if s.For == control.ForQuota {
+		if s.For == inspect.ForQuota {
 			overQuota = s.Count
 		}
 	}

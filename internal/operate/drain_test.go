@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -15,12 +16,12 @@ func TestDrainsIn(t *testing.T) {
 	minute := func(ago int, waiting, ended int64) control.Minute {
 		return control.Minute{At: now.Truncate(time.Minute).Add(-time.Duration(ago) * time.Minute), Waiting: &waiting, Ended: map[push.State]int64{push.Delivered: ended - 1, push.Expired: 1}}
 	}
-	due := []control.Share{{For: control.ForWorker, Count: 300}}
-	mixed := []control.Share{{For: control.ForWorker, Count: 100}, {For: control.ForProvider, Count: 200}, {For: control.ForSchedule, Count: 9000}, {For: control.ForLimit, Count: 9000}, {For: control.ForQuiet, Count: 9000}, {For: control.ForPause, Count: 9000}}
-	quota := []control.Share{{For: control.ForQuota, Count: 12000}}
+	due := []inspect.Share{{For: inspect.ForWorker, Count: 300}}
+	mixed := []inspect.Share{{For: inspect.ForWorker, Count: 100}, {For: inspect.ForProvider, Count: 200}, {For: inspect.ForSchedule, Count: 9000}, {For: inspect.ForLimit, Count: 9000}, {For: inspect.ForQuiet, Count: 9000}, {For: inspect.ForPause, Count: 9000}}
+	quota := []inspect.Share{{For: inspect.ForQuota, Count: 12000}}
 	shrinks := []control.Minute{minute(3, 500, 100), minute(2, 400, 100), minute(1, 300, 100)}
 	for name, c := range map[string]struct {
-		waits   []control.Share
+		waits   []inspect.Share
 		minutes []control.Minute
 		want    time.Duration
 	}{

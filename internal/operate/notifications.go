@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -85,7 +86,7 @@ func (o *Operator) result(n *push.Notification, r push.Result) Result {
 }
 
 // Status returns where the notification is, or push.ErrUnknownID or a *push.AmbiguousError.
-func (o *Operator) Status(ctx context.Context, ref push.Ref) (*control.Status, error) {
+func (o *Operator) Status(ctx context.Context, ref push.Ref) (*inspect.Status, error) {
 	ref, err := o.mayKnow(ctx, Status, ref)
 	if err != nil {
 		return nil, err
@@ -93,14 +94,14 @@ func (o *Operator) Status(ctx context.Context, ref push.Ref) (*control.Status, e
 	if err := o.s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	return o.s.with.Control.Status(ctx, ref)
+	return o.s.with.Inspect.Status(ctx, ref)
 }
 
 // A Notification is all that is known of one: its status, its user's timeline while a
 // limit of theirs puts it off, and its dead letter; nil for none.
 type Notification struct {
-	*control.Status
-	Timeline *control.Timeline
+	*inspect.Status
+	Timeline *inspect.Timeline
 	Letter   *store.Letter
 }
 
@@ -132,11 +133,11 @@ func (o *Operator) mayKnow(ctx context.Context, a *Action, ref push.Ref) (push.R
 
 func (s *Service) readNotification(ctx context.Context, ref push.Ref) (n *Notification, err error) {
 	n = new(Notification)
-	if n.Status, err = s.with.Control.Status(ctx, ref); err != nil {
+	if n.Status, err = s.with.Inspect.Status(ctx, ref); err != nil {
 		return nil, err
 	}
 	if w := n.Waits; w != nil && w.For.HasSlot() {
-		if n.Timeline, err = s.with.Control.Timeline(ctx, n.App, n.User, []string{n.Category}); err != nil {
+		if n.Timeline, err = s.with.Inspect.Timeline(ctx, n.App, n.User, []string{n.Category}); err != nil {
 			n.Timeline = nil // the rest is told all the same
 		}
 	}
@@ -146,7 +147,7 @@ func (s *Service) readNotification(ctx context.Context, ref push.Ref) (n *Notifi
 
 // letterOf returns the dead letter of a notification, nil for none. One that is not known
 // whose it is is that of whose shard it is in.
-func (s *Service) letterOf(ctx context.Context, id string, of *control.Status) (*store.Letter, error) {
+func (s *Service) letterOf(ctx context.Context, id string, of *inspect.Status) (*store.Letter, error) {
 	at, err := s.with.Records.Of(ctx, of.App, of.User)
 	if err != nil {
 		return nil, err
@@ -288,13 +289,13 @@ func (s *Service) forgetID(id string) {
 	s.notifications.forget(func(ref push.Ref) bool { return ref.ID == id })
 }
 
-// Waiting returns the selected ones of the next few hundred jobs: see control.Control.Queued.
-func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor string) (*control.Page, error) {
+// Waiting returns the selected ones of the next few hundred jobs: see inspect.Inspector.Queued.
+func (o *Operator) Waiting(ctx context.Context, s inspect.Selection, cursor string) (*inspect.Page, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
-	if s.For != "" && !slices.Contains(control.Causes, s.For) {
-		return nil, &UnknownError{What: "cause", Problem: "cause is none of " + strings.Join(control.CauseNames(), ", ")}
+	if s.For != "" && !slices.Contains(inspect.Causes, s.For) {
+		return nil, &UnknownError{What: "cause", Problem: "cause is none of " + strings.Join(inspect.CauseNames(), ", ")}
 	}
 	if s.Mutable { // which goes by what is exempt
 		if err := o.s.refresh(ctx); err != nil {
@@ -302,7 +303,7 @@ func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor stri
 		}
 	}
 	s.Apps = o.who.Apps
-	return o.s.with.Control.Queued(ctx, s, cursor)
+	return o.s.with.Inspect.Queued(ctx, s, cursor)
 }
 
 // Counts are how many wait and have ended in the shards that answer, of all apps together;
@@ -326,12 +327,12 @@ func (s *Service) CountKept(ctx context.Context) (int64, error) {
 
 // Timeline returns what a user was sent and what waits for the user's limits. The app may
 // be "" where there is one; without categories it is of all of them.
-func (o *Operator) Timeline(ctx context.Context, app, user string, categories []string) (*control.Timeline, error) {
+func (o *Operator) Timeline(ctx context.Context, app, user string, categories []string) (*inspect.Timeline, error) {
 	app, err := o.appOf(ctx, app)
 	if err != nil {
 		return nil, err
 	}
-	return o.s.with.Control.Timeline(ctx, app, user, categories)
+	return o.s.with.Inspect.Timeline(ctx, app, user, categories)
 }
 
 // appOf returns the app whose user a look is at: the one there is for "".
@@ -384,7 +385,7 @@ func (o *Operator) CategoriesOf(ctx context.Context, app, user string) ([]string
 // A User is what is known of a user in an app: the timeline, and those that were sent
 // last, by ID. It is not to be changed.
 type User struct {
-	*control.Timeline
+	*inspect.Timeline
 	Sent map[string]store.Brief
 }
 
@@ -412,7 +413,7 @@ func (s *Service) readUser(ctx context.Context, k userKey) (*User, error) {
 	if k.categories != "" {
 		categories = strings.Split(k.categories, "\n")
 	}
-	t, err := s.with.Control.Timeline(ctx, k.app, k.user, categories)
+	t, err := s.with.Inspect.Timeline(ctx, k.app, k.user, categories)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -27,6 +28,7 @@ type Options struct {
 	Producer Producer
 	Records  *store.Records
 	Control  *control.Control
+	Inspect  *inspect.Inspector
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *limits.Policies
 	Overrides *limits.Overrides
@@ -69,7 +71,7 @@ type Service struct {
 
 	overview      shared[*Overview]
 	pauses        shared[[]pause.Pause]
-	audit         shared[*control.Audit]
+	audit         shared[*inspect.Audit]
 	quotas        shared[[]QuotaStatus]
 	users         *sharedBy[userKey, *User]
 	notifications *sharedBy[push.Ref, *Notification]
@@ -90,8 +92,8 @@ func New(o Options) *Service {
 	often := times{max(o.Fresh, overviewFresh), o.Within}
 	s.overview = shared[*Overview]{times: often, read: s.readOverview}
 	s.throughput = newSharedBy(often, s.readThroughput)
-	s.pauses = shared[[]pause.Pause]{times: usual, read: o.Control.Pauses}
-	s.audit = shared[*control.Audit]{times: times{o.Fresh, min(o.Within, auditWithin)}, read: o.Control.Audit}
+	s.pauses = shared[[]pause.Pause]{times: usual, read: o.Inspect.Pauses}
+	s.audit = shared[*inspect.Audit]{times: times{o.Fresh, min(o.Within, auditWithin)}, read: o.Inspect.Audit}
 	s.quotas = shared[[]QuotaStatus]{times: usual, read: s.readQuotas}
 	s.users = newSharedBy(usual, s.readUser)
 	s.notifications = newSharedBy(usual, s.readNotification)

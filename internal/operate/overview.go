@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/lately"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/control"
@@ -31,7 +32,7 @@ type Overview struct {
 	Workers []control.Snapshot `json:"workers"`
 	// Waiting is how many were accepted and have not ended, and Waits what for.
 	Waiting int64           `json:"waiting"`
-	Waits   []control.Share `json:"waits"`
+	Waits   []inspect.Share `json:"waits"`
 	// OldestDue is since when the job is due that is due the longest and that no pause holds, zero
 	// when none is; and DrainsIn how long it takes at the present rate until what may leave
 	// has left: see drainsIn. 0 where that is not known.
@@ -121,7 +122,7 @@ func (s *Service) workers(ctx context.Context) ([]control.Snapshot, error) {
 }
 
 // Audit compares what was accepted with what became of it, of all apps together.
-func (o *Operator) Audit(ctx context.Context) (*control.Audit, error) {
+func (o *Operator) Audit(ctx context.Context) (*inspect.Audit, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
@@ -146,12 +147,12 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.with.Control.PausesSeen(ctx, alive)
+		return s.with.Inspect.PausesSeen(ctx, alive)
 	})
 	jobs := begin(ctx, func(ctx context.Context) (map[int]store.Jobs, error) {
 		return store.ReadJobs(ctx, s.with.Queue, s.with.Records)
 	})
-	backlog := begin(ctx, func(ctx context.Context) (*control.Backlog, error) {
+	backlog := begin(ctx, func(ctx context.Context) (*inspect.Backlog, error) {
 		alive, err1 := workers.get(ctx)
 		seen, err2 := pauses.get(ctx)
 		counted, err3 := jobs.get(ctx)
@@ -159,11 +160,11 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		if err := cmp.Or(err1, err2, err3); err != nil {
 			return nil, err
 		}
-		return s.with.Control.Backlog(ctx, alive, seen, counted)
+		return s.with.Inspect.Backlog(ctx, alive, seen, counted)
 	})
 	oldest := begin(ctx, func(ctx context.Context) (time.Time, error) {
 		seen, _ := pauses.get(ctx) // else no job is known to be held, and shards that answer are told
-		return s.with.Control.OldestDue(ctx, seen)
+		return s.with.Inspect.OldestDue(ctx, seen)
 	})
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
 	letters := begin(ctx, func(ctx context.Context) (Letters, error) { return s.sampleLetters(ctx, counts) })
@@ -290,7 +291,7 @@ func (o *Operator) overviewOf(all *Overview) *Overview {
 		Unread: o.unreadOf(all.Unread),
 	}
 	its.Providers = providersOf(its.Workers)
-	its.Waits, its.Sampled = control.SharesOf(all.Waits, o.Sees)
+	its.Waits, its.Sampled = inspect.SharesOf(all.Waits, o.Sees)
 	for _, s := range its.Waits {
 		its.Waiting += s.Count
 	}

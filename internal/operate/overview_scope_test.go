@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
@@ -45,7 +46,7 @@ func TestOverviewOf(t *testing.T) {
 		for _, p := range []pause.Pause{{App: "shop", By: "ada"}, {App: "secret-app", By: "eve"}, {Category: "news", By: "ada"}} {
 			must(t, store.Begin(t.Context(), &p))
 		}
-		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).Sampling(sample), Records: records, Queue: client})
+		s := New(Options{Inspect: inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil)).Sampling(sample), Records: records, Queue: client})
 		all := complete(t, s.readOverview)
 		if of().overviewOf(all) != all {
 			t.Error("a bearer of all apps does not see all of it")
@@ -56,7 +57,7 @@ func TestOverviewOf(t *testing.T) {
 			t.Errorf("%v: %s", err, text)
 		}
 		// all of the scheduled ones but one, by a part of them; and what is due is another's
-		if !its.Sampled || len(its.Waits) != 1 || its.Waits[0].For != control.ForSchedule || !its.Waits[0].Sampled && its.Waiting != sample || its.Waiting < sample-10 || its.Waiting > sample+1 {
+		if !its.Sampled || len(its.Waits) != 1 || its.Waits[0].For != inspect.ForSchedule || !its.Waits[0].Sampled && its.Waiting != sample || its.Waiting < sample-10 || its.Waiting > sample+1 {
 			t.Errorf("%d wait: %+v", its.Waiting, its.Waits)
 		}
 		if l := its.Letters; l.Count != 1 || l.LookedAt != 1 || l.Reasons["reason-of-shop"] != 1 || l.Sampled {

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
@@ -113,13 +114,13 @@ func TestReadOverview(t *testing.T) {
 			letter := &store.Letter{ID: fmt.Sprint("gone-", i), State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
 			must(t, storetest.First(t, records).SetAside(t.Context(), letter))
 		}
-		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
+		s := New(Options{Inspect: inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
 		o := complete(t, s.readOverview)
 		sampled := !strings.HasSuffix(t.Name(), "/embedded") // which gives all at once
 		if o.Waiting != 3*letters || o.Letters.Count != 3*letters || o.Letters.LookedAt < letters || sampled != (o.Letters.LookedAt < 3*letters) || o.Letters.Reasons["not_json"] != o.Letters.LookedAt {
 			t.Errorf("%d wait, letters %+v", o.Waiting, o.Letters)
 		}
-		if len(o.Workers) != 0 || len(o.Waits) != 2 || o.Waits[0].For != control.ForWorker || o.Waits[0].Count != 2*letters || o.Waits[1].Count != letters || o.Waits[1].Oldest.IsZero() {
+		if len(o.Workers) != 0 || len(o.Waits) != 2 || o.Waits[0].For != inspect.ForWorker || o.Waits[0].Count != 2*letters || o.Waits[1].Count != letters || o.Waits[1].Oldest.IsZero() {
 			t.Errorf("%+v", o.Waits)
 		}
 		if ago := time.Since(o.OldestDue); ago < 0 || ago > time.Minute || len(o.Unread) > 0 {
@@ -172,7 +173,7 @@ func TestOverviewOfWhatCouldBeRead(t *testing.T) {
 			waitingFor(t, client, "one", 1, push.Notification{App: "shop", Targets: toFCM})
 			must(t, storetest.First(t, records).SetAside(t.Context(), &store.Letter{ID: "gone", State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}))
 			redistest.Hook(client, &breakage{"hscan", broken})
-			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: eventually.Patience, Log: slog.New(slog.DiscardHandler)})
+			s := New(Options{Inspect: inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: eventually.Patience, Log: slog.New(slog.DiscardHandler)})
 			var o *Overview
 			eventually.Holds(t, "all other parts are read", func() bool { // a slow machine reads some too late
 				var err error

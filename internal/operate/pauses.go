@@ -27,7 +27,7 @@ func (o *Operator) PausesNow(ctx context.Context) ([]pause.Pause, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
-	all, err := o.s.with.Control.Pauses(ctx)
+	all, err := o.s.with.Inspect.Pauses(ctx)
 	return o.pausesOf(all), err
 }
 
@@ -76,7 +76,7 @@ func (o *Operator) Ending(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 	if err := o.mayOn(Resume, p); err != nil {
 		return nil, err
 	}
-	all, err := o.s.with.Control.Pauses(ctx)
+	all, err := o.s.with.Inspect.Pauses(ctx)
 	if err != nil {
 		return nil, err
 	}

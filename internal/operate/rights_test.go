@@ -15,13 +15,13 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -87,7 +87,7 @@ var tries = map[string]try{
 	"CancelWithOthers": {operate.Cancel, func(a asking) error { return a.CancelWithOthers(a, push.Ref{ID: a.app + "-with-others"}) }, push.ErrUnknownID, false},
 	"Withdraw":         {operate.Withdraw, func(a asking) error { return errOf(a.Withdraw(a, a.app, a.app+"-user", push.Group{Thread: "t"}, "")) }, others, false},
 	"CancelEach":       {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
-	"Waiting":          {operate.Look, func(a asking) error { return a.tells(a.Waiting(a, control.Selection{}, "")) }, nil, false},
+	"Waiting":          {operate.Look, func(a asking) error { return a.tells(a.Waiting(a, inspect.Selection{}, "")) }, nil, false},
 	"Counts": {operate.Look, func(a asking) error {
 		counts, err := a.Counts(a)
 		return cmpOr(err, told(counts != nil && !a.SeesAll()))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -52,11 +53,11 @@ func TestAMasterAway(t *testing.T) {
 	if len(per) != shards {
 		t.Fatalf("%v", per)
 	}
-	c := control.New(client, records, nil, limits.New(throttle.Policy{}, nil))
+	c := inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil))
 	var told atomic.Int64 // losses
 	ctx, stop := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
-	telling.Go(func() { c.TellLosses(ctx, slog.New(slog.NewTextHandler(counting{&told}, nil))) })
+	telling.Go(func() { control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).TellLosses(ctx, slog.New(slog.NewTextHandler(counting{&told}, nil))) })
 	defer func() {
 		stop()
 		if telling.Wait(); told.Load() > 0 {
@@ -77,14 +78,14 @@ func TestAMasterAway(t *testing.T) {
 		for _, n := range away {
 			want -= per[n]
 		}
-		s := New(Options{Control: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)})
+		s := New(Options{Inspect: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)})
 		o := s.As(root, "")
 		var looks sync.WaitGroup
 		looks.Go(func() {
 			a, err := o.Audit(t.Context())
-			balance := control.Balanced
+			balance := inspect.Balanced
 			if away != nil {
-				balance = control.Untold
+				balance = inspect.Untold
 			}
 			if err != nil || !slices.Equal(a.Unread, away) || a.Balance() != balance || a.Accepted != want {
 				fault("audit %+v, %v", a, err)
@@ -119,7 +120,7 @@ func TestAMasterAway(t *testing.T) {
 			var n int64
 			var past []int
 			for cursor := ""; ; {
-				page, err := o.Waiting(t.Context(), control.Selection{}, cursor)
+				page, err := o.Waiting(t.Context(), inspect.Selection{}, cursor)
 				if err != nil {
 					fault("%v", err)
 					return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -40,7 +41,7 @@ type Figure struct {
 
 // A Wait is how many notifications wait for a cause.
 type Wait struct {
-	For         control.Cause
+	For         inspect.Cause
 	Text, Count string
 	Oldest      time.Time // the first acceptance, as far as it is known
 }
@@ -86,7 +87,7 @@ type Server struct {
 const mostIncidents = 20
 
 // OfOverview puts an overview into words, with the audit where that is known.
-func OfOverview(o *operate.Overview, audit *control.Audit) *Overview {
+func OfOverview(o *operate.Overview, audit *inspect.Audit) *Overview {
 	v := &Overview{Figures: figures(o), Letters: letters(&o.Letters), Accounts: OfAudit(audit)}
 	for i := range o.Workers {
 		v.Workers = append(v.Workers, OfWorker(&o.Workers[i], o.At))
@@ -148,7 +149,7 @@ func answer(o *operate.Overview) Sentence {
 		waits += " of " + strings.Join(o.Apps, ", ")
 	}
 	for _, s := range o.Waits {
-		if s.For == control.ForWorker && !s.Oldest.IsZero() {
+		if s.For == inspect.ForWorker && !s.Oldest.IsZero() {
 			waits += fmt.Sprintf(", %s due, the oldest accepted %s ago", Counted(s.Count, "is", "are"), Span(o.At.Sub(s.Oldest)))
 		}
 	}
@@ -319,15 +320,15 @@ func Tallies[K ~string, N int | int64](counts map[K]N) (all []Tally) {
 }
 
 // OfAudit says whether the accounts balance; the audit is nil where it is not known.
-func OfAudit(a *control.Audit) Accounts {
+func OfAudit(a *inspect.Audit) Accounts {
 	if a == nil {
 		return Accounts{}
 	}
 	told := Accounts{State: "they balance", Accepted: a.Accepted, InFlight: a.InFlight}
 	switch a.Balance() {
-	case control.Untold:
+	case inspect.Untold:
 		told.State, told.Tone = "cannot tell: "+store.Silent(a.Unread), Warns
-	case control.Unbalanced:
+	case inspect.Unbalanced:
 		told.Tone = Wrong
 		told.State = Counted(a.Difference, "notification counts as waiting, and is on no queue", "notifications count as waiting, and are on no queue")
 		if a.Difference < 0 {

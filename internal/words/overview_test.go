@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -35,7 +36,7 @@ func said(all ...Sentence) string {
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	worker := []control.Snapshot{{ID: "w", Pulls: true}}
-	due := []control.Share{{For: control.ForWorker, Count: 12, Oldest: noon.Add(-800 * time.Millisecond)}, {For: control.ForLimit, Count: 3398, Sampled: true}}
+	due := []inspect.Share{{For: inspect.ForWorker, Count: 12, Oldest: noon.Add(-800 * time.Millisecond)}, {For: inspect.ForLimit, Count: 3398, Sampled: true}}
 	operators := pause.Pause{Kind: pause.Operator, App: "shop", Platform: push.APNs, By: "ada", At: noon.Add(4 * time.Minute)}
 	trouble := pause.Pause{Kind: pause.Trouble, App: "kiosk", Platform: push.FCM, Reason: "UNAVAILABLE", At: noon, Until: noon.Add(time.Minute)}
 	repaired := pause.Pause{Kind: pause.Trouble, App: "shop", Platform: push.APNs, Reason: "UNAVAILABLE", At: noon.Add(-time.Minute), Until: noon}
@@ -43,7 +44,7 @@ func TestOverview(t *testing.T) {
 	const well, idle = "Nothing is known to be wrong. ", "1 worker runs, nothing waits; 0 were delivered in the last 15 minutes."
 	for name, c := range map[string]struct {
 		o                     operate.Overview
-		audit                 *control.Audit
+		audit                 *inspect.Audit
 		want, incidents, held string
 		tone                  Tone
 	}{
@@ -54,7 +55,7 @@ func TestOverview(t *testing.T) {
 		},
 		"a pause": {
 			o:     operate.Overview{At: noon, Waiting: 3410, Waits: due, Workers: append(worker, worker...), Pauses: []pause.Pause{operators}},
-			audit: &control.Audit{},
+			audit: &inspect.Audit{},
 			want:  well + "2 workers run, 3,410 notifications wait, 12 are due, the oldest accepted 800ms ago; 0 were delivered in the last 15 minutes.",
 			held:  "apns of shop, paused by ada since 12:04", tone: Warns,
 		},
@@ -86,7 +87,7 @@ func TestOverview(t *testing.T) {
 		},
 		"the accounts, and what was not read": {
 			o:     operate.Overview{Workers: []control.Snapshot{{ID: "w"}}, Unread: []operate.Unread{{Part: operate.PartLetters, Problem: "time-out"}}},
-			audit: &control.Audit{Difference: 1000}, want: idle, tone: Wrong,
+			audit: &inspect.Audit{Difference: 1000}, want: idle, tone: Wrong,
 			incidents: "1 worker gets no answer when asking Redis for jobs. The accounts differ: 1,000 notifications count as waiting, and are on no queue. Not read: dead letters (time-out).",
 		},
 		"nobody knows": {
@@ -143,11 +144,11 @@ func TestFigures(t *testing.T) {
 
 func TestAccounts(t *testing.T) {
 	t.Parallel()
-	for want, a := range map[string]*control.Audit{
+	for want, a := range map[string]*inspect.Audit{
 		"": nil, "they balance": {Difference: 2, InFlight: 2}, "3 notifications count as waiting, and are on no queue": {Difference: 3, InFlight: 2},
 		"1 job is on a queue, and does not count as waiting": {Difference: -1}, "cannot tell: shards 2, 5 do not answer": {Difference: 3, Unread: []int{2, 5}},
 	} {
-		if got := OfAudit(a); got.State != want || (got.Tone == Wrong) != (a != nil && a.Balance() == control.Unbalanced) {
+		if got := OfAudit(a); got.State != want || (got.Tone == Wrong) != (a != nil && a.Balance() == inspect.Unbalanced) {
 			t.Errorf("%+v, want %s", got, want)
 		}
 	}
@@ -234,7 +235,7 @@ func TestSpan(t *testing.T) {
 // An expired notification that no worker has looked at yet says so.
 func TestWaitsOfAnExpiredNotification(t *testing.T) {
 	t.Parallel()
-	s := &control.Status{Record: &store.Record{State: push.Waiting, ExpiresAt: noon.Add(-15 * time.Second)}, Waits: &control.Waits{For: control.ForAttempt, Until: noon.Add(20 * time.Second)}}
+	s := &inspect.Status{Record: &store.Record{State: push.Waiting, ExpiresAt: noon.Add(-15 * time.Second)}, Waits: &inspect.Waits{For: inspect.ForAttempt, Until: noon.Add(20 * time.Second)}}
 	if w := Waits(s, noon); len(w.For) != 1 || said(w.For[0]) != "its end: it has expired, and ends at its next attempt" {
 		t.Errorf("%+v", w)
 	}

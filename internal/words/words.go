@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // NoWorker says that none is alive.
@@ -28,7 +28,7 @@ type Waiting struct {
 }
 
 // Waits says what a notification that has not ended waits for.
-func Waits(s *control.Status, now time.Time) (w Waiting) {
+func Waits(s *inspect.Status, now time.Time) (w Waiting) {
 	var pauses []Sentence
 	for i := range s.Paused {
 		pauses = append(pauses, Pause(&s.Paused[i], now))
@@ -37,20 +37,20 @@ func Waits(s *control.Status, now time.Time) (w Waiting) {
 	case !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(now):
 		w.For = []Sentence{Say("its end: it has expired, and ends at its next attempt")}
 		return w
-	case len(pauses) > 0 && (s.Waits.For == control.ForPause || s.Waits.For == control.ForProvider):
+	case len(pauses) > 0 && (s.Waits.For == inspect.ForPause || s.Waits.For == inspect.ForProvider):
 		w.For = pauses
 		return w
 	}
 	w.For, w.Keeping = []Sentence{waits(s)}, pauses
-	if s.Waits.For != control.ForQuiet {
+	if s.Waits.For != inspect.ForQuiet {
 		w.Until = s.Waits.Until
 	}
 	return w
 }
 
 // WaitsFor says what a listed notification waits for.
-func WaitsFor(q control.Queued) string {
-	if q.For == control.ForLimit && q.Scope != "" {
+func WaitsFor(q inspect.Queued) string {
+	if q.For == inspect.ForLimit && q.Scope != "" {
 		return Limit(q.Scope, q.Rule, 0)
 	}
 	return Cause(q.For)
@@ -69,7 +69,7 @@ func Waitings(n int, more bool) string {
 	return Counted(n, "notification waits", "notifications wait")
 }
 
-func waits(s *control.Status) Sentence {
+func waits(s *inspect.Status) Sentence {
 	var since, reason Sentence
 	if !s.Waits.Since.IsZero() {
 		since = Say(" since ", s.Waits.Since)
@@ -79,33 +79,33 @@ func waits(s *control.Status) Sentence {
 	}
 	what := Cause(s.Waits.For)
 	switch s.Waits.For {
-	case control.ForLimit:
+	case inspect.ForLimit:
 		if s.Waits.Scope != "" {
 			return Say(what, ": ", Limit(s.Waits.Scope, s.Waits.Rule, 0))
 		}
-	case control.ForProvider:
+	case inspect.ForProvider:
 		what = "the providers of " + Printable(s.App)
 		if s.Waits.Platform != "" {
 			what = string(s.Waits.Platform) + " of " + Printable(s.App)
 		}
 		return Say(what, reason)
-	case control.ForQuiet:
+	case inspect.ForQuiet:
 		return quietHours(s.Waits)
-	case control.ForPause, control.ForLimiter:
+	case inspect.ForPause, inspect.ForLimiter:
 		return Say(what, since, reason)
-	case control.ForWorker:
+	case inspect.ForWorker:
 		if reason != nil {
 			return Say("a worker", since, reason)
 		}
 		return Say(what)
-	case control.ForQuota, control.ForAttempt, control.ForTimeline, control.ForRecovery:
+	case inspect.ForQuota, inspect.ForAttempt, inspect.ForTimeline, inspect.ForRecovery:
 		return Say(what, reason)
 	}
 	return Say(what) // which says it all, or the limit does
 }
 
 // quietHours says when they end, by the user's clock too, and what else is waited for then.
-func quietHours(w *control.Waits) Sentence {
+func quietHours(w *inspect.Waits) Sentence {
 	if w.QuietUntil.IsZero() {
 		return Say(Cause(w.For))
 	}
@@ -195,21 +195,21 @@ func Job(state string) string { return cmp.Or(jobs[state], state) }
 var jobs = map[string]string{"": "none", "pending": "due", "active": "in a worker", "scheduled": "for later", "retry": "put off", "put_off": "put off"}
 
 // Cause says what a notification waits for, as the end of "waits for …".
-func Cause(c control.Cause) string { return cmp.Or(causes[c], string(c)) }
+func Cause(c inspect.Cause) string { return cmp.Or(causes[c], string(c)) }
 
-var causes = map[control.Cause]string{
-	control.ForWorker:   "a worker, which takes it next",
-	control.InHand:      "nothing: a worker is sending it",
-	control.ForSchedule: "the instant that its producer has set",
-	control.ForLimit:    "a limit of its user",
-	control.ForQuiet:    "its user's quiet hours",
-	control.ForQuota:    "a quota of all workers, or the limit of its device",
-	control.ForAttempt:  "another attempt, after one that failed",
-	control.ForPause:    "the end of an operator's pause",
-	control.ForProvider: "its provider",
-	control.ForLimiter:  "the limits' Redis, away",
-	control.ForTimeline: "its user's timeline, which cannot be read or written",
-	control.ForRedis:    "Redis, which refuses to write",
-	control.ForMachine:  "a worker's machine, which is too busy to send on time",
-	control.ForRecovery: "its recovery from a crash, or from an outage of Redis",
+var causes = map[inspect.Cause]string{
+	inspect.ForWorker:   "a worker, which takes it next",
+	inspect.InHand:      "nothing: a worker is sending it",
+	inspect.ForSchedule: "the instant that its producer has set",
+	inspect.ForLimit:    "a limit of its user",
+	inspect.ForQuiet:    "its user's quiet hours",
+	inspect.ForQuota:    "a quota of all workers, or the limit of its device",
+	inspect.ForAttempt:  "another attempt, after one that failed",
+	inspect.ForPause:    "the end of an operator's pause",
+	inspect.ForProvider: "its provider",
+	inspect.ForLimiter:  "the limits' Redis, away",
+	inspect.ForTimeline: "its user's timeline, which cannot be read or written",
+	inspect.ForRedis:    "Redis, which refuses to write",
+	inspect.ForMachine:  "a worker's machine, which is too busy to send on time",
+	inspect.ForRecovery: "its recovery from a crash, or from an outage of Redis",
 }

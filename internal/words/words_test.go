@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 func TestShards(t *testing.T) {
@@ -23,7 +23,7 @@ func TestQuietHours(t *testing.T) {
 	t.Parallel()
 	seven := time.Date(2026, time.November, 26, 7, 4, 12, 0, time.UTC)
 	berlin := time.FixedZone("", 60*60)
-	for want, w := range map[string]control.Waits{
+	for want, w := range map[string]inspect.Waits{
 		"its user's quiet hours":                                                    {},
 		"quiet hours until 2026-11-26T07:04:12.000Z":                                {QuietUntil: seven, Rule: "quiet_hours", Reason: "quiet hours of the general limits", Until: seven},
 		"quiet hours until 08:04:12 by the user's clock (2026-11-26T07:04:12.000Z)": {QuietUntil: seven.In(berlin)},
@@ -31,8 +31,8 @@ func TestQuietHours(t *testing.T) {
 			QuietUntil: seven.In(berlin), Rule: "3/1h", Reason: "3/1h of the general limits", Until: time.Date(2026, time.November, 26, 8, 0, 1, 0, time.UTC),
 		},
 	} {
-		w.For = control.ForQuiet
-		got := Waits(&control.Status{Record: &store.Record{}, Waits: &w}, seven)
+		w.For = inspect.ForQuiet
+		got := Waits(&inspect.Status{Record: &store.Record{}, Waits: &w}, seven)
 		if got.For[0].String() != want || !got.Until.IsZero() { // each instant once
 			t.Errorf("%s until %s, want %s", got.For[0], got.Until, want)
 		}
@@ -47,7 +47,7 @@ func TestQuietHours(t *testing.T) {
 func TestCause(t *testing.T) {
 	t.Parallel()
 	said := map[string]bool{}
-	for _, c := range control.Causes {
+	for _, c := range inspect.Causes {
 		if said[Cause(c)] || Cause(c) == string(c) {
 			t.Errorf("%s: %q", c, Cause(c))
 		}

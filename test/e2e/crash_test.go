@@ -17,6 +17,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -137,6 +138,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	rig.Must(t, err)
 	t.Cleanup(func() { limiter.Close() })
 	control := control.New(c.Client, records, limiter, limits.New(policy, nil))
+	inspector := inspect.New(c.Client, records, limiter, limits.New(policy, nil))
 	fates := map[string]push.State{"expires": push.Expired, "collapses": push.Superseded, "cancels": push.Cancelled}
 	all := func(f func(fate string, user string)) {
 		for fate := range fates {
@@ -191,7 +193,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	all(func(fate, user string) {
 		if fate == "cancels" { // a worker has held it, and given back what it may
 			until("it is held", func() bool {
-				status, err := control.Status(t.Context(), push.Ref{ID: "a-" + user})
+				status, err := inspector.Status(t.Context(), push.Ref{ID: "a-" + user})
 				return err == nil && status.Job == "retry" && len(status.Paused) > 0
 			})
 			if err := control.Cancel(t.Context(), push.Ref{ID: "a-" + user}); err != nil {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A clusterRig is a Cluster of three masters in 8 shards that keeps every write, workers,
@@ -94,7 +94,7 @@ func (r *clusterRig) rest(t *testing.T, accepted int) store.Counts {
 		t.Fatalf("of %d not all have ended: %+v, %v; those that wait: %s%s", accepted, counts, err, &p.Stdout, &p.Stderr)
 	}
 	r.Stop(t, r.workers...)
-	var audit control.Audit
+	var audit inspect.Audit
 	p := rig.Start(t, r.Setup, "audit", "--json")
 	status := p.Wait(t)
 	if err := json.Unmarshal([]byte(p.Stdout.String()), &audit); err != nil || status != rig.Done || audit.Difference != 0 {

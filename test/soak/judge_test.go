@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers"
@@ -20,7 +21,6 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A delivery is one accepted push of the ledgers, and of which notification.
@@ -230,7 +230,7 @@ func during(windows []window, at time.Time) (why []mishapKind) {
 func (s *soak) judgeAudit(t *testing.T) {
 	t.Helper()
 	status, out := s.program(20*time.Second, nil, "audit", "--json")
-	var audit control.Audit
+	var audit inspect.Audit
 	if err := json.Unmarshal([]byte(out), &audit); err != nil || status != rig.Done || audit.Difference != 0 || audit.InFlight != 0 {
 		t.Errorf("audit: exit status %d: %s, %v", status, out, err)
 		for _, job := range s.inHand(t.Context()) {

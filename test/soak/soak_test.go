@@ -20,13 +20,13 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/test/rig"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/quiet"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Everything goes wrong at once: workers, producers and Redis are killed, frozen
@@ -230,7 +230,7 @@ func (s *soak) auditInMotion(ctx context.Context) {
 		if status != rig.Done && status != rig.Violated {
 			continue // Redis may be away
 		}
-		var audit control.Audit
+		var audit inspect.Audit
 		err := json.Unmarshal([]byte(out), &audit)
 		s.mu.Lock()
 		s.audits++

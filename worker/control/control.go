@@ -1,18 +1,10 @@
-// Package control reads and changes notifications for operators: what waits and for what,
-// where a notification is, a user's timeline, what was accepted and what became of it; it
-// cancels, pauses and resumes. internal/operate decides who may.
+// Package control changes notifications that wait: a Control cancels, withdraws, pauses,
+// resumes, ends the muted, moves up those behind a released slot, and keeps what workers
+// publish (snapshots, minutes). It needs no worker in its process; each worker has one.
+// internal/operate decides who may.
 //
-// Everything is read from Redis: from the records, from asynq's queues (by
-// worker/queue), from the pauses (worker/pause), from the limiter, and from the
-// snapshots that each worker leaves of what only it knows. A control needs no worker
-// in its process, and a worker has one itself, for what it wakes and gives back.
-//
-//   - What is looked at may have moved on: answers are of an instant, and of a page at
-//     most.
-//   - What is changed is changed as by any other process: a job is taken from asynq
-//     before its end is recorded, and never from a worker's hands.
-//   - A job says why it has returned to the queue in words from a closed set (see
-//     cause.go), which the workers write and Causes are read from.
+// A job is taken from its queue before its end is recorded, and never from a worker that has
+// it in flight.
 package control
 
 import (
@@ -30,42 +22,21 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// Control is for operators: it looks at the notifications on the queue, and
-// takes them from it. Its zero value is not usable.
+// A Control changes notifications on the queue. Its zero value is not usable.
 type Control struct {
 	client  redis.UniversalClient
 	records *store.Records
 	limiter throttle.Planner
 	limits  *limits.Policies
 	pauses  *pause.Store
-	// exact is how many jobs are all looked into for what they wait for. Of more so many are
-	// drawn of each queue and state.
-	exact, sample int
-	later         *later
+	later   *later
 }
-
-const (
-	// exactBelow and sampleSize bound what one question reads of Redis. A sample of 200 shows a
-	// share with a deviation of 4 % at most.
-	exactBelow = 5000
-	sampleSize = 200
-	// leastSample is drawn at least where there are several shards, which share a sample.
-	leastSample = 20
-)
 
 // New returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
 func New(client redis.UniversalClient, records *store.Records, limiter throttle.Planner, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
-	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), exactBelow, sampleSize, new(later)}
-}
-
-// Sampling returns a control that draws so many jobs of each queue and state, however few
-// there are.
-func (c *Control) Sampling(sample int) *Control {
-	other := *c
-	other.exact, other.sample = 0, sample
-	return &other
+	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), new(later)}
 }
 
 // Cancel ends a notification that waits, gives its slot back, and has those

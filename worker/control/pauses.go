@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -19,13 +18,17 @@ func (c *Control) Pause(ctx context.Context, p *pause.Pause) error { return c.pa
 // trouble of the providers that it covers, which every worker tries again within
 // a second. It returns what it has ended.
 func (c *Control) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
-	in, err := c.surroundings(ctx)
+	workers, err := ReadSnapshots(ctx, c.client, c.records.Prefix())
+	if err != nil {
+		return nil, err
+	}
+	shared, err := c.pauses.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var ended []pause.Pause
 	var routes []string
-	for _, s := range in.pauses {
+	for _, s := range PausesInForce(shared, workers) {
 		if !Resumes(p, s) {
 			continue
 		}
@@ -54,31 +57,11 @@ func Resumes(p, s pause.Pause) bool {
 	return p.Category == "" && (p.App == "" || p.App == s.App) && push.Covers(p.Platform, s.Platform)
 }
 
-// Pauses returns the pauses in force, the operators' first, then the providers',
-// then the trouble that no pause covers, with how many wait for each in the shards that
-// answer.
-func (c *Control) Pauses(ctx context.Context) ([]pause.Pause, error) {
-	in, err := c.surroundings(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(in.pauses) == 0 {
-		return in.pauses, nil
-	}
-	b, err := c.backlogNow(ctx, in)
-	if _, err := store.Unread(err); err != nil {
-		return nil, err
-	}
-	return b.Pauses, nil
-}
-
-// PausesSeen is Pauses by what these workers tell, without how many wait.
-func (c *Control) PausesSeen(ctx context.Context, workers []Snapshot) ([]pause.Pause, error) {
-	in, err := c.pauses.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return append(append([]pause.Pause{}, in.Operators...), ofProviders(in, workers)...), nil
+// PausesInForce returns the pauses in force, the operators' first, then the providers', then
+// the trouble that no pause covers, from the shared pauses and the workers' snapshots. Waiting
+// is not set.
+func PausesInForce(shared *pause.InForce, workers []Snapshot) []pause.Pause {
+	return append(append([]pause.Pause{}, shared.Operators...), ofProviders(shared, workers)...)
 }
 
 // ofProviders joins the pauses that are shared with what each worker tells, by

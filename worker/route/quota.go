@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -93,4 +94,12 @@ func QuotaOf(p *meter.Pool) QuotaStatus {
 // ToldOf returns what is told of what is known.
 func ToldOf(s meter.Stats) QuotaStatus {
 	return QuotaStatus{s.Key, s.Rate, s.Used, s.Waiting, s.Free, CauseOf(s.Err)}
+}
+
+// OverQuota returns the return of a job whose quota has nothing left, or cannot be read.
+func OverQuota(q QuotaStatus) store.Return {
+	if q.Error != "" {
+		return store.Return{Why: store.Unmetered, Key: q.Key, Detail: q.Error}
+	}
+	return store.Return{Why: store.OverQuota, Key: q.Key, Detail: q.Rate}
 }

@@ -9,15 +9,15 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Queued calls f with each selected notification that waits, in no order, perhaps
 // with one twice, until f answers false. Where it went past shards that do not answer it then
-// returns a *store.UnreadError, and control.ErrCausesUnread where that is so.
-func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control.Queued) bool) error {
+// returns a *store.UnreadError, and inspect.ErrCausesUnread where that is so.
+func (c *Client) Queued(ctx context.Context, s inspect.Selection, f func(inspect.Queued) bool) error {
 	query := url.Values{}
 	for name, value := range map[string]string{"app": s.App, "user": s.User, "category": s.Category, "collapse_key": s.CollapseKey, "for": string(s.For)} {
 		if value != "" {
@@ -30,12 +30,12 @@ func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control
 	var past []int
 	var causes error
 	for {
-		var page control.Page
+		var page inspect.Page
 		if err := c.call(ctx, http.MethodGet, "/v1/waiting?"+query.Encode(), nil, &page); err != nil {
 			return err
 		}
 		if past = append(past, page.Unread...); page.CausesUnread {
-			causes = control.ErrCausesUnread
+			causes = inspect.ErrCausesUnread
 		}
 		more := true
 		for i := 0; more && i < len(page.Waiting); i++ {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -77,8 +78,8 @@ func (c *Client) Purge(ctx context.Context, ref push.Ref) error {
 }
 
 // Audit compares what was accepted with what became of it.
-func (c *Client) Audit(ctx context.Context) (*control.Audit, error) {
-	a := &control.Audit{}
+func (c *Client) Audit(ctx context.Context) (*inspect.Audit, error) {
+	a := &inspect.Audit{}
 	return a, c.call(ctx, http.MethodGet, "/v1/audit", nil, a)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -115,8 +116,8 @@ func named(list string, ref push.Ref, rest string) string {
 }
 
 // Status returns where the notification is, or push.ErrUnknownID or a *push.AmbiguousError.
-func (c *Client) Status(ctx context.Context, ref push.Ref) (*control.Status, error) {
-	s := &control.Status{}
+func (c *Client) Status(ctx context.Context, ref push.Ref) (*inspect.Status, error) {
+	s := &inspect.Status{}
 	err := c.callOf(ctx, ref.ID, http.MethodGet, named(notifications, ref, ""), nil, s)
 	if err == nil && s.Record == nil {
 		err = c.strange(http.StatusOK)
@@ -164,7 +165,7 @@ func (c *Client) Withdraw(ctx context.Context, app, user string, g push.Group) (
 
 // Timeline returns the timeline of the app's user. The app may be "" when there
 // is one; without categories it is of all of them.
-func (c *Client) Timeline(ctx context.Context, app, user string, categories []string) (*control.Timeline, error) {
+func (c *Client) Timeline(ctx context.Context, app, user string, categories []string) (*inspect.Timeline, error) {
 	query := url.Values{}
 	if app != "" {
 		query.Set("app", app)
@@ -172,7 +173,7 @@ func (c *Client) Timeline(ctx context.Context, app, user string, categories []st
 	for _, category := range categories {
 		query.Add("category", category)
 	}
-	t := &control.Timeline{}
+	t := &inspect.Timeline{}
 	path := "/v1/users" + segment(user) + "/timeline"
 	if len(query) > 0 {
 		path += "?" + query.Encode()

@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/internal/store/storetest"
@@ -53,7 +54,7 @@ func Options(t testing.TB, client redis.UniversalClient, policies *limits.Polici
 	t.Cleanup(func() { _ = limiter.Close() })
 	records := store.NewRecords(shared, "", 0)
 	return operate.Options{
-		Producer: push.NewProducer(shared, "", 0), Records: records, Control: control.New(shared, records, limiter, policies), Queue: client,
+		Producer: push.NewProducer(shared, "", 0), Records: records, Control: control.New(shared, records, limiter, policies), Inspect: inspect.New(shared, records, limiter, policies), Queue: client,
 		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
 		Preview: &operate.Previewer{Limits: policies, Lines: limiter, Apps: []string{Own}}, Log: slog.New(slog.DiscardHandler),
 	}
@@ -63,6 +64,7 @@ func Options(t testing.TB, client redis.UniversalClient, policies *limits.Polici
 func Divide(o *operate.Options, n int) {
 	o.Producer, o.Records = push.NewProducer(o.Queue, "", 0).WithShards(n), o.Records.WithShards(n)
 	o.Control = control.New(o.Queue, o.Records, o.Preview.Lines.(throttle.Planner), o.Limits)
+	o.Inspect = inspect.New(o.Queue, o.Records, o.Preview.Lines.(throttle.Planner), o.Limits)
 }
 
 // TwoApps has the options name both apps. Each has a quota, and they share one.

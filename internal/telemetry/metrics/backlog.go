@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
@@ -30,7 +30,7 @@ type Backlog struct {
 	// Workers is how many are alive, negative when that is not known, and Waits what
 	// notifications wait for.
 	Workers int
-	Waits   []control.Share
+	Waits   []inspect.Share
 }
 
 // ReadBacklog reads a Backlog, and returns when ctx ends, or soon after.

@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 func held(n int64) Backlog {
@@ -22,7 +22,7 @@ func held(n int64) Backlog {
 			{What: store.DeadLetters, App: "shop"}: 5, {What: store.OutcomeReports, App: "shop"}: 6, {What: store.DeadLetters}: 7, {What: store.DeadLetters, App: Other}: 1,
 		}},
 		Jobs:    map[string]map[store.JobState]int64{"pushpace-bulk": {store.JobPending: n, store.JobArchived: 0}},
-		Workers: 3, Waits: []control.Share{{For: control.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},
+		Workers: 3, Waits: []inspect.Share{{For: inspect.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // listed is how many sent and how many waiting notifications Print lists.
@@ -20,7 +20,7 @@ const listed = 20
 
 // Print writes the timeline as tables: the limits, the sent notifications and the waiting
 // ones. Its first line says why the next notification waits.
-func Print(out io.Writer, t *control.Timeline) error {
+func Print(out io.Writer, t *inspect.Timeline) error {
 	text := Answer(t).String()
 	if others := Others(t); others != nil {
 		text += " " + others.String()
@@ -55,7 +55,7 @@ func writeTable(b *strings.Builder, rows [][]string) {
 }
 
 // limitRows says of each limit how much is used and when the next notification may go.
-func limitRows(t *control.Timeline) [][]string {
+func limitRows(t *inspect.Timeline) [][]string {
 	rows := [][]string{{"LIMIT", "USED", "NEXT"}}
 	for _, s := range t.Scopes {
 		for i, l := range Limits(t, s) {
@@ -88,7 +88,7 @@ type LimitRow struct {
 
 // Limits are those of a scope, each with how much of it is used and when the next one may go;
 // zero for now.
-func Limits(t *control.Timeline, s control.TimelineScope) (all []LimitRow) {
+func Limits(t *inspect.Timeline, s inspect.TimelineScope) (all []LimitRow) {
 	if s.Muted {
 		all = append(all, LimitRow{Rule: "muted"})
 	}
@@ -113,7 +113,7 @@ func Limits(t *control.Timeline, s control.TimelineScope) (all []LimitRow) {
 }
 
 // Used says how much of a limit is used.
-func Used(w control.Window) string {
+func Used(w inspect.Window) string {
 	more := ""
 	if w.AtLeast {
 		more = " or more"
@@ -128,7 +128,7 @@ type SentRow struct {
 }
 
 // Sent are the sent notifications, each once, the newest first.
-func Sent(t *control.Timeline) (all []SentRow) {
+func Sent(t *inspect.Timeline) (all []SentRow) {
 	at := map[throttle.Entry]int{}
 	for _, s := range t.Scopes {
 		for _, a := range s.Admissions {
@@ -147,7 +147,7 @@ func Sent(t *control.Timeline) (all []SentRow) {
 }
 
 // sentRows lists the newest sent notifications.
-func sentRows(t *control.Timeline) [][]string {
+func sentRows(t *inspect.Timeline) [][]string {
 	rows := [][]string{{"SENT", "AGO", "CATEGORY", "ID"}}
 	all := Sent(t)
 	for _, s := range all[:min(len(all), listed)] {
@@ -157,7 +157,7 @@ func sentRows(t *control.Timeline) [][]string {
 }
 
 // In says when a notification's slot is.
-func In(t *control.Timeline, w *control.Waiter) string {
+func In(t *inspect.Timeline, w *inspect.Waiter) string {
 	left := w.Slot.Sub(t.Now)
 	switch {
 	case left > 0:
@@ -169,7 +169,7 @@ func In(t *control.Timeline, w *control.Waiter) string {
 }
 
 // waitingRows lists the notifications that have slots, the next ones first.
-func waitingRows(t *control.Timeline) [][]string {
+func waitingRows(t *inspect.Timeline) [][]string {
 	rows := [][]string{{"SLOT", "IN", "WAITS FOR", "STATE", "ID"}}
 	for i := range t.Bookings[:min(len(t.Bookings), listed)] {
 		w := &t.Bookings[i]
@@ -187,7 +187,7 @@ func heading(scope string) string {
 }
 
 // overriding says which override sets a scope's limits; nothing for the configuration.
-func overriding(s control.TimelineScope) []string {
+func overriding(s inspect.TimelineScope) []string {
 	if s.Source == "" || s.Source == limits.FromConfiguration {
 		return nil
 	}
@@ -199,7 +199,7 @@ func overriding(s control.TimelineScope) []string {
 }
 
 // Unlimited says of a scope without limits that it is muted, or else why it has none.
-func Unlimited(s control.TimelineScope) string {
+func Unlimited(s inspect.TimelineScope) string {
 	switch {
 	case s.Muted:
 		return "muted"
@@ -214,7 +214,7 @@ func Unlimited(s control.TimelineScope) string {
 }
 
 // Rule names a limit in its scope.
-func Rule(w control.Window) string {
+func Rule(w inspect.Window) string {
 	if w.Rule == "gap" {
 		return "gap " + words.Span(time.Duration(w.Period))
 	}
@@ -222,7 +222,7 @@ func Rule(w control.Window) string {
 }
 
 // bound names in few words the limit that a notification waits for.
-func bound(w *control.Waiter, period time.Duration) string {
+func bound(w *inspect.Waiter, period time.Duration) string {
 	rule := w.Rule
 	switch rule {
 	case throttle.GapRule:

@@ -6,14 +6,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Answer says in a sentence why the user's next notification waits and until when.
-func Answer(t *control.Timeline) words.Sentence {
+func Answer(t *inspect.Timeline) words.Sentence {
 	who := words.Printable(t.User)
 	if t.App != "" {
 		who += " in " + words.Printable(t.App)
@@ -42,7 +42,7 @@ func Answer(t *control.Timeline) words.Sentence {
 }
 
 // Next is the first that still waits, or nil.
-func Next(t *control.Timeline) *control.Waiter {
+func Next(t *inspect.Timeline) *inspect.Waiter {
 	for i := range t.Bookings {
 		if !t.Bookings[i].State.Ended() {
 			return &t.Bookings[i]
@@ -54,7 +54,7 @@ func Next(t *control.Timeline) *control.Waiter {
 // late is how long after its slot a notification is thought to be on its way.
 const late = 2 * time.Second
 
-func whyWaits(t *control.Timeline, next *control.Waiter) words.Sentence {
+func whyWaits(t *inspect.Timeline, next *inspect.Waiter) words.Sentence {
 	id := words.Printable(next.ID)
 	ago := t.Now.Sub(next.Slot)
 	switch {
@@ -72,7 +72,7 @@ func whyWaits(t *control.Timeline, next *control.Waiter) words.Sentence {
 }
 
 // why names the limit that the notification waits for, and what frees it.
-func why(t *control.Timeline, w *control.Waiter) string {
+func why(t *inspect.Timeline, w *inspect.Waiter) string {
 	limit := Period(t, w)
 	text := words.Limit(w.Scope, w.Rule, limit)
 	switch {
@@ -93,13 +93,13 @@ const margin = 25 * time.Millisecond
 // Exact reports whether the slot is when the limit of that period lets what it counts
 // from go: not later, because it has others ahead, nor earlier, because limits have
 // changed.
-func Exact(w *control.Waiter, period time.Duration) bool {
+func Exact(w *inspect.Waiter, period time.Duration) bool {
 	late := w.Slot.Sub(w.After.At) - period
 	return late >= 0 && late <= margin
 }
 
 // Period is that of the limit that the notification waits for; 0 when it is not known.
-func Period(t *control.Timeline, waiter *control.Waiter) time.Duration {
+func Period(t *inspect.Timeline, waiter *inspect.Waiter) time.Duration {
 	for _, s := range t.Scopes {
 		if s.Scope != waiter.Scope {
 			continue
@@ -114,7 +114,7 @@ func Period(t *control.Timeline, waiter *control.Waiter) time.Duration {
 }
 
 // latest is the scope's limit that is the last to let the next one pass.
-func latest(s control.TimelineScope) (scope string, last *control.Window) {
+func latest(s inspect.TimelineScope) (scope string, last *inspect.Window) {
 	for i := range s.Limits {
 		if last == nil || s.Limits[i].Free.After(last.Free) {
 			last = &s.Limits[i]
@@ -124,7 +124,7 @@ func latest(s control.TimelineScope) (scope string, last *control.Window) {
 }
 
 // Others counts those who wait besides the next one.
-func Others(t *control.Timeline) words.Sentence {
+func Others(t *inspect.Timeline) words.Sentence {
 	n := len(t.Bookings)
 	if n < 2 || Next(t) == nil {
 		return nil
@@ -136,7 +136,7 @@ func Others(t *control.Timeline) words.Sentence {
 }
 
 // State says in a word or two where a notification that has a slot is.
-func State(w *control.Waiter) string {
+func State(w *inspect.Waiter) string {
 	switch {
 	case w.State == "":
 		return "not known"

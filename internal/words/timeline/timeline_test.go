@@ -12,11 +12,11 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 var update = flag.Bool("update", false, "rewrite the tables in testdata")
@@ -36,13 +36,13 @@ type user struct {
 	ended      []push.State // of the bookings, whose jobs are gone
 	source     limits.Source
 	until      time.Duration // from now, of the source
-	quiet      *control.Quiet
+	quiet      *inspect.Quiet
 	muted      bool
 }
 
 // timeline is what Control.Timeline answers of the user.
-func (u user) timeline() *control.Timeline {
-	t := &control.Timeline{App: "shop", User: u.name, Now: now, Bookings: []control.Waiter{}}
+func (u user) timeline() *inspect.Timeline {
+	t := &inspect.Timeline{App: "shop", User: u.name, Now: now, Bookings: []inspect.Waiter{}}
 	known := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Entry{}}
 	for scope, offsets := range u.sent {
 		for i, d := range offsets {
@@ -55,13 +55,13 @@ func (u user) timeline() *control.Timeline {
 		}
 	}
 	add := func(name string, p throttle.Policy) {
-		one := control.TimelineScope{Scope: name, Exempt: p.Exempt, Source: u.source, Admissions: known.Admissions[name], Quiet: u.quiet, Muted: u.muted}
+		one := inspect.TimelineScope{Scope: name, Exempt: p.Exempt, Source: u.source, Admissions: known.Admissions[name], Quiet: u.quiet, Muted: u.muted}
 		if u.until > 0 {
 			one.Until = now.Add(u.until)
 		}
 		s := throttle.Scope{Name: name, Policy: p}
 		for _, w := range known.Windows(s) {
-			one.Limits = append(one.Limits, control.Window{Rule: w.Rule, Count: w.Count, Period: push.Duration(w.Period), Used: w.Used, AtLeast: w.AtLeast, Free: w.Free})
+			one.Limits = append(one.Limits, inspect.Window{Rule: w.Rule, Count: w.Count, Period: push.Duration(w.Period), Used: w.Used, AtLeast: w.AtLeast, Free: w.Free})
 		}
 		t.Scopes = append(t.Scopes, one)
 		rules := bound(known, s)
@@ -70,7 +70,7 @@ func (u user) timeline() *control.Timeline {
 				continue
 			}
 			b.Rule, b.After = rules[b.ID].Rule, rules[b.ID].After
-			w := control.Waiter{Booking: b, State: push.Waiting, Job: cmp.Or(u.job, "retry")}
+			w := inspect.Waiter{Booking: b, State: push.Waiting, Job: cmp.Or(u.job, "retry")}
 			if u.ended != nil {
 				w.State, w.Job = u.ended[i], ""
 			}
@@ -128,7 +128,7 @@ func every(first, gap time.Duration, n int) []time.Duration {
 
 var shipped = throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}}
 
-var night = &control.Quiet{Zone: "Europe/Berlin", Closed: []control.Closed{
+var night = &inspect.Quiet{Zone: "Europe/Berlin", Closed: []inspect.Closed{
 	{From: now.Add(-time.Hour), Until: now.Add(11 * time.Hour)}, {From: now.Add(23 * time.Hour), Until: now.Add(35 * time.Hour)}}}
 
 var users = map[string]user{
@@ -179,7 +179,7 @@ var users = map[string]user{
 }
 
 // printed is what Print writes: printable characters alone, so that no name changes the terminal.
-func printed(t *testing.T, tl *control.Timeline) string {
+func printed(t *testing.T, tl *inspect.Timeline) string {
 	t.Helper()
 	var b strings.Builder
 	must(t, timeline.Print(&b, tl))
@@ -223,17 +223,17 @@ func TestPrintTakesOddTimelines(t *testing.T) {
 	t.Parallel()
 	const hostile = "a\x1b[31m\u202e\n\tb"
 	period := time.Duration(1<<63 - 1)
-	for _, tl := range []*control.Timeline{
-		{Scopes: []control.TimelineScope{{Scope: "all"}}},
-		{Now: now, Scopes: []control.TimelineScope{{Scope: "all", Limits: []control.Window{{Rule: "gap", Count: 1, Period: push.Duration(period), Used: 1, Free: now.Add(period)}}}}},
-		{Now: now, Scopes: []control.TimelineScope{{Scope: "all", Limits: []control.Window{{Rule: "gap", Count: 1, Period: 1, Used: 99}}}},
-			Bookings: []control.Waiter{{Booking: throttle.Booking{ID: strings.Repeat("x", 128), Scope: "gone", Slot: now.Add(-period)}}}},
-		{Now: now, Scopes: []control.TimelineScope{{Scope: hostile, Admissions: []throttle.Entry{{ID: hostile, At: now}}}},
-			Bookings: []control.Waiter{{Booking: throttle.Booking{ID: hostile, Scope: hostile, Category: hostile, Rule: "gap", Slot: now.Add(time.Second)}}}},
+	for _, tl := range []*inspect.Timeline{
+		{Scopes: []inspect.TimelineScope{{Scope: "all"}}},
+		{Now: now, Scopes: []inspect.TimelineScope{{Scope: "all", Limits: []inspect.Window{{Rule: "gap", Count: 1, Period: push.Duration(period), Used: 1, Free: now.Add(period)}}}}},
+		{Now: now, Scopes: []inspect.TimelineScope{{Scope: "all", Limits: []inspect.Window{{Rule: "gap", Count: 1, Period: 1, Used: 99}}}},
+			Bookings: []inspect.Waiter{{Booking: throttle.Booking{ID: strings.Repeat("x", 128), Scope: "gone", Slot: now.Add(-period)}}}},
+		{Now: now, Scopes: []inspect.TimelineScope{{Scope: hostile, Admissions: []throttle.Entry{{ID: hostile, At: now}}}},
+			Bookings: []inspect.Waiter{{Booking: throttle.Booking{ID: hostile, Scope: hostile, Category: hostile, Rule: "gap", Slot: now.Add(time.Second)}}}},
 	} {
 		printed(t, tl)
 	}
-	if text := printed(t, &control.Timeline{Now: now, Scopes: []control.TimelineScope{{Scope: "all"}, {Scope: "marketing", Muted: true}}}); !regexp.MustCompile(`(?m)^marketing +muted$`).MatchString(text) {
+	if text := printed(t, &inspect.Timeline{Now: now, Scopes: []inspect.TimelineScope{{Scope: "all"}, {Scope: "marketing", Muted: true}}}); !regexp.MustCompile(`(?m)^marketing +muted$`).MatchString(text) {
 		t.Errorf("the mute is missing in\n%s", text)
 	}
 }

@@ -1,4 +1,4 @@
-package control
+package inspect
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -50,7 +51,7 @@ type Waits struct {
 // Status returns where the notification is, or push.ErrUnknownID or a *push.AmbiguousError.
 // Without a limiter, or while that is away, what a worker has in hand is not told apart from
 // what waits there for its slot.
-func (c *Control) Status(ctx context.Context, ref push.Ref) (*Status, error) {
+func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 	record, job, err := c.look(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -70,11 +71,11 @@ func (c *Control) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 			}
 		}
 	}
-	if at.workers, err = ReadSnapshots(ctx, c.client, c.records.Prefix()); err != nil {
+	if at.workers, err = control.ReadSnapshots(ctx, c.client, c.records.Prefix()); err != nil {
 		return nil, err
 	}
 	if len(at.workers) == 0 {
-		at.unseen = redisreply.Of(Unseen(ctx, c.client, c.records.Prefix()))
+		at.unseen = redisreply.Of(control.Unseen(ctx, c.client, c.records.Prefix()))
 	}
 	if at.n != nil {
 		list, err := c.PausesSeen(ctx, at.workers)
@@ -91,7 +92,7 @@ func (c *Control) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 
 // look returns a notification's record, and its job unless it has ended; nil when
 // it has none.
-func (c *Control) look(ctx context.Context, ref push.Ref) (*store.Record, *store.Place, error) {
+func (c *Inspector) look(ctx context.Context, ref push.Ref) (*store.Record, *store.Place, error) {
 	record, at, err := c.records.Lookup(ctx, ref)
 	if err != nil || record.State.Ended() {
 		return record, nil, err
@@ -108,7 +109,7 @@ func (c *Control) look(ctx context.Context, ref push.Ref) (*store.Record, *store
 
 // slotOf returns the slot that the notification has or is about to leave at, nil
 // when it has none or that is not known.
-func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
+func (c *Inspector) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 	if c.limiter == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package control
+package inspect
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A Queued is a notification that waits, as the queue tells of it.
@@ -86,7 +87,7 @@ var ErrCausesUnread = errors.New("what workers and pauses tell cannot be read: e
 // Queued returns the selected ones of the next few hundred jobs, in no order, perhaps none,
 // with the cursor that the next call goes on from; "" begins, and is answered at the end. One
 // that moves on meanwhile may be missed, and one may come twice.
-func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (*Page, error) {
+func (c *Inspector) Queued(ctx context.Context, s Selection, cursor string) (*Page, error) {
 	at, position, err := readSpot(cursor)
 	if err != nil {
 		return nil, err
@@ -157,8 +158,8 @@ func readSpot(cursor string) (at int, position uint64, err error) {
 }
 
 // surroundings reads them.
-func (c *Control) surroundings(ctx context.Context) (*surroundings, error) {
-	workers, err := ReadSnapshots(ctx, c.client, c.records.Prefix())
+func (c *Inspector) surroundings(ctx context.Context) (*surroundings, error) {
+	workers, err := control.ReadSnapshots(ctx, c.client, c.records.Prefix())
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +169,7 @@ func (c *Control) surroundings(ctx context.Context) (*surroundings, error) {
 
 // classify returns those of the jobs that are selected. One that cannot be read,
 // which a worker will set aside, is there when everything is selected.
-func (c *Control) classify(ctx context.Context, shard *store.Shard, at store.Spot, jobs []store.Queued, s Selection, in *surroundings) ([]Queued, error) {
+func (c *Inspector) classify(ctx context.Context, shard *store.Shard, at store.Spot, jobs []store.Queued, s Selection, in *surroundings) ([]Queued, error) {
 	now := time.Now()
 	var list []Queued
 	seen := map[string]*returnedJob{} // of jobs that a provider or a pause may keep
@@ -180,7 +181,7 @@ func (c *Control) classify(ctx context.Context, shard *store.Shard, at store.Spo
 			n = decoded.Notification
 			q.App, q.User, q.Category, q.CollapseKey, q.Accepted = n.App, n.User, n.Category, n.CollapseKey, decoded.AcceptedAt
 		}
-		if n == nil && !s.All() || n != nil && (!s.matches(n) || s.Mutable && c.limits.Passes(LevelOf(n), n.Priority == push.Critical)) {
+		if n == nil && !s.All() || n != nil && (!s.matches(n) || s.Mutable && c.limits.Passes(control.LevelOf(n), n.Priority == push.Critical)) {
 			continue
 		}
 		q.For = in.causeOf(now, at.State, job.Last, n, nil)
@@ -223,7 +224,7 @@ type returnedJob struct {
 }
 
 // tellRules adds to what a limit has put off by which one, and until when.
-func (c *Control) tellRules(ctx context.Context, shard *store.Shard, list []Queued) error {
+func (c *Inspector) tellRules(ctx context.Context, shard *store.Shard, list []Queued) error {
 	var ids []string
 	for _, q := range list {
 		if q.For.HasSlot() {

@@ -1,4 +1,4 @@
-package control
+package inspect
 
 import (
 	"cmp"
@@ -118,7 +118,7 @@ const TimelineStates = 200
 // those of each of the categories, of all that have limits of their own when
 // none is named. It makes a round trip for each, and two for the states, or three
 // while some of those who wait end.
-func (c *Control) Timeline(ctx context.Context, app, user string, categories []string) (*Timeline, error) {
+func (c *Inspector) Timeline(ctx context.Context, app, user string, categories []string) (*Timeline, error) {
 	t := &Timeline{App: app, User: user, Scopes: []TimelineScope{}, Bookings: []Waiter{}}
 	if len(categories) == 0 {
 		categories = c.limits.Categories(app, user)
@@ -142,7 +142,7 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 }
 
 // addStates adds to those that wait what their records and the queue tell of them.
-func (c *Control) addStates(ctx context.Context, at *store.Shard, list []Waiter) error {
+func (c *Inspector) addStates(ctx context.Context, at *store.Shard, list []Waiter) error {
 	ids := make([]string, len(list))
 	for i, w := range list {
 		ids[i] = w.ID
@@ -188,7 +188,7 @@ func (c *Control) addStates(ctx context.Context, at *store.Shard, list []Waiter)
 
 // addScope adds the category's own limits to the timeline; those of "" are the
 // general ones.
-func (c *Control) addScope(ctx context.Context, t *Timeline, at map[string]int, category string) error {
+func (c *Inspector) addScope(ctx context.Context, t *Timeline, at map[string]int, category string) error {
 	name := cmp.Or(category, throttle.General)
 	level := limits.Level{App: t.App, User: t.User, Category: category}
 	effective := c.limits.InForce(level)

@@ -1,4 +1,4 @@
-package control
+package inspect
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -50,7 +51,7 @@ func CauseNames() []string {
 // surroundings are what jobs wait for that say so themselves in part alone: what the
 // workers tell, and the pauses in force, PausesSeen's.
 type surroundings struct {
-	workers []Snapshot
+	workers []control.Snapshot
 	pauses  []pause.Pause
 }
 
@@ -214,7 +215,7 @@ func servicesLeft(n *push.Notification, outcomes []store.TargetOutcome) (left []
 // nothing left of it, where that is known; the zero value when its provider is busy. A quota may
 // have a unit to spare for a moment: what is parked then was for it too, unless others wait for
 // a place.
-func overQuota(n *push.Notification, workers []Snapshot) (r store.Return, until time.Time) {
+func overQuota(n *push.Notification, workers []control.Snapshot) (r store.Return, until time.Time) {
 	if n == nil {
 		return r, until
 	}
@@ -225,7 +226,7 @@ func overQuota(n *push.Notification, workers []Snapshot) (r store.Return, until 
 			switch {
 			case r.App != n.App || r.Platform != n.Targets[0].Service() || r.Quota.Key == "":
 			case r.Quota.Binds():
-				return OverQuota(r.Quota), r.Quota.Until
+				return route.OverQuota(r.Quota), r.Quota.Until
 			default:
 				quota, queued = r.Quota, queued+r.Queued
 			}
@@ -234,7 +235,7 @@ func overQuota(n *push.Notification, workers []Snapshot) (r store.Return, until 
 	if quota.Key == "" || queued > 0 {
 		return r, until
 	}
-	return OverQuota(quota), until
+	return route.OverQuota(quota), until
 }
 
 // freeAgain returns when the quota of a parked job has units again; zero if nobody knows.
@@ -251,14 +252,6 @@ func (in *surroundings) freeAgain(n *push.Notification, last store.Return) (at t
 		}
 	}
 	return at
-}
-
-// OverQuota returns the return of a job whose quota has nothing left, or cannot be read.
-func OverQuota(q route.QuotaStatus) store.Return {
-	if q.Error != "" {
-		return store.Return{Why: store.Unmetered, Key: q.Key, Detail: q.Error}
-	}
-	return store.Return{Why: store.OverQuota, Key: q.Key, Detail: q.Rate}
 }
 
 // returns says of each Why what a job waits for that has returned for it, and the same

@@ -1,4 +1,4 @@
-package control
+package inspect
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -66,13 +67,13 @@ type Backlog struct {
 // open, 200 of each queue are drawn, all of them where they are no more. It takes a few round
 // trips and a few steps for each job that is looked into. Of a shard whose jobs were not
 // counted it tells nothing: see store.Each.
-func (c *Control) Backlog(ctx context.Context, workers []Snapshot, pauses []pause.Pause, jobs map[int]store.Jobs) (*Backlog, error) {
+func (c *Inspector) Backlog(ctx context.Context, workers []control.Snapshot, pauses []pause.Pause, jobs map[int]store.Jobs) (*Backlog, error) {
 	return c.backlog(ctx, &surroundings{workers, pauses}, jobs)
 }
 
 // OldestDue returns since when the job is due that is due the longest and that none of the pauses
 // holds; zero when none is. It is of the shards that answer: see store.Each.
-func (c *Control) OldestDue(ctx context.Context, pauses []pause.Pause) (oldest time.Time, err error) {
+func (c *Inspector) OldestDue(ctx context.Context, pauses []pause.Pause) (oldest time.Time, err error) {
 	now, held := time.Now(), map[string]bool{}
 	for i := range pauses {
 		name := pauses[i].Route()
@@ -91,7 +92,7 @@ func (c *Control) OldestDue(ctx context.Context, pauses []pause.Pause) (oldest t
 }
 
 // Waits is Backlog's, by what the workers that are alive tell.
-func (c *Control) Waits(ctx context.Context) ([]Share, error) {
+func (c *Inspector) Waits(ctx context.Context) ([]Share, error) {
 	in, err := c.surroundings(ctx)
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func (c *Control) Waits(ctx context.Context) ([]Share, error) {
 }
 
 // backlogNow is backlog of the jobs that there are now.
-func (c *Control) backlogNow(ctx context.Context, in *surroundings) (*Backlog, error) {
+func (c *Inspector) backlogNow(ctx context.Context, in *surroundings) (*Backlog, error) {
 	jobs, err := store.ReadJobs(ctx, c.client, c.records)
 	if _, err := store.Unread(err); err != nil {
 		return &Backlog{}, err
@@ -120,7 +121,7 @@ type draw struct {
 // errUncounted stands for why the jobs of a shard were not counted.
 var errUncounted = fmt.Errorf("its jobs were not counted: %w", context.DeadlineExceeded)
 
-func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[int]store.Jobs) (*Backlog, error) {
+func (c *Inspector) backlog(ctx context.Context, in *surroundings, sizes map[int]store.Jobs) (*Backlog, error) {
 	shards, err := c.records.All(ctx)
 	if err != nil {
 		return &Backlog{}, err
@@ -184,7 +185,7 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[int]s
 }
 
 // draw draws so many jobs of each of a shard's spots.
-func (c *Control) draw(ctx context.Context, shard *store.Shard, sizes store.Jobs, sample int, in *surroundings) ([]draw, error) {
+func (c *Inspector) draw(ctx context.Context, shard *store.Shard, sizes store.Jobs, sample int, in *surroundings) ([]draw, error) {
 	var all []draw
 	for _, at := range store.Spots {
 		size := sizes[at.Queue][at.State]

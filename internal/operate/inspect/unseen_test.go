@@ -1,4 +1,4 @@
-package control
+package inspect
 
 import (
 	"strings"
@@ -8,18 +8,23 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/store"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // While Redis is full no worker can leave its snapshot: that none is seen says nothing.
 func TestUnseenWorkersOfFullRedis(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
-	must(t, Unseen(t.Context(), client, ""))
+	if err := control.Unseen(t.Context(), client, ""); err != nil {
+		t.Fatal(err)
+	}
 	if keys := client.Keys(t.Context(), "*").Val(); len(keys) > 0 {
 		t.Errorf("left behind: %q", keys)
 	}
-	must(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	unseen := redisreply.Of(Unseen(t.Context(), client, ""))
+	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	unseen := redisreply.Of(control.Unseen(t.Context(), client, ""))
 	if unseen != redisreply.Full {
 		t.Fatalf("%q", unseen)
 	}

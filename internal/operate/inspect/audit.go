@@ -1,4 +1,4 @@
-package control
+package inspect
 
 import (
 	"context"
@@ -60,7 +60,7 @@ const (
 
 // Audit counts what is at one instant, again for a second at most while there are too many
 // jobs, and no longer than until the deadline. What is lost stays so.
-func (c *Control) Audit(ctx context.Context) (*Audit, error) {
+func (c *Inspector) Audit(ctx context.Context) (*Audit, error) {
 	for try := 1; ; try++ {
 		a, err := c.count(ctx)
 		if err != nil || a.Balance() != Unbalanced || a.Difference > 0 || try == auditTries {
@@ -76,7 +76,7 @@ func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 }
 
 // count counts what is at one instant in each shard: nothing goes from one to another.
-func (c *Control) count(ctx context.Context) (*Audit, error) {
+func (c *Inspector) count(ctx context.Context) (*Audit, error) {
 	type both struct {
 		counts store.Counts
 		jobs   store.Jobs

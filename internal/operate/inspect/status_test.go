@@ -1,4 +1,4 @@
-package control
+package inspect
 
 import (
 	"slices"
@@ -9,6 +9,7 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -20,7 +21,7 @@ func TestWaits(t *testing.T) {
 	apnsAndFCM := &push.Notification{App: "shop", Targets: []push.Target{{Platform: push.APNs}, {Platform: push.FCM}}}
 	fcm := &push.Notification{App: "shop", Targets: apnsAndFCM.Targets[1:]}
 	later := &push.Notification{App: "shop", Targets: fcm.Targets, NotBefore: at(time.Hour)}
-	idle := Snapshot{Pulls: true}
+	idle := control.Snapshot{Pulls: true}
 	troubled := func(platforms ...push.Platform) (list []pause.Pause) {
 		for i, p := range platforms {
 			list = append(list, pause.Pause{Kind: pause.Trouble, App: "shop", Platform: p, Reason: "unavailable", Error: "FCM answered 503 UNAVAILABLE",
@@ -29,8 +30,8 @@ func TestWaits(t *testing.T) {
 		return list
 	}
 	away := idle
-	away.Limits = LimitsAway{Since: at(-time.Minute), Cause: "NOPERM"}
-	draining, refused := Snapshot{Pulls: true, Draining: true}, Snapshot{}
+	away.Limits = control.LimitsAway{Since: at(-time.Minute), Cause: "NOPERM"}
+	draining, refused := control.Snapshot{Pulls: true, Draining: true}, control.Snapshot{}
 	returned := func(why store.Why, until time.Duration) *store.Place {
 		return &store.Place{State: store.JobPutOff, Last: store.Return{Why: why, Detail: "WRONGTYPE"}, Back: at(-5 * time.Second), Due: at(until)}
 	}
@@ -60,24 +61,24 @@ func TestWaits(t *testing.T) {
 		job     *store.Place
 		n       *push.Notification
 		pauses  []pause.Pause
-		workers []Snapshot
+		workers []control.Snapshot
 		slot    *Waiter
 		want    Waits
 	}{
 		"no job":                {want: Waits{For: ForRecovery, Reason: "it has no job", Since: accepted}},
 		"due":                   {job: pending, want: Waits{For: ForWorker, Since: accepted}},
 		"due, unreadable":       {job: pending, n: new(push.Notification), want: Waits{For: ForWorker, Since: accepted}},
-		"no worker":             {job: pending, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
-		"draining":              {job: pending, workers: []Snapshot{draining}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
-		"nothing is pulled":     {job: pending, workers: []Snapshot{refused}, want: Waits{For: ForWorker, Reason: "Redis does not let the workers take anything", Since: accepted}},
+		"no worker":             {job: pending, workers: []control.Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
+		"draining":              {job: pending, workers: []control.Snapshot{draining}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
+		"nothing is pulled":     {job: pending, workers: []control.Snapshot{refused}, want: Waits{For: ForWorker, Reason: "Redis does not let the workers take anything", Since: accepted}},
 		"due, paused":           {job: pending, pauses: []pause.Pause{operator("", time.Time{})}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
 		"due, trouble":          {job: pending, pauses: troubled(push.FCM), want: trouble},
 		"trouble of one of two": {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForWorker, Since: accepted}},
 		"trouble of both":       {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM, push.APNs), want: trouble},
 		"trouble of the one that is left": {record: &store.Record{Accepted: accepted, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {}}},
 			job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
-		"scheduled":                     {job: &store.Place{State: store.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"overdue, no worker":            {job: &store.Place{State: store.JobScheduled, Due: at(-time.Minute)}, record: &store.Record{Accepted: at(-time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
+		"scheduled":                     {job: &store.Place{State: store.JobScheduled, Due: at(time.Hour)}, workers: []control.Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"overdue, no worker":            {job: &store.Place{State: store.JobScheduled, Due: at(-time.Minute)}, record: &store.Record{Accepted: at(-time.Hour)}, workers: []control.Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
 		"deferred":                      {record: deferred, job: returned(store.Deferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
 		"deferred, moved forward":       {record: deferred, job: returned(store.Deferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
 		"deferred, and paused for less": {record: deferred, job: returned(store.Deferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
@@ -99,7 +100,7 @@ func TestWaits(t *testing.T) {
 		"trouble":                               {job: returned(store.ProviderPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
 		"trouble, untold":                       {job: returned(store.ProviderPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is paused", Until: at(time.Minute)}},
 		"busy":                                  {job: returned(store.ProviderBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is busy", Until: at(time.Second)}},
-		"limits away":                           {job: returned(store.LimiterAway, time.Second), workers: []Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
+		"limits away":                           {job: returned(store.LimiterAway, time.Second), workers: []control.Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
 		"one user's limits":                     {job: returned(store.Unchecked, time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},
 		"nothing can be recorded":               {job: returned(store.RedisRefuses, time.Second), want: Waits{For: ForRedis, Reason: "Redis refuses to write", Since: at(-5 * time.Second), Until: at(time.Second)}},
 		"too late":                              {job: returned(store.TooLate, time.Second), want: Waits{For: ForMachine, Reason: "the machine is too busy to send on time", Since: at(-5 * time.Second), Until: at(time.Second)}},
@@ -119,7 +120,7 @@ func TestWaits(t *testing.T) {
 			at.n = fcm
 		}
 		if at.workers == nil {
-			at.workers = []Snapshot{idle}
+			at.workers = []control.Snapshot{idle}
 		}
 		if got := at.waits(); *got != c.want {
 			t.Errorf("%s: %+v\nwant %+v", name, *got, c.want)
