@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate/inspect"
@@ -182,26 +183,35 @@ func turnOf(id string, line *inspect.Timeline) *turn {
 	return t
 }
 
-// cancelNotification ends the notification, once that is confirmed.
+// cancelNotification ends the notification, and those that its digest carries, once their
+// number is confirmed.
 func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error) {
 	ref := v.ref()
 	back := refTo("notifications", ref)
-	if !v.confirmed() {
-		status, err := v.as.Status(ctx, ref)
-		switch {
-		case err != nil:
-			return page{}, err
-		case status.State.Ended():
-			return page{}, push.ErrEnded
+	status, err := v.as.Status(ctx, ref)
+	switch {
+	case err != nil:
+		return page{}, err
+	case status.State.Ended():
+		return page{}, push.ErrEnded
+	}
+	n := 1 + status.Told
+	if !v.expects(n) {
+		sentences := []string{"1 notification that waits is ended, and never sent. What waits behind it moves up."}
+		if status.Told > 0 {
+			sentences = append(sentences, "Its push is a digest of "+words.Counted(status.Told, "other, which ends", "others, which end")+" with it.")
 		}
 		return confirm(v, "Cancel a notification", confirmation{
-			Sentences: []string{"1 notification that waits is ended, and never sent. What waits behind it moves up."},
-			Facts:     texts("ID", ref.ID, "App", status.App, "User", status.User, "Category", status.Category),
-			Button:    "Cancel notification", Back: back,
+			Sentences: sentences, Facts: texts("ID", ref.ID, "App", status.App, "User", status.User, "Category", status.Category),
+			Expect: n, Button: "Cancel notification", Back: back,
 		}), nil
 	}
-	if err := v.as.Cancel(ctx, ref); err != nil {
+	end := v.as.Cancel
+	if status.Told > 0 {
+		end = v.as.CancelWithOthers
+	}
+	if err := end(ctx, ref); err != nil {
 		return page{}, err
 	}
-	return page{to: address(back, field{"done", "cancelled"}, field{"n", "1"})}, nil
+	return page{to: address(back, field{"done", "cancelled"}, field{"n", strconv.Itoa(n)})}, nil
 }

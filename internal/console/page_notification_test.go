@@ -58,7 +58,7 @@ func TestCancelNotification(t *testing.T) {
 	if r.state(ids[1]) != push.Waiting {
 		t.Error("it is cancelled without a confirmation")
 	}
-	to := operator.post(http.StatusSeeOther, at, url.Values{"confirmed": {"yes"}})
+	to := operator.post(http.StatusSeeOther, at, url.Values{"confirmed": {"yes"}, "expect": {"1"}})
 	contains(t, operator.get(http.StatusOK, to), "1 cancelled.", "It was cancelled")
 	r.states(map[push.State]int64{push.Waiting: 2, push.Cancelled: 1})
 	line, err := r.setting.Work.Inspect.Timeline(t.Context(), "shop", "ada", nil)
@@ -71,6 +71,26 @@ func TestCancelNotification(t *testing.T) {
 		operator.get(http.StatusNotFound, "/console/notifications/"+unknown)
 		operator.post(http.StatusNotFound, "/console/notifications/"+unknown, url.Values{"confirmed": {"yes"}})
 	}
+}
+
+// Cancelling a digest's carrier names the others that end with it, and asks once.
+func TestCancelCarrier(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range []string{"one", "two"} {
+		n := toUser(id, "ada", "news")
+		n.Digest = &push.Digest{Key: "k"}
+		r.enqueue(n)
+		joiner := &store.Joiner{App: n.App, User: n.User, Key: "k", Job: &store.Job{ID: id, Queue: push.Default.Queue()}, JSON: []byte("{}"), Most: 100}
+		if _, err := storetest.At(t, r.setting.Work.Records, "one").Digest(t.Context(), store.WaitInDigest, joiner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := "/console/notifications/one"
+	contains(t, r.post(http.StatusOK, at, nil), "1 notification that waits is ended", "Its push is a digest of 1 other, which ends with it.", `name="expect" value="2"`)
+	contains(t, r.post(http.StatusOK, at, url.Values{"confirmed": {"yes"}, "expect": {"1"}}), "1 other")
+	to := r.post(http.StatusSeeOther, at, url.Values{"confirmed": {"yes"}, "expect": {"2"}})
+	contains(t, r.get(http.StatusOK, to), "2 cancelled.", "It was cancelled")
 }
 
 // Nothing that merely waits is in the colour of failures, whatever it waits for.
