@@ -16,12 +16,12 @@ func newActions() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "actions",
 		Short: "List what operators did, the newest first",
-		Long: `actions lists what operators did, by commands, the API and the console: changes of
-limits, pauses and their ends, and what was cancelled, requeued and purged. WHO is the
-token's name, or WHO of the command. COUNT is how many overrides, pauses, notifications
-or dead letters it was about; many that are acted on together are one action, or one for
-each hundred by a command. About 10,000 are kept, none for more than 30 days. What a
-change of a limit was from and to, limits log lists.`,
+		Long: `actions lists what operators did through commands, the API and the console: changes of
+limits, pauses and their ends, cancelled, requeued and purged notifications. WHO is the
+token's name, or --by of the command. COUNT is the number of overrides, pauses,
+notifications or dead letters. An action on many is one entry; a command writes one for
+each hundred. About 10,000 entries are kept for at most 30 days. limits log lists the old
+and the new value of each limit.`,
 		Args: cobra.NoArgs,
 	}
 	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")

@@ -17,12 +17,12 @@ import (
 func newAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Compare what was accepted with what became of it",
-		Long: `audit compares the notifications that were accepted with those that have ended
-and those that wait, and the latter with the jobs on the queue. The difference
-is 0 while nothing is sent, and at most as many as are being sent otherwise. Exit
-status 3 when it is more. On a Cluster it cannot tell while a shard does not answer:
-exit status 1, and the numbers are those of the shards that do.`,
+		Short: "Compare the accepted notifications with the ended and the waiting ones",
+		Long: `audit compares the number of accepted notifications with the ended and the waiting ones,
+and the waiting ones with the jobs on the queue. The difference is 0 while nothing is
+sent, and otherwise at most the number of pushes in flight. If it is larger, the exit
+status is 3. While a shard of a Cluster does not answer, the exit status is 1, and the
+numbers are those of the other shards.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -47,7 +47,7 @@ exit status 1, and the numbers are those of the shards that do.`,
 			row("malformed", audit.Malformed)
 			err = w.Flush()
 			if audit.Waiting > 0 {
-				tellNoWorker(ctx, b)
+				warnNoWorker(ctx, b)
 			}
 		}
 		switch balance := audit.Balance(); {
@@ -56,7 +56,7 @@ exit status 1, and the numbers are those of the shards that do.`,
 		case balance == inspect.Untold:
 			return errors.New("cannot tell: " + store.Silent(audit.Unread))
 		case balance == inspect.Unbalanced:
-			return told(exitViolated)
+			return exitSilently(exitViolated)
 		}
 		return nil
 	})

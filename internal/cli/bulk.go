@@ -19,24 +19,23 @@ import (
 )
 
 const (
-	// enqueueTries is how often a notification is tried while Redis fails, with a
-	// pause that grows from enqueuePause.
+	// enqueueTries is the number of attempts per notification while Redis fails. The pause
+	// between attempts grows from enqueuePause.
 	enqueueTries = 3
 	enqueuePause = 200 * time.Millisecond
-	// enqueueTriesLater is how often when the API says after how long to come again.
+	// enqueueTriesLater is the number of attempts when the API's answer has a Retry-After.
 	enqueueTriesLater = 5
-	// batchSize is how many are enqueued together at most, and batches how many such calls
-	// are under way at once.
+	// batchSize is the most notifications in one call, and batches the most calls in flight.
 	batchSize = 250
 	batches   = 8
-	// batchPause is after how long a batch leaves that is not full. A user's burst comes to
-	// the queue at once so, and one worker takes it.
+	// batchPause is the longest wait to fill a batch. A user's burst then reaches the queue in
+	// one call, and one worker takes it.
 	batchPause = 2 * time.Millisecond
 )
 
-// enqueue enqueues notifications, those of one user in order. A failure that
-// leaves open whether one was taken is tried again under the same ID. What is
-// under way when ctx ends still ends, so that it is known what became of it.
+// enqueue enqueues notifications, each user's in order. A failure that leaves open whether one
+// was taken is retried under the same ID. When ctx ends, calls in flight still finish, so that
+// each result is known.
 func enqueue(ctx context.Context, b *apiclient.Client, all []item) []operate.Result {
 	results := make([]operate.Result, len(all))
 	todo := make([]int, len(all))
@@ -56,7 +55,7 @@ func enqueue(ctx context.Context, b *apiclient.Client, all []item) []operate.Res
 				r.ID = ""
 			}
 			results[i] = r
-			if wait, ok := comesAgain(r.Err, try); ok {
+			if wait, ok := retryAfter(r.Err, try); ok {
 				again, pause = append(again, i), max(pause, wait)
 			}
 		}
@@ -71,15 +70,14 @@ func enqueue(ctx context.Context, b *apiclient.Client, all []item) []operate.Res
 	}
 }
 
-// refused reports whether the error is of that notification alone: it is not valid, or
-// another has its ID.
+// refused reports whether the error concerns this notification alone: it is invalid, or its ID is
+// in use.
 func refused(err error) bool {
 	return errors.As(err, new(push.Faults)) || errors.Is(err, push.ErrConflict)
 }
 
-// comesAgain says whether what failed so at that try is worth another one, and
-// after how long.
-func comesAgain(err error, try int) (time.Duration, bool) {
+// retryAfter reports whether to retry after this error of the given attempt, and after how long.
+func retryAfter(err error, try int) (time.Duration, bool) {
 	if err == nil || refused(err) {
 		return 0, false
 	}
@@ -97,7 +95,7 @@ type item struct {
 	user  string // whose notifications stay in order
 }
 
-// itemOf returns the notification as one, with an ID of its own if it has none.
+// itemOf returns the notification as an item. It makes an ID if there is none.
 func itemOf(n *push.Notification) item {
 	named := n.ID != ""
 	if !named {
@@ -106,8 +104,8 @@ func itemOf(n *push.Notification) item {
 	return item{apiclient.ItemOf(n), named, n.App + "/" + n.User}
 }
 
-// readItem reads the notification of a line, as far as it is JSON: what else is wrong with
-// it the API says. The line is good until the next one is read.
+// readItem reads a line's notification as JSON; the API validates it. The line is good until the
+// next one is read.
 func readItem(text []byte) (item, error) {
 	var n struct{ ID, App, User string }
 	if err := json.Unmarshal(text, &n); err == nil && n.ID != "" {
@@ -126,8 +124,8 @@ type line struct {
 	item
 }
 
-// sendLines enqueues the notification of each line. Those of one user stay in
-// order. It stops reading when ctx ends or the API fails.
+// sendLines enqueues the notification of each line, each user's in order. It stops reading when
+// ctx ends or the API fails.
 func sendLines(ctx context.Context, b *apiclient.Client, in io.Reader, r *receipts) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -171,7 +169,7 @@ func sendLines(ctx context.Context, b *apiclient.Client, in io.Reader, r *receip
 	return nil
 }
 
-// gather adds to the first line those that follow at once.
+// gather returns the first line and all lines that follow without delay.
 func gather(first line, queue <-chan line) []line {
 	batch := []line{first}
 	pause := time.NewTimer(batchPause)
@@ -190,8 +188,8 @@ func gather(first line, queue <-chan line) []line {
 	return batch
 }
 
-// distribute reads the lines and gives each user's to the same queue. It answers
-// the number of the last line it read.
+// distribute reads the lines and puts each user's on the same queue. It returns the number of the
+// last line.
 func distribute(ctx context.Context, lines *lines, queues []chan line, r *receipts) (int, error) {
 	refuse := func(number int, faults error) { r.add(resultOf(number, push.Result{Err: faults})) }
 	seed := maphash.MakeSeed()

@@ -17,29 +17,28 @@ import (
 func newCancel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel ID | cancel --app APP --user USER --thread THREAD | cancel --all [--category CATEGORY …] [--expect N]",
-		Short: "End a notification that waits, or all that match, and give the slots to those behind",
-		Long: `cancel ends the notification with that ID, if it waits, and its slot goes to
-those behind it. Without an ID, with --app, --user and one of --thread,
---collapse-key, --category and --digest-key, it ends the user's waiting
-notifications of that group and of their digests: the user has read them
-elsewhere. With --all it ends everything that waits and matches every flag
-that is given: it counts them first, and asks on the terminal, or goes ahead if
-there are as many as --expect says. With an ID, --app and --user say whose it is,
-where several users have it. One whose push is to tell of others it ends with --digest
-alone, and always with --all. What moves on while they are counted may be
-missed: pause first, and look with pushpace waiting, which takes the same flags.
-Breaking off is safe: do it again for the rest.`,
+		Short: "End a waiting notification, or all that match, and release their slots",
+		Long: `cancel ends the waiting notification with this ID. The notifications behind it move up.
+Without an ID, with --app, --user and one of --thread, --collapse-key, --category and
+--digest-key, it ends the user's waiting notifications of that group and of their
+digests: the user has read them elsewhere. With --all it ends every waiting notification
+that matches all given flags. It counts them first and asks on the terminal, or continues
+if the count is --expect. With an ID, --app and --user choose the notification if several
+users have this ID. --digest also ends a notification whose push is a digest of others,
+and those others; --all always does. Notifications that move during the count may be
+missed: pause first, and check with pushpace waiting, which takes the same flags. The
+command may be interrupted and repeated.`,
 		Example: `  pushpace cancel order-4711-shipped
   pushpace cancel --app shop --user ada --thread chat-17
   pushpace pause --category marketing && pushpace cancel --all --category marketing`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	others := cmd.Flags().Bool("digest", false, "also one whose push is to tell of others, which nobody is told of then")
+	others := cmd.Flags().Bool("digest", false, "also end a notification whose push is a digest of others, with those others")
 	all := cmd.Flags().Bool("all", false, "all that wait and match the other flags, instead of one")
 	selection, confirmation, asJSON := selectionFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
 	group := &push.Group{}
-	cmd.Flags().StringVar(&group.Thread, "thread", "", "the user's of the `THREAD`")
-	cmd.Flags().StringVar(&group.DigestKey, "digest-key", "", "the user's whose digest has the `KEY`")
+	cmd.Flags().StringVar(&group.Thread, "thread", "", "the user's notifications of the `THREAD`")
+	cmd.Flags().StringVar(&group.DigestKey, "digest-key", "", "the user's notifications with the digest `KEY`")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		rest := *selection
 		rest.App, rest.User = "", ""

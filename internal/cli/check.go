@@ -27,23 +27,22 @@ func newCheck() *cobra.Command {
 	var asJSON, verbose, connect, reach bool
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Validate the configuration and its credentials, and say what is effective",
-		Long: `check loads the configuration as serve does, the environment included, reads the
-credentials, and says in short what is effective; --verbose and --json print all
-of it, without secrets. It connects to nothing, unless it is asked to.
+		Short: "Validate the configuration and its credentials, and print the effective values",
+		Long: `check loads the configuration as serve does, with the environment, reads the credentials,
+and prints the effective values in short. --verbose and --json print every value, without
+secrets. It connects to nothing unless a flag asks for it.
 
---redis connects to Redis, tells its version and tries what the limits need.
---providers gets an access token from Google and connects to each app's APNs and
-FCM, and to each push service of browsers that hosts names without a star, and
-says which step fails: token, dns, connect, tls or answer. It sends no
-notification; whether APNs and push services take a key, and FCM the account for
-the project, the first notification shows.`,
+--redis connects to Redis, prints its version and tries the limiter's commands.
+--providers gets an access token from Google, connects to each app's APNs and FCM, and to
+each push service of browsers that hosts names without a star. It prints the step that
+fails: token, dns, connect, tls or answer. It sends no notification, so it cannot show
+whether APNs and push services accept the key, and FCM the account.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every key")
-	cmd.Flags().BoolVar(&connect, "redis", false, "connect to Redis as well, and tell how it may lose keys")
+	cmd.Flags().BoolVar(&connect, "redis", false, "also connect to Redis, and print how it may lose keys")
 	cmd.Flags().BoolVar(&reach, "providers", false, "connect to each app's providers as well, and send nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, file, err := app.LoadConfig(*file)
@@ -80,23 +79,22 @@ the project, the first notification shows.`,
 		if err != nil || !reach {
 			return err
 		}
-		return tellProviders(out, checked.providers, asJSON || verbose)
+		return printProviders(out, checked.providers, asJSON || verbose)
 	}
 	return cmd
 }
 
-// checked is a valid configuration and the results of its checks.
+// checked is a valid configuration with the results of its checks.
 type checked struct {
 	*config.Config
 	proxy    string // the host and port of HTTPS_PROXY; "" for none
 	warnings []string
-	// versions are those of each Redis that was connected to, by its key.
+	// versions are the versions of the checked Redis servers, by configuration key.
 	versions config.Section
-	// providers are there when they were reached for.
+	// providers is nil without --providers.
 	providers []checkedProvider
 }
 
-// connect connects to each Redis of the configuration.
 func (c *checked) connect(ctx context.Context) error {
 	if err := c.connectTo(ctx, "redis", c.Redis, c.Limits.Redis == nil); err != nil || c.Limits.Redis == nil {
 		return err
@@ -104,8 +102,7 @@ func (c *checked) connect(ctx context.Context) error {
 	return c.connectTo(ctx, "limits.redis", *c.Limits.Redis, true)
 }
 
-// connectTo connects to the Redis of that key, and tries there what the limiter does where it
-// holds the timelines.
+// connectTo connects to one Redis, and tries the limiter's commands if it holds the timelines.
 func (c *checked) connectTo(ctx context.Context, key string, cfg config.Redis, timelines bool) error {
 	if cfg.Address.Mode == config.Embedded {
 		fmt.Fprintln(os.Stderr, "redis embedded: nothing is connected to, and serve keeps nothing in it.")
@@ -137,7 +134,7 @@ func (c *checked) connectTo(ctx context.Context, key string, cfg config.Redis, t
 	return nil
 }
 
-// summarize writes the configuration in a few lines.
+// summarize writes a short form of the configuration.
 func (c *checked) summarize(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "redis   %s\n", c.Redis.Address)
@@ -174,7 +171,7 @@ func (c *checked) summarize(w io.Writer) error {
 	return err
 }
 
-// pretends says through which providers an app reaches no device; "" for none.
+// pretends returns the providers through which an app reaches no device; "" if there is none.
 func pretends(a config.App) string {
 	if a.Simulated {
 		return " (simulated: reaches no device)"
@@ -191,7 +188,7 @@ func pretends(a config.App) string {
 	return " (dry_run: reaches no device through " + strings.Join(dry, ", ") + ")"
 }
 
-// print writes every key, and the results of the checks behind them.
+// print writes every key, then the results of the checks.
 func (c *checked) print(w io.Writer, asJSON bool) error {
 	all := c.Shown()
 	add := func(key string, value any, given bool) {

@@ -17,12 +17,12 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A checker is a sender that can tell whether it reaches its provider.
+// A checker is a sender that can check its connection to the provider.
 type checker interface {
 	Check(ctx context.Context) providers.Reached
 }
 
-// A checkedProvider is how far an app gets to one of its providers.
+// A checkedProvider is the result of a checker.
 type checkedProvider struct {
 	App      string        `json:"app"`
 	Platform push.Platform `json:"platform"`
@@ -32,7 +32,7 @@ type checkedProvider struct {
 	Error    string        `json:"error,omitempty"`
 }
 
-// checkProviders reaches for the providers of every app that is not simulated.
+// checkProviders checks the providers of every app that is not simulated.
 func checkProviders(ctx context.Context, cfg *config.Config) ([]checkedProvider, error) {
 	var c app.Closers
 	all, err := app.OpenSenders(ctx, app.RealApps(cfg), "", nil, slog.New(slog.DiscardHandler), &c)
@@ -58,9 +58,8 @@ func checkProviders(ctx context.Context, cfg *config.Config) ([]checkedProvider,
 	return checked, nil
 }
 
-// tellProviders writes how the providers were reached, a line for each, and
-// answers an error when one was not.
-func tellProviders(w io.Writer, checked []checkedProvider, printed bool) error {
+// printProviders writes one line per provider. It returns an error if a check failed.
+func printProviders(w io.Writer, checked []checkedProvider, printed bool) error {
 	failed := 0
 	for _, c := range checked {
 		if !c.OK {

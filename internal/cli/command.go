@@ -18,8 +18,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// operating runs f with the client of the API that the command's flags and the
-// environment name.
+// operating runs f with a client of the API that the flags and the environment choose.
 func operating(cmd *cobra.Command, f func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error) *cobra.Command {
 	where := placeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -36,7 +35,7 @@ func operating(cmd *cobra.Command, f func(ctx context.Context, b *apiclient.Clie
 	return cmd
 }
 
-// misuse turns faults of a request's fields into faults of the command's flags.
+// misuse turns field errors of a request into errors of the command's flags.
 func misuse(cmd *cobra.Command, err error) error {
 	var p *apiclient.Problem
 	var unread throttle.Faults
@@ -67,7 +66,7 @@ func misuse(cmd *cobra.Command, err error) error {
 	return misusedf("%s", strings.Join(wrong, "; "))
 }
 
-// flagOf is the command's flag that a field is given by, or the field where there is none.
+// flagOf returns the flag that sets the field, or the field itself.
 func flagOf(cmd *cobra.Command, field string) string {
 	name := strings.ReplaceAll(field, "_", "-")
 	for _, name := range []string{name, strings.TrimSuffix(name, "s")} {
@@ -78,7 +77,6 @@ func flagOf(cmd *cobra.Command, field string) string {
 	return field
 }
 
-// jsonFlag adds --json.
 func jsonFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("json", false, "print JSON")
 }
@@ -95,13 +93,12 @@ func printEach[T any](out io.Writer, all []T) error {
 	return nil
 }
 
-// none says in the place of a table that it would be empty.
+// none prints a sentence in place of an empty table.
 func none(sentence string) error {
 	_, err := fmt.Fprintln(os.Stderr, sentence)
 	return err
 }
 
-// configFlag adds --config to the command.
 func configFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().StringP("config", "c", "",
 		"configuration `FILE`; by default what PUSHPACE_CONFIG names, or else config.yaml in the working directory")

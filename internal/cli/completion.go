@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// addCompletion adds cobra's own command, which would take a shell that it does
-// not know for a call for help.
+// addCompletion adds cobra's completion command, which would otherwise print its help for an
+// unknown shell and succeed.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -23,13 +23,12 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// complete has the shell complete the flag with the values, and nothing else.
+// complete completes the flag with these values, and never with file names.
 func complete(cmd *cobra.Command, flag string, values ...string) {
 	completeBy(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// completeConfigured completes the flag with the names that the configuration
-// has, as far as there is one that can be read.
+// completeConfigured completes the flag with names from the configuration, if one can be read.
 func completeConfigured(cmd *cobra.Command, flag string, names func(*config.Config) []string) {
 	completeBy(cmd, flag, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		file, err := cmd.Flags().GetString("config")

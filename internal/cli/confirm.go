@@ -15,8 +15,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A confirmation has a command that acts on many begin only when their number is
-// right: by --expect, or by an answer on the terminal.
+// A confirmation guards a command that changes many things: it continues only if their number is
+// --expect, or after a yes on the terminal.
 type confirmation struct {
 	cmd    *cobra.Command
 	expect int
@@ -28,7 +28,7 @@ func expectFlag(cmd *cobra.Command) *confirmation {
 	return c
 }
 
-// confirm returns nil when to go ahead with n things, of which what tells.
+// confirm returns nil if the command may change n things of this description.
 func (c *confirmation) confirm(n int, what, do string) error {
 	do += " " + map[bool]string{true: "it", false: "them"}[n == 1]
 	switch {
@@ -50,8 +50,8 @@ func (c *confirmation) confirm(n int, what, do string) error {
 	return nil
 }
 
-// tellBulk prints what became of many, and fails when some are left to do.
-func tellBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first error) error {
+// printBulk prints the results for many, and returns an error if some were not done.
+func printBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first error) error {
 	if asJSON {
 		if err := printJSON(out, b); err != nil {
 			return err

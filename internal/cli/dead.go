@@ -16,10 +16,10 @@ import (
 func newDead() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
-		Short: "Look after the dead letters: what was rejected, exhausted or malformed",
-		Long: `dead looks after what could not be sent and is kept. A notification was rejected
-when it can never be taken as it is, and exhausted when its attempts or its time
-ran out; a malformed job could not be read. docs/reasons.md says what to do.`,
+		Short: "List, show, requeue and purge the dead letters",
+		Long: `dead handles the notifications that could not be sent and are kept. A rejected
+notification can never be sent as it is; an exhausted one ran out of attempts or time; a
+malformed job could not be read. docs/reasons.md explains each reason.`,
 		RunE: func(*cobra.Command, []string) error { return misusedf("dead: want list, show, requeue or purge") },
 	}
 	cmd.AddCommand(newDeadList(), newDeadShow(), newDeadRequeue(), newDeadPurge())
@@ -30,12 +30,12 @@ func newDeadShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Print a dead letter, the notification included, as JSON",
-		Long: `show prints a dead letter with its notification. A job that is no notification it
-prints as it was on the queue, in Base64; --raw has it print every one.`,
+		Long: `show prints a dead letter with its notification. It prints a job that is no notification
+as Base64 of its bytes on the queue; --raw prints every job so.`,
 		Example: "  pushpace dead show order-4711-shipped",
 		Args:    cobra.ExactArgs(1),
 	}
-	whose := whoseFlags(cmd)
+	whose := ownerFlags(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print one line, on a terminal too")
 	raw := cmd.Flags().Bool("raw", false, "with the job as it was on the queue, in Base64")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {

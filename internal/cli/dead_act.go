@@ -20,11 +20,10 @@ func newDeadRequeue() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "requeue ID [ID …] | requeue --all [--reason REASON …] [--expect N]",
 		Short: "Put dead letters back on their queue, with a new budget of attempts",
-		Long: `requeue puts the dead letters with these IDs back on their queue. With --all it
-does so with those that match every flag that is given: it counts them first, and
-asks on the terminal, or goes ahead if there are as many as --expect says.
-With IDs, --app and --user say whose they are, where several users have one.
-Breaking off is safe: do it again for the rest.`,
+		Long: `requeue puts the dead letters with these IDs back on their queue. With --all it requeues
+those that match all given flags: it counts them first and asks on the terminal, or
+continues if the count is --expect. With IDs, --app and --user choose the dead letter if
+several users have this ID. The command may be interrupted and repeated.`,
 		Example: `  pushpace dead requeue order-4711-shipped
   pushpace dead requeue --all --reason unknown_app --since 1h --expect 143`,
 		Args: someOrAll,
@@ -35,11 +34,11 @@ Breaking off is safe: do it again for the rest.`,
 func newDeadPurge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge ID [ID …] | purge --all [--reason REASON …] [--expect N]",
-		Short: "Delete dead letters; what became of their notifications stays counted",
-		Long: `purge deletes the dead letters with these IDs for good. With --all it deletes those
-that match every flag that is given: it counts them first, and asks on the terminal,
-or goes ahead if there are as many as --expect says. With IDs, --app and --user say
-whose they are, where several users have one.`,
+		Short: "Delete dead letters; audit still counts their notifications",
+		Long: `purge deletes the dead letters with these IDs for good. With --all it deletes those that
+match all given flags: it counts them first and asks on the terminal, or continues if the
+count is --expect. With IDs, --app and --user choose the dead letter if several users have
+this ID.`,
 		Example: `  pushpace dead purge order-4711-shipped
   pushpace dead purge --all --reason line_full --expect 12`,
 		Args: someOrAll,
@@ -47,18 +46,18 @@ whose they are, where several users have one.`,
 	return actingOnLetters(cmd, letterAct{"purge", "purged", (*apiclient.Client).Purge, (*apiclient.Client).PurgeEach})
 }
 
-// A letterAct is what a command does with dead letters.
+// A letterAct is an action on dead letters.
 type letterAct struct {
 	verb, done string
 	one        func(b *apiclient.Client, ctx context.Context, ref push.Ref) error
 	each       func(b *apiclient.Client, ctx context.Context, refs []push.Ref) []error
 }
 
-// actingOnLetters has the command act on dead letters by their IDs, or on all that match.
+// actingOnLetters makes the command act on dead letters by ID, or on all that match.
 func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 	all := cmd.Flags().Bool("all", false, "all that match the other flags, instead of some by their IDs")
 	selected, confirmation, asJSON := letterFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
-	user := cmd.Flags().String("user", "", "with IDs: those of the `USER`")
+	user := cmd.Flags().String("user", "", "with IDs: the `USER` of the notification")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, ids []string, out io.Writer) error {
 		selection, err := selected()
 		switch {
@@ -73,11 +72,11 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 		case selection != operate.LetterSelection{App: selection.App} || cmd.Flags().Changed("expect"):
 			return misusedf("--category, --reason, --since and --expect are for --all")
 		}
-		return eachLetter(ctx, b, ids, whose{selection.App, *user}, act, out, *asJSON)
+		return eachLetter(ctx, b, ids, owner{selection.App, *user}, act, out, *asJSON)
 	})
 }
 
-// actOnAll acts on what is selected, once its number is confirmed.
+// actOnAll acts on the selection after a confirmation of its size.
 func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, act letterAct, c *confirmation, out io.Writer, asJSON bool) error {
 	var refs []push.Ref
 	seen := map[push.Ref]bool{}
@@ -95,12 +94,11 @@ func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelectio
 		return err
 	}
 	done, err := operate.InPages(ctx, refs, func(ctx context.Context, refs []push.Ref) []error { return act.each(b, ctx, refs) })
-	return tellBulk(done, out, asJSON, act.done, err)
+	return printBulk(done, out, asJSON, act.done, err)
 }
 
-// eachLetter acts on each of the letters, goes on after one that fails, and says how many
-// are done.
-func eachLetter(ctx context.Context, b *apiclient.Client, ids []string, w whose, act letterAct, out io.Writer, asJSON bool) error {
+// eachLetter acts on each letter, continues after a failure, and prints the number done.
+func eachLetter(ctx context.Context, b *apiclient.Client, ids []string, w owner, act letterAct, out io.Writer, asJSON bool) error {
 	var errs []error
 	defer func() {
 		if n := len(ids) - len(errs); n > 0 && !asJSON {

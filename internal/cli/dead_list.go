@@ -18,14 +18,14 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 )
 
-// letterFlags adds the flags that select dead letters, and returns what reads them.
+// letterFlags adds the flags that select dead letters. The result reads them.
 func letterFlags(cmd *cobra.Command) func() (operate.LetterSelection, error) {
 	s := &operate.LetterSelection{}
 	f := cmd.Flags()
-	f.StringVar(&s.App, "app", "", "those for the `APP`")
-	f.StringVar(&s.Category, "category", "", "those of the `CATEGORY`")
-	f.StringVar(&s.Reason, "reason", "", "those with the `REASON` that dead list shows")
-	durationVar(f, &s.Since, "since", "those that ended within the last `DURATION`, such as 2h or 5d")
+	f.StringVar(&s.App, "app", "", "only the `APP`")
+	f.StringVar(&s.Category, "category", "", "only the `CATEGORY`")
+	f.StringVar(&s.Reason, "reason", "", "only the `REASON`, as dead list shows it")
+	durationVar(f, &s.Since, "since", "only those that ended within the last `DURATION`, such as 2h or 5d")
 	completeApps(cmd)
 	completeCategories(cmd)
 	complete(cmd, "reason", words.Reasons()...)
@@ -41,12 +41,11 @@ func newDeadList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the dead letters, the newest first, and count them by reason",
-		Long: `Lists the newest dead letters, the newest first, and counts all by reason: those that
-match every flag that is given, as requeue --all and purge --all take them.
+		Long: `list lists the newest dead letters first, and counts all by reason. requeue --all and
+purge --all take the same flags.
 
-With --json there is one line for each, and without --limit all are told as they
-come, in no order. What comes or goes while they are read may be missed, or told
-twice.`,
+With --json each is one line. Without --limit it prints all, in no order; letters that
+come or go meanwhile may be missed or appear twice.`,
 		Args: cobra.NoArgs,
 	}
 	selected, asJSON := letterFlags(cmd), jsonFlag(cmd)
@@ -79,11 +78,10 @@ func printLettersAsTheyCome(ctx context.Context, b *apiclient.Client, s operate.
 		failed = printJSON(out, l)
 		return failed == nil
 	})
-	return cmp.Or(failed, without(err))
+	return cmp.Or(failed, warnUnread(err))
 }
 
-// newestLetters returns so many dead letters without their jobs, the newest first,
-// and how many there are for each reason.
+// newestLetters returns the newest dead letters without their jobs, and the counts by reason.
 func newestLetters(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, most int) (newest []*store.Letter, counts map[string]int, err error) {
 	counts = map[string]int{}
 	trim := func() {
@@ -102,10 +100,10 @@ func newestLetters(ctx context.Context, b *apiclient.Client, s operate.LetterSel
 		return true
 	})
 	trim()
-	return newest, counts, without(err)
+	return newest, counts, warnUnread(err)
 }
 
-// printLetters prints a table, and how many there are for each reason.
+// printLetters prints a table and the counts by reason.
 func printLetters(out io.Writer, letters []*store.Letter, counts map[string]int, everything bool) error {
 	if len(letters) == 0 {
 		return none("No dead letter" + map[bool]string{true: " is kept.", false: " matches."}[everything])

@@ -15,14 +15,14 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show notifications being paced and delivered, in some ten seconds",
-		Long: `demo runs workers with the shipped limits against stand-ins for the providers, and
-sends them what 20 users may get in a moment: one of them overwhelmed by a chat,
-some with dead tokens, and one job on the queue that cannot be read. It then says
-how many were delivered, how many limits were broken, and how many were lost.
+		Long: `demo runs workers with the shipped limits against stand-ins for the providers. It sends
+what 20 users may receive in a moment: a chat floods one of them, some have dead tokens,
+and one job on the queue cannot be read. It prints how many notifications were delivered,
+how many limits were violated, and how many notifications were lost.
 
-It needs nothing but this program. With --redis it works on that Redis, in an
-empty database that it leaves empty; the credentials and TLS settings of the
-environment (PUSHPACE_REDIS__PASSWORD and others) apply.`,
+It needs only this program. With --redis it uses an empty database of that Redis and
+leaves it empty; the environment's credentials and TLS settings
+(PUSHPACE_REDIS__PASSWORD and others) apply.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			faults, err := demo.Run(cmd.Context(), address, asJSON, cmd.OutOrStdout())

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The status of one that has joined another says what became of that.
+// The status of a digested notification has the state of its carrier.
 func TestStatusOfDigested(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A rendering is what the providers would get of one notification.
+// A rendering holds each provider's payload for one notification.
 type rendering struct {
 	Line     int            `json:"line,omitempty"` // of the file
 	ID       string         `json:"id"`
@@ -23,7 +23,7 @@ type rendering struct {
 	Targets  []app.Rendered `json:"targets"`
 }
 
-// render prints what would be sent, and enqueues nothing.
+// render prints the payloads, and enqueues nothing.
 func (s *sending) render(where *place, stdin io.Reader, out io.Writer) error {
 	if where.remote() != "" {
 		return misusedf("--dry-run goes by the configuration: name that by --config instead of the HTTP API")
@@ -32,7 +32,7 @@ func (s *sending) render(where *place, stdin io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer s.warned.tell()
+	defer s.warned.print()
 	if s.file == "" {
 		return s.renderOne(cfg, 0, &s.n, out)
 	}
@@ -66,17 +66,17 @@ func (s *sending) render(where *place, stdin io.Reader, out io.Writer) error {
 		}
 	}
 	if failed {
-		return told(exitFailed)
+		return exitSilently(exitFailed)
 	}
 	return nil
 }
 
-// refuse prints why a notification would not be taken.
+// refuse prints the reason why the API would not take a notification.
 func refuse(out io.Writer, line int, why error) error {
 	if err := printJSON(out, resultOf(line, push.Result{Err: why})); err != nil {
 		return err
 	}
-	return told(exitFailed)
+	return exitSilently(exitFailed)
 }
 
 func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, out io.Writer) error {
@@ -104,7 +104,7 @@ func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, 
 	return r.print(out)
 }
 
-// print writes r for a person.
+// print writes the rendering for a terminal.
 func (r *rendering) print(out io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "notification %s\n", r.ID)

@@ -16,8 +16,7 @@ const (
 	exitViolated = 3 // accounting or limits violated
 )
 
-// An exitError is an error with the exit status that it means. Every other
-// error of a command means exitFailed.
+// An exitError is an error with an exit status. Every other error of a command means exitFailed.
 type exitError struct {
 	status int
 	err    error // nil when all has been said
@@ -32,18 +31,17 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// misused is wrong use, or a wrong configuration; nil for nil.
+// misused marks an error as wrong use or a wrong configuration; nil for nil.
 func misused(err error) error { return app.Misused(err) }
 
 func misusedf(format string, args ...any) error { return app.Misusedf(format, args...) }
 
-// told ends with the status and says nothing more.
-func told(status int) error { return &exitError{status: status} }
+// exitSilently exits with the status and prints nothing.
+func exitSilently(status int) error { return &exitError{status: status} }
 
-// warnUser tells what is odd to standard error.
-func warnUser(what string) { fmt.Fprintln(os.Stderr, "pushpace: warning: "+what) }
+func warnUser(text string) { fmt.Fprintln(os.Stderr, "pushpace: warning: "+text) }
 
-// report tells the error to standard error, and returns the exit status.
+// report prints the error to standard error, and returns the exit status.
 func report(err error) int {
 	if err == nil {
 		return exitDone

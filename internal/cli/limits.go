@@ -21,13 +21,13 @@ import (
 func newLimits() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Look at the limits in force, and override them for an app, a user or a category",
+		Short: "Print the limits in force, and override them for an app, a user or a category",
 		Long: `limits sets and removes overrides: policies for an app, a user, a category, or any of
-these together, which take the place of the configured one. A user's own come before
-everyone's, and of each those in the app before those in all apps. A quota's rate is
-overridden the same way. They are kept in Redis, and in force on every worker within a
-second. When a limit is raised, those who wait come forward. Who is muted gets nothing,
-whatever the limits are. Every change is in a log.`,
+these together, in the place of the configured policy. A user's overrides come before
+those for all users, and at each level those of the app before those of all apps. A
+quota's rate is overridden the same way. Overrides are kept in Redis and take effect on
+every worker within a second. When a limit is raised, waiting notifications move up. A
+mute stops all notifications, whatever the limits are. Every change is logged.`,
 		RunE: func(*cobra.Command, []string) error {
 			return misusedf("limits: want get, set, unset, mute, unmute, list, quotas, export, import or log")
 		},
@@ -36,7 +36,7 @@ whatever the limits are. Every change is in a log.`,
 	return cmd
 }
 
-// An overrideLevel is whose limits a command is about.
+// An overrideLevel is the level that a command's flags name.
 type overrideLevel struct{ limits.Level }
 
 func levelFlags(cmd *cobra.Command) *overrideLevel {
@@ -51,7 +51,7 @@ func levelFlags(cmd *cobra.Command) *overrideLevel {
 
 func (l *overrideLevel) String() string { return words.Level(l.Level) }
 
-// check refuses a level that is none.
+// check returns an error if the flags name no level.
 func (l *overrideLevel) check() error {
 	switch {
 	case l.Level == limits.Level{Mute: true}:
@@ -64,12 +64,12 @@ func (l *overrideLevel) check() error {
 	return nil
 }
 
-// quotaFlag adds --quota to the level's.
+// quotaFlag adds --quota to the level's flags.
 func quotaFlag(cmd *cobra.Command, l *overrideLevel) {
 	cmd.Flags().StringVar(&l.Quota, "quota", "", "the `QUOTA`, by its name in limits.quotas or as limits quotas lists it")
 }
 
-// byFlag adds --by: who is in the log.
+// byFlag adds --by, the operator's name in the log.
 func byFlag(cmd *cobra.Command) {
 	cmd.Flags().String("by", app.UserAtHost(), "`WHO` changes it, for the log; through the API that is the token's name")
 	cmd.Flags().Lookup("by").DefValue = "USER@HOST" // in the manual, which may be made on another machine
@@ -119,12 +119,12 @@ func newLimitsSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set",
 		Short: "Override the limits of an app, of a user, of a category or of these together, or a quota's rate",
-		Long: `set replaces the whole policy at its level: what is not given is not limited any
-more. It is in force within a second, and ends by --until or --for, if at all. A
-quota has one rate, for all workers together; what is used of it stays used.
+		Long: `set replaces the whole policy at its level: a rule that is not given no longer applies.
+It takes effect within a second, and ends by --until or --for, if given. A quota has one
+rate for all workers together; its used units stay used.
 
-With --dry-run nothing is set: it says who of those that wait would leave sooner or
-later, and how many at once; without --app, --user and --category, by another
+--dry-run sets nothing. It prints which waiting notifications would leave earlier or later,
+and how many at once; without --app, --user and --category, for a change of
 limits.default.`,
 		Example: `  pushpace limits set --user ada --min-gap 500ms --rate 30/1m --for 2h
   pushpace limits set --category marketing --rate 2/24h
@@ -152,7 +152,7 @@ limits.default.`,
 			return err
 		}
 		if *dry {
-			return foretell(ctx, b, level, &override, *asJSON, out)
+			return preview(ctx, b, level, &override, *asJSON, out)
 		}
 		if err := level.check(); err != nil {
 			return err
@@ -188,7 +188,7 @@ func newLimitsUnset() *cobra.Command {
 			return err
 		}
 		if *dry {
-			return foretell(ctx, b, level, nil, *asJSON, out)
+			return preview(ctx, b, level, nil, *asJSON, out)
 		}
 		there, err := b.UnsetOverride(ctx, level.Level)
 		if err == nil && !there {
@@ -208,7 +208,7 @@ func newLimitsUnset() *cobra.Command {
 func newLimitsLog() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Print who changed which limit, when, from what to what, the newest first",
+		Short: "Print the changes of limits with operator, time, old and new value, newest first",
 		Args:  cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)

@@ -24,7 +24,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// sortedOverrides are all overrides, by app, user, category and quota.
+// sortedOverrides returns all overrides, sorted by app, user, category and quota.
 func sortedOverrides(ctx context.Context, b *apiclient.Client) ([]limits.Override, error) {
 	var all []limits.Override
 	err := b.Overrides(ctx, func(override limits.Override) bool {
@@ -98,9 +98,9 @@ func newLimitsImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Set the overrides of a file of lines of JSON; - is standard input",
-		Long: `import reads what export prints. It sets nothing where a line is not valid. It leaves out
-overrides that have ended by now, and keeps those of other levels. The log says that the
-user of this command changed them.`,
+		Long: `import reads the output of export. If a line is invalid it sets nothing. It skips overrides
+that have ended, and keeps overrides of other levels. The log names this command's user as
+the operator.`,
 		Example: "  pushpace limits export > overrides.ndjson && pushpace limits import overrides.ndjson",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -144,7 +144,7 @@ user of this command changed them.`,
 	})
 }
 
-// imported is what a file of overrides says.
+// imported holds the overrides of a file with their lines.
 type imported struct {
 	all      []limits.Override
 	lines    []int // of all, where each stands
@@ -152,7 +152,7 @@ type imported struct {
 	warnings []string // each with its line in front
 }
 
-// misuse has what the API says is wrong with an override be about its line.
+// misuse attributes the API's errors of an override to its line.
 func (i *imported) misuse(name string, err error) error {
 	var p *apiclient.Problem
 	if !errors.As(err, &p) || p.Status != http.StatusBadRequest {
@@ -176,10 +176,10 @@ func (i *imported) misuse(name string, err error) error {
 	return misusedf("%s: %w", name, errors.Join(wrong...))
 }
 
-// maxFaults bounds the faults of a file that are told at once.
+// maxFaults bounds the errors that are printed for one file.
 const maxFaults = 20
 
-// readOverrides reads all overrides, and reports every line that cannot be read. The API
+// readOverrides reads all overrides, and reports every line that it cannot read. The API
 // validates the overrides.
 func readOverrides(in io.Reader) (*imported, error) {
 	read := &imported{}

@@ -38,8 +38,8 @@ as many as --expect says.`,
 	level := levelFlags(cmd)
 	byFlag(cmd)
 	var draft operate.Draft
-	cmd.Flags().BoolVar(&draft.All, "all", false, "critical notifications, and those of exempt categories, do not pass either")
-	dry := cmd.Flags().Bool("dry-run", false, "say how many of those that wait would end, and change nothing")
+	cmd.Flags().BoolVar(&draft.All, "all", false, "also mute critical notifications and exempt categories")
+	dry := cmd.Flags().Bool("dry-run", false, "print how many waiting notifications would end, and change nothing")
 	endFlags(cmd, &draft.Until, &draft.For)
 	confirmation, asJSON := expectFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
@@ -58,7 +58,7 @@ as many as --expect says.`,
 				return err
 			}
 			if *dry {
-				return foretellMute(mute, n, out, *asJSON)
+				return previewMute(mute, n, out, *asJSON)
 			}
 			if err := confirmation.confirm(n, words.Counted(n, "waits", "wait")+selected(waiting), "end"); err != nil {
 				return err
@@ -80,8 +80,8 @@ as many as --expect says.`,
 	})
 }
 
-// foretellMute prints how many of those that wait a mute would end.
-func foretellMute(mute limits.Override, n int, out io.Writer, asJSON bool) error {
+// previewMute prints how many waiting notifications a mute would end.
+func previewMute(mute limits.Override, n int, out io.Writer, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, struct {
 			limits.Level

@@ -15,13 +15,13 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// dryFlag adds --dry-run to what changes limits.
+// dryFlag adds --dry-run to a command that changes limits.
 func dryFlag(cmd *cobra.Command) *bool {
-	return cmd.Flags().Bool("dry-run", false, "say what it would do to those who wait, and change nothing")
+	return cmd.Flags().Bool("dry-run", false, "print the effect on waiting notifications, and change nothing")
 }
 
-// foretell prints what the override would do, or for nil the removal of the one there.
-func foretell(ctx context.Context, b *apiclient.Client, of *overrideLevel, o *limits.Override, asJSON bool, out io.Writer) error {
+// preview prints the effect of an override, or of removing one for nil.
+func preview(ctx context.Context, b *apiclient.Client, of *overrideLevel, o *limits.Override, asJSON bool, out io.Writer) error {
 	told, err := b.Preview(ctx, of.Level, o)
 	if err != nil {
 		return err
@@ -43,9 +43,9 @@ func foretell(ctx context.Context, b *apiclient.Client, of *overrideLevel, o *li
 }
 
 func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error {
-	whom := of.String()
-	if whom == "" {
-		whom = "everyone"
+	level := of.String()
+	if level == "" {
+		level = "everyone"
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, p limits.EffectivePolicy) {
@@ -55,7 +55,7 @@ func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error
 		}
 		fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, policy, p.Source.Words(), words.End(p.Until))
 	}
-	fmt.Fprintf(out, "For %s:\n", whom)
+	fmt.Fprintf(out, "For %s:\n", level)
 	row("now", told.Before)
 	row("then", told.After)
 	if err := w.Flush(); err != nil {

@@ -16,10 +16,10 @@ import (
 func newLimitsQuotas() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quotas",
-		Short: "List what all workers together may do: the quotas of providers and the throughputs of categories",
-		Long: `quotas lists each limit that all workers share, as it is in force: those of providers,
-and the throughputs of categories. FREE is how much of it is there at this instant, of
-how much there is when nobody uses it: of a bucket the burst, of a window the count.`,
+		Short: "List the limits of all workers together: quotas of providers and throughputs of categories",
+		Long: `quotas lists each limit that all workers share, as it is in force: quotas of providers and
+throughputs of categories. FREE is the number of units that are free now, of the number
+when none is used: a bucket's burst or a window's count.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)

@@ -10,13 +10,12 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// maxLine is the longest line that is read: a notification of the largest size
-// and the line's end.
+// maxLine is the longest line: the largest notification and the line's end.
 const maxLine = push.MaxEncodedSize + 2
 
 var errLongLine = errors.New("the line is too long")
 
-// lines reads the lines of a stream, in memory for one of them.
+// lines reads a stream line by line, with memory for one line.
 type lines struct {
 	r      *bufio.Reader
 	number int
@@ -25,9 +24,9 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, maxLine)} }
 
-// next returns the next line that is not blank, without its end, and its number
-// from 1. The line is good until the next call. A line that is too long is
-// errLongLine, after which the next one follows; the end is io.EOF.
+// next returns the next line that is not blank, without its end, and its number from 1. The line
+// is good until the next call. For a line that is too long it returns errLongLine and continues
+// after it; the end is io.EOF.
 func (l *lines) next() ([]byte, int, error) {
 	for {
 		line, err := l.r.ReadSlice('\n')

@@ -22,17 +22,16 @@ import (
 func newOverview() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "overview",
-		Short: "Show how everything is: what is wrong, what waits, workers, providers, Redis",
-		Long: `overview shows first what is wrong and what is held back on purpose; then the
-numbers to look at, what was done in the last 15 minutes, what waits by what it
-waits for (see waiting --help), the workers, the providers and how long they took
-in the last two minutes, the dead letters by reason, and Redis; of a Cluster what
-waits on each master. watch -n 5 pushpace overview repeats it. Where fewer than
-5,000 wait, all of them are looked at. Of more, "about" marks an estimate from
-jobs drawn at random, and the oldest is that of those that were looked at. Through
-the API, with a token for some apps alone, all of it is of those apps, and what is
-counted for no app by itself is left out. A part that Redis did not answer in time
-is not read; the rest is true, and the exit status is 0.`,
+		Short: "Show incidents, waiting notifications, workers, providers and Redis",
+		Long: `overview shows incidents and pauses first, then the sums, the work of the last 15 minutes,
+the waiting notifications by cause (see waiting --help), the workers, the providers with
+their latency of the last two minutes, the dead letters by reason, and Redis; of a Cluster
+also the waiting notifications of each master. watch -n 5 pushpace overview repeats it. If
+fewer than 5,000 notifications wait, all of them are read. Of more, "about" marks an
+estimate from jobs drawn at random, and the oldest is the oldest of these. Through the API,
+a token of some apps sees only these apps, without the counts that exist for all apps
+alone. A part that Redis did not answer in time is marked as not read; the other parts
+are true, and the exit status is 0.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -48,7 +47,7 @@ is not read; the rest is true, and the exit status is 0.`,
 	})
 }
 
-// printOverview prints it, what is wrong first.
+// printOverview prints the overview, the incidents first.
 func printOverview(out io.Writer, o *operate.Overview) error {
 	v := words.OfOverview(o, nil)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -126,7 +125,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	return w.Flush()
 }
 
-// doneIn tells what was done in the minutes.
+// doneIn sums up the minutes in words.
 func doneIn(minutes []control.Minute) string {
 	var sent, deferred int64
 	ended := map[push.State]int64{}
@@ -145,8 +144,8 @@ func doneIn(minutes []control.Minute) string {
 	return text
 }
 
-// tellNoWorker says on standard error that no worker runs, where that is known.
-func tellNoWorker(ctx context.Context, b *apiclient.Client) {
+// warnNoWorker warns on standard error if it is known that no worker runs.
+func warnNoWorker(ctx context.Context, b *apiclient.Client) {
 	if alive, err := b.Workers(ctx); err == nil && len(alive) == 0 {
 		fmt.Fprintln(os.Stderr, words.NoWorker+".")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// What is wrong comes first, then how everything is, then the tables.
+// Incidents come first, then the sums, then the tables.
 func TestOverviewIsLaidOut(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC)
@@ -45,7 +45,7 @@ func TestOverviewIsLaidOut(t *testing.T) {
 	}
 }
 
-// Of a Cluster it is told what lies on which master, and of one server what it was.
+// The overview of a Cluster shows each master with its shards, and that of one server its sums.
 func TestOverviewOfServers(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC)

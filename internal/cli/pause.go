@@ -22,11 +22,11 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// pauseFlags adds the flags that say what is paused, and returns what reads them.
+// pauseFlags adds the flags that select a pause. The result reads them.
 func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
-	app := cmd.Flags().String("app", "", "what is for the `APP`")
-	platform := cmd.Flags().String("platform", "", "what goes to the `PLATFORM`, "+faults.List(push.Platforms(), "or")+", or to one push service, such as "+string(push.WebPushMozilla))
-	category := cmd.Flags().String("category", "", "what is of the `CATEGORY`")
+	app := cmd.Flags().String("app", "", "notifications of the `APP`")
+	platform := cmd.Flags().String("platform", "", "notifications for the `PLATFORM`, "+faults.List(push.Platforms(), "or")+", or to one push service, such as "+string(push.WebPushMozilla))
+	category := cmd.Flags().String("category", "", "notifications of the `CATEGORY`")
 	all := cmd.Flags().Bool("all", false, "everything, of all apps")
 	completeApps(cmd)
 	completeCategories(cmd)
@@ -50,11 +50,11 @@ func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 func newPause() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause",
-		Short: "Keep notifications on the queue: an app's, a platform's, a category's, or all",
-		Long: `pause has all workers keep on the queue what matches every flag that is given,
-within a second. What is paused spends neither attempts nor slots; what expires
-meanwhile ends as expired; everything else flows on. It ends with resume, or by
---for or --until. Pausing the same again changes its end and its reason.`,
+		Short: "Pause an app, a platform, a category, or everything",
+		Long: `pause stops the sending of every notification that matches all given flags, on all workers
+within a second. Paused notifications stay on the queue, and use no attempts and no slots.
+One that expires meanwhile ends as expired. All others are sent as usual. The pause ends
+with resume, or by --for or --until. The same pause again replaces its end and reason.`,
 		Example: `  pushpace pause --app shop --platform apns --for 1h --reason "the new certificate is not there yet"
   pushpace pause --category marketing`,
 		Args: cobra.NoArgs,
@@ -83,13 +83,13 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 		if *asJSON {
 			return printJSON(out, p)
 		}
-		tellPaused(ctx, b, p)
+		printPaused(ctx, b, p)
 		return nil
 	})
 }
 
-// tellPaused says what was paused, how much of it waits and what ends it.
-func tellPaused(ctx context.Context, b *apiclient.Client, p pause.Pause) {
+// printPaused prints a new pause, the number of its waiting notifications, and its end.
+func printPaused(ctx context.Context, b *apiclient.Client, p pause.Pause) {
 	what, flags := describePause(p)
 	text := "Paused: " + what
 	if !p.Until.IsZero() {
@@ -103,7 +103,7 @@ func tellPaused(ctx context.Context, b *apiclient.Client, p pause.Pause) {
 	fmt.Fprintln(os.Stderr, text+". To end it: pushpace resume "+flags)
 }
 
-// describePause is what a pause matches, in words and as flags.
+// describePause returns a pause's selection in words and as flags.
 func describePause(p pause.Pause) (text, flags string) {
 	var say, flag []string
 	for _, part := range []struct{ name, value string }{{"app", p.App}, {"platform", string(p.Platform)}, {"category", p.Category}} {
@@ -118,8 +118,7 @@ func describePause(p pause.Pause) (text, flags string) {
 	return strings.Join(say, ", "), strings.Join(flag, " ")
 }
 
-// warnOfCategory says when a command is about categories that the configuration
-// does not have: it does what it is told, and may do nothing.
+// warnOfCategory warns if a category is not configured: the command then may have no effect.
 func warnOfCategory(ctx context.Context, b *apiclient.Client, names ...string) error {
 	if len(names) == 0 || slices.Equal(names, []string{""}) {
 		return nil
@@ -133,7 +132,7 @@ func warnOfCategory(ctx context.Context, b *apiclient.Client, names ...string) e
 	return err
 }
 
-// badPause is the error of flags that are no pause's.
+// badPause is the error of flags that select no pause.
 func badPause(err error) error {
 	var faults push.Faults
 	if errors.As(err, &faults) {
@@ -145,16 +144,15 @@ func badPause(err error) error {
 func newResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume",
-		Short: "End a pause, an operator's or a provider's: what it kept comes back",
-		Long: `resume ends the pause that was begun with the same flags. What it kept comes back
-within seconds, the critical ones first and then the first accepted, and is held
-to its limits.
+		Short: "End a pause of an operator or a provider",
+		Long: `resume ends the pause that was begun with the same flags. Its notifications return to the
+workers within seconds, the critical ones first and then in the order of acceptance, and
+keep to their limits.
 
-Without --category it also ends what providers have brought about and pauses
-lists, as far as the flags cover it: every worker tries the provider again within
-a second, and what waited for it comes back, faster and faster, once one was taken.
-That is for a credential that was mended outside, say; a new one ends its pause by
-itself.`,
+Without --category it also ends the providers' pauses and troubles that pauses lists, as
+far as the flags cover them. Every worker tries such a provider again within a second; its
+notifications follow, faster and faster, after a push succeeds. Use it for a credential
+that was mended outside pushpace; a new credential ends its pause by itself.`,
 		Args: cobra.NoArgs,
 	}
 	selected, asJSON := pauseFlags(cmd), jsonFlag(cmd)
@@ -189,11 +187,11 @@ itself.`,
 func newPauses() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pauses",
-		Short: "List what is paused: by operators, because of what providers answer, and by trouble",
-		Long: `pauses lists what keeps notifications on the queue. KIND says whose it is:
-operator's, provider's for what a provider's answers ask for, or trouble, for a
-provider that fails: UNTIL is then when it is looked at next. WAITING is about how
-many wait for it.`,
+		Short: "List the pauses of operators and providers, and the providers in trouble",
+		Long: `pauses lists why notifications stay on the queue. KIND is operator for an operator's pause,
+provider for a pause that a provider's answer asks for, or trouble for a provider that
+fails; then UNTIL is the next attempt. WAITING is about the number of notifications that
+wait for it.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)

@@ -11,31 +11,31 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// A place is where a command finds what it works with, as its flags say.
+// A place is a command's way to pushpace: an HTTP API, or Redis by a configuration.
 type place struct {
 	cmd                         *cobra.Command
 	config                      *string
 	api, tokenFile, authorities string
 }
 
-// The environment's words for --api, and for the token that --token-file names.
+// The environment variables behind --api and --token-file.
 const (
 	apiVariable   = "PUSHPACE_API"
 	tokenVariable = "PUSHPACE_API_TOKEN"
 )
 
-// placeFlags adds the flags that say where a command goes.
+// placeFlags adds the flags that choose the place.
 func placeFlags(cmd *cobra.Command) *place {
 	p := &place{cmd: cmd, config: configFlag(cmd)}
 	f := cmd.Flags()
-	f.StringVar(&p.api, "api", "", "go through the HTTP API at this `URL` instead of Redis; by default what PUSHPACE_API names")
+	f.StringVar(&p.api, "api", "", "use the HTTP API at this `URL` instead of Redis; PUSHPACE_API by default")
 	f.StringVar(&p.tokenFile, "token-file", "", "the `FILE` that holds the API's token, which PUSHPACE_API_TOKEN can hold instead")
 	f.StringVar(&p.authorities, "ca-file", "", "a `FILE` of authorities to trust for the API instead of the system's")
 	return p
 }
 
-// remote is the URL of the API that the command goes through; "" for none. A flag
-// goes before the environment, and there the API before a configuration.
+// remote returns the URL of the API; "" for none. A flag comes before the environment, and there
+// the API before a configuration.
 func (p *place) remote() string {
 	given := p.cmd.Flags().Changed
 	if given("api") || given("config") {
@@ -44,7 +44,7 @@ func (p *place) remote() string {
 	return os.Getenv(apiVariable)
 }
 
-// open returns the client of the API there, or without a URL of one in this process.
+// open returns a client of the API at the URL, or without one of an API in this process.
 func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
 	given := p.cmd.Flags().Changed
 	if given("config") && given("api") {
@@ -60,13 +60,13 @@ func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
 		by := app.UserAtHost()
 		if f := p.cmd.Flags().Lookup("by"); f != nil {
 			if by = f.Value.String(); by == "" {
-				return nil, misusedf("--by: is empty: the log says who changed what")
+				return nil, misusedf("--by: is empty: the log needs the operator's name")
 			}
 		}
 		return app.OpenLocal(ctx, *p.config, by)
 	}
 	if f := p.cmd.Flags().Lookup("by"); f != nil && f.Changed {
-		return nil, misusedf("--by: through the HTTP API, the token's name is who changes it")
+		return nil, misusedf("--by: through the HTTP API, the log has the token's name")
 	}
 	o := apiclient.Options{URL: url, CAFile: p.authorities, Token: os.Getenv(tokenVariable)}
 	if p.tokenFile != "" {

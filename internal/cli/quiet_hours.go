@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// printNights prints the next quiet hours of the policy.
+// printNights prints the policy's next quiet hours.
 func printNights(out io.Writer, p throttle.Policy, app, user string) error {
 	for _, night := range words.Nights(p, app, user, time.Now()) {
 		if _, err := fmt.Fprintln(out, night); err != nil {
@@ -24,8 +24,8 @@ func printNights(out io.Writer, p throttle.Policy, app, user string) error {
 	return nil
 }
 
-// week returns a line of each policy with quiet hours: when they are in the next seven days,
-// by the clocks of limits.time_zone.
+// week returns one line for each policy with quiet hours: its quiet hours of the next seven days,
+// in limits.time_zone.
 func week(l config.Limits, now time.Time) []string {
 	night := l.General().Night
 	line := func(of string, p throttle.Policy) (lines []string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A result is what became of one notification, as it is printed.
+// A result is the printed result of one notification.
 type result struct {
 	Line     int         `json:"line,omitempty"` // of the file
 	ID       string      `json:"id,omitempty"`
@@ -35,8 +35,8 @@ func resultOf(line int, r push.Result, warnings ...string) result {
 	return failed
 }
 
-// receipts print the results of many notifications: as JSON lines, or to a
-// person at a terminal as a bar and the failures.
+// receipts print the results of many notifications: as JSON lines, or on a terminal as a progress
+// bar and the failures.
 type receipts struct {
 	mu                      sync.Mutex
 	out                     *json.Encoder
@@ -86,19 +86,19 @@ func (r *receipts) add(one result) {
 	}
 }
 
-// progress says how much of the input was read, in bytes.
+// progress reports how many bytes of the input were read.
 func (r *receipts) progress(read int64) {
 	if r.bar != nil {
 		_ = r.bar.Set64(read)
 	}
 }
 
-// finish tells a person the counts and what is odd, and returns the first failure to print.
+// finish prints the counts and warnings on a terminal, and returns the first error of printing.
 func (r *receipts) finish() error {
 	if r.bar != nil {
 		_ = r.bar.Finish()
 	}
-	r.warned.tell()
+	r.warned.print()
 	fmt.Fprintln(os.Stderr, r.counts())
 	return r.err
 }

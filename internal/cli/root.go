@@ -12,15 +12,14 @@ import (
 	"github.com/pushpace/pushpace/internal/app"
 )
 
-// Run runs the command line and answers the exit status.
+// Run runs the command line and returns the exit status.
 func Run(args []string) int {
 	began := false
 	root := &cobra.Command{
 		Use:   "pushpace",
-		Short: "Dispatches push notifications, each no sooner than its user's limits allow",
-		Long: `pushpace dispatches push notifications through APNs, FCM and Web Push, each no
-sooner than its user's limits allow. What may not go yet waits for exactly the
-time left.
+		Short: "Dispatch push notifications within each user's limits",
+		Long: `pushpace dispatches push notifications through APNs, FCM and Web Push, within each user's
+limits. A notification over a limit waits for exactly the time left.
 
 Exit status: 0 done, 1 failed, 2 wrong use or configuration, 3 accounting or
 limits violated.`,
@@ -58,8 +57,8 @@ limits violated.`,
 	return report(err)
 }
 
-// explainArguments has every command below say, where its arguments do not fit, which it
-// wants and an example.
+// explainArguments adds the expected arguments and an example to every argument error of the
+// commands below.
 func explainArguments(cmd *cobra.Command) {
 	for _, cmd := range cmd.Commands() {
 		explainArguments(cmd)
@@ -80,7 +79,7 @@ func explainArguments(cmd *cobra.Command) {
 	}
 }
 
-// someOrAll wants arguments, or --all in their place.
+// someOrAll requires arguments, or --all in their place.
 func someOrAll(cmd *cobra.Command, args []string) error {
 	all, err := cmd.Flags().GetBool("all")
 	if len(args) == 0 && !all {

@@ -9,19 +9,17 @@ import (
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the workers, and the HTTP API where http.listen says",
-		Long: `serve takes notifications from the queue, sends what its user's limits allow and
-has the rest wait, until SIGINT or SIGTERM. With http.listen it answers the HTTP
-API too; --only has one process do one of the two. At the signal the API accepts
-nothing more and lets its requests end; then what is being sent ends, the rest is
-put back, and serve is gone within worker.shutdown_timeout. What is left by then,
-since Redis hangs, say, comes back when another worker takes this one for
-dead. A second signal ends it at once.
+		Short: "Run the workers, and the HTTP API at http.listen",
+		Long: `serve runs until SIGINT or SIGTERM. It takes notifications from the queue, sends those that
+their users' limits allow, and schedules the rest. With http.listen it also answers the HTTP
+API; --only runs one of the two. At the signal the API accepts nothing new and finishes its
+requests; pushes in flight finish, other jobs return to the queue, and serve exits within
+worker.shutdown_timeout. If Redis hangs, jobs that are left return when another worker
+declares this one dead. A second signal exits at once.
 
-The configuration is loaded again at SIGHUP and when its file changes. A bad one
-is refused, and the old one stays. Limits, the numbers of quotas, the log's level
-and the API's tokens take effect at once; which other keys need a restart is said in
-the log.`,
+The configuration is reloaded at SIGHUP and when its file changes. An invalid one is
+refused, and the old one stays. Limits, the numbers of quotas, the log's level and the
+API's tokens take effect at once; the log names the changed keys that need a restart.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)

@@ -21,7 +21,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// A simulation is what the command's flags say.
+// A simulation holds the command's flags.
 type simulation struct {
 	app         string
 	ports       map[*app.Platform]*uint16
@@ -57,8 +57,8 @@ A browser's is what "simulate subscription NAME" prints, and its NAME chooses.`,
 	return cmd
 }
 
-// appName is what a variable's name can stand for without a configuration that
-// has the app.
+// appName matches an app's name that an environment variable can hold without a configuration of
+// the app.
 var appName = regexp.MustCompile(`^[a-z0-9_]{1,128}$`)
 
 func (s *simulation) run(ctx context.Context, out io.Writer) error {
@@ -110,7 +110,7 @@ func openLedger(file string, c *app.Closers) (*standin.Ledger, error) {
 	return standin.NewLedger(standin.Lines(f)), nil
 }
 
-// credentialsDir returns the folder, or a new one that is removed at the end.
+// credentialsDir returns the folder, or makes a temporary one.
 func credentialsDir(dir string, c *app.Closers) (string, error) {
 	if dir == "" {
 		dir, err := os.MkdirTemp("", "pushpace-")
@@ -133,8 +133,7 @@ func credentialsDir(dir string, c *app.Closers) (string, error) {
 	return dir, nil
 }
 
-// variables are the settings of the app as the configuration reads them from
-// the environment, one a line.
+// variables returns the app's settings as environment variables of the configuration, one a line.
 func variables(name string, a config.App) string {
 	var b strings.Builder
 	set := func(key, value string) {

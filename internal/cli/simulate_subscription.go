@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// subscriptionName is what can stand in an endpoint as it is.
+// subscriptionName matches a name that an endpoint can hold unescaped.
 var subscriptionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
 func newSimulateSubscription() *cobra.Command {
@@ -20,8 +20,8 @@ func newSimulateSubscription() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "subscription NAME",
 		Short: "Print the subscription of a browser that the stand-in knows",
-		Long: `subscription prints what a browser's PushSubscription.toJSON would return, for a browser
-of that name. Any stand-in of simulate can read what is sent to it.`,
+		Long: `subscription prints a browser's PushSubscription.toJSON for a browser of this name. Every
+stand-in of simulate can decrypt its messages.`,
 		Example: `  pushpace simulate subscription laptop > laptop.json`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ of that name. Any stand-in of simulate can read what is sent to it.`,
 	return cmd
 }
 
-// pushServices are the names of those for browsers.
+// pushServices returns the names of the browsers' push services.
 func pushServices() (names []string) {
 	for _, service := range push.Services(push.PlatformWebPush) {
 		names = append(names, strings.TrimPrefix(string(service), string(push.PlatformWebPush)+":"))

@@ -19,11 +19,11 @@ import (
 func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status ID",
-		Short:   "Say where a notification is, and when it waits, until when and by which rule",
+		Short:   "Show a notification's state, and if it waits, until when and by which rule",
 		Example: "  pushpace status order-4711-shipped",
 		Args:    cobra.ExactArgs(1),
 	}
-	whose, asJSON := whoseFlags(cmd), jsonFlag(cmd)
+	whose, asJSON := ownerFlags(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		status, err := b.Status(ctx, whose.of(args[0]))
 		if err != nil {
@@ -33,7 +33,7 @@ func newStatus() *cobra.Command {
 			return printJSON(out, status)
 		}
 		if status.State == push.Waiting {
-			defer tellNoWorker(ctx, b)
+			defer warnNoWorker(ctx, b)
 		}
 		into := ""
 		if status.Into != "" {
@@ -44,7 +44,7 @@ func newStatus() *cobra.Command {
 	})
 }
 
-// digestedInto says whose push tells of a notification, and what became of that.
+// digestedInto returns the carrier of a digested notification and the carrier's state, in words.
 func digestedInto(id string, other *inspect.Status, err error) string {
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
@@ -109,7 +109,7 @@ func printStatus(out io.Writer, s *inspect.Status, into string, now time.Time) e
 	return w.Flush()
 }
 
-// printWaits says what a notification waits for, and until when.
+// printWaits prints why a notification waits, and until when.
 func printWaits(line func(name, format string, args ...any), s *inspect.Status, now time.Time) {
 	waits := words.Waits(s, now)
 	for _, p := range waits.Keeping {

@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A target that nothing was sent to is told apart from one that was served.
+// The status separates a target without a push from a served one.
 func TestStatusOfTargets(t *testing.T) {
 	t.Parallel()
 	s := &inspect.Status{Record: &store.Record{State: push.Expired, Outcomes: []store.TargetOutcome{

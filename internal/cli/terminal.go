@@ -6,5 +6,5 @@ import (
 	"golang.org/x/term"
 )
 
-// onTerminal reports whether a person watches the file.
+// onTerminal reports whether the file is a terminal.
 func onTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

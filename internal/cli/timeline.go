@@ -16,11 +16,10 @@ import (
 func newTimeline() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "timeline USER",
-		Short: "Show what a user was sent and what waits, each limit, and why the next one waits",
-		Long: `The first line of timeline says which notification is next, until when it waits
-and for which limit. Below are the limits, the general ones and those of each
-category: how many are used of how many, and when the next is free. Then come the
-newest sent notifications, and those that wait.`,
+		Short: "Show a user's sent and waiting notifications, limits, and why the next one waits",
+		Long: `The first line of timeline names the next notification, its time and its limit. Then come
+the limits, general and of each category, with their use and the next free time; the newest
+sent notifications; and the waiting ones.`,
 		Example: `  pushpace timeline ada
   pushpace timeline ada --app shop --category marketing --json`,
 		Args: cobra.ExactArgs(1),

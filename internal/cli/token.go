@@ -30,11 +30,9 @@ func newTokenNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME ROLE [--app NAME]...",
 		Short: "Print a new token, and its line for http.tokens",
-		Long: `new makes a token for a bearer of that name, with the role producer, viewer or
-operator, for all apps or, by --app, for some alone: then it sees and changes
-nothing that concerns others. It prints the token, which is kept nowhere, and
-below it the line that http.tokens of the configuration needs: it holds the
-token's hash alone.`,
+		Long: `new makes a token of this name with the role producer, viewer or operator, for all apps, or
+with --app for some apps alone. It prints the token, which is stored nowhere, and the line
+for http.tokens of the configuration, which holds only the token's hash.`,
 		Example: `  pushpace token new shop producer
   pushpace token new ada operator --app shop --app kiosk`,
 		Args: cobra.ExactArgs(2),

@@ -8,14 +8,13 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 )
 
-// endFlags adds --until and --for: when something ends.
+// endFlags adds --until and --for.
 func endFlags(cmd *cobra.Command, until, length *string) {
 	cmd.Flags().StringVar(until, "until", "", "when it ends, an `INSTANT` as in 2026-12-24T20:00:00Z")
-	cmd.Flags().StringVar(length, "for", "", "after what `DURATION` it ends, such as 2h")
+	cmd.Flags().StringVar(length, "for", "", "end after this `DURATION`, such as 2h")
 }
 
-// untilFlags adds --until and --for, and returns what reads them: the zero
-// instant when neither is given.
+// untilFlags adds --until and --for. The result reads them: the zero time if neither is given.
 func untilFlags(cmd *cobra.Command) func() (time.Time, error) {
 	var until, length string
 	endFlags(cmd, &until, &length)

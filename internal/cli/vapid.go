@@ -15,11 +15,11 @@ import (
 func newVAPID() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vapid",
-		Short: "Make the key by which push services know an app, or print its public half",
-		Long: `vapid makes and reads the key pair of an app that sends to browsers (RFC 8292). The
-private key stays with the workers. The public one is what the site subscribes
-with, as applicationServerKey: each subscription is bound to it for life. public also
-reads the private keys of other tools: PEM, a JWK, or 32 bytes in base64 or hex.`,
+		Short: "Make an app's key for the push services of browsers, or print its public part",
+		Long: `vapid makes and reads the key pair of an app that sends to browsers (RFC 8292). The private
+key stays with the workers. The site subscribes with the public key, as
+applicationServerKey; a subscription is bound to that key for life. public also reads the
+private keys of other tools: PEM, a JWK, or 32 bytes in base64 or hex.`,
 	}
 	cmd.AddCommand(newVAPIDNew(), newVAPIDPublic())
 	return cmd
@@ -30,8 +30,8 @@ func newVAPIDNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new FILE",
 		Short: "Make a key, write the private one into FILE, and print the public one",
-		Long: `new makes a key, writes the private one into FILE, which must not be there and
-which only its owner may read, and prints the public one.`,
+		Long: `new makes a key and prints the public part. It writes the private key to FILE, which must
+not exist, with access for its owner alone.`,
 		Example: `  pushpace vapid new vapid.pem`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,7 +85,7 @@ func printKey(out io.Writer, key *webpush.Key, asJSON bool) error {
 	return err
 }
 
-// writeNew writes a file that is not there yet, for its owner's eyes.
+// writeNew writes a file that must not exist, readable by its owner alone.
 func writeNew(name string, text []byte) (err error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

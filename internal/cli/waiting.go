@@ -22,22 +22,22 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// selectionFlags adds the flags that select notifications that wait.
+// selectionFlags adds the flags that select waiting notifications.
 func selectionFlags(cmd *cobra.Command) *inspect.Selection {
 	s := &inspect.Selection{}
 	f := cmd.Flags()
-	f.StringVar(&s.App, "app", "", "what is for the `APP`")
-	f.StringVar(&s.User, "user", "", "what is for the `USER`")
-	f.StringVar(&s.Category, "category", "", "what is of the `CATEGORY`")
-	f.StringVar(&s.CollapseKey, "collapse-key", "", "what has the collapse `KEY`")
-	f.StringVar((*string)(&s.For), "for", "", "what waits for the `CAUSE`: "+strings.Join(inspect.CauseNames(), ", "))
+	f.StringVar(&s.App, "app", "", "only the `APP`")
+	f.StringVar(&s.User, "user", "", "only the `USER`")
+	f.StringVar(&s.Category, "category", "", "only the `CATEGORY`")
+	f.StringVar(&s.CollapseKey, "collapse-key", "", "only the collapse `KEY`")
+	f.StringVar((*string)(&s.For), "for", "", "only the `CAUSE`: "+strings.Join(inspect.CauseNames(), ", "))
 	complete(cmd, "for", inspect.CauseNames()...)
 	completeApps(cmd)
 	completeCategories(cmd)
 	return s
 }
 
-// eachQueued calls f with each selected notification that waits, once.
+// eachQueued calls f once with each selected notification.
 func eachQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, f func(inspect.Queued) bool) error {
 	seen := map[push.Ref]bool{}
 	return b.Queued(ctx, s, func(q inspect.Queued) bool {
@@ -49,9 +49,8 @@ func eachQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, f
 	})
 }
 
-// without tells what a list is without, of shards that do not answer, and returns any other
-// error.
-func without(err error) error {
+// warnUnread warns of shards and causes that could not be read, and returns any other error.
+func warnUnread(err error) error {
 	if _, rest := store.Unread(err); rest != nil && !errors.Is(err, inspect.ErrCausesUnread) {
 		return err
 	}
@@ -61,7 +60,7 @@ func without(err error) error {
 	return nil
 }
 
-// causesHelp lists what a notification may wait for.
+// causesHelp lists the causes of a wait.
 func causesHelp() string {
 	var b strings.Builder
 	for _, c := range inspect.Causes {
@@ -73,13 +72,13 @@ func causesHelp() string {
 func newWaiting() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "waiting",
-		Short: "List the notifications that wait, what for, and until when",
-		Long: `waiting lists the notifications that wait, those that come first on top, as many
-as --limit says. What each waits for (FOR) is one of:
+		Short: "List the waiting notifications with cause and end of the wait",
+		Long: `waiting lists the waiting notifications, the next ones first, at most --limit. FOR is the
+cause of the wait:
 
 ` + causesHelp() + `
-With --json there is one line for each, in no order, and --limit is none unless
-it is given. What moves on while it is listed may be missed.`,
+With --json each is one line, in no order, and without --limit all are printed. A
+notification that moves meanwhile may be missed.`,
 		Example: `  pushpace waiting --category marketing
   pushpace waiting --user ada --json`,
 		Args: cobra.NoArgs,
@@ -100,7 +99,7 @@ it is given. What moves on while it is listed may be missed.`,
 	})
 }
 
-// printQueued prints each as it comes.
+// printQueued prints each notification as soon as it is read.
 func printQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, out io.Writer, most int, limited bool) error {
 	n := 0
 	var failed error
@@ -109,10 +108,10 @@ func printQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, 
 		n++
 		return failed == nil && (!limited || n < most)
 	})
-	return cmp.Or(failed, without(err))
+	return cmp.Or(failed, warnUnread(err))
 }
 
-// listQueued prints those that come first, and how many more there are.
+// listQueued prints the next ones, and the number of the others.
 func listQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, out io.Writer, most int) error {
 	var list []inspect.Queued
 	n := 0
@@ -127,7 +126,7 @@ func listQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, o
 		}
 		return true
 	})
-	if err := without(err); err != nil {
+	if err := warnUnread(err); err != nil {
 		return err
 	}
 	if n == 0 {
@@ -149,7 +148,7 @@ func listQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, o
 	return nil
 }
 
-// waitsFor is what a notification waits for, in a column.
+// waitsFor returns the cause of a wait for a column.
 func waitsFor(q inspect.Queued) string {
 	if text := words.WaitsFor(q); text != words.Cause(q.For) {
 		return string(q.For) + ": " + text
@@ -157,7 +156,7 @@ func waitsFor(q inspect.Queued) string {
 	return string(q.For)
 }
 
-// selected is what is selected, as the end of a phrase.
+// selected returns the selection as the end of a phrase.
 func selected(s inspect.Selection) string {
 	text := ""
 	for _, part := range []struct{ what, value string }{{"for app", s.App}, {"for user", s.User}, {"of category", s.Category}, {"with collapse key", s.CollapseKey}, {"for", string(s.For)}} {
@@ -168,11 +167,11 @@ func selected(s inspect.Selection) string {
 	return text
 }
 
-// countTime is how long what waits is counted at most.
+// countTime bounds the time of a count.
 const countTime = time.Second
 
-// countQueued counts what waits in words, within countTime: "no notification
-// waits", "at least 12000 notifications wait". It is "" when that is not known.
+// countQueued counts the waiting notifications in words, within countTime: "no notification
+// waits", "at least 12000 notifications wait". It returns "" if the count fails.
 func countQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection) string {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
@@ -184,7 +183,7 @@ func countQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection) 
 	return words.Waitings(n, err != nil)
 }
 
-// cancelAll cancels what is selected, once its number is confirmed.
+// cancelAll cancels the selection after a confirmation of its size.
 func cancelAll(ctx context.Context, b *apiclient.Client, s inspect.Selection, c *confirmation, out io.Writer, asJSON bool) error {
 	if err := warnOfCategory(ctx, b, s.Category); err != nil {
 		return err
@@ -197,5 +196,5 @@ func cancelAll(ctx context.Context, b *apiclient.Client, s inspect.Selection, c 
 		return err
 	}
 	done, err := operate.InPages(ctx, refs, b.CancelEach)
-	return tellBulk(done, out, asJSON, "cancelled", err)
+	return printBulk(done, out, asJSON, "cancelled", err)
 }

@@ -2,10 +2,10 @@ package cli
 
 import "fmt"
 
-// warnedMost is how many warnings are told each; the others are counted together.
+// warnedMost bounds the different warnings that are printed; the others are counted together.
 const warnedMost = 100
 
-// warned are the warnings about notifications, each counted.
+// warned counts each warning about notifications.
 type warned struct {
 	counts map[string]int
 	order  []string
@@ -27,8 +27,8 @@ func (w *warned) add(warnings []string) {
 	}
 }
 
-// tell tells each of them once.
-func (w *warned) tell() {
+// print prints each warning once.
+func (w *warned) print() {
 	for _, text := range w.order {
 		if n := w.counts[text]; n > 1 {
 			text += fmt.Sprintf(" (%d notifications)", n)

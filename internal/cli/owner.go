@@ -11,23 +11,23 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// whose says of which app and user an ID is, "" for any.
-type whose struct{ app, user string }
+// owner holds the app and the user of an ID; "" for any.
+type owner struct{ app, user string }
 
-// whoseFlags adds --app and --user to a command that takes an ID.
-func whoseFlags(cmd *cobra.Command) *whose {
-	w := &whose{}
+// ownerFlags adds --app and --user to a command that takes an ID.
+func ownerFlags(cmd *cobra.Command) *owner {
+	w := &owner{}
 	f := cmd.Flags()
-	f.StringVar(&w.app, "app", "", "the one for the `APP`, where several users have the ID")
-	f.StringVar(&w.user, "user", "", "the one of the `USER`, where several have the ID")
+	f.StringVar(&w.app, "app", "", "the `APP`, if several users have the ID")
+	f.StringVar(&w.user, "user", "", "the `USER`, if several have the ID")
 	completeApps(cmd)
 	return w
 }
 
-// of names what has the ID.
-func (w whose) of(id string) push.Ref { return push.Ref{ID: id, App: w.app, User: w.user} }
+// of returns the reference of an ID.
+func (w owner) of(id string) push.Ref { return push.Ref{ID: id, App: w.app, User: w.user} }
 
-// ofID says which ID an error is about, and which flags choose where several users have it.
+// ofID adds the ID to an error, and the flags that choose among several users.
 func ofID(id string, err error) error {
 	var several *push.AmbiguousError
 	if !errors.As(err, &several) {
