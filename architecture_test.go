@@ -28,7 +28,7 @@ func page(t *testing.T) (text string, pictures map[string]string) {
 	return text, pictures
 }
 
-// arrows are a picture's, as FROM --> TO, without what is written on them.
+// arrows returns a picture's arrows as FROM --> TO, without their labels.
 func arrows(picture string) map[string]bool {
 	found := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^\s*(\S+) --> (\S+?)(?:: .*)?$`).FindAllStringSubmatch(picture, -1) {
@@ -37,9 +37,9 @@ func arrows(picture string) map[string]bool {
 	return found
 }
 
-// The picture of the states has those of the code: each notification waits, and then
-// ends in one of the others.
-func TestThePictureOfTheStates(t *testing.T) {
+// The picture of the states has the states of the code: each notification waits, and then ends in
+// one of the others.
+func TestStatePictureMatchesCode(t *testing.T) {
 	t.Parallel()
 	_, pictures := page(t)
 	want := map[string]bool{"[*] --> waiting": true}
@@ -51,7 +51,7 @@ func TestThePictureOfTheStates(t *testing.T) {
 }
 
 // The picture of the gates names the same six gates as the list below it, in the same order.
-func TestThePictureOfTheGates(t *testing.T) {
+func TestGatePictureMatchesList(t *testing.T) {
 	t.Parallel()
 	text, pictures := page(t)
 	_, section, _ := strings.Cut(text, "## Between a job and its provider")
@@ -73,7 +73,7 @@ const (
 	moves = "internal/store" // has every move of a job
 )
 
-// ours are this module's packages, and what each imports of them; tests aside.
+// ours returns this module's packages with their imports of it, without tests.
 func ours(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").CombinedOutput()
@@ -96,7 +96,7 @@ func ours(t *testing.T) map[string][]string {
 
 // Of internal, the engine imports the store and the ground floor alone, the store the ground
 // floor, and that nothing of the engine: no arrow of the house leads upwards.
-func TestTheGroundFloorIsBelowAll(t *testing.T) {
+func TestBaseImportsNothingAbove(t *testing.T) {
 	t.Parallel()
 	engine, ground := 0, 0
 	for name, all := range ours(t) {
@@ -125,7 +125,7 @@ func TestTheGroundFloorIsBelowAll(t *testing.T) {
 // The picture has every package that is not internal or for tests. Of internal it has app, cli, api,
 // console, operate, store and, as one, base. It has every import among them that no longer path
 // implies.
-func TestThePictureOfThePackages(t *testing.T) {
+func TestPackagePictureMatchesImports(t *testing.T) {
 	t.Parallel()
 	_, pictures := page(t)
 	imports := map[string][]string{base: nil}
@@ -179,7 +179,7 @@ func differ(t *testing.T, got, want map[string]bool) {
 }
 
 // Every file, folder and package that the page names is there.
-func TestThePageNamesWhatThereIs(t *testing.T) {
+func TestArchitecturePathsExist(t *testing.T) {
 	t.Parallel()
 	text, _ := page(t)
 	for _, m := range regexp.MustCompile("`((?:push|throttle|providers|worker|internal|cmd|docs|bench|test)(?:/[\\w.-]+)*/?)`").FindAllStringSubmatch(text, -1) {
@@ -246,8 +246,8 @@ func TestTextFilesHaveOneReader(t *testing.T) {
 	}
 }
 
-// No file outside internal/store names a key of asynq's. internal/base/shard has the names: it chooses
-// those of the queues by the slots that they fall into.
+// No file outside internal/store names a key of asynq's. internal/base/shard has the queues'
+// names, because it chooses them by their hash slots.
 func TestOnlyTheStoreNamesAsynqsKeys(t *testing.T) {
 	t.Parallel()
 	key := regexp.MustCompile("[\"`'][^\"`'\n]*asynq" + ":")
@@ -271,7 +271,7 @@ func TestOnlyTheStoreNamesAsynqsKeys(t *testing.T) {
 
 // The table of moves names every script that moves a job. A script's header says FROM -> TO, and
 // the table says the same. No package but the store has such a script.
-func TestTheTableOfMoves(t *testing.T) {
+func TestMoveTableMatchesScripts(t *testing.T) {
 	t.Parallel()
 	text, _ := page(t)
 	_, table, _ := strings.Cut(text, "<!-- test: moves -->")
@@ -327,7 +327,7 @@ func TestTheTableOfMoves(t *testing.T) {
 }
 
 var (
-	// moving is what a script has that takes a job from or to one of its places.
+	// moving matches a script's command that moves a job from or to one of its places.
 	moving = regexp.MustCompile(`(?i)call\(.*'([LR]PUSH|[LR]POP|LREM)'|'state', '(pending|active|retry|scheduled)'`)
 	// placed names such a place.
 	placed = regexp.MustCompile(`QueueKey\([^)]*"(pending|retry|scheduled)"\)`)

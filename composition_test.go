@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// parts are the packages whose constructors make something that acts.
+// parts are the packages with constructors that start something.
 var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "worker", "worker/control", "worker/pause", "worker/queue", "internal/operate", "internal/operate/auditlog", "internal/operate/inspect", "internal/redisconn", "internal/base/pipeline", "internal/store"}
 
-// A command reads flags, asks the API, and prints: it is not linked to what acts but through
-// internal/app, which puts the parts together.
+// A command reads flags, calls the API and prints. It links the engine only through internal/app,
+// which wires the parts.
 func TestCommandsOnlyAsk(t *testing.T) {
 	t.Parallel()
 	acts := []string{"worker", "worker/queue", "worker/route", "throttle/meter", "internal/api", "internal/console", "internal/base/pipeline"}

@@ -11,10 +11,9 @@ import (
 	"testing"
 )
 
-// Nothing but internal/base/redisreply looks into the text of an error for what it is: no
-// function of internal, worker, throttle, push and cmd, test support apart, both takes an error's text and
-// looks for something in a text.
-func TestNobodyReadsAnErrorsText(t *testing.T) {
+// Only internal/base/redisreply classifies an error by its text: no function of internal, worker,
+// throttle, push and cmd, except test support, both takes an error's text and searches a text.
+func TestErrorsAreNotParsed(t *testing.T) {
 	t.Parallel()
 	looks := []string{"Contains", "ContainsAny", "HasPrefix", "HasSuffix", "Cut", "CutPrefix", "CutSuffix", "Index", "Split", "SplitN", "EqualFold", "Fields"}
 	seen := 0

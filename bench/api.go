@@ -75,7 +75,7 @@ func apiBench(ctx context.Context, r *run) (map[string]any, error) {
 	return figures, nil
 }
 
-// An apiResult is what one contestant's round took.
+// An apiResult is the cost of one contestant's round.
 type apiResult struct {
 	rate     float64 // notifications a second
 	p50, p99 float64 // of a request, in ms
@@ -116,8 +116,8 @@ func (s stage) playAPI(ctx context.Context, name string, n int) (got apiResult, 
 	return got, nil
 }
 
-// openAPI answers what enqueues count notifications from the i-th on, and how
-// many at once are right.
+// openAPI returns enqueue, which enqueues count notifications from the i-th on, and the best
+// number of concurrent calls.
 func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx context.Context, i, count int) error, size int, end func() error, err error) {
 	var cfg config.Config
 	cfg.SetDefaults()

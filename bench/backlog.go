@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A backlog is what waits for its users when the work begins.
+// A backlog is the waiting notifications at the start, by user.
 type backlog struct {
 	users, jobs int // jobs of each user
 	policy      throttle.Policy
@@ -31,10 +31,11 @@ var (
 	many = backlog{200, 20, throttle.Policy{MinGap: 300 * time.Millisecond, Rates: []throttle.Rate{{Count: 5, Period: 5 * time.Second}}}}
 )
 
-// backlogLimit bounds one contestant. What it has not sent by then stays unsent.
+// backlogLimit bounds one contestant's time. Notifications that it has not sent by then stay
+// unsent.
 const backlogLimit = 90 * time.Second
 
-// tolerance is what lies between an admission and its instant of sending.
+// tolerance is the time between an admission and its send.
 const tolerance = 50 * time.Millisecond
 
 // backlogBench has one round of each: its figures are ratios to a schedule, not
@@ -77,7 +78,7 @@ func backlogBench(ctx context.Context, r *run) (map[string]any, error) {
 // A drain enqueues the backlog, then works it off. begin is called in between.
 type drain func(ctx context.Context, s stage, b backlog, sent *instants, begin func()) (checks int64, err error)
 
-// run answers what was sent, and the number of checks.
+// run returns the sent notifications and the number of checks.
 func (b backlog) run(ctx context.Context, s stage, drain drain) (*instants, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, backlogLimit)
 	defer cancel()
@@ -89,7 +90,7 @@ func (b backlog) run(ctx context.Context, s stage, drain drain) (*instants, int6
 	return sent, checks, err
 }
 
-// Instants are those at which pushes were sent. They are a providers.Sender.
+// Instants records when pushes were sent. It is a providers.Sender.
 type instants struct {
 	start time.Time
 	mu    sync.Mutex
@@ -216,9 +217,8 @@ func allowed(p throttle.Policy, before []time.Duration) time.Duration {
 	return first
 }
 
-// lateness answers in ms, in order, how long after the first instant that what
-// its user had received allowed each push was sent. A user's first one is left
-// out: it was allowed before the work began.
+// lateness returns, sorted, each push's delay in ms behind the first instant that its user's
+// earlier pushes allow. It leaves out each user's first push, which was allowed before the start.
 func (b backlog) lateness(pushes []violations.Push) []float64 {
 	users := map[string][]time.Duration{}
 	var late []float64

@@ -9,8 +9,8 @@ import (
 	"os/exec"
 )
 
-// ask runs this program as the command, gives it the order and takes its answer,
-// so that what it spends is told apart from all else.
+// ask runs this program as a child with a command and an order, and returns its answer. The
+// child's CPU time is measured apart.
 func ask(ctx context.Context, command string, order, answer any) error {
 	self, err := os.Executable()
 	if err != nil {

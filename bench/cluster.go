@@ -29,9 +29,9 @@ const (
 	idleTime = 10 * time.Second
 )
 
-// clusterBench is what a notification costs on Redis Cluster, on servers of its own: flat
-// out on one server and on masters, by one worker, and while masters, workers and load grow
-// together, which has to stay flat.
+// clusterBench measures the cost of a notification on Redis Cluster, with servers of its own: at
+// full speed on one server and on several masters with one worker, and while masters, workers and
+// load grow together, when the cost has to stay constant.
 func clusterBench(ctx context.Context, r *run) (map[string]any, error) {
 	standIn, err := startStandIns(ctx, 0, "")
 	if err != nil {
@@ -89,7 +89,7 @@ func medians(all []map[string]float64) map[string]float64 {
 	return of
 }
 
-// A load is what a process of its own enqueues and works off, beside others.
+// A load is the work of one process, which enqueues and handles notifications.
 type load struct {
 	Hosts   []string
 	Cluster bool
@@ -176,8 +176,8 @@ func carryLoad(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(lap{Time: took, Worker: after - before})
 }
 
-// playOnCluster has workers send n notifications each, at that rate each, on so many
-// masters, 0 for a single Redis, and returns what each notification cost.
+// playOnCluster makes each worker send n notifications at the rate on a Cluster of that many
+// masters, 0 for a single Redis. It returns the cost of each notification.
 func playOnCluster(ctx context.Context, masters, workers, shards, n, rate int, to apns.Config) (map[string]float64, error) {
 	c, err := startServers(ctx, masters)
 	if err != nil {

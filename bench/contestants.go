@@ -31,7 +31,7 @@ var contenders = map[string]func(ctx context.Context, t turn) (*contender, error
 	"ours": oursContender, "quiet": quietContender, "stock": stockContender, "acknowledged": acknowledgedContender,
 }
 
-// acknowledgedContender is pushpace whose writes a replica has once they are answered.
+// acknowledgedContender is pushpace with writes that a replica confirms before the answer.
 func acknowledgedContender(ctx context.Context, t turn) (*contender, error) {
 	t.Acknowledged = 1
 	return oursContender(ctx, t)
@@ -103,8 +103,7 @@ func (t turn) take(ctx context.Context) (result, error) {
 	return got, nil
 }
 
-// startProfile begins the profiles that the turn asks for, and answers what
-// ends them.
+// startProfile starts the turn's profiles, and returns a function that ends them.
 func (t turn) startProfile() (end func() error, err error) {
 	if t.Profile == "" {
 		return func() error { return nil }, nil
@@ -160,7 +159,7 @@ func (t turn) limited(ctx context.Context, limited config.Limits) (*contender, e
 
 func (t turn) users() int { return max(1, t.N/perUser) }
 
-// stockContender is what one builds from asynq, the classic window and apns2.
+// stockContender is a plain composition of asynq, the published window and apns2.
 func stockContender(_ context.Context, t turn) (*contender, error) {
 	apns, err := newStockClient(t.APNs)
 	if err != nil {
@@ -194,8 +193,7 @@ func stockContender(_ context.Context, t turn) (*contender, error) {
 	}), nil
 }
 
-// A stockJob says in the stock composition's payload what a notification does
-// in ours.
+// A stockJob is the payload of the stock composition, with the content of our notification.
 type stockJob struct {
 	ID    string `json:"id"`
 	User  string `json:"user"`

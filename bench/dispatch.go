@@ -23,12 +23,12 @@ const (
 	turnLimit = 5 * time.Minute
 )
 
-// dispatchPolicy is above what any user gets in a round.
+// dispatchPolicy allows more than any user receives in a round.
 var dispatchPolicy = throttle.Policy{Rates: []throttle.Rate{
 	{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour},
 }}
 
-// A turn is what a contestant is told to do in a process of its own.
+// A turn is the order to a contestant in a process of its own.
 type turn struct {
 	stage
 	Contestant string
@@ -37,14 +37,14 @@ type turn struct {
 	Profile    string
 }
 
-// A result is what it answers.
+// A result is the contestant's answer.
 type result struct {
 	Enqueue, Work lap
 	PeakMB        float64
 }
 
-// A lap is what one part of a turn took: time, and CPU time of the contestant's
-// process and of Redis.
+// A lap is the cost of one part of a turn: time, and CPU time of the contestant's process and of
+// Redis.
 type lap struct{ Time, Worker, Redis time.Duration }
 
 // dispatchBench has every contestant enqueue all of a round before it works

@@ -33,7 +33,7 @@ type row struct {
 	admitted []time.Duration // since the first arrival
 }
 
-// figureBench draws what each limiter admits of the same arrivals into the file of -svg.
+// figureBench draws into the file of -svg the admissions of each limiter for the same arrivals.
 func figureBench(ctx context.Context, r *run) (map[string]any, error) {
 	if r.svg == "" {
 		return nil, errors.New("figure: want -svg FILE")
@@ -176,7 +176,7 @@ const figureStyle = `
 .axis{stroke:#64748b}.arrived{fill:#3b495f}.admitted{fill:#60a5fa}
 }`
 
-// drawFigure draws the arrivals over time, and what each limiter admits, as SVG.
+// drawFigure draws the arrivals over time and each limiter's admissions, as SVG.
 func drawFigure(arrivals []time.Duration, rows []*row) []byte {
 	arrived := inParts(arrivals)
 	highest := 1

@@ -27,16 +27,16 @@ const (
 	latencyBulk = 120_000
 	// bulkRounds is how many there are at least, with and without others beside.
 	bulkRounds = 3
-	// idleFor is how long the commands of a program are counted that has nothing to do.
+	// idleFor is how long the commands of an idle program are counted.
 	idleFor = 30 * time.Second
-	// watched begins the IDs of those that are timed.
+	// watched is the prefix of the timed notifications' IDs.
 	watched = "timed-"
-	// arrivalLimit is how long the last of those may take.
+	// arrivalLimit bounds the arrival of a timed notification.
 	arrivalLimit = time.Minute
 )
 
-// deferralGap is longer than what is waited for in the process: who comes second
-// goes back to the queue.
+// deferralGap is longer than a delivery waits in the process, so that the second notification
+// returns to the queue.
 const deferralGap = 4 * time.Second
 
 // latencyCategories are an exempt one, one with a gap, and one that no limit holds up.
@@ -111,7 +111,7 @@ func (r *run) latency(ctx context.Context, latency time.Duration, figures map[st
 	return err
 }
 
-// calm adds the figures of a program that has nothing else to do.
+// calm adds the figures of an idle program.
 func (b *delayBench) calm(ctx context.Context, figures map[string]any) error {
 	stop, err := b.program.serve(ctx)
 	if err != nil {
@@ -140,8 +140,8 @@ func (b *delayBench) calm(ctx context.Context, figures map[string]any) error {
 	return nil
 }
 
-// besideBulk times critical ones while bulk ones leave, and how fast those leave
-// with and without them.
+// besideBulk times critical notifications beside bulk ones, and measures the rate of the bulk
+// ones with and without them.
 func (b *delayBench) besideBulk(ctx context.Context, name string, n int) (map[string]any, error) {
 	var delays, beside, alone []float64
 	for len(beside) < bulkRounds || len(delays) < latencySamples {
@@ -164,8 +164,8 @@ func (b *delayBench) besideBulk(ctx context.Context, name string, n int) (map[st
 	return figures, nil
 }
 
-// bulk has n bulk ones leave, and times critical ones meanwhile. It returns their
-// delays in ms, and how many bulk ones left a second.
+// bulk sends n bulk notifications, and times critical ones meanwhile. It returns the delays in ms
+// and the bulk rate a second.
 func (b *delayBench) bulk(ctx context.Context, n int, critical bool) (delays []float64, rate float64, err error) {
 	defer b.clear()
 	err = each(ctx, enqueuers, n, func(ctx context.Context, i int) error {
@@ -186,7 +186,7 @@ func (b *delayBench) bulk(ctx context.Context, n int, critical bool) (delays []f
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	// left waits until so many percent have, and tells when that was
+	// left waits until this percentage has been sent, and returns when.
 	left := func(ctx context.Context, percent int) (time.Time, int64, error) {
 		for {
 			now, err := b.standIn.usage()
@@ -244,8 +244,8 @@ func (b *delayBench) timed(ctx context.Context, n int, over *atomic.Bool) ([]flo
 	return b.delays(ctx, called)
 }
 
-// deferred enqueues pairs of which the second has to wait for its slot, and returns
-// how much later than that each came, in ms.
+// deferred enqueues pairs, each with a second notification that waits for its slot. It returns in
+// ms how late the second ones came.
 func (b *delayBench) deferred(ctx context.Context) ([]float64, error) {
 	firsts, seconds := map[string]string{}, map[string]string{} // user by ID
 	for range latencySamples {
@@ -292,7 +292,7 @@ func (b *delayBench) deferred(ctx context.Context) ([]float64, error) {
 	return b.delays(ctx, due)
 }
 
-// next returns the next one, of a user who got none yet.
+// next returns the next notification, for a new user.
 func (b *delayBench) next(category string) *push.Notification {
 	b.n++
 	one := notification(b.n, math.MaxInt)
@@ -348,12 +348,12 @@ func (b *delayBench) arrived(ctx context.Context, missing []string) error {
 	}
 }
 
-// commands counts what the stage's Redis is told for so long, a script as one.
+// commands counts the commands to the stage's Redis for this time; a script counts as one.
 func (b *delayBench) commands(ctx context.Context, long time.Duration) (n int, err error) {
 	return commands(ctx, b.Redis, b.DB, long)
 }
 
-// commands are those that a server is sent for a database meanwhile.
+// commands counts the commands to one database of a server for this time.
 func commands(ctx context.Context, addr string, db int, long time.Duration) (n int, err error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

@@ -15,7 +15,7 @@ import (
 	meters "github.com/pushpace/pushpace/throttle/meter"
 )
 
-// wide is above what a contestant can ask for: each check is granted.
+// wide allows more than a contestant can request, so that every check is granted.
 var wide = throttle.Rate{Count: 1_000_000, Period: 5 * time.Second}
 
 // limitersBench compares the algorithms of throttle/meter with redis_rate: with many keys,
@@ -74,8 +74,8 @@ func (r *run) compareLimiters(ctx context.Context, goroutines int, hot bool, nam
 	return r.interleave(ctx, goroutines, 1000, names, contestants)
 }
 
-// limiter returns the contestant of that name, and what ends it. Ours has its commands
-// share pipelines, as they do in a worker.
+// limiter returns the named contestant and a function that closes it. Ours shares pipelines, as
+// in a worker.
 func (r *run) limiter(name string, goroutines int, rate throttle.Rate) (contestant, func(), error) {
 	client := r.client(goroutines)
 	stop := func() { _ = client.Close() }

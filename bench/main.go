@@ -1,10 +1,10 @@
-// Command bench compares pushpace with what it could be built from. It is a
+// Command bench compares pushpace with compositions of other libraries. It is a
 // module of its own, so that the other libraries stay out of pushpace's go.mod.
 //
 //	go -C bench run . NAME -redis 127.0.0.1:6379 -json
 //
-// The benches are api, backlog, dispatch, latency, limiters, quiet and throttle, and those
-// that need no Redis: send, cluster, and figure, which draws the picture of
+// The benches are api, backlog, dispatch, latency, limiters, quiet and throttle, and
+// without Redis: send, cluster, and figure, which draws the picture of
 // docs/limiters.md.
 //
 // Contestants take turns in one run; a figure is the median of its rounds. Keys
@@ -33,7 +33,7 @@ type bench func(ctx context.Context, b *run) (map[string]any, error)
 
 var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "cluster": clusterBench, "dispatch": dispatchBench, "figure": figureBench, "latency": latencyBench, "limiters": limitersBench, "quiet": quietBench, "send": sendBench, "throttle": throttleBench}
 
-// A run is what every bench works with.
+// A run is the environment of every bench.
 type run struct {
 	addr   string
 	rounds int
@@ -108,7 +108,7 @@ func benchmark(args []string) error {
 
 // connect reaches the Redis.
 func (r *run) connect(ctx context.Context) error {
-	// go-redis tells the terminal of every try that fails.
+	// go-redis logs every failed try to the terminal.
 	probe, err := net.DialTimeout("tcp", r.addr, 5*time.Second)
 	if err != nil {
 		return fmt.Errorf("redis %s: %w", r.addr, err)
@@ -124,7 +124,7 @@ func (r *run) connect(ctx context.Context) error {
 	return nil
 }
 
-// client answers a client whose pool is as large as its goroutines.
+// client returns a client with one connection per goroutine.
 func (r *run) client(goroutines int) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: r.addr, PoolSize: goroutines, ContextTimeoutEnabled: true,

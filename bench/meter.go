@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A meter tells what this process and Redis spend from lap to lap.
+// A meter measures the CPU time of this process and of Redis for each lap.
 type meter struct {
 	redis       *redis.Client
 	at          time.Time
@@ -26,7 +26,7 @@ func (t turn) newMeter(ctx context.Context) (*meter, error) {
 	return m, err
 }
 
-// lap answers what was spent since the last one.
+// lap returns the cost since the last lap.
 func (m *meter) lap(ctx context.Context) (lap, error) {
 	before := *m
 	m.at = time.Now()

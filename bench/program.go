@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/providers/apns"
 )
 
-// modulePath is pushpace's, whose program is measured.
+// modulePath is the module of the measured program.
 const modulePath = "github.com/pushpace/pushpace"
 
 // A program is pushpace's own, as an operator runs it.

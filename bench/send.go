@@ -46,8 +46,7 @@ func sendBench(ctx context.Context, r *run) (map[string]any, error) {
 	return figures, nil
 }
 
-// compareSenders adds the figures of one latency, and answers what the stand-ins
-// used for them.
+// compareSenders adds the figures of one latency, and returns the stand-ins' usage.
 func (r *run) compareSenders(ctx context.Context, latency time.Duration, figures map[string]any) (used usage, err error) {
 	s, err := startStandIns(ctx, latency, "")
 	if err != nil {
@@ -124,7 +123,7 @@ func (r *run) compareSenders(ctx context.Context, latency time.Duration, figures
 // devices is how many each contestant sends to.
 const devices = 1024
 
-// tokens answers those of the devices.
+// tokens returns the devices' tokens.
 func tokens(form string) []string {
 	all := make([]string, devices)
 	for i := range all {
@@ -166,7 +165,7 @@ const (
 	benchBody  = "It leaves our warehouse today and arrives on Friday between nine and noon."
 )
 
-// on answers the target of a token, for a platform whose targets are no more.
+// on returns a function that makes a target of a token, for platforms without other fields.
 func on(platform push.Platform) func(token string) push.Target {
 	return func(token string) push.Target { return push.Target{Platform: platform, Token: token} }
 }

@@ -12,14 +12,13 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// A stage is the database that a bench with queues runs on, with nobody else
-// on it.
+// A stage is a database for a bench with queues; no other program uses it.
 type stage struct {
 	Redis  string
 	DB     int
 	Prefix string
 	Hosts  []string // of a Cluster; nil for the one Redis
-	// Acknowledged is how many replicas must have what is written.
+	// Acknowledged is the number of replicas that confirm each write.
 	Acknowledged int
 	Shards       int // 0 for the default
 }
@@ -27,8 +26,7 @@ type stage struct {
 // databases is how many a Redis has when nothing else is configured.
 const databases = 16
 
-// openStage picks an empty database, or else the first one, as long as nobody
-// uses pushpace's queues there.
+// openStage picks an empty database, or the first one if pushpace's queues there are unused.
 func (r *run) openStage(ctx context.Context) (stage, error) {
 	for db := databases - 1; db > 0; db-- {
 		s := stage{Redis: r.addr, DB: db, Prefix: r.prefix}
@@ -43,7 +41,7 @@ func (r *run) openStage(ctx context.Context) (stage, error) {
 	return s, s.vacant(ctx)
 }
 
-// vacant is an error when somebody uses pushpace's queues.
+// vacant returns an error if pushpace's queues are in use.
 func (s stage) vacant(ctx context.Context) error {
 	client := s.client(1)
 	defer client.Close()
@@ -72,7 +70,7 @@ func (s stage) vacant(ctx context.Context) error {
 	return nil
 }
 
-// client answers a client whose pool is as large as its goroutines.
+// client returns a client with one connection per goroutine.
 func (s stage) client(goroutines int) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: s.Redis, DB: s.DB, PoolSize: goroutines, ContextTimeoutEnabled: true,
@@ -80,7 +78,7 @@ func (s stage) client(goroutines int) *redis.Client {
 	})
 }
 
-// clear removes what a round leaves: the keys under the prefix, and the queues.
+// clear removes a round's queues and its keys below the prefix.
 func (s stage) clear() {
 	ctx := context.Background()
 	client := s.client(1)

@@ -29,17 +29,17 @@ import (
 // run of itself.
 const standInCommand = "stand-ins"
 
-// ledgerFile holds the entries of those that are watched.
+// ledgerFile holds the entries of the watched notifications.
 const ledgerFile = "ledger.jsonl"
 
-// An introduction is what the stand-ins say of themselves at their start.
+// An introduction is the stand-ins' first message: their addresses and credentials.
 type introduction struct {
 	APNs    apns.Config
 	FCM     fcm.Config
 	WebPush webpush.Config
 }
 
-// A usage is what the stand-ins have used so far.
+// A usage is the CPU time that the stand-ins have used.
 type usage struct {
 	CPU    time.Duration
 	Pushes int64
@@ -119,8 +119,8 @@ type standIns struct {
 	dir     string
 }
 
-// startStandIns starts stand-ins that keep when they took those whose IDs begin with
-// watched, none if that is empty.
+// startStandIns starts stand-ins that record the arrival of notifications with the ID prefix
+// watched; of none if it is empty.
 func startStandIns(ctx context.Context, latency time.Duration, watched string) (*standIns, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // stockHandlers is how many handlers the stock composition's one server has.
 const stockHandlers = 64
 
-// stockPool is enough for every handler and for what the server does besides.
+// stockPool has a connection for every handler and for the server's own commands.
 const stockPool = stockHandlers + 8
 
 // A window is the classic limiter with a gap and one rate: every attempt enters
@@ -69,8 +69,8 @@ func (w window) check(ctx context.Context, user, id string) (time.Duration, erro
 	return left, w.client.ZRem(ctx, key, id).Err()
 }
 
-// A tooSoon has a job come back when the time left is over, as asynq's
-// documentation shows it.
+// A tooSoon error makes asynq retry the job when the time left is over, as asynq's documentation
+// shows.
 type tooSoon struct{ left time.Duration }
 
 func (t *tooSoon) Error() string { return "too soon, by " + t.left.String() }

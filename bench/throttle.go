@@ -17,7 +17,7 @@ import (
 // roundTime is how long one contestant runs in one round.
 const roundTime = 700 * time.Millisecond
 
-// A contestant makes one check for the user; i tells checks apart.
+// A contestant makes one check for the user; i identifies the check.
 type contestant func(ctx context.Context, user string, i int64) error
 
 // throttleBench compares the limiter with the libraries that docs/guarantees.md names:
@@ -50,7 +50,7 @@ func id(i int64) string {
 	return zeros[:len(zeros)-len(digits)] + digits
 }
 
-// next tells all checks of a run apart.
+// next is the number of the run's next check.
 var next atomic.Int64
 
 // interleave runs the contestants in turns, and answers the median of each in

@@ -51,8 +51,7 @@ func each(ctx context.Context, goroutines, n int, f func(ctx context.Context, i 
 	return context.Cause(ctx)
 }
 
-// A tally counts what a worker does until n notifications have ended. It is a
-// worker's Observer.
+// A tally counts a worker's results until n notifications have ended. It is a worker's Observer.
 type tally struct {
 	worker.Nobody
 	n                int64

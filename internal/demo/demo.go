@@ -176,8 +176,8 @@ func (d *demo) watch(ctx context.Context) {
 	}
 }
 
-// enqueue enqueues the mix, each notification at its time. In the middle it repeats one, as
-// a producer does that got no answer, and hands over by a plain client of asynq what cannot be read.
+// enqueue enqueues the mix, each notification at its time. Half-way it repeats one, like a
+// producer that got no answer, and enqueues an unreadable task through a plain asynq client.
 func (d *demo) enqueue(ctx context.Context) error {
 	producer := push.NewProducer(d.Queue, d.cfg.Redis.Prefix, d.cfg.Worker.IDRetention).WithShards(d.cfg.Redis.Shards)
 	for i := range d.mix {

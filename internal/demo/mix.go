@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The demo's app, and the user whom a chat overwhelms.
+// The demo's app, and its user with a flood of chat messages.
 const (
 	demoApp   = "demo"
 	noisyUser = "sam"

@@ -19,9 +19,8 @@ import (
 // claimLife is how long a demo that crashed keeps its claim on a database.
 const claimLife = 5 * time.Minute
 
-// claimDatabase finds a database of the Redis that holds nothing and claims it
-// for the demo: the names of the queues are fixed, and must not meet those of
-// workers that share the Redis. It sets the database in its.
+// claimDatabase finds an empty database of the Redis and claims it for the demo, because queues
+// have fixed names that other workers on this Redis use too. It sets the database in its.
 func claimDatabase(ctx context.Context, its *config.Redis) error {
 	const least, most = 1, 15
 	for its.DB = most; its.DB >= least; its.DB-- {
@@ -63,7 +62,7 @@ const claimKey = "pushpace-demo"
 // demoPrefix is for the keys of one demo.
 func demoPrefix() string { return "pushpace-demo-" + strings.ToLower(rand.Text()[:8]) }
 
-// cleanUp removes what the demo has left in its database.
+// cleanUp removes the demo's keys from its database.
 func cleanUp(its config.Redis) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -110,9 +110,8 @@ func (d *demo) summarize(start time.Time) (*summary, error) {
 	return s, nil
 }
 
-// account compares the counts in Redis with those of the Producer and the stand-ins. An
-// accepted notification is lost if no stand-in took it, and it neither waits nor ended
-// otherwise.
+// account compares the counts in Redis with the counts of the Producer and the stand-ins. An
+// accepted notification is lost if no stand-in took it and it neither waits nor ended otherwise.
 func (s *summary) account(taken, received int64) {
 	c := s.counts
 	s.lost = taken - received - (c.Accepted - c.Ended[push.Delivered])

@@ -8,9 +8,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// inQuietHours answers by how much the push is too early where all the policies that may have
-// been in force had quiet hours, by the clocks of its user's zone. Each user's may end later:
-// nobody is judged by that.
+// inQuietHours returns how much too early the push is if all policies that may have been in force
+// had quiet hours, in its user's zone. It judges by the general hours: a user's own may end
+// later.
 func inQuietHours(p Push, policies InForce) (mildest Violation) {
 	if p.Passes {
 		return mildest

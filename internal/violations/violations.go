@@ -1,5 +1,5 @@
-// Package violations judges from what users received whether their limits were
-// kept. It shares no arithmetic with the limiter whose work it judges.
+// Package violations judges from the received pushes whether each user's limits were kept. It
+// shares no arithmetic with the limiter that it judges.
 package violations
 
 import (
@@ -15,15 +15,15 @@ type Push struct {
 	App, User, Category string
 	At                  time.Time
 	Passes              bool // quiet hours: it is critical
-	// Zone is by whose clocks its user lives; nil for that of users whose own is not known.
+	// Zone is the user's time zone; nil means the zone of users without one.
 	Zone *time.Location
 }
 
 // A Violation is one push that came too soon.
 type Violation struct {
 	App, User string
-	// Scope is throttle.General or the category whose limit was not kept; Rule is
-	// "gap", the rate as it is written, or "quiet_hours".
+	// Scope is throttle.General or the category of the violated limit; Rule is "gap", the rate as
+	// written, or "quiet_hours".
 	Scope, Rule string
 	// At is when it came, Early how much later it should have come.
 	At    time.Time
@@ -55,8 +55,8 @@ func Find(pushes []Push, general throttle.Policy, categories map[string]throttle
 	return FindInForce(pushes, func(p Push) InForce { return InForce{all, own[p.Category]} }, tolerance)
 }
 
-// FindInForce is Find where the policies are not the same for all: a push is too
-// soon when each of those that may have been in force forbids it.
+// FindInForce is Find for policies that changed: a push violates them only if each policy that
+// may have been in force forbids it.
 func FindInForce(pushes []Push, inForce func(Push) InForce, tolerance time.Duration) []Violation {
 	type timeline struct{ app, user, scope string }
 	type arrival struct {

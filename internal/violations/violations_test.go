@@ -63,7 +63,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A push is judged by what may have been in force for it, the mildest of it.
+// A push is judged by the mildest policy that may have been in force.
 func TestFindInForce(t *testing.T) {
 	t.Parallel()
 	second, minute := throttle.Policy{MinGap: time.Second}, throttle.Policy{MinGap: time.Minute}

@@ -11,8 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Patience is how long a browser takes to start at most, and a test waits for what it expects
-// of a page.
+// Patience bounds a browser's start, and a test's wait for a change of the page.
 const Patience = 2 * time.Minute
 
 // Start runs a browser without a screen until the test ends. Where there is none the test is

@@ -101,7 +101,7 @@ func newSextet(t *testing.T) *sextet {
 	return s
 }
 
-// here is what a file says in a container, as it is on this machine.
+// here translates a file's text from a container to this machine.
 func (s *sextet) here(text string) string {
 	return strings.NewReplacer("/run/secrets/redis-password", s.secret, "172.30.77.", "127.30.77.", "6379", s.port).Replace(text)
 }
@@ -143,8 +143,7 @@ func (s *sextet) run(t *testing.T, command string) {
 	}
 }
 
-// well waits until pushpace has nothing to say against the Cluster, and each master has a
-// replica.
+// well waits until the Cluster is healthy for pushpace and each master has a replica.
 func (s *sextet) well(t *testing.T, cfg config.Redis) {
 	t.Helper()
 	cfg.Password, cfg.Address.Hosts = password, slices.Clone(cfg.Address.Hosts)

@@ -33,8 +33,7 @@ func grace(s types.ServiceConfig) time.Duration {
 	return time.Duration(*s.StopGracePeriod)
 }
 
-// confined checks that no service may do more than it needs, and that nobody reaches
-// it from another machine.
+// confined checks that each service has only the rights it needs, and no port on other machines.
 func confined(t *testing.T, c *types.Project) {
 	t.Helper()
 	for name, s := range c.Services {

@@ -1,7 +1,6 @@
 //go:build e2e && linux
 
-// Package deploy checks what pushpace is run with, the files in deploy/, against the
-// program and its configuration.
+// Package deploy checks the files in deploy/ against the program and its configuration.
 package deploy
 
 import (
@@ -25,7 +24,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// load loads a configuration whose secrets are somewhere else than here.
+// load loads a configuration with secrets outside this machine.
 func load(t *testing.T, text string, secrets ...string) *config.Config {
 	t.Helper()
 	dir := t.TempDir()
@@ -113,7 +112,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// drains checks that whoever stops the program waits for longer than it takes.
+// drains checks that the grace period exceeds the program's shutdown time.
 func drains(t *testing.T, c *config.Config, grace time.Duration) {
 	t.Helper()
 	const margin = 5 * time.Second

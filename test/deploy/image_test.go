@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// asImage has the program be built as the image has it. No other build can use a part of
-// that, so that it takes minutes.
+// asImage makes the test build the program as the image does. It shares no build cache with other
+// builds, and takes minutes.
 const asImage = true
 
 func TestImageIsStatic(t *testing.T) {

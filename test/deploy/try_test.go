@@ -64,7 +64,7 @@ func TestTry(t *testing.T) {
 			t.Errorf("it does not wait for %s: %+v", name, on)
 		}
 	}
-	// Docker publishes the port of the container whose network it is.
+	// Docker publishes a port on the container that owns the network.
 	if len(pushpace.DependsOn) != 2 || pushpace.NetworkMode != "service:standins" ||
 		len(redis.Ports) != 0 || len(pushpace.Ports) != 0 || len(standins.Ports) != 1 || standins.Ports[0].Target != 8080 || standins.Ports[0].Published != "8080" {
 		t.Errorf("the ports are %v, %v, %v", redis.Ports, standins.Ports, pushpace.Ports)
@@ -129,8 +129,8 @@ func portOf(t *testing.T, address string) string {
 	return port
 }
 
-// command is what the words of the file do in a container, which has no other
-// environment and no folder for temporary files.
+// command runs the file's words as in a container, without another environment or a temporary
+// folder.
 func (s *stage) command(ctx context.Context, words ...string) *exec.Cmd {
 	local := make([]string, len(words))
 	for i, word := range words {
@@ -162,7 +162,7 @@ func (s *stage) healthy(t *testing.T, name string) {
 	}
 }
 
-// start starts the service, and answers its output and what stops it.
+// start starts the service. It returns its output and a function that stops it.
 func (s *stage) start(t *testing.T, name string) (out *eventually.Log, stop func()) {
 	t.Helper()
 	cmd := s.command(context.Background(), append([]string{"/usr/local/bin/pushpace"}, s.services[name].Command...)...)
@@ -199,8 +199,8 @@ func pushes(ledger *eventually.Log) []string {
 	return all
 }
 
-// Whoever does what the file's head says sees the push that the stand-ins took, and
-// signs in to the console.
+// The commands of the file's head send a push that the stand-ins receive, and sign in to the
+// console.
 func TestTriedOut(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

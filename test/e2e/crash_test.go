@@ -88,8 +88,7 @@ func TestCrashes(t *testing.T) {
 	if found := violations.Find(slices.Clone(admitted), policy, nil, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits: %+v", len(found), len(admitted), found)
 	}
-	// A push comes as late after its admission as the machine holds it up, and not
-	// as late as what a crash leaves behind.
+	// A push is late by the machine's stalls, and not by leftovers of a crash.
 	c.Judge(t, users*each, underWay, policy, time.Second+stall, admitted)
 }
 
@@ -125,10 +124,9 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	}
 }
 
-// A worker is killed that has sent and recorded nothing of it. What it sent ends
-// otherwise, one way or another, and says that it may have been sent; no user gets
-// a second push within the hour that allows one.
-func TestACrashGivesNoUsedSlotBack(t *testing.T) {
+// A worker is killed before it records its pushes. They end in different ways, and their records
+// say that they may have been sent. No user receives a second push within the limit's hour.
+func TestCrashKeepsUsedSlots(t *testing.T) {
 	t.Parallel()
 	const each = 10
 	policy := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
@@ -218,9 +216,8 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	c.Stop(t, second)
 }
 
-// A worker is killed again and again while notifications join others. Each ends once; what
-// has joined is told of in one push, which counts it, and which is the same when it is sent
-// again.
+// A worker is killed again and again while notifications join digests. Each ends once. One push
+// names and counts the members of a digest, and its retry is identical.
 func TestDigestsSurviveKills(t *testing.T) {
 	t.Parallel()
 	const users, each, keys, kills = 20, 60, 4, 8
@@ -257,7 +254,7 @@ func TestDigestsSurviveKills(t *testing.T) {
 	}
 	producers.Wait()
 	c.Drained(t, users*each)
-	// what a killed worker had in hand comes back though its notification may have ended
+	// jobs of a killed worker come back though their notifications may have ended
 	if !eventually.Within(eventually.Patience, func() bool { return len(c.InHand(t)) == 0 }) {
 		t.Errorf("%q are in hand still", c.InHand(t))
 	}
@@ -301,7 +298,7 @@ func TestDigestsSurviveKills(t *testing.T) {
 
 // The jobs of a killed worker are back on the queue within seconds, so that each can be
 // cancelled.
-func TestACrashIsOverInSeconds(t *testing.T) {
+func TestCrashIsOverInSeconds(t *testing.T) {
 	t.Parallel()
 	const users = 20
 	const soonBack = 20 * time.Second // 10 s on a quiet machine
@@ -346,9 +343,9 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	c.Stop(t, other)
 }
 
-// A worker is stopped for so long that another one takes over what it has in hand, and
-// goes on. It sends nothing of that, and takes nothing from the other.
-func TestAStoppedWorkerSendsNothingTwice(t *testing.T) {
+// A worker is stopped until another one takes over its jobs, and then continued. It sends none of
+// these jobs, and takes none from the other worker.
+func TestStoppedWorkerSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	const users, each = 40, 30
 	c := rig.NewCrashSite(t, throttle.Policy{MinGap: time.Second}, 2*time.Millisecond)
@@ -395,9 +392,9 @@ func TestAStoppedWorkerSendsNothingTwice(t *testing.T) {
 	c.Stop(t, stopped, other)
 }
 
-// A worker that is killed while what was held comes back leaves the rest to the other
-// one: nothing is lost, and sent twice is at most what was being sent.
-func TestAWorkerIsKilledWhileWhatWasHeldReturns(t *testing.T) {
+// A worker is killed while paused jobs return. The other worker takes the rest: nothing is lost,
+// and only pushes in flight are sent twice.
+func TestKillWhilePausedJobsReturn(t *testing.T) {
 	t.Parallel()
 	const n = 6000
 	c := rig.NewCrashSite(t, throttle.Policy{}, 20*time.Millisecond)

@@ -63,7 +63,7 @@ func TestDemoNeedsAnEmptyDatabase(t *testing.T) {
 	}
 }
 
-// Without a terminal the demo tells a line a second, and a summary at the end.
+// Without a terminal the demo prints a line a second, and a summary at the end.
 func TestDemoForPeople(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{}, "demo")

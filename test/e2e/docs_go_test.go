@@ -21,7 +21,7 @@ func runGo(t *testing.T, page []block) {
 	}
 }
 
-// runLines has go vet look at lines of Go, inside a function that has what they use.
+// runLines vets lines of Go inside a function that declares their names.
 func runLines(t *testing.T, page []block) {
 	const around = `package main
 import (

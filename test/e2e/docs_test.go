@@ -29,8 +29,7 @@ import (
 // top is the repository's folder.
 const top = "../../"
 
-// A block is a fenced block of a page. Its name is what its mark says, the line
-// <!-- test: NAME --> before it.
+// A block is a fenced block of a page. The line <!-- test: NAME --> before it names its test.
 type block struct {
 	page string // from the top
 	line int
@@ -100,12 +99,12 @@ var runners = map[string]func(t *testing.T, page []block){
 	"signature":  runSignature,
 	"browser":    runBrowser,
 	"timeline":   runTimeline,
-	"states":     heldBy("architecture_test.go", "TestThePictureOfTheStates"),
-	"packages":   heldBy("architecture_test.go", "TestThePictureOfThePackages"),
-	"gates":      heldBy("architecture_test.go", "TestThePictureOfTheGates"),
+	"states":     heldBy("architecture_test.go", "TestStatePictureMatchesCode"),
+	"packages":   heldBy("architecture_test.go", "TestPackagePictureMatchesImports"),
+	"gates":      heldBy("architecture_test.go", "TestGatePictureMatchesList"),
 }
 
-// Every block of README.md and docs/ has a mark, and does what it is there for.
+// Every block of README.md and docs/ has a mark, and passes its test.
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -144,7 +143,7 @@ func heldBy(file, test string) func(*testing.T, []block) {
 	}
 }
 
-// runCI finds the commands in what is run before a merge.
+// runCI finds the commands in .ci/run.
 func runCI(t *testing.T, page []block) {
 	ci, err := os.ReadFile(top + ".ci/run")
 	rig.Must(t, err)
@@ -190,8 +189,7 @@ func script(t *testing.T, page []block) (dir, output string) {
 	return dir, out.String()
 }
 
-// shows reports what the output lacks of these texts, one behind the other, with any
-// space between words.
+// shows reports texts that the output lacks, in this order and with any space between words.
 func shows(t *testing.T, output string, texts ...string) {
 	t.Helper()
 	rest := strings.Join(strings.Fields(output), " ")
@@ -204,8 +202,8 @@ func shows(t *testing.T, output string, texts ...string) {
 	}
 }
 
-// runScript runs a page's script, which leaves nothing behind, and looks for what the
-// page says that it shows. There … and the end of a line stand for anything.
+// runScript runs a page's script, which leaves nothing behind, and compares its output with the
+// page's. There … and the end of a line stand for any text.
 func runScript(t *testing.T, page []block) {
 	dir, output := script(t, page)
 	for _, b := range blocksOf(page[0].page, pages(t, false)[page[0].page]) {
@@ -218,7 +216,7 @@ func runScript(t *testing.T, page []block) {
 	}
 }
 
-// runTour runs the tour, and looks at what it shows and at the ledger.
+// runTour runs the tour, and checks its output and the ledger.
 func runTour(t *testing.T, page []block) {
 	if last := page[len(page)-1].text; !strings.Contains(last, "rm -r $tour") {
 		t.Error("the tour leaves its folder behind")
@@ -309,7 +307,7 @@ func forProducers(t *testing.T, b block) string {
 	return strings.ReplaceAll(b.text, "127.0.0.1:8080", address)
 }
 
-// python runs a program of Python, and returns what it prints.
+// python runs a Python program and returns its output.
 func python(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	interpreter, err := exec.LookPath("python3")
@@ -330,7 +328,8 @@ func runPython(t *testing.T, page []block) {
 	}
 }
 
-// runSignature runs the Python of a receiver on what a Standard Webhooks library signs.
+// runSignature runs the page's Python receiver on a message signed by a Standard Webhooks
+// library.
 func runSignature(t *testing.T, page []block) {
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	const call = "\nimport sys\nnames = 'webhook-id', 'webhook-timestamp', 'webhook-signature'\nprint(verify('" + secret + "', sys.argv[1].encode(), dict(zip(names, sys.argv[2:]))))\n"
@@ -354,7 +353,7 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 )
 
-// anchors are those of a page's headings, as GitHub makes them.
+// anchors returns the anchors of a page's headings, as GitHub makes them.
 func anchors(text string) []string {
 	var all []string
 	seen := map[string]int{}

@@ -34,15 +34,14 @@ func runBrowser(t *testing.T, page []block) {
 	showsAPush(t, map[string]string{"/": page[0].text, "/sw.js": page[1].text})
 }
 
-// A shownPush is what a browser tells of a notification that it shows.
+// A shownPush is a notification as the browser shows it.
 type shownPush struct {
 	Title, Body, Tag string
 	Data             map[string]string
 }
 
-// showsAPush has the site's service worker show, in Chromium, what the stand-in of a push
-// service has decrypted. A push service of its own the browser does not have here: the
-// debugging protocol hands the message over.
+// showsAPush makes the site's service worker show, in Chromium, a message that the stand-in has
+// decrypted. The debugging protocol delivers it, because this browser has no push service.
 func showsAPush(t *testing.T, site map[string]string) {
 	n := &push.Notification{
 		ID: "order-4711", App: "demo", User: "ada", Title: "Your order has shipped", Body: "Grüße & <b>日本</b>", Data: map[string]string{"url": "/orders/4711"},
@@ -116,7 +115,7 @@ func showsAPush(t *testing.T, site map[string]string) {
 	}
 }
 
-// decrypted is what the stand-in reads of the notification.
+// decrypted returns the notification's message as the stand-in decrypts it.
 func decrypted(t *testing.T, n *push.Notification) string {
 	t.Helper()
 	var read []string

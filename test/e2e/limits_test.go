@@ -35,9 +35,8 @@ var (
 	tunedNews    = throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 4 * time.Second}}}
 )
 
-// Limits of users and of a category change while 10,000 users are sent to. From
-// a second after each change on nothing exceeds what is in force, and nothing is
-// lost.
+// Limits of users and of a category change while 10,000 users receive notifications. From a
+// second after each change nothing exceeds the limits in force, and nothing is lost.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	const users, busy, more = 10_000, 200, 4 // everybody gets one, the busy ones more

@@ -42,8 +42,7 @@ func TestMetricsOnATakenAddress(t *testing.T) {
 	s.Stop(t, workers)
 }
 
-// everyMetric has the program do everything that it tells of in metrics, and answers
-// them. They have no word of whom it does it for.
+// everyMetric makes the program produce every metric, and returns all. Their labels name no user.
 func everyMetric(t *testing.T) map[string]series {
 	t.Helper()
 	node := redistest.StartCluster(t, 1)[0] // which has metrics of its own
@@ -113,8 +112,7 @@ func everyMetric(t *testing.T) map[string]series {
 	return all
 }
 
-// The dashboard, the alert rules and the table in docs/ speak of what the program
-// tells, of all of it, and of nothing else.
+// The dashboard, the alert rules and the table in docs/ name exactly the program's metrics.
 func TestWatching(t *testing.T) {
 	t.Parallel()
 	all := everyMetric(t)
@@ -162,7 +160,7 @@ func TestWatching(t *testing.T) {
 	}
 }
 
-// dashboard returns the dashboard's expressions by what they are for.
+// dashboard returns the dashboard's expressions by title.
 func dashboard(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/grafana/pushpace.json")
@@ -234,8 +232,7 @@ func alerts(t *testing.T) map[string]string {
 	return all
 }
 
-// A series is what the program's output has of one metric: the names of its labels
-// with their values.
+// A series is a metric's label names with their values, from the program's output.
 type series map[string]map[string]bool
 
 // parseMetrics reads the text format.
@@ -313,7 +310,7 @@ func family(sample string, told map[string]series) string {
 	return sample
 }
 
-// families are all metrics of ours that the program tells.
+// families returns the program's own metrics.
 func families(told map[string]series) []string {
 	ours := map[string]bool{}
 	for name := range told {

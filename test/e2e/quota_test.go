@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Two processes send together what a quota allows, and what a new one allows when the
-// configuration changes; an operator reads why the rest waits.
+// Two processes together send at a quota's rate, and at a new rate after the configuration
+// changes. Status names the quota for the rest.
 func TestServeQuota(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)

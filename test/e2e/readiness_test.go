@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// A probe is told when Redis hangs and when it is back, and when the process is
-// on its way out.
+// A probe fails while Redis hangs, succeeds when it is back, and fails when the process shuts
+// down.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -121,8 +121,8 @@ func TestReadinessWithoutTheLimitsRedis(t *testing.T) {
 	s.Stop(t, p)
 }
 
-// A limits' Redis that answers, and refuses what the limiter does, is named, and
-// leaves the process ready.
+// Readiness names a limits' Redis that answers but refuses the limiter's commands; the process
+// stays ready.
 func TestReadinessNamesWhatTheLimitsRedisRefuses(t *testing.T) {
 	t.Parallel()
 	limits := redistest.Start(t)

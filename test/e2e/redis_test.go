@@ -21,8 +21,8 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// Whatever trouble Redis is in, the log has one line with the cause while it
-// lasts, and probes, metrics and producers are told the same.
+// In every trouble of Redis the log has one line with the cause, and probes, metrics and
+// producers report the same.
 func TestRedisInTrouble(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
@@ -37,8 +37,8 @@ func TestRedisInTrouble(t *testing.T) {
 	defer client.CloseIdleConnections()
 	later := strings.Replace(rig.Notification("later", "ada", "", "apns", "00"), `"title"`, `"not_before":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`","title"`, 1)
 	s.Send(t, rig.Done, later)
-	// told returns the warnings and errors since the mark, without those of requests
-	told := func(mark int) (lines []string) {
+	// logged returns the warnings and errors since the mark, except those about requests.
+	logged := func(mark int) (lines []string) {
 		for line := range strings.Lines(p.Stderr.String()[mark:]) {
 			var entry struct{ Level, Msg string }
 			if json.Unmarshal([]byte(line), &entry) == nil && (entry.Level == "WARN" || entry.Level == "ERROR") && entry.Msg != "a request failed" {
@@ -93,7 +93,7 @@ func TestRedisInTrouble(t *testing.T) {
 				t.Errorf("%s: %s answers %d %s", c.name, path, status, text)
 			}
 		}
-		// so are those who use the commands
+		// the commands report the same
 		commands := [][]string{{"send", "--app", "demo", "--user", "ada", "--apns", "00", "--title", "t"}, {"audit"}}
 		if !c.reads {
 			commands = append(commands, []string{"status", "later"}, []string{"cancel", "--all", "--user", "ada", "--expect", "1"}, []string{"dead", "list"}, []string{"limits", "get", "--user", "ada"}, []string{"pauses"})
@@ -107,24 +107,24 @@ func TestRedisInTrouble(t *testing.T) {
 		if status, text := rig.Fetch(t, api+"/v1/audit"); status != http.StatusServiceUnavailable || !strings.Contains(text, c.says) {
 			t.Errorf("%s: the audit answers %d %s", c.name, status, text)
 		}
-		if lines := told(mark); len(lines) != 1 || !strings.Contains(lines[0], "Redis "+c.says+": nothing is accepted") {
-			t.Errorf("%s: told %d lines:\n%s", c.name, len(lines), strings.Join(lines, ""))
+		if lines := logged(mark); len(lines) != 1 || !strings.Contains(lines[0], "Redis "+c.says+": nothing is accepted") {
+			t.Errorf("%s: %d lines are logged:\n%s", c.name, len(lines), strings.Join(lines, ""))
 		}
 		c.end()
 		p.Until(t, c.name+": it is over", func() bool {
 			status, _ := rig.Fetch(t, url+"readyz")
 			return status == http.StatusOK && strings.Contains(p.Stderr.String()[mark:], "Redis is well again")
 		})
-		if lines := told(mark); len(lines) > 1 {
-			t.Errorf("%s: told %d lines once it is over:\n%s", c.name, len(lines), strings.Join(lines, ""))
+		if lines := logged(mark); len(lines) > 1 {
+			t.Errorf("%s: %d lines are logged once it is over:\n%s", c.name, len(lines), strings.Join(lines, ""))
 		}
 	}
 	s.Stop(t, p)
 }
 
-// While any master of a Cluster is away, workers and producers start all the same. What lies
-// elsewhere is accepted at once, and sent unless nobody can tell what operators have paused;
-// the rest when the master is back.
+// While any master of a Cluster is away, workers and producers start. Notifications on other
+// masters are accepted at once, and sent unless the pauses cannot be read; the rest follows when
+// the master is back.
 func TestStartWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
@@ -202,7 +202,8 @@ func TestStartWithoutAMaster(t *testing.T) {
 	}
 }
 
-// A command that has never seen a master is told by the workers what waited there.
+// A command that has never seen a master reads from the workers how many notifications wait
+// there.
 func TestOverviewWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))

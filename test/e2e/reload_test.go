@@ -110,8 +110,8 @@ func TestReloadRefusesWhatCannotStart(t *testing.T) {
 	s.Stop(t, workers)
 }
 
-// Tokens that a process has gained stay in force when the last one goes, as those do that
-// it started with; while it takes requests from everyone, its log has said so.
+// When the configuration loses its last token, the process keeps the tokens in force, whether it
+// started with them or gained them. While it serves everyone, its log has said so.
 func TestReloadKeepsTheLastToken(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// underWay waits until so many are in hand.
+// underWay waits until n jobs are in flight.
 func underWay(t *testing.T, s *rig.Site, workers *rig.Program, n int) {
 	t.Helper()
 	inspector := asynq.NewInspectorFromRedisClient(s.Client)
@@ -34,7 +34,7 @@ func underWay(t *testing.T, s *rig.Site, workers *rig.Program, n int) {
 	})
 }
 
-// What is under way when the workers are told to stop is still settled.
+// Pushes in flight at a shutdown are still settled.
 func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)
@@ -65,7 +65,7 @@ func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
 	}
 }
 
-// The log tells of each changed credential file. A bad file is told of once, and the old
+// The log reports each changed credential file. It reports an invalid file once, and the old
 // credentials stay in use.
 func TestServeTellsOfChangedCredentials(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestServeOnly(t *testing.T) {
 	}
 }
 
-// A request that is under way when serve is told to stop still ends.
+// A request in flight at a shutdown still finishes.
 func TestServeAPIDrains(t *testing.T) {
 	t.Parallel()
 	s := rig.NewSite(t)

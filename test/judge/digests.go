@@ -1,5 +1,4 @@
-// Package judge compares what was sent with what was allowed: the limits that were in force,
-// and what a digest told of.
+// Package judge compares sent pushes with the limits in force, and digests with their members.
 package judge
 
 import (
@@ -47,14 +46,14 @@ func (d *Digests) See(body []byte) {
 	d.seen[id] = append(d.seen[id], shown{m.Data[push.DigestKey], m.Notification.Title, m.Notification.Body, m.Token})
 }
 
-// TellingDigest returns a digest whose text lists titles. Each title must be the ID of its
+// TellingDigest returns a digest that lists its members' titles. Each title must be the ID of its
 // notification.
 func TellingDigest(key string) *push.Digest {
 	return &push.Digest{Key: key, Title: "{count} news", Body: "{first}, {second}, {third} and {more}"}
 }
 
-// JudgeTold compares each push that tells of several with those that joined it: a sent push
-// counts all of them.
+// JudgeTold compares each digest with the notifications that joined it: a sent digest names all
+// of them.
 func (d *Digests) JudgeTold(t *testing.T, told map[string][]string, sent map[string]bool) {
 	t.Helper()
 	d.mu.Lock()

@@ -14,9 +14,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Admissions returns the admissions of the first users, by the limiter's clock, with the
-// categories that have limits. It leaves out what sent does not hold, unless sent is nil: a
-// killed worker leaves denied admissions that count and send nothing.
+// Admissions returns the admissions of the first users by the limiter's clock, with the
+// categories that have limits. It skips admissions that are not in sent, unless sent is nil: a
+// killed worker leaves admissions that count and sent nothing.
 func Admissions(t *testing.T, client redis.UniversalClient, app string, users int, sent map[string]bool, categories ...string) []violations.Push {
 	t.Helper()
 	var names []string

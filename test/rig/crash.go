@@ -129,10 +129,11 @@ func (c *CrashSite) Cancel(t *testing.T, producer *push.Producer, id string) {
 	}
 }
 
-// withdrawn is the thread of notifications whose fate is Cancelled.
+// withdrawn is the thread of notifications with the fate Cancelled.
 const withdrawn = "withdrawn"
 
-// Withdraw tries until it is answered: it ends those of the user whose fate is Cancelled.
+// Withdraw ends the user's notifications with the fate Cancelled. It repeats the call until it is
+// answered.
 func (c *CrashSite) Withdraw(t *testing.T, producer *push.Producer, user string) {
 	var err error
 	if !eventually.Within(time.Minute, func() bool {

@@ -21,7 +21,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An IdleSite runs workers that have nothing to do.
+// An IdleSite runs idle workers.
 type IdleSite struct {
 	Site
 	Redis    redis.UniversalClient

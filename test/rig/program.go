@@ -1,6 +1,6 @@
 // Package rig runs pushpace as processes for tests: a Program, a Site with the shipped
-// configuration, or a CrashSite whose Redis and providers a test controls. Whatever a test
-// starts ends with it. Call Main from TestMain: it builds the program.
+// configuration, or a CrashSite with a Redis and providers that a test controls. A test's
+// processes end with the test. Call Main from TestMain: it builds the program.
 package rig
 
 import (

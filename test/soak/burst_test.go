@@ -24,9 +24,9 @@ const (
 	alike = 20 * time.Millisecond
 )
 
-// Two processes pull what one producer hands over for a user, faster than the limit allows.
-// Between workers two that were accepted within the same second may swap, and no others.
-func TestABurstLeavesInOrder(t *testing.T) {
+// Two processes pull a user's burst from one producer, faster than the limit allows. Between
+// workers, only two notifications accepted within the same second may swap.
+func TestBurstLeavesInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it needs a machine that does nothing else")
 	}
@@ -67,8 +67,8 @@ func TestABurstLeavesInOrder(t *testing.T) {
 	c.Stop(t, workers...)
 }
 
-// monitor calls each with every command that a Redis executes, as MONITOR tells it, until
-// the function that it returns is called.
+// monitor calls each with every command that a Redis executes, from MONITOR, until the returned
+// function is called.
 func monitor(t *testing.T, server *redistest.Server, each func(line string)) (end func()) {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Addr())

@@ -12,9 +12,9 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A worker whose clock is 90 s ahead or behind works beside one whose clock is right, with a provider
-// that takes 3 s to answer. Nothing is sent twice, and limits hold.
-func TestAClockThatIsFarOff(t *testing.T) {
+// A worker with a clock 90 s ahead or behind works beside one with the right clock. The provider
+// takes 3 s to answer. Nothing is sent twice, and limits hold.
+func TestWorkerWithWrongClock(t *testing.T) {
 	skewed := buildSkewed(t)
 	for _, seconds := range []int{90, -90} {
 		t.Run(fmt.Sprint(seconds), func(t *testing.T) {

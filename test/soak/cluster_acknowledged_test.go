@@ -15,10 +15,10 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A master is killed, and a replica takes its place that has heard nothing for a while. What
-// was accepted in this while is gone, as a whole: the sums are exact, and who hands it over
-// again has it delivered once.
-func TestAClusterLosesWhatNoReplicaHas(t *testing.T) {
+// A master is killed, and a replica without its last writes takes its place. The notifications
+// accepted meanwhile are lost completely: the sums are exact, and a producer that repeats one has
+// it delivered once.
+func TestClusterLosesOnlyUnreplicatedWrites(t *testing.T) {
 	t.Parallel()
 	h, since := losingAMaster(t, false)
 	again := 0
@@ -57,7 +57,7 @@ func TestAClusterLosesWhatNoReplicaHas(t *testing.T) {
 
 // With acknowledged writes nothing is accepted while no replica listens, and the loss of the
 // master loses nothing that was, and lets nothing through that exceeds a limit.
-func TestAClusterLosesNothingAcknowledged(t *testing.T) {
+func TestClusterKeepsAcknowledgedWrites(t *testing.T) {
 	t.Parallel()
 	h, since := losingAMaster(t, true)
 	meanwhile := 0
@@ -73,8 +73,8 @@ func TestAClusterLosesNothingAcknowledged(t *testing.T) {
 	h.judgeSent(t, len(h.sent(true)), false) // how many were in hand is not known
 }
 
-// losingAMaster has a master killed whose replica has heard nothing for a while, since an
-// instant, and returns once the replica has taken its place, and nothing more is handed over.
+// losingAMaster kills a master after its replica has missed all writes since an instant. It
+// returns when the replica has taken its place and the producers have stopped.
 func losingAMaster(t *testing.T, acknowledged bool) (h *handing, since time.Time) {
 	t.Helper()
 	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}},
@@ -145,7 +145,7 @@ func (r *clusterRig) supervise(t *testing.T) *rig.Program {
 
 // Whatever process is killed, at whatever time, worker, master or replica: with acknowledged
 // writes nothing that was accepted is lost, and no limit is exceeded.
-func TestAClusterSurvivesKills(t *testing.T) {
+func TestClusterSurvivesKills(t *testing.T) {
 	t.Parallel()
 	r := newReplicatedRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
 	r.acknowledge(t)

@@ -22,7 +22,7 @@ import (
 )
 
 // A master without a replica is killed, and comes back with all that it had acknowledged.
-func TestAClusterLosesAMaster(t *testing.T) {
+func TestClusterLosesMaster(t *testing.T) {
 	t.Parallel()
 	withoutAMaster(t, outage{
 		leave: (*redistest.Server).Kill, back: (*redistest.Server).Restart,
@@ -30,9 +30,9 @@ func TestAClusterLosesAMaster(t *testing.T) {
 	})
 }
 
-// A master hangs: it accepts connections, and says nothing. Whose limits lie elsewhere are
-// checked, though the operator has chosen to send unchecked where they cannot be.
-func TestAClustersMasterHangs(t *testing.T) {
+// A master hangs: it accepts connections and never answers. Users with limits on other masters
+// are still checked, even with on_outage: open.
+func TestClusterMasterHangs(t *testing.T) {
 	t.Parallel()
 	withoutAMaster(t, outage{
 		leave: (*redistest.Server).Pause, back: (*redistest.Server).Resume,
@@ -48,9 +48,9 @@ type outage struct {
 	open        bool          // limits.on_outage
 }
 
-// withoutAMaster has notifications handed over to users on all masters while one of these is
-// away. The others' are accepted and sent as before. Nothing is lost, nobody gets more than
-// the limits allow, and what is sent twice was in hand.
+// withoutAMaster enqueues for users on all masters while one master is away. The others'
+// notifications are accepted and sent as before. None is lost, no limit is violated, and only
+// pushes in flight at the failure are sent twice.
 func withoutAMaster(t *testing.T, o outage) {
 	policy := throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}}
 	r := newClusterRig(t, policy)
@@ -106,7 +106,7 @@ func withoutAMaster(t *testing.T, o outage) {
 	h.judgeSent(t, inHand, o.open)
 }
 
-// A handing is what is handed over to the users of each master, and how that goes.
+// A handing is the notifications for the users of each master, with their results.
 type handing struct {
 	*clusterRig
 	users      [3][]string
@@ -135,8 +135,8 @@ type try struct {
 	err   error
 }
 
-// newHanding chooses the master that is to leave: while one is away that has what operators
-// have said, a worker that starts takes nothing.
+// newHanding chooses the master that will fail. It is not the master of the operators' settings:
+// while that is away, a starting worker takes no job.
 func newHanding(t *testing.T, r *clusterRig) *handing {
 	t.Helper()
 	h := &handing{clusterRig: r, users: r.usersOf(t), accepted: map[string]handed{}}
@@ -146,8 +146,8 @@ func newHanding(t *testing.T, r *clusterRig) *handing {
 	return h
 }
 
-// usersOf are, by the place of each node, the users all of whose keys it has: the timeline
-// of some is on another master than their shard's queues.
+// usersOf returns for each node the users with all keys on it: some users have their timeline on
+// another master than their shard's queues.
 func (r *clusterRig) usersOf(t *testing.T) (all [3][]string) {
 	t.Helper()
 	shards, err := r.records.All(t.Context())
@@ -231,7 +231,7 @@ func (h *handing) accepts(since time.Time) bool {
 	return slices.ContainsFunc(h.tries, func(a try) bool { return a.to.node == h.at && a.err == nil && a.began.After(since) })
 }
 
-// sent answers the instants at which those on the master that leaves were sent, or the others'.
+// sent returns when the notifications of the failing master were sent, or of the other masters.
 func (h *handing) sent(victims bool) map[string][]time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -244,7 +244,7 @@ func (h *handing) sent(victims bool) map[string][]time.Time {
 	return sent
 }
 
-// recorded is how many are recorded as delivered on what is to leave.
+// recorded counts the notifications recorded as delivered on the failing master.
 func (h *handing) recorded(t *testing.T) (n int) {
 	t.Helper()
 	shards, err := h.records.All(t.Context())
@@ -259,8 +259,8 @@ func (h *handing) recorded(t *testing.T) (n int) {
 	return n
 }
 
-// judgeAccepts: the others' are accepted meanwhile as before. Of those on the master that is
-// away few wait until the time-out, after the first.
+// judgeAccepts: the other masters' notifications are accepted as before. On the failing master,
+// few calls wait for the time-out after the first.
 func (h *handing) judgeAccepts(t *testing.T) {
 	t.Helper()
 	var before, others, refused []time.Duration
@@ -289,7 +289,7 @@ func (h *handing) judgeAccepts(t *testing.T) {
 	}
 }
 
-// share is what so many of a hundred do not exceed; 0 of none.
+// share returns the duration that this percentage does not exceed; 0 for an empty list.
 func share(all []time.Duration, percent int) time.Duration {
 	if len(all) == 0 {
 		return 0
@@ -298,8 +298,8 @@ func share(all []time.Duration, percent int) time.Duration {
 	return all[min(len(all)-1, len(all)*percent/100)].Round(10 * time.Microsecond)
 }
 
-// judgeSent: of those that were in hand on the master that left some may be sent twice, and
-// all is as judgeAdmitted says.
+// judgeSent: only pushes in flight on the failing master may be sent twice; judgeAdmitted holds
+// for all.
 func (h *handing) judgeSent(t *testing.T, inHand int, unchecked bool) {
 	t.Helper()
 	all, twice := h.sent(true), 0
@@ -318,9 +318,8 @@ func (h *handing) judgeSent(t *testing.T, inHand int, unchecked bool) {
 	t.Logf("%d sent twice, %d in hand", twice, inHand)
 }
 
-// judgeAdmitted: each is sent, and was let through by its user's limits, but for those on the
-// master that left where the operator has chosen to send them unchecked. all are the instants
-// at which each was sent.
+// judgeAdmitted: each is sent and was admitted by its user's limits, except on the failing master
+// if the operator chose to send unchecked. all has the instants of the sends.
 func (h *handing) judgeAdmitted(t *testing.T, all map[string][]time.Time, unchecked bool) {
 	t.Helper()
 	sent, of := map[string]bool{}, map[string]int{} // how many each user has

@@ -15,10 +15,10 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A user's slot moves to another master, then a shard's own with its records, and then all
-// that is left of the shard's block, while notifications are handed over and sent. Nothing is
-// lost, no limit is exceeded, and what is not on its way meanwhile leaves in order.
-func TestAClusterIsResharded(t *testing.T) {
+// A user's slot moves to another master, then a shard's own slot with its records, then the rest
+// of the shard's block, while notifications are enqueued and sent. None is lost, no limit is
+// exceeded, and notifications without a moving key leave in order.
+func TestClusterIsResharded(t *testing.T) {
 	t.Parallel()
 	r := newClusterRig(t, throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}})
 	r.work(t, 2)
@@ -89,8 +89,7 @@ func TestAClusterIsResharded(t *testing.T) {
 	}
 }
 
-// keep has so many notifications be sent, one to each user of a shard of so many, whose
-// records stay there.
+// keep sends n notifications, each to another user of the shard. Their records stay there.
 func (r *clusterRig) keep(t *testing.T, number, of, n int) int {
 	t.Helper()
 	before := r.Delivered()

@@ -42,7 +42,7 @@ func newClusterRig(t *testing.T, policy throttle.Policy, opts ...redistest.Optio
 	return r
 }
 
-// connect has the rig's own client go by that address, and what else is set.
+// connect sets the address, and other settings, of the rig's own client.
 func (r *clusterRig) connect(t *testing.T, address string) {
 	t.Helper()
 	shared, end := pipeline.Share(rig.Connect(t, address), pipeline.Options{Timeout: redisTimeout}) // as the program does
@@ -50,15 +50,15 @@ func (r *clusterRig) connect(t *testing.T, address string) {
 	r.Client, r.producer, r.records = shared, push.NewProducer(shared, "", 0), store.NewRecords(shared, "", 0)
 }
 
-// acknowledge has the writes of all wait for a replica.
+// acknowledge makes all writes wait for a replica.
 func (r *clusterRig) acknowledge(t *testing.T) {
 	t.Helper()
 	r.Env = append(r.Env, "PUSHPACE_REDIS__ACKNOWLEDGED=1")
 	r.connect(t, rig.AddressOf(r.nodes)+", acknowledged: 1")
 }
 
-// newReplicatedRig is a rig each of whose masters has a replica, which takes its place soon
-// after it is away for two seconds.
+// newReplicatedRig is a rig with a replica for each master. It takes over after a failure of two
+// seconds.
 func newReplicatedRig(t *testing.T, policy throttle.Policy, opts ...redistest.Option) *clusterRig {
 	t.Helper()
 	r := newClusterRig(t, policy, append(opts, redistest.Args("--cluster-node-timeout", "2000"))...)
@@ -68,7 +68,7 @@ func newReplicatedRig(t *testing.T, policy throttle.Policy, opts ...redistest.Op
 	return r
 }
 
-// redisTimeout is the configuration's for what is asked of a Redis.
+// redisTimeout is the configured time-out of Redis calls.
 const redisTimeout = 2 * time.Second
 
 // work starts so many workers.

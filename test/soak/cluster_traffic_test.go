@@ -21,10 +21,10 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// What a Cluster does on keys that are no shard's and no user's, and what its masters tell
-// each other, is bound to the number of workers and to the time, whatever is sent: of either
-// there is one, or one for each master, that would have to do it for all.
-func TestAClusterSharesTheLoad(t *testing.T) {
+// Commands on keys without a shard or a user, and messages between masters, depend on the number
+// of workers and on time, not on the number of notifications: otherwise one master would carry
+// the load of all.
+func TestClusterSharesLoad(t *testing.T) {
 	t.Parallel()
 	const workers = 2
 	const keysEach, published = 30, 5 // a second at most: commands of each worker, messages of all
@@ -148,7 +148,7 @@ func (r *clusterRig) mixed(i int) *push.Notification {
 	return n
 }
 
-// A traffic is what a Cluster's masters do in a while.
+// A traffic is the masters' commands and messages in an interval.
 type traffic struct {
 	rig    *clusterRig
 	shards map[string]bool // hash tags of theirs
@@ -193,7 +193,7 @@ func (tr *traffic) begin(t *testing.T) {
 	tr.began = time.Now()
 }
 
-// end ends what begin began, and answers how long it took.
+// end ends the interval, and returns its length.
 func (tr *traffic) end(t *testing.T) time.Duration {
 	t.Helper()
 	took := time.Since(tr.began)
@@ -228,7 +228,7 @@ func (tr *traffic) bus(t *testing.T) (sum int) {
 // keyless are commands that are on no key.
 var keyless = strings.Fields("auth client cluster command echo exec hello info monitor multi ping readonly script select time unwatch")
 
-// note takes in a command as MONITOR tells it: "+INSTANT [DB CLIENT] "NAME" "ARGUMENT" …".
+// note counts a command of MONITOR: "+INSTANT [DB CLIENT] "NAME" "ARGUMENT" …".
 func (tr *traffic) note(line string) {
 	from, text, _ := strings.Cut(line, "] ")
 	args := quoted(text, 64)

@@ -30,7 +30,7 @@ type delivery struct {
 	target int
 }
 
-// notification is what was handed over under that ID.
+// notification returns the enqueued notification with this ID.
 func (s *soak) notification(id string) *push.Notification {
 	var i int
 	switch {
@@ -67,8 +67,8 @@ func (s *soak) judge(t *testing.T) {
 		len(s.accepted), states, len(deliveries), again, len(s.windows), s.hostile, s.audits)
 }
 
-// judgeRecords: everything that was accepted has ended, and what a provider has
-// taken is told as taken, or as perhaps taken. Who has joined another is told of in its push.
+// judgeRecords: every accepted notification has ended; the record of a push that a provider took
+// says taken, or perhaps taken; a digested notification is named in its carrier's push.
 func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]int {
 	t.Helper()
 	taken := map[string][]delivery{}
@@ -130,8 +130,8 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 	return states
 }
 
-// judgeDuplicates: what is sent twice was under way when something broke, or its
-// provider did not say that it had taken it.
+// judgeDuplicates: only a push that was in flight during a trouble, or that its provider did not
+// confirm, is sent twice.
 func (s *soak) judgeDuplicates(t *testing.T, deliveries []delivery) (again int) {
 	t.Helper()
 	troubles := slices.Clone(s.windows)
@@ -181,8 +181,8 @@ func (d delivery) met(w window) bool {
 	return !d.At.Before(w.from.Add(-around)) && !d.At.After(w.to.Add(around))
 }
 
-// judgeLimits: the admissions hold the limits, by the limiter's clock, and nobody
-// has got two of what nobody gets twice.
+// judgeLimits: the admissions keep the limits by the limiter's clock, and no user receives a
+// second rare notification.
 func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 	t.Helper()
 	longest := time.Duration(0)
@@ -192,7 +192,7 @@ func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 		}
 	}
 	categories := map[string]throttle.Policy{"orders": soakOrders, rare: soakRare, news: s.news}
-	// who does not reach Redis, or was frozen, hears of a change later
+	// a worker without Redis, or frozen, learns of a change later
 	h := judge.ReadHistory(t, limits.NewOverrides(s.Client, "", 0), soakDefault, categories, time.Second+longest+time.Second)
 	admitted := judge.Admissions(t, s.Client, "shop", soakUsers, s.Sent(), slices.Collect(maps.Keys(categories))...)
 	for i := range admitted {
@@ -216,7 +216,7 @@ func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 	}
 }
 
-// during is what was in trouble at the instant.
+// during returns the troubles at that instant.
 func during(windows []window, at time.Time) (why []mishapKind) {
 	for _, w := range windows {
 		if !at.Before(w.from.Add(-time.Second)) && !at.After(w.to.Add(time.Second)) {

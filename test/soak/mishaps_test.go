@@ -28,9 +28,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// atRisk notes what is under way as something is about to break, and since when:
-// what the stand-ins have taken, and no record tells of. What they take meanwhile
-// shows by its instant.
+// atRisk notes the notifications in flight before a trouble, and since when: the stand-ins took
+// them and no record has them. Later pushes show by their instants.
 func (s *soak) atRisk(ctx context.Context) (from time.Time) {
 	const lately = 10 * time.Second // what was taken before is recorded, or was under way before
 	from = time.Now()
@@ -61,10 +60,10 @@ func (s *soak) target(e standin.Entry) int {
 	return slices.IndexFunc(s.notification(e.Notification).Targets, func(t push.Target) bool { return t.Token == e.Token })
 }
 
-// pushOf tells a push from others.
+// pushOf identifies a push.
 func pushOf(e standin.Entry) string { return e.Notification + " " + e.Token }
 
-// cause has the trouble happen, and returns what ends it, or nil.
+// cause starts the trouble, and returns a function that ends it, or nil.
 func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -187,8 +186,8 @@ func (s *soak) changeLimit(ctx context.Context, what mishap) {
 	_ = overrides.Set(ctx, override)
 }
 
-// muteSome mutes one who gets news, or the news, which goes on for a little longer where
-// Redis is away when it is to end.
+// muteSome mutes a user of news, or the category news. The mute lasts longer if Redis is away at
+// its end.
 func (s *soak) muteSome(ctx context.Context, what mishap) (unmute func()) {
 	overrides := limits.NewOverrides(s.Client, "", 0)
 	of := limits.Level{User: fmt.Sprint("user-", what.N/2%soakReaders), Mute: true}

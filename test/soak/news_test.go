@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// soakZones are those of the users, in turn. Those of the first name none; the last's quiet
-// hours are at another time of the day.
+// soakZones are the users' zones, in turn. The first is none; the last has its quiet hours at
+// another time of day.
 var soakZones = []string{"", "Asia/Kolkata", "Etc/GMT+12"}
 
 // zoneNamed is the zone that the user's news name.
@@ -27,7 +27,7 @@ func zoneNamed(user string) string {
 	return soakZones[i%len(soakZones)]
 }
 
-// clocks are those of the zone that news name.
+// clocks returns the location of the zone that news has.
 func clocks(t *testing.T, named string) *time.Location {
 	t.Helper()
 	in, err := zone.Load(cmp.Or(named, "UTC"))
@@ -35,9 +35,9 @@ func clocks(t *testing.T, named string) *time.Location {
 	return in
 }
 
-// soakHours are the quiet hours of news. From now on for the length of a soak, those who live
-// by UTC are left alone in every other stretch of minutes, and those in Kolkata in the ones
-// between. No stretch is longer than the wait for the last ones' ends.
+// soakHours returns the quiet hours of news. For the length of a soak, users on UTC are quiet in
+// every other interval of minutes, and users in Kolkata in the ones between. An interval is
+// shorter than the wait for the last ends.
 func soakHours(t *testing.T, now time.Time, length time.Duration) (hours quiet.Hours) {
 	t.Helper()
 	const most = 16                                                      // windows
@@ -52,7 +52,7 @@ func soakHours(t *testing.T, now time.Time, length time.Duration) (hours quiet.H
 	return hours
 }
 
-// makeNews makes the notification news, of which one push tells of several, but for some.
+// makeNews makes the notification news; most are digests.
 func makeNews(n *push.Notification, r *rand.Rand) {
 	n.User, n.Category = fmt.Sprint("user-", r.IntN(soakReaders)), news
 	n.TimeZone, n.Title = zoneNamed(n.User), n.ID

@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// What the soak sends, and to whom.
+// The soak's users and categories.
 const (
 	soakUsers   = 300
 	soakReaders = 20 // the first of them get news, which the quiet hours hold
@@ -23,16 +23,15 @@ const (
 	news        = "news"
 )
 
-// The limits of the soak. Nobody gets a second rare one while it lasts: one that
-// does was given a slot that was used.
+// The limits of the soak. A user receives at most one rare notification meanwhile: a second one
+// means that a used slot was given again.
 var (
 	soakDefault = throttle.Policy{MinGap: 200 * time.Millisecond, Rates: []throttle.Rate{{Count: 20, Period: 10 * time.Second}}}
 	soakOrders  = throttle.Policy{Rates: []throttle.Rate{{Count: 4, Period: 4 * time.Second}}}
 	soakRare    = throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 12 * time.Hour}}}
 )
 
-// A mishap is one thing that goes wrong, or that somebody does, at an instant of
-// the soak.
+// A mishap is a trouble or an operator's action at an instant of the soak.
 type mishap struct {
 	At   time.Duration
 	Kind mishapKind
@@ -96,11 +95,10 @@ var mishaps = []struct {
 	{enqueueBroken, 10, 0, 0},
 }
 
-// redisMishaps exclude each other: what ends one needs the connection that caused it.
+// redisMishaps exclude each other: ending one needs the connection that another breaks.
 var redisMishaps = []mishapKind{killRedis, hangRedis, fillRedis, refuseWrites, changeSecret, dropClients}
 
-// soakPlan is what goes wrong in that time: the same for a seed, but for how long
-// it goes on.
+// soakPlan returns the mishaps of that time; a seed repeats them, except for their length.
 func soakPlan(seed uint64, length time.Duration) []mishap {
 	r := rand.New(rand.NewPCG(seed, 0))
 	weights := 0
@@ -128,8 +126,8 @@ func soakPlan(seed uint64, length time.Duration) []mishap {
 	return plan
 }
 
-// badAnswers are what a provider in trouble says to everybody. The last ones take
-// the push and do not say so.
+// badAnswers are a troubled provider's answers to every push. The last ones take the push and do
+// not confirm it.
 var badAnswers = []standin.Answer{
 	{Status: http.StatusServiceUnavailable},
 	{Status: http.StatusInternalServerError},
@@ -144,9 +142,8 @@ var badAnswers = []standin.Answer{
 	{Fault: standin.BlackHole},
 }
 
-// soakNotification is the i-th notification: the same for a seed, whoever hands it
-// over and however often. not_before, if any, is that long after it is handed over
-// first.
+// soakNotification returns the i-th notification of a seed, the same for each producer and
+// repetition. not_before is relative to its first enqueue.
 func soakNotification(seed uint64, i int) (n *push.Notification, notBefore time.Duration) {
 	r := rand.New(rand.NewPCG(seed, uint64(i)+1))
 	n = &push.Notification{ID: fmt.Sprint("s-", i), App: "shop", User: fmt.Sprint("user-", r.IntN(soakUsers)), Title: "hello"}
@@ -187,8 +184,8 @@ func soakNotification(seed uint64, i int) (n *push.Notification, notBefore time.
 	return n, notBefore
 }
 
-// oddAnswers are what the provider says of the token of the i-th notification now and
-// then: nil is nothing odd, and of news, whose token is that of others too.
+// oddAnswers are the provider's odd answers for the token of the i-th notification; nil for none,
+// and for news, which share tokens.
 func oddAnswers(seed uint64, i int, n *push.Notification, platform push.Platform) []standin.Answer {
 	if n.Category == news {
 		return nil

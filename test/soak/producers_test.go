@@ -53,7 +53,7 @@ func (s *soak) hand(t *testing.T, n *push.Notification, take func(context.Contex
 	s.accepted[n.ID] = true
 }
 
-// take is the next notification, after the providers were told what is odd of it.
+// take returns the next notification, after it configured the providers' odd answers.
 func (s *soak) take() *push.Notification {
 	i := int(s.next.Add(1)) - 1
 	n, notBefore := soakNotification(s.seed, i)
@@ -74,8 +74,8 @@ func (s *soak) take() *push.Notification {
 	return n
 }
 
-// produce hands notifications over from Go and by HTTP until ctx ends, and those
-// that it has begun with to the end.
+// produce enqueues notifications from Go and by HTTP until ctx ends, and then finishes the calls
+// in flight.
 func (s *soak) produce(ctx context.Context, t *testing.T) {
 	const producers = 4
 	tick := time.NewTicker(time.Second * producers * 5 / 4 / soakRate)

@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/test/rig"
 )
 
-// buildSkewed builds the program over a package time whose Now is off by so many
-// seconds as CLOCK_SKEW_SECONDS says, as a machine's whose clock is wrong.
+// buildSkewed builds the program with a changed package time: its Now is off by
+// CLOCK_SKEW_SECONDS, like a machine with a wrong clock.
 func buildSkewed(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()

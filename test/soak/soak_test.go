@@ -29,15 +29,11 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// Everything goes wrong at once: workers, producers and Redis are killed, frozen
-// and ended, providers fail and lie, operators change limits, pause, mute, cancel and
-// requeue, quiet hours begin and end, and jobs are hostile. Nothing is lost, nobody gets
-// more than the limits allow or anything in their quiet hours, one push tells of whom it
-// says, what is sent twice was being sent when something broke, and the audit is
-// exact at rest and never wrong in motion.
-//
-// It lasts 10 minutes, and the workers' clocks are seconds apart, for which the program is
-// built once more. With -short it lasts 20 s, and the clocks are right.
+// Everything fails at once: workers, producers and Redis are killed, frozen and stopped,
+// providers fail and lie, operators change limits, pause, mute, cancel and requeue, quiet hours
+// begin and end, and jobs are hostile. Nothing is lost, no user receives more than the limits
+// allow or anything in quiet hours, a digest names its members, only pushes in flight at a
+// trouble are sent twice, and the audit is right throughout.
 func TestSoak(t *testing.T) {
 	length, seed := lasts(10*time.Minute, 20*time.Second), *seeded
 	s := &soak{skewed: rig.Binary}
@@ -51,7 +47,7 @@ func TestSoak(t *testing.T) {
 	s.judge(t)
 }
 
-// A soak is the site, and what is noted for the judge.
+// A soak is the site, with notes for the judge.
 type soak struct {
 	*rig.CrashSite
 	seed    uint64
@@ -110,7 +106,7 @@ log: {level: warn}
 	s.supervise(t)
 }
 
-// supervise starts what has ended, as systemd does.
+// supervise restarts ended processes, as systemd does.
 func (s *soak) supervise(t *testing.T) {
 	t.Helper()
 	has := func(p *rig.Program) bool {
@@ -187,7 +183,7 @@ func (s *soak) run(t *testing.T, plan []mishap, length time.Duration) {
 	s.beside.Wait()
 }
 
-// redisMishap reports whether it is one of those that exclude each other.
+// redisMishap reports whether the mishap is one of redisMishaps.
 func redisMishap(kind mishapKind) bool { return slices.Contains(redisMishaps, kind) }
 
 // A repair ends a trouble.
@@ -234,7 +230,7 @@ func (s *soak) auditInMotion(ctx context.Context) {
 		err := json.Unmarshal([]byte(out), &audit)
 		s.mu.Lock()
 		s.audits++
-		// jobs that nobody has accepted are queued too
+		// the queue also has jobs that were never accepted
 		if err != nil || status == rig.Violated && (audit.Difference > 0 || -audit.Difference > audit.InFlight+int64(s.hostile)) {
 			s.wolves = append(s.wolves, out)
 		}
@@ -242,8 +238,8 @@ func (s *soak) auditInMotion(ctx context.Context) {
 	}
 }
 
-// rest has all trouble end, sends everybody one more of what nobody gets twice,
-// and waits until everything has ended.
+// rest ends all troubles, sends every user a second rare notification, and waits until all have
+// ended.
 func (s *soak) rest(t *testing.T) {
 	t.Helper()
 	s.APNs.Recover()
@@ -279,7 +275,7 @@ func (s *soak) inHand(ctx context.Context) (jobs []string) {
 	return jobs
 }
 
-// settled waits until all have ended, and nothing is in hand.
+// settled waits until all have ended and no job is in flight.
 func (s *soak) settled(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
