@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
 )
 
-// actions tells what operators did.
+// actions returns the audit log.
 func (a *API) actions(ctx context.Context, c *call) (reply, error) {
 	limit, err := pageLimit(c)
 	if err != nil {

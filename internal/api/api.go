@@ -18,17 +18,16 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// Options say what an API works with. All are required unless they say otherwise.
+// Options are an API's parts. All are required unless noted.
 type Options struct {
-	// HTTP are its bounds, and Tokens who may use it.
+	// HTTP has the API's bounds, and Tokens its principals.
 	HTTP    config.HTTP
 	Tokens  *operate.Tokens
 	Service *operate.Service
-	// Meter counts what tokens with a rate ask for. Optional where there are none.
+	// Meter counts the requests of tokens that have a rate. Optional without such tokens.
 	Meter meter.Meter
-	// Local is who makes every request, where all of them are made by this process: without
-	// HTTP's bounds, which protect from others, and without tokens. Nil where they come from
-	// elsewhere.
+	// Local is the principal of every request if this process makes all of them: they have no
+	// HTTP bounds, which protect from others, and no tokens. Nil for requests from elsewhere.
 	Local *operate.Principal
 	Log   *slog.Logger // nil for slog.Default
 }
@@ -73,14 +72,14 @@ func New(o Options) *API {
 	return a
 }
 
-// What a process may ask of itself.
+// The bounds for a process that calls its own API.
 const (
 	localRequests = 1000
 	localBody     = 1 << 30
 	localTimeout  = time.Hour
 )
 
-// Close waits for what the API does besides answering.
+// Close waits for the API's background work.
 func (a *API) Close() {
 	a.backlog.measuring.Wait()
 	a.repeats.Close()
@@ -111,8 +110,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// maxPath bounds an escaped path: two names, every byte of them escaped, and what
-// is between them.
+// maxPath bounds an escaped path: two names with every byte escaped, and the text around them.
 const maxPath = 1024
 
 // A call is a request that its bearer may make, and that has arrived whole.
@@ -126,7 +124,7 @@ type call struct {
 	header http.Header
 }
 
-// A reply is what is answered: a value as JSON, or nothing.
+// A reply is an answer's status and its JSON value, or no body.
 type reply struct {
 	status int
 	value  any

@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// stalled begins a request whose body does not end, and waits until it is read.
+// stalled sends a request with an endless body, and waits until the server reads it.
 func stalled(t *testing.T, s *Server, size, part string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
@@ -47,8 +47,8 @@ func TestDeclaredBodiesTakeNothing(t *testing.T) {
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
 }
 
-// A token whose requests never end has its share of them; other tokens go on, and
-// what has no body needs none.
+// A token with endless requests uses up its share of them. Other tokens continue, and requests
+// without a body need no share.
 func TestUnfinishedRequests(t *testing.T) {
 	t.Parallel()
 	const most = 40
@@ -167,7 +167,7 @@ func TestTooLargeIsAnsweredOverHTTP2(t *testing.T) {
 	}
 }
 
-// Who fails again and again, with a token or without, does not fill the log.
+// Repeated failures, with a token or without, do not fill the log.
 func TestFailuresAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

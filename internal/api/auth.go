@@ -7,8 +7,8 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 )
 
-// identify returns who the request is from, once it is known that they may ask for the
-// action; nil is everyone's, without a token.
+// identify returns the request's principal if it may perform the action; nil is an action for
+// everyone, without a token.
 func (a *API) identify(r *http.Request, action *operate.Action) (operate.Principal, error) {
 	if action == nil {
 		return operate.Principal{}, nil

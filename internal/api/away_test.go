@@ -42,8 +42,8 @@ var needy = []struct{ token, method, path, body string }{
 	{operatorToken, "DELETE", "/v1/pauses?all=true", ""},
 }
 
-// While Redis is away, or accepts and never answers, everything is answered by
-// 503 in time, and what was taken is there once it is back.
+// While Redis is away, or accepts and never answers, every request gets 503 in time. Accepted
+// notifications are there when Redis is back.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*redistest.Server, testing.TB){"killed": (*redistest.Server).Kill, "hanging": (*redistest.Server).Pause} {

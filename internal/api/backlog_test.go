@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// never is when a count is, for which the time to count again does not come: one
-// that is made beside a request may or may not hold what the request puts there.
+// never is the age for a backlog that is counted once. A count that runs beside a request may or
+// may not include the request's notification.
 const never = math.MaxInt64
 
 // Too many that wait, or are dead letters, are refused, and taken again once there is room.
@@ -92,7 +92,7 @@ func TestRoundTrips(t *testing.T) {
 	r.api.Close()
 	counted := new(redistest.Trips)
 	r.client.AddHook(counted)
-	// a copy of the client is what the pipelines are on, so that it has to have the hook
+	// the pipelines use a copy of the client, which has to have the hook
 	r = newRigOn(t, r.client)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("second", "ada"))
 	r.api.Close()

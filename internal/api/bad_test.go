@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// canary stands for what no log may hold.
+// canary is content that no log may have.
 const canary = "canary-4f1c"
 
 // oneLine expects that one line was logged, of that status, without a secret.

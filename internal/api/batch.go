@@ -55,8 +55,8 @@ func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
 	return a.replyTo(results, cause)
 }
 
-// parseAll reads an array of 1 to maxBatch notifications, each as push.Parse does. The
-// error is of type faults.Faults, and says what is wrong with the array.
+// parseAll reads an array of 1 to maxBatch notifications, each as push.Parse does. Its error, of
+// type faults.Faults, is about the array.
 func parseAll(data []byte) ([]operate.Parsed, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if start, err := d.Token(); err != nil || start != json.Delim('[') {

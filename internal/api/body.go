@@ -18,7 +18,7 @@ import (
 // readAhead is how much room a body gets before it has arrived.
 const readAhead = 64 << 10
 
-// checkBody refuses a body by what its header says.
+// checkBody refuses a body by its header.
 func checkBody(r *http.Request, most int64) error {
 	if fault := typeFault(r.Header); fault != "" {
 		return &problem{Status: http.StatusUnsupportedMediaType, Detail: fault}
@@ -56,8 +56,8 @@ func readBody(w http.ResponseWriter, r *http.Request, charge *charge, most int64
 }
 
 const (
-	// discardBytes and discardTime bound what is read of a body that is too large
-	// once it is refused: a whole batch of the largest notifications.
+	// discardBytes and discardTime bound the read of a refused body that is too large: a whole
+	// batch of the largest notifications.
 	discardBytes = 64 << 20
 	discardTime  = 3 * time.Second
 )

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// bodyBudget bounds the bodies that are in memory at once, in bytes, unless
-	// http.max_body is more. What a body is parsed into, and what is written of it,
-	// takes several times as much.
+	// bodyBudget bounds the bodies in memory, in bytes, unless http.max_body is larger. Their
+	// parsed forms and answers take several times as much.
 	bodyBudget = 32 << 20
 	// budgetWait is how long a request waits for a part of it.
 	budgetWait = time.Second
-	// shares is what a token gets of it at most: the others go on beside one that
-	// sends many bodies, or slow ones.
+	// shares is the number of parts of the budget; a token gets one at most, so that others
+	// continue beside a token with many or slow bodies.
 	shares = 2
 )
 
@@ -64,8 +63,7 @@ func (b *budget) of(token string) *room {
 	return own
 }
 
-// A charge is what one body takes of the budget. Say when it has arrived, and give
-// it back.
+// A charge is a body's part of the budget. Report its arrival, and release it.
 type charge struct {
 	*budget
 	own   *room
@@ -113,7 +111,7 @@ func (c *charge) giveBack() {
 	c.all.bytes.Release(c.bytes)
 }
 
-// reader charges what it reads.
+// reader charges the bytes that it reads.
 func (c *charge) reader(ctx context.Context, r io.Reader) io.Reader { return &charged{c, ctx, r} }
 
 type charged struct {

@@ -18,8 +18,7 @@ import (
 // notification is whatever it was put on the queue by.
 const maxLetterID = 4096
 
-// readRefs reads the body of a request about several: IDs, each of which can be one, alone
-// or with whose they are.
+// readRefs reads the body of a bulk request: IDs, each valid, alone or with app and user.
 func readRefs(c *call, valid func(id string) bool) ([]push.Ref, error) {
 	var body struct {
 		IDs []json.RawMessage `json:"ids"`
@@ -50,7 +49,7 @@ func readRefs(c *call, valid func(id string) bool) ([]push.Ref, error) {
 	return refs, nil
 }
 
-// A done is what became of one of several.
+// A done is one result of a bulk request.
 type done struct {
 	push.Ref                   // as it was named
 	Outcome  operate.Outcome   `json:"outcome"`
@@ -58,7 +57,7 @@ type done struct {
 	Choices  []problems.Choice `json:"choices,omitempty"` // where it is ambiguous
 }
 
-// each answers what became of each of them.
+// each returns all results.
 func each(refs []push.Ref, errs []error) reply {
 	answer := struct {
 		Results []done `json:"results"`

@@ -20,8 +20,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Where several users have an ID, what concerns it is answered with whose to choose from, of
-// the apps that the bearer sees, and changes nothing; the parameters, or the body, choose.
+// If several users have an ID, a request for it changes nothing, and its answer lists the choices
+// among the principal's apps. Parameters or the body choose.
 func TestChoiceOfAnID(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)

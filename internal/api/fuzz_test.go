@@ -10,9 +10,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Whatever comes as a batch has the items that a plain decoder finds in it, each parsed
-// as if it had come alone, or is refused; and what is parsed is what a plain decoder
-// reads.
+// A batch is refused, or has the items that a plain decoder finds, each parsed as if it had come
+// alone.
 func FuzzBatch(f *testing.F) {
 	for _, seed := range []string{
 		"[]", "[1]", "[{}]", "[{},{}", "{}", "[[[[", `["]",{"a":"\"]"}]`, " [ null , { } ] ", "[1]2", "[\x00]", "[" + notification("a", "b") + "]",

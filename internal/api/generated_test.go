@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The generator of Go clients; those of TypeScript are in package-lock.json.
+// The generator of Go clients. package-lock.json has the generators for TypeScript.
 const goGenerator = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 
 // A folder is a producer's project, in which its tools run.
@@ -41,8 +41,8 @@ func (f folder) run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// Clients that are generated from the document compile, send a localised notification and a
-// Live Activity, and cancel by an ID alone and with whose it is.
+// Generated clients compile, send a localised notification and a Live Activity, and cancel by an
+// ID alone and with app and user.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, demo)

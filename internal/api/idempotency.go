@@ -34,9 +34,8 @@ func readKey(h http.Header) (string, error) {
 	return key, nil
 }
 
-// unquote returns what a String of structured fields says, and whether it is one, but for
-// its characters, which are those of an ID.
-// Source: RFC 9651, section 3.3.3.
+// unquote returns the value of a structured field's String, and whether the text is one; the
+// caller checks that its characters are an ID's. Source: RFC 9651, section 3.3.3.
 func unquote(text string) (string, bool) {
 	inner, closed := strings.CutSuffix(text[1:], `"`)
 	if !closed {

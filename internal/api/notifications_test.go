@@ -204,8 +204,7 @@ func TestStatusAndCancel(t *testing.T) {
 	}
 }
 
-// One whose push is to tell of another is cancelled only by who says so; the status of the
-// other says where it is told of.
+// A digest's carrier is cancelled only with digest=true; a member's status names the carrier.
 func TestCancelCarrier(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -217,8 +217,8 @@ func TestDocumentHasTheProbes(t *testing.T) {
 	ask("/readyz", http.StatusServiceUnavailable)
 }
 
-// What generators make types from says its types, and each operation has its
-// place and each notification its example.
+// Every schema has a type, every operation a tag, and every notification an example, for
+// generators.
 func TestDocumentIsForGenerators(t *testing.T) {
 	t.Parallel()
 	doc, err := load()

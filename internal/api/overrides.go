@@ -85,8 +85,8 @@ func override(c *call) (o limits.Override, err error) {
 	return o, nil
 }
 
-// authorship returns the faults of an override whose request says who set it or when: the
-// server does. The pointer is that of the override.
+// authorship returns the faults of an override that has an author or a time: the server sets
+// both. at is the override's pointer.
 func authorship(o *limits.Override, at string) (wrong []fault) {
 	if o.By != "" {
 		wrong = append(wrong, fault{at + "/by", "must be left out: it is the name of the token"})

@@ -8,19 +8,18 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// overview tells how everything is.
 func (a *API) overview(ctx context.Context, c *call) (reply, error) {
 	o, err := c.as.Overview(ctx)
 	return reply{http.StatusOK, o}, err
 }
 
-// throughput tells what all workers did lately.
+// throughput returns the recent work of all workers together.
 func (a *API) throughput(ctx context.Context, c *call) (reply, error) {
 	t, err := c.as.Throughput(ctx, operate.Range(c.query.Get("range")))
 	return reply{http.StatusOK, t}, err
 }
 
-// workers lists those that are alive.
+// workers returns the workers that are alive.
 func (a *API) workers(ctx context.Context, c *call) (reply, error) {
 	list, err := c.as.Workers(ctx)
 	return reply{http.StatusOK, struct {
@@ -28,7 +27,7 @@ func (a *API) workers(ctx context.Context, c *call) (reply, error) {
 	}{list}}, err
 }
 
-// audit compares what was accepted with what became of it, of all apps together.
+// audit compares accepted, ended and waiting notifications of all apps together.
 func (a *API) audit(ctx context.Context, c *call) (reply, error) {
 	audit, err := c.as.Audit(ctx)
 	return reply{http.StatusOK, audit}, err

@@ -11,7 +11,6 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// pauses lists those in force.
 func (a *API) pauses(ctx context.Context, c *call) (reply, error) {
 	list, err := c.as.Pauses(ctx)
 	return reply{http.StatusOK, struct {
@@ -19,7 +18,7 @@ func (a *API) pauses(ctx context.Context, c *call) (reply, error) {
 	}{list}}, err
 }
 
-// pauseOf is what the query selects.
+// pauseOf returns the query's selection.
 func pauseOf(c *call) (pause.Pause, error) {
 	p := pause.Pause{App: c.query.Get("app"), Platform: push.Platform(c.query.Get("platform")), Category: c.query.Get("category")}
 	some := p.App != "" || p.Platform != "" || p.Category != ""
@@ -42,7 +41,7 @@ type wantedPause struct {
 	Reason string     `json:"reason"`
 }
 
-// beginPause has the workers pause what the query selects.
+// beginPause pauses the query's selection on all workers.
 func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	p, err := pauseOf(c)
 	if err != nil {
@@ -60,8 +59,8 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusOK, p}, err
 }
 
-// endOf is when something ends whose body says so, zero for never. The zero instant has
-// passed, as any early one.
+// endOf returns the end that a body sets, the zero time for none. The zero instant in the body is
+// in the past.
 func endOf(until *time.Time) (time.Time, error) {
 	switch {
 	case until == nil:
@@ -72,7 +71,7 @@ func endOf(until *time.Time) (time.Time, error) {
 	return *until, nil
 }
 
-// endPause ends what keeps what the query selects on the queue, and answers it.
+// endPause ends the pauses that hold the query's selection, and returns them.
 func (a *API) endPause(ctx context.Context, c *call) (reply, error) {
 	p, err := pauseOf(c)
 	if err != nil {

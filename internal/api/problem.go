@@ -30,8 +30,8 @@ func invalid(faults []fault) *problem {
 	return problems.Invalid(all)
 }
 
-// fail answers a request that failed, and tells the log. What the log says holds
-// nothing that the client has chosen, but for the method and the address.
+// fail answers a failed request and logs it. Of the client's words the log has only the method
+// and the address.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, err error) {
 	p := *problems.Of(err)
 	more := []slog.Attr{slog.String("remote", r.RemoteAddr)}

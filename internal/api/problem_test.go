@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// What nobody expects is logged once, without what it quotes.
+// An unexpected error is logged once, without its text.
 func TestUnknownError(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -28,7 +28,7 @@ func TestUnknownError(t *testing.T) {
 	}
 }
 
-// A dead letter whose last job a worker still holds is to be tried again.
+// Requeuing a dead letter fails with a retry while a worker has its last job in flight.
 func TestRequeueTooEarly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -28,8 +28,8 @@ func batchOf(from, n int) string {
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// A token's notifications and other requests are counted by all processes together, and
-// what its rate does not allow is answered by 429, and done by none.
+// All processes together count a token's notifications and other requests. A request over its
+// rate gets 429 and has no effect.
 func TestRateOfAToken(t *testing.T) {
 	t.Parallel()
 	withRate := func(o *rigOptions) { o.HTTP.Tokens = rated(10) }
@@ -77,14 +77,14 @@ func TestRateOfAToken(t *testing.T) {
 	if free := r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").Header; free.Get("RateLimit-Policy") != "" {
 		t.Errorf("a token without a rate: %v", free)
 	}
-	// a higher rate refills nothing of what is used
+	// a higher rate restores no used units
 	r.api.o.Tokens.Set(rated(20))
 	r.do(http.StatusTooManyRequests, producerToken, "POST", "/v1/notifications", notification("two", "ada"))
 	r.api.o.Tokens.Set(testTokens())
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("two", "ada"))
 }
 
-// A rate of several holds all of them, and tells which does not allow more.
+// All rates of a token hold, and the answer names the one that is used up.
 func TestRatesOfAToken(t *testing.T) {
 	t.Parallel()
 	tokens := testTokens()

@@ -47,7 +47,7 @@ type rig struct {
 	log     *logged
 }
 
-// rigOptions are those of a rig's API, and of the service below it.
+// rigOptions configure a rig's API and the service below it.
 type rigOptions struct {
 	operate.Options
 	HTTP config.HTTP
@@ -124,7 +124,7 @@ func rolesOf(r route) (roles []config.Role) {
 	return roles
 }
 
-// logged is what was logged.
+// logged collects the log.
 type logged struct{ eventually.Log }
 
 // lines answers the lines, and forgets them.
@@ -132,8 +132,7 @@ func (l *logged) lines() []string {
 	return strings.FieldsFunc(l.Take(), func(r rune) bool { return r == '\n' })
 }
 
-// logged returns what was logged, forgets it, and has the next line of each kind be the
-// first.
+// logged returns the log and clears it, and restarts the deduplication.
 func (r *rig) logged() []string {
 	r.api.repeats.Close()
 	r.service.Close()
@@ -189,7 +188,7 @@ func (e *exchange) into(t *testing.T, v any) {
 	}
 }
 
-// into returns what was answered.
+// into decodes the answer.
 func into[T any](e *exchange) (v T) {
 	e.t.Helper()
 	e.into(e.t, &v)

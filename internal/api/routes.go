@@ -10,27 +10,26 @@ import (
 // A route is one method of one path.
 type route struct {
 	method, path string
-	// action is what it asks for; nil for everyone's, without a token.
+	// action is the action that the route performs; nil for everyone's, without a token.
 	action *operate.Action
 	// takes says that it takes a body.
 	takes bool
-	// charges says that handle charges for what the body holds; the others are charged for
-	// one each.
+	// charges means that handle charges the token's rate by the body's items; other routes charge
+	// 1.
 	charges bool
-	// query are the parameters that it takes. Another is refused, as an unknown field
-	// of a body is: misspelt, it would widen what is asked for. So is one that is given
-	// twice.
+	// query are the allowed parameters. Another, or one given twice, is refused like an unknown
+	// field of a body: a typing error would widen the request.
 	query []string
 	// several is the parameter that may be given several times, if any.
 	several string
 	handle  func(*API, context.Context, *call) (reply, error)
-	// serve, in the place of handle, answers what is no JSON of ours.
+	// serve replaces handle for an answer that is not our JSON.
 	serve func(*API, http.ResponseWriter, *http.Request)
 }
 
 var (
 	refQuery = []string{"app", "user"} // whose the ID is
-	// cancelQuery has, by digest, that one is cancelled with those that it carries.
+	// cancelQuery has digest, to cancel a carrier with its members.
 	cancelQuery   = []string{"app", "user", digest}
 	withdrawQuery = []string{"app", "user", "thread", "collapse_key", "category", "digest_key", "cursor"}
 	pauseQuery    = []string{"app", "platform", "category", "all"}

@@ -26,7 +26,7 @@ const (
 	idleTimeout   = 2 * time.Minute
 	// maxHeader bounds a request's header, in bytes; net/http adds 4 KiB.
 	maxHeader = 12 << 10
-	// writeTime is what an answer may take to leave, beyond what it takes to make.
+	// writeTime bounds the sending of an answer, in addition to the time of making it.
 	writeTime = 10 * time.Second
 )
 
@@ -77,8 +77,7 @@ func (s *Server) URL() string {
 	return scheme + "://" + s.Addr()
 }
 
-// Shutdown stops accepting, lets the requests that are under way end, and cuts
-// off those that have not when ctx ends.
+// Shutdown stops accepting, waits for the requests in flight, and cuts them off when ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {

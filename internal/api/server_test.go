@@ -40,7 +40,7 @@ func (r *rig) listen(change func(*config.HTTP)) *Server {
 	return s
 }
 
-// raw sends bytes over a connection of their own, and answers what comes back.
+// raw sends bytes over a connection of its own, and returns the answer.
 func raw(t *testing.T, s *Server, text string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
@@ -56,7 +56,7 @@ func raw(t *testing.T, s *Server, text string) *http.Response {
 
 const head = "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + producerToken + "\r\nContent-Type: application/json\r\n"
 
-// A body that trickles in is cut off, and told so.
+// A slow body is cut off with an answer.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

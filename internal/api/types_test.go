@@ -39,8 +39,8 @@ var left = map[string][]string{"Letter": {"job"}, "WholeLetter": {"app", "catego
 // optional are bodies of requests, which may leave out any field.
 var optional = []string{"NewPause"}
 
-// The document has exactly the fields of the types, of their kinds, and requires those that are
-// never left out.
+// The document has exactly the types' fields, with their kinds, and requires the fields that are
+// always there.
 func TestDocumentHasTheTypes(t *testing.T) {
 	t.Parallel()
 	doc, err := load()

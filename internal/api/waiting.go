@@ -8,10 +8,10 @@ import (
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 )
 
-// waitingQuery are the parameters that say which of what waits.
+// waitingQuery are the parameters of a selection.
 var waitingQuery = []string{"app", "user", "category", "collapse_key", "for", "mutable", "cursor"}
 
-// waitingList lists what waits, a page at a time.
+// waitingList returns the waiting notifications, one page at a time.
 func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
 	s := inspect.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key"), For: inspect.Cause(c.query.Get("for"))}
 	if err := c.as.KnownApp(s.App); err != nil {
@@ -28,7 +28,7 @@ func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
 // maxCategories bounds the categories of one request.
 const maxCategories = 100
 
-// timeline tells what a user was sent and what waits for the user's limits.
+// timeline returns a user's sent and waiting notifications.
 func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
 	app, user := c.query.Get("app"), c.PathValue("user")
 	if err := checkName(c, "app", app, c.query.Has("app")); err != nil {

@@ -57,7 +57,9 @@ func TestAMasterAway(t *testing.T) {
 	var told atomic.Int64 // losses
 	ctx, stop := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
-	telling.Go(func() { control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).TellLosses(ctx, slog.New(slog.NewTextHandler(counting{&told}, nil))) })
+	telling.Go(func() {
+		control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).TellLosses(ctx, slog.New(slog.NewTextHandler(counting{&told}, nil)))
+	})
 	defer func() {
 		stop()
 		if telling.Wait(); told.Load() > 0 {

@@ -17,8 +17,8 @@ func (c *Client) Actions(ctx context.Context, newest int) ([]auditlog.Entry, err
 // newestPage is how many of a list are asked for at once.
 const newestPage = 1000
 
-// newestOf returns the newest of the path's list of that name, at most so many. The older
-// ones are asked for by what before returns of the last one.
+// newestOf returns the newest entries of the path's list of that name, at most n. before returns
+// the cursor for older entries, from the last one.
 func newestOf[T any](ctx context.Context, c *Client, path, name string, most int, before func(last T) string) ([]T, error) {
 	all := []T{}
 	query := url.Values{}

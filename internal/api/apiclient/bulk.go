@@ -48,18 +48,18 @@ func (c *Client) Queued(ctx context.Context, s inspect.Selection, f func(inspect
 	}
 }
 
-// CancelEach cancels notifications, and returns what became of each: nil, or what
-// control.Control's Cancel answers.
+// CancelEach cancels notifications, and returns each result: nil, or an error of
+// control.Control.Cancel.
 func (c *Client) CancelEach(ctx context.Context, refs []push.Ref) []error {
 	return c.each(ctx, "/v1/cancellations", refs, push.ErrUnknownID, push.ErrUnderWay)
 }
 
-// RequeueEach requeues dead letters, and returns what became of each.
+// RequeueEach requeues dead letters, and returns each result.
 func (c *Client) RequeueEach(ctx context.Context, refs []push.Ref) []error {
 	return c.each(ctx, "/v1/requeues", refs, store.ErrNoLetter, push.ErrStillThere)
 }
 
-// PurgeEach deletes dead letters, and returns what became of each.
+// PurgeEach deletes dead letters, and returns each result.
 func (c *Client) PurgeEach(ctx context.Context, refs []push.Ref) []error {
 	return c.each(ctx, "/v1/purges", refs, store.ErrNoLetter, push.ErrStillThere)
 }

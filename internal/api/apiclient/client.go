@@ -38,7 +38,7 @@ type Options struct {
 	// URL of the API, http or https, without /v1. Over http a token goes to the
 	// loopback only.
 	URL string
-	// Token that says who asks. Empty for an API that wants none.
+	// Token authenticates the caller. Empty for an API without tokens.
 	Token string
 	// CAFile holds the authorities, in PEM, that sign the API's certificate.
 	// Empty means the system's.
@@ -116,7 +116,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var errNoAnswer = errors.New("there is no answer")
 
-// An answer is what a handler writes. It implements http.ResponseWriter.
+// An answer collects a handler's response. It implements http.ResponseWriter.
 type answer struct {
 	header http.Header
 	status int // 0 before there is one

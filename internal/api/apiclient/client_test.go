@@ -52,7 +52,7 @@ func problem(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// What is not the API's own answer is told as what it is, without the token.
+// An answer of another server is reported as such, without the token.
 func TestStrangeAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -99,7 +99,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What is no answer of pushpace's is not taken for one, though it is JSON.
+// JSON of another server is not taken for an answer of pushpace.
 func TestOtherJSON(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) })
@@ -140,7 +140,7 @@ func TestEnqueue(t *testing.T) {
 	}
 }
 
-// When the API cannot take any, what failed says whether to come again.
+// When the API takes nothing, the error says whether to retry.
 func TestEnqueueRefused(t *testing.T) {
 	t.Parallel()
 	for status, again := range map[int]bool{401: false, 403: false, 404: false, 415: false, 408: true, 429: true, 500: true, 503: true} {
@@ -183,7 +183,7 @@ func TestEnqueueTooLarge(t *testing.T) {
 	}
 }
 
-// The certificate is verified: by the system's authorities, or by those given.
+// The certificate is verified by the system's authorities, or by the given ones.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
@@ -203,8 +203,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// What became of one of several is known by its word; another word, as of a later
-// API, is not taken for done.
+// The client knows the outcomes of a bulk request; an unknown one, as of a later API, is no
+// success.
 func TestOutcomesOfSeveral(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -271,7 +271,7 @@ func TestFaultsOfAnImport(t *testing.T) {
 	}
 }
 
-// What an API in this process does not answer is not taken for done.
+// A missing answer of an API in this process is no success.
 func TestNoAnswerInProcess(t *testing.T) {
 	t.Parallel()
 	ended := false

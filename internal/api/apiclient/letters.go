@@ -77,13 +77,13 @@ func (c *Client) Purge(ctx context.Context, ref push.Ref) error {
 	return c.callOf(ctx, ref.ID, http.MethodDelete, named(letters, ref, ""), nil, nil)
 }
 
-// Audit compares what was accepted with what became of it.
+// Audit compares the accepted notifications with the ended and the waiting ones.
 func (c *Client) Audit(ctx context.Context) (*inspect.Audit, error) {
 	a := &inspect.Audit{}
 	return a, c.call(ctx, http.MethodGet, "/v1/audit", nil, a)
 }
 
-// Overview tells how everything is.
+// Overview returns incidents, sums, workers and providers.
 func (c *Client) Overview(ctx context.Context) (*operate.Overview, error) {
 	o := &operate.Overview{}
 	err := c.call(ctx, http.MethodGet, "/v1/overview", nil, o)
@@ -93,7 +93,7 @@ func (c *Client) Overview(ctx context.Context) (*operate.Overview, error) {
 	return o, err
 }
 
-// Workers returns those that are alive.
+// Workers returns the workers that are alive.
 func (c *Client) Workers(ctx context.Context) ([]control.Snapshot, error) {
 	var answer struct {
 		Workers []control.Snapshot `json:"workers"`

@@ -32,7 +32,7 @@ func (c *Client) Limits(ctx context.Context, at limits.Level) (*operate.Limits, 
 	return l, c.call(ctx, http.MethodGet, ofLevel(limitsPath, at), nil, l)
 }
 
-// Quotas returns what all workers together may do.
+// Quotas returns the limits of all workers together.
 func (c *Client) Quotas(ctx context.Context) ([]operate.QuotaStatus, error) {
 	var answer struct {
 		Quotas []operate.QuotaStatus `json:"quotas"`
@@ -41,14 +41,14 @@ func (c *Client) Quotas(ctx context.Context) ([]operate.QuotaStatus, error) {
 	return answer.Quotas, err
 }
 
-// Categories returns those that the configuration has, sorted.
+// Categories returns the configured categories, sorted.
 func (c *Client) Categories(ctx context.Context) ([]string, error) {
 	l, err := c.Limits(ctx, limits.Level{})
 	return slices.Sorted(maps.Keys(l.Categories)), err
 }
 
-// Preview returns what the override would do at the level, or for nil the removal of the
-// one there; nil if there is none.
+// Preview returns the effect of an override at the level, or for nil of removing one; nil if
+// there is none.
 func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Override) (*operate.Preview, error) {
 	path, body := ofLevel(overridesPath+"/preview", at), limits.Override{}
 	if o != nil {
@@ -75,7 +75,8 @@ func (c *Client) SetOverride(ctx context.Context, o limits.Override) (*operate.S
 	return set, err
 }
 
-// asked is the override as a request has it, with the level: the API says who sets it and when.
+// asked returns the override as a request has it, with the level and without author and time: the
+// API sets those.
 func asked(o limits.Override, at limits.Level) limits.Override {
 	o.Level, o.By, o.At = at, "", time.Time{}
 	return o
@@ -111,7 +112,7 @@ func (c *Client) Overrides(ctx context.Context, f func(limits.Override) bool) er
 	}
 }
 
-// CheckImport returns what Import would refuse, and changes nothing.
+// CheckImport returns the error that Import would return, and changes nothing.
 func (c *Client) CheckImport(ctx context.Context, all []limits.Override) error {
 	_, err := c.importAll(ctx, "?dry_run=true", all)
 	return err
@@ -157,7 +158,7 @@ func (c *Client) importAll(ctx context.Context, query string, all []limits.Overr
 	return done, nil
 }
 
-// A PartError is what kept an import from the rest, after so many of all were set.
+// A PartError ended an import after some of the overrides were set.
 type PartError struct {
 	Done, All int
 	Err       error
@@ -168,7 +169,7 @@ func (e *PartError) Error() string {
 	return fmt.Sprintf("%d of %d are set; then: %v", e.Done, e.All, e.Err)
 }
 
-// Unwrap returns what kept it.
+// Unwrap returns the cause.
 func (e *PartError) Unwrap() error { return e.Err }
 
 // shifted is a pointer to an override of a request, in all of which there are so many

@@ -34,10 +34,9 @@ func ItemOf(n *push.Notification) Item {
 	return Item{n.ID, text}
 }
 
-// Enqueue hands notifications over, at most 1,000, each on its own, those of one
-// user in order. What the API refuses is an error of type push.Faults, or
-// push.ErrConflict. Any other leaves open whether it was taken: hand it over again, with
-// the same ID.
+// Enqueue enqueues at most 1,000 notifications, each on its own, and each user's in order. A
+// refusal is push.Faults or push.ErrConflict. Any other error leaves open whether the
+// notification was taken: enqueue it again under the same ID.
 func (c *Client) Enqueue(ctx context.Context, ns []Item) []operate.Result {
 	results := make([]operate.Result, len(ns))
 	status, header, answer, err := c.send(ctx, http.MethodPost, notifications, array(ns))
@@ -100,7 +99,7 @@ func array(ns []Item) *bytes.Buffer {
 	return body
 }
 
-// named is the path of what the reference names, on from a list's, with the rest of it.
+// named returns the path of the reference's notification below a list's path, with the rest.
 func named(list string, ref push.Ref, rest string) string {
 	path := list + segment(ref.ID) + rest
 	query := url.Values{}
@@ -125,12 +124,12 @@ func (c *Client) Status(ctx context.Context, ref push.Ref) (*inspect.Status, err
 	return s, err
 }
 
-// Cancel ends a notification that waits. Its errors are those of control.Control.
+// Cancel ends a waiting notification. It returns the errors of control.Control.
 func (c *Client) Cancel(ctx context.Context, ref push.Ref) error {
 	return c.callOf(ctx, ref.ID, http.MethodDelete, named(notifications, ref, ""), nil, nil)
 }
 
-// CancelWithOthers is Cancel also of one whose push is to tell of others.
+// CancelWithOthers also ends the carrier of a digest, with its members.
 func (c *Client) CancelWithOthers(ctx context.Context, ref push.Ref) error {
 	path := named(notifications, ref, "")
 	if strings.Contains(path, "?") {

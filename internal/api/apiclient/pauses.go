@@ -13,7 +13,7 @@ import (
 
 const pauses = "/v1/pauses"
 
-// selecting is the path of what the pause selects.
+// selecting returns the path of a pause's selection.
 func selecting(p pause.Pause) string {
 	query := url.Values{}
 	for name, value := range map[string]string{"app": p.App, "platform": string(p.Platform), "category": p.Category} {
@@ -27,8 +27,8 @@ func selecting(p pause.Pause) string {
 	return pauses + "?" + query.Encode()
 }
 
-// Pause has the workers keep on the queue what the pause selects, and returns the pause. By is not
-// used: who does it is the token's name. Its error may be pause.ErrTooMany.
+// Pause begins the pause on all workers, and returns it. By is not used: the token's name is the
+// operator. Its error may be pause.ErrTooMany.
 func (c *Client) Pause(ctx context.Context, p pause.Pause) (begun pause.Pause, err error) {
 	body := struct {
 		Until  time.Time `json:"until,omitzero"`
@@ -38,8 +38,8 @@ func (c *Client) Pause(ctx context.Context, p pause.Pause) (begun pause.Pause, e
 	return begun, err
 }
 
-// Resume ends the pauses of what the pause selects, and returns them: see
-// control.Control.Resume. By is not used.
+// Resume ends the pauses of this selection, and returns them: see control.Control.Resume. By is
+// not used.
 func (c *Client) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
 	var answer struct {
 		Ended []pause.Pause `json:"ended"`

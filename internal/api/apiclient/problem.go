@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/api/problems"
 )
 
-// maxRetryAfter bounds what an API may ask to wait.
+// maxRetryAfter bounds an API's Retry-After.
 const maxRetryAfter = 30 * time.Second
 
 // A Problem is an answer of the API in the place of the wanted one. Its RetryAfter is 30 s at

@@ -31,7 +31,7 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	// Errors are all that is wrong with the request's body.
 	Errors []Fault `json:"errors,omitempty"`
-	// Apps are those that the request has to choose from.
+	// Apps are the apps to choose from.
 	Apps []string `json:"apps,omitempty"`
 	// Choices are the owners of the notifications, or dead letters, with the ID.
 	Choices []Choice `json:"choices,omitempty"`
@@ -41,7 +41,7 @@ type Problem struct {
 	State push.State `json:"state,omitempty"`
 	// ID is the notification's, where it is not known whether it was accepted.
 	ID string `json:"id,omitempty"`
-	// Results are those of a batch.
+	// Results are a batch's results.
 	Results []Result `json:"results,omitempty"`
 
 	// RetryAfter is the wait before the same request may succeed; 0 when that is not known.
@@ -193,7 +193,7 @@ func sentence(err error) string {
 	return text + "."
 }
 
-// away says what is wrong with Redis.
+// away describes the trouble of Redis.
 func away(err error) string {
 	if trouble := redisreply.Of(err); trouble != redisreply.None {
 		return "Redis " + trouble.Says() + "."

@@ -27,8 +27,8 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// Only what Redis, or the way there, is to blame for is said to be.
-func TestOf(t *testing.T) {
+// Only errors of Redis, and of the connection to it, are attributed to it.
+func TestProblemOfError(t *testing.T) {
 	t.Parallel()
 	const redisWords, odd, own = "Redis does not answer.", "Redis does not answer as it should.", "This should not happen; the log says where it did."
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestOf(t *testing.T) {
 }
 
 // An error is answered, read back from its code, and answered alike again.
-func TestTheTableReadsBothWays(t *testing.T) {
+func TestTableReadsBothWays(t *testing.T) {
 	t.Parallel()
 	codes := map[string]bool{}
 	for _, err := range []error{
@@ -96,7 +96,7 @@ func TestTheTableReadsBothWays(t *testing.T) {
 }
 
 // A detail that asks ends with one mark.
-func TestADetailThatAsks(t *testing.T) {
+func TestDetailWithRemedy(t *testing.T) {
 	t.Parallel()
 	for problem, want := range map[string]string{"app is not known: did you mean shop?": "The app is not known: did you mean shop?", "app is missing": "The app is missing."} {
 		if got := Of(&operate.UnknownError{What: "app", Problem: problem}).Detail; got != want {

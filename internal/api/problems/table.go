@@ -36,7 +36,7 @@ type entry struct {
 	status        int
 	title, detail string
 	retryAfter    time.Duration
-	// fill adds what the error holds, and make makes it again.
+	// fill copies the error's data, and make restores the error.
 	fill func(*Problem, error)
 	make func(p *Problem, id string) error
 }

@@ -1,5 +1,6 @@
-// Package auditlog keeps what operators did: who, when, which action, to what, and to how
-// many. It holds no notification's content and no token.
+// Package auditlog records operators' actions in Redis: the operator, the time, the action, its
+// object, and how many things changed. Begin with Log. An entry holds no notification's content
+// and no token.
 package auditlog
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// An Action is what was done, from a closed set.
+// An Action is the kind of an action.
 type Action string
 
 // The actions.
@@ -44,14 +45,14 @@ var Actions = []Action{SetLimit, UnsetLimit, UndoLimit, ImportLimits, Mute, Unmu
 
 // An Entry is one action of an operator.
 type Entry struct {
-	// Cursor is what older entries are asked for by, and At when it was, on Redis's clock.
-	// Both are set where it is read.
+	// Cursor selects the entries before this one, and At is its time on Redis's clock. Both are
+	// set by reading.
 	Cursor string    `json:"cursor,omitempty"`
 	At     time.Time `json:"at,omitzero"`
 	By     string    `json:"by"` // the bearer's name
 	Action Action    `json:"action"`
-	// Level is whose limits it was about; or what a pause selects, with Platform; or the app
-	// of the notifications, alone.
+	// Level is the level of a limit; or with Platform a pause's selection; or the app alone of
+	// notifications.
 	limits.Level
 	Platform push.Platform `json:"platform,omitempty"`
 	// Apps are the apps where there are several. Where it has neither App nor Apps, it
@@ -66,8 +67,7 @@ type Entry struct {
 	Until  time.Time `json:"until,omitzero"`
 }
 
-// In has the entry be about these apps. An app "" among them is one that is not known, or
-// every app.
+// In sets the entry's apps. An app "" among them is unknown, or every app.
 func (e *Entry) In(apps []string) {
 	apps = slices.Compact(slices.Sorted(slices.Values(apps)))
 	switch {
@@ -99,7 +99,7 @@ func New(client redis.UniversalClient, prefix string) *Log {
 	return &Log{client, cmp.Or(prefix, "pushpace") + ":actions"}
 }
 
-// Add writes an entry, and deletes those that are too many or too old.
+// Add writes an entry, and prunes the oldest ones.
 func (l *Log) Add(ctx context.Context, e Entry) error {
 	e.Cursor, e.At = "", time.Time{}
 	text, err := json.Marshal(e)
@@ -121,8 +121,8 @@ var ErrCursor = errors.New("the cursor is no entry's")
 // cursors are the IDs of a stream's entries, which Redis takes as the end of a range.
 var cursors = regexp.MustCompile(`^[1-9][0-9]{0,14}-[0-9]{1,15}$`)
 
-// Before calls f with the entries before a cursor, "" for all, the newest first, until f
-// answers false. It leaves out what it cannot read. Its error may be ErrCursor.
+// Before calls f with the entries before a cursor, "" for all, newest first, until f returns
+// false. It skips entries that it cannot read. Its error may be ErrCursor.
 func (l *Log) Before(ctx context.Context, cursor string, f func(Entry) bool) error {
 	if cursor != "" && !cursors.MatchString(cursor) {
 		return ErrCursor

@@ -127,7 +127,7 @@ func TestKept(t *testing.T) {
 	})
 }
 
-// What another version has written is left out where it cannot be read.
+// An unreadable entry of another version is skipped.
 func TestForeign(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

@@ -1,5 +1,5 @@
-// Package health tells over HTTP whether a process lives, and whether it is
-// ready: what an orchestrator's probes ask.
+// Package health answers an orchestrator's probes over HTTP: whether the process lives, and
+// whether it is ready. Begin with Health.
 package health
 
 import (
@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// A Check is one thing that has to be so for the process to be ready.
+// A Check is one condition of readiness.
 type Check struct {
-	// Name is what the answer calls it.
+	// Name is the check's name in the answer.
 	Name string
-	// Probe answers what is wrong, or "". Whoever asks reads it: it holds no
-	// secret. It is to return when ctx ends; when it does not, it is not waited for.
-	// Nil is a check that only warns.
+	// Probe returns the fault, or "". Everyone can read it: it must hold no secret. It should
+	// return when ctx ends; the answer does not wait for it. Nil for a check that only warns.
 	Probe func(ctx context.Context) string
-	// Warning answers, likewise, what is wrong and leaves the process ready. It is
-	// asked when the probe has found nothing; nil for none.
+	// Warning likewise returns a fault that leaves the process ready. It is called if the probe
+	// found no fault; nil for none.
 	Warning func(ctx context.Context) string
 }
 
@@ -27,7 +26,7 @@ type Check struct {
 // and after Draining. It is safe for concurrent use.
 //
 // /healthz answers 200 as long as the process can answer. /readyz answers 200 or
-// 503, and in JSON what each check says:
+// 503, and in JSON the result of each check:
 //
 //	{"status":"not ready","checks":[{"name":"redis","state":"failed","detail":"does not answer"}]}
 type Health struct {
@@ -41,8 +40,8 @@ type Health struct {
 const (
 	// A check that has not answered within probeTimeout has failed.
 	probeTimeout = time.Second
-	// probeFresh is how long a check's answer is told again, so that many who ask
-	// cost no more than one.
+	// probeFresh is the age up to which a check's result is reused, so that many requests cost
+	// one probe.
 	probeFresh = time.Second
 )
 
@@ -57,7 +56,7 @@ func New(checks ...Check) *Health {
 	return h
 }
 
-// Started says that the process has started what it is to do.
+// Started marks the start as complete.
 func (h *Health) Started() { h.set("") }
 
 // Draining says that the process takes on nothing new any more.
@@ -77,14 +76,14 @@ func (h *Health) alive(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"status": "alive"})
 }
 
-// A Result is what a check says.
+// A Result is a check's result.
 type Result struct {
 	Name   string `json:"name"`
 	State  string `json:"state"` // ok, warning or failed
 	Detail string `json:"detail,omitempty"`
 }
 
-// A Report is what /readyz answers.
+// A Report is the answer of /readyz.
 type Report struct {
 	Status string   `json:"status"` // ready, starting, draining or not ready
 	Checks []Result `json:"checks"`
@@ -126,7 +125,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // it is the client's loss
 }
 
-// A check is a Check with what it said last.
+// A check is a Check with its last result.
 type check struct {
 	Check
 	mu      sync.Mutex
@@ -135,7 +134,7 @@ type check struct {
 	probing chan struct{} // closed when the probe under way is done; nil for none
 }
 
-// result answers what the check says now, or said just before.
+// result returns the check's result, new or at most probeFresh old.
 func (c *check) result(ctx context.Context) Result {
 	c.mu.Lock()
 	probing := c.probing
@@ -162,7 +161,7 @@ func (c *check) result(ctx context.Context) Result {
 	return Result{c.Name, "failed", "does not answer within " + probeTimeout.String()}
 }
 
-// probe asks, for nobody in particular: who asked first may go away.
+// probe runs the check on its own, because the first caller may leave.
 func (c *check) probe(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()

@@ -69,7 +69,7 @@ func TestReadiness(t *testing.T) {
 
 // A check that hangs fails after its time-out, is asked by one at a time, and
 // does not hold up the answer.
-func TestAHangingCheck(t *testing.T) {
+func TestHangingCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var probes atomic.Int32
@@ -100,7 +100,7 @@ func TestAHangingCheck(t *testing.T) {
 	})
 }
 
-// What was answered just now is told again, and no longer than that.
+// A result is reused for a second, and no longer.
 func TestAnswersAreKeptForAMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestAnswersAreKeptForAMoment(t *testing.T) {
 	})
 }
 
-// What only warns is told, and the process is ready.
-func TestAWarningLeavesTheProcessReady(t *testing.T) {
+// A warning is in the answer, and the process is ready.
+func TestWarningLeavesProcessReady(t *testing.T) {
 	t.Parallel()
 	h := New(Check{Name: "providers", Probe: fine, Warning: func(context.Context) string { return "fcm of shop is in trouble" }})
 	h.Started()

@@ -15,20 +15,20 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// A Backlog is what Redis holds, of all processes together.
+// A Backlog is Redis's content of all processes together.
 type Backlog struct {
 	Counts store.Counts
 	Jobs   store.Jobs
 	// Unread are the shards that did not answer: the rest is without theirs.
 	Unread []int
-	// Nodes are the servers of the queue's Redis; those of a Cluster have Shards.
+	// Nodes are the servers of the queue's Redis; a Cluster's nodes have Shards.
 	Nodes []redisconn.Node
 	// Webhooks are when the first of the reports was made that an app's webhook has
 	// not acknowledged, zero for none, by app and kind. One that is not known is not
 	// there.
 	Webhooks map[string]map[webhook.Kind]time.Time
-	// Workers is how many are alive, negative when that is not known, and Waits what
-	// notifications wait for.
+	// Workers is the number alive, negative if unknown; Waits counts the waiting notifications by
+	// cause.
 	Workers int
 	Waits   []inspect.Share
 }
@@ -48,8 +48,8 @@ const (
 	backlogStale = 30 * time.Second
 )
 
-// backlog collects what Redis holds. It reads beside the scrapes, which neither
-// hammer Redis nor hang with it.
+// backlog collects the content of Redis. It reads in the background: scrapes neither load Redis
+// nor hang with it.
 type backlog struct {
 	read   ReadBacklog
 	status func() redisconn.Status // nil for none
@@ -162,8 +162,7 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 	}
 }
 
-// get answers what was read last, whether that still says anything, and whether
-// Redis answers.
+// get returns the last read, whether it is recent enough, and whether Redis answers.
 func (b *backlog) get() (last Backlog, known, up bool) {
 	if reading := b.refresh(); reading != nil {
 		timer := time.NewTimer(backlogWait)

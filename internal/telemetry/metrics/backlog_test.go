@@ -52,7 +52,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// Of a Cluster each master is told, and what is not known of it is left out.
+// Each master of a Cluster has its samples, without the unknown ones.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	of := func(nodes ...redisconn.Node) string {
@@ -102,8 +102,8 @@ func TestScrapesDoNotHammerRedis(t *testing.T) {
 	})
 }
 
-// While Redis hangs a scrape waits for a moment only, says that it does, and
-// what was read before until that is too old.
+// While Redis hangs, a scrape waits only a moment, reports the fault, and repeats the last read
+// until that is too old.
 func TestScrapesDoNotHangWithRedis(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func deferral(m *Metrics) {
 	m.Paced(time.Millisecond)
 }
 
-// What happens to every notification allocates nothing here.
+// Counting a notification allocates nothing.
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := shop()
 	for name, f := range map[string]func(*Metrics){"a delivery": notification, "a deferral": deferral} {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// HTTP counts what next answers, by the pattern of the route that next, an
-// http.ServeMux, finds. Between them nothing may put another request in the
-// place of the one that comes: the mux notes the pattern in it. A nil Metrics
+// HTTP counts next's answers by the pattern of the route that next, an http.ServeMux, finds. No
+// handler between them may replace the request: the mux notes the pattern in it. A nil Metrics
 // counts nothing.
 func (m *Metrics) HTTP(next http.Handler) http.Handler {
 	if m == nil {

@@ -1,6 +1,6 @@
-// Package metrics counts what a worker and the API do, for Prometheus. Labels
-// come from closed sets and from the configuration: never from a user, a token
-// or a notification.
+// Package metrics counts the work of a worker and the API for Prometheus. Begin with Metrics.
+// Labels come from closed sets and from the configuration, never from a user, a token or a
+// notification.
 package metrics
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// Sources are what is read at each scrape. Each may be nil, and has no samples then.
+// Sources are read at each scrape. A nil source has no samples.
 type Sources struct {
 	// ClockOffset answers how far Redis's clock is ahead of this machine's.
 	ClockOffset func() time.Duration
@@ -30,10 +30,9 @@ type Sources struct {
 	Senders map[string]map[push.Platform]providers.Sender
 	// Worker answers the worker's state; nil before there is one.
 	Worker func() *worker.Worker
-	// Backlog reads what Redis holds.
+	// Backlog reads the content of Redis.
 	Backlog ReadBacklog
-	// Redis answers what trouble a Redis is in, by its key of the configuration:
-	// QueueRedis, and others.
+	// Redis returns each Redis's trouble by configuration key: QueueRedis, and others.
 	Redis map[string]func() redisconn.Status
 	// Reload answers whether the last reload of the configuration was taken over, and
 	// when one was last, the start included.
@@ -69,10 +68,10 @@ type Metrics struct {
 // have, and of a route that the API does not.
 const Other = "other"
 
-// seconds are the buckets of what usually takes milliseconds.
+// seconds are the buckets of durations that are milliseconds as a rule.
 var seconds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
-// ages are the buckets of what may take hours when there are too few workers.
+// ages are the buckets of durations that are hours if there are too few workers.
 var ages = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600}
 
 // New returns metrics at zero.
@@ -177,7 +176,7 @@ func oneIf(b bool) float64 {
 	return 0
 }
 
-// Close ends what reads in the background.
+// Close ends the background reads.
 func (m *Metrics) Close() error {
 	if m.backlog != nil {
 		m.backlog.close()

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var _ worker.Observer = (*Metrics)(nil)
 
-// ending is a sender whose credential ends.
+// ending is a sender with a credential that expires.
 type ending struct{ at time.Time }
 
 func (ending) Send(context.Context, *push.Notification, push.Target, providers.Departure) providers.Outcome {

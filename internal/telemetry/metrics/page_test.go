@@ -20,11 +20,11 @@ import (
 
 var update = flag.Bool("update", false, "write docs/metrics.md")
 
-// described is how a description prints itself, which has no other way to tell its labels.
+// described matches a description's text, the only way to its labels.
 var described = regexp.MustCompile(`fqName: "(pushpace_\w+)", help: "(.*?)", (?:unit: "", )?constLabels: \{\}, variableLabels: \{([\w,]*)\}`)
 
 // docs/metrics.md has each metric with its labels and its help.
-func TestThePageOfTheMetrics(t *testing.T) {
+func TestMetricsPageIsCurrent(t *testing.T) {
 	t.Parallel()
 	m := New(Sources{
 		ClockOffset: func() time.Duration { return 0 }, Outages: func() throttle.OutageStats { return throttle.OutageStats{} },

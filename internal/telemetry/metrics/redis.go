@@ -7,8 +7,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 )
 
-// troubles collects what trouble each Redis is in, by what the configuration
-// calls it.
+// troubles collects each Redis's trouble, by configuration key.
 type troubles map[string]func() redisconn.Status
 
 var redisTrouble = prometheus.NewDesc("pushpace_redis_trouble",

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Server answers GET /metrics over HTTP, and what goes with it.
+// A Server answers GET /metrics and other paths over HTTP.
 type Server struct {
 	listener net.Listener
 	http     *http.Server
@@ -27,8 +27,7 @@ const (
 	scrapes = 4
 )
 
-// Serve begins to answer there. What is not a path of its own is rest's; nil answers
-// 404.
+// Serve answers on the listener. Other paths go to rest; nil answers 404.
 func (m *Metrics) Serve(listener net.Listener, rest http.Handler) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes}))

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Producer is a push.Producer whose jobs carry the trace that they belong to.
+// A Producer is a push.Producer that adds the trace to each job.
 type Producer struct {
 	*push.Producer
 	tracer trace.Tracer // nil for none

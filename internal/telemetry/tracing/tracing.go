@@ -28,13 +28,13 @@ type Options struct {
 	Ratio float64
 	// Version is the program's.
 	Version string
-	// OnChange is told when spans begin to get lost, with the cause, and with nil
-	// when they arrive again. Required.
+	// OnChange is called with the cause when spans begin to get lost, and with nil when they
+	// arrive again. Required.
 	OnChange func(error)
 }
 
-// Tracing makes spans and sends them beside what it traces; when the collector
-// is slow or away, spans are dropped. A nil Tracing traces nothing.
+// Tracing makes spans and sends them in the background; if the collector is slow or away, it
+// drops spans. A nil Tracing does nothing.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
@@ -67,7 +67,7 @@ func Start(ctx context.Context, o Options) (*Tracing, error) {
 	return &Tracing{provider, provider.Tracer(scope)}, nil
 }
 
-// Close sends what is left, within two seconds.
+// Close sends the remaining spans, within two seconds.
 func (t *Tracing) Close() error {
 	if t == nil {
 		return nil
@@ -88,11 +88,10 @@ func (t *Tracing) Tracer() trace.Tracer {
 	return t.tracer
 }
 
-// HTTP has every request that next, an http.ServeMux, answers be a span of the
-// trace that the request's headers name if it is known, and of one that begins
-// here otherwise: only who is known decides what is recorded. Between them nothing
-// may put another request in the place of the one that comes: the mux notes the
-// route in it.
+// HTTP makes a span for every request that next, an http.ServeMux, answers: in the trace of the
+// request's headers if the caller is known, and otherwise in a new one, so that only known
+// callers choose the recorded traces. No handler between them may replace the request: the mux notes
+// the route in it.
 func (t *Tracing) HTTP(next http.Handler, known func(*http.Request) bool) http.Handler {
 	if t == nil {
 		return next
@@ -113,7 +112,7 @@ func (t *Tracing) HTTP(next http.Handler, known func(*http.Request) bool) http.H
 	})
 }
 
-// An exporter tells when it fails, and when it works again, once each.
+// An exporter reports when it fails, and when it works again, once each.
 type exporter struct {
 	sdk.SpanExporter
 	onChange func(error)

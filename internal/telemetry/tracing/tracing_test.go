@@ -226,8 +226,8 @@ func TestFromProducerToProvider(t *testing.T) {
 	}
 }
 
-// What a producer without traces enqueues is traced from the worker on, as often
-// as the ratio says.
+// A notification of a producer without traces is traced from the worker on, at the configured
+// ratio.
 func TestFromTheWorkerOn(t *testing.T) {
 	t.Parallel()
 	for ratio, want := range map[float64]int{0: 0, 1: 1} {
@@ -242,8 +242,8 @@ func TestFromTheWorkerOn(t *testing.T) {
 	}
 }
 
-// Without a collector everything works, and that spans get lost is told once.
-func TestACollectorThatIsAway(t *testing.T) {
+// Without a collector everything works, and the loss of spans is reported once.
+func TestCollectorAway(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)
 	r.status = http.StatusBadRequest
@@ -257,7 +257,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 	}
 }
 
-// Who is known says whether a request is recorded; else the ratio does.
+// A known caller decides whether a request is recorded; otherwise the ratio does.
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	const theirs = "0af7651916cd43dd8448eb211c80319c"
@@ -291,7 +291,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-func TestOff(t *testing.T) {
+func TestTracingOff(t *testing.T) {
 	t.Parallel()
 	var off *tracing.Tracing
 	mux := http.NewServeMux()
@@ -300,7 +300,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// Those that are enqueued together are one span, to which their jobs belong.
+// A batch is one span, the parent of its jobs' spans.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)

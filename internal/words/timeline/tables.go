@@ -86,8 +86,7 @@ type LimitRow struct {
 	Free  time.Time
 }
 
-// Limits are those of a scope, each with how much of it is used and when the next one may go;
-// zero for now.
+// Limits returns a scope's limits, each with its use and the next free time; zero means now.
 func Limits(t *inspect.Timeline, s inspect.TimelineScope) (all []LimitRow) {
 	if s.Muted {
 		all = append(all, LimitRow{Rule: "muted"})

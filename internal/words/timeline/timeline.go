@@ -71,7 +71,7 @@ func whyWaits(t *inspect.Timeline, next *inspect.Waiter) words.Sentence {
 		": no limit holds it back, so its workers are away, busy or paused.")
 }
 
-// why names the limit that the notification waits for, and what frees it.
+// why names the limit of the wait, and the notification that frees it.
 func why(t *inspect.Timeline, w *inspect.Waiter) string {
 	limit := Period(t, w)
 	text := words.Limit(w.Scope, w.Rule, limit)
@@ -86,13 +86,12 @@ func why(t *inspect.Timeline, w *inspect.Waiter) string {
 	return text + " after " + words.Printable(w.After.ID)
 }
 
-// margin is the most by which a slot is later than what frees it: the room between two
-// slots, and by how much one may stay later than it needs.
+// margin is the most by which a slot is later than the end of its limit: the room between two
+// slots, and the tolerance of a slot that could be earlier.
 const margin = 25 * time.Millisecond
 
-// Exact reports whether the slot is when the limit of that period lets what it counts
-// from go: not later, because it has others ahead, nor earlier, because limits have
-// changed.
+// Exact reports whether the slot is the first instant that the limit of this period allows: not
+// later, behind others, nor earlier, after a change of limits.
 func Exact(w *inspect.Waiter, period time.Duration) bool {
 	late := w.Slot.Sub(w.After.At) - period
 	return late >= 0 && late <= margin
@@ -123,7 +122,7 @@ func latest(s inspect.TimelineScope) (scope string, last *inspect.Window) {
 	return s.Scope, last
 }
 
-// Others counts those who wait besides the next one.
+// Others counts the waiting notifications behind the next one.
 func Others(t *inspect.Timeline) words.Sentence {
 	n := len(t.Bookings)
 	if n < 2 || Next(t) == nil {

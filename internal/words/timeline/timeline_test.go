@@ -40,7 +40,7 @@ type user struct {
 	muted      bool
 }
 
-// timeline is what Control.Timeline answers of the user.
+// timeline returns the user's Inspector.Timeline.
 func (u user) timeline() *inspect.Timeline {
 	t := &inspect.Timeline{App: "shop", User: u.name, Now: now, Bookings: []inspect.Waiter{}}
 	known := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Entry{}}
@@ -86,8 +86,8 @@ func (u user) timeline() *inspect.Timeline {
 	return t
 }
 
-// bound answers the rule of the scope, by ID, that is the last to let each of its
-// bookings pass after those sent and those who wait ahead of it, and what it counts from.
+// bound returns by ID, for each booking of the scope, the rule that frees it last after the sent
+// ones and the bookings ahead, and the start of that rule's period.
 func bound(t throttle.Timeline, s throttle.Scope) map[string]throttle.Booking {
 	var ahead []throttle.Entry
 	for _, a := range t.Admissions[s.Name] {
@@ -178,7 +178,8 @@ var users = map[string]user{
 	"hostile":       {name: "ada\x1b[2J\u202e", general: shipped},
 }
 
-// printed is what Print writes: printable characters alone, so that no name changes the terminal.
+// printed returns Print's output. It checks that all characters are printable, so that no name
+// changes the terminal.
 func printed(t *testing.T, tl *inspect.Timeline) string {
 	t.Helper()
 	var b strings.Builder

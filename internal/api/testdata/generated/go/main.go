@@ -1,5 +1,4 @@
-// What a producer writes against the generated client, and an operator. Arguments: URL, their
-// tokens.
+// A producer and an operator with the generated client. Arguments: URL, and both tokens.
 package main
 
 import (
