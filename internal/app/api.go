@@ -24,7 +24,7 @@ type apiServer struct {
 	server *api.Server
 }
 
-// producerLanes has requests be made ready while others are on their way.
+// producerLanes is the number of pipelines in flight.
 const producerLanes = 2
 
 // serveAPI starts the API where the configuration says.
@@ -67,8 +67,8 @@ func (s *System) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	return nil
 }
 
-// withConsole has the console answer what is below its path: no page is answered to a
-// bearer, and no request of the API to a cookie. A browser at / is led there.
+// withConsole routes the console's path to its pages: no page is answered to a bearer token, and
+// no API request to a cookie. A browser at / is redirected there.
 func withConsole(pages, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path+"/", console.Path) {
@@ -83,8 +83,7 @@ func withConsole(pages, next http.Handler) http.Handler {
 	})
 }
 
-// followLimits keeps the limits in step with the overrides until what it answers
-// is called.
+// followLimits applies changed overrides to the limits until the returned function is called.
 func (s *System) followLimits() func() error {
 	ctx, stop := context.WithCancel(context.Background())
 	var following sync.WaitGroup

@@ -2,7 +2,7 @@ package app
 
 import "errors"
 
-// Closers are what has to be closed at the end, in the order it was opened.
+// Closers close resources in the reverse order of their opening.
 type Closers []func() error
 
 func (c *Closers) Add(f func() error) { *c = append(*c, f) }

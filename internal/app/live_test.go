@@ -54,7 +54,7 @@ func TestLiveParts(t *testing.T) {
 }
 
 // docs/configuration.md says of every key whether it takes effect at once.
-func TestThePageNamesTheLiveKeys(t *testing.T) {
+func TestPageNamesLiveKeys(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/configuration.md")
 	must(t, err)

@@ -109,7 +109,7 @@ func openService(ctx context.Context, cfg *config.Config, opened *Closers) (*ope
 // placed again: a line is placed once a second.
 const restTime = 3 * time.Second
 
-// UserAtHost is who runs the command.
+// UserAtHost returns the command's user and host.
 func UserAtHost() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

@@ -47,7 +47,7 @@ var webPushPlatform = Platform{
 	},
 }
 
-// A Subscription is what PushSubscription.toJSON returns of a browser's.
+// A Subscription is a browser's PushSubscription.toJSON.
 type Subscription struct {
 	Endpoint string     `json:"endpoint"`
 	Keys     *push.Keys `json:"keys"`
@@ -56,8 +56,8 @@ type Subscription struct {
 // mostSubscription is how much of a file is read as a subscription, in bytes.
 const mostSubscription = 64 << 10
 
-// readSubscription reads the target from a file with what PushSubscription.toJSON returns.
-// Its errors hold nothing of the file, nor of a subscription that is given in its place.
+// readSubscription reads the target from a file with a PushSubscription.toJSON. Its errors
+// contain nothing of the file, nor of a subscription given in its place.
 func readSubscription(file string) (push.Target, error) {
 	if strings.ContainsAny(file, "{}") || strings.Contains(file, "://") {
 		return push.Target{}, errors.New("want a FILE with the subscription, not the subscription itself")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// No error about a subscription holds any of it: who has it may send to the browser.
-func TestASubscriptionIsNotRepeated(t *testing.T) {
+// An error about a subscription contains no part of it: its holder may send to the browser.
+func TestSubscriptionErrorHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "canary"
 	file := filepath.Join(t.TempDir(), "subscription.json")

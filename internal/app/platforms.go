@@ -10,28 +10,27 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Platform has what differs between APNs, FCM and Web Push in this program. A new platform needs
+// A Platform has the program's differences between APNs, FCM and Web Push. A new platform needs
 // an entry here, one in push and one in internal/config.
 type Platform struct {
 	Name push.Platform
 	// Token is the help of the flag by which send takes a device.
 	Token string
-	// Target reads what the flag is given; nil for one that is given the token itself.
+	// Target reads the flag's value; nil if the value is the token itself.
 	Target func(string) (push.Target, error)
 	// open opens the sender of an app that has the provider.
 	open func(context.Context, config.App) (providers.Sender, error)
-	// standIn starts a server in the provider's place, writes what a sender needs into the
-	// folder, and has the app send to it. Beside an error it may return a server, to be
-	// closed.
+	// standIn starts a server in the provider's place, writes the sender's files into the folder,
+	// and configures the app to use it. With an error it may return a server to close.
 	standIn func(folder string, o StandInOptions, app *config.App) (StandIn, error)
 	// Settings are the keys of the app's provider, each with its value, that have a sender
 	// reach such a server.
 	Settings func(config.App) [][2]string
-	// render renders what the provider would get for a target.
+	// render renders the provider's payload for a target.
 	render func(config.App, *push.Notification, push.Target, time.Time) (Rendered, error)
 }
 
-// A reloader is a sender that tells of credentials that change.
+// A reloader is a sender that reports changed credentials.
 type reloader interface{ OnReload(func(error)) }
 
 // Platforms are all.
@@ -47,10 +46,10 @@ func PlatformOf(name push.Platform) *Platform {
 	return nil
 }
 
-// Flag is the name of the platform's flag, with what the flag is of.
+// Flag returns the name of the platform's flag of this kind.
 func (p *Platform) Flag(of string) string { return string(p.Name) + "-" + of }
 
-// Whose is the platform's title as whose something is: "APNs'", "FCM's".
+// Possessive returns the title's possessive form: "APNs'", "FCM's".
 func (p *Platform) Whose() string {
 	title := push.PlatformTitle(p.Name)
 	if strings.HasSuffix(title, "s") {

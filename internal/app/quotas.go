@@ -8,8 +8,8 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// limitTogether sets what all workers together may do of each app. Without any of it
-// nothing is counted.
+// limitTogether configures the quotas and throughputs of each app. Without any, nothing is
+// counted.
 func (s *System) limitTogether(o *worker.Options, cfg *config.Config) error {
 	o.Quotas, o.Throughputs, o.InFlight = map[string]map[push.Platform]worker.Quota{}, map[string]map[string]worker.Quota{}, map[string]map[push.Platform]int{}
 	for name, app := range cfg.Apps {
@@ -42,8 +42,8 @@ func (s *System) limitTogether(o *worker.Options, cfg *config.Config) error {
 	return nil
 }
 
-// guardDevices has what the configuration says of each device take effect. One that is
-// gone from it stays.
+// guardDevices applies the configured device limits. A limit that the configuration no longer has
+// stays.
 func (s *System) guardDevices(cfg *config.Config) {
 	if d := cfg.Limits.Device; d != nil {
 		spec := d.Spec()

@@ -46,7 +46,7 @@ func metered(t *testing.T) *config.Config {
 	}
 }
 
-// togetherOf is a system that has what limits all workers together alone.
+// togetherOf is a system with only the quotas and throughputs.
 func togetherOf(t *testing.T, cfg *config.Config) *System {
 	t.Helper()
 	s := &System{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewRedis(redistest.Shared(t).Client(t), redistest.Prefix())}
@@ -57,7 +57,7 @@ func togetherOf(t *testing.T, cfg *config.Config) *System {
 	return s
 }
 
-// Whoever shares a quota has its key, and what is allowed changes with the configuration.
+// Apps that share a quota share its key, and the rates change with the configuration.
 func TestLimitTogether(t *testing.T) {
 	t.Parallel()
 	cfg := metered(t)
@@ -100,7 +100,7 @@ func TestLimitTogether(t *testing.T) {
 	for _, q := range s.quotas.List() {
 		got[q.Key] = q.Rate.Count
 	}
-	// what is gone, or another quota from the next start on, stays as it is
+	// a removed quota, or one that changes at the next start, stays
 	if want := map[string]int{"quota/europe": 6, "fcm/" + project: 7, "apns/solo": 700, "category/shop/news": 50, "category/till/news": 50, "category/web/news": 50, "category/solo/news": 50}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -109,8 +109,7 @@ func TestLimitTogether(t *testing.T) {
 	}
 }
 
-// What each device gets needs a meter, and changes with the configuration, which may not
-// take it away.
+// A device limit needs a meter. The configuration can change it, but not remove it.
 func TestGuardDevices(t *testing.T) {
 	t.Parallel()
 	cfg, rates := new(config.Config), []throttle.Rate{{Count: 240, Period: time.Minute}, {Count: 5000, Period: time.Hour}}
@@ -134,8 +133,8 @@ func TestGuardDevices(t *testing.T) {
 	}
 }
 
-// An override of a quota's rate is above what the configuration says and may come to
-// say, while the two can be combined, and is of that quota alone.
+// An override of a quota's rate comes before the configured rate, now and after a change of it,
+// while the two are compatible. It affects that quota alone.
 func TestOverriddenQuotas(t *testing.T) {
 	t.Parallel()
 	cfg := metered(t)

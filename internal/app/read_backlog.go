@@ -21,9 +21,8 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// readBacklog reads what Redis holds. Its error is that of the sums and queues, of which it
-// tells those of the shards that answer; of the rest, what cannot be read is left out, and told
-// once.
+// readBacklog reads the content of Redis. Its error concerns the sums and queues; it returns
+// those of the shards that answer. Other parts that cannot be read are left out and logged once.
 func (s *System) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
 	var uncounted, unlisted []int
 	var counts map[int]store.Counts
@@ -59,7 +58,7 @@ func (s *System) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 	return b, nil
 }
 
-// readRest reads what a backlog may be without.
+// readRest reads the optional parts of a backlog.
 func (s *System) readRest(ctx context.Context, b *metrics.Backlog) {
 	var reads sync.WaitGroup
 	reads.Go(func() { b.Webhooks = s.readWebhooks(ctx) })
@@ -79,7 +78,7 @@ func (s *System) readRest(ctx context.Context, b *metrics.Backlog) {
 	reads.Wait()
 }
 
-// readWebhooks reads since when each has not taken what it was posted.
+// readWebhooks reads since when each webhook has refused its deliveries.
 func (s *System) readWebhooks(ctx context.Context) map[string]map[webhook.Kind]time.Time {
 	var (
 		reads sync.WaitGroup
@@ -112,13 +111,13 @@ func (s *System) readWebhooks(ctx context.Context) map[string]map[webhook.Kind]t
 	return all
 }
 
-// unread knows what of the backlog cannot be read. The zero value is nothing.
+// unread holds the unreadable parts of the backlog. The zero value has none.
 type unread struct {
 	mu    sync.Mutex
 	parts map[string]bool
 }
 
-// note tells when a part cannot be read that could, and when it can again.
+// note logs when a part becomes unreadable, and when it is readable again.
 func (u *unread) note(log *slog.Logger, part string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the process ends
@@ -138,12 +137,11 @@ func (u *unread) note(log *slog.Logger, part string, err error) {
 	}
 }
 
-// waitsFresh is how long what notifications wait for is told again: each process that tells
-// metrics looks into jobs for it.
+// waitsFresh is the age up to which the waits by cause are reused: each process with metrics
+// reads jobs for them.
 const waitsFresh = 30 * time.Second
 
-// drawn is what notifications waited for when it was last looked at. It is read
-// by one at a time.
+// drawn holds the last read waits by cause. One goroutine reads it at a time.
 type drawn struct {
 	shares []inspect.Share
 	at     time.Time

@@ -26,10 +26,9 @@ func inMemory(t *testing.T) *throttle.Memory {
 	return l
 }
 
-// Whether Redis serves is for the sums and the queues to say. What else cannot be
-// read, for want of a right or for a key of another type, is left out, and told
-// once.
-func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
+// Only the sums and the queues decide whether Redis serves. Other parts that cannot be read, for
+// a missing right or a key of another type, are left out and logged once.
+func TestUnreadablePartIsLeftOut(t *testing.T) {
 	t.Parallel()
 	options := redistest.Shared(t).Options()
 	options.DB = redistest.Database(t)

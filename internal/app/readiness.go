@@ -14,23 +14,22 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 )
 
-// checks are what has to be so for the process to be ready.
+// checks returns the conditions of readiness.
 func (s *System) checks() []health.Check {
-	checks := []health.Check{{Name: "redis", Probe: well(s.watch), Warning: nodes(s.watch)}}
+	checks := []health.Check{{Name: "redis", Probe: healthy(s.watch), Warning: nodes(s.watch)}}
 	if len(s.Senders) == 0 { // without workers, notifications are taken all the same
 		return checks
 	}
 	if s.limitsWatch != nil {
-		checks = append(checks, health.Check{Name: "limits_redis", Probe: well(s.limitsWatch), Warning: nodes(s.limitsWatch)})
+		checks = append(checks, health.Check{Name: "limits_redis", Probe: healthy(s.limitsWatch), Warning: nodes(s.limitsWatch)})
 	}
 	return append(checks, health.Check{Name: "credentials", Probe: s.Senders.ended}, health.Check{Name: "queue", Probe: s.idle, Warning: s.pulls},
 		health.Check{Name: "limits", Warning: s.unchecked}, health.Check{Name: "providers", Warning: s.inTrouble})
 }
 
-// unchecked says why limits cannot be checked, as when their Redis answers and
-// refuses what the limiter does. It only warns: other nodes of a Cluster serve
-// their users, and that it is over shows in the next notification alone, so that a
-// worker without any would stay unready.
+// unchecked returns why limits cannot be checked, such as a Redis that refuses the limiter's
+// commands. It only warns: other nodes of a Cluster serve their users, and only the next
+// notification shows the recovery, so that an idle worker would stay unready.
 func (s *System) unchecked(context.Context) string {
 	stats := s.limiter.Stats()
 	if stats.Since.IsZero() {
@@ -62,8 +61,8 @@ func (s *System) inTrouble(context.Context) string {
 	return strings.Join(all, "; ")
 }
 
-// well has a look at a Redis. More of what is wrong is in the log.
-func well(watch *redisconn.Watch) func(context.Context) string {
+// healthy probes a Redis. The log has the details.
+func healthy(watch *redisconn.Watch) func(context.Context) string {
 	return func(ctx context.Context) string {
 		if trouble := watch.Look(ctx); trouble != redisreply.None {
 			return trouble.Says()
@@ -72,7 +71,7 @@ func well(watch *redisconn.Watch) func(context.Context) string {
 	}
 }
 
-// nodes names those of a Cluster that are in trouble while others serve.
+// nodes returns the unreachable nodes of a Cluster that otherwise serves.
 func nodes(watch *redisconn.Watch) func(context.Context) string {
 	return func(context.Context) string {
 		var all []string
@@ -103,7 +102,7 @@ func (s *System) pulls(context.Context) string {
 	return ""
 }
 
-// ended names the apps and Platforms whose credentials are over.
+// ended returns the apps and platforms with expired credentials.
 func (all Senders) ended(context.Context) string {
 	var over []string
 	for _, app := range slices.Sorted(maps.Keys(all)) {

@@ -29,7 +29,7 @@ type configured struct {
 	empty      bool // the file was at the start: the environment has it all
 }
 
-// A reloaded is how the last reload went, and what was taken over last, and when.
+// A reloaded is the result of the last reload, the configuration in force, and its time.
 type reloaded struct {
 	refused error // nil when it was taken over
 	at      time.Time
@@ -82,15 +82,14 @@ func (c *configured) load() (*config.Config, roles, error) {
 type livePart struct {
 	keys   []string // with all below them
 	except []string // of those
-	// fits reports whether it may take effect beside what needs a restart; nil
-	// when it always may.
+	// fits reports whether the part can change without a restart; nil if it always can.
 	fits func(*config.Config) bool
 	take func(*config.Config)
 	// inForce is the configuration that was taken last.
 	inForce *config.Config
 }
 
-// quotaKeys are the keys of what counts all workers' pushes.
+// quotaKeys returns the configuration keys of the limits of all workers.
 func quotaKeys() []string {
 	keys := []string{"limits.quotas", "limits.categories.*.throughput.*"}
 	for _, p := range push.Platforms() {
@@ -123,7 +122,7 @@ func (s *System) live(c *configured) []*livePart {
 			inForce: c.started,
 		},
 		{
-			// what is below them: a quota that is new, or gone, changes what a worker counts
+			// a new or removed quota changes the counted pushes
 			keys:    quotaKeys(),
 			take:    s.quotas.Take,
 			inForce: c.started,
@@ -140,8 +139,8 @@ func (s *System) live(c *configured) []*livePart {
 		},
 		{
 			keys: []string{"http.tokens"},
-			// without any, everyone may do everything who reaches the API, through a proxy on
-			// this machine too: what had some is not opened by a line that went missing
+			// without tokens, everyone who reaches the API may do everything, also through a
+			// proxy on this machine: a lost line must not open an API that had tokens
 			fits:    func(cfg *config.Config) bool { return len(cfg.HTTP.Tokens) > 0 },
 			take:    func(cfg *config.Config) { s.tokens.Set(cfg.HTTP.Tokens) },
 			inForce: c.started,
@@ -190,8 +189,8 @@ func (c *configured) keep(ctx context.Context, hangups <-chan os.Signal, live []
 	}
 }
 
-// reload takes the new configuration over, or refuses it. The log says what came
-// of it, the same only when it was asked for.
+// reload applies the new configuration, or refuses it. The log reports the result; of an
+// unchanged file only if the reload was requested.
 func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Logger, asked bool) {
 	cfg, taken, waiting, err := c.renew(ctx, live)
 	outcome := listed(waiting)
@@ -229,14 +228,13 @@ func listed(changes []config.Change) string {
 	return strings.Join(texts, ", ")
 }
 
-// within tells the changes at a key or below it.
+// within matches the changes at a key or below it.
 func within(key string) func(config.Change) bool {
 	return func(c config.Change) bool { return config.Within(c.Key, key) }
 }
 
-// renew has the live parts of the new configuration take effect. It answers the
-// keys that were taken over, and those that differ from the start's and wait for
-// the next one.
+// renew applies the live parts of the new configuration. It returns the applied keys, and the
+// changed keys that need a restart.
 func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.Config, taken, waiting []config.Change, err error) {
 	if emptied(c.file) && !c.empty { // cut short by a full disk, say: it could be valid beside the environment, without any limit
 		return nil, nil, nil, Misusedf("%s: is empty", c.file)

@@ -8,8 +8,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Rendered is what one target's provider would get: from APNs' headers
-// and payload, or FCM's message.
+// Rendered is the provider's payload for one target: APNs' headers and payload, or FCM's message.
 type Rendered struct {
 	Platform push.Platform   `json:"platform"`
 	Token    string          `json:"token"`
@@ -24,7 +23,7 @@ type Header struct {
 	Value string `json:"value"`
 }
 
-// Render renders what the target's provider would get.
+// Render renders the payload for one target.
 func Render(app config.App, n *push.Notification, t push.Target, now time.Time) (Rendered, error) {
 	rendered, err := PlatformOf(t.Platform).render(app, n, t, now)
 	rendered.Platform, rendered.Token = t.Platform, t.Token

@@ -14,9 +14,9 @@ import (
 // Senders are each app's, by platform.
 type Senders map[string]map[push.Platform]providers.Sender
 
-// OpenSenders returns the Senders of all apps. The stand-ins that simulated
-// apps need record what they accept in the ledger, and have their credentials in the
-// folder. Credentials that change are told of in the log.
+// OpenSenders returns the Senders of all apps. The stand-ins of simulated apps record accepted
+// pushes in the ledger and keep their credentials in the folder. The log reports changed
+// credentials.
 func OpenSenders(ctx context.Context, apps map[string]config.App, folder string, ledger *standin.Ledger, log *slog.Logger, c *Closers) (Senders, error) {
 	if _, err := providers.EnvironmentProxy(); err != nil { // which is no single app's fault
 		return nil, Misused(err)
@@ -79,7 +79,7 @@ func CheckCredentials(ctx context.Context, cfg *config.Config) error {
 	return err
 }
 
-// RealApps are those that have providers.
+// RealApps returns the apps that are not simulated.
 func RealApps(cfg *config.Config) map[string]config.App {
 	real := maps.Clone(cfg.Apps)
 	maps.DeleteFunc(real, func(_ string, app config.App) bool { return app.Simulated })

@@ -20,11 +20,10 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// roles are what one process does.
+// roles are the parts that a process runs.
 type roles struct{ worker, api bool }
 
-// rolesOf returns what --only says, which by default is everything that is
-// configured.
+// rolesOf returns the roles of --only; by default all that are configured.
 func rolesOf(only string, cfg *config.Config) (roles, error) {
 	listens := cfg.HTTP.Listen != ""
 	switch only {
@@ -38,10 +37,9 @@ func rolesOf(only string, cfg *config.Config) (roles, error) {
 	return roles{}, Misusedf("--only: want worker or api")
 }
 
-// gcPercent lets the heap grow to two and a half times what is live before it is
-// collected. Little is live in a worker: in the bench dispatch its memory grows from
-// 62 to 64 MB, and its processor time falls by a seventh. With 200 it takes 74 MB and
-// as much processor time. GOGC in the environment sets another.
+// gcPercent is GOGC of a worker, which has a small live heap: in the bench dispatch its memory grows
+// from 62 to 64 MB, and its processor time falls by a seventh. With 200 it takes 74 MB and the
+// same processor time. GOGC in the environment overrides it.
 const gcPercent = 150
 
 // TuneCollector sets the garbage collector's percentage, unless GOGC in the environment does.
@@ -141,7 +139,7 @@ func listen(cfg *config.Config, r roles) (l listeners, err error) {
 	return l, err
 }
 
-// close closes those that nothing answers on yet.
+// close closes the listeners without a server.
 func (l listeners) close() {
 	for _, one := range []net.Listener{l.api, l.metrics} {
 		if one != nil {
@@ -150,8 +148,8 @@ func (l listeners) close() {
 	}
 }
 
-// start starts what the process does, and what tells of it. It answers what ends
-// that, the API before the worker.
+// start starts the roles and the telemetry. It returns a function that ends them, the API before
+// the worker.
 func (s *System) start(ctx context.Context, cfg *config.Config, r roles, log *slog.Logger) (Closers, error) {
 	var running Closers
 	if err := s.observe(ctx, cfg, log); err != nil {
@@ -181,25 +179,23 @@ func (s *System) start(ctx context.Context, cfg *config.Config, r roles, log *sl
 	return running, nil
 }
 
-// drainShare is what of the shutdown's time is left for putting back what has
-// not ended, at most drainMost.
+// drainShare is the part of the shutdown's time for returning unfinished jobs, at most drainMost.
 const (
 	drainShare = 4
 	drainMost  = 3 * time.Second
 )
 
-// putBackTime is what of the shutdown's time is left for that, and for the API's
-// requests to end.
+// putBackTime returns the time of the shutdown for returning jobs and for the API's requests.
 func putBackTime(shutdown time.Duration) time.Duration { return min(drainMost, shutdown/drainShare) }
 
-// sendTime is how long what is under way may take to end at a shutdown.
+// sendTime returns the time of the shutdown for pushes in flight.
 func sendTime(shutdown time.Duration) time.Duration { return shutdown - putBackTime(shutdown) }
 
 // errUnderWay means that something did not end in time.
 var errUnderWay = errors.New("what is under way did not end in time; it comes back from the queue")
 
-// drain runs what lets everything end. It answers errUnderWay when that takes
-// longer than the time-out: what ends while Redis hangs takes as long as a command may.
+// drain calls end. It returns errUnderWay if end takes longer than the time-out: while Redis
+// hangs, end takes as long as a command may.
 func drain(timeout time.Duration, end func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- end() }()

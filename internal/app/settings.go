@@ -17,9 +17,8 @@ import (
 // configFile is the configuration file in the working directory.
 const configFile = "config.yaml"
 
-// FindConfig returns which file the configuration is in. There has to be one: a
-// default would end on the embedded Redis when a file is merely mistyped or
-// elsewhere.
+// FindConfig returns the configuration's file. A file is required: with a default, a mistyped
+// name would end on the embedded Redis.
 func FindConfig(flag string) (string, error) {
 	file := flag
 	if file == "" {
@@ -70,8 +69,8 @@ func AppsOf(cfg *config.Config) operate.Apps {
 	return apps
 }
 
-// NewLogger returns the process's logger, which takes what libraries write by
-// themselves too. Its level can be changed.
+// NewLogger returns the process's logger, which also receives the logs of libraries. Its level
+// can be changed.
 func NewLogger(cfg config.Log, level *slog.LevelVar) *slog.Logger {
 	level.Set(cfg.Level.Level())
 	options := &slog.HandlerOptions{Level: level}
@@ -89,8 +88,8 @@ func NewLogger(cfg config.Log, level *slog.LevelVar) *slog.Logger {
 // librariesLog takes the lines that libraries write to the standard logger.
 type librariesLog struct{ log *slog.Logger }
 
-// unsolicited begins net/http's line about what a peer sent after its answer, such as the
-// body of a 204. The rest quotes it: a stranger's text, which may name an endpoint.
+// unsolicited is the start of net/http's log line about data after an answer, such as the body of
+// a 204. The rest quotes the peer's text, which may name an endpoint.
 const unsolicited = "Unsolicited response received on idle HTTP channel"
 
 // Write takes one line.

@@ -54,7 +54,7 @@ func TestLogTellsNothingThatAPeerSends(t *testing.T) {
 	}
 }
 
-// What push, the configuration and the program have of Platforms are the same ones.
+// push, the configuration and the program have the same platforms.
 func TestPlatforms(t *testing.T) {
 	t.Parallel()
 	var names []push.Platform

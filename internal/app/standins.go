@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// StandInOptions are what a stand-in is told. The zero value is ready to use.
+// StandInOptions configure a stand-in. The zero value is ready to use.
 type StandInOptions struct {
 	Address string // "" for a free port of the loopback
 	Latency standin.Latency
@@ -30,8 +30,8 @@ type StandIns struct {
 	App config.App
 }
 
-// StartStandIns starts one for each platform, with what it is told, and writes what a
-// sender needs into the folder.
+// StartStandIns starts one stand-in per platform, with its options, and writes the senders' files
+// into the folder.
 func StartStandIns(folder string, options func(*Platform) StandInOptions) (*StandIns, error) {
 	s := &StandIns{Servers: map[push.Platform]StandIn{}}
 	for _, p := range Platforms {

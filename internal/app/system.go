@@ -30,7 +30,7 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// A System is what a worker works with, made from the configuration.
+// A System holds a worker's parts, made from the configuration.
 type System struct {
 	Queue   redis.UniversalClient
 	client  redis.UniversalClient // of the same Redis, without shared pipelines
@@ -38,7 +38,7 @@ type System struct {
 	limits  *limits.Policies
 	// overrides are above limits, which a worker keeps in step with them.
 	overrides *limits.Overrides
-	// lines tell of those who wait for limits.
+	// lines reads the users' waiting notifications.
 	lines   *throttle.Redis
 	Records *store.Records
 	Senders Senders
@@ -51,7 +51,7 @@ type System struct {
 	tokens    operate.Tokens
 	apps      operate.Apps   // of the configuration
 	config    *config.Config // that it was made from
-	// Observer is told what the worker does; nil for nobody.
+	// Observer receives the worker's events; nil for none.
 	Observer worker.Observer
 	metrics  *metrics.Metrics // nil for none
 	waits    drawn            // for the metrics
@@ -60,12 +60,12 @@ type System struct {
 	health   *health.Health
 	// lastReload returns how the last reload went, and when one was last taken over.
 	lastReload func() (ok bool, at time.Time)
-	// allQuotas are the quotas, and those that no app names.
+	// allQuotas returns all quotas, also the ones that no app names.
 	allQuotas func() (operate.Quotas, error)
 	// worker is there once it has started.
 	worker atomic.Pointer[worker.Worker]
-	// watch tells of the queue's Redis in trouble, and limitsWatch of the limits' own,
-	// nil where they have none. What fails meanwhile is told to redisLog.
+	// watch monitors the queue's Redis, and limitsWatch the limits' own, nil without one.
+	// Failures go to redisLog.
 	watch, limitsWatch *redisconn.Watch
 	redisLog           *slog.Logger
 	// limitsRedis is that of their own, without shared pipelines; nil for none.
@@ -86,7 +86,7 @@ func LimitsOf(l config.Limits) *limits.Policies {
 
 func (s *System) removeFolder() error { return os.RemoveAll(s.folder) }
 
-// Open opens everything. What it warns of goes to the log.
+// Open opens all parts. Warnings go to the log.
 func Open(ctx context.Context, cfg *config.Config, pushes *standin.Ledger, log *slog.Logger) (*System, error) {
 	s := &System{limits: LimitsOf(cfg.Limits)}
 	warn(log, cfg.Warnings())
@@ -158,15 +158,15 @@ func checkShards(ctx context.Context, records *store.Records) error {
 	return err
 }
 
-// timelines are where the limiter keeps what it knows.
+// timelines is the limiter's storage.
 type timelines struct {
 	client redis.UniversalClient
 	prefix string
 	watch  *redisconn.Watch // nil where it is the queue's Redis
 }
 
-// openTimelines returns the queue's Redis, whose round trips the limiter shares,
-// or connects the limiter to its own.
+// openTimelines returns the queue's Redis if the limiter shares its round trips, or the
+// limiter's own connection.
 func (s *System) openTimelines(ctx context.Context, cfg *config.Config, log *slog.Logger) (timelines, error) {
 	own := cfg.Limits.Redis
 	if own == nil {
@@ -195,7 +195,7 @@ func (s *System) openTimelines(ctx context.Context, cfg *config.Config, log *slo
 // maxPool bounds the connections to one Redis.
 const maxPool = 1024
 
-// poolSize is enough for every push in flight and for what the process does besides.
+// poolSize has a connection for every push in flight and for the process's other commands.
 func poolSize(w config.Worker) int { return min(maxPool, w.Concurrency+32) }
 
 func warn(log *slog.Logger, warnings []string) {
@@ -230,7 +230,7 @@ func (s *System) NewWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 	return worker.New(o)
 }
 
-// webhooks are those of a kind, by app.
+// webhooks returns the webhooks of a kind, by app.
 func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhook) map[string]webhook.Hook {
 	all := map[string]webhook.Hook{}
 	for name, app := range apps {

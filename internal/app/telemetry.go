@@ -13,8 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/telemetry/tracing"
 )
 
-// observe has what the process does counted, traced and told where the
-// configuration says, if it does.
+// observe starts the configured metrics and traces.
 func (s *System) observe(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	if s.traces, err = startTracing(ctx, cfg.Telemetry.Tracing, log); err != nil {
 		return err
@@ -37,7 +36,7 @@ func (s *System) observe(ctx context.Context, cfg *config.Config, log *slog.Logg
 	return nil
 }
 
-// troubles are those of each Redis, by its key of the configuration.
+// troubles returns each Redis's trouble, by configuration key.
 func (s *System) troubles() map[string]func() redisconn.Status {
 	all := map[string]func() redisconn.Status{metrics.QueueRedis: s.watch.Status}
 	if s.limitsWatch != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // The limits' Redis has the time to answer that the configuration gives it.
-func TestTheLimitsRedisHasItsTimeout(t *testing.T) {
+func TestLimitsRedisHasItsTimeout(t *testing.T) {
 	t.Parallel()
 	var all config.Config
 	all.SetDefaults()

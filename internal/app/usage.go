@@ -8,7 +8,7 @@ type UsageError struct{ Err error }
 // Error implements error.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
 // Misused is the error as a UsageError; nil for nil.

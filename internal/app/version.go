@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 )
 
-// A Version is what the build knows of itself.
+// A Version is the build's information about itself.
 type Version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

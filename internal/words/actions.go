@@ -6,8 +6,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
 )
 
-// did is what an operator did, and things what it was done to, where that is said of
-// several; each by the action.
+// did has each action's verb, and things its object if there are several.
 var (
 	did = map[auditlog.Action]string{
 		auditlog.SetLimit: "set a limit", auditlog.UnsetLimit: "removed an override", auditlog.UndoLimit: "undid a change of a limit", auditlog.ImportLimits: "imported overrides",
@@ -17,8 +16,8 @@ var (
 	things = map[auditlog.Action]string{auditlog.Cancel: "notification", auditlog.Requeue: "dead letter", auditlog.Purge: "dead letter"}
 )
 
-// Action says what an operator did, and to what, until when and why: "paused", "app shop,
-// category news until 2026-12-24T20:00:00.000Z: a new certificate".
+// Action describes an action, its object, end and reason: "paused", "app shop, category news
+// until 2026-12-24T20:00:00.000Z: a new certificate".
 func Action(e auditlog.Entry) (what string, of Sentence) {
 	what = did[e.Action]
 	if what == "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Level names whose limits they are: "app shop, user ada"; "" for limits.default.
+// Level names a level: "app shop, user ada"; "" for limits.default.
 func Level(l limits.Level) string {
 	var parts []string
 	for _, name := range []struct{ of, is string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}, {"quota", l.Quota}} {
@@ -18,7 +18,7 @@ func Level(l limits.Level) string {
 	return strings.Join(parts, ", ")
 }
 
-// Limits writes an override's policy, or whom a mute lets pass.
+// Limits describes an override's policy, or a mute's exceptions.
 func Limits(o *limits.Override) string {
 	if o.Mute {
 		return Muted(o.All)
@@ -26,7 +26,7 @@ func Limits(o *limits.Override) string {
 	return o.Policy.String()
 }
 
-// Muted says what a mute mutes.
+// Muted describes the extent of a mute.
 func Muted(all bool) string {
 	if all {
 		return "muted, critical and exempt ones too"

@@ -6,12 +6,12 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// nightsTold is how many of the next quiet hours are told.
-const nightsTold = 2
+// nightsShown is the number of quiet hours that Nights describes.
+const nightsShown = 2
 
-// Nights says when the next quiet hours of the policy are, by the clocks of limits.time_zone
-// too. Those of one user in an app end at the instant that is the user's own; of others it says
-// by how much later they may end.
+// Nights describes the policy's next quiet hours, by the clocks of limits.time_zone. For one user
+// in an app they end at the user's own instant; for others it adds by how much later they may
+// end.
 func Nights(p throttle.Policy, app, user string, now time.Time) (all []Sentence) {
 	if len(p.Quiet) == 0 {
 		return nil
@@ -33,7 +33,7 @@ func Nights(p throttle.Policy, app, user string, now time.Time) (all []Sentence)
 		from, upto := time.Unix(i.From, 0).In(in), time.Unix(i.Upto, 0).In(in)
 		const layout = "Mon 2006-01-02 15:04:05"
 		all = append(all, Say("quiet from ", from.Format(layout), " to ", upto.Format(layout), " in ", in.String(), " (", from, " to ", upto, ")", later))
-		if len(all) == nightsTold {
+		if len(all) == nightsShown {
 			break
 		}
 	}

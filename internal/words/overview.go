@@ -17,12 +17,12 @@ import (
 
 // An Overview is how everything is, for a terminal and a browser.
 type Overview struct {
-	// Answer says how much waits and who sends it; and whether anything is known to be wrong,
-	// as Tone has it.
+	// Answer describes the workers and the number that waits, and whether an incident is known,
+	// as Tone does.
 	Answer Sentence
 	Tone   Tone
-	// Incidents are what is wrong, each once, the gravest first; Held is what is held back on
-	// purpose, by operators or because a provider asks for less.
+	// Incidents are the faults, each once, the gravest first. Held are the pauses, and providers
+	// that ask for less.
 	Incidents, Held []Sentence
 	Figures         []Figure
 	Waits           []Wait
@@ -58,14 +58,14 @@ type Tally struct {
 	Count int64
 }
 
-// Accounts are what the audit says.
+// Accounts are the results of the audit.
 type Accounts struct {
 	State              string // "" where it is not known
 	Tone               Tone
 	Accepted, InFlight int64
 }
 
-// A Worker is one that runs. Sent and Delivered are those of the minute under way.
+// A Worker is a running worker. Sent and Delivered count the current minute.
 type Worker struct {
 	ID, Version, Late string
 	State             Sentence
@@ -124,7 +124,7 @@ func about[N int | int64](n N, estimate bool) string {
 	return Grouped(n)
 }
 
-// answer says who sends, and how much waits.
+// answer describes the workers and the number that waits.
 func answer(o *operate.Overview) Sentence {
 	workers := ""
 	switch n := len(o.Workers); {
@@ -164,7 +164,7 @@ func answer(o *operate.Overview) Sentence {
 	return Clauses(clauses...)
 }
 
-// incidents returns what is wrong, and what is held back on purpose.
+// incidents returns the faults, and the pauses in force.
 func incidents(o *operate.Overview, a Accounts) (wrong, held []Sentence) {
 	add := func(parts ...any) {
 		if len(wrong) < mostIncidents {
@@ -242,8 +242,8 @@ func lyingThere(n redisconn.Node) Sentence {
 	return there
 }
 
-// figures returns the numbers that are looked at first. Those of the work for all apps together
-// are there for a bearer of all.
+// figures returns the first numbers. Figures of all apps together are for a principal of all
+// apps.
 func figures(o *operate.Overview) []Figure {
 	figure := func(name, value string, unread ...string) Figure {
 		if cmp.Or(unread...) != "" {
@@ -280,8 +280,8 @@ func figures(o *operate.Overview) []Figure {
 	return all
 }
 
-// deliveredAMinute is about how many were delivered in the last 60 s: those of the minute under
-// way, and of the one before its part.
+// deliveredAMinute estimates the deliveries of the last 60 s, from the current minute and the
+// rest of the previous one.
 func deliveredAMinute(o *operate.Overview) int64 {
 	minute := o.At.UTC().Truncate(time.Minute)
 	var delivered int64

@@ -31,8 +31,8 @@ func said(all ...Sentence) string {
 	return strings.Join(texts, " ")
 }
 
-// One answer says who sends and how much waits. What is wrong is said once, apart from what is
-// held back on purpose; where nothing is, the answer says so.
+// The answer names the workers and the number that waits. Each incident is named once, apart from
+// the pauses; without incidents the answer says so.
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	worker := []control.Snapshot{{ID: "w", Pulls: true}}
@@ -102,8 +102,8 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// What was delivered is counted over the last minute, a time to drain that nobody knows has a
-// reason, and a number that was not read says so.
+// Deliveries are of the last minute, an unknown time to drain has a reason, and an unread number
+// says so.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	delivered := func(at time.Time, n int64) control.Minute {

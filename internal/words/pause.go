@@ -10,9 +10,9 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// Pause says what a pause keeps back, why and until when: "fcm of shop, in trouble since
-// 2026-11-24T13:28:54.000Z: 20 of 25 answers fail: FCM answered 503 UNAVAILABLE;
-// next look 2026-11-24T13:29:27.000Z". A look that is due at that instant is "next look now".
+// Pause describes a pause, its reason and end: "fcm of shop, in trouble since
+// 2026-11-24T13:28:54.000Z: 20 of 25 answers fail: FCM answered 503 UNAVAILABLE; next look
+// 2026-11-24T13:29:27.000Z". A retry that is due at that instant is "next look now".
 func Pause(p *pause.Pause, now time.Time) Sentence { return pauseOf(p, now, false) }
 
 // pauseOf is Pause. Where it was counted how many notifications wait, it says of trouble with
@@ -22,7 +22,7 @@ func pauseOf(p *pause.Pause, now time.Time, counted bool) Sentence {
 	return Say(subject(p), ", ", state, why)
 }
 
-// subject is what the pause keeps back.
+// subject names the paused notifications.
 func subject(p *pause.Pause) string {
 	var parts []string
 	switch {
@@ -37,7 +37,7 @@ func subject(p *pause.Pause) string {
 	return cmp.Or(strings.Join(parts, ", "), "everything")
 }
 
-// keeps says what kind of pause it is, and since when, why and until when.
+// keeps describes the pause's kind, begin, reason and end.
 func keeps(p *pause.Pause, now time.Time, counted bool) (state string, why Sentence) {
 	switch p.Kind {
 	case pause.Trouble:

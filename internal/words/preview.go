@@ -6,7 +6,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 )
 
-// Preview says in sentences what a change of limits would do, and of how many that is known.
+// Preview describes the effect of a changed limit, and for how many it is known.
 func Preview(p *operate.Preview) (all []string) {
 	for _, sentence := range []string{previewed(p), covered(p), peak(p)} {
 		if sentence != "" {
@@ -52,7 +52,7 @@ func covered(p *operate.Preview) string {
 	return fmt.Sprintf("%s of %s users looked at.", Grouped(p.Users.At), of)
 }
 
-// peak returns how many leave together; "" when nobody waits.
+// peak describes how many leave together; "" if none waits.
 func peak(p *operate.Preview) string {
 	switch {
 	case p.Notifications.At == 0:

@@ -16,7 +16,7 @@ import (
 type Provider struct {
 	App, Platform string
 	Name          string // "fcm of shop"
-	// State says how it is, and Why since when, for what, and until when.
+	// State describes the provider, and Why the begin, cause and end of the state.
 	State string
 	Why   Sentence
 	Tone  Tone
@@ -131,7 +131,7 @@ func ReasonTone(reason providers.Reason) Tone {
 	return Wrong
 }
 
-// Breakers say what the states of a route's breaker mean.
+// Breakers describes the states of a route's breaker.
 var Breakers = map[route.BreakerState]string{
 	route.BreakerClosed: "closed", route.BreakerHalfOpen: "half open: one is tried", route.BreakerOpen: "open: nothing is sent",
 }

@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Quoted is a name as it can be printed in a line or a column, and typed into a
-// shell: in the shell's own quotes, only where it needs them; "-" for none. One
-// with what cannot be printed cannot be typed either, and is in Go's.
+// Quoted returns a name for a line or a column, quoted for a shell if it needs quotes; "-" for
+// none. A name with unprintable characters has Go's quotes, because it cannot be typed.
 func Quoted(name string) string {
 	if name == "" {
 		return "-"

@@ -23,8 +23,8 @@ type ReasonSet struct {
 
 const malformedReasons = "Reasons of malformed jobs"
 
-// Reason says what the reason of a dead letter of that state means, and what to do about
-// it; "" for a reason that is not explained.
+// Reason returns the meaning and the remedy of a dead letter's reason in that state; "" for an
+// unknown reason.
 func Reason(s push.State, reason string) (means, do string) {
 	for _, set := range ReasonSets {
 		if !strings.HasPrefix(set.Title, "Reasons of ") || (set.Title == malformedReasons) != (s == store.Malformed) {
@@ -39,7 +39,7 @@ func Reason(s push.State, reason string) (means, do string) {
 	return "", ""
 }
 
-// Reasons are those of dead letters, sorted.
+// Reasons returns the reasons of dead letters, sorted.
 func Reasons() (all []string) {
 	for _, set := range ReasonSets {
 		if strings.HasPrefix(set.Title, "Reasons of ") {
@@ -50,7 +50,7 @@ func Reasons() (all []string) {
 	return slices.Compact(all)
 }
 
-// Words are those that the set explains.
+// Words returns the words that the set explains.
 func (s ReasonSet) Words() (all []string) {
 	for _, row := range s.Rows {
 		all = append(all, strings.Fields(row.Words)...)

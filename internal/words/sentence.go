@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Sentence is a text for a person whose instants are data: a terminal shows them in UTC,
-// a browser in its reader's zone.
+// A Sentence is a text with instants as data: a terminal shows them in UTC, a browser in its
+// reader's zone.
 type Sentence []Part
 
 // A Part is a text, or an instant.

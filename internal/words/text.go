@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Limit names a limit for a person. The period is told of a gap, when it is known.
+// Limit describes a limit. A gap has its period, if known.
 func Limit(scope, rule string, period time.Duration) string {
 	if rule == "gap" && period > 0 {
 		rule = "gap of " + Span(period)

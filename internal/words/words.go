@@ -1,5 +1,5 @@
-// Package words has what a person reads of values: one text for each, for the command line
-// and the console.
+// Package words turns values into text for the command line and the console: each value has one
+// text. Begin with Overview and Waits.
 package words
 
 import (
@@ -17,7 +17,7 @@ import (
 // NoWorker says that none is alive.
 const NoWorker = "No worker runs: what waits is sent when one is started"
 
-// A Waiting says what a notification waits for.
+// A Waiting describes a wait.
 type Waiting struct {
 	// For are ends of "waits for …": one, or one for each pause that keeps it.
 	For []Sentence
@@ -27,7 +27,7 @@ type Waiting struct {
 	Until time.Time
 }
 
-// Waits says what a notification that has not ended waits for.
+// Waits describes the wait of a notification that has not ended.
 func Waits(s *inspect.Status, now time.Time) (w Waiting) {
 	var pauses []Sentence
 	for i := range s.Paused {
@@ -48,7 +48,7 @@ func Waits(s *inspect.Status, now time.Time) (w Waiting) {
 	return w
 }
 
-// WaitsFor says what a listed notification waits for.
+// WaitsFor returns the cause of a listed notification's wait.
 func WaitsFor(q inspect.Queued) string {
 	if q.For == inspect.ForLimit && q.Scope != "" {
 		return Limit(q.Scope, q.Rule, 0)
@@ -104,7 +104,7 @@ func waits(s *inspect.Status) Sentence {
 	return Say(what) // which says it all, or the limit does
 }
 
-// quietHours says when they end, by the user's clock too, and what else is waited for then.
+// quietHours describes their end, by the user's clock too, and the wait after it.
 func quietHours(w *inspect.Waits) Sentence {
 	if w.QuietUntil.IsZero() {
 		return Say(Cause(w.For))
@@ -138,7 +138,7 @@ var ends = map[push.State]string{
 	push.Muted:         "Its user, its category or both are muted",
 }
 
-// Target says which target it is, what became of it, and what the provider calls it.
+// Target describes a target, its outcome, and the provider's name for it.
 func Target(o store.TargetOutcome) string {
 	said := Outcome(o)
 	if o.TokenEnd != "" {
@@ -153,7 +153,7 @@ func Target(o store.TargetOutcome) string {
 	return said
 }
 
-// Platforms are those of the targets, each once.
+// Platforms returns the targets' platforms, each once.
 func Platforms(outcomes []store.TargetOutcome) string {
 	var all []string
 	for _, o := range outcomes {
@@ -164,7 +164,7 @@ func Platforms(outcomes []store.TargetOutcome) string {
 	return strings.Join(all, ", ")
 }
 
-// OutcomeTone is how it looks what became of a target of a notification in that state.
+// OutcomeTone returns the tone of a target's outcome for a notification in that state.
 func OutcomeTone(o store.TargetOutcome, s push.State) Tone {
 	switch {
 	case o.Kind == "rejected" || o.Kind == "misconfigured" || o.Kind == "retry" && s.Dead():
@@ -175,7 +175,7 @@ func OutcomeTone(o store.TargetOutcome, s push.State) Tone {
 	return Well
 }
 
-// Outcome says what became of a target.
+// Outcome describes a target's outcome.
 func Outcome(o store.TargetOutcome) string {
 	said := strings.TrimSpace(cmp.Or(o.Kind, "not sent") + " " + o.Reason)
 	switch {
@@ -194,7 +194,7 @@ func Job(state string) string { return cmp.Or(jobs[state], state) }
 
 var jobs = map[string]string{"": "none", "pending": "due", "active": "in a worker", "scheduled": "for later", "retry": "put off", "put_off": "put off"}
 
-// Cause says what a notification waits for, as the end of "waits for …".
+// Cause returns a cause as the end of "waits for …".
 func Cause(c inspect.Cause) string { return cmp.Or(causes[c], string(c)) }
 
 var causes = map[inspect.Cause]string{
