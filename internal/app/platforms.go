@@ -50,7 +50,7 @@ func PlatformOf(name push.Platform) *Platform {
 func (p *Platform) Flag(of string) string { return string(p.Name) + "-" + of }
 
 // Possessive returns the title's possessive form: "APNs'", "FCM's".
-func (p *Platform) Whose() string {
+func (p *Platform) Possessive() string {
 	title := push.PlatformTitle(p.Name)
 	if strings.HasSuffix(title, "s") {
 		return title + "'"

@@ -50,7 +50,7 @@ A browser's is what "simulate subscription NAME" prints, and its NAME chooses.`,
 	f := cmd.Flags()
 	f.StringVar(&s.app, "app", "demo", "`NAME` of the app in the configuration: small letters, digits and _")
 	for _, p := range app.Platforms {
-		s.ports[p] = f.Uint16(p.Flag("port"), 0, p.Whose()+" port; 0 for a free one")
+		s.ports[p] = f.Uint16(p.Flag("port"), 0, p.Possessive()+" port; 0 for a free one")
 	}
 	f.StringVar(&s.dir, "dir", "", "`FOLDER` for the credentials; by default one that is removed at the end")
 	f.StringVar(&s.ledger, "ledger", "", "`FILE` that gets one JSON line for each accepted push, appended")
