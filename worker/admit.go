@@ -17,9 +17,9 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// admission asks the throttle about deliveries, each in its turn. A delivery first takes a place
-// before each of its providers and the units that its pushes cost. If it is granted, it leaves at
-// once. Otherwise it gives both back and returns to the queue until its slot.
+// admission asks the limiter about deliveries, each in its turn. A delivery first takes a permit of
+// each of its routes' bulkheads, and the quota units of its pushes. If it is granted, it is sent at once.
+// Otherwise it gives both back and returns to the queue until its slot.
 type admission struct {
 	*Options
 	units   units
@@ -35,7 +35,7 @@ func newAdmission(o *Options, u units, s *slots, t tracing, r *repeats.Log) *adm
 	return a
 }
 
-// Why a delivery is not admitted, but for the limiter's reasons.
+// Reasons other than the limiter's for which a delivery is not admitted.
 var (
 	errBusy      = errors.New("the provider is busy")
 	errOverQuota = errors.New("a quota has nothing left")
@@ -43,9 +43,9 @@ var (
 	errLost      = errors.New("another worker may have it")
 )
 
-// admit asks the throttle about the delivery, and once more where its slot comes as soon as a push
-// has to leave: the way to the queue and back takes longer on a busy machine. A granted delivery has
-// its places and units; any other has none.
+// admit asks the limiter about the delivery. If its slot is at most departWithin away, admit waits and
+// asks once more: a return to the queue takes longer on a busy machine. A granted delivery
+// holds its permits and units; any other holds none.
 func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	decision, err := a.ask(ctx, d)
 	if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > departWithin {
@@ -57,7 +57,7 @@ func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, 
 	return a.ask(ctx, d)
 }
 
-// ask is admit, once.
+// ask asks once.
 func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	d.scopes = a.Limits.Scopes(d.App, d.User, d.Category)
 	limited := len(d.scopes) > 0
@@ -101,8 +101,8 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 	return decision, nil
 }
 
-// decide asks in the delivery's turn. One that has its place, and had no connection to leave by,
-// waits for no turn: those who have it may wait for a place.
+// decide asks in the delivery's turn. A delivery that holds its permits and had no connection
+// asks at once, because the deliveries ahead of it may be waiting for permits.
 func (a *admission) decide(ctx context.Context, d *delivery) answer {
 	if d.inside != nil {
 		return a.askTogether(ctx, &turn{delivery: d}, func() []*turn { return nil })[0]
@@ -110,14 +110,14 @@ func (a *admission) decide(ctx context.Context, d *delivery) answer {
 	return a.lines.decide(ctx, d)
 }
 
-// leave gives back the delivery's places and units.
+// leave gives back the delivery's permits and units.
 func (a *admission) leave(ctx context.Context, d *delivery) {
 	a.units.giveBack(ctx, d)
 	d.release()
 }
 
-// askTogether asks the throttle about the first deliveries of a line, in their order. The first
-// waits for its place and its units. A delivery behind it that finds no place at once only gets
+// askTogether asks the limiter about the first deliveries of a line, in their order. The first
+// waits for its permits and units. A delivery behind it that gets no permit at once can only get
 // a slot.
 func (a *admission) askTogether(ctx context.Context, turn *turn, more func() []*turn) []answer {
 	first := turn.delivery
@@ -143,7 +143,7 @@ func (a *admission) askTogether(ctx context.Context, turn *turn, more func() []*
 	return answers
 }
 
-// behind returns the requests of those that are asked about together with the first delivery.
+// behind returns the requests of the turns that share the first delivery's call.
 func (a *admission) behind(ctx context.Context, first *delivery, turns []*turn) (requests []throttle.Request) {
 	for _, t := range turns {
 		d := t.delivery
@@ -163,8 +163,8 @@ func (a *admission) behind(ctx context.Context, first *delivery, turns []*turn) 
 	return requests
 }
 
-// enter waits for the units that the pushes cost, and then for a place before each provider.
-// Units that lapse while it waits for its place are taken again there.
+// enter waits for the delivery's units, and then for a permit of each bulkhead. It takes new
+// units if they expire during that wait.
 func (a *admission) enter(ctx context.Context, d *delivery) error {
 	began := time.Now()
 	if d.throughput != nil && d.expected { // others of its routes do not wait for its units
@@ -198,14 +198,13 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// notAsked tells of one user whose limits cannot be checked. Of a Redis that
-// is away for all tells throttle.Outage. It returns why the notification waits,
-// which is with its job.
+// notAsked logs that one user's limits cannot be checked; throttle.Outage logs a Redis that is
+// unreachable for all. It returns the error that the job keeps as the reason of its wait.
 func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error {
 	if errors.Is(err, throttle.ErrUnavailable) || errors.Is(err, errLost) || ctx.Err() != nil {
 		return err
 	}
-	// each of what is theirs tries again every few seconds
+	// logged once, as each of the user's jobs retries every few seconds
 	a.repeats.Tell(ctx, a.Log, slog.LevelWarn, "the limits of a user cannot be checked, and what is theirs waits: look at that user's keys in the limits' Redis",
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.Any("error", err))
 	return fmt.Errorf("%w: %w", errUnchecked, err)
@@ -218,9 +217,9 @@ func (a *admission) paced(d *delivery, decision *throttle.Decision) {
 	}
 }
 
-// fit counts the delivery as coming to its routes, and skips the targets of routes without room. It
-// returns nil if a target is left, and else how the job goes back. While Redis cannot record what is
-// sent, every job goes back.
+// fit counts the delivery as on its way to its bulkheads, and skips the targets of full routes. It
+// returns nil if a target is left, else the job's return to the queue. While Redis refuses to record
+// outcomes, every job returns.
 func (a *admission) fit(d *delivery) fate {
 	if d.at.Refused(d.queue) {
 		return back{Return: store.Return{Why: store.RedisRefuses, After: store.Again}}
@@ -240,7 +239,7 @@ func (a *admission) fit(d *delivery) fate {
 	return nil
 }
 
-// keepOut skips the targets that need a place in the bulkhead.
+// keepOut skips the targets that need a permit of the bulkhead.
 func (d *delivery) keepOut(b *route.Bulkhead) {
 	for i, r := range d.routes {
 		if r != nil && r.Bulkhead == b && d.outcomes[i].due() {

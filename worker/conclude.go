@@ -18,44 +18,42 @@ type fate interface{ fate() }
 // An end ends the notification.
 type end struct {
 	state push.State
-	// reason and problem say more.
+	// reason is a providers.Reason, and problem a text for operators.
 	reason, problem string
-	dead            int // targets whose token is dead
+	dead            int // targets with a dead token
 }
 
 // A back returns the job to the queue.
 type back struct {
 	store.Return
-	// kept is why it could not be sent to its targets, or to some of them: it says how the job
-	// returns, in the place of Return.
+	// kept is the deciding reason of skipped targets. If there is one, it replaces Return.
 	kept    skip
-	park    string // of what it waits for: see store.ParkName
+	park    string // what the job waits for, a store.ParkName
 	release release
-	// deferral is the limiter's, when that has put the notification off.
+	// deferral is the limiter's decision if a limit deferred the notification.
 	deferral throttle.Decision
-	// problem says more of an attempt.
-	problem string
+	problem  string // of the attempt, for operators
 }
 
 // elsewhere means that another visit, or another worker, has ended the notification.
 type elsewhere struct {
-	unfreed error // why its slot could not be given back
+	unfreed error // if its slot could not be given back
 }
 
 func (end) fate()       {}
 func (back) fate()      {}
 func (elsewhere) fate() {}
 
-// release says what of its slot a job that comes back gives back.
+// release is the part of a slot that a job gives back when it returns to the queue.
 type release int
 
 const (
 	nothing     release = iota
-	slot                // and those behind it are woken
-	slotQuietly         // and those behind it are not: the next one is likely to give its back too
+	slot                // and the jobs behind it are woken
+	slotQuietly         // without a wake-up: the job behind it will probably give its slot back too
 )
 
-// later returns the job to the queue, because something of ours does not answer.
+// later returns the job to the queue because Redis or the limiter failed.
 func later(err error) back {
 	to := store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
 	switch {
@@ -67,17 +65,17 @@ func later(err error) back {
 	return back{Return: to}
 }
 
-// tooLate returns the job to the queue, at no cost: it is to be admitted anew.
+// tooLate returns the job to the queue for another admission. It costs no attempt.
 func tooLate() back {
 	return back{Return: store.Return{Why: store.TooLate, After: store.Again}}
 }
 
-// until brings the job back when the time left is over.
+// until returns the job to the queue for that duration.
 func until(left time.Duration) back {
 	return back{Return: store.Return{Why: store.Deferred, After: left}}
 }
 
-// postpone brings the job back at its slot, or when there may be room for it in its line.
+// postpone returns the job to the queue until its slot, or until its line may have room.
 func (d *delivery) postpone(decision throttle.Decision) back {
 	to := until(decision.Left)
 	to.Since = time.Now()
@@ -85,19 +83,19 @@ func (d *delivery) postpone(decision throttle.Decision) back {
 	return to
 }
 
-// quiet is when quiet hours end that hold what is put off, by its user's clock; zero where
-// none do.
+// quiet returns the end of the quiet hours that deferred the delivery, in its zone; zero if
+// none did.
 func (d *delivery) quiet(decision *throttle.Decision) time.Time {
 	switch {
 	case !decision.Quiet.IsZero():
 		return decision.Quiet.In(d.clock())
-	case decision.Rule == throttle.QuietRule: // they are to begin
+	case decision.Rule == throttle.QuietRule: // they have not begun yet
 		return decision.At.In(d.clock())
 	}
 	return time.Time{}
 }
 
-// tooShort says of what would expire before its slot why it does.
+// tooShort returns why the delivery would expire before it could be sent.
 func (d *delivery) tooShort(decision *throttle.Decision) string {
 	if d.ExpiresAt.After(decision.Quiet) {
 		return "would expire before its slot"
@@ -105,8 +103,8 @@ func (d *delivery) tooShort(decision *throttle.Decision) string {
 	return "would expire in quiet hours"
 }
 
-// unsent brings a job back that could be sent to no target, at no cost of an attempt. One
-// that waits for nothing but units or places keeps what it holds of its user's limits.
+// unsent returns the job to the queue when no target could be sent to. It costs no attempt. A
+// job that waits only for units or permits keeps its slot.
 func (d *delivery) unsent() back {
 	to := back{kept: keptBy(d.outcomes)}
 	for i := range d.outcomes {
@@ -126,7 +124,7 @@ func (d *delivery) settle(b budget, now time.Time, jitter float64) fate {
 	if d.first.IsZero() {
 		d.first = now
 	}
-	if !attempted && now.Sub(d.first) <= b.time { // which what is left alone may spend, too
+	if !attempted && now.Sub(d.first) <= b.time { // leftAlone counts against RetryTime
 		return unsent
 	}
 	if attempted {
@@ -139,14 +137,13 @@ func (d *delivery) settle(b budget, now time.Time, jitter float64) fate {
 	return d.conclude(b, now, jitter)
 }
 
-// attempted reports whether the visit was an attempt: that it sent something, or
-// had nothing to wait for.
+// attempted reports whether the visit was an attempt: it sent something, or skipped no target.
 func (d *delivery) attempted() bool {
 	return d.sent() || !keptBy(d.outcomes).some()
 }
 
-// excusedNow reports whether the attempt of this visit spends nothing: it failed by the
-// trouble of a route, or by the app's configuration.
+// excusedNow reports whether this visit's attempt does not count against Options.Attempts: it failed
+// because a route was in trouble, or because of the app's configuration.
 func (d *delivery) excusedNow() bool {
 	excused := false
 	for i := range d.outcomes {
@@ -160,8 +157,8 @@ func (d *delivery) excusedNow() bool {
 	return excused
 }
 
-// backoff is the wait before the next attempt. A push that the app's configuration is
-// refused for alone waits longer each time, at no cost.
+// backoff returns the wait before the next attempt. If only this push is refused for the app's
+// configuration, the wait grows with each attempt, though none of them counts.
 func (d *delivery) backoff(jitter float64) time.Duration {
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.Kind == providers.Misconfigured && !o.excused {
@@ -171,8 +168,8 @@ func (d *delivery) backoff(jitter float64) time.Duration {
 	return backoffAfter(max(d.attempts-d.excused, min(d.attempts, 1)), jitter)
 }
 
-// conclude is how the notification ends, or how its job comes back, as far as its targets'
-// outcomes say. jitter is from [0, 1).
+// conclude decides by the targets' outcomes how the notification ends, or how its job returns to
+// the queue. jitter is in [0, 1).
 func (d *delivery) conclude(b budget, now time.Time, jitter float64) fate {
 	since := time.Duration(0)
 	if !d.first.IsZero() {
@@ -181,14 +178,14 @@ func (d *delivery) conclude(b budget, now time.Time, jitter float64) fate {
 	return conclude(d.outcomes, d.attempts-d.excused, since, b, d.backoff(jitter))
 }
 
-// A budget is what a notification may spend on attempts.
+// A budget limits the attempts of a notification and the time that they may take.
 type budget struct {
 	attempts int
 	time     time.Duration
 }
 
-// budget is what the delivery may spend. What quiet hours have held it since its first attempt takes none
-// of its time.
+// budget returns the delivery's budget. Quiet hours that delayed it since its first attempt do not
+// count.
 func (o *Options) budget(d *delivery, now time.Time) budget {
 	b := budget{o.Attempts, o.RetryTime}
 	if !d.first.IsZero() {
@@ -198,8 +195,8 @@ func (o *Options) budget(d *delivery, now time.Time) budget {
 	return b
 }
 
-// conclude decides how a notification goes on, by the outcomes of all its targets, the
-// attempts that it has spent, and the time since the first of them: by an end or a back.
+// conclude returns an end or a back. attempts excludes excused ones; since is the time since the first
+// attempt.
 func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) fate {
 	var over end
 	again := back{Return: store.Return{Why: store.Retried}, kept: keptBy(outcomes), release: slot}
@@ -239,7 +236,7 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 		if repeats {
 			again.After = max(again.After, backoff)
 		}
-		if again.After > 0 { // other targets are to be sent to again, then
+		if again.After > 0 { // a target is retried then, whatever the others wait for
 			again.kept = skip{}
 		}
 		again.problem = over.problem
@@ -256,7 +253,7 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 	return over
 }
 
-// cutShort ends what is not delivered by now.
+// cutShort ends the notification in that state, or as delivered if one of its targets has it.
 func (d *delivery) cutShort(state push.State, why string) end {
 	c := end{state: state, problem: why}
 	for i := range d.outcomes {
@@ -270,13 +267,13 @@ func (d *delivery) cutShort(state push.State, why string) end {
 	return c
 }
 
-// muted reports whether the delivery is of somebody who is muted now.
+// muted reports whether a mute in force applies to the delivery.
 func (h *handler) muted(d *delivery) bool {
 	return h.Limits.Muted(control.LevelOf(d.Notification), d.Priority == push.Critical)
 }
 
-// unlessMuted ends what would return to the queue and was muted meanwhile: who looks there
-// for what is muted may have come by.
+// unlessMuted ends a delivery that would return to the queue and has been muted during its visit:
+// the scan that ends muted jobs there may be over.
 func (h *handler) unlessMuted(d *delivery, to fate) fate {
 	if _, returns := to.(back); returns && h.muted(d) {
 		return d.silence()
@@ -284,12 +281,12 @@ func (h *handler) unlessMuted(d *delivery, to fate) fate {
 	return to
 }
 
-// silence ends what is muted.
+// silence ends a muted notification.
 func (d *delivery) silence() end {
 	return d.cutShort(push.Muted, "its user, its category or both are muted")
 }
 
-// lineFull ends what there is no room for in the user's line.
+// lineFull rejects a notification because its user's line is full.
 func (d *delivery) lineFull() end {
 	c := d.cutShort(push.Rejected, "as many of the user's notifications wait as may")
 	if c.state == push.Rejected {
@@ -299,16 +296,16 @@ func (d *delivery) lineFull() end {
 }
 
 const (
-	// firstBackoff is the wait after the first failed attempt: a provider that fails is not asked
-	// again at once, and one that has restarted delays the push by a second.
+	// firstBackoff is the mean wait after the first failed attempt. It spares a failing provider, and
+	// delays a push by only a second if the provider has restarted.
 	firstBackoff = time.Second
-	// longestBackoff bounds the wait: so much later than the end of a trouble is a push at most. It is
-	// reached with the eleventh attempt, after 17 minutes.
+	// longestBackoff bounds the mean wait, which is how much later than the end of a trouble a push is
+	// sent. The eleventh attempt reaches it, after 17 minutes.
 	longestBackoff = 10 * time.Minute
 )
 
-// backoffAfter is the exponential wait before the next attempt: half of it to one and a
-// half, as the jitter from [0, 1) says.
+// backoffAfter returns the exponential wait before the next attempt, times 0.5 to 1.5 as the
+// jitter in [0, 1) says.
 func backoffAfter(attempts int, jitter float64) time.Duration {
 	if attempts <= 0 {
 		return 0

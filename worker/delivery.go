@@ -17,66 +17,65 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A delivery is a notification on its way.
+// A delivery is a notification during a visit, with the state of that visit.
 type delivery struct {
 	*push.Notification
 	accepted time.Time
-	zone     *time.Location // by whose clocks its user lives; nil for that of those who name none
-	back     time.Time      // when it went back to the queue last; zero at the first visit
+	zone     *time.Location // its time_zone; nil if it names none, or an unknown one
+	back     time.Time      // when it last returned to the queue; zero at the first visit
 	job      []byte
 	queue    string
-	hand     string // that has the job: see store.Job
-	// failures is how often a failure of the job was counted: an attempt that
-	// is to be repeated, or a worker that crashed with it.
+	hand     string // the job's claim: see store.Job
+	// failures counts the job's failures: attempts that must be repeated, and workers that
+	// crashed with it.
 	failures int
 	replay   bool
-	known    bool               // an earlier visit has put it off or found it held: see returned
+	known    bool               // an earlier visit was deferred or blocked: see returned
 	term     term               // in which the job was pulled: *queue.Term
-	at       *queue.Server      // that has pulled it
-	arrived  func()             // takes it off what is on its way to its route
-	digest   *push.Notification // as it was accepted, with a digest; nil for one without, or critical
-	carried  []string           // IDs of those that have joined its digest
-	// attempts counts the attempts, and first is the time of the first; excused of them
-	// failed because a route was in trouble, and are not counted against Options.Attempts.
+	at       *queue.Server      // that pulled it
+	arrived  func()             // ends the pull's reservation on its route
+	digest   *push.Notification // the accepted one; nil without a digest, or if critical
+	carried  []string           // IDs of the notifications that have joined its digest
+	// attempts counts the attempts, and first is the time of the first. excused ones do not
+	// count against Options.Attempts.
 	attempts int
 	excused  int
 	first    time.Time
-	tried    bool // this visit was an attempt, or has one of an earlier visit to record
-	counted  bool // which that visit has counted as a failure
+	tried    bool // it has an attempt to record: this visit's, or an earlier one's
+	counted  bool // the earlier visit has counted that attempt as a failure
 
-	routes     []*route.Route // of each target; nil where there is none
+	routes     []*route.Route // of each target; nil for none
 	outcomes   []outcome      // of each target
 	throughput *meter.Pool    // of its category; nil for none
-	metered    bool           // a push to one of its targets costs a unit of something
+	metered    bool           // a push to one of its targets costs a quota unit
 
-	needs    []*route.Bulkhead // of the routes that are to be taken
-	expected bool              // the bulkheads that it needs know that it comes
-	inside   []*route.Bulkhead // those where it has a place
-	scopes   []throttle.Scope  // by which its admission was asked for last
-	turn     *turn             // in its line; nil while it waits for no decision
-	asked    bool              // the throttle has answered about it in this visit
-	heir     bool              // it has taken the place of an older one with its collapse key
-	elder    string            // whose slot it takes over when it asks; "" for none
-	held     bool              // since it got its slot something else than a limit has kept it
+	needs    []*route.Bulkhead // of the routes of the targets that are due
+	expected bool              // it counts as on its way to them
+	inside   []*route.Bulkhead // of which it holds a permit
+	scopes   []throttle.Scope  // of its last limiter check
+	turn     *turn             // in its line; nil once it is decided
+	asked    bool              // the limiter has answered about it in this visit
+	heir     bool              // it has replaced an older one with its collapse key
+	elder    string            // ID of the one whose slot it takes over; "" for none
+	held     bool              // something other than a limit has delayed it since it got its slot
 }
 
-// A term says whether the worker still has the jobs that it has pulled.
+// A term knows whether the worker still owns the jobs that it pulled in the term.
 type term interface {
 	Sure() bool
 	Lost(ctx context.Context) bool
 }
 
-// An outcome is what is known of one target.
+// An outcome is the state of one target.
 type outcome struct {
 	providers.Outcome
 	sent    bool      // in this visit
 	excused bool      // it was sent in this visit, and its route was in trouble
-	skip    skip      // why it is not sent to, in this visit
-	until   time.Time // by when to use the units that it has; zero for none
+	skip    skip      // why it is not sent to in this visit
+	until   time.Time // when its units expire; zero if it has none
 	counted bool      // its device's limit counts a push that has not left
 }
 
-// decode reads the job.
 func decode(job *queue.Job) (*delivery, error) {
 	decoded, err := push.Decode(job.Payload)
 	if err != nil {
@@ -99,16 +98,16 @@ func decode(job *queue.Job) (*delivery, error) {
 	return d, nil
 }
 
-// returned reports whether an earlier visit has put the notification off or found it held.
-// A wait for its NotBefore does not count: the limiter was not asked yet. It began
-// before NotBefore, by another clock than this machine's.
+// returned reports whether an earlier visit was deferred or blocked. A wait for NotBefore does not
+// count, as the limiter was not asked yet. Such a wait began before NotBefore, and the second allows
+// for another machine's clock.
 func (d *delivery) returned(why store.Why) bool {
 	early := why == store.Deferred && d.back.Before(d.NotBefore.Add(-time.Second))
 	return why != "" && !early
 }
 
-// knowsZone tells, at the first visit, of a job with a time zone that there is not: an older
-// program or another one has put it on the queue, or the zones of this one are older.
+// knowsZone logs, at the first visit, a job with an unknown time zone. Another program has enqueued
+// it without validation, or this program's zone data are older.
 func (h *handler) knowsZone(ctx context.Context, d *delivery) {
 	if d.TimeZone == "" || d.zone != nil || !d.back.IsZero() {
 		return
@@ -118,7 +117,7 @@ func (h *handler) knowsZone(ctx context.Context, d *delivery) {
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.String("time_zone", d.TimeZone))
 }
 
-// clock is the zone by which its user's quiet hours are.
+// clock returns the zone of the user's quiet hours.
 func (d *delivery) clock() *time.Location {
 	if d.zone != nil {
 		return d.zone
@@ -131,22 +130,21 @@ func (d *delivery) clock() *time.Location {
 	return time.UTC
 }
 
-// open reports whether the target is still to be sent to.
+// open reports whether the target has no final outcome yet.
 func (o *outcome) open() bool {
 	return o.Kind == 0 || o.Kind == providers.Retry || o.Kind == providers.Misconfigured
 }
 
-// due reports whether the target is to be sent to in this visit.
+// due reports whether this visit should send to the target.
 func (o *outcome) due() bool { return o.open() && !o.skip.some() }
 
-// expect has the bulkheads that it needs know that it comes.
+// expect counts the delivery as on its way to its bulkheads.
 func (d *delivery) expect() {
 	d.expected = true
 	route.Expect(d.needs, d.Priority, 1)
 }
 
-// arrive takes that back: it is there, waits for something else, or does not come in this
-// visit.
+// arrive undoes expect: the delivery has its permits, or does not need them in this visit.
 func (d *delivery) arrive() {
 	if d.expected {
 		d.expected = false
@@ -154,13 +152,13 @@ func (d *delivery) arrive() {
 	}
 }
 
-// release gives back the places that it has before its providers.
+// release gives back the delivery's permits.
 func (d *delivery) release() {
 	route.Release(d.inside)
 	d.inside = nil
 }
 
-// due is when the notification could be sent at first.
+// due returns the earliest time at which the notification may be sent.
 func (d *delivery) due() time.Time {
 	if d.NotBefore.After(d.accepted) {
 		return d.NotBefore
@@ -172,7 +170,7 @@ func (d *delivery) expired(now time.Time) bool {
 	return !d.ExpiresAt.IsZero() && !now.Before(d.ExpiresAt)
 }
 
-// orExpired is that time, or less when the delivery expires before.
+// orExpired returns the wait, shortened to the delivery's expiry.
 func (d *delivery) orExpired(wait time.Duration, now time.Time) time.Duration {
 	if !d.ExpiresAt.IsZero() {
 		wait = min(wait, max(0, d.ExpiresAt.Sub(now)))
@@ -180,8 +178,8 @@ func (d *delivery) orExpired(wait time.Duration, now time.Time) time.Duration {
 	return wait
 }
 
-// waited is how long the job has been due on the queue: since it was accepted,
-// or went back to it.
+// waited returns how long the job has been on the queue: since it was first due, or since it last
+// returned.
 func (d *delivery) waited(now time.Time) time.Duration {
 	since := d.back
 	if since.IsZero() {
@@ -190,7 +188,7 @@ func (d *delivery) waited(now time.Time) time.Duration {
 	return max(0, now.Sub(since))
 }
 
-// sent reports whether this visit has sent anything.
+// sent reports whether this visit has sent to a target.
 func (d *delivery) sent() bool {
 	return slices.ContainsFunc(d.outcomes, func(o outcome) bool { return o.sent })
 }
@@ -200,7 +198,7 @@ func (d *delivery) used() bool {
 	return slices.ContainsFunc(d.outcomes, func(o outcome) bool { return o.Kind == providers.Delivered || o.Ambiguous })
 }
 
-// platforms are those of the targets, each once.
+// platforms returns the targets' platforms, without duplicates.
 func (d *delivery) platforms() (all []push.Platform) {
 	for i := range d.Targets {
 		if p := d.Targets[i].Platform; !slices.Contains(all, p) {

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
-// settling carries out what is to become of jobs.
+// settling applies the fates of jobs.
 type settling struct {
 	*Options
 	deadTokens *store.DeadTokens
@@ -25,8 +25,8 @@ type settling struct {
 	unrecorded unrecorded
 }
 
-// dispose carries out the fate: it updates records, slot, log, trace and metrics, and returns the
-// result for the queue.
+// dispose applies the fate to record, slot, log, trace and metrics, and returns the result for the
+// queue.
 func (s *settling) dispose(ctx context.Context, d *delivery, to fate) queue.Result {
 	if !d.sent() && d.term.Lost(ctx) {
 		return queue.Lost{}
@@ -80,20 +80,19 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Re
 	return result
 }
 
-// has reports whether this visit still has the job. After a failover another visit may have it too,
-// and may have used the admission.
+// has reports whether this visit still owns the job. After a failover another visit may own it, and
+// may have used the admission.
 func (s *settling) has(ctx context.Context, d *delivery) bool {
 	has, err := d.at.Records.Holds(ctx, &store.Job{ID: d.ID, Queue: d.queue, Hand: d.hand})
 	return has && err == nil
 }
 
-// attempt returns the attempt for the record.
 func (d *delivery) attempt(outcomes []store.TargetOutcome, problem string) *store.Attempt {
 	return &store.Attempt{Number: d.attempts, Excused: d.excused, Outcomes: outcomes, Error: problem}
 }
 
-// keptBack returns how a job with skipped targets goes back. It comes when one of its names has room,
-// or at the first instant of a target that waits for one.
+// keptBack returns how a job with skipped targets returns to the queue. It is due when one of its
+// park names has room, or at the earliest time that a target waits for.
 func (d *delivery) keptBack(kept skip, now time.Time) (back store.Return, park string) {
 	back = kept.back()
 	back.After = store.ParkedFor
@@ -110,7 +109,7 @@ func (d *delivery) keptBack(kept skip, now time.Time) (back store.Return, park s
 	return back, store.ParkName(names)
 }
 
-// end settles the notification, once.
+// end records the end of the notification. If several visits end it, only the first one counts.
 func (s *settling) end(ctx context.Context, d *delivery, c end) queue.Result {
 	traceEnd(ctx, c.state)
 	if c.state == push.Delivered && d.plain() {
@@ -146,8 +145,8 @@ func (s *settling) end(ctx context.Context, d *delivery, c end) queue.Result {
 	return s.freeLater(d, unfreed)
 }
 
-// freeLater ends the job, or returns it to the queue if its slot could not be given back: the next
-// visit tries again. After Attempts failures the slot stays until the timeline forgets it.
+// freeLater ends the job. If its slot could not be given back, it returns the job to the queue, and
+// the next visit retries. After Attempts failures the slot stays until the limiter prunes it.
 func (s *settling) freeLater(d *delivery, err error) queue.Result {
 	if err == nil || d.failures >= s.Attempts {
 		return queue.Ended{}
@@ -157,21 +156,19 @@ func (s *settling) freeLater(d *delivery, err error) queue.Result {
 	return queue.Back{PutOff: store.PutOff{Return: to}}
 }
 
-// unsettled is a new visit, after that many others, because what was sent is not
-// recorded. It counts as a failure: the next visit looks at the record before
-// anything is sent.
+// unsettled returns the job to the queue because the outcome of its push is not recorded. It counts
+// as a failure, so that the next visit reads the record before it sends anything.
 func unsettled(cause error, failures int) store.Return {
 	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(failures, rand.Float64())), Failed: true}
 }
 
-// persist repeats a write that failed for a while.
+// persist retries the write for times.record.
 func (s *settling) persist(ctx context.Context, d *delivery, write func() error) error {
 	return d.at.Persist(ctx, cmp.Or(s.times.record, 10*time.Second), write)
 }
 
-// reportDead tells the producer of the tokens that this visit found dead. It
-// comes before the end is recorded: after a crash in between they are found, and
-// reported, again.
+// reportDead reports the tokens that this visit found dead to the producer. Call it before the end is
+// recorded: after a crash in between, the tokens are found and reported again.
 func (s *settling) reportDead(ctx context.Context, d *delivery) error {
 	var dead []store.DeadToken
 	for i := range d.outcomes {
@@ -188,15 +185,15 @@ func (s *settling) reportDead(ctx context.Context, d *delivery) error {
 	return s.persist(ctx, d, func() error { return s.deadTokens.Add(ctx, dead...) })
 }
 
-// endedTaken reports whether a provider has taken a notification that has ended
-// already, or may have: another worker had its job as well.
+// endedTaken reports whether a provider has or may have accepted a notification that another worker
+// has ended.
 func (s *settling) endedTaken(ctx context.Context, d *delivery) bool {
 	record, err := d.at.Records.Lookup(ctx, d.ID)
 	return err != nil || wasTaken(record.Outcomes)
 }
 
-// plain reports whether there is nothing to tell of a delivery but that it was
-// made: one target, at the first attempt, and no others in a digest.
+// plain reports whether the record needs no details: the delivery had one target, its first attempt
+// succeeded, and its digest carries no others.
 func (d *delivery) plain() bool {
 	return len(d.outcomes) == 1 && d.attempts == 1 && d.failures == 0 && !d.replay && len(d.carried) == 0
 }

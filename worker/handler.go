@@ -13,15 +13,14 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A job passes fifteen files of this package. delivery.go reads it, and line.go gives it its turn
-// among those of its user and category. Here it goes from one step to the next: it joins or replaces
-// another one (merging.go), takes up what is recorded of it (record.go), finds its routes (routing.go),
-// and stays if all are closed (holds.go). admit.go asks the limiter for it (slots.go), once it has its
-// units (units.go) and places, and send.go sends it, or says why not (reason.go). conclude.go decides
-// what becomes of it, and dispose.go does that. trace.go has the spans of all.
+// A job passes fifteen files of this package. delivery.go decodes it, and line.go gives it its turn in
+// the line of its user and category. Here it goes from step to step. It joins or replaces another
+// notification (merging.go), loads its record (record.go), finds its routes (routing.go), and
+// returns to the queue if all are closed (holds.go). With its units (units.go) and permits, admit.go asks the
+// limiter (slots.go). send.go sends it, or records why not (reason.go). conclude.go decides the result of
+// the visit, and dispose.go applies it. trace.go has the spans.
 
-// Take implements queue.Handler: a job has its turn in the order of acceptance from here
-// on.
+// Take implements queue.Handler. It gives the job its turn, in the order of acceptance.
 func (h *handler) Take(job queue.Job) queue.Work {
 	d, err := decode(&job)
 	if err != nil {
@@ -38,7 +37,7 @@ func (h *handler) Take(job queue.Job) queue.Work {
 	}
 }
 
-// aside keeps a job that is no notification as a dead letter.
+// aside makes a malformed job a dead letter.
 func aside(ctx context.Context, cause error) queue.Result {
 	traceEnd(ctx, store.Malformed)
 	reason := store.MalformedNotification
@@ -49,19 +48,19 @@ func aside(ctx context.Context, cause error) queue.Result {
 	return queue.Aside{Reason: reason, Why: cause.Error()}
 }
 
-// Handle works off a delivery.
+// Handle takes the delivery through its visit.
 func (h *handler) Handle(ctx context.Context, d *delivery) queue.Result {
 	defer h.admission.lines.leave(d)
 	if d.term.Lost(ctx) {
 		return queue.Lost{}
 	}
-	// what a provider was sent keeps its places until its end is recorded: while it cannot
-	// be, nothing more is sent
+	// A sent delivery holds its permits until its outcome is recorded: a Redis that refuses
+	// writes thus stops the sending.
 	defer func() { h.units.giveBack(ctx, d); d.arrive(); route.Release(d.inside) }()
 	return h.settling.dispose(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
 }
 
-// deliver takes the delivery along the pipeline, and returns what is to become of it.
+// deliver takes the delivery through the steps of the pipeline, until one returns a fate.
 func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 	if to := h.joinDigest(ctx, d); to != nil {
 		return to
@@ -75,7 +74,7 @@ func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 	if d.expired(time.Now()) {
 		return d.cutShort(push.Expired, "expired in the queue")
 	}
-	if h.muted(d) { // before it takes the place of one that is not
+	if h.muted(d) { // before it replaces an older one that is not muted
 		return d.silence()
 	}
 	if to := h.collapse(ctx, d); to != nil {
@@ -100,13 +99,13 @@ func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 	return to
 }
 
-// departures is how often a delivery is admitted in a visit at most, where it has no connection
-// to leave by, and how often a push takes other units. With more it would hold its handler while
-// the provider does not answer; a retry comes anyway.
+// departures bounds how often a visit admits a delivery that has no connection, and how often a
+// push takes new units. With more, the delivery would hold its handler while the provider does not
+// answer; it is retried anyway.
 const departures = 4
 
-// depart sends the delivery when it is admitted. It returns nil when it had no connection at its
-// instant: it keeps its place and its admission, and asks again.
+// depart admits the delivery and sends it. It returns nil if there was no connection in time: the
+// delivery keeps its permits and its admission, and asks again.
 func (h *handler) depart(ctx context.Context, d *delivery) fate {
 	decision, err := h.admission.admit(ctx, d)
 	switch {
@@ -135,7 +134,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) fate {
 	return d.settle(h.budget(d, now), now, rand.Float64())
 }
 
-// conclude is delivery.conclude, now.
+// conclude calls delivery.conclude with the present time.
 func (h *handler) conclude(d *delivery) fate {
 	now := time.Now()
 	return d.conclude(h.budget(d, now), now, rand.Float64())

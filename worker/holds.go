@@ -12,13 +12,13 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// holds are the operators' pauses and the closed routes. What they keep is parked on the queue.
+// holds are the operators' pauses and the closed routes. Jobs that they block are parked on the queue.
 type holds struct {
 	*Options
 	routes *route.Routes
 	pauses *pause.Store
 
-	inForce atomic.Pointer[pause.InForce] // as it was read last
+	inForce atomic.Pointer[pause.InForce] // the result of the last read
 }
 
 // paused reports whether the operator's pause with that selector is in force.
@@ -29,8 +29,8 @@ func (h *holds) operator(d *delivery, i int, now time.Time) *pause.Pause {
 	return h.inForce.Load().On(now, d.App, d.Targets[i].Service(), d.Category)
 }
 
-// keep marks the targets whose route is closed, by trouble or by an operator, and reports
-// whether all that are still open wait for theirs.
+// keep skips the targets of closed or paused routes. It reports whether that leaves no target to send
+// to.
 func (h *holds) keep(d *delivery) bool {
 	now := time.Now()
 	kept, free := 0, 0
@@ -54,18 +54,17 @@ func (h *holds) keep(d *delivery) bool {
 	return kept > 0 && free == 0
 }
 
-// pollEvery is the interval at which a worker reads what others have done: pauses, and
-// notifications that were taken from the queue. An operator expects a change within a second.
+// pollEvery is the interval between two reads of the pauses, and of the notifications that
+// producers and operators have ended. An operator expects a change to apply within a second.
 const pollEvery = 500 * time.Millisecond
 
-// follow has this worker keep the pauses that others have begun, operators
-// among them, until ctx ends.
+// follow applies the pauses in Redis, of operators and of other workers, until ctx ends.
 func (h *holds) follow(ctx context.Context) {
 	away := clock.Trouble{Log: h.RedisLog, Begins: "the pauses cannot be read: those that others begin or end are not known", Ends: "the pauses can be read again"}
 	clock.Every(ctx, pollEvery, func() { away.Failing(ctx, h.read(ctx)) })
 }
 
-// read takes over the pauses in force.
+// read reads the pauses in force and applies them.
 func (h *holds) read(ctx context.Context) error {
 	asked := time.Now()
 	h.routes.Renew()
@@ -79,8 +78,7 @@ func (h *holds) read(ctx context.Context) error {
 	return nil
 }
 
-// logPauses tells of the operators' pauses that have begun and ended, and once of each
-// entry that cannot be read.
+// logPauses logs the operators' pauses that have begun and ended, and once each unreadable entry.
 func (h *holds) logPauses(ctx context.Context, in, before *pause.InForce) {
 	begun, over := in.Since(before)
 	for _, p := range begun {
@@ -91,7 +89,7 @@ func (h *holds) logPauses(ctx context.Context, in, before *pause.InForce) {
 		switch {
 		case by != "":
 			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", append(attrs, slog.String("ended_by", by))...)
-		case p.Until.IsZero() || time.Until(p.Until) > time.Minute: // nobody has ended it, and clocks differ less
+		case p.Until.IsZero() || time.Until(p.Until) > time.Minute: // not ended, and clocks differ by less
 			h.Log.LogAttrs(ctx, slog.LevelWarn, "an operator's pause is gone from Redis before its end: begin it again", attrs...)
 		default:
 			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", attrs...)

@@ -15,10 +15,9 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// An intake hands over what plain clients of asynq put on the queues pushpace-PRIORITY, as a
-// Producer does, and then removes it there. After a crash in between a notification is handed over
-// again, and is known by its ID, as when two workers do it at once. A task that cannot be
-// accepted becomes a dead letter.
+// An intake enqueues the tasks that plain asynq clients put on the queues pushpace-PRIORITY, and then
+// removes them there. After a crash in between, or if two workers serve the intake, a task is enqueued
+// again, and its ID identifies the duplicate. A task that cannot be accepted becomes a dead letter.
 type intake struct {
 	*handler
 	queues   *store.Intake
@@ -26,16 +25,16 @@ type intake struct {
 }
 
 const (
-	// intakeEvery is the interval between two polls of an intake: docs/producers.md promises that a
+	// intakeEvery is the interval between two polls of an intake. docs/producers.md promises that a
 	// worker accepts a task within it.
 	intakeEvery = 200 * time.Millisecond
-	// intakePassed is how many tasks of a place a poll goes past at most that cannot be handed over
-	// now, as their user's master is away. Each poll reads them again: so many, of some kB each, are
-	// what Redis can answer five times a second beside its work.
+	// intakePassed bounds the tasks of a place that a poll skips because their user's master is
+	// unreachable. Each poll reads them again, some kB each, five times a second: with more, Redis
+	// has no time for other work.
 	intakePassed = 1024
 )
 
-// takesIn reports whether this worker serves the intake.
+// takesIn reports whether this worker serves the intakes.
 func (h *handler) takesIn() bool { return h.leads(0) }
 
 // followIntake serves an intake until ctx ends.
@@ -53,7 +52,7 @@ func (h *handler) followIntake(ctx context.Context, queues *store.Intake) {
 	})
 }
 
-// poll takes all that there is. It returns the first error.
+// poll takes all tasks of the intake. It returns the first error.
 func (in *intake) poll(ctx context.Context) (err error) {
 	passed := map[store.IntakePlace]int{}
 	for ctx.Err() == nil {
@@ -76,8 +75,8 @@ func (in *intake) poll(ctx context.Context) (err error) {
 	return err
 }
 
-// take hands the offers over or makes them dead letters, and removes them. It returns those that
-// stay, and why.
+// take enqueues the offers or makes them dead letters, and removes them. It returns the offers that
+// stay, and the first error.
 func (in *intake) take(ctx context.Context, offers []*store.Offer) (left []*store.Offer, err error) {
 	done := map[string][]*store.Offer{}
 	end := func(o *store.Offer, failed error) {
@@ -116,7 +115,6 @@ func (in *intake) take(ctx context.Context, offers []*store.Offer) (left []*stor
 	return left, err
 }
 
-// enqueue hands notifications over.
 func (in *intake) enqueue(ctx context.Context, all []*push.Notification) []push.Result {
 	if len(all) == 0 {
 		return nil
@@ -153,11 +151,11 @@ func (in *intake) read(o *store.Offer) *push.Notification {
 	return n
 }
 
-// priorities are those that a queue gives to a notification without one. Default is the same as
-// none, also for what makes its content.
+// priorities are the queues' priorities for notifications without one. Default is not listed, as it
+// equals no priority, also when contents are compared.
 var priorities = []push.Priority{push.Critical, push.Bulk}
 
-// setAside keeps the offer as a dead letter of no user's, in the shard that its ID falls into.
+// setAside makes the offer a dead letter without a user, in the shard of its ID.
 func (in *intake) setAside(ctx context.Context, o *store.Offer) error {
 	shards, err := in.records.All(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// state is how far a Worker is in its life: it starts once, and stops once.
+// state is the state of a Worker, which starts once and stops once.
 type state int
 
 const (
@@ -26,10 +26,9 @@ const (
 	stopped
 )
 
-// Start begins to pull. Where what operators have said,
-// their pauses and limits, lies on a Redis that does not answer, it begins to pull as soon as
-// that is known. ctx bounds the start alone. A worker starts once: after an error or Stop it
-// takes another one.
+// Start begins to pull jobs. If Redis cannot return the operators' pauses and limits, the worker
+// begins once they can be read. ctx bounds only the start. A worker starts once: after an
+// error or Stop, make a new one.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,11 +44,10 @@ func (w *Worker) Start(ctx context.Context) error {
 	return err
 }
 
-// Stop stops pulling, and lets end what is under way, for ShutdownTimeout at most and until
-// ctx ends. What has not ended by then goes back to the queue. Stop returns an error when
-// ctx ends before all of that is done: it goes on beside, and what the process leaves comes
-// back to the other workers within seconds. A worker that was never started, or has stopped,
-// may be stopped.
+// Stop stops pulling. Claimed jobs have ShutdownTimeout to finish, and less if ctx ends before; unfinished
+// jobs return to the queue. If ctx ends before all of this is done, Stop returns an error and the
+// shutdown goes on in the background. If the process exits then, other workers get its jobs within
+// seconds. Stop may be called at any time, and repeatedly.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.end()
 	select {
@@ -61,12 +59,12 @@ func (w *Worker) Stop(ctx context.Context) error {
 	case <-w.down:
 		return nil
 	case <-ctx.Done():
-		w.h.side.stop() // which cuts off what is in hand
+		w.h.side.stop() // which cancels the jobs in flight
 		return fmt.Errorf("worker: not all has ended in time, and comes back from the queue: %w", context.Cause(ctx))
 	}
 }
 
-// end has all end that was started, once.
+// end starts the shutdown, once.
 func (w *Worker) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +74,7 @@ func (w *Worker) end() {
 	}
 }
 
-// putDown ends all that was started.
+// putDown ends all parts of the worker.
 func (w *Worker) putDown() {
 	defer close(w.down)
 	w.draining.Store(true)
@@ -93,7 +91,7 @@ func (w *Worker) putDown() {
 	w.endOwn()
 }
 
-// start makes the servers, and begins, at once or later.
+// start makes the servers and begins. If Redis is in trouble, it begins later, in the background.
 func (w *Worker) start(ctx context.Context) error {
 	h := w.h
 	servers, err := h.serve(ctx)
@@ -114,7 +112,7 @@ func (w *Worker) start(ctx context.Context) error {
 	return nil
 }
 
-// learn reads what operators have said, without which nothing may be sent.
+// learn reads the operators' pauses and overrides, without which nothing may be sent.
 func (h *handler) learn(ctx context.Context) error {
 	err := h.holds.read(ctx)
 	if err == nil && h.Overrides != nil {
@@ -126,8 +124,7 @@ func (h *handler) learn(ctx context.Context) error {
 	return err
 }
 
-// beginLater begins once what operators have said can be read. Where that is no matter of
-// time, the worker stops.
+// beginLater retries learn until Redis has recovered, and then begins. Any other error stops the worker.
 func (w *Worker) beginLater(ctx context.Context, servers []*queue.Server) {
 	err := w.h.learn(ctx)
 	for ; redisreply.Of(err) != redisreply.None; err = w.h.learn(ctx) {
@@ -153,8 +150,8 @@ func (w *Worker) beginLater(ctx context.Context, servers []*queue.Server) {
 	w.h.Log.LogAttrs(ctx, slog.LevelInfo, "the operators' pauses and limits are known: the queue is served")
 }
 
-// mayBegin reports whether nobody has stopped the worker. What stops it then waits until it
-// has begun.
+// mayBegin reports whether the worker has not been stopped. If so, a shutdown waits until it has
+// begun.
 func (w *Worker) mayBegin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,11 +162,11 @@ func (w *Worker) mayBegin() bool {
 	return true
 }
 
-// begin starts the parts, the queue before what follows it.
+// begin starts the servers, and then the parts that need them.
 func (w *Worker) begin(servers []*queue.Server) {
 	h := w.h
 	w.pulling = servers
-	var starting sync.WaitGroup // side by side: a master that hangs keeps its own back alone
+	var starting sync.WaitGroup // concurrently, so that a hanging master delays only its own shards
 	for _, s := range servers {
 		starting.Go(func() { s.Start(h.side.stopping, h.processor()) })
 	}
@@ -208,8 +205,8 @@ func (w *Worker) begin(servers []*queue.Server) {
 	}
 }
 
-// sweep writes again what a failover may lose, such as the list of queues for asynq's tools, until
-// ctx ends.
+// sweep rewrites the number of shards and the list of queues for asynq's tools until ctx ends: a
+// failover may lose them.
 func (h *handler) sweep(ctx context.Context) {
 	clock.Every(ctx, clock.Seldom, func() {
 		if err := h.records.Relist(ctx); err != nil && ctx.Err() == nil {
@@ -218,7 +215,7 @@ func (h *handler) sweep(ctx context.Context) {
 	})
 }
 
-// side is what runs beside the pipeline, until stopping ends.
+// side runs background goroutines until stopping ends.
 type side struct {
 	all      sync.WaitGroup
 	stopping context.Context
@@ -231,7 +228,7 @@ func newSide() *side {
 	return s
 }
 
-// run runs f in a goroutine. f returns when its context ends.
+// run runs f in a goroutine. f must return when its context ends.
 func (s *side) run(f func(ctx context.Context)) {
 	s.all.Go(func() { f(s.stopping) })
 }

@@ -11,56 +11,57 @@ import (
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
-// lines keep the order of acceptance among the jobs of a user and category that this process has
-// in hand. A job waits until each one ahead of it is granted, put off or ended; it does not wait
-// until that one is sent.
+// lines keep the order of acceptance among the claimed jobs of a user and category in this process.
+// A job waits until each job ahead of it is granted, deferred or ended, but not until
+// it is sent.
 type lines struct {
-	// ask asks the throttle about the first delivery of a line and those that more returns.
-	// It answers in their order, for the first one at least.
+	// ask asks the limiter about the first delivery of a line and the turns that more returns.
+	// It answers in their order, and at least for the first one.
 	ask func(ctx context.Context, first *turn, more func() []*turn) []answer
 
 	mu   sync.Mutex
 	open map[lineKey]*line
 }
 
-// A lineKey says whose line it is. Jobs of another queue are more or less urgent: they
-// may pass, and be passed.
+// A lineKey identifies a line. Each queue has its own lines, as jobs of different priorities may
+// pass each other.
 type lineKey struct{ queue, app, user, category string }
 
 type line struct {
 	key    lineKey
 	turns  []*turn // in the order of acceptance
-	asking bool    // the throttle is asked about some that are not among them
+	asking bool    // the limiter is being asked about turns that are not in turns now
 }
 
 // A turn is a delivery's place in its line.
 type turn struct {
 	*delivery
-	// What says its place stays, also while the delivery takes up what a digest tells of.
+	// id and since give its position. They do not change when the delivery becomes the push of
+	// its digest.
 	id    string
 	since time.Time
 
 	line  *line
 	ready bool          // the delivery waits for its answer
-	lead  chan struct{} // the delivery is to ask
-	told  chan answer   // gets its answer
+	lead  chan struct{} // receives when the delivery must ask
+	told  chan answer   // receives its answer
 }
 
-// An answer is the throttle's, or why there is none.
+// An answer is the limiter's decision, or the error in its place.
 type answer struct {
 	throttle.Decision
 	err error
 }
 
-// patience is how long a job waits for its turn: one ahead for which a provider has no units waits
-// for route.MaxWait, and must not delay for as long those behind it that go to other providers.
+// patience is how long a job waits for its turn. A job ahead may wait for units for as long as
+// route.MaxWait, and the jobs behind it may need no units.
 const patience = time.Second
 
 func newLines(ask func(context.Context, *turn, func() []*turn) []answer) *lines {
 	return &lines{ask: ask, open: make(map[lineKey]*line)}
 }
 
-// enter gives the delivery its turn, behind those that were accepted earlier.
+// enter gives the delivery its turn, behind the deliveries that were due earlier.
 func (l *lines) enter(d *delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +100,7 @@ func (l *lines) leave(d *delivery) bool {
 	return true
 }
 
-// next has the first delivery of the line ask, when it is ready.
+// next signals the first delivery of the line to ask, if it is ready.
 func (l *lines) next(in *line) {
 	if !in.asking && len(in.turns) > 0 && in.turns[0].ready {
 		first := in.turns[0]
@@ -111,9 +112,9 @@ func (l *lines) next(in *line) {
 	}
 }
 
-// behind takes the turns that are ready behind the first one. A delivery that costs units asks
-// alone, as it takes them first. A job comes twice if another worker has had it meanwhile: only
-// one of the two is taken.
+// behind takes the turns behind the first one that are ready. A metered delivery asks alone, as it
+// takes its units first. A job is there twice if another worker had claimed it in between: behind takes
+// only one of the two.
 func (l *lines) behind(first *turn) []*turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,10 +132,10 @@ func (l *lines) behind(first *turn) []*turn {
 	return taken
 }
 
-// errNotAsked is the answer to those whom a panic has left without one.
+// errNotAsked is the answer to all turns of a call that has panicked.
 var errNotAsked = errors.New("the throttle was not asked")
 
-// askFor asks for the turn and those behind it, and answers each, also after a panic.
+// askFor asks for the turn and the ready ones behind it, and answers each, also after a panic.
 func (l *lines) askFor(ctx context.Context, first *turn) {
 	together := []*turn{first}
 	answers := []answer{{err: errNotAsked}}
@@ -144,14 +145,14 @@ func (l *lines) askFor(ctx context.Context, first *turn) {
 		answers = slices.Repeat(answers, len(together))
 		return together[1:]
 	})
-	if ctx.Err() != nil { // which says nothing of the others
+	if ctx.Err() != nil { // it is the first one's: the others ask again
 		got = got[:1]
 	}
 	answers = got
 }
 
-// answered tells the first of those that were asked about their answers. The others are
-// in the line again.
+// answered sends the answers to the first turns, and puts turns without an answer back into the
+// line.
 func (l *lines) answered(together []*turn, answers []answer) {
 	for i := range answers {
 		together[i].told <- answers[i]
@@ -167,7 +168,7 @@ func (l *lines) answered(together []*turn, answers []answer) {
 	l.next(in)
 }
 
-// decide decides of the delivery in its turn, or out of turn where that does not come.
+// decide asks about the delivery in its turn, or out of turn after patience or when ctx ends.
 func (l *lines) decide(ctx context.Context, d *delivery) answer {
 	if d.turn == nil {
 		l.enter(d)

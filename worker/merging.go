@@ -10,13 +10,13 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// A notification may join a digest that waits, or take the place of an older one with its collapse
-// key: in both cases one push is for several notifications.
+// A notification may join a waiting digest, or replace an older notification with its collapse key. In
+// both cases one push stands for several notifications.
 
-// joinDigest begins a visit of a notification with a digest. The delivery joins another one that
-// waits with the digest's key. If there is none, its push tells of the notifications that have
-// joined it, and no other one joins it until it waits again. This precedes every end of the
-// visit, so that a dead letter has the joined ones too.
+// joinDigest begins the visit of a notification with a digest. The delivery joins a waiting one with
+// the same digest key. If there is none, its push includes the notifications that have joined it, and no
+// other one can join until it waits again. joinDigest must precede every end of the visit, so that
+// a dead letter includes the joined ones.
 func (h *handler) joinDigest(ctx context.Context, d *delivery) fate {
 	if d.digest == nil {
 		return nil
@@ -29,9 +29,8 @@ func (h *handler) joinDigest(ctx context.Context, d *delivery) fate {
 	return h.digest(ctx, d, op, 0)
 }
 
-// waitInDigest opens the delivery's digest while a limit makes it wait, or the delivery joins
-// another one. The notifications of a burst are all in hand before the first of them waits, so
-// they could not join it when their visits began.
+// waitInDigest opens the digest of a deferred delivery, or joins it to another one. In a burst, all
+// visits begin before the first delivery waits, so joinDigest finds none to join.
 func (h *handler) waitInDigest(ctx context.Context, d *delivery, to back) fate {
 	if d.digest == nil || !d.unsentYet() {
 		return to
@@ -42,11 +41,11 @@ func (h *handler) waitInDigest(ctx context.Context, d *delivery, to back) fate {
 	return to
 }
 
-// unsentYet reports whether no visit can have sent the delivery. A sent one may have told of those
-// that it carried then.
+// unsentYet reports whether no earlier visit can have sent the delivery. A sent push may have included
+// the notifications that had joined by then.
 func (d *delivery) unsentYet() bool { return d.failures == 0 && !d.replay }
 
-// digest does that step of the delivery's digest.
+// digest applies op to the delivery's digest.
 func (h *handler) digest(ctx context.Context, d *delivery, op store.DigestOp, wait time.Duration) fate {
 	n := d.digest
 	text, err := strictjson.Encode(n)
@@ -64,7 +63,7 @@ func (h *handler) digest(ctx context.Context, d *delivery, op store.DigestOp, wa
 		return back{Return: store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.Again, Failed: true}}
 	case part.Into != "":
 		h.settling.events.ended(ctx, d, push.Digested)
-		if d.asked || !d.back.IsZero() { // else it has asked for no slot
+		if d.asked || !d.back.IsZero() { // else it holds no slot
 			return elsewhere{h.slots.giveBack(ctx, d, false)}
 		}
 		return elsewhere{}
@@ -75,7 +74,7 @@ func (h *handler) digest(ctx context.Context, d *delivery, op store.DigestOp, wa
 	return nil
 }
 
-// carry makes the delivery the push of all that have joined it, for its own targets.
+// carry replaces the notification by the push of its digest, which goes to the delivery's own targets.
 func (d *delivery) carry(part *store.Part) error {
 	if d.carried = part.Joined; len(d.carried) == 0 {
 		return nil
@@ -89,15 +88,15 @@ func (d *delivery) carry(part *store.Part) error {
 	}
 	d.Notification = told.Push(d.digest)
 	job := &push.Job{Notification: d.Notification, AcceptedAt: d.accepted, Replay: d.replay, Digested: d.carried}
-	if text, err := push.Encode(job); err == nil { // which validation has made sure of
-		d.job = text // that a dead letter keeps
+	if text, err := push.Encode(job); err == nil { // as validation has ensured
+		d.job = text // for a dead letter
 	}
 	return nil
 }
 
-// collapse ends the delivery if a newer notification has its collapse key. Else it ends the older
-// one, which waits on its queue, and the delivery takes over its slot when it asks for one. An
-// older one that is in hand ends at its next visit. If that is being sent, the device replaces it.
+// collapse ends the delivery if a newer notification has its collapse key. Otherwise it ends the older
+// one on the queue, and the delivery takes over its slot. A claimed older one ends at its next visit; if
+// it is sent in this one, the device replaces it.
 func (h *handler) collapse(ctx context.Context, d *delivery) fate {
 	if d.CollapseKey == "" {
 		return nil

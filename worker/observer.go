@@ -13,37 +13,36 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// An Observer is told what happens, for metrics. Its methods are called from
-// many goroutines and must return at once.
+// An Observer receives events for metrics. Its methods must be safe for concurrent use and return
+// at once.
 type Observer interface {
 	route.Observer
 	webhook.Observer
-	// Handled: a notification is in a worker's hands for the first time, so long
-	// after it was accepted, or was due if it was to be sent later. The accepting
-	// machine's clock is another one: it is never negative.
+	// Handled reports the first visit of a notification. The age is the time since its
+	// acceptance, or since its NotBefore if that was later. It is never negative, though
+	// the accepting machine has another clock.
 	Handled(age time.Duration)
-	// Checked: the limiter was asked, and took so long.
+	// Checked reports the duration of a limiter check.
 	Checked(took time.Duration)
-	// Deferred: a notification of that app and category was put off.
+	// Deferred reports that a limit deferred a notification.
 	Deferred(app, category string, d throttle.Decision)
-	// Paced: a notification that a limit alone has held goes out, that much after its
-	// slot. What something else has held since it got that slot is not told: a provider,
-	// a quota, a pause, the limits' Redis, another attempt.
+	// Paced reports how long after its slot a notification was admitted. It is not called for one
+	// that was also delayed since it got that slot by a provider, a quota, a pause, the
+	// limits' Redis or another attempt.
 	Paced(lateness time.Duration)
-	// Attempted: one target was sent to, which took so long. The service is one of
-	// push.Services.
+	// Attempted reports a send to one target. The service is one of push.Services.
 	Attempted(app string, service push.Platform, o providers.Outcome, took time.Duration)
-	// UnknownCategory: a notification is of a category that the configuration does not
-	// have, and it is not allowed without a word.
+	// UnknownCategory reports a notification of a category that is not configured, unless
+	// unknown categories are allowed.
 	UnknownCategory()
-	// UnknownTimeZone: a job names a time zone that there is not, and the one of those that
-	// name none is taken.
+	// UnknownTimeZone reports a job with an unknown time zone, which is treated as one
+	// without a time zone.
 	UnknownTimeZone()
-	// Ended: a notification has ended, or, as store.Malformed, a job was set aside.
+	// Ended reports the end of a notification; store.Malformed stands for a job that was set aside.
 	Ended(push.State)
 }
 
-// Nobody is an Observer that does nothing. Embed it to observe a part.
+// Nobody is an Observer that does nothing. Embed it to implement only some methods.
 type Nobody struct{}
 
 func (Nobody) Handled(time.Duration)                                             {}
@@ -57,10 +56,10 @@ func (Nobody) UnknownTimeZone()                                                 
 func (Nobody) Posted(string, webhook.Kind, bool)                                 {}
 func (Nobody) Ended(push.State)                                                  {}
 
-// events report the ends of notifications to the metrics and the log.
+// events report the ends of notifications to metrics and log.
 type events struct{ *Options }
 
-// ended counts the end of a delivery, and at the level debug logs it.
+// ended counts the end of a delivery, and logs it at the level debug.
 func (e *events) ended(ctx context.Context, d *delivery, state push.State) {
 	e.Observer.Ended(state)
 	if !e.Log.Enabled(ctx, slog.LevelDebug) {
@@ -70,8 +69,8 @@ func (e *events) ended(ctx context.Context, d *delivery, state push.State) {
 		slog.Any("platforms", d.platforms()), slog.String("outcome", string(state)), slog.Int64("ms", time.Since(d.accepted).Milliseconds()))
 }
 
-// endedElsewhere is ended for a notification that was taken from the queue: by a
-// newer one, or a cancel.
+// endedElsewhere is ended for a notification that a cancel, a mute or a newer notification has taken
+// from the queue.
 func (e *events) endedElsewhere(ctx context.Context, t *store.Taken) {
 	e.Observer.Ended(t.State)
 	e.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", t.ID), slog.String("app", t.App), slog.String("outcome", string(t.State)))

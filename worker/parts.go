@@ -21,7 +21,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A handler takes each notification along the pipeline. Each part has its own state.
+// A handler takes notifications through the pipeline. Each part has its own state.
 type handler struct {
 	*Options
 	routing   routing
@@ -38,8 +38,8 @@ type handler struct {
 	deadTokens *store.DeadTokens
 	control    *control.Control
 	crowds     route.Crowds
-	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until they are known
-	repeats    *repeats.Log                    // what jobs can have it say again and again
+	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until serve
+	repeats    *repeats.Log                    // for lines that many jobs would repeat
 	side       *side
 }
 
@@ -67,7 +67,7 @@ func newHandler(o *Options) *handler {
 	return h
 }
 
-// serve makes the servers of the shards.
+// serve makes a server for each shard.
 func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 	shards, err := h.records.All(ctx)
 	if err != nil {
@@ -105,14 +105,14 @@ func (h *handler) opens(queue string, parked []string) bool {
 	return h.routes.Opens(queue, parked, h.holds.paused, time.Now())
 }
 
-// leads reports whether this worker does for the shard what one is enough for.
+// leads reports whether this worker does the tasks of the shard that need only one worker.
 func (h *handler) leads(shard int) bool {
 	servers := h.servers.Load()
 	return servers != nil && (*servers)[shard].Leads()
 }
 
-// complete makes the parts that the options leave out, on the same Redis and under the
-// same prefix as the rest, and returns what ends them.
+// complete makes the parts that the options omit, on Queue and under Prefix. It returns a function
+// that closes them.
 func (o *Options) complete() (end func(), err error) {
 	end = func() {}
 	if o.proxy, err = providers.EnvironmentProxy(); err != nil {
@@ -130,7 +130,6 @@ func (o *Options) complete() (end func(), err error) {
 	return end, nil
 }
 
-// bounds returns the bounds of the records.
 func (o *Options) bounds() store.Bounds {
 	apps := make(map[string]bool, len(o.Senders))
 	for app := range o.Senders {
@@ -139,8 +138,8 @@ func (o *Options) bounds() store.Bounds {
 	return store.Bounds{Outcomes: o.Outcomes, DeadLetters: o.DeadLetters, Apps: apps}
 }
 
-// makeLimiter makes a limiter and what belongs to it, and has the commands on Queue share
-// round trips.
+// makeLimiter makes a limiter, Overrides, Waiting and ClockOffset. It replaces Queue by a client on
+// which concurrent commands share round trips.
 func (o *Options) makeLimiter() (end func(), err error) {
 	if o.Overrides != nil || o.Waiting != nil || o.ClockOffset != nil {
 		return nil, errors.New("worker: Overrides, Waiting and ClockOffset are given without the Limiter that they belong to")
@@ -165,8 +164,7 @@ func (o *Options) makeLimiter() (end func(), err error) {
 	return end, nil
 }
 
-// fit reports the policy that is not valid, or that timelines of that horizon do not reach
-// back for.
+// fit returns an error for an invalid policy, or one with a period beyond the horizon.
 func fit(l *limits.Policies, horizon time.Duration) error {
 	general, categories := l.Base()
 	if err := general.Validate(horizon); err != nil {

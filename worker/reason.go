@@ -9,38 +9,37 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A reason says why a target is not sent to in this visit, from a closed set.
+// A reason is why this visit does not send to a target.
 type reason int
 
 const (
-	sendable         reason = iota // there is none: it may be sent to
-	pausedByOperator               // an operator's pause is on it
-	routeClosed                    // its route is in trouble, or its provider has asked for a pause
-	routeFull                      // its route has no place for it
-	suspect                        // its route is being tried, and its own answer was a reason for that
-	noUnits                        // a quota or a throughput has no units for it
-	overDevice                     // its device has had as many pushes as it may
-	deviceUnmetered                // nobody can tell how many pushes its device has had
+	sendable         reason = iota // none: the visit may send
+	pausedByOperator               // an operator has paused it
+	routeClosed                    // its route is in trouble, or its provider has asked for a delay
+	routeFull                      // its route's bulkhead has no permit
+	suspect                        // its route sends test pushes, and its own failure helped to close it
+	noUnits                        // a quota or a throughput has no units
+	overDevice                     // its device has reached its limit
+	deviceUnmetered                // its device's limit cannot be checked
 	notConnected                   // there was no connection to its provider in time
-	leftAlone                      // its provider leaves its server alone, which is out of order
+	leftAlone                      // its sender backs off from a failing server
 )
 
-// A skip is a reason and the values that belong to it. The zero value is that the target
-// may be sent to.
+// A skip is a reason and its details. The zero value means that the visit may send.
 type skip struct {
 	reason reason
 	pause  *pause.Pause  // of pausedByOperator
-	pool   *meter.Pool   // of noUnits: it has none
+	pool   *meter.Pool   // of noUnits: the exhausted one
 	rule   string        // of overDevice: the device's limit
-	left   time.Duration // of a suspect, a device or leftAlone: until it may get a push, or is asked about again
+	left   time.Duration // of suspect, overDevice, deviceUnmetered and leftAlone: until the next try
 	cause  string        // of deviceUnmetered and leftAlone
 }
 
 // some reports whether there is a reason.
 func (s skip) some() bool { return s.reason != sendable }
 
-// parks returns the name of what has to have room before the target is sent to; "" for what waits
-// for an instant.
+// parks returns the park name of the route, pause or quota that the target waits for; "" for a target
+// that waits for a time.
 func (s skip) parks(r *route.Route) string {
 	switch s.reason {
 	case pausedByOperator:
@@ -59,7 +58,7 @@ func (s skip) parks(r *route.Route) string {
 	return ""
 }
 
-// back is how the job returns to the queue.
+// back returns how the job returns to the queue.
 func (s skip) back() store.Return {
 	switch s.reason {
 	case noUnits:
@@ -78,8 +77,8 @@ func (s skip) back() store.Return {
 	return store.Return{Why: store.ProviderPaused}
 }
 
-// keptBy returns, of the reasons for which targets were not sent to, the one that says when
-// the job comes back; the zero skip when there is none.
+// keptBy returns the skip that decides when the job is retried; the zero skip if no target was
+// skipped.
 func keptBy(outcomes []outcome) (kept skip) {
 	for i := range outcomes {
 		s := outcomes[i].skip
@@ -90,7 +89,7 @@ func keptBy(outcomes []outcome) (kept skip) {
 	return kept
 }
 
-// rank has units go first, then what waits for an instant, the nearest first.
+// rank orders reasons: units first, then waits for a time, then the rest.
 func (s skip) rank() int {
 	switch s.reason {
 	case noUnits:

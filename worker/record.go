@@ -17,13 +17,13 @@ import (
 )
 
 // load reads the record if an earlier visit has failed, or the job is a replay. It returns a fate if
-// nothing is left to do.
+// nothing is left to send.
 func (h *handler) load(ctx context.Context, d *delivery) fate {
 	if d.failures == 0 && !d.replay {
 		return nil
 	}
 	if d.at.Settling(d.ID) {
-		return elsewhere{} // it is settled when this job ends
+		return elsewhere{} // the queue settles it when this job ends
 	}
 	if h.settling.unrecorded.take(d) {
 		h.routing.find(d)
@@ -38,7 +38,7 @@ func (h *handler) load(ctx context.Context, d *delivery) fate {
 		}
 	case err != nil:
 		return later(err)
-	case record.State.Ended(): // maybe by a worker that crashed before it gave the slot back
+	case record.State.Ended(): // its worker may have crashed before it gave the slot back
 		return elsewhere{h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))}
 	default:
 		if d.attempts, d.excused = record.Attempts, record.Excused; d.first.IsZero() {
@@ -51,7 +51,7 @@ func (h *handler) load(ctx context.Context, d *delivery) fate {
 		}
 	}
 	d.doubt()
-	if lost := d.failures - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be settled
+	if lost := d.failures - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be recorded
 		to := d.cutShort(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
 		to.reason = string(providers.Unrecorded)
 		return to
@@ -59,7 +59,7 @@ func (h *handler) load(ctx context.Context, d *delivery) fate {
 	return nil
 }
 
-// recorded is an outcome as an earlier visit has recorded it.
+// recorded returns the outcome of an earlier visit's record.
 func recorded(r store.TargetOutcome) (o outcome) {
 	o.Ambiguous = r.Ambiguous
 	for kind := providers.Delivered; kind <= providers.Misconfigured; kind++ {
@@ -70,8 +70,8 @@ func recorded(r store.TargetOutcome) (o outcome) {
 	return o
 }
 
-// doubt marks what a visit may have sent whose end is not recorded: its worker
-// has crashed, or could not tell.
+// doubt marks the open targets as ambiguous if an earlier visit may have sent to them and left no
+// record: its worker crashed, or could not write.
 func (d *delivery) doubt() {
 	if d.failures <= d.attempts {
 		return
@@ -83,13 +83,13 @@ func (d *delivery) doubt() {
 	}
 }
 
-// wasTaken reports whether a provider has taken the notification for one of its targets,
-// or may have.
+// wasTaken reports whether a provider has or may have accepted the notification for one of its
+// targets.
 func wasTaken(outcomes []store.TargetOutcome) bool {
 	return slices.ContainsFunc(outcomes, func(o store.TargetOutcome) bool { return o.Taken() })
 }
 
-// record is the outcomes as the record keeps them.
+// record returns the outcomes in the record's form.
 func (d *delivery) record() []store.TargetOutcome {
 	all := push.Unsent(d.Targets)
 	for i := range all {
@@ -102,9 +102,8 @@ func (d *delivery) record() []store.TargetOutcome {
 	return all
 }
 
-// unreported is what is recorded of the outcomes when the dead tokens could not be
-// reported. Another process, should it come to that, finds these again, and does
-// not send to the others.
+// unreported is record without dead tokens, for when these could not be reported. Another process
+// then finds the dead tokens again, and does not repeat the other sends.
 func (d *delivery) unreported() []store.TargetOutcome {
 	all := d.record()
 	for i := range d.outcomes {
@@ -115,7 +114,7 @@ func (d *delivery) unreported() []store.TargetOutcome {
 	return all
 }
 
-// letter is what the dead letters keep of the delivery.
+// letter returns the delivery's dead letter.
 func (d *delivery) letter(c end) *store.Letter {
 	return &store.Letter{
 		ID: d.ID, State: c.state, Reason: c.reason, Attempts: d.attempts, Error: c.problem,
@@ -123,24 +122,24 @@ func (d *delivery) letter(c end) *store.Letter {
 	}
 }
 
-// unrecorded are notifications that this process has sent, and whose outcomes it
-// could not record, by their shard and ID. A later visit records them, and sends nothing.
+// unrecorded are attempts of this process with outcomes that it could not record. A later visit
+// records them and sends nothing.
 type unrecorded struct {
 	kept *lru.Cache[sent, attempt]
 }
 
-// A sent notification is known by its ID in its shard.
+// sent identifies a notification: IDs are unique within a shard.
 type sent struct {
 	at *queue.Server
 	id string
 }
 
 func newUnrecorded() unrecorded {
-	kept, _ := lru.New[sent, attempt](queue.MaxUnrecorded) // which fails for sizes below 1
+	kept, _ := lru.New[sent, attempt](queue.MaxUnrecorded) // fails only for sizes below 1
 	return unrecorded{kept}
 }
 
-// An attempt is what is known of one that is not recorded.
+// An attempt is an attempt that is not recorded yet.
 type attempt struct {
 	outcomes []outcome
 	attempts int
@@ -150,15 +149,13 @@ type attempt struct {
 	replay   bool
 }
 
-// keep keeps the delivery's attempt.
 func (u unrecorded) keep(d *delivery) {
 	u.kept.Add(sent{d.at, d.ID}, attempt{d.outcomes, d.attempts, d.excused, d.first, d.failures, d.replay})
 }
 
-// take gives the delivery the attempt of the visit of its job before this one, if
-// that is not recorded. After an older one another process has made a visit, and
-// may have recorded it. A job that was put back on the queue from the dead letters
-// is another one.
+// take loads the attempt of the job's previous visit into the delivery, if that is not recorded. It drops
+// an older one: another process has had a visit since, and may have recorded it. It also
+// drops the attempt of a job that was since requeued from the dead letters.
 func (u unrecorded) take(d *delivery) bool {
 	a, ok := u.kept.Get(sent{d.at, d.ID})
 	u.kept.Remove(sent{d.at, d.ID})

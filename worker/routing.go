@@ -16,8 +16,8 @@ type routing struct {
 	routes *route.Routes
 }
 
-// find finds the route of each target. A target without one is rejected; it reports
-// whether any is left.
+// find finds the route of each open target, and rejects targets without one. It reports whether any
+// target is left.
 func (r routing) find(d *delivery) bool {
 	app := r.routes.Of(d.App)
 	d.routes = make([]*route.Route, len(d.Targets))
@@ -44,7 +44,6 @@ func (r routing) find(d *delivery) bool {
 	return some
 }
 
-// reject rejects a target that there is no route for, or none that it may take.
 func (d *delivery) reject(i int, reason providers.Reason, err error) {
 	d.outcomes[i] = outcome{Outcome: providers.Outcome{
 		Kind: providers.Rejected, Reason: reason, Concerns: providers.ConcernsMessage, Ambiguous: d.outcomes[i].Ambiguous, Err: err,
@@ -57,8 +56,8 @@ var (
 	errUnknownCategory = errors.New("the configuration has no such category, and limits.unknown_category refuses it")
 )
 
-// refuses looks at the category: one that the configuration does not have may be
-// mistyped, and is told of or refused.
+// refuses reports whether the delivery's category is unknown and such categories are refused. It
+// logs an unknown category, which may be mistyped.
 func (r routing) refuses(d *delivery) bool {
 	unknown := r.Limits.Unknown(d.Category)
 	if unknown == limits.AllowUnknown {
@@ -74,8 +73,8 @@ func (r routing) refuses(d *delivery) bool {
 	return unknown == limits.RefuseUnknown
 }
 
-// bulkheads are those that the delivery has to pass, each once, in an order that is
-// the same for all.
+// bulkheads returns the bulkheads of the due targets, without duplicates. The order is the same for
+// all deliveries, to prevent deadlocks.
 func (d *delivery) bulkheads() []*route.Bulkhead {
 	var through []*route.Route
 	for i, r := range d.routes {

@@ -24,9 +24,9 @@ type sending struct {
 	repeats *repeats.Log
 }
 
-// departWithin is how long after its admission a push may leave at most: half of the 50 ms by which
-// a ledger of pushes may differ from the limits. The rest is for the way to the provider. As long a
-// visit waits for a slot.
+// departWithin is the longest time from an admission to the start of its first push: half of the 50 ms
+// by which pushes may deviate from the limits. The rest is for the way to the provider. It is also the
+// longest time that a visit waits for its slot.
 const departWithin = 25 * time.Millisecond
 
 // send makes one attempt for every target that is due.
@@ -38,9 +38,8 @@ func (s *sending) send(ctx context.Context, d *delivery) {
 	d.each(func(i int) { s.sendTo(ctx, d, i, departure) })
 }
 
-// departure bounds when the pushes of d may leave. None leaves when another worker may have
-// taken over the job. Where limits apply, the first leaves within departWithin, and the
-// others at any time.
+// departure bounds when the pushes of d may start. None starts once another worker may have the
+// job. If limits apply, the first one starts within departWithin, and the others at any time after it.
 func (d *delivery) departure() providers.Departure {
 	sure := d.term.Sure
 	if len(d.scopes) == 0 {
@@ -52,8 +51,8 @@ func (d *delivery) departure() providers.Departure {
 	}}
 }
 
-// targetsAtOnce bounds how many targets of one notification are sent to at once by each
-// route. Where all workers are bounded together it is one: what has one place is one push.
+// targetsAtOnce bounds the concurrent pushes of one notification on a route. It is 1 if the permits
+// bound the pushes of all workers: a notification has one permit.
 func targetsAtOnce(r *route.Route) int {
 	if r.Shared() {
 		return 1
@@ -61,7 +60,7 @@ func targetsAtOnce(r *route.Route) int {
 	return 8
 }
 
-// each does that to every target that is due, to some of each route at once.
+// each calls do for every due target, concurrently within targetsAtOnce.
 func (d *delivery) each(do func(i int)) {
 	if len(d.Targets) == 1 {
 		if d.outcomes[0].due() {
@@ -88,7 +87,7 @@ func (d *delivery) each(do func(i int)) {
 	wg.Wait()
 }
 
-// sendTo makes one attempt, unless the route has closed since: that is none.
+// sendTo makes one attempt, or skips the target if its route has closed or has been paused since.
 func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure providers.Departure) {
 	r := d.routes[i]
 	if p := s.holds.operator(d, i, time.Now()); p != nil {
@@ -116,7 +115,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure prov
 	var o providers.Outcome
 	var lesson route.Lesson
 	defer func() {
-		if cause := recover(); cause != nil { // it is this notification's alone
+		if cause := recover(); cause != nil { // it affects only this notification
 			o = providers.Outcome{
 				Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Ambiguous: true,
 				Err: fmt.Errorf("a panic while it was sent: %T", cause),
@@ -131,7 +130,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure prov
 	o = s.leave(sending, d, i, departure)
 	took := time.Since(began)
 	traceOutcome(span, r, o)
-	switch o.Reason { // nothing has left: that is no attempt
+	switch o.Reason { // nothing was sent, so it is no attempt
 	case providers.TooLate:
 		d.outcomes[i].skip = skip{reason: notConnected}
 		return
@@ -150,12 +149,12 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure prov
 	}
 	r.Answered(o.Reason, took)
 	s.Observer.Attempted(d.App, d.routes[i].Platform, o, took)
-	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
+	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // the provider may have accepted an earlier push
 	d.outcomes[i] = outcome{Outcome: o, sent: true, excused: lesson.Trouble}
 }
 
-// leave sends to the target within the life of its units, and renews them when there is
-// no connection before that ends.
+// leave sends to the target before its units expire. It renews them if there was no connection by
+// then.
 func (s *sending) leave(ctx context.Context, d *delivery, i int, departure providers.Departure) providers.Outcome {
 	for tries := 1; ; tries++ {
 		bound := departure
@@ -170,11 +169,11 @@ func (s *sending) leave(ctx context.Context, d *delivery, i int, departure provi
 	}
 }
 
-// missed reports whether nothing was sent since there was no connection in time,
-// and has it due again.
+// missed reports whether nothing was sent because there was no connection in time. It makes such
+// targets due again.
 func (d *delivery) missed() bool {
 	if d.sent() {
-		return false // the others come back by themselves
+		return false // the other targets are retried
 	}
 	missed := false
 	for i := range d.outcomes {

@@ -12,14 +12,14 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// slots gives slots back, and wakes the jobs that come forward by it.
+// slots gives slots back, and wakes the jobs that have earlier slots then.
 type slots struct {
 	*Options
 	control *control.Control
 	placed  chan placed
 }
 
-// placed is what a call of the limiter has left to do.
+// placed are the follow-ups of a limiter call: jobs to wake, and lines to place again.
 type placed struct {
 	request throttle.Request
 	throttle.Placed
@@ -29,7 +29,7 @@ func newSlots(o *Options, c *control.Control) *slots {
 	return &slots{Options: o, control: c, placed: make(chan placed, placedKept)}
 }
 
-// request is what the throttle is asked with about the delivery.
+// request returns the limiter's request for the delivery.
 func (o *Options) request(d *delivery) throttle.Request {
 	horizon := time.Duration(pause.Forever)
 	if !d.ExpiresAt.IsZero() {
@@ -42,24 +42,24 @@ func (o *Options) request(d *delivery) throttle.Request {
 	}
 }
 
-// kept reports whether a full line does not reject the delivery: it is critical, or an
-// earlier visit or ask has had it in the line or held it.
+// kept reports whether the delivery may wait though its line is full: it is critical, is not new, or has
+// replaced an older one.
 func (d *delivery) kept() bool {
 	return d.Priority == push.Critical || d.known || d.asked || d.attempts > 0 || d.replay || d.heir
 }
 
-// giveBack returns the slot of a notification. What it was admitted with stays
-// when that is used: a provider has taken it, or may have.
+// giveBack cancels the delivery's slot, and its admission unless that is used: a provider has or may have
+// accepted the notification.
 func (s *slots) giveBack(ctx context.Context, d *delivery, used bool) error {
 	placed, err := s.free(ctx, d, used)
 	s.follow(s.request(d), placed)
 	return err
 }
 
-// free is giveBack, and leaves it to the caller to wake the jobs that have come forward.
+// free is giveBack without the wake-ups, which it returns.
 func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Placed, error) {
 	request := s.request(d)
-	if len(request.Scopes) == 0 || d.term.Lost(ctx) { // then it is another worker's
+	if len(request.Scopes) == 0 || d.term.Lost(ctx) { // another worker owns it
 		return throttle.Placed{}, nil
 	}
 	request.Used = used
@@ -70,11 +70,11 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Plac
 	return placed, err
 }
 
-// placedKept is how many calls wait for the wake-ups of those before them. One beyond is dropped,
-// and the next call for its user names the same jobs.
+// placedKept bounds the queue of follow-ups. More are dropped: the next call for the user names
+// the same jobs.
 const placedKept = 1024
 
-// follow does what a call of the limiter has left to do, beside the pipeline.
+// follow queues the follow-ups of a limiter call for run.
 func (s *slots) follow(r throttle.Request, p throttle.Placed) {
 	if !p.Any() {
 		return
@@ -85,7 +85,7 @@ func (s *slots) follow(r throttle.Request, p throttle.Placed) {
 	}
 }
 
-// run does that until ctx ends, and then what is left.
+// run does the queued follow-ups until ctx ends, and then the rest within clock.LastTimeout.
 func (s *slots) run(ctx context.Context) {
 	for {
 		select {

@@ -22,7 +22,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// identify returns the beginning of the worker's snapshots.
+// identify returns the constant fields of the worker's snapshots.
 func identify(o *Options) control.Snapshot {
 	pid := os.Getpid()
 	return control.Snapshot{
@@ -31,15 +31,16 @@ func identify(o *Options) control.Snapshot {
 	}
 }
 
-// snapshotEvery lies between two snapshots: so old is what overview and console show at most.
+// snapshotEvery is the interval between two snapshots. It bounds the age of the data in overview and
+// console.
 const snapshotEvery = time.Second
 
-// leaveSnapshots has others know what only this worker knows, until it stops.
+// leaveSnapshots publishes this worker's state every snapshotEvery until ctx ends.
 func (w *Worker) leaveSnapshots(ctx context.Context) {
 	unseen := clock.Trouble{Log: w.h.RedisLog, Begins: "others do not see this worker: it cannot leave its snapshot"}
 	refused := clock.Trouble{Log: w.h.RedisLog, Begins: "the throughput lacks what this worker does: Redis refuses it"}
 	clock.Every(ctx, snapshotEvery, func() {
-		if err := w.addMinutes(ctx, w.tally.over(time.Now())); redisreply.Of(err) == redisreply.None { // else others tell of it
+		if err := w.addMinutes(ctx, w.tally.over(time.Now())); redisreply.Of(err) == redisreply.None { // another part logs troubles of Redis
 			refused.Failing(ctx, err)
 		}
 		s := w.Snapshot()
@@ -48,11 +49,11 @@ func (w *Worker) leaveSnapshots(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.Background(), clock.LastTimeout)
 	defer cancel()
 	_ = w.addMinutes(last, w.tally.minutes(time.Now()))
-	_ = control.DropSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it is forgotten in some seconds anyway
+	_ = control.DropSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it expires in some seconds anyway
 }
 
-// addMinutes adds what this worker did in the minutes to what all did. Where Redis is in
-// trouble, the next call has them again.
+// addMinutes adds this worker's counts of the minutes to the sums of all workers. If Redis is in
+// trouble, the next call repeats them.
 func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) error {
 	if len(minutes) == 0 {
 		return nil
@@ -62,13 +63,13 @@ func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) error
 		last.Waiting = new(max(0, counts.Waiting()))
 	}
 	err := control.AddMinutes(ctx, w.h.Queue, w.h.Prefix, minutes)
-	if redisreply.Of(err) == redisreply.None { // they are in, or what of them is refused would be again
+	if redisreply.Of(err) == redisreply.None { // they are added, or Redis would refuse them again
 		w.tally.add(last.At)
 	}
 	return err
 }
 
-// Snapshot returns what the worker knows right now.
+// Snapshot returns the present state of the worker.
 func (w *Worker) Snapshot() control.Snapshot {
 	s := w.self
 	s.At = time.Now().UTC()
@@ -94,19 +95,19 @@ func (w *Worker) Snapshot() control.Snapshot {
 	return s
 }
 
-// A tally counts what the worker does, and tells its Observer.
+// A tally counts the worker's events and passes them on to its Observer.
 type tally struct {
 	Observer
 	sent, deferred atomic.Int64
-	ended          [10]atomic.Int64 // by endsTold
+	ended          [10]atomic.Int64 // by index in endsTold
 	late           lately.Histogram
 
 	mu                 sync.Mutex
 	counts, latenesses lately.Series
-	added              time.Time // the last minute that is in Redis began
+	added              time.Time // start of the last minute that is in Redis
 }
 
-// endsTold are the ways to end, those that are frequent first.
+// endsTold are the states that tally.ended counts.
 var endsTold = append(slices.Clip(store.EndStates), store.Malformed)
 
 func (t *tally) Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration) {
@@ -125,14 +126,14 @@ func (t *tally) Paced(lateness time.Duration) {
 }
 
 func (t *tally) Ended(state push.State) {
-	if i := slices.Index(endsTold, state); i >= 0 { // else it was taken by a newer version
+	if i := slices.Index(endsTold, state); i >= 0 { // else a newer version has ended it
 		t.ended[i].Add(1)
 	}
 	t.Observer.Ended(state)
 }
 
-// minutes returns what was done in each of the minutes that are not in Redis yet, of the
-// last 15, the one under way last.
+// minutes returns the counts of the last 15 minutes, without the minutes that are in Redis. The
+// current one is last.
 func (t *tally) minutes(now time.Time) (minutes []control.Minute) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -156,19 +157,19 @@ func (t *tally) minutes(now time.Time) (minutes []control.Minute) {
 	return minutes
 }
 
-// over is minutes without the one under way.
+// over is minutes without the current one.
 func (t *tally) over(now time.Time) []control.Minute {
 	return slices.DeleteFunc(t.minutes(now), func(m control.Minute) bool { return m.At.Add(time.Minute).After(now) })
 }
 
-// add says that the minutes are in Redis, the last of which began then.
+// add records that the minutes are in Redis, up to the one that began at last.
 func (t *tally) add(last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.added = last
 }
 
-// lateness is how late 99 of 100 went out at most.
+// lateness returns the 99th percentile of the time from slot to admission.
 func (t *tally) lateness(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// taken gives back what notifications hold that were taken from the queue: by producers and
-// operators, who know no limits, by newer ones, and by those who crashed in between.
+// taken gives back the slots of notifications that were taken from the queue by producers, operators
+// or newer notifications. Producers know no limits, and others may crash before they give a slot back.
 type taken struct {
 	*Options
 	control *control.Control
@@ -22,7 +22,7 @@ type taken struct {
 	repeats *repeats.Log
 }
 
-// follow frees what others have taken in the shards that this worker leads, until ctx ends.
+// follow frees taken notifications in the shards that this worker leads, until ctx ends.
 func (t *taken) follow(ctx context.Context) {
 	clock.Every(ctx, pollEvery, func() {
 		if err := t.freeAll(ctx); err != nil && ctx.Err() == nil {
@@ -31,8 +31,8 @@ func (t *taken) follow(ctx context.Context) {
 	})
 }
 
-// freeAll frees what it can, and returns the first of the errors: one user's timeline, or
-// one node, is no reason for the others to wait.
+// freeAll frees as many as it can, so that an error of one user or node does not delay others. It
+// returns the first error.
 func (t *taken) freeAll(ctx context.Context) error {
 	shards, failed := t.records.All(ctx)
 	for _, at := range shards {
@@ -54,8 +54,8 @@ func (t *taken) freeAll(ctx context.Context) error {
 	return failed
 }
 
-// free gives back the slots of notifications, follows the moves, and counts the ends. It returns
-// the first error.
+// free gives back the slots, wakes the jobs behind them, and counts the ends. It returns the first
+// error.
 func (t *taken) free(ctx context.Context, all []*store.Taken) error {
 	left, errs := t.control.GiveBackAll(ctx, all)
 	for _, l := range left {
@@ -71,7 +71,7 @@ func (t *taken) free(ctx context.Context, all []*store.Taken) error {
 		}
 	}
 	first, err := store.Freed(ctx, given)
-	for _, one := range first { // each once, in one of the workers
+	for _, one := range first { // only one worker counts each
 		t.events.endedElsewhere(ctx, one)
 	}
 	return cmp.Or(failed, err)

@@ -16,18 +16,17 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A visit of a notification is one span, "handle", of the trace that its task's
-// headers name, beside "queue", which is what it waited before. "handle" holds
-// "acquire" and one "send" a target, and that the provider's request. No user,
-// token or text of a notification is in them.
+// A visit adds two spans to the trace of its task's headers: "queue", the wait before, and "handle".
+// "handle" contains "acquire" and one "send" for each target, which contains the provider's request. No
+// span may contain a user, a token or a notification's text.
 
 // tracing makes spans; the zero value makes none.
 type tracing struct{ trace.Tracer }
 
-// traced is the handler with a span about every visit.
+// traced is a handler with a span around each visit.
 type traced struct{ *handler }
 
-// processor is what the queue calls: the handler itself when nothing is traced.
+// processor returns the queue's handler, without spans if there is no Tracer.
 func (h *handler) processor() queue.Handler {
 	if h.tracing.Tracer == nil {
 		return h
@@ -44,7 +43,7 @@ func (t traced) Take(job queue.Job) queue.Work {
 func (t traced) trace(ctx context.Context, headers map[string]string, work queue.Work) queue.Result {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
 	ctx, span := t.tracing.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
-	defer func() { span.End() }() // deferred itself, it would tell what a panic says
+	defer func() { span.End() }() // a deferred End would record a panic's text
 	to := work(ctx)
 	if back, returns := to.(queue.Back); returns {
 		span.SetAttributes(attribute.Float64("pushpace.back_after_s", back.After.Seconds()))
@@ -55,7 +54,8 @@ func (t traced) trace(ctx context.Context, headers map[string]string, work queue
 	return to
 }
 
-// delivery tells the visit's span whose it is, and the producer's how long that waited.
+// delivery sets the attributes of the visit's span, and adds the span of the wait to the producer's
+// trace.
 func (t tracing) delivery(ctx context.Context, d *delivery, job *queue.Job) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -75,8 +75,7 @@ func (t tracing) delivery(ctx context.Context, d *delivery, job *queue.Job) {
 	}
 }
 
-// start begins a span inside the visit's; one that does nothing when nothing
-// is traced.
+// start begins a span inside the visit's, or one that does nothing if there is no Tracer.
 func (t tracing) start(ctx context.Context, name string) (context.Context, trace.Span) {
 	if t.Tracer == nil {
 		return ctx, noSpan
@@ -86,7 +85,7 @@ func (t tracing) start(ctx context.Context, name string) (context.Context, trace
 
 var noSpan = trace.SpanFromContext(context.Background())
 
-// traceDecision ends the limiter's span.
+// traceDecision ends the "acquire" span.
 func traceDecision(span trace.Span, decision throttle.Decision, err error) {
 	defer span.End()
 	if !span.IsRecording() {
@@ -104,7 +103,7 @@ func traceDecision(span trace.Span, decision throttle.Decision, err error) {
 	}
 }
 
-// traceOutcome ends a target's span.
+// traceOutcome ends the "send" span of a target.
 func traceOutcome(span trace.Span, r *route.Route, o providers.Outcome) {
 	defer span.End()
 	if !span.IsRecording() {
@@ -119,7 +118,7 @@ func traceOutcome(span trace.Span, r *route.Route, o providers.Outcome) {
 	}
 }
 
-// traceEnd tells the visit's span how the notification ends.
+// traceEnd sets the notification's state on the visit's span.
 func traceEnd(ctx context.Context, state push.State) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String("pushpace.state", string(state)))

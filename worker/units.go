@@ -15,16 +15,16 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// units are what pushes cost of providers' quotas, categories' throughputs and devices'
-// limits. Those of quotas and throughputs are leased ahead; a device's is counted just before
-// its push, since few devices get a second push within a lease.
+// units takes and returns the units that pushes cost: of providers' quotas, categories' throughputs
+// and devices' limits. Units of quotas and throughputs are leased in batches. A device's limit counts
+// each push just before it, as few devices get a second one within a lease.
 type units struct {
 	*Options
 	pools   *meter.Pools
 	repeats *repeats.Log
 }
 
-// take takes what the pushes to the targets that are due cost, of all or of none.
+// take takes the units of the pushes to all due targets, or none.
 func (u units) take(ctx context.Context, d *delivery) bool {
 	if !d.metered {
 		return true
@@ -45,13 +45,13 @@ func (u units) take(ctx context.Context, d *delivery) bool {
 		}
 	}
 	if lacking == nil {
-		u.pools.Return(needs, until) // what is left where another pool had fewer
+		u.pools.Return(needs, until) // units of targets that another pool had none for
 	}
 	return lacking == nil
 }
 
-// renew takes other units for a push that is about to leave, where its own have expired. It
-// waits for as long as the push may leave with its admission.
+// renew takes new units for a push that is about to start, if its own have expired. With limits it
+// waits at most departWithin, as the admission is valid for no longer.
 func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 	o := &d.outcomes[i]
 	if !d.short(i, time.Now()) {
@@ -68,7 +68,7 @@ func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 	return lacking == nil
 }
 
-// count counts a push to the target's device, or records why the target waits.
+// count counts a push to the target's device, or skips the target.
 func (u units) count(ctx context.Context, d *delivery, i int) {
 	o := &d.outcomes[i]
 	if u.Device == nil || o.counted {
@@ -77,7 +77,7 @@ func (u units) count(ctx context.Context, d *delivery, i int) {
 	answer, err := u.Meter.Take(ctx, deviceKey(&d.Targets[i]), u.Device(), meter.Ask{Least: 1, Most: 1})
 	switch {
 	case err != nil:
-		if ctx.Err() == nil { // each tries again every few seconds
+		if ctx.Err() == nil { // logged once, as each job retries every few seconds
 			u.repeats.Tell(ctx, u.RedisLog, slog.LevelWarn, "nobody can tell what a device may get, and what is for it waits", nil, slog.String("id", d.ID), slog.Any("error", err))
 		}
 		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.Again}
@@ -112,12 +112,12 @@ func (u units) giveOneBack(ctx context.Context, d *delivery, i int) {
 	}
 }
 
-// deviceKey is the meter's key of a device, which does not tell its token.
+// deviceKey returns the meter's key of a device. It does not reveal the token.
 func deviceKey(t *push.Target) string {
 	return fmt.Sprintf("device/%s/%.16x", t.Platform, sha256.Sum256([]byte(t.Device().Token)))
 }
 
-// costs are the pools of which a push to the target costs a unit each.
+// costs returns the pools of which a push to the target costs a unit.
 func (d *delivery) costs(i int) (needs []meter.Need) {
 	for _, pool := range [...]*meter.Pool{d.routes[i].Quota, d.throughput} {
 		if pool != nil {
@@ -127,13 +127,13 @@ func (d *delivery) costs(i int) (needs []meter.Need) {
 	return needs
 }
 
-// short reports whether the target is to be sent to at a cost, and has no units for it.
+// short reports whether the target is due and costs units, and its own have expired.
 func (d *delivery) short(i int, now time.Time) bool {
 	o := &d.outcomes[i]
 	return d.routes[i] != nil && o.due() && !now.Before(o.until) && (d.throughput != nil || d.routes[i].Quota != nil)
 }
 
-// shortage is what all targets that are short cost together.
+// shortage returns the units that all short targets need together.
 func (d *delivery) shortage(now time.Time) (needs []meter.Need) {
 	for i := range d.outcomes {
 		if !d.short(i, now) {
@@ -150,8 +150,8 @@ func (d *delivery) shortage(now time.Time) (needs []meter.Need) {
 	return needs
 }
 
-// spend takes the costs of what there is, or nothing: of many targets, not all may get
-// theirs at once.
+// spend subtracts the costs from units and reports true, or changes nothing if a unit is missing: a
+// delivery may get units for only some of its targets.
 func spend(units, costs []meter.Need) bool {
 	at := func(n meter.Need) *meter.Need {
 		return &units[slices.IndexFunc(units, func(o meter.Need) bool { return o.Pool == n.Pool })]
@@ -167,7 +167,7 @@ func spend(units, costs []meter.Need) bool {
 	return true
 }
 
-// rank is the delivery's where units are short: critical ones go before the others.
+// rank returns the delivery's rank in a pool: critical ones go first, others have the given rank.
 func (d *delivery) rank(others meter.Rank) meter.Rank {
 	if d.Priority == push.Critical {
 		return meter.Urgent

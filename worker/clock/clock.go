@@ -1,7 +1,6 @@
-// Package clock is how the worker's goroutines deal with time: they sleep and do
-// things every so often until they are stopped, log trouble when it begins and when it
-// is over, and watch whether this machine's clock goes with Redis's. What is not to be
-// sent before an instant, or expires, goes by this machine's.
+// Package clock has the timing of the worker's goroutines. Sleep and Every return when their context
+// ends. A Trouble logs when an error state begins and ends. Watch warns if this
+// machine's clock differs from Redis's: NotBefore and expiry go by this machine's clock.
 package clock
 
 import (
@@ -10,7 +9,7 @@ import (
 	"time"
 )
 
-// Sleep waits for so long, or returns ctx's error when that ends first.
+// Sleep waits for d. If ctx ends first, it returns ctx's error.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -25,15 +24,15 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// LastTimeout bounds each step of a worker that stops, once shutdown_timeout is over: a supervisor
-// kills it soon (deploy/ gives 10 s more). What is not done then waits until the worker is dead.
+// LastTimeout bounds each step of a shutdown after shutdown_timeout: a supervisor kills the worker soon
+// (deploy/ gives it 10 s more). Other workers take over the unfinished steps once the worker is dead.
 const LastTimeout = 3 * time.Second
 
-// Breath is the pause between two steps of a scan of many jobs or users: Redis serves others
-// meanwhile, and a scan of 100,000 users is longer by less than a minute.
+// Breath is the pause between two steps of a scan of many jobs or users, in which Redis serves others.
+// It makes a scan of 100,000 users less than a minute longer.
 const Breath = 500 * time.Microsecond
 
-// Every calls f at once, and then once every interval until ctx ends.
+// Every calls f at once, and then at each interval until ctx ends.
 func Every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -46,16 +45,16 @@ func Every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// Limit is how far this machine's clock may be from Redis's before the operator is warned. NTP keeps
-// clocks within some ms, and a slow answer shifts the measure by as much as it takes.
+// Limit is the difference between this machine's clock and Redis's above which Watch warns. NTP keeps
+// clocks within some ms, but a slow answer of Redis adds its delay to the measurement.
 const Limit = 500 * time.Millisecond
 
-// Seldom is the interval at which a worker looks for what goes wrong slowly: a clock drifts by far
-// less than Limit in it.
+// Seldom is the interval of checks for slow changes: within it, a clock drifts by far less than
+// Limit.
 const Seldom = 20 * time.Second
 
-// Watch warns when the clocks are out of step, and logs when they are back, until
-// ctx ends. offset returns how far Redis's clock is ahead.
+// Watch warns once the clocks differ by more than Limit, and logs when they no longer do, until ctx
+// ends. offset returns how far Redis's clock is ahead.
 func Watch(ctx context.Context, log *slog.Logger, offset func() time.Duration) {
 	trouble := Trouble{Log: log, Begins: "the clock is out of step with Redis's: what has a not_before or expires is early or late; keep it by NTP", Ends: "the clock is in step with Redis's again"}
 	Every(ctx, Seldom, func() {
@@ -64,16 +63,16 @@ func Watch(ctx context.Context, log *slog.Logger, offset func() time.Duration) {
 	})
 }
 
-// A Trouble has a line in the log when it begins and one when it is over, if there are
-// words for it. It is one goroutine's.
+// A Trouble logs when an error state begins, and when it ends unless Ends is empty. It is not safe
+// for concurrent use.
 type Trouble struct {
 	Log          *slog.Logger
 	Begins, Ends string
 	on           bool
 }
 
-// Note takes in whether there is trouble now, unless ctx has ended, and logs what is
-// new with the attributes.
+// Note sets whether the error state holds now, and logs a change with the attributes. It does nothing
+// once ctx has ended.
 func (t *Trouble) Note(ctx context.Context, on bool, attrs ...slog.Attr) {
 	if ctx.Err() != nil || on == t.on {
 		return
@@ -85,7 +84,7 @@ func (t *Trouble) Note(ctx context.Context, on bool, attrs ...slog.Attr) {
 	}
 }
 
-// Failing is Note for what has failed with the error, or not.
+// Failing is Note with the result of an operation: an error state if err is not nil.
 func (t *Trouble) Failing(ctx context.Context, err error, attrs ...slog.Attr) {
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))

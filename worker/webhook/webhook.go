@@ -1,10 +1,10 @@
-// Package webhook posts what an app's producer wants to know: which of its tokens are
-// dead, and how its notifications end. Workers write reports to the app's stream in Redis.
-// The deliverers of all workers share a consumer group, so that one of them posts each
-// report. If it does not acknowledge a report, another deliverer takes it after a minute.
+// Package webhook posts an app's dead tokens and its notifications' outcomes to the app's
+// producer. Start with Deliverers. Workers write reports to the app's stream in Redis. The
+// deliverers of all workers share a consumer group, so one of them posts each report.
+// If it does not acknowledge the report, another one takes it after a minute.
 //
-// A report is acknowledged when the webhook has answered 2xx, and posted again until
-// then: at least once each. Neither a secret nor a URL is in an error or the log.
+// Each report is posted at least once: it is acknowledged after an answer of 2xx, and retried
+// until then. No error and no log line may contain a secret or a URL.
 package webhook
 
 import (
@@ -28,61 +28,60 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// A Hook is where an app's dead tokens, or its outcome events, are posted, at
-// least once each, as
+// A Hook receives an app's dead tokens or outcomes, each at least once, as
 //
 //	{"dead_tokens":[…]}
 //	{"outcomes":[…]}
 //
-// signed as Standard Webhooks are. A 2xx acknowledges them all; anything else, and no
-// answer within the time-out, has them posted again.
+// with a signature of Standard Webhooks. A 2xx acknowledges all reports of a request. After
+// any other answer, or none within Timeout, they are posted again.
 type Hook struct {
 	URL  string
-	Keys [][]byte // each makes a signature of its own
+	Keys [][]byte // each adds a signature
 	// Timeout bounds one request. 0 means 5 s.
 	Timeout time.Duration
 }
 
-// Times are how long a delivery's steps take.
+// Times are the durations of a delivery's steps.
 type Times struct {
-	Poll  time.Duration // between two looks at the stream; 0 for 1 s
-	Again time.Duration // before the second try; 0 for 1 s
-	Give  time.Duration // up what was tried for so long; 0 for 40 s
-	Claim time.Duration // what another deliverer has left for so long; 0 for a minute
+	Poll  time.Duration // interval between reads of an empty stream; 0 means 1 s
+	Again time.Duration // wait before the first retry; 0 means 1 s
+	Give  time.Duration // retries of one batch end after it; 0 means 40 s
+	Claim time.Duration // age of another deliverer's unacknowledged reports to take over; 0 means 1 min
 }
 
-// An Observer is told of each request, for metrics.
+// An Observer receives events for metrics.
 type Observer interface {
-	// Posted: an app's webhook was posted to, and has taken it or not.
+	// Posted reports a request to an app's webhook, and whether the webhook acknowledged it.
 	Posted(app string, kind Kind, taken bool)
 }
 
-// Config says what is posted, and where. All but the times is required.
+// Config configures the deliverers. All except Proxy and Times is required.
 type Config struct {
-	// Hooks are where, by app, for each kind that is told of.
+	// DeadTokens and Outcomes are the hooks by app.
 	DeadTokens map[string]Hook
 	Outcomes   map[string]Hook
-	// Reports are what is told of dead tokens, and Events of outcomes.
+	// Reports and Events are the streams for DeadTokens and Outcomes.
 	Reports *store.DeadTokens
 	Events  *store.Outcomes
-	// Proxy is the way to them; nil for none.
+	// Proxy is used for requests; nil for none.
 	Proxy    *providers.Proxy
 	Observer Observer
 	Log      *slog.Logger
-	// RedisLog is told what fails for want of Redis.
+	// RedisLog gets the failures of Redis.
 	RedisLog *slog.Logger
 	Times
 }
 
 const (
-	// batch is how many reports a request carries at most, as docs/webhooks.md says.
+	// batch is the most reports in a request, as docs/webhooks.md says.
 	batch = 100
-	// answerMost bounds, in bytes, how much of an answer is read so that its connection can serve
+	// answerMost bounds the bytes read of an answer. After a whole answer its connection can serve
 	// the next request.
 	answerMost = 64 << 10
 )
 
-// A Kind is what a webhook is told of, from a closed set.
+// A Kind is a kind of reports.
 type Kind string
 
 // The kinds of webhooks.
@@ -91,11 +90,11 @@ const (
 	Outcomes   Kind = "outcomes"
 )
 
-// group is the consumer group of an app's webhook in its stream; report.lua knows it too.
+// group returns the consumer group of an app's webhook. report.lua must use the same name.
 func group(app string) string { return "webhook:" + app }
 
-// Oldest returns when the first report was made that an app's webhook of that kind has not
-// taken; zero when there is none.
+// Oldest returns the time of the oldest report that an app's webhook of that kind has not
+// acknowledged; zero if there is none.
 func Oldest(ctx context.Context, records *store.Records, kind Kind, app string) (time.Time, error) {
 	if kind == Outcomes {
 		return store.NewOutcomes(records).Oldest(ctx, app, group(app))
@@ -103,8 +102,7 @@ func Oldest(ctx context.Context, records *store.Records, kind Kind, app string) 
 	return store.NewDeadTokens(records, 0).Oldest(ctx, app, group(app))
 }
 
-// Deliverers returns what delivers, one for each webhook: each runs until its context
-// ends.
+// Deliverers returns a function for each webhook. Each one delivers until its context ends.
 func Deliverers(c Config) (all []func(context.Context)) {
 	c.Times = Times{cmp.Or(c.Poll, time.Second), cmp.Or(c.Again, time.Second), cmp.Or(c.Give, 40*time.Second), cmp.Or(c.Claim, time.Minute)}
 	for app, hook := range c.DeadTokens {
@@ -116,14 +114,13 @@ func Deliverers(c Config) (all []func(context.Context)) {
 	return all
 }
 
-// reports are the streams of the reports of one kind.
+// reports reads the streams of one kind.
 type reports[T any] interface {
 	Next(ctx context.Context, app, group string, left time.Duration, n int) ([]T, error)
 	Ack(ctx context.Context, app, group string, reports ...T) error
 }
 
-// A deliverer posts one app's reports. Those of all workers share a group of the
-// stream; what one leaves unacknowledged, another takes up.
+// A deliverer posts one app's reports of one kind.
 type deliverer[T any] struct {
 	*Config
 	app     string
@@ -148,9 +145,9 @@ func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from repor
 	return d.run
 }
 
-// transport goes by way of the proxy where that applies. A webhook is at this machine, which
-// is none, or an https URL. It connects to no metadata service, whatever address a webhook's
-// name has; through a proxy that is for the proxy to refuse.
+// transport returns a transport that uses the proxy where it applies. A webhook is an https URL, or
+// is on this machine and reached without the proxy. The transport refuses addresses of metadata services,
+// whatever name leads to them; a proxy has to refuse them itself.
 func transport(proxy *providers.Proxy) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	dialer := &net.Dialer{Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive, Control: metadata.Refuse}
@@ -171,9 +168,8 @@ func (d *deliverer[T]) run(ctx context.Context) {
 	}
 }
 
-// round delivers the next reports, and returns how many there were, none when they
-// are not delivered. It must be over before another deliverer takes them up. Its
-// error is Redis's.
+// round delivers the next reports, and returns their number, or 0 if they are not delivered. It
+// must end before another deliverer may take them over. An error is Redis's.
 func (d *deliverer[T]) round(ctx context.Context) (int, error) {
 	all, err := d.reports.Next(ctx, d.app, group(d.app), d.Claim+d.hook.Timeout, batch)
 	if err != nil || len(all) == 0 {
@@ -185,7 +181,7 @@ func (d *deliverer[T]) round(ctx context.Context) (int, error) {
 	return len(all), d.reports.Ack(ctx, d.app, group(d.app), all...)
 }
 
-// deliver posts until it is acknowledged, or has been tried for long enough.
+// deliver posts the reports until they are acknowledged, and reports false after Give.
 func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
 	body, err := json.Marshal(map[Kind][]T{d.kind: reports})
 	if err != nil {
@@ -196,22 +192,21 @@ func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
 	b.InitialInterval, b.MaxInterval, b.Multiplier = d.Again, 20*d.Again, 2
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		err := d.post(ctx, body)
-		d.tell(ctx, len(reports), err)
+		d.report(ctx, len(reports), err)
 		return struct{}{}, err
 	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(d.Give))
 	return err == nil
 }
 
-// tell tells of a request: in the log, of the first that fails and of the next that
-// does not.
-func (d *deliverer[T]) tell(ctx context.Context, n int, err error) {
+// report passes a request's result to the Observer, and logs the first failure and the next success.
+func (d *deliverer[T]) report(ctx context.Context, n int, err error) {
 	if ctx.Err() == nil {
 		d.Observer.Posted(d.app, d.kind, err == nil)
 		d.trouble.Failing(ctx, err, slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Int("reports", n))
 	}
 }
 
-// post makes one request. The error leaves out the URL, which may hold a secret.
+// post makes one request. Its error omits the URL, which may contain a secret.
 func (d *deliverer[T]) post(ctx context.Context, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.hook.URL, bytes.NewReader(body))
 	if err != nil {
