@@ -47,7 +47,7 @@ func (lasting) Lost(context.Context) bool { return false }
 
 // A delivery takes its place before it asks. Its call books the deliveries behind it, if they find
 // no place.
-func TestAdmitTakesAPlaceFirst(t *testing.T) {
+func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limiter := &notebook{}

@@ -12,9 +12,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// TestTheFirstOfABurstGoes hands over bursts in one call each. Those that their users'
+// TestBurstIsAdmittedInOrder hands over bursts in one call each. Those that their users'
 // limits let through are the first ones, in their order, and the others wait in theirs.
-func TestTheFirstOfABurstGoes(t *testing.T) {
+func TestBurstIsAdmittedInOrder(t *testing.T) {
 	client := oneRedis(t)
 	for _, c := range []struct {
 		users, jobs, first int

@@ -24,7 +24,7 @@ const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory
 
 // What is not sent since it could not be recorded says so, and blames no provider. What goes to
 // several routes waits for those that are full alone.
-func TestWhatDoesNotFitSaysWhy(t *testing.T) {
+func TestFitReportsReason(t *testing.T) {
 	t.Parallel()
 	senders := map[push.Platform]providers.Sender{push.APNs: nil, push.FCM: nil}
 	routes := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": senders}, Concurrency: 1}).Of("shop")
@@ -61,7 +61,7 @@ func TestWhatDoesNotFitSaysWhy(t *testing.T) {
 }
 
 // A delivery that gets no place frees the room that it had on its way there.
-func TestAFailedAcquireFreesItsRoom(t *testing.T) {
+func TestFailedAcquireFreesExpectedRoom(t *testing.T) {
 	t.Parallel()
 	routes := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil}}, Concurrency: 1}).Of("shop")
 	full := routes[push.APNs]

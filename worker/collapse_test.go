@@ -50,7 +50,7 @@ func TestCollapse(t *testing.T) {
 }
 
 // A held notification inherits no slot. The slot of its elder is given back.
-func TestAnHeirThatIsHeld(t *testing.T) {
+func TestHeldSuccessorInheritsNoSlot(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	log := r.logs()
 	r.start()
@@ -117,7 +117,7 @@ func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle
 
 // An older one that a worker had in its hands when the newer one came keeps its slot until its
 // next visit, and ends then. The newer one waits its own turn.
-func TestCollapseOfWhatIsInHand(t *testing.T) {
+func TestCollapseOfClaimedNotification(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), throttle.Policy{MinGap: time.Hour}, nil)
 	limiter := &slowLimiter{Planner: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}
 	r.options.Limiter = limiter

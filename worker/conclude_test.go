@@ -64,7 +64,7 @@ func stateOf(f fate) push.State {
 }
 
 // A full line rejects a notification that is new and not critical. Any other waits.
-func TestFullLineRejectsNewOnes(t *testing.T) {
+func TestKeptNotificationsMayExceedLine(t *testing.T) {
 	t.Parallel()
 	back := time.Now().Truncate(time.Second)
 	returned := func(why store.Why, notBefore time.Time) delivery {

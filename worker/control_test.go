@@ -62,7 +62,7 @@ func TestCancelShortlyBeforeTheSlot(t *testing.T) {
 
 // However often and from wherever dead letters are put back while they are
 // rejected again, none is lost.
-func TestRequeuesThatRaceLoseNothing(t *testing.T) {
+func TestConcurrentRequeuesLoseNothing(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusRequestEntityTooLarge, Delay: 5 * time.Millisecond})
 	r.start()

@@ -30,7 +30,7 @@ func (r *rig) crashed(n *push.Notification, times int) {
 
 // However a notification ends that a crashed worker may have sent, it says so,
 // and its slot stays used.
-func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
+func TestEndAfterCrashIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		times int
@@ -126,7 +126,7 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 
 // A worker that crashes between an end and the return of its slot leaves that to the next
 // visit.
-func TestAnEndedOneGivesItsSlotBack(t *testing.T) {
+func TestCrashAfterEndGivesSlotBack(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	n := to("ended", apple)
 	r.enqueue(n)
@@ -138,7 +138,7 @@ func TestAnEndedOneGivesItsSlotBack(t *testing.T) {
 }
 
 // What may have been sent is that too when it is put back from the dead letters.
-func TestARequeuedLetterMayHaveBeenSent(t *testing.T) {
+func TestRequeuedLetterStaysAmbiguous(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	n := to("used", apple)
 	r.enqueue(n)
@@ -161,7 +161,7 @@ func TestARequeuedLetterMayHaveBeenSent(t *testing.T) {
 }
 
 // What a shutdown cuts off while it is sent may have been.
-func TestWhatAShutdownCutsOffMayHaveBeenSent(t *testing.T) {
+func TestPushCutByShutdownIsAmbiguous(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.options.ShutdownTimeout = 300 * time.Millisecond
 	r.apns.Respond(appleToken, standin.Answer{Fault: standin.BlackHole})

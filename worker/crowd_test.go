@@ -11,7 +11,7 @@ import (
 
 // A notification of another user leaves while most of a flood, which came before it, is still on
 // the queue. Then the whole flood is delivered, waits in its line, or is rejected.
-func TestAFloodDelaysNoOtherUser(t *testing.T) {
+func TestFloodDelaysNoOtherUser(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.options.MaxBooked = 20
 	const flood = 4000

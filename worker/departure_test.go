@@ -37,7 +37,7 @@ func (*waiter) Close() error { return nil }
 
 // A push may wait for a connection for too long, or until its worker is taken for dead. It
 // does not leave then, and its notification is admitted again.
-func TestALatePushDoesNotLeave(t *testing.T) {
+func TestLatePushIsAdmittedAgain(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(r *rig){
 		"it is too late": func(r *rig) {

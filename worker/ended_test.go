@@ -19,7 +19,7 @@ import (
 
 // At the level debug the log has one line for each notification that ends, and
 // no token; at others it has none.
-func TestDebugTellsOfEachEnd(t *testing.T) {
+func TestDebugLogsEachEnd(t *testing.T) {
 	client := oneRedis(t)
 	for i, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
 		r := newRig(t, client, unlimited)
@@ -96,7 +96,7 @@ func (l *unfreeing) Cancel(ctx context.Context, r throttle.Request) (throttle.Pl
 
 // A slot that cannot be given back at its notification's end is given back later, whoever
 // has the job then, and the end counts once.
-func TestASlotIsGivenBackAfterTheEnd(t *testing.T) {
+func TestFailedSlotReleaseIsRetried(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	limiter := &unfreeing{Planner: r.limiter}
 	limiter.left.Store(2)

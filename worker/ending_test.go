@@ -72,7 +72,7 @@ func (r *rig) exact(cancelled, waiting int) {
 
 // All of a user's that wait end in one call: in few scripts, and no job is checked by the
 // limiter for it. One in flight stays.
-func TestCancelAllOfAUserIsOneCall(t *testing.T) {
+func TestCancelAllOfUserIsOneCall(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	r.start()
@@ -108,7 +108,7 @@ func TestCancelAllOfAUserIsOneCall(t *testing.T) {
 }
 
 // One by one a user's end in two scripts each, and one more a second.
-func TestCancelsOneByOneAreCheap(t *testing.T) {
+func TestSingleCancelsAreCheap(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	stop := r.start()
@@ -158,7 +158,7 @@ func (p *placings) Replan(ctx context.Context, all []throttle.Request) (throttle
 
 // CancelAll takes the notifications of each user and category out in one call. The notifications
 // left move up without a gap, and each line is placed again about once.
-func TestCancelAllPlacesThoseLeftOnce(t *testing.T) {
+func TestCancelAllReschedulesTheRestOnce(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	stop := r.start()
 	const each, left = 20, 4

@@ -18,7 +18,7 @@ import (
 
 // One push of a user that fails keeps none of the others from leaving in their order, whether
 // it is sent again or not. On a machine that stands still one may pass another.
-func TestAFailureKeepsTheOrder(t *testing.T) {
+func TestFailedPushKeepsOrderOfOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer standin.Answer
 		ends   push.State
@@ -56,7 +56,7 @@ func TestAFailureKeepsTheOrder(t *testing.T) {
 }
 
 // In a burst with random failures, the pushes that do not fail leave in order.
-func TestFailuresInABurstKeepTheOrder(t *testing.T) {
+func TestFailuresInBurstKeepOrder(t *testing.T) {
 	answers := []standin.Answer{
 		{Status: http.StatusServiceUnavailable}, {Status: http.StatusBadRequest, Reason: "BadCollapseId"}, {Status: http.StatusGone},
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // A full line rejects a new notification. A critical or a requeued one waits without a slot.
-func TestAFullLine(t *testing.T) {
+func TestFullLineRejectsNewNotification(t *testing.T) {
 	const most = 3
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.options.MaxBooked = most
@@ -40,7 +40,7 @@ func TestAFullLine(t *testing.T) {
 }
 
 // After a pause all held notifications go, though fewer may hold slots, and none too soon.
-func TestAPauseOverAFullLine(t *testing.T) {
+func TestPausedNotificationsExceedFullLine(t *testing.T) {
 	const gap, most, n = 200 * time.Millisecond, 3, 8
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
 	r.options.MaxBooked = most

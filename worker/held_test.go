@@ -31,7 +31,7 @@ func (r *rig) enqueueRanked(n int) {
 // After a provider was down each notification comes back once, and so it is after a second
 // failure. The wait costs no attempt. worker/pause tests in which order they come, and
 // worker/route how fast.
-func TestWhatWasHeldReturns(t *testing.T) {
+func TestHeldNotificationsReturnAfterOutage(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	const most = 16 // in flight
@@ -78,7 +78,7 @@ func TestWhatWasHeldReturns(t *testing.T) {
 
 // What goes to two providers that are both closed comes when the first of them opens, and again for
 // the other one. Neither costs an attempt.
-func TestWhatWaitsForTwoRoutes(t *testing.T) {
+func TestTwoClosedRoutesReopenSeparately(t *testing.T) {
 	t.Parallel()
 	const n, before = 20, 12
 	r := newRig(t, realRedis(t), unlimited)

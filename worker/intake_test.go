@@ -74,7 +74,7 @@ func left(t *testing.T, client redis.UniversalClient) (n int) {
 }
 
 // Each task that a plain client of asynq puts on an intake is sent once, or is a dead letter.
-func TestPlainAsynqClientsHandOver(t *testing.T) {
+func TestIntakeAcceptsPlainAsynqTasks(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		c := asynq.NewClientFromRedisClient(client)
@@ -149,7 +149,7 @@ func TestPlainAsynqClientsHandOver(t *testing.T) {
 }
 
 // A paused intake is left alone. Once it goes on, all that lies there is taken without a pause.
-func TestAPausedIntakeIsLeftAlone(t *testing.T) {
+func TestPausedIntakeKeepsTasks(t *testing.T) {
 	const n = 1000
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -175,7 +175,7 @@ func TestAPausedIntakeIsLeftAlone(t *testing.T) {
 }
 
 // A task that cannot be accepted for want of Redis stays where it is, and the log says so once.
-func TestAnIntakeKeepsTasksThatAreNotAccepted(t *testing.T) {
+func TestIntakeKeepsTasksDuringRedisError(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	log := r.logs()
@@ -202,7 +202,7 @@ func TestAnIntakeKeepsTasksThatAreNotAccepted(t *testing.T) {
 
 // asynq's tools list, count, delete, archive and run the jobs of a shard's queues. A notification
 // whose job they delete waits until it is cancelled, and the audit misses it.
-func TestAsynqsToolsWorkOnAShardsQueues(t *testing.T) {
+func TestAsynqToolsManageShardQueues(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	inspector, queue := asynq.NewInspectorFromRedisClient(client), home(client).Queue(push.Default.Queue())
@@ -290,7 +290,7 @@ func TestAsynqsToolsWorkOnAShardsQueues(t *testing.T) {
 }
 
 // Tasks whose shard refuses them do not hold up those behind them.
-func TestAnIntakePassesTasksThatStay(t *testing.T) {
+func TestIntakeSkipsRefusedTasks(t *testing.T) {
 	const n = store.OffersAtOnce + 10
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)

@@ -24,7 +24,7 @@ func TestStopWithoutStart(t *testing.T) {
 }
 
 // The context of a start bounds the start alone.
-func TestTheContextOfAStart(t *testing.T) {
+func TestStartContextBoundsOnlyStart(t *testing.T) {
 	r := newRig(t, oneRedis(t), hourly)
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -51,7 +51,7 @@ func TestTheContextOfAStart(t *testing.T) {
 
 // What is under way when the context of a stop ends goes back to the queue, and another
 // worker ends it.
-func TestTheContextOfAStop(t *testing.T) {
+func TestEndOfStopContextRequeuesJobs(t *testing.T) {
 	r := newRig(t, oneRedis(t), hourly)
 	r.options.ShutdownTimeout = time.Minute
 	r.apns.RespondAlways(standin.Answer{Delay: time.Hour})

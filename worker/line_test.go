@@ -74,7 +74,7 @@ func (r *lineRig) check(t *testing.T, want ...[]int) {
 
 // Jobs of a user are decided in the order in which they were accepted, whichever is ready
 // first, several that wait together, and others beside them.
-func TestALineIsInOrder(t *testing.T) {
+func TestLineDecidesInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newLineRig()
@@ -92,7 +92,7 @@ func TestALineIsInOrder(t *testing.T) {
 }
 
 // Each category of a user has a line of its own.
-func TestALineOfCategories(t *testing.T) {
+func TestCategoriesHaveSeparateLines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newLineRig()
@@ -112,7 +112,7 @@ func TestALineOfCategories(t *testing.T) {
 }
 
 // A job that ends otherwise, and one that does not come to ask, holds nobody up.
-func TestALineGoesOn(t *testing.T) {
+func TestLinePassesStuckJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newLineRig()
@@ -135,7 +135,7 @@ func TestALineGoesOn(t *testing.T) {
 }
 
 // Where the job that asks is cut off, the others ask again, and a failure is told to all.
-func TestALineOutlivesWhoAsks(t *testing.T) {
+func TestLineAsksAgainAfterCancelledCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newLineRig()
@@ -155,7 +155,7 @@ func TestALineOutlivesWhoAsks(t *testing.T) {
 }
 
 // Where asking panics, all that were asked about are told, and the line goes on.
-func TestALineOutlivesAPanic(t *testing.T) {
+func TestLineSurvivesPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0

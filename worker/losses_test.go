@@ -11,7 +11,7 @@ import (
 
 // A Redis that comes back without what it held is an error in the log, with how many of
 // those that waited are gone; one that has kept it is none.
-func TestWhatRedisHasLostIsTold(t *testing.T) {
+func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		options []redistest.Option

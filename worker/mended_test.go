@@ -74,7 +74,7 @@ func (r *rig) with(s providers.Sender) {
 }
 
 // A worker whose key is wrong keeps to itself what it is told.
-func TestAWorkerWithAWrongKeyStopsNobody(t *testing.T) {
+func TestWrongKeyStopsOnlyItsWorker(t *testing.T) {
 	const n = 100
 	r := newRig(t, oneRedis(t), unlimited)
 	healthy := r.run()
@@ -101,7 +101,7 @@ func TestAWorkerWithAWrongKeyStopsNobody(t *testing.T) {
 }
 
 // A new key is tried at once, however long the old one was to be refused for.
-func TestANewKeyLiftsItsPause(t *testing.T) {
+func TestNewKeyEndsPause(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.hasten(time.Hour, time.Hour)
 	var mend [2]func()
@@ -122,7 +122,7 @@ func TestANewKeyLiftsItsPause(t *testing.T) {
 }
 
 // An operator who has mended something need not wait for the end of the pause.
-func TestResumeEndsWhatProvidersHaveBroughtAbout(t *testing.T) {
+func TestResumeEndsProviderPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer standin.Answer

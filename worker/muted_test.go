@@ -106,7 +106,7 @@ func TestMuted(t *testing.T) {
 }
 
 // A mute ends by itself, by Redis's clock.
-func TestAMuteEnds(t *testing.T) {
+func TestMuteExpires(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), throttle.Policy{}, nil)
 	r.start()
 	r.mute(o, limits.Level{Category: "news"}, false)
@@ -132,7 +132,7 @@ func TestAMuteEnds(t *testing.T) {
 
 // One that is muted does not take the place of an older one with its collapse key that is
 // not.
-func TestMutedDoesNotSupersede(t *testing.T) {
+func TestMutedNotificationDoesNotSupersede(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
 	r.mute(o, limits.Level{User: "u1", Category: "news"}, false)
@@ -149,7 +149,7 @@ func TestMutedDoesNotSupersede(t *testing.T) {
 
 // One that failed ends muted instead of being tried again; what was delivered to one of its
 // targets ends delivered.
-func TestMutedAfterAFailure(t *testing.T) {
+func TestMuteEndsFailedNotification(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
 	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, RetryAfter: time.Hour})
@@ -172,7 +172,7 @@ func TestMutedAfterAFailure(t *testing.T) {
 
 // What a worker has in hand when its user is muted ends there: it goes out no more, and does
 // not return to the queue.
-func TestMutedInHand(t *testing.T) {
+func TestMuteEndsClaimedNotifications(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	limiter := &slowLimiter{Planner: r.limiter, id: "asks", answered: make(chan struct{}), let: make(chan struct{})}
 	r.options.Limiter = limiter
@@ -192,7 +192,7 @@ func TestMutedInHand(t *testing.T) {
 
 // A category is muted while no worker runs. All that wait of it end, each once, and so does
 // what comes later. The others stay.
-func TestManyMuted(t *testing.T) {
+func TestMuteEndsAllWaitingNotifications(t *testing.T) {
 	client := oneRedis(t)
 	const many, others = 250, 5 // several pages
 	r, o := tuned(t, client, every(time.Hour), nil)

@@ -55,7 +55,7 @@ func (r *rig) asleep(n int64) {
 }
 
 // What operators pause spends nothing, and comes back as soon as they resume it.
-func TestAnOperatorsPause(t *testing.T) {
+func TestOperatorPauseCostsNoAttempt(t *testing.T) {
 	const n = 20
 	client := oneRedis(t)
 	r := newRig(t, client, hourly)
@@ -105,7 +105,7 @@ func TestAnOperatorsPause(t *testing.T) {
 }
 
 // What operators have said and Redis loses before its end is told.
-func TestRedisLosesWhatOperatorsSaid(t *testing.T) {
+func TestLostPausesAndOverridesAreLogged(t *testing.T) {
 	client := oneRedis(t)
 	r, o := tuned(t, client, throttle.Policy{}, nil)
 	log := r.logs()
@@ -123,7 +123,7 @@ func TestRedisLosesWhatOperatorsSaid(t *testing.T) {
 
 // A notification that comes for its slot during the pause gives the slot back. One that expires
 // meanwhile ends. A worker that starts later resumes the rest.
-func TestAPauseOfACategory(t *testing.T) {
+func TestCategoryPauseReleasesSlots(t *testing.T) {
 	client := oneRedis(t)
 	r, o := tuned(t, client, throttle.Policy{}, map[string]throttle.Policy{"digest": every(time.Hour)})
 	log := r.logs()
@@ -168,7 +168,7 @@ func TestAPauseOfACategory(t *testing.T) {
 
 // Notifications come before and after a pause ends, and two workers hear of the end at
 // different instants. All are sent.
-func TestAPauseEndsWhileNotificationsCome(t *testing.T) {
+func TestPauseEndDuringEnqueueLosesNothing(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
 	r.start()
@@ -189,7 +189,7 @@ func TestAPauseEndsWhileNotificationsCome(t *testing.T) {
 
 // Thousands that come back after a pause go before what comes later for their route. Critical ones
 // and other routes pass them.
-func TestThoseThatComeBackGoFirst(t *testing.T) {
+func TestCriticalPassesResumedNotifications(t *testing.T) {
 	t.Parallel()
 	const n = 3000
 	r := newRig(t, realRedis(t), unlimited)

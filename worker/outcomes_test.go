@@ -17,7 +17,7 @@ import (
 )
 
 // Each end is told of: in the stream, and to the app's webhook with its signature.
-func TestOutcomesReachTheProducer(t *testing.T) {
+func TestOutcomesReachProducer(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{
 		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},

@@ -13,7 +13,7 @@ import (
 )
 
 // A worker whose job another one has delivered since gives back no slot that is used.
-func TestAWorkerThatIsOvertaken(t *testing.T) {
+func TestOvertakenWorkerKeepsUsedSlot(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	r.options.GiveUp(time.Second)

@@ -23,7 +23,7 @@ func ownRig(t *testing.T, client redis.UniversalClient) *rig {
 
 // A worker that has nothing but Redis, limits and senders paces what its producer hands
 // over, knows its quota, and follows the overrides.
-func TestAWorkerOnItsOwn(t *testing.T) {
+func TestWorkerMakesItsOwnParts(t *testing.T) {
 	client := oneRedis(t)
 	r := ownRig(t, client)
 	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", throttle.Rate{Count: 1000, Period: time.Minute}, 10)}}
@@ -43,7 +43,7 @@ func TestAWorkerOnItsOwn(t *testing.T) {
 }
 
 // What a worker cannot make its parts from is refused, and leaves nothing behind.
-func TestWhatAWorkerCannotMake(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	for want, change := range map[string]func(*worker.Options){
 		"Senders are required":   func(o *worker.Options) { o.Senders = nil },
 		"without the Limiter":    func(o *worker.Options) { o.Overrides = limits.NewOverrides(o.Queue, "", 0) },

@@ -43,7 +43,7 @@ func (r *rig) shares(sample int) map[inspect.Cause]inspect.Share {
 }
 
 // What is taken from a list while it is read moves what stays, and hides none of it.
-func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
+func TestQueuedPagesMissNothingDuringCancels(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	const n = 650
 	stay := map[string]bool{}
@@ -80,7 +80,7 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 }
 
 // A job that cannot be read, for its key's type or its length, is told of as such.
-func TestWhatCannotBeReadWaitsToo(t *testing.T) {
+func TestUnreadableJobsAreListed(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	queue := queueKey(client, push.Default.Queue(), "")

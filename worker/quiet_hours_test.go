@@ -171,7 +171,7 @@ func TestQuietHoursEnd(t *testing.T) {
 
 // An override replaces the whole policy, quiet hours too: those of its user that they held come
 // forward at once, and nobody else's.
-func TestAnOverrideEndsQuietHours(t *testing.T) {
+func TestOverrideEndsQuietHours(t *testing.T) {
 	const n = 3
 	policy, night := inANight(t, throttle.Policy{MinGap: time.Minute})
 	r, overrides := tuned(t, oneRedis(t), policy, nil)
@@ -198,7 +198,7 @@ func TestAnOverrideEndsQuietHours(t *testing.T) {
 
 // Overrides whose quiet hours go by UTC, for want of a zone in the configuration, are told of
 // when the worker begins.
-func TestQuietHoursWithoutAZone(t *testing.T) {
+func TestQuietHoursWithoutZoneAreLogged(t *testing.T) {
 	r, overrides := tuned(t, oneRedis(t), every(time.Second), nil)
 	quietly, _ := inANight(t, throttle.Policy{})
 	for _, level := range []limits.Level{{User: "u"}, {Category: "news"}} {

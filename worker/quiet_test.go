@@ -31,7 +31,7 @@ func nightly(t *testing.T) *limits.Policies {
 
 // What quiet hours hold spends none of the time for attempts: an attempt at 21:59 that is
 // followed by one at 08:00 has used a minute up.
-func TestTheNightSpendsNoRetryTime(t *testing.T) {
+func TestQuietHoursDoNotCountAsRetryTime(t *testing.T) {
 	t.Parallel()
 	tokyo, err := zone.Load("Asia/Tokyo")
 	if err != nil {
@@ -69,7 +69,7 @@ func TestTheNightSpendsNoRetryTime(t *testing.T) {
 }
 
 // A job that is put off says when the quiet hours end that hold it, by its user's clock.
-func TestPutOffInQuietHours(t *testing.T) {
+func TestPostponeReportsEndOfQuietHours(t *testing.T) {
 	t.Parallel()
 	tokyo, err := zone.Load("Asia/Tokyo")
 	if err != nil {

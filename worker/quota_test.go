@@ -56,7 +56,7 @@ func (r *rig) enqueueAll(n int, name string, with func(*push.Notification)) {
 
 // What is over quota waits at the cost of neither attempts nor slots, until there is
 // something again. A notification to several devices costs a unit for each.
-func TestAQuotaHoldsForAllWorkers(t *testing.T) {
+func TestQuotaLimitsAllWorkers(t *testing.T) {
 	const n, families, devices, count, period = 30, 6, 5, 20, time.Second
 	const units = n + families*devices
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, nil))
@@ -89,7 +89,7 @@ func TestAQuotaHoldsForAllWorkers(t *testing.T) {
 }
 
 // Critical ones go while others have used up the quota.
-func TestCriticalOnesGoOverAUsedUpQuota(t *testing.T) {
+func TestCriticalGoesFirstOnExhaustedQuota(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.meterFCM(throttle.Rate{Count: 60, Period: time.Minute}, 20)
 	r.start()
@@ -103,7 +103,7 @@ func TestCriticalOnesGoOverAUsedUpQuota(t *testing.T) {
 }
 
 // What waits for a quota says so, and until when.
-func TestWhatIsOverQuotaSaysSo(t *testing.T) {
+func TestStatusReportsQuotaWait(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	r.meterFCM(throttle.Rate{Count: 6, Period: time.Minute}, 1)
@@ -148,7 +148,7 @@ func TestWhatIsOverQuotaSaysSo(t *testing.T) {
 }
 
 // A campaign is spread over all users, whose own limits hold as well.
-func TestACampaignIsSpread(t *testing.T) {
+func TestThroughputLimitsCategory(t *testing.T) {
 	const n, count, period = 60, 20, time.Second
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	r.options.Meter = realMeter(r.t)
@@ -174,7 +174,7 @@ func TestACampaignIsSpread(t *testing.T) {
 
 // While nobody can tell what is left of a quota, nothing is sent on its route and
 // everything on others, and what waits says why. It heals by itself.
-func TestAQuotaNobodyCanTell(t *testing.T) {
+func TestUnreachableMeterBlocksOnlyItsRoute(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	r.meterFCM(throttle.Rate{Count: 6000, Period: time.Minute}, 100)
@@ -243,7 +243,7 @@ func (r *rig) overDevice(id, why string) bool {
 
 // A device gets what it may get of all users and workers, exempt and critical ones
 // included. What is beyond waits, at no attempt and no slot, and nothing else does.
-func TestADeviceIsGuarded(t *testing.T) {
+func TestDeviceLimitHoldsForAllWorkers(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, map[string]throttle.Policy{"security": {Exempt: true}}))
 	r.guardDevices(realMeter(t), time.Hour)
 	r.start()
@@ -296,7 +296,7 @@ func (d *door) Take(_ context.Context, key string, _ meter.Spec, a meter.Ask) (m
 }
 
 // What waits for its device goes when that may get another, unless it expires before.
-func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
+func TestDeviceLimitDelaysUntilFree(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	door := &door{took: map[string]int{}}
 	r.guardDevices(door, time.Hour)
@@ -330,7 +330,7 @@ func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
 }
 
 // What certainly was not sent counts for no device, whose key does not tell the token.
-func TestAGuardCountsWhatLeaves(t *testing.T) {
+func TestDeviceLimitCountsSentPushes(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.guardDevices(realMeter(t), time.Hour)
 	must(t, r.apns.Close())

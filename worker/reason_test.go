@@ -14,7 +14,7 @@ import (
 )
 
 // Each reason says why the job returns, and by what it is parked, or after how long it comes.
-func TestEachReasonSaysHowTheJobReturns(t *testing.T) {
+func TestReasonDecidesReturn(t *testing.T) {
 	t.Parallel()
 	quota := route.Quota{Key: "fcm/x", Spec: func() meter.Spec {
 		return meter.Spec{Rates: []throttle.Rate{{Count: 10, Period: time.Second}}}.Promise()
@@ -78,7 +78,7 @@ func TestKeptBy(t *testing.T) {
 
 // What waits for units keeps its slot, what something else keeps gives it back; neither
 // is an attempt.
-func TestUnsentCostsNothing(t *testing.T) {
+func TestUnsentCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[reason]release{
 		noUnits: nothing, routeFull: nothing, routeClosed: slotQuietly, pausedByOperator: slotQuietly, overDevice: slotQuietly, deviceUnmetered: slotQuietly,
@@ -92,7 +92,7 @@ func TestUnsentCostsNothing(t *testing.T) {
 }
 
 // What is left alone costs no attempt, and ends when it has been tried for as long as it may.
-func TestLeftAloneCostsTime(t *testing.T) {
+func TestOriginBackoffCountsAsRetryTime(t *testing.T) {
 	t.Parallel()
 	alone := outcome{skip: skip{reason: leftAlone, cause: "down", left: time.Minute}}
 	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}

@@ -17,7 +17,7 @@ import (
 
 // While Redis takes no writes nothing is sent, which could not be recorded, and
 // afterwards each goes out once.
-func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
+func TestRefusedWritesStopSending(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := redistest.Connect(t, server.Options())
@@ -58,7 +58,7 @@ func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
 
 // What is sent keeps its place before the provider until it is recorded: while that
 // takes, no more is sent than there are places.
-func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
+func TestPermitIsHeldUntilEndIsRecorded(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
 	r := newRig(t, client, unlimited)

@@ -15,7 +15,7 @@ import (
 
 // A quota that is overridden binds whoever sends from then on, and who waits for it comes
 // when there is more, long before the instant until which it was put off.
-func TestOverriddenQuota(t *testing.T) {
+func TestQuotaOverrideWakesWaitingJobs(t *testing.T) {
 	t.Parallel()
 	const key, n = "fcm/demo", 10
 	r, o := tuned(t, realRedis(t), throttle.Policy{}, nil)

@@ -143,7 +143,7 @@ func TestRaisedLimits(t *testing.T) {
 
 // A category that is raised in one app moves all its users there forward, whichever worker
 // looks through them. Users with overrides of their own keep theirs, and other apps' too.
-func TestRaisedForManyUsers(t *testing.T) {
+func TestRaisedCategoryLimitReschedulesUsers(t *testing.T) {
 	const users, n = 4, 2
 	r, o := tuned(t, oneRedis(t), throttle.Policy{}, map[string]throttle.Policy{"news": every(time.Hour)})
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "slow", Category: "news"}, Policy: every(2 * time.Hour), By: "ann"}))
@@ -176,7 +176,7 @@ func TestRaisedForManyUsers(t *testing.T) {
 }
 
 // A user does not wait for a look through all who wait, however long it takes.
-func TestAUserIsNotBehindAllOthers(t *testing.T) {
+func TestUserOverrideDoesNotWaitForScan(t *testing.T) {
 	t.Parallel()
 	const n = 2
 	client := realRedis(t)

@@ -101,7 +101,7 @@ func TestPausesOfPushServices(t *testing.T) {
 }
 
 // Endpoints that anybody may make up hold back no other's, however many of them are dead.
-func TestDeadEndpointsOfStrangers(t *testing.T) {
+func TestDeadEndpointsDelayNoOthers(t *testing.T) {
 	const n = 110 // a hundred would be a spike
 	r := newRig(t, oneRedis(t), unlimited)
 	server := r.withBrowsers(push.AnyHost)

@@ -15,7 +15,7 @@ func (r *rig) bound(places int) {
 }
 
 // A notification to several devices takes one place, and so they come one after the other.
-func TestTargetsOfAShareComeOneByOne(t *testing.T) {
+func TestSharedPermitSendsTargetsOneByOne(t *testing.T) {
 	const n = 5
 	r := newRig(t, oneRedis(t), hourly)
 	r.apns.RespondAlways(standin.Answer{Delay: 50 * time.Millisecond})

@@ -105,7 +105,7 @@ func (r *rig) done(since time.Time) (sum control.Minute) {
 }
 
 // What a worker did is known after its end, and adds up with what others did.
-func TestWhatWorkersDidOutlivesThem(t *testing.T) {
+func TestCountsOutliveTheirWorker(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	began := time.Now().UTC().Truncate(time.Minute)
 	for i := range 2 {

@@ -19,7 +19,7 @@ import (
 )
 
 // A producer cancels without knowing the limits: a worker gives the slot back.
-func TestAProducerCancels(t *testing.T) {
+func TestProducerCancelGivesSlotBack(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.start()
 	r.enqueue(to("sent"))
@@ -52,7 +52,7 @@ func TestAProducerCancels(t *testing.T) {
 }
 
 // What cannot be given back of one user holds up nobody else's, and is told once.
-func TestASlotThatCannotBeGivenBack(t *testing.T) {
+func TestFailedSlotReleaseDelaysNoOtherUser(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
@@ -107,7 +107,7 @@ var errDied = errors.New("the process has died")
 
 // Wherever a process crashes that cancels, each notification waits as before, or has ended and
 // holds no slot.
-func TestACancelThatBreaksOffAnywhere(t *testing.T) {
+func TestInterruptedCancelLeavesNoSlot(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))

@@ -12,7 +12,7 @@ import (
 )
 
 // A provider that takes and never answers holds up its own notifications only.
-func TestAStuckProviderHoldsUpItsOwnOnly(t *testing.T) {
+func TestStuckProviderDelaysOnlyItsOwn(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.options.Concurrency = 4
 	r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
@@ -34,7 +34,7 @@ func TestAStuckProviderHoldsUpItsOwnOnly(t *testing.T) {
 
 // An idle worker sends about 20 commands a second, five of them to the intake. On a Cluster it polls
 // the intake's three queues one by one, which takes ten more. The bound allows for the short count.
-func TestAnIdleWorkerLeavesRedisAlone(t *testing.T) {
+func TestIdleWorkerSendsFewCommands(t *testing.T) {
 	client := oneRedis(t)
 	sent := redistest.Count(client, redistest.Any)
 	r := newRig(t, client, unlimited)

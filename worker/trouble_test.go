@@ -63,7 +63,7 @@ func devices(i int, targets ...push.Target) []push.Target {
 	return all
 }
 
-func TestAProviderThatIsDown(t *testing.T) {
+func TestProviderOutageLosesNothing(t *testing.T) {
 	const n = 30
 	r := newRig(t, oneRedis(t), hourly)
 	r.options.Concurrency = 2
@@ -106,7 +106,7 @@ func TestAProviderThatIsDown(t *testing.T) {
 
 // A misconfigured app keeps its notifications until it is mended, and its
 // operator is told once.
-func TestAMisconfiguredApp(t *testing.T) {
+func TestMisconfiguredAppKeepsNotifications(t *testing.T) {
 	const n = 20
 	r := newRig(t, oneRedis(t), hourly)
 	log := r.logs()
@@ -145,7 +145,7 @@ func TestAMisconfiguredApp(t *testing.T) {
 }
 
 // When most tokens are dead, the environment is wrong: no more are dropped.
-func TestASpikeOfDeadTokens(t *testing.T) {
+func TestDeadTokenSpikeClosesRoute(t *testing.T) {
 	const n = 140
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -191,7 +191,7 @@ func (l *logged) text() string {
 
 // A notification that comes for its slot and finds its provider paused lets the
 // slot go: the user's other platform may use it.
-func TestWhatIsHeldHoldsNoSlot(t *testing.T) {
+func TestPausedProviderReleasesSlot(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.hasten(100*time.Millisecond, time.Minute)
 	r.start()

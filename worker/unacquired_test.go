@@ -14,7 +14,7 @@ import (
 
 // What stands in the place of one user's timeline holds up that user alone. The
 // log says so once, and the job of each why it waits.
-func TestOneUsersLimitsCannotBeChecked(t *testing.T) {
+func TestUncheckedUserDelaysNoOtherUser(t *testing.T) {
 	t.Parallel()
 	const n = 5
 	client := realRedis(t)

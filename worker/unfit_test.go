@@ -15,7 +15,7 @@ import (
 
 // A task whose key is of another type is set aside wherever it lies, and no
 // neighbour is lost or kept waiting.
-func TestATaskOfAnotherType(t *testing.T) {
+func TestTaskOfWrongTypeIsSetAside(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	ctx, queue := t.Context(), push.Default.Queue()
@@ -54,7 +54,7 @@ func TestATaskOfAnotherType(t *testing.T) {
 
 // A record or a count of another type keeps its own notification from ending, and
 // no other that ends in the same step.
-func TestARecordOfAnotherType(t *testing.T) {
+func TestRecordOfWrongTypeDelaysNoOther(t *testing.T) {
 	client := oneRedis(t)
 	ctx := t.Context()
 	ids := []string{"a", "bad", "b", "c", "d"}

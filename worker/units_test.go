@@ -15,7 +15,7 @@ import (
 
 // Where a category's throughput has fewer units than the targets are, others may use what
 // was taken of the provider's quota for the rest.
-func TestUnitsOfOnePoolAloneAreGivenBack(t *testing.T) {
+func TestUnusableUnitsAreReturned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		quota := func(key string, count, burst int) route.Quota {

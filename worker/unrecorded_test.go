@@ -32,7 +32,7 @@ func (r *rig) visited(id string, failures int) {
 
 // What cannot be settled is not sent again by the process that has sent it, and
 // settled when it can be.
-func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
+func TestUnrecordedPushIsSentOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer  standin.Answer
@@ -82,7 +82,7 @@ func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
 }
 
 // Dead tokens that cannot be reported for ever hold up nothing for ever.
-func TestDeadTokensThatAreNeverReported(t *testing.T) {
+func TestUnreportedDeadTokenEndsNotification(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, realRedis(t), hourly)
 	r.options.GiveUp(time.Second)

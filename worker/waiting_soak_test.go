@@ -56,7 +56,7 @@ func (s *waitingSender) at(id string) time.Time {
 
 // Of 200 apps one is stuck, with 20,000 waiting. The others' leave at once, and what waits costs the
 // worker next to nothing.
-func TestAStuckAppAmongMany(t *testing.T) {
+func TestStuckAppDelaysNoOthers(t *testing.T) {
 	const apps, waiting, fresh = 200, 20_000, 2000
 	r := newRig(t, realRedis(t), unlimited)
 	stuck, others := &waitingSender{hangs: make(chan struct{}), came: map[string]time.Time{}}, &waitingSender{came: map[string]time.Time{}}
@@ -110,7 +110,7 @@ func TestAStuckAppAmongMany(t *testing.T) {
 
 // A route closes and opens time and again, with 10,000 waiting. Each of them is sent once. When the
 // route closes, as many fail as are in flight, and while it is closed the probes alone.
-func TestARouteThatFlaps(t *testing.T) {
+func TestFlappingRouteSendsEachOnce(t *testing.T) {
 	const n, most, flaps, lasts = 10_000, 32, 10, 3 * time.Second
 	r := newRig(t, realRedis(t), unlimited)
 	r.options.Concurrency = most

@@ -105,7 +105,7 @@ func TestWithdrawEndsAGroupWhereverItWaits(t *testing.T) {
 }
 
 // The cost of a withdrawal does not depend on other users' notifications.
-func TestWithdrawReadsItsUsersOnly(t *testing.T) {
+func TestWithdrawReadsOnlyItsUser(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
 	r := newRig(t, client, unlimited)

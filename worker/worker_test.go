@@ -33,7 +33,7 @@ func to(id string, targets ...push.Target) *push.Notification {
 }
 
 // A user's excess goes out later, once each, at its slots.
-func TestPacesAUser(t *testing.T) {
+func TestLimitPacesUser(t *testing.T) {
 	const n, gap = 8, 600 * time.Millisecond
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
 	r.options.Attempts = 1 // a deferral on the last attempt loses nothing
@@ -63,7 +63,7 @@ func TestPacesAUser(t *testing.T) {
 }
 
 // The same ID before and after it was delivered, and for another queue.
-func TestAnIDIsDeliveredOnce(t *testing.T) {
+func TestKnownIDIsDeliveredOnce(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	first := to("once")
 	if receipt := r.enqueue(first); receipt.Known {
@@ -93,7 +93,7 @@ func TestAnIDIsDeliveredOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsRetried(t *testing.T) {
+func TestRetrySendsOnlyToFailedTarget(t *testing.T) {
 	flaky := push.Target{Platform: push.APNs, Token: appleToken}
 	steady := push.Target{Platform: push.FCM, Token: googleToken}
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}, nil))
@@ -113,7 +113,7 @@ func TestWhatIsRetried(t *testing.T) {
 }
 
 // What no provider took gives its slot back.
-func TestADeadTokenSpendsNoSlot(t *testing.T) {
+func TestDeadTokenGivesSlotBack(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	r.start()
 	r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestAClockOutOfStepIsSaidOnce(t *testing.T) {
+func TestClockSkewIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var offset atomic.Int64
