@@ -15,8 +15,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A notebook is a limiter that records its requests. It grants each that asks for more than a
-// slot.
+// A notebook is a limiter that records its requests, and grants those with Books unset.
 type notebook struct {
 	throttle.Planner
 	asked []throttle.Request
@@ -39,14 +38,14 @@ func (n *notebook) AcquireAll(_ context.Context, all []throttle.Request) ([]thro
 	return decisions, nil
 }
 
-// lasting is a term that goes on.
+// lasting is a term that never ends.
 type lasting struct{}
 
 func (lasting) Sure() bool                { return true }
 func (lasting) Lost(context.Context) bool { return false }
 
-// A delivery takes its place before it asks. Its call books the deliveries behind it, if they find
-// no place.
+// A delivery takes its permit before it asks the limiter. Its call books slots for the deliveries behind
+// it that get no permit.
 func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +63,7 @@ func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 		}
 		for range 2 {
 			if !route.Enter(places, push.Default) {
-				t.Fatal("no place")
+				t.Fatal("no permit")
 			}
 		}
 		decisions := make([]throttle.Decision, len(all))
@@ -73,7 +72,7 @@ func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(limiter.asked) > 0 {
-			t.Errorf("asked for %v without a place", limiter.asked)
+			t.Errorf("asked for %v without a permit", limiter.asked)
 		}
 		route.Release(places)
 		synctest.Wait()
@@ -88,7 +87,7 @@ func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 			t.Errorf("asked for %v: %+v", asked, decisions)
 		}
 		if len(all[0].inside) != 1 || all[1].inside != nil || all[2].inside != nil {
-			t.Error("who is put off keeps a place, or who goes has none")
+			t.Error("a deferred delivery keeps a permit, or a granted one has none")
 		}
 	})
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// In motion the sums are balanced at each look: with producers, some of them for
-// later, a worker and cancels at once, and at rest they are exact.
+// With concurrent producers, cancels and a worker, each audit is balanced. At rest it is exact.
 func TestAuditInMotion(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
@@ -52,7 +51,7 @@ func TestAuditInMotion(t *testing.T) {
 			must(t, err)
 			return audit.Difference == 0 && audit.InFlight == 0 && audit.Waiting == 0
 		})
-		// what is lost is told
+		// a lost job shows in the audit
 		r.enqueue(to("last"))
 		r.settled(4*each + 1)
 		lost := to("lost")

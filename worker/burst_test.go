@@ -12,8 +12,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// TestBurstIsAdmittedInOrder hands over bursts in one call each. Those that their users'
-// limits let through are the first ones, in their order, and the others wait in theirs.
+// Of a burst, enqueued in one call, the limits grant the first notifications, and the others wait in
+// their order.
 func TestBurstIsAdmittedInOrder(t *testing.T) {
 	client := oneRedis(t)
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestBurstIsAdmittedInOrder(t *testing.T) {
 			for n := range c.jobs {
 				want = append(want, id(user, n))
 			}
-			// The first ones go at once, in any order: one without a connection in time is
+			// The granted ones leave in any order: one without a connection in time is
 			// admitted again.
 			slices.Sort(line[:c.first])
 			if !slices.Equal(line, want) {
@@ -64,7 +64,7 @@ func TestBurstIsAdmittedInOrder(t *testing.T) {
 				overtaken++
 			}
 		}
-		if overtaken > c.users/2 { // a job waits a second for its turn, which a machine that stalls takes
+		if overtaken > c.users/2 { // a job waits 1 s for its turn: a stalled machine changes the order
 			t.Errorf("of %d users' bursts %d are out of order", c.users, overtaken)
 		}
 		stop()

@@ -22,8 +22,8 @@ func (reply) RedisError()     {}
 
 const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory'.")
 
-// What is not sent since it could not be recorded says so, and blames no provider. What goes to
-// several routes waits for those that are full alone.
+// If Redis refuses writes, the reason is Redis and not the provider. A delivery for several routes
+// skips only the full ones.
 func TestFitReportsReason(t *testing.T) {
 	t.Parallel()
 	senders := map[push.Platform]providers.Sender{push.APNs: nil, push.FCM: nil}
@@ -60,7 +60,7 @@ func TestFitReportsReason(t *testing.T) {
 	}
 }
 
-// A delivery that gets no place frees the room that it had on its way there.
+// A delivery that gets no permit no longer counts as on its way to the bulkhead.
 func TestFailedAcquireFreesExpectedRoom(t *testing.T) {
 	t.Parallel()
 	routes := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil}}, Concurrency: 1}).Of("shop")

@@ -12,11 +12,11 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// apart are limits under which what waits goes back to the queue for its slot.
+// apart are limits with slots so late that a deferred job returns to the queue.
 var apart = limits.New(throttle.Policy{MinGap: 3 * time.Second}, nil)
 
-// The clocks of a user's two masters differ: the one with the limits is half a minute ahead
-// of the one with the queue, or behind. A deferred job still leaves when its gap is over.
+// The clock of the limits' Redis is 30 s ahead of the queue's, or behind. A deferred job still leaves
+// when its gap is over.
 func TestClocksOfTwoMastersDiffer(t *testing.T) {
 	t.Parallel()
 	const apartBy = 30 * time.Second

@@ -19,8 +19,8 @@ func collapsing(id, category string) *push.Notification {
 	return n
 }
 
-// A newer notification with the same collapse key takes the older one's place
-// in the line, and the older one ends.
+// A newer notification with the same collapse key takes over the older one's slot, and the older one
+// ends.
 func TestCollapse(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
@@ -49,7 +49,7 @@ func TestCollapse(t *testing.T) {
 	}
 }
 
-// A held notification inherits no slot. The slot of its elder is given back.
+// A paused notification does not take over the older one's slot, which is given back.
 func TestHeldSuccessorInheritsNoSlot(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	log := r.logs()
@@ -67,8 +67,7 @@ func TestHeldSuccessorInheritsNoSlot(t *testing.T) {
 	}
 }
 
-// An older one that comes back after a newer one was accepted ends too, and
-// keys of other users, apps and categories are others'.
+// A newer notification also supersedes an older one of another category, but no other user's.
 func TestCollapseKeepsTheNewest(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{}, map[string]throttle.Policy{
 		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
@@ -96,7 +95,7 @@ func TestCollapseKeepsTheNewest(t *testing.T) {
 	})
 }
 
-// A slowLimiter keeps the first answer about one notification until it is let go.
+// A slowLimiter withholds the first answer about one notification until let is closed.
 type slowLimiter struct {
 	throttle.Planner
 	id            string
@@ -115,8 +114,8 @@ func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle
 	return decision, err
 }
 
-// An older one that a worker had in its hands when the newer one came keeps its slot until its
-// next visit, and ends then. The newer one waits its own turn.
+// An older notification that is claimed when the newer one comes keeps its slot until its next visit,
+// and ends then. The newer one waits for its own slot.
 func TestCollapseOfClaimedNotification(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), throttle.Policy{MinGap: time.Hour}, nil)
 	limiter := &slowLimiter{Planner: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}

@@ -55,7 +55,7 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-// stateOf is how a notification ends, or that it waits.
+// stateOf returns the state after the fate: the end's, or Waiting.
 func stateOf(f fate) push.State {
 	if over, ended := f.(end); ended {
 		return over.state
@@ -63,7 +63,7 @@ func stateOf(f fate) push.State {
 	return push.Waiting
 }
 
-// A full line rejects a notification that is new and not critical. Any other waits.
+// A full line rejects only notifications that are new and not critical.
 func TestKeptNotificationsMayExceedLine(t *testing.T) {
 	t.Parallel()
 	back := time.Now().Truncate(time.Second)

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// deferred waits until the notification has been put off, and is in nobody's hands.
+// deferred waits until a limit has deferred the notification and its job is on the queue.
 func (r *rig) deferred(id string) *store.Record {
 	r.t.Helper()
 	wait(r.t, func() bool {
@@ -39,7 +39,7 @@ func (r *rig) control() *control.Control {
 	return r.rests(control.New(r.client, r.records, r.limiter, r.options.Limits))
 }
 
-// rests has the test wait for what the control does later.
+// rests makes the test's end wait for the control's delayed work.
 func (r *rig) rests(c *control.Control) *control.Control {
 	r.t.Cleanup(func() { c.Rest(context.Background()) })
 	return c
@@ -60,8 +60,7 @@ func TestCancelShortlyBeforeTheSlot(t *testing.T) {
 	}
 }
 
-// However often and from wherever dead letters are put back while they are
-// rejected again, none is lost.
+// Concurrent requeues of dead letters that are rejected again lose none.
 func TestConcurrentRequeuesLoseNothing(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusRequestEntityTooLarge, Delay: 5 * time.Millisecond})

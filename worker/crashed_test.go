@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// crashed leaves the notification's job as a worker does that was admitted, and
-// crashed before it recorded anything, that often.
+// crashed leaves the notification's job as a worker does that crashes after the admission, before
+// it records anything. times is the number of crashes.
 func (r *rig) crashed(n *push.Notification, times int) {
 	r.t.Helper()
 	scopes := r.options.Limits.Scopes(n.App, n.User, n.Category)
@@ -28,8 +28,7 @@ func (r *rig) crashed(n *push.Notification, times int) {
 	must(r.t, r.client.HIncrBy(r.t.Context(), key, "failed", int64(times)).Err())
 }
 
-// However a notification ends that a crashed worker may have sent, it says so,
-// and its slot stays used.
+// A notification that a crashed worker may have sent ends ambiguous in any state, and its slot stays used.
 func TestEndAfterCrashIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -55,7 +54,7 @@ func TestEndAfterCrashIsAmbiguous(t *testing.T) {
 		"superseded": {
 			with: func(n *push.Notification) { n.CollapseKey = "score" },
 			then: func(t *testing.T, r *rig, n *push.Notification) {
-				for _, id := range []string{n.ID, "heir"} { // the older one has had a visit
+				for _, id := range []string{n.ID, "successor"} { // the older one has had a visit
 					_, err := home(r.client).Collapse(t.Context(), store.CollapseKey{App: n.App, User: n.User, Key: n.CollapseKey}, id, time.Now(), push.Contents)
 					must(t, err)
 				}
@@ -124,8 +123,8 @@ func TestEndAfterCrashIsAmbiguous(t *testing.T) {
 	}
 }
 
-// A worker that crashes between an end and the return of its slot leaves that to the next
-// visit.
+// If a worker crashes after it has recorded an end and before it gives the slot back, the next visit gives
+// it back.
 func TestCrashAfterEndGivesSlotBack(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	n := to("ended", apple)
@@ -137,7 +136,7 @@ func TestCrashAfterEndGivesSlotBack(t *testing.T) {
 	wait(t, func() bool { return len(r.timeline(n.User).Admissions[throttle.General]) == 0 })
 }
 
-// What may have been sent is that too when it is put back from the dead letters.
+// A requeued dead letter that may have been sent stays ambiguous.
 func TestRequeuedLetterStaysAmbiguous(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	n := to("used", apple)
@@ -160,7 +159,7 @@ func TestRequeuedLetterStaysAmbiguous(t *testing.T) {
 	}
 }
 
-// What a shutdown cuts off while it is sent may have been.
+// A push that a shutdown cuts off may have been sent.
 func TestPushCutByShutdownIsAmbiguous(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.options.ShutdownTimeout = 300 * time.Millisecond

@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A notification of another user leaves while most of a flood, which came before it, is still on
-// the queue. Then the whole flood is delivered, waits in its line, or is rejected.
+// A notification of another user leaves while most of an earlier flood is still on the queue. In the end
+// the whole flood is delivered, waits in its line, or is rejected.
 func TestFloodDelaysNoOtherUser(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.options.MaxBooked = 20

@@ -14,10 +14,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A waiter is a Sender. Its first push waits for a connection, and each asks whether it may
-// leave.
+// A waiter is a Sender. Its first push waits for a connection, and each push checks its departure.
 type waiter struct {
-	waits, connected chan struct{} // waits is closed once the first does
+	waits, connected chan struct{} // waits is closed once the first push waits
 	asked, left      atomic.Int64
 }
 
@@ -35,8 +34,8 @@ func (w *waiter) Send(_ context.Context, _ *push.Notification, _ push.Target, de
 
 func (*waiter) Close() error { return nil }
 
-// A push may wait for a connection for too long, or until its worker is taken for dead. It
-// does not leave then, and its notification is admitted again.
+// A push does not leave if it waited too long for a connection, or if its worker counts as dead. Its
+// notification is admitted again.
 func TestLatePushIsAdmittedAgain(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(r *rig){

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// layers are the packages below worker, each with those of them that it may import.
+// layers maps each package below worker to the ones of them that it may import.
 var layers = map[string][]string{
 	"clock":      {},
 	"queue":      {"clock"},
@@ -18,7 +18,7 @@ var layers = map[string][]string{
 	"reschedule": {"clock", "control"},
 }
 
-// Imports lead downwards only, and asynq is one package's affair.
+// Imports lead only downwards, and only worker/queue may import asynq.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	const self = "github.com/pushpace/pushpace/worker"

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// like is a notification with a digest.
+// like returns a notification with a digest.
 func like(id string) *push.Notification {
 	n := to(id)
 	n.Title, n.Digest = "title of "+id, &push.Digest{Key: "post-4711", Title: "{count} people like your photo", Body: "{first} and {more} others"}
@@ -31,7 +31,7 @@ func (r *rig) joins(n *push.Notification, into string) {
 	}
 }
 
-// let gives the user limits that keep nobody waiting.
+// let raises the user's limit so far that nothing waits for it.
 func (r *rig) let(o *limits.Overrides) {
 	r.t.Helper()
 	must(r.t, o.Set(r.t.Context(), limits.Override{
@@ -39,7 +39,7 @@ func (r *rig) let(o *limits.Overrides) {
 	}))
 }
 
-// accounts checks that all that was accepted is somewhere.
+// accounts waits until the audit is exact.
 func (r *rig) accounts() {
 	r.t.Helper()
 	wait(r.t, func() bool {
@@ -49,8 +49,8 @@ func (r *rig) accounts() {
 	})
 }
 
-// The first goes at once; of those that come while one waits for the limit, one push tells,
-// with one slot. What has another key or category, or is critical, does not join.
+// The first notification leaves at once. One push with one slot stands for all that come while it waits for
+// the limit. Notifications of another key or category and critical ones do not join.
 func TestDigest(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r, o := tuned(t, client, every(time.Hour), nil)
@@ -71,7 +71,7 @@ func TestDigest(t *testing.T) {
 			r.joins(like(fmt.Sprint("joins-", i)), "waits")
 		}
 		r.joins(newest, "waits")
-		if n := r.slots(); n != 2 { // and what "at once" was admitted with
+		if n := r.slots(); n != 2 { // one is the admission of "at once"
 			t.Errorf("%d slots, want one more", n)
 		}
 		other, category, critical := like("other key"), like("other category"), like("critical")
@@ -103,7 +103,7 @@ func TestDigest(t *testing.T) {
 	})
 }
 
-// Those of a burst are all in hand before the first of them waits.
+// All notifications of a burst are claimed before the first of them waits.
 func TestDigestOfABurst(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
@@ -125,7 +125,7 @@ func TestDigestOfABurst(t *testing.T) {
 	r.accounts()
 }
 
-// One that a pause holds is joined by none, as it may go as soon as the pause is over.
+// No notification joins a paused one, as that may leave as soon as the pause ends.
 func TestDigestOfAPausedRoute(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
@@ -142,7 +142,7 @@ func TestDigestOfAPausedRoute(t *testing.T) {
 	}
 }
 
-// What carries others is not cancelled by accident.
+// A cancel of a notification that carries others needs a confirmation.
 func TestCancelCarrier(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
@@ -177,7 +177,7 @@ func TestCancelCarrier(t *testing.T) {
 	r.accounts()
 }
 
-// A dead letter holds all that its push was to tell of, and brings them back.
+// A dead letter contains the push of its whole digest, and a requeue sends that.
 func TestDigestLetter(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()

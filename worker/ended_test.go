@@ -17,8 +17,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// At the level debug the log has one line for each notification that ends, and
-// no token; at others it has none.
+// At the level debug the log has one line for each end, without a token; at info it has none.
 func TestDebugLogsEachEnd(t *testing.T) {
 	client := oneRedis(t)
 	for i, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
@@ -48,7 +47,7 @@ func TestDebugLogsEachEnd(t *testing.T) {
 	}
 }
 
-// Each end is counted once, by whomever it came about.
+// Each end is counted once, whether a worker, a producer or an operator caused it.
 func TestEachEndIsCounted(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
@@ -56,7 +55,7 @@ func TestEachEndIsCounted(t *testing.T) {
 	key := queueKey(client, push.Default.Queue(), "t:spoiled")
 	message, err := client.HGet(t.Context(), key, "msg").Bytes()
 	must(t, err)
-	const payload = 2 // of asynq's message: the last one counts
+	const payload = 2 // field of asynq's message: its last value counts
 	message = protowire.AppendString(protowire.AppendTag(message, payload, protowire.BytesType), "{")
 	must(t, client.HSet(t.Context(), key, "msg", message).Err())
 	r.start()
@@ -81,10 +80,10 @@ func TestEachEndIsCounted(t *testing.T) {
 	})
 }
 
-// unfreeing is a limiter that fails to take back a slot so many times.
+// unfreeing is a limiter that fails its first Cancel calls.
 type unfreeing struct {
 	throttle.Planner
-	left atomic.Int32
+	left atomic.Int32 // failures to come
 }
 
 func (l *unfreeing) Cancel(ctx context.Context, r throttle.Request) (throttle.Placed, error) {
@@ -94,8 +93,8 @@ func (l *unfreeing) Cancel(ctx context.Context, r throttle.Request) (throttle.Pl
 	return l.Planner.Cancel(ctx, r)
 }
 
-// A slot that cannot be given back at its notification's end is given back later, whoever
-// has the job then, and the end counts once.
+// If a slot cannot be given back at the end of its notification, a later visit by any worker gives it
+// back. The end counts once.
 func TestFailedSlotReleaseIsRetried(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	limiter := &unfreeing{Planner: r.limiter}
@@ -112,7 +111,7 @@ func TestFailedSlotReleaseIsRetried(t *testing.T) {
 	r.start()
 	wait(t, func() bool { return limiter.left.Load() < 0 && r.slots() == 1 })
 	if told := r.seen.endings(push.Expired); counts.Ended[push.Expired] != 1 || told != 1 {
-		t.Errorf("%+v, and %d are told of", counts, told)
+		t.Errorf("%+v, and %d are observed", counts, told)
 	}
 	wait(t, func() bool {
 		audit, err := r.inspector().Audit(t.Context())

@@ -21,14 +21,14 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// counted is a control of the rig's on a client of its own, and what counts its scripts.
+// counted returns a control on its own client, and the number of its scripts.
 func (r *rig) counted(client redis.UniversalClient) (*control.Control, *atomic.Int64) {
 	r.t.Helper()
 	own := redistest.Another(r.t, client)
 	return r.controlOn(own), redistest.Count(own, redistest.Script)
 }
 
-// controlOn is a control of the rig's with a limiter of its own on that client.
+// controlOn returns a control with its own limiter on the client.
 func (r *rig) controlOn(own redis.UniversalClient) *control.Control {
 	r.t.Helper()
 	limiter, err := throttle.New(own, throttle.Options{Timeout: redistest.Patience})
@@ -37,7 +37,8 @@ func (r *rig) controlOn(own redis.UniversalClient) *control.Control {
 	return r.rests(control.New(own, store.NewRecords(own, "", 0), limiter, r.options.Limits))
 }
 
-// line has one of the user sent, and so many wait for a limit. It returns those that wait.
+// line enqueues n+1 notifications of the user, and waits until one is sent and n are deferred. It returns
+// the deferred ones.
 func (r *rig) line(user string, categories []string, n int) (refs []push.Ref) {
 	r.t.Helper()
 	all := make([]*push.Notification, n+1)
@@ -59,7 +60,7 @@ func (r *rig) line(user string, categories []string, n int) (refs []push.Ref) {
 	return refs[1:]
 }
 
-// exact waits until what was taken is freed, and checks the sums.
+// exact waits until the cancelled notifications have given their slots back, and checks the audit.
 func (r *rig) exact(cancelled, waiting int) {
 	r.t.Helper()
 	wait(r.t, func() bool { return r.seen.endings(push.Cancelled) == cancelled })
@@ -70,8 +71,8 @@ func (r *rig) exact(cancelled, waiting int) {
 	}
 }
 
-// All of a user's that wait end in one call: in few scripts, and no job is checked by the
-// limiter for it. One in flight stays.
+// One call ends all of a user's waiting notifications, with few scripts and no limiter checks of their
+// jobs. The one in flight stays.
 func TestCancelAllOfUserIsOneCall(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
@@ -107,7 +108,7 @@ func TestCancelAllOfUserIsOneCall(t *testing.T) {
 	r.apns.Recover()
 }
 
-// One by one a user's end in two scripts each, and one more a second.
+// Single cancels take two scripts each, and one more a second.
 func TestSingleCancelsAreCheap(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
@@ -127,7 +128,7 @@ func TestSingleCancelsAreCheap(t *testing.T) {
 	counted.Rest(t.Context())
 	bookings := r.timeline("u1").Bookings
 	if len(bookings) != left || bookings[left-1].Slot.After(time.Now().Add((left+1)*time.Hour)) {
-		t.Errorf("those left did not move up: %+v", bookings)
+		t.Errorf("the rest did not get earlier slots: %+v", bookings)
 	}
 	r.start()
 	r.exact(many, left)
@@ -156,8 +157,8 @@ func (p *placings) Replan(ctx context.Context, all []throttle.Request) (throttle
 	return p.Planner.Replan(ctx, all)
 }
 
-// CancelAll takes the notifications of each user and category out in one call. The notifications
-// left move up without a gap, and each line is placed again about once.
+// CancelAll removes the notifications of each user and category in one call. The rest get earlier slots
+// without a gap, and each line is placed again about once.
 func TestCancelAllReschedulesTheRestOnce(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	stop := r.start()

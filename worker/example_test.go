@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// A phone is a Sender that hands over what it gets; apns.New and fcm.New make those of
-// the push services.
+// A phone is a Sender that passes on its notifications. apns.New and fcm.New return the push services'
+// Senders.
 type phone chan *push.Notification
 
 func (p phone) Send(_ context.Context, n *push.Notification, _ push.Target, _ providers.Departure) providers.Outcome {
@@ -27,9 +27,9 @@ func (p phone) Send(_ context.Context, n *push.Notification, _ push.Target, _ pr
 
 func (phone) Close() error { return nil }
 
-// A worker in a program of one's own takes a Redis, limits and senders.
+// A worker needs a Redis, limits and senders.
 func Example() {
-	server, err := miniredis.Run() // in the place of a Redis
+	server, err := miniredis.Run() // stands in for a Redis
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println((<-sent).Title)
-	if err := w.Stop(ctx); err != nil { // once what is under way has ended
+	if err := w.Stop(ctx); err != nil { // waits for claimed jobs
 		log.Fatal(err)
 	}
 	// Output: Your order has shipped

@@ -7,11 +7,11 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// Hasten shortens what tests have no time for: how long a breaker stays open,
-// the first pause for misconfiguration, and the steps of a webhook's delivery.
+// Hasten sets how long a breaker stays open, the first pause for misconfiguration, and the steps of a
+// webhook's delivery.
 func (o *Options) Hasten(open, paused, hook time.Duration) {
 	o.times = times{route: route.Times{Open: open, Paused: paused, Calm: open}, webhook: webhook.Times{Poll: hook, Again: hook, Give: 10 * hook, Claim: 20 * hook}}
 }
 
-// GiveUp bounds how long the worker repeats a write that fails.
+// GiveUp sets how long the worker retries a failed write.
 func (o *Options) GiveUp(after time.Duration) { o.times.record = after }

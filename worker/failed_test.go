@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// One push of a user that fails keeps none of the others from leaving in their order, whether
-// it is sent again or not. On a machine that stands still one may pass another.
+// A failed push of a user does not change the order of the others, whether it is retried or not. On a
+// stalled machine one push may pass another, so the test has three tries.
 func TestFailedPushKeepsOrderOfOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer standin.Answer
@@ -81,7 +81,7 @@ func TestFailuresInBurstKeepOrder(t *testing.T) {
 		}
 		return true
 	}
-	for _, n := range []int{6, 200} { // a machine that stands still may have one pass another
+	for _, n := range []int{6, 200} { // on a stalled machine one may pass another
 		const tries = 3
 		for try := 1; !inOrder(n); try++ {
 			if try == tries {
@@ -91,11 +91,11 @@ func TestFailuresInBurstKeepOrder(t *testing.T) {
 	}
 }
 
-// burstID is the ID of the nth of a burst.
+// burstID returns the ID of the nth notification of a burst.
 func burstID(burst, n int) string { return fmt.Sprintf("m%d-%03d", burst, n) }
 
-// leave has a burst of one user's leave, some of which fail at first, and returns the order of the
-// others.
+// leave enqueues a burst of one user's, of which fails get a failure first. It returns the order in which
+// the others left.
 func (r *rig) leave(t *testing.T, burst, n int, fails map[int]standin.Answer) (order []string) {
 	t.Helper()
 	token := func(i int) string { return fmt.Sprintf("%032x%032x", burst, i) }

@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// 1,500 rejected notifications of one app leave room in Redis: another app's notifications
-// are accepted and delivered, and the sums are exact.
+// 1,500 rejected notifications of one app leave room in Redis: another app's are accepted and
+// delivered, and the sums are exact.
 func TestRejectedNotificationsDoNotFillRedis(t *testing.T) {
 	t.Parallel()
 	const rejected, bound = 1500, 100
@@ -28,7 +28,7 @@ func TestRejectedNotificationsDoNotFillRedis(t *testing.T) {
 	for batch := range rejected / 100 {
 		var all []*push.Notification
 		for i := range 100 {
-			n := to(fmt.Sprintf("rejected-%d-%d", batch, i), google) // by a provider that the app does not have
+			n := to(fmt.Sprintf("rejected-%d-%d", batch, i), google) // the app has no such provider
 			n.App, n.Body = "apple", body
 			all = append(all, n)
 		}

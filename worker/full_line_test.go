@@ -39,7 +39,7 @@ func TestFullLineRejectsNewNotification(t *testing.T) {
 	}
 }
 
-// After a pause all held notifications go, though fewer may hold slots, and none too soon.
+// After a pause all notifications that it held leave within the limit, though fewer may hold slots.
 func TestPausedNotificationsExceedFullLine(t *testing.T) {
 	const gap, most, n = 200 * time.Millisecond, 3, 8
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))

@@ -14,8 +14,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// enqueueRanked enqueues n notifications to APNs, each to a user of its own, whose
-// priorities take turns.
+// enqueueRanked enqueues n notifications to APNs, each to another user, with alternating priorities.
 func (r *rig) enqueueRanked(n int) {
 	r.t.Helper()
 	ranks := []push.Priority{push.Bulk, push.Default, push.Critical}
@@ -28,9 +27,8 @@ func (r *rig) enqueueRanked(n int) {
 	r.enqueueTogether(all)
 }
 
-// After a provider was down each notification comes back once, and so it is after a second
-// failure. The wait costs no attempt. worker/pause tests in which order they come, and
-// worker/route how fast.
+// After an outage of a provider, and after a second one, each notification is sent once. The wait costs
+// no attempt. worker/route tests how fast they return.
 func TestHeldNotificationsReturnAfterOutage(t *testing.T) {
 	t.Parallel()
 	const n = 300
@@ -70,14 +68,14 @@ func TestHeldNotificationsReturnAfterOutage(t *testing.T) {
 	if len(entries) != n || len(seen) != n {
 		t.Errorf("%d pushes of %d notifications, want %d", len(entries), len(seen), n)
 	}
-	// A breaker opens after ten failures and what was in flight, and then one fails a second.
+	// A breaker opens after ten failures and the pushes in flight, and then one fails a second.
 	if looks := int64(2*(10+most+60) + 2*int(away/time.Second)); failed+again > looks {
 		t.Errorf("%d attempts have failed, want at most %d", failed+again, looks)
 	}
 }
 
-// What goes to two providers that are both closed comes when the first of them opens, and again for
-// the other one. Neither costs an attempt.
+// A notification for two closed providers is sent to each one when that opens. The waits cost no
+// attempts.
 func TestTwoClosedRoutesReopenSeparately(t *testing.T) {
 	t.Parallel()
 	const n, before = 20, 12

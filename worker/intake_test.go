@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// plain is the JSON of a notification, as a producer in any language writes it.
+// plain returns the JSON of a notification, as a producer in any language writes it.
 func plain(id string, change func(n *push.Notification)) []byte {
 	n := to(id)
 	if change != nil {
@@ -57,7 +57,7 @@ func byHand(t *testing.T, client redis.UniversalClient, queue, id string, payloa
 	must(t, err)
 }
 
-// left is how many tasks there are on the intake's queues.
+// left returns the number of tasks on the intake's queues.
 func left(t *testing.T, client redis.UniversalClient) (n int) {
 	t.Helper()
 	inspector := asynq.NewInspectorFromRedisClient(client)
@@ -73,7 +73,7 @@ func left(t *testing.T, client redis.UniversalClient) (n int) {
 	return n
 }
 
-// Each task that a plain client of asynq puts on an intake is sent once, or is a dead letter.
+// Each task that a plain asynq client puts on an intake is sent once, or becomes a dead letter.
 func TestIntakeAcceptsPlainAsynqTasks(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
@@ -116,7 +116,7 @@ func TestIntakeAcceptsPlainAsynqTasks(t *testing.T) {
 		must(t, client.LPush(t.Context(), shard.QueueKey(normal, "pending"), "no-hash", "no-message", "no-task").Err())
 
 		r.start()
-		r.start() // both lead until they know of each other
+		r.start() // both lead until they have found each other
 		counts := r.settled(len(sent) + len(reasons))
 		wait(t, func() bool { return left(t, client) == 1 }) // the later one
 		if counts.Accepted != int64(len(sent)) || counts.Ended[push.Delivered] != int64(len(sent)) || counts.Malformed != int64(len(reasons)) {
@@ -148,7 +148,7 @@ func TestIntakeAcceptsPlainAsynqTasks(t *testing.T) {
 	})
 }
 
-// A paused intake is left alone. Once it goes on, all that lies there is taken without a pause.
+// A paused intake keeps its tasks. Once it is resumed, the worker takes all of them without a pause.
 func TestPausedIntakeKeepsTasks(t *testing.T) {
 	const n = 1000
 	client := oneRedis(t)
@@ -174,7 +174,7 @@ func TestPausedIntakeKeepsTasks(t *testing.T) {
 	r.settled(n + 1)
 }
 
-// A task that cannot be accepted for want of Redis stays where it is, and the log says so once.
+// A task stays on the intake if Redis fails to accept it. The log reports that once.
 func TestIntakeKeepsTasksDuringRedisError(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -200,8 +200,8 @@ func TestIntakeKeepsTasksDuringRedisError(t *testing.T) {
 	}
 }
 
-// asynq's tools list, count, delete, archive and run the jobs of a shard's queues. A notification
-// whose job they delete waits until it is cancelled, and the audit misses it.
+// asynq's tools list, count, delete, archive and run the jobs of a shard's queues. If they delete a job,
+// its notification waits until it is cancelled, and the audit misses the job.
 func TestAsynqToolsManageShardQueues(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -286,10 +286,10 @@ func TestAsynqToolsManageShardQueues(t *testing.T) {
 	sizes(2, 0, 0, 0)
 	must(t, inspector.UnpauseQueue(queue))
 	r.settled(5)
-	missing(0, 1) // it is later again
+	missing(0, 1) // it is scheduled again
 }
 
-// Tasks whose shard refuses them do not hold up those behind them.
+// Tasks that their shard refuses do not delay the tasks behind them.
 func TestIntakeSkipsRefusedTasks(t *testing.T) {
 	const n = store.OffersAtOnce + 10
 	client := oneRedis(t)

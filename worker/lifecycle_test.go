@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// A worker that never started may be stopped, as often as one likes, and starts no more.
+// A worker that never started may be stopped repeatedly, and does not start afterwards.
 func TestStopWithoutStart(t *testing.T) {
 	r := newRig(t, oneRedis(t), hourly)
 	w, err := worker.New(r.options)
@@ -23,7 +23,7 @@ func TestStopWithoutStart(t *testing.T) {
 	}
 }
 
-// The context of a start bounds the start alone.
+// The end of Start's context does not end a started worker.
 func TestStartContextBoundsOnlyStart(t *testing.T) {
 	r := newRig(t, oneRedis(t), hourly)
 	ended, end := context.WithCancel(t.Context())
@@ -49,8 +49,7 @@ func TestStartContextBoundsOnlyStart(t *testing.T) {
 	must(t, w.Stop(t.Context()))
 }
 
-// What is under way when the context of a stop ends goes back to the queue, and another
-// worker ends it.
+// Jobs in flight when Stop's context ends return to the queue, and another worker finishes them.
 func TestEndOfStopContextRequeuesJobs(t *testing.T) {
 	r := newRig(t, oneRedis(t), hourly)
 	r.options.ShutdownTimeout = time.Minute

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
-// A lineRig has lines whose questions are recorded, and answered when it says so.
+// A lineRig has lines with a recorded ask. Each call answers as many turns as it receives from answers.
 type lineRig struct {
 	*lines
 	began   time.Time
@@ -45,7 +45,7 @@ func newLineRig() *lineRig {
 	return r
 }
 
-// taken is a delivery of the user that was accepted as the n-th, and has its turn.
+// taken returns a delivery of the user that was accepted as the n-th and has its turn.
 func (r *lineRig) taken(user string, n int) *delivery {
 	d := &delivery{Notification: &push.Notification{ID: fmt.Sprint(n), User: user}, accepted: r.began.Add(time.Duration(n) * time.Microsecond)}
 	r.enter(d)
@@ -72,8 +72,8 @@ func (r *lineRig) check(t *testing.T, want ...[]int) {
 	}
 }
 
-// Jobs of a user are decided in the order in which they were accepted, whichever is ready
-// first, several that wait together, and others beside them.
+// A user's jobs are decided in the order of acceptance, whichever is ready first. Jobs that wait share a
+// call, and another user's do not wait for them.
 func TestLineDecidesInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,8 @@ func TestCategoriesHaveSeparateLines(t *testing.T) {
 	})
 }
 
-// A job that ends otherwise, and one that does not come to ask, holds nobody up.
+// A job that ends without asking does not delay the jobs behind it. One that is not ready delays them for
+// at most patience.
 func TestLinePassesStuckJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +135,7 @@ func TestLinePassesStuckJob(t *testing.T) {
 	})
 }
 
-// Where the job that asks is cut off, the others ask again, and a failure is told to all.
+// If the asking job is cancelled, the others ask again. All get an error of the limiter.
 func TestLineAsksAgainAfterCancelledCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +155,7 @@ func TestLineAsksAgainAfterCancelledCall(t *testing.T) {
 	})
 }
 
-// Where asking panics, all that were asked about are told, and the line goes on.
+// If ask panics, all turns of the call get an error, and the line goes on.
 func TestLineSurvivesPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,10 +177,10 @@ func TestLineSurvivesPanic(t *testing.T) {
 		func() {
 			defer func() { _ = recover() }()
 			l.decide(t.Context(), first)
-			t.Error("the panic is kept from who asks")
+			t.Error("decide hides the panic")
 		}()
 		if err := <-told; !errors.Is(err, errNotAsked) {
-			t.Errorf("the other is told %v", err)
+			t.Errorf("the other one gets %v", err)
 		}
 		if got := l.decide(t.Context(), d("3")); got.err != nil {
 			t.Error(got.err)

@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Redis that comes back without what it held is an error in the log, with how many of
-// those that waited are gone; one that has kept it is none.
+// If Redis restarts without its data, the log has one error with the number of lost waiting
+// notifications. If it restarts with them, the log has none.
 func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -24,7 +24,7 @@ func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, c.options...)
 			client := server.Client(t)
-			sums := redistest.Count(client, names("accepted")) // the looks at them
+			sums := redistest.Count(client, names("accepted")) // the reads of the sums
 			r := newRig(t, client, unlimited)
 			log := r.logs()
 			r.start()
@@ -44,12 +44,12 @@ func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 			server.Restart(t)
 			wait(t, func() bool { return r.client.Ping(t.Context()).Err() == nil })
 			looks(2)
-			if c.want > 0 { // they may have found no connection
+			if c.want > 0 { // those reads may have failed for want of a connection
 				wait(t, func() bool { return strings.Contains(log.text(), "no longer has what was accepted") })
 			}
 			told := log.text()
 			if got := strings.Count(told, "no longer has what was accepted"); got != c.want {
-				t.Errorf("it is told of %d times, want %d:\n%s", got, c.want, told)
+				t.Errorf("logged %d times, want %d:\n%s", got, c.want, told)
 			}
 			if c.want > 0 && (!strings.Contains(told, "level=ERROR") || !strings.Contains(told, "about 3 notifications that waited are gone") || !strings.Contains(told, "accepted_before=4 accepted_now=0")) {
 				t.Error(told)

@@ -22,7 +22,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// standing waits for one pause of a provider, and answers it.
+// standing waits until exactly one pause of that kind is listed, and returns it.
 func (r *rig) standing(kind pause.Kind) pause.Pause {
 	r.t.Helper()
 	var found pause.Pause
@@ -32,12 +32,12 @@ func (r *rig) standing(kind pause.Kind) pause.Pause {
 		if len(list) == 1 {
 			found = list[0]
 		}
-		return found.Kind == kind && !found.At.IsZero() // the snapshots tell that
+		return found.Kind == kind && !found.At.IsZero() // At comes with the snapshots
 	})
 	return found
 }
 
-// keys are the rig's for APNs, and one that APNs does not know.
+// keys returns the rig's configuration for APNs, its key, and a key that APNs does not know.
 func (r *rig) keys() (cfg apns.Config, right, wrong []byte) {
 	r.t.Helper()
 	cfg, err := r.apns.WriteCredentials(r.t.TempDir())
@@ -51,7 +51,7 @@ func (r *rig) keys() (cfg apns.Config, right, wrong []byte) {
 	return cfg, right, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
 }
 
-// wrongly is a sender whose key APNs does not know, until it is mended.
+// wrongly returns a sender with a key that APNs refuses, and a function that replaces the key.
 func (r *rig) wrongly() (s *apns.Sender, mend func()) {
 	r.t.Helper()
 	cfg, right, wrong := r.keys()
@@ -65,7 +65,7 @@ func (r *rig) wrongly() (s *apns.Sender, mend func()) {
 	}
 }
 
-// with has the workers that start from now on send for the shop with this.
+// with sets the APNs sender of the shop for workers that start later.
 func (r *rig) with(s providers.Sender) {
 	senders := maps.Clone(r.options.Senders)
 	senders["shop"] = maps.Clone(senders["shop"])
@@ -73,7 +73,7 @@ func (r *rig) with(s providers.Sender) {
 	r.options.Senders = senders
 }
 
-// A worker whose key is wrong keeps to itself what it is told.
+// A refused key closes the route only in the worker that has the key.
 func TestWrongKeyStopsOnlyItsWorker(t *testing.T) {
 	const n = 100
 	r := newRig(t, oneRedis(t), unlimited)
@@ -82,7 +82,7 @@ func TestWrongKeyStopsOnlyItsWorker(t *testing.T) {
 	r.with(sender)
 	wrong := r.run()
 	first := 0
-	wait(t, func() bool { // until the wrong one gets one of them
+	wait(t, func() bool { // until the worker with the wrong key gets one of them
 		r.enqueue(to(fmt.Sprint("first-", first), devices(first, apple)...))
 		first++
 		return statusOf(t, wrong, "shop", push.APNs).Pause == "InvalidProviderToken"
@@ -100,7 +100,7 @@ func TestWrongKeyStopsOnlyItsWorker(t *testing.T) {
 	}
 }
 
-// A new key is tried at once, however long the old one was to be refused for.
+// A new key is tried at once, even if the pause for the old one has an hour left.
 func TestNewKeyEndsPause(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.hasten(time.Hour, time.Hour)
@@ -121,7 +121,7 @@ func TestNewKeyEndsPause(t *testing.T) {
 	}
 }
 
-// An operator who has mended something need not wait for the end of the pause.
+// An operator's resume ends a pause that a provider's answers caused.
 func TestResumeEndsProviderPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -161,7 +161,7 @@ func TestResumeEndsProviderPause(t *testing.T) {
 				must(t, err)
 				return len(list) == 0
 			})
-			r.enqueue(to("new", apple)) // the probe, which need not wait
+			r.enqueue(to("new", apple)) // the probe, which leaves at once
 			wait(t, func() bool { return r.record("new").State == push.Delivered })
 			if list, err := r.inspector().Pauses(t.Context()); err != nil || len(list) > 0 {
 				t.Errorf("listed: %+v, %v", list, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// mute mutes at the level, and waits until the rig's worker knows.
+// mute mutes at the level, and waits until the rig's worker applies it.
 func (r *rig) mute(o *limits.Overrides, of limits.Level, all bool) {
 	r.t.Helper()
 	of.Mute = true
@@ -25,14 +25,14 @@ func (r *rig) mute(o *limits.Overrides, of limits.Level, all bool) {
 	})
 }
 
-// ends waits until the notification has ended, and returns how.
+// ends waits until the notification has ended, and returns its state.
 func (r *rig) ends(id string) (state push.State) {
 	r.t.Helper()
 	wait(r.t, func() bool { state = r.record(id).State; return state.Ended() })
 	return state
 }
 
-// muted checks that these end muted, and that none of them is sent.
+// muted checks that these end muted and are not sent.
 func (r *rig) muted(ids ...string) {
 	r.t.Helper()
 	for _, id := range ids {
@@ -42,8 +42,8 @@ func (r *rig) muted(ids ...string) {
 	}
 }
 
-// What is new ends muted, and so does what waits, with its slot given back; critical ones and
-// those of exempt categories pass, unless the mute is of all. Who is unmuted is as before.
+// A mute ends new and waiting notifications, and gives back their slots. Critical ones and exempt
+// categories pass, unless the mute is of all. After an unmute new ones wait as before.
 func TestMuted(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r, o := tuned(t, client, every(time.Hour), map[string]throttle.Policy{"security": {Exempt: true}})
@@ -76,7 +76,7 @@ func TestMuted(t *testing.T) {
 		r.muted("new")
 		r.enqueue(with("code", "security", push.Default, 0))
 		if state := r.ends("code"); state != push.Delivered {
-			t.Errorf("of an exempt category it ends %s", state)
+			t.Errorf("one of an exempt category ends %s", state)
 		}
 
 		r.mute(o, limits.Level{App: "shop", User: "u1"}, true)
@@ -105,7 +105,7 @@ func TestMuted(t *testing.T) {
 	})
 }
 
-// A mute ends by itself, by Redis's clock.
+// A mute expires by Redis's clock.
 func TestMuteExpires(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), throttle.Policy{}, nil)
 	r.start()
@@ -130,8 +130,7 @@ func TestMuteExpires(t *testing.T) {
 	}
 }
 
-// One that is muted does not take the place of an older one with its collapse key that is
-// not.
+// A muted notification does not supersede an older one with its collapse key that is not muted.
 func TestMutedNotificationDoesNotSupersede(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
@@ -147,8 +146,8 @@ func TestMutedNotificationDoesNotSupersede(t *testing.T) {
 	}
 }
 
-// One that failed ends muted instead of being tried again; what was delivered to one of its
-// targets ends delivered.
+// A failed notification ends muted and is not retried. One that was delivered to one of its targets ends
+// delivered.
 func TestMuteEndsFailedNotification(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.start()
@@ -165,13 +164,13 @@ func TestMuteEndsFailedNotification(t *testing.T) {
 		t.Errorf("%+v", record)
 	}
 	if state := r.ends("in part"); state != push.Delivered {
-		t.Errorf("what was delivered in part ends %s", state)
+		t.Errorf("the one that was delivered in part ends %s", state)
 	}
 	wait(t, func() bool { return r.slots() == 0 })
 }
 
-// What a worker has in hand when its user is muted ends there: it goes out no more, and does
-// not return to the queue.
+// A mute ends notifications in their visit: one that waits for the limiter is not sent, and one with a failed
+// push does not return to the queue.
 func TestMuteEndsClaimedNotifications(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	limiter := &slowLimiter{Planner: r.limiter, id: "asks", answered: make(chan struct{}), let: make(chan struct{})}
@@ -190,8 +189,8 @@ func TestMuteEndsClaimedNotifications(t *testing.T) {
 	wait(t, func() bool { return r.slots() == 0 })
 }
 
-// A category is muted while no worker runs. All that wait of it end, each once, and so does
-// what comes later. The others stay.
+// If a category is muted while no worker runs, all its waiting notifications end, each once, and so do
+// later ones. Other categories stay.
 func TestMuteEndsAllWaitingNotifications(t *testing.T) {
 	client := oneRedis(t)
 	const many, others = 250, 5 // several pages
@@ -227,7 +226,7 @@ func TestMuteEndsAllWaitingNotifications(t *testing.T) {
 	}
 	counting.mu.Lock()
 	defer counting.mu.Unlock()
-	if len(counting.leaves) > 3*7 { // a line of each user, and a worker's look at those that came last
+	if len(counting.leaves) > 3*7 { // a call a user, and a second scan for late arrivals
 		t.Errorf("%d calls: %v", len(counting.leaves), counting.leaves)
 	}
 }

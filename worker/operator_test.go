@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// pause has the workers hold what the hold matches, and waits until they do.
+// pause pauses, and waits until a worker has logged it.
 func (r *rig) pause(h pause.Pause, log *logged) {
 	r.t.Helper()
 	before := strings.Count(log.text(), "paused by an operator")
@@ -35,14 +35,14 @@ func (r *rig) resume(h pause.Pause) {
 	}
 }
 
-// logs has the rig's worker write to a log that can be read.
+// logs sets a readable log for the rig's workers.
 func (r *rig) logs() *logged {
 	log := new(logged)
 	r.options.Log = slog.New(slog.NewTextHandler(log, nil))
 	return log
 }
 
-// asleep waits until so many jobs wait for another visit.
+// asleep waits until n jobs of the home shard are deferred or parked.
 func (r *rig) asleep(n int64) {
 	r.t.Helper()
 	wait(r.t, func() bool {
@@ -54,7 +54,7 @@ func (r *rig) asleep(n int64) {
 	})
 }
 
-// What operators pause spends nothing, and comes back as soon as they resume it.
+// A paused notification spends no attempt and no slot, and leaves as soon as an operator resumes it.
 func TestOperatorPauseCostsNoAttempt(t *testing.T) {
 	const n = 20
 	client := oneRedis(t)
@@ -84,7 +84,7 @@ func TestOperatorPauseCostsNoAttempt(t *testing.T) {
 	}
 	hold.By = "ben"
 	r.resume(hold)
-	counts := r.settled(2 * n) // one that nobody wakes looks by itself after five minutes
+	counts := r.settled(2 * n) // in time only if the resume wakes them
 	if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.slots() != 2*n || r.archived() != 0 {
 		t.Errorf("counts %+v with %d pushes, %d slots", counts, len(r.pushed("")), r.slots())
 	}
@@ -104,7 +104,7 @@ func TestOperatorPauseCostsNoAttempt(t *testing.T) {
 	wait(t, func() bool { return len(client.Keys(t.Context(), "pushpace:{pauses}:*").Val()) == 0 })
 }
 
-// What operators have said and Redis loses before its end is told.
+// If Redis loses pauses, overrides or mutes before their end, the log says so.
 func TestLostPausesAndOverridesAreLogged(t *testing.T) {
 	client := oneRedis(t)
 	r, o := tuned(t, client, throttle.Policy{}, nil)
@@ -121,8 +121,8 @@ func TestLostPausesAndOverridesAreLogged(t *testing.T) {
 	}
 }
 
-// A notification that comes for its slot during the pause gives the slot back. One that expires
-// meanwhile ends. A worker that starts later resumes the rest.
+// A notification that is due during a pause of its category gives its slot back. One that expires ends.
+// After the resume, a worker that starts later sends the rest.
 func TestCategoryPauseReleasesSlots(t *testing.T) {
 	client := oneRedis(t)
 	r, o := tuned(t, client, throttle.Policy{}, map[string]throttle.Policy{"digest": every(time.Hour)})
@@ -147,7 +147,7 @@ func TestCategoryPauseReleasesSlots(t *testing.T) {
 	if counts.Ended[push.Expired] != 1 || r.record("other").State != push.Delivered {
 		t.Errorf("counts %+v", counts)
 	}
-	// a raised limit wakes the one that waits for its slot
+	// a raised limit wakes the deferred one
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "digest"}, Policy: every(time.Millisecond), By: "ann"}))
 	digests := throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "digest")}
 	wait(t, func() bool {
@@ -166,8 +166,8 @@ func TestCategoryPauseReleasesSlots(t *testing.T) {
 	}
 }
 
-// Notifications come before and after a pause ends, and two workers hear of the end at
-// different instants. All are sent.
+// Notifications are enqueued before and after a pause ends, and two workers apply its end at different
+// times. All are sent.
 func TestPauseEndDuringEnqueueLosesNothing(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
@@ -183,12 +183,12 @@ func TestPauseEndDuringEnqueueLosesNothing(t *testing.T) {
 				r.resume(hold)
 			}
 		}
-		r.settled((round + 1) * each) // one that nobody wakes looks by itself after five minutes
+		r.settled((round + 1) * each) // in time only if the resume wakes all
 	}
 }
 
-// Thousands that come back after a pause go before what comes later for their route. Critical ones
-// and other routes pass them.
+// A critical notification does not wait for the thousands of its route that return after a pause. Nor do
+// other routes.
 func TestCriticalPassesResumedNotifications(t *testing.T) {
 	t.Parallel()
 	const n = 3000
@@ -218,8 +218,8 @@ func TestCriticalPassesResumedNotifications(t *testing.T) {
 	before := len(sent())
 	r.settled(n + 2)
 	among := slices.IndexFunc(sent(), func(e standin.Entry) bool { return e.Notification == "critical" })
-	// what is in hand when the critical one is pulled may go before it
+	// the claimed ones may leave before it
 	if most := before + route.InHand(r.options.Concurrency); among > most {
-		t.Errorf("%d go out before it, want %d at most", among, most)
+		t.Errorf("%d leave before it, want at most %d", among, most)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// Each end is told of: in the stream, and to the app's webhook with its signature.
+// Each end is in the stream once, and is posted to the app's webhook with a signature.
 func TestOutcomesReachProducer(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{
@@ -92,7 +92,7 @@ func TestOutcomesReachProducer(t *testing.T) {
 		e.Targets[1].Kind != "delivered" || e.Targets[1].Platform != push.FCM {
 		t.Errorf("two: %+v", e)
 	}
-	// the streams have each end once; unknown apps share one
+	// unknown apps share one stream
 	var events []store.OutcomeEvent
 	for _, app := range []string{"shop", ""} {
 		for streams := store.NewOutcomes(store.NewRecords(client, "", 0)); ; {

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A worker whose job another one has delivered since gives back no slot that is used.
+// If another worker has delivered its job, a worker does not give the used slot back.
 func TestOvertakenWorkerKeepsUsedSlot(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))

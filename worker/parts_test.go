@@ -14,15 +14,15 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// ownRig is a rig whose worker makes its parts for itself.
+// ownRig returns a rig whose worker makes its own parts.
 func ownRig(t *testing.T, client redis.UniversalClient) *rig {
 	r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	r.options.Queue, r.options.Limiter = client, nil
 	return r
 }
 
-// A worker that has nothing but Redis, limits and senders paces what its producer hands
-// over, knows its quota, and follows the overrides.
+// A worker with only Redis, limits and senders makes a limiter, a meter and overrides, and applies
+// them.
 func TestWorkerMakesItsOwnParts(t *testing.T) {
 	client := oneRedis(t)
 	r := ownRig(t, client)
@@ -42,7 +42,7 @@ func TestWorkerMakesItsOwnParts(t *testing.T) {
 	r.settled(2)
 }
 
-// What a worker cannot make its parts from is refused, and leaves nothing behind.
+// New refuses options from which it cannot make its parts, and leaks nothing.
 func TestNewRejectsInvalidOptions(t *testing.T) {
 	for want, change := range map[string]func(*worker.Options){
 		"Senders are required":   func(o *worker.Options) { o.Senders = nil },

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// queued answers everything that waits, by ID.
+// queued returns all waiting notifications of the selection by ID.
 func (r *rig) queued(s inspect.Selection) map[string]inspect.Queued {
 	r.t.Helper()
 	all := map[string]inspect.Queued{}
@@ -30,7 +30,7 @@ func (r *rig) queued(s inspect.Selection) map[string]inspect.Queued {
 	}
 }
 
-// shares answers how many wait for each cause, by so many of each queue and state.
+// shares returns the counts by cause, from a sample of that size of each queue and state.
 func (r *rig) shares(sample int) map[inspect.Cause]inspect.Share {
 	r.t.Helper()
 	list, err := r.inspector().Sampling(sample).Waits(r.t.Context())
@@ -42,7 +42,8 @@ func (r *rig) shares(sample int) map[inspect.Cause]inspect.Share {
 	return all
 }
 
-// What is taken from a list while it is read moves what stays, and hides none of it.
+// Jobs that are cancelled while a list is paged move the rest of it, and the pages still contain all of
+// the rest.
 func TestQueuedPagesMissNothingDuringCancels(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	const n = 650
@@ -79,7 +80,7 @@ func TestQueuedPagesMissNothingDuringCancels(t *testing.T) {
 	}
 }
 
-// A job that cannot be read, for its key's type or its length, is told of as such.
+// A job that is too long, or has a key of the wrong type, is listed without its fields.
 func TestUnreadableJobsAreListed(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)

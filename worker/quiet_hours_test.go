@@ -14,13 +14,13 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// A night is what quiet hours are in a test: from an hour ago until in an hour, in UTC.
+// A night has quiet hours in UTC that began an hour ago and end within the next hour.
 type night struct {
 	hours quiet.Hours
 	ends  time.Time
 }
 
-// inANight is the policy with quiet hours that hold while the test runs.
+// inANight returns the policy with quiet hours that last longer than the test.
 func inANight(t *testing.T, p throttle.Policy) (throttle.Policy, night) {
 	t.Helper()
 	now := time.Now().UTC()
@@ -31,8 +31,8 @@ func inANight(t *testing.T, p throttle.Policy) (throttle.Policy, night) {
 	return p, night{hours, ends}
 }
 
-// What comes in quiet hours waits for their end and says so, without the limiter too; what is
-// critical, of a category with its own, or of a user elsewhere, does not.
+// A notification in quiet hours waits for their end, and its status says so even without a limiter. A
+// critical one does not wait, nor one of a category with its own hours or of a user in another zone.
 func TestQuietHours(t *testing.T) {
 	client := oneRedis(t)
 	const gap = 2 * time.Second
@@ -82,7 +82,7 @@ func TestQuietHours(t *testing.T) {
 		t.Errorf("pushed %+v", all)
 	}
 	if w := r.status("foreign", inspect.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
-		t.Errorf("one of a zone that there is not waits for %+v", w)
+		t.Errorf("one with an unknown zone waits for %+v", w)
 	}
 	r.seen.mu.Lock()
 	unknown := r.seen.noZone
@@ -104,7 +104,7 @@ func TestQuietHours(t *testing.T) {
 	}
 }
 
-// enqueueRaw puts the notification on the queue as it is, as no producer does.
+// enqueueRaw enqueues the notification without a producer's validation.
 func (r *rig) enqueueRaw(n *push.Notification) {
 	r.t.Helper()
 	payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
@@ -114,7 +114,7 @@ func (r *rig) enqueueRaw(n *push.Notification) {
 	must(r.t, r.records.NewAcceptor().Enqueue(r.t.Context(), at.NewAcceptance(n.ID, push.Default.Queue(), payload, nil, store.Facts{App: n.App, User: n.User})))
 }
 
-// What would expire in quiet hours ends at once, and what expires at their end or later waits.
+// A notification that would expire in quiet hours ends at once. One that expires after their end waits.
 func TestExpiryInQuietHours(t *testing.T) {
 	policy, night := inANight(t, throttle.Policy{})
 	r := newRig(t, oneRedis(t), limits.New(policy, nil))
@@ -138,8 +138,8 @@ func TestExpiryInQuietHours(t *testing.T) {
 	}
 }
 
-// When quiet hours end what they have held leaves, spaced by the limits, and nothing before;
-// what expires at their very end has expired.
+// Notifications deferred by quiet hours leave after the end of these, spaced by the limits. One that
+// expires exactly at the end is not sent.
 func TestQuietHoursEnd(t *testing.T) {
 	const n, gap = 4, 100 * time.Millisecond
 	now := time.Now().UTC()
@@ -163,14 +163,14 @@ func TestQuietHoursEnd(t *testing.T) {
 	var before time.Time
 	for _, a := range r.timeline("u1").Admissions[throttle.General] {
 		if a.At.Before(ends) || a.At.Sub(before) < gap {
-			t.Errorf("%s is let through at %s, after one at %s; they end at %s", a.ID, a.At, before, ends)
+			t.Errorf("%s is granted at %s, after one at %s; they end at %s", a.ID, a.At, before, ends)
 		}
 		before = a.At
 	}
 }
 
-// An override replaces the whole policy, quiet hours too: those of its user that they held come
-// forward at once, and nobody else's.
+// An override replaces the whole policy with its quiet hours. It reschedules its user's deferred
+// notifications earlier at once, and no other user's.
 func TestOverrideEndsQuietHours(t *testing.T) {
 	const n = 3
 	policy, night := inANight(t, throttle.Policy{MinGap: time.Minute})
@@ -196,8 +196,7 @@ func TestOverrideEndsQuietHours(t *testing.T) {
 	}
 }
 
-// Overrides whose quiet hours go by UTC, for want of a zone in the configuration, are told of
-// when the worker begins.
+// A worker that starts logs overrides with quiet hours in UTC, if the configuration has no zone.
 func TestQuietHoursWithoutZoneAreLogged(t *testing.T) {
 	r, overrides := tuned(t, oneRedis(t), every(time.Second), nil)
 	quietly, _ := inANight(t, throttle.Policy{})
@@ -206,7 +205,7 @@ func TestQuietHoursWithoutZoneAreLogged(t *testing.T) {
 		log := r.logs()
 		r.start()
 		if !strings.Contains(log.text(), "quiet hours that go by UTC") {
-			t.Errorf("%+v: it is not told", level)
+			t.Errorf("%+v: not logged", level)
 		}
 		_, err := overrides.Unset(t.Context(), level, "ada")
 		must(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// nightly are limits with quiet hours from 22:00 to 08:00 in Berlin, but for alerts.
+// nightly returns limits with quiet hours from 22:00 to 08:00 in Berlin, except for alerts and security.
 func nightly(t *testing.T) *limits.Policies {
 	t.Helper()
 	berlin, err := zone.Load("Europe/Berlin")
@@ -29,8 +29,7 @@ func nightly(t *testing.T) *limits.Policies {
 	)
 }
 
-// What quiet hours hold spends none of the time for attempts: an attempt at 21:59 that is
-// followed by one at 08:00 has used a minute up.
+// Quiet hours do not count as retry time: from an attempt at 21:59 to one at 08:00 it is 1 min.
 func TestQuietHoursDoNotCountAsRetryTime(t *testing.T) {
 	t.Parallel()
 	tokyo, err := zone.Load("Asia/Tokyo")
@@ -68,7 +67,7 @@ func TestQuietHoursDoNotCountAsRetryTime(t *testing.T) {
 	}
 }
 
-// A job that is put off says when the quiet hours end that hold it, by its user's clock.
+// A deferred job contains the end of the quiet hours that deferred it, in its user's zone.
 func TestPostponeReportsEndOfQuietHours(t *testing.T) {
 	t.Parallel()
 	tokyo, err := zone.Load("Asia/Tokyo")

@@ -21,27 +21,27 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// quota is what all workers may send of something.
+// quota returns a quota with one rate.
 func quota(key string, rate throttle.Rate, burst int) worker.Quota {
 	return worker.Quota{Key: key, Spec: func() meter.Spec {
 		return meter.Spec{Rates: []throttle.Rate{rate}, Burst: burst}.Promise()
 	}}
 }
 
-// realMeter is a meter on a Redis of its own: on miniredis a take is slow.
+// realMeter returns a meter on a real Redis, as a take is slow on miniredis.
 func realMeter(t *testing.T) meter.Meter {
 	client, stop := pipeline.Share(redistest.Shared(t).Client(t), pipeline.Options{Timeout: redistest.Patience})
 	t.Cleanup(stop)
 	return meter.NewRedis(client, redistest.Prefix())
 }
 
-// meterFCM has the rig's workers share a quota of FCM.
+// meterFCM sets a quota of FCM for all workers of the rig.
 func (r *rig) meterFCM(rate throttle.Rate, burst int) {
 	r.options.Meter = realMeter(r.t)
 	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", rate, burst)}}
 }
 
-// enqueueAll has so many users get one each.
+// enqueueAll enqueues one notification for each of n users.
 func (r *rig) enqueueAll(n int, name string, with func(*push.Notification)) {
 	r.t.Helper()
 	var all []*push.Notification
@@ -54,8 +54,8 @@ func (r *rig) enqueueAll(n int, name string, with func(*push.Notification)) {
 	r.enqueueTogether(all)
 }
 
-// What is over quota waits at the cost of neither attempts nor slots, until there is
-// something again. A notification to several devices costs a unit for each.
+// A notification over quota waits for units, and spends no attempt and no slot. One to several devices
+// costs a unit for each.
 func TestQuotaLimitsAllWorkers(t *testing.T) {
 	const n, families, devices, count, period = 30, 6, 5, 20, time.Second
 	const units = n + families*devices
@@ -88,7 +88,7 @@ func TestQuotaLimitsAllWorkers(t *testing.T) {
 	}
 }
 
-// Critical ones go while others have used up the quota.
+// On an exhausted quota, critical notifications leave before the waiting bulk ones.
 func TestCriticalGoesFirstOnExhaustedQuota(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.meterFCM(throttle.Rate{Count: 60, Period: time.Minute}, 20)
@@ -102,7 +102,7 @@ func TestCriticalGoesFirstOnExhaustedQuota(t *testing.T) {
 	}
 }
 
-// What waits for a quota says so, and until when.
+// The status of a notification over quota says so, and until when it waits.
 func TestStatusReportsQuotaWait(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -121,7 +121,7 @@ func TestStatusReportsQuotaWait(t *testing.T) {
 		}
 		return false
 	})
-	wait(t, func() bool { // for that, and not for a worker that takes long
+	wait(t, func() bool { // for the quota, and not for a slow worker
 		waiting := 0
 		for i := range n {
 			status, err := operator.Status(t.Context(), push.Ref{ID: fmt.Sprintf("over-%d", i)})
@@ -147,7 +147,7 @@ func TestStatusReportsQuotaWait(t *testing.T) {
 	})
 }
 
-// A campaign is spread over all users, whose own limits hold as well.
+// A throughput limits a category over all users. Each user's limits hold as well.
 func TestThroughputLimitsCategory(t *testing.T) {
 	const n, count, period = 60, 20, time.Second
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
@@ -172,8 +172,8 @@ func TestThroughputLimitsCategory(t *testing.T) {
 	}
 }
 
-// While nobody can tell what is left of a quota, nothing is sent on its route and
-// everything on others, and what waits says why. It heals by itself.
+// While the meter is unreachable, nothing is sent on a route with a quota. Other routes send. The status
+// and the log have the reason, and the route recovers with the meter.
 func TestUnreachableMeterBlocksOnlyItsRoute(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -207,7 +207,7 @@ func TestUnreachableMeterBlocksOnlyItsRoute(t *testing.T) {
 	}
 	wait(t, func() bool { return strings.Contains(log.text(), "what is left of a quota is known again") })
 	if n := strings.Count(log.text(), told); n != 1 {
-		t.Errorf("it is told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 }
 
@@ -224,7 +224,7 @@ func (f *awayMeter) Take(ctx context.Context, key string, s meter.Spec, a meter.
 	return f.Meter.Take(ctx, key, s, a)
 }
 
-// guardDevices has each device get two in the period.
+// guardDevices limits each device to two pushes in the period.
 func (r *rig) guardDevices(m meter.Meter, period time.Duration) {
 	r.options.Meter = m
 	r.options.Device = func() meter.Spec {
@@ -232,7 +232,7 @@ func (r *rig) guardDevices(m meter.Meter, period time.Duration) {
 	}
 }
 
-// overDevice reports whether it waits for a device, for that reason.
+// overDevice reports whether the notification waits for its device's limit, for that reason.
 func (r *rig) overDevice(id, why string) bool {
 	r.t.Helper()
 	status, err := inspect.New(r.client, r.records, nil, r.options.Limits).Status(r.t.Context(), push.Ref{ID: id})
@@ -241,8 +241,8 @@ func (r *rig) overDevice(id, why string) bool {
 	return w != nil && w.For == inspect.ForQuota && w.Reason == why && !w.Until.IsZero()
 }
 
-// A device gets what it may get of all users and workers, exempt and critical ones
-// included. What is beyond waits, at no attempt and no slot, and nothing else does.
+// A device's limit counts the pushes of all users and workers, including exempt and critical ones. More
+// pushes wait without an attempt or a slot. Other devices do not wait.
 func TestDeviceLimitHoldsForAllWorkers(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, map[string]throttle.Policy{"security": {Exempt: true}}))
 	r.guardDevices(realMeter(t), time.Hour)
@@ -278,7 +278,7 @@ func TestDeviceLimitHoldsForAllWorkers(t *testing.T) {
 	}
 }
 
-// A door lets two units of a key through, and once it is open all.
+// A door is a meter that gives two units of a key, and any number once it is open.
 type door struct {
 	open atomic.Bool
 	mu   sync.Mutex
@@ -295,7 +295,7 @@ func (d *door) Take(_ context.Context, key string, _ meter.Spec, a meter.Ask) (m
 	return meter.Answer{Units: max(0, a.Most)}, nil
 }
 
-// What waits for its device goes when that may get another, unless it expires before.
+// A notification over its device's limit leaves when the limit allows another push, unless it expires first.
 func TestDeviceLimitDelaysUntilFree(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	door := &door{took: map[string]int{}}
@@ -329,7 +329,8 @@ func TestDeviceLimitDelaysUntilFree(t *testing.T) {
 	}
 }
 
-// What certainly was not sent counts for no device, whose key does not tell the token.
+// A push that certainly was not sent does not count for its device. The device's key does not
+// contain the token.
 func TestDeviceLimitCountsSentPushes(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.guardDevices(realMeter(t), time.Hour)

@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// Each reason says why the job returns, and by what it is parked, or after how long it comes.
+// Each reason decides why the job returns, and its park name or its delay.
 func TestReasonDecidesReturn(t *testing.T) {
 	t.Parallel()
 	quota := route.Quota{Key: "fcm/x", Spec: func() meter.Spec {
@@ -49,7 +49,7 @@ func TestReasonDecidesReturn(t *testing.T) {
 	}
 }
 
-// Of several reasons one says when the job comes back.
+// One of several reasons decides when the job is retried.
 func TestKeptBy(t *testing.T) {
 	t.Parallel()
 	paused, closed, units := skip{reason: pausedByOperator}, skip{reason: routeClosed}, skip{reason: noUnits}
@@ -76,8 +76,8 @@ func TestKeptBy(t *testing.T) {
 	}
 }
 
-// What waits for units keeps its slot, what something else keeps gives it back; neither
-// is an attempt.
+// A job that waits for units or permits keeps its slot, and any other skipped job gives it back. Neither is
+// an attempt.
 func TestUnsentCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[reason]release{
@@ -91,7 +91,7 @@ func TestUnsentCostsNoAttempt(t *testing.T) {
 	}
 }
 
-// What is left alone costs no attempt, and ends when it has been tried for as long as it may.
+// A backoff of the target's server costs no attempt, but its time counts as retry time.
 func TestOriginBackoffCountsAsRetryTime(t *testing.T) {
 	t.Parallel()
 	alone := outcome{skip: skip{reason: leftAlone, cause: "down", left: time.Minute}}

@@ -15,8 +15,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// While Redis takes no writes nothing is sent, which could not be recorded, and
-// afterwards each goes out once.
+// While Redis refuses writes, nothing is sent, as it could not be recorded. Afterwards each
+// notification is sent once.
 func TestRefusedWritesStopSending(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -35,12 +35,12 @@ func TestRefusedWritesStopSending(t *testing.T) {
 	before := len(r.pushed(""))
 	wait(t, func() bool { return strings.Contains(log.text(), "Redis refuses to write") })
 	quiet := -1
-	wait(t, func() bool { // until one poll finds nothing new in flight
+	wait(t, func() bool { // until one check finds nothing new in flight
 		last := quiet
 		quiet = len(r.pushed(""))
 		return last == quiet && r.apns.Count().InFlight == 0
 	})
-	const inHand = 600 // 512 stand before the gate, and some more are on their way
+	const inHand = 600 // 512 wait for a permit, and some more are on their way
 	if quiet-before > inHand {
 		t.Fatalf("%d of %d were sent, though nothing can be recorded", quiet-before, n)
 	}
@@ -56,8 +56,8 @@ func TestRefusedWritesStopSending(t *testing.T) {
 	wait(t, func() bool { return strings.Contains(log.text(), "Redis writes again") })
 }
 
-// What is sent keeps its place before the provider until it is recorded: while that
-// takes, no more is sent than there are places.
+// A sent notification holds its permit until its end is recorded: with one permit, no other one is sent
+// until then.
 func TestPermitIsHeldUntilEndIsRecorded(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
@@ -76,11 +76,11 @@ func TestPermitIsHeldUntilEndIsRecorded(t *testing.T) {
 	<-begun
 	r.enqueue(to("second", apple))
 	key := queueKey(client, push.Default.Queue(), "retry")
-	wait(t, func() bool { // it waits for the place, or stays on the queue for want of one
+	wait(t, func() bool { // it waits for the permit, or returns to the queue without one
 		return statusOf(t, w, "shop", push.APNs).Queued == 1 || client.ZCard(t.Context(), key).Val() == 1 || len(r.pushed("second")) > 0
 	})
 	if n := len(r.pushed("second")); n != 0 {
-		t.Errorf("%d are sent meanwhile", n)
+		t.Errorf("%d are sent before", n)
 	}
 	close(goOn)
 	if counts := r.settled(2); counts.Ended[push.Delivered] != 2 {

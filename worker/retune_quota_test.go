@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// A quota that is overridden binds whoever sends from then on, and who waits for it comes
-// when there is more, long before the instant until which it was put off.
+// A quota's override applies to the next push. When the override ends, the waiting jobs leave long before
+// the time to which they were deferred.
 func TestQuotaOverrideWakesWaitingJobs(t *testing.T) {
 	t.Parallel()
 	const key, n = "fcm/demo", 10
@@ -26,7 +26,7 @@ func TestQuotaOverrideWakesWaitingJobs(t *testing.T) {
 		if overridden, found := policies.Quota(key); found {
 			rate = overridden
 		}
-		return meter.Spec{Rates: []throttle.Rate{rate}, Life: redistest.Patience} // the one of the hour does not lapse
+		return meter.Spec{Rates: []throttle.Rate{rate}, Life: redistest.Patience} // the unit of the hour does not expire
 	}}}}
 	hourly := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Quota: key}, Policy: hourly, By: "ann"}))
@@ -44,7 +44,7 @@ func TestQuotaOverrideWakesWaitingJobs(t *testing.T) {
 		}
 		return later == n-1
 	})
-	r.enqueue(to("flows")) // who waits for the hour to end holds up nobody else
+	r.enqueue(to("flows")) // the waiting ones do not delay others
 	wait(t, func() bool { return len(r.pushed("flows")) == 1 })
 	if sent := len(r.fcm.Ledger().Entries()); sent != 1 {
 		t.Errorf("%d were sent, and one may be in an hour", sent)

@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// tuned is a rig whose limits can be overridden, with two workers.
+// tuned returns a rig with overrides.
 func tuned(t *testing.T, client redis.UniversalClient, general throttle.Policy, categories map[string]throttle.Policy) (*rig, *limits.Overrides) {
 	t.Helper()
 	r := newRig(t, client, limits.New(general, categories))
@@ -27,7 +27,7 @@ func tuned(t *testing.T, client redis.UniversalClient, general throttle.Policy, 
 	return r, r.options.Overrides
 }
 
-// startTwo starts two workers, each with limits of its own.
+// startTwo starts two workers, each with its own limits.
 func (r *rig) startTwo() (first, second *limits.Policies) {
 	r.t.Helper()
 	first = r.options.Limits
@@ -42,7 +42,8 @@ func every(period time.Duration) throttle.Policy {
 	return throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: period}}}
 }
 
-// backlog enqueues n notifications of a user, of which all but the first wait.
+// backlog enqueues n notifications of a user, and waits until the first is sent and the others are
+// deferred.
 func (r *rig) backlog(user, category string, n int) {
 	r.t.Helper()
 	for i := range n {
@@ -57,7 +58,7 @@ func (r *rig) backlog(user, category string, n int) {
 	}
 }
 
-// went waits until the whole backlog is sent. Its slots were hours away.
+// went waits until the whole backlog is sent.
 func (r *rig) went(user, category string, n int) {
 	r.t.Helper()
 	for i := range n {
@@ -66,8 +67,7 @@ func (r *rig) went(user, category string, n int) {
 	}
 }
 
-// apart checks that what was admitted after that instant was a period apart from
-// what was admitted before it.
+// apart checks that each admission after that time was at least a period after the one before it.
 func (r *rig) apart(user, scope string, after time.Time, period time.Duration) {
 	r.t.Helper()
 	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: user, Scopes: []throttle.Scope{{Name: scope}}})
@@ -141,8 +141,8 @@ func TestRaisedLimits(t *testing.T) {
 	}
 }
 
-// A category that is raised in one app moves all its users there forward, whichever worker
-// looks through them. Users with overrides of their own keep theirs, and other apps' too.
+// A raised limit of a category in one app gives all its users there earlier slots. Users with their own
+// overrides keep theirs, and so do other apps.
 func TestRaisedCategoryLimitReschedulesUsers(t *testing.T) {
 	const users, n = 4, 2
 	r, o := tuned(t, oneRedis(t), throttle.Policy{}, map[string]throttle.Policy{"news": every(time.Hour)})
@@ -169,13 +169,13 @@ func TestRaisedCategoryLimitReschedulesUsers(t *testing.T) {
 		r.apart(user, "news", changed.Add(time.Second), time.Second)
 	}
 	if len(r.pushed("slownews1")) != 0 || len(r.pushed("other1")) != 0 {
-		t.Error("a user with an override of its own, or one of another app, has the category's")
+		t.Error("a user with its own override, or one of another app, has the category's limit")
 	}
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
 	wait(t, func() bool { return len(r.pushed("other1")) == 1 })
 }
 
-// A user does not wait for a look through all who wait, however long it takes.
+// A user's override applies at once, even while a scan of all waiting users is blocked.
 func TestUserOverrideDoesNotWaitForScan(t *testing.T) {
 	t.Parallel()
 	const n = 2
@@ -191,7 +191,7 @@ func TestUserOverrideDoesNotWaitForScan(t *testing.T) {
 	r.went("u", "", n)
 }
 
-// names tells whether a command has a key with that in its name.
+// names reports whether one of a command's arguments contains part.
 func names(part string) func(redis.Cmder) bool {
 	return func(cmd redis.Cmder) bool {
 		return slices.ContainsFunc(cmd.Args(), func(arg any) bool {
@@ -201,8 +201,8 @@ func names(part string) func(redis.Cmder) bool {
 	}
 }
 
-// A job pays no command for its policy: those on the overrides' keys are the
-// worker's four a second, however many jobs there are.
+// A job needs no command for its policy: the worker reads the overrides' keys four times a second,
+// independent of the number of jobs.
 func TestPoliciesCostNoCommands(t *testing.T) {
 	client := oneRedis(t)
 	const n = 100
@@ -212,7 +212,7 @@ func TestPoliciesCostNoCommands(t *testing.T) {
 		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2]}, Policy: every(2 * time.Millisecond), By: "ann"}))
 	}
 	r.start()
-	began := time.Now() // before the count is read, as it ends after that
+	began := time.Now() // before and after the reads of the count, to allow for all
 	before := ofLimits.Load()
 	for i := range n {
 		notification := to(fmt.Sprint("n", i))
@@ -230,7 +230,7 @@ func TestPoliciesCostNoCommands(t *testing.T) {
 	}
 }
 
-// A worker that cannot know the overrides takes nothing until it does.
+// A worker that cannot read the overrides pulls nothing until it can.
 func TestStartWithoutOverrides(t *testing.T) {
 	var there atomic.Bool
 	server := redistest.Miniredis(t)
@@ -252,7 +252,7 @@ func TestStartWithoutOverrides(t *testing.T) {
 		return strings.Contains(log.text(), "nothing is taken from the queue before the operators' pauses and limits can be read")
 	})
 	if n := len(r.pushed("")); n > 0 {
-		t.Errorf("%d are sent by limits that nobody knows", n)
+		t.Errorf("%d are sent by unknown limits", n)
 	}
 	there.Store(true)
 	r.settled(1)

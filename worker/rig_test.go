@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A rig is a whole worker: real asynq on a Redis, the real limiter and the real
-// senders against stand-ins.
+// A rig is a whole worker with a Redis, the real limiter, and the real senders against stand-ins of
+// the providers.
 type rig struct {
 	t        *testing.T
 	client   redis.UniversalClient
@@ -64,14 +64,14 @@ func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClien
 	redistest.Over(t, test)
 }
 
-// oneRedis is a real Redis, where there is one, or else the embedded one.
+// oneRedis returns a real Redis if there is one, and else the embedded one. It makes the test parallel.
 func oneRedis(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	t.Parallel()
 	return redistest.One(t)
 }
 
-// realRedis is a client of a database of its own.
+// realRedis returns a client with its own database of a real Redis.
 func realRedis(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	options := redistest.Shared(t).Options()
@@ -79,7 +79,7 @@ func realRedis(t *testing.T) redis.UniversalClient {
 	return redistest.Connect(t, options)
 }
 
-// home is the shard of most of the tests' notifications: to u1's.
+// home returns the shard of u1, the user in most tests.
 func home(client redis.UniversalClient) *store.Shard {
 	at, err := store.NewRecords(client, "", 0).Of(context.Background(), "shop", "u1")
 	if err != nil {
@@ -88,7 +88,7 @@ func home(client redis.UniversalClient) *store.Shard {
 	return at
 }
 
-// queueKey is one of asynq's keys of our queue, shardKey another of the shard's.
+// queueKey returns a key of asynq's for a queue of the home shard.
 func queueKey(client redis.UniversalClient, queue, name string) string {
 	return home(client).QueueKey(queue, name)
 }
@@ -112,7 +112,7 @@ func newRig(t *testing.T, client redis.UniversalClient, limits *limits.Policies)
 	t.Cleanup(func() { fcmServer.Close() })
 	apnsConfig, err := apnsServer.WriteCredentials(t.TempDir())
 	must(t, err)
-	apnsConfig.Timeout = time.Minute // what is late is sent once, too
+	apnsConfig.Timeout = time.Minute // so that a late push is not repeated
 	apnsSender, err := apns.New(apnsConfig)
 	must(t, err)
 	t.Cleanup(func() { apnsSender.Close() })
@@ -135,7 +135,7 @@ func (r *rig) divide(n int) {
 	r.options.Shards, r.producer, r.records = n, r.producer.WithShards(n), r.records.WithShards(n)
 }
 
-// start runs a worker until the test ends, or the answered function is called.
+// start runs a worker until the test ends or stop is called.
 func (r *rig) start() (stop func()) {
 	r.t.Helper()
 	w, err := worker.New(r.options)
@@ -158,7 +158,7 @@ func (r *rig) enqueue(n *push.Notification) push.Receipt {
 	return receipt
 }
 
-// enqueueTogether hands over all in one call.
+// enqueueTogether enqueues all in one call.
 func (r *rig) enqueueTogether(all []*push.Notification) {
 	r.t.Helper()
 	for _, result := range r.producer.EnqueueAll(r.t.Context(), all) {
@@ -166,8 +166,8 @@ func (r *rig) enqueueTogether(all []*push.Notification) {
 	}
 }
 
-// settled waits until so many notifications have ended, for as long as some end, and answers
-// the sums.
+// settled waits until n notifications have ended, and returns the counts. It fails if no further one ends
+// within eventually.Patience.
 func (r *rig) settled(n int) (counts store.Counts) {
 	r.t.Helper()
 	for ended := int64(-1); ended < int64(n); {
@@ -179,13 +179,13 @@ func (r *rig) settled(n int) (counts store.Counts) {
 			ended = counts.Accepted - counts.Waiting() + counts.Malformed
 			return ended > before
 		}) {
-			r.t.Fatalf("%d of %d have ended, and none of late; there wait %+v", ended, n, r.queued(inspect.Selection{}))
+			r.t.Fatalf("%d of %d have ended, and none lately; %+v wait", ended, n, r.queued(inspect.Selection{}))
 		}
 	}
 	return counts
 }
 
-// timeline is what the limiter has of the user in the general limits.
+// timeline returns the user's timeline of the general limits.
 func (r *rig) timeline(user string) throttle.Timeline {
 	r.t.Helper()
 	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: user, Scopes: r.options.Limits.Scopes("shop", user, "")})
@@ -193,7 +193,7 @@ func (r *rig) timeline(user string) throttle.Timeline {
 	return timeline
 }
 
-// admitted is when the notification was, or the zero time.
+// admitted returns the time of the notification's admission; zero for none.
 func (r *rig) admitted(user, id string) time.Time {
 	r.t.Helper()
 	for _, a := range r.timeline(user).Admissions[throttle.General] {
@@ -218,7 +218,7 @@ func (r *rig) letter(id string) *store.Letter {
 	return letter
 }
 
-// pushed answers the accepted pushes of a notification, or of all for "".
+// pushed returns the accepted pushes of a notification, or of all for "".
 func (r *rig) pushed(id string) []standin.Entry {
 	entries := append(r.apns.Ledger().Entries(), r.fcm.Ledger().Entries()...)
 	entries = slices.DeleteFunc(entries, func(e standin.Entry) bool { return id != "" && e.Notification != id })
@@ -226,7 +226,7 @@ func (r *rig) pushed(id string) []standin.Entry {
 	return entries
 }
 
-// archived is how many jobs asynq has archived, which is to lose them.
+// archived returns the number of jobs that asynq has archived, and that are thus lost.
 func (r *rig) archived() int {
 	r.t.Helper()
 	inspector := asynq.NewInspectorFromRedisClient(r.client)
@@ -240,7 +240,7 @@ func (r *rig) archived() int {
 	return n
 }
 
-// seen is an Observer that counts.
+// seen is an Observer that records.
 type seen struct {
 	mu       sync.Mutex
 	deferred []throttle.Decision
@@ -307,6 +307,6 @@ func must(t testing.TB, err error) {
 func wait(t testing.TB, condition func() bool) {
 	t.Helper()
 	if !eventually.Within(4*time.Minute, condition) {
-		t.Fatal("nothing has come of it for four minutes")
+		t.Fatal("the condition did not hold within four minutes")
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A fakeTerm is a term. It is in doubt as long as the test says so.
+// A fakeTerm is a term that is in doubt if doubtful is set.
 type fakeTerm struct{ doubtful bool }
 
 func (f *fakeTerm) Sure() bool              { return !f.doubtful }
 func (*fakeTerm) Lost(context.Context) bool { return false }
 
-// An admitted notification's first push leaves within departWithin, the others at any time.
-// While the term is in doubt, none leaves.
+// The first push of an admitted notification may start within departWithin, the others at any time.
+// While the term is in doubt, none may start.
 func TestDeparture(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

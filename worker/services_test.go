@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// withBrowsers has the app send to browsers too, through a stand-in; to the hosts alone, if
-// there are any.
+// withBrowsers adds a Web Push sender through a stand-in to the shop. If there are hosts, it sends only to
+// them.
 func (r *rig) withBrowsers(hosts ...string) *webpushtest.Server {
 	r.t.Helper()
 	server, err := webpushtest.NewServer(webpushtest.Options{})
@@ -23,7 +23,7 @@ func (r *rig) withBrowsers(hosts ...string) *webpushtest.Server {
 	config, err := server.WriteCredentials(r.t.TempDir())
 	must(r.t, err)
 	config.Hosts = hosts
-	config.Timeout = time.Minute // what is late is sent once, too
+	config.Timeout = time.Minute // so that a late push is not repeated
 	sender, err := webpush.New(config)
 	must(r.t, err)
 	r.t.Cleanup(func() { sender.Close() })
@@ -31,12 +31,12 @@ func (r *rig) withBrowsers(hosts ...string) *webpushtest.Server {
 	return server
 }
 
-// laptop is a browser at the push service.
+// laptop returns a browser's target at the push service.
 func laptop(service push.Platform, name string) push.Target {
 	return webpushtest.Subscription(webpushtest.Endpoint(service, name))
 }
 
-// A push service that is down, or answers nothing, holds back what is for it alone.
+// A push service that fails or hangs delays only its own notifications.
 func TestOnePushServiceDown(t *testing.T) {
 	const n = 20
 	r := newRig(t, oneRedis(t), unlimited)
@@ -66,8 +66,8 @@ func TestOnePushServiceDown(t *testing.T) {
 	}
 }
 
-// A pause of a platform keeps what is for all of its push services, and one of a push service
-// that alone. What is resumed is what was paused.
+// A pause of a platform holds notifications to all of its push services, and a pause of a push service only
+// its own. A resume of one does not end the other.
 func TestPausesOfPushServices(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.withBrowsers()
@@ -75,10 +75,10 @@ func TestPausesOfPushServices(t *testing.T) {
 	must(t, all.Validate())
 	must(t, one.Validate())
 	if err := (&pause.Pause{Platform: "webpush:nobody"}).Validate(); err == nil {
-		t.Error("a push service that there is not can be paused")
+		t.Error("an unknown push service can be paused")
 	}
 	must(t, r.control().Pause(t.Context(), &one))
-	stop := r.start() // which knows it from the beginning
+	stop := r.start() // it reads the pause before it pulls
 	r.enqueue(to("google", laptop(push.WebPushGoogle, "a")))
 	r.status("google", inspect.ForPause)
 	r.enqueue(to("apple", laptop(push.WebPushApple, "b")))
@@ -100,7 +100,7 @@ func TestPausesOfPushServices(t *testing.T) {
 	}
 }
 
-// Endpoints that anybody may make up hold back no other's, however many of them are dead.
+// Many dead endpoints of unknown hosts, which anyone may invent, do not delay others.
 func TestDeadEndpointsDelayNoOthers(t *testing.T) {
 	const n = 110 // a hundred would be a spike
 	r := newRig(t, oneRedis(t), unlimited)

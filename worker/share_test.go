@@ -9,12 +9,12 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// bound bounds what all workers may have in flight to APNs for the app "shop".
+// bound sets the permits that all workers share for pushes of the shop to APNs.
 func (r *rig) bound(places int) {
 	r.options.InFlight = map[string]map[push.Platform]int{"shop": {push.APNs: places}}
 }
 
-// A notification to several devices takes one place, and so they come one after the other.
+// A notification to several devices takes one permit, and so its pushes leave one after the other.
 func TestSharedPermitSendsTargetsOneByOne(t *testing.T) {
 	const n = 5
 	r := newRig(t, oneRedis(t), hourly)

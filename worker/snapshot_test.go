@@ -25,14 +25,14 @@ func (r *rig) snapshots() []control.Snapshot {
 	return all
 }
 
-// An awayLimiter says that its store is away.
+// An awayLimiter reports an outage of its Redis.
 type awayLimiter struct{ throttle.Planner }
 
 func (awayLimiter) Stats() throttle.OutageStats {
 	return throttle.OutageStats{Since: time.Unix(1_795_219_200, 0), Cause: errors.New("NOPERM")}
 }
 
-// Each worker tells what only it knows, and is gone when it ends.
+// Each worker publishes a snapshot, which is gone when the worker ends.
 func TestSnapshots(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -40,7 +40,7 @@ func TestSnapshots(t *testing.T) {
 	r.options.Limiter = awayLimiter{r.options.Limiter}
 	r.options.Version, r.options.ClockOffset = "v1.2.3", func() time.Duration { return 3 * time.Second }
 	if got := r.snapshots(); len(got) != 0 {
-		t.Fatalf("nobody is there, and is seen: %+v", got)
+		t.Fatalf("snapshots without a worker: %+v", got)
 	}
 	before := time.Now().Add(-time.Second)
 	first, second := r.start(), r.start()
@@ -69,7 +69,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	first()
 	var left string
-	wait(t, func() bool { // a machine that stands still leaves none for a while
+	wait(t, func() bool { // on a stalled machine there may be none for a while
 		got := r.snapshots()
 		if len(got) > 0 {
 			left = got[0].ID
@@ -78,16 +78,16 @@ func TestSnapshots(t *testing.T) {
 	})
 	for _, key := range []string{"alive", left} {
 		if ttl := client.PTTL(t.Context(), "pushpace:{workers}:"+key).Val(); ttl == -1 {
-			t.Errorf("%s lives for ever", key)
+			t.Errorf("%s does not expire", key)
 		}
 	}
 	second()
 	if got := r.snapshots(); len(got) != 0 {
-		t.Errorf("%d are seen after all have ended", len(got))
+		t.Errorf("%d snapshots after all have ended", len(got))
 	}
 }
 
-// done is what workers did since then, by what is in Redis and in their snapshots.
+// done returns the sums of all workers since then, from Redis and the snapshots.
 func (r *rig) done(since time.Time) (sum control.Minute) {
 	r.t.Helper()
 	minutes, err := control.ReadMinutes(r.t.Context(), r.client, "", since, time.Now())
@@ -104,7 +104,7 @@ func (r *rig) done(since time.Time) (sum control.Minute) {
 	return sum
 }
 
-// What a worker did is known after its end, and adds up with what others did.
+// A worker's counts outlive it, and are added to those of other workers.
 func TestCountsOutliveTheirWorker(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	began := time.Now().UTC().Truncate(time.Minute)

@@ -21,7 +21,7 @@ func statusOf(t *testing.T, w *worker.Worker, app string, platform push.Platform
 	return route.Status{}
 }
 
-// run is start, and answers the worker.
+// run starts a worker that stops at the end of the test, and returns it.
 func (r *rig) run() *worker.Worker {
 	r.t.Helper()
 	w, err := worker.New(r.options)
@@ -31,7 +31,7 @@ func (r *rig) run() *worker.Worker {
 	return w
 }
 
-// status waits until the notification waits for that, and answers all about it.
+// status waits until the notification waits for the cause, and returns its status.
 func (r *rig) status(id string, cause inspect.Cause) *inspect.Status {
 	r.t.Helper()
 	var status *inspect.Status

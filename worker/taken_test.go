@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A producer cancels without knowing the limits: a worker gives the slot back.
+// A producer cancels without knowing the limits, and a worker gives the slot back.
 func TestProducerCancelGivesSlotBack(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(every(time.Hour), nil))
 	r.start()
@@ -51,7 +51,7 @@ func TestProducerCancelGivesSlotBack(t *testing.T) {
 	r.apns.Recover()
 }
 
-// What cannot be given back of one user holds up nobody else's, and is told once.
+// A slot that cannot be given back does not delay other users' slots, and is logged once.
 func TestFailedSlotReleaseDelaysNoOtherUser(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
@@ -81,12 +81,12 @@ func TestFailedSlotReleaseDelaysNoOtherUser(t *testing.T) {
 	must(t, client.Del(t.Context(), bad).Err())
 	wait(t, func() bool { return client.ZCard(t.Context(), due).Val() == 0 })
 	if got := strings.Count(log.text(), "given back late"); got != 1 || !strings.Contains(log.text(), "WRONGTYPE") {
-		t.Errorf("said %d times:\n%s", got, log.text())
+		t.Errorf("logged %d times:\n%s", got, log.text())
 	}
 }
 
-// dying is a hook that lets so many commands through. Of the last of them the answer is lost,
-// and nothing follows, as after a crash.
+// dying returns a hook that simulates a crash. It passes on that many commands, loses the answer to
+// the last of them, and fails all later ones.
 func dying(left *atomic.Int64) redistest.Around {
 	return func(_ context.Context, cmds []redis.Cmder, next func() error) error {
 		if name := cmds[0].Name(); name == "hello" || name == "client" { // of a new connection
@@ -105,15 +105,15 @@ func dying(left *atomic.Int64) redistest.Around {
 
 var errDied = errors.New("the process has died")
 
-// Wherever a process crashes that cancels, each notification waits as before, or has ended and
-// holds no slot.
+// If a process crashes at any command of a cancel, each notification still waits, or has ended
+// without a slot.
 func TestInterruptedCancelLeavesNoSlot(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
 	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	r.start()
 	const points, each = 24, 3       // more points than a cancel has commands
-	lines := map[string][]push.Ref{} // those that wait, by user
+	lines := map[string][]push.Ref{} // waiting notifications by user
 	for name, cancel := range map[string]func(own redis.UniversalClient, refs []push.Ref) []error{
 		"producer": func(own redis.UniversalClient, refs []push.Ref) []error {
 			return []error{push.NewProducer(own, "", 0).CancelOf(t.Context(), refs[0])}

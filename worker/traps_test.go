@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A provider that takes and never answers holds up its own notifications only.
+// A provider that accepts requests and never answers delays only its own notifications.
 func TestStuckProviderDelaysOnlyItsOwn(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	r.options.Concurrency = 4
@@ -40,7 +40,7 @@ func TestIdleWorkerSendsFewCommands(t *testing.T) {
 	r := newRig(t, client, unlimited)
 	r.divide(1)
 	r.start()
-	r.enqueue(to("first")) // everything is loaded
+	r.enqueue(to("first")) // loads scripts and connections
 	r.settled(1)
 	start, before := time.Now(), sent.Load()
 	most := 26.0

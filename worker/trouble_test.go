@@ -24,20 +24,20 @@ var (
 	google = push.Target{Platform: push.FCM, Token: googleToken}
 )
 
-// hourly lets a user have more than a test sends, and counts it.
+// hourly is a limit that no test reaches, so that admissions are counted.
 var hourly = limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 90, Period: time.Hour}}}, nil)
 
-// hasten shortens how long a breaker stays open, and the first pause.
+// hasten sets how long a breaker stays open, and the first pause.
 func (r *rig) hasten(open, paused time.Duration) { r.options.Hasten(open, paused, 50*time.Millisecond) }
 
-// slots is how many of the user's slots are spent or booked.
+// slots returns the number of u1's admissions and booked slots.
 func (r *rig) slots() int {
 	r.t.Helper()
 	timeline := r.timeline("u1")
 	return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
 }
 
-// pauses are the delays of providers that all workers share.
+// pauses returns the providers' delays that all workers share.
 func (r *rig) pauses() []pause.Pause {
 	r.t.Helper()
 	in, err := pause.NewStore(r.client, "").Read(r.t.Context())
@@ -45,7 +45,7 @@ func (r *rig) pauses() []pause.Pause {
 	return in.Providers
 }
 
-// enqueueMany enqueues n notifications, each to devices of its own.
+// enqueueMany enqueues n notifications, each to its own devices.
 func (r *rig) enqueueMany(name string, n int, targets ...push.Target) {
 	r.t.Helper()
 	for i := range n {
@@ -53,7 +53,7 @@ func (r *rig) enqueueMany(name string, n int, targets ...push.Target) {
 	}
 }
 
-// devices are targets like these, on other devices for each i.
+// devices returns the targets with different tokens for each i.
 func devices(i int, targets ...push.Target) []push.Target {
 	all := slices.Clone(targets)
 	for j := range all {
@@ -78,7 +78,7 @@ func TestProviderOutageLosesNothing(t *testing.T) {
 	if got := len(r.fcm.Ledger().Entries()); got != n {
 		t.Errorf("%d pushes to the other platform, want %d", got, n)
 	}
-	wait(t, func() bool { return r.slots() == n }) // what waits holds none
+	wait(t, func() bool { return r.slots() == n }) // waiting ones hold none
 	attempts := 0
 	for i := range n {
 		record := r.record(fmt.Sprintf("down-%d", i))
@@ -97,15 +97,14 @@ func TestProviderOutageLosesNothing(t *testing.T) {
 		t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
 	}
 	if s := statusOf(t, w, "shop", push.APNs); s.Breaker != route.BreakerClosed {
-		t.Errorf("its route is still said to be closed: %+v", s)
+		t.Errorf("the status of its route is still closed: %+v", s)
 	}
 	if got := r.slots(); got != 2*n {
 		t.Errorf("%d slots are spent on %d notifications", got, 2*n)
 	}
 }
 
-// A misconfigured app keeps its notifications until it is mended, and its
-// operator is told once.
+// A misconfigured app's notifications wait until its configuration is right, and the log has one error.
 func TestMisconfiguredAppKeepsNotifications(t *testing.T) {
 	const n = 20
 	r := newRig(t, oneRedis(t), hourly)
@@ -128,7 +127,7 @@ func TestMisconfiguredAppKeepsNotifications(t *testing.T) {
 		t.Errorf("%d requests in %d pauses, while the app is misconfigured", received, paused)
 	}
 	if got := strings.Count(log.text(), "level=ERROR"); got != 1 {
-		t.Errorf("the operator is told %d times:\n%s", got, log.text())
+		t.Errorf("%d errors are logged:\n%s", got, log.text())
 	}
 	if got := r.seen.closings()[0]; got != "InvalidProviderToken" {
 		t.Errorf("paused because of %s", got)
@@ -144,7 +143,8 @@ func TestMisconfiguredAppKeepsNotifications(t *testing.T) {
 	}
 }
 
-// When most tokens are dead, the environment is wrong: no more are dropped.
+// If most tokens are dead, the app's environment is probably wrong. The route closes, and the remaining
+// tokens are kept.
 func TestDeadTokenSpikeClosesRoute(t *testing.T) {
 	const n = 140
 	client := oneRedis(t)
@@ -171,7 +171,7 @@ func TestDeadTokenSpikeClosesRoute(t *testing.T) {
 	}
 }
 
-// logged is a log that can be read while it is written.
+// logged is a log that is safe for concurrent use.
 type logged struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -189,8 +189,8 @@ func (l *logged) text() string {
 	return l.b.String()
 }
 
-// A notification that comes for its slot and finds its provider paused lets the
-// slot go: the user's other platform may use it.
+// If a notification's provider is paused at its slot, the notification gives the slot back, and one to the
+// user's other platform uses it.
 func TestPausedProviderReleasesSlot(t *testing.T) {
 	r, o := tuned(t, oneRedis(t), every(time.Hour), nil)
 	r.hasten(100*time.Millisecond, time.Minute)

@@ -12,8 +12,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// What stands in the place of one user's timeline holds up that user alone. The
-// log says so once, and the job of each why it waits.
+// A timeline key of the wrong type delays only its user. The log reports it once, and each job contains
+// the reason.
 func TestUncheckedUserDelaysNoOtherUser(t *testing.T) {
 	t.Parallel()
 	const n = 5

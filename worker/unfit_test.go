@@ -13,8 +13,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A task whose key is of another type is set aside wherever it lies, and no
-// neighbour is lost or kept waiting.
+// A task with a key of the wrong type is set aside from every list, and no other one is lost or delayed.
 func TestTaskOfWrongTypeIsSetAside(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -32,7 +31,7 @@ func TestTaskOfWrongTypeIsSetAside(t *testing.T) {
 	soon.NotBefore = time.Now().Add(500 * time.Millisecond)
 	r.enqueue(soon)
 	past := redis.Z{Score: float64(time.Now().Add(-5 * time.Minute).Unix())}
-	for _, set := range []string{"scheduled", "retry"} { // before all others
+	for _, set := range []string{"scheduled", "retry"} { // due before all others
 		past.Member = "bad-" + set
 		must(t, client.Set(ctx, key+"t:bad-"+set, "x", 0).Err())
 		must(t, client.ZAdd(ctx, key+set, past).Err())
@@ -52,8 +51,8 @@ func TestTaskOfWrongTypeIsSetAside(t *testing.T) {
 	})
 }
 
-// A record or a count of another type keeps its own notification from ending, and
-// no other that ends in the same step.
+// A record of the wrong type prevents the end of its own notification, but not of others in the same
+// command.
 func TestRecordOfWrongTypeDelaysNoOther(t *testing.T) {
 	client := oneRedis(t)
 	ctx := t.Context()
@@ -81,12 +80,12 @@ func TestRecordOfWrongTypeDelaysNoOther(t *testing.T) {
 		}
 	}
 	if left := client.LRange(ctx, key+"active", 0, -1).Val(); len(left) != 1 || left[0] != "bad" {
-		t.Errorf("in hand are %v", left)
+		t.Errorf("active are %v", left)
 	}
 }
 
-// A task that no Producer has put on the queue is kept as a dead letter, whatever it
-// holds, and stops nothing that lies behind it.
+// A task that no Producer has enqueued becomes a dead letter, whatever it contains, and does not
+// delay the tasks behind it.
 func TestForeignTasksAreSetAside(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)

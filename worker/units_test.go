@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// Where a category's throughput has fewer units than the targets are, others may use what
-// was taken of the provider's quota for the rest.
+// If a category's throughput has units for only some of the targets, the quota units of the other targets
+// are given back.
 func TestUnusableUnitsAreReturned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// shard is the prefix of what lies beside the notification's record.
+// shard returns the key prefix of the notification's shard.
 func (r *rig) shard(id string) string {
 	r.t.Helper()
 	keys, err := r.client.Keys(r.t.Context(), "*:id:"+id).Result()
@@ -21,7 +21,7 @@ func (r *rig) shard(id string) string {
 	return strings.TrimSuffix(keys[0], "id:"+id)
 }
 
-// visited waits until so many failures of the job are counted.
+// visited waits until that many failures of the job are counted.
 func (r *rig) visited(id string, failures int) {
 	r.t.Helper()
 	wait(r.t, func() bool {
@@ -30,8 +30,7 @@ func (r *rig) visited(id string, failures int) {
 	})
 }
 
-// What cannot be settled is not sent again by the process that has sent it, and
-// settled when it can be.
+// A process that cannot record a push does not repeat it, and records it as soon as it can.
 func TestUnrecordedPushIsSentOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -81,7 +80,7 @@ func TestUnrecordedPushIsSentOnce(t *testing.T) {
 	}
 }
 
-// Dead tokens that cannot be reported for ever hold up nothing for ever.
+// If its dead token can never be reported, a notification still ends after its attempts.
 func TestUnreportedDeadTokenEndsNotification(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, realRedis(t), hourly)

@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An answer about the app's configuration to one token delays no push to others. Its
-// notification waits alone, and its retries do not close the route.
+// If a provider refuses the app's configuration for one token, only that notification waits, and its
+// retries do not close the route.
 func TestOneRefusedTokenWaitsAlone(t *testing.T) {
 	const n = 10
 	for name, c := range map[string]struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// processorTime is what this process has had of the processor.
+// processorTime returns the CPU time of this process.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
@@ -25,9 +25,9 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// A waiting sender delivers, or hangs until it is released; it notes when pushes come.
+// A waitingSender delivers, or hangs until it is released. It records the time of each push.
 type waitingSender struct {
-	hangs chan struct{} // closed when it hangs no longer; nil for a sender that never does
+	hangs chan struct{} // closed to release it; nil for a sender that never hangs
 
 	mu   sync.Mutex
 	came map[string]time.Time // by ID
@@ -54,8 +54,8 @@ func (s *waitingSender) at(id string) time.Time {
 	return s.came[id]
 }
 
-// Of 200 apps one is stuck, with 20,000 waiting. The others' leave at once, and what waits costs the
-// worker next to nothing.
+// One of 200 apps is stuck, with 20,000 waiting notifications. The other apps' leave at once, and the waiting
+// ones cost almost no CPU time.
 func TestStuckAppDelaysNoOthers(t *testing.T) {
 	const apps, waiting, fresh = 200, 20_000, 2000
 	r := newRig(t, realRedis(t), unlimited)
@@ -79,9 +79,9 @@ func TestStuckAppDelaysNoOthers(t *testing.T) {
 	r.enqueueTogether(all)
 	time.Sleep(5 * time.Second)
 	beside := idle()
-	t.Logf("in 5 s an idle worker takes %s of the processor, and %s beside %d that wait", nothing, beside, waiting)
+	t.Logf("in 5 s an idle worker takes %s of CPU time, and %s with %d waiting", nothing, beside, waiting)
 	if beside > 2*nothing+50*time.Millisecond {
-		t.Errorf("what waits costs %s in 5 s, and nothing at all %s", beside, nothing)
+		t.Errorf("the waiting ones cost %s in 5 s, an idle worker %s", beside, nothing)
 	}
 	delays := make([]time.Duration, fresh)
 	accepted := make([]time.Time, fresh)
@@ -108,8 +108,8 @@ func TestStuckAppDelaysNoOthers(t *testing.T) {
 	}
 }
 
-// A route closes and opens time and again, with 10,000 waiting. Each of them is sent once. When the
-// route closes, as many fail as are in flight, and while it is closed the probes alone.
+// A route closes and opens repeatedly, with 10,000 waiting notifications, and each is sent once. When the
+// route closes, the pushes in flight fail, and while it is closed only the probes.
 func TestFlappingRouteSendsEachOnce(t *testing.T) {
 	const n, most, flaps, lasts = 10_000, 32, 10, 3 * time.Second
 	r := newRig(t, realRedis(t), unlimited)

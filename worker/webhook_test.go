@@ -19,7 +19,7 @@ import (
 
 var webhookKey = []byte("0123456789abcdef01234567")
 
-// verify checks a request as a receiver does that follows Standard Webhooks.
+// verify checks a request's signature of Standard Webhooks.
 func verify(body []byte, header http.Header) error {
 	verifier, err := standardwebhooks.NewWebhookRaw(webhookKey)
 	if err != nil {
@@ -33,10 +33,10 @@ type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
 	answers []int             // the next answers; then 204
-	got     []store.DeadToken // what was acknowledged
+	got     []store.DeadToken // acknowledged ones
 }
 
-// hangs is the answer of a receiver that never comes.
+// hangs in receiver.answers stands for no answer.
 const hangs = 0
 
 func newReceiver(t *testing.T, answers ...int) *receiver {
@@ -72,7 +72,7 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 	return r
 }
 
-// next is the answer to the next request, if it is no acknowledgement of these.
+// next returns the status of the next answer. If there is none left, it acknowledges the reports.
 func (r *receiver) next(reported []store.DeadToken) (status int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +84,8 @@ func (r *receiver) next(reported []store.DeadToken) (status int, ok bool) {
 	return status, true
 }
 
-// tokens are what was acknowledged, each once: one whose acknowledgement is late
-// comes again.
+// tokens returns the acknowledged dead tokens without duplicates: after a late acknowledgement a token is
+// posted again.
 func (r *receiver) tokens() []store.DeadToken {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *receiver) tokens() []store.DeadToken {
 	return once
 }
 
-// pending is how many dead tokens the app's webhook has not acknowledged.
+// pending returns the number of dead tokens that the app's webhook has not acknowledged.
 func (r *rig) pending(app string) int64 {
 	r.t.Helper()
 	groups, err := r.client.XInfoGroups(r.t.Context(), shardKey(r.client, "dead-tokens:"+app)).Result()
@@ -115,7 +115,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	log := r.logs()
 	r.options.Hasten(0, 0, 20*time.Millisecond)
-	// more failures than a delivery has patience for, and an answer that is none
+	// more failures than one delivery retries, and a request without an answer
 	hook := newReceiver(t, 500, 302, 404, hangs, 500, 500)
 	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL + "/secret-path", Keys: [][]byte{webhookKey}, Timeout: time.Second}}
 	r.start()
@@ -144,7 +144,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 			t.Errorf("the log shows %s: %s", secret, log.text())
 		}
 	}
-	// of its first failure, with the cause, and of its end
+	// one line for the first failure, with the cause, and one for its end
 	if strings.Count(log.text(), "a webhook fails") != 1 || !strings.Contains(log.text(), "the webhook answers 500, want 2xx") ||
 		strings.Count(log.text(), "the webhook works again") != 1 {
 		t.Errorf("the log says %s", log.text())
@@ -156,7 +156,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 	}
 }
 
-// What a deliverer takes and does not live to deliver, another one delivers.
+// A report that a dead deliverer has claimed is posted by another one.
 func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
@@ -173,7 +173,7 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 	r.start()
 	r.start()
 	must(t, tokens.Add(t.Context(), store.DeadToken{App: "shop", Token: "new"}))
-	delivered := func() (names []string) { // one that stands still for long may have its own taken over, too
+	delivered := func() (names []string) { // a stalled deliverer's reports may be taken over and posted twice
 		for _, d := range hook.tokens() {
 			names = append(names, d.Token)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A withdrawal ends all of a user's notifications of the group wherever they wait, and no others.
+// A withdrawal ends all waiting notifications of a user's group, and no others.
 func TestWithdrawEndsAGroupWhereverItWaits(t *testing.T) {
 	type withdraw func(r *rig, g push.Group) (push.Withdrawn, error)
 	for name, withdraw := range map[string]withdraw{
@@ -75,7 +75,7 @@ func TestWithdrawEndsAGroupWhereverItWaits(t *testing.T) {
 					t.Errorf("%s is %s", id, state)
 				}
 			}
-			wait(t, func() bool { return r.slots() == 2 }) // of what was sent, and of the other thread's
+			wait(t, func() bool { return r.slots() == 2 }) // of the sent one and the other thread's
 
 			r.enqueue(like("carrier"))
 			r.deferred("carrier")

@@ -32,13 +32,13 @@ func to(id string, targets ...push.Target) *push.Notification {
 	return &push.Notification{ID: id, App: "shop", User: "u1", Targets: targets, Title: "hello"}
 }
 
-// A user's excess goes out later, once each, at its slots.
+// Notifications above the limit leave at their slots, once each.
 func TestLimitPacesUser(t *testing.T) {
 	const n, gap = 8, 600 * time.Millisecond
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{MinGap: gap}, nil))
 	r.options.Attempts = 1 // a deferral on the last attempt loses nothing
 	r.enqueueMany("paced", n, apple)
-	r.start() // they come at once, so that the last have to go back
+	r.start() // all are claimed at once, so that some return to the queue
 	if counts := r.settled(n); counts.Booked != 0 {
 		t.Errorf("%d are booked", counts.Booked)
 	}
@@ -62,7 +62,8 @@ func TestLimitPacesUser(t *testing.T) {
 	}
 }
 
-// The same ID before and after it was delivered, and for another queue.
+// A second notification with a known ID is not delivered, whether the first one waits or has been
+// delivered. With another priority it is a conflict.
 func TestKnownIDIsDeliveredOnce(t *testing.T) {
 	r := newRig(t, oneRedis(t), unlimited)
 	first := to("once")
@@ -112,7 +113,7 @@ func TestRetrySendsOnlyToFailedTarget(t *testing.T) {
 	}
 }
 
-// What no provider took gives its slot back.
+// A notification that no provider has accepted gives its slot back.
 func TestDeadTokenGivesSlotBack(t *testing.T) {
 	r := newRig(t, oneRedis(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	r.start()
@@ -122,7 +123,7 @@ func TestDeadTokenGivesSlotBack(t *testing.T) {
 		t.Errorf("counts %+v", counts)
 	}
 	if n := r.client.Exists(t.Context(), shardKey(r.client, "outcomes:shop")).Val(); n != 0 {
-		t.Error("nobody has asked for a stream of outcomes, and there is one")
+		t.Error("there is a stream of outcomes, without Options.Outcomes")
 	}
 	r.enqueue(to("alive"))
 	r.settled(2)
@@ -153,7 +154,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// A bad job is kept with its reason and never tried again; the line goes on.
+// A malformed job becomes a dead letter with its reason. The jobs behind it are delivered.
 func TestBadJobsAreSetAside(t *testing.T) {
 	valid, err := push.Encode(&push.Job{Notification: to("x"), AcceptedAt: time.Now()})
 	must(t, err)
@@ -187,7 +188,7 @@ func TestBadJobsAreSetAside(t *testing.T) {
 		}
 	}
 	if r.archived() != 0 {
-		t.Error("asynq has archived some")
+		t.Error("asynq has archived jobs")
 	}
 }
 
