@@ -53,7 +53,7 @@ func each(ctx context.Context, goroutines, n int, f func(ctx context.Context, i 
 
 // A tally counts a worker's results until n notifications have ended. It is a worker's Observer.
 type tally struct {
-	worker.Nobody
+	worker.NopObserver
 	n                int64
 	checks           atomic.Int64
 	ended, delivered atomic.Int64

@@ -43,12 +43,12 @@ var (
 	errLost      = errors.New("another worker may have it")
 )
 
-// admit asks the limiter about the delivery. If its slot is at most departWithin away, admit waits and
-// asks once more: a return to the queue takes longer on a busy machine. A granted delivery
-// holds its permits and units; any other holds none.
+// admit asks the limiter about the delivery. If its slot is at most departureTimeout away, admit waits
+// and asks once more: a return to the queue takes longer on a busy machine. A granted delivery holds its
+// permits and units; any other holds none.
 func (a *admission) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	decision, err := a.ask(ctx, d)
-	if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > departWithin {
+	if err != nil || decision.Status != throttle.Deferred || decision.Slotless || decision.Left > departureTimeout {
 		return decision, err
 	}
 	if err := clock.Sleep(ctx, decision.Left); err != nil {
@@ -66,10 +66,10 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 		ctx, span = a.tracing.start(ctx, "acquire")
 	}
 	asked := time.Now()
-	told := a.decide(ctx, d)
-	decision, err := told.Decision, told.err
+	got := a.askInTurn(ctx, d)
+	decision, err := got.Decision, got.err
 	if errors.Is(err, errOverQuota) || errors.Is(err, errBusy) {
-		a.leave(ctx, d)
+		a.giveBack(ctx, d)
 		if limited {
 			span.End()
 		}
@@ -77,19 +77,19 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 	}
 	if limited {
 		if err != nil {
-			err = a.notAsked(ctx, d, err)
+			err = a.logUnchecked(ctx, d, err)
 		}
 		a.Observer.Checked(max(0, time.Since(asked)))
 		traceDecision(span, decision, err)
 	}
 	if err != nil || decision.Status != throttle.Granted {
-		a.leave(ctx, d)
+		a.giveBack(ctx, d)
 	}
 	if err != nil {
 		return decision, err
 	}
 	d.asked = true
-	d.held = d.held && !decision.Slot.IsZero() // else it gets its slot now
+	d.delayed = d.delayed && !decision.Slot.IsZero() // else it gets its slot now
 	if limited {
 		if p := decision.Placed; p.Any() { // else no request is made
 			a.slots.follow(a.Options.request(d), p)
@@ -101,17 +101,17 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 	return decision, nil
 }
 
-// decide asks in the delivery's turn. A delivery that holds its permits and had no connection
+// askInTurn asks in the delivery's turn. A delivery that holds its permits and had no connection
 // asks at once, because the deliveries ahead of it may be waiting for permits.
-func (a *admission) decide(ctx context.Context, d *delivery) answer {
-	if d.inside != nil {
+func (a *admission) askInTurn(ctx context.Context, d *delivery) answer {
+	if d.permits != nil {
 		return a.askTogether(ctx, &turn{delivery: d}, func() []*turn { return nil })[0]
 	}
-	return a.lines.decide(ctx, d)
+	return a.lines.askInTurn(ctx, d)
 }
 
-// leave gives back the delivery's permits and units.
-func (a *admission) leave(ctx context.Context, d *delivery) {
+// giveBack gives back the delivery's permits and units.
+func (a *admission) giveBack(ctx context.Context, d *delivery) {
 	a.units.giveBack(ctx, d)
 	d.release()
 }
@@ -148,12 +148,12 @@ func (a *admission) behind(ctx context.Context, first *delivery, turns []*turn) 
 	for _, t := range turns {
 		d := t.delivery
 		d.scopes = first.scopes
-		inside := d.inside != nil || route.Enter(d.needs, d.Priority)
+		inside := d.permits != nil || route.Enter(d.needs, d.Priority)
 		if inside {
-			d.inside = d.needs
+			d.permits = d.needs
 			d.arrive()
 		}
-		if t.term.Lost(ctx) || !inside && (d.kept() || len(d.scopes) == 0) {
+		if t.term.Lost(ctx) || !inside && (d.mayExceedLine() || len(d.scopes) == 0) {
 			break // it asks in its own turn
 		}
 		r := a.Options.request(d)
@@ -173,7 +173,7 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 	if !a.units.take(ctx, d) {
 		return errOverQuota
 	}
-	if d.inside == nil {
+	if d.permits == nil {
 		if d.metered && !route.Room(d.needs, d.Priority) {
 			a.units.giveBack(ctx, d) // they would lapse
 		}
@@ -181,12 +181,12 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 			if d.expected {
 				route.Expect([]*route.Bulkhead{full}, d.Priority, -1)
 			}
-			if d.keepOut(full); len(d.needs) == 0 {
+			if d.skipFull(full); len(d.needs) == 0 {
 				return errBusy
 			}
 		}
 		d.arrive()
-		d.inside = d.needs
+		d.permits = d.needs
 	}
 	if d.term.Lost(ctx) {
 		return errLost
@@ -194,13 +194,13 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 	if !a.units.take(ctx, d) {
 		return errOverQuota
 	}
-	d.held = d.held || time.Since(began) >= departWithin
+	d.delayed = d.delayed || time.Since(began) >= departureTimeout
 	return nil
 }
 
-// notAsked logs that one user's limits cannot be checked; throttle.Outage logs a Redis that is
+// logUnchecked logs that one user's limits cannot be checked; throttle.Outage logs a Redis that is
 // unreachable for all. It returns the error that the job keeps as the reason of its wait.
-func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error {
+func (a *admission) logUnchecked(ctx context.Context, d *delivery, err error) error {
 	if errors.Is(err, throttle.ErrUnavailable) || errors.Is(err, errLost) || ctx.Err() != nil {
 		return err
 	}
@@ -212,17 +212,17 @@ func (a *admission) notAsked(ctx context.Context, d *delivery, err error) error 
 
 // paced records how long after its slot the delivery was admitted, if only a limit delayed it.
 func (a *admission) paced(d *delivery, decision *throttle.Decision) {
-	if !decision.Slot.IsZero() && !d.held {
+	if !decision.Slot.IsZero() && !d.delayed {
 		a.Observer.Paced(decision.At.Sub(decision.Slot))
 	}
 }
 
-// fit counts the delivery as on its way to its bulkheads, and skips the targets of full routes. It
-// returns nil if a target is left, else the job's return to the queue. While Redis refuses to record
-// outcomes, every job returns.
-func (a *admission) fit(d *delivery) fate {
+// skipFullRoutes counts the delivery as on its way to its bulkheads, and skips the targets of full
+// routes. It returns nil if a target is left, else a requeue. While Redis refuses to record outcomes, it
+// requeues every job.
+func (a *admission) skipFullRoutes(d *delivery) result {
 	if d.at.Refused(d.queue) {
-		return back{Return: store.Return{Why: store.RedisRefuses, After: store.Again}}
+		return requeue{Return: store.Return{Why: store.RedisRefuses, After: store.Again}}
 	}
 	d.needs = d.bulkheads()
 	d.expect()
@@ -230,17 +230,17 @@ func (a *admission) fit(d *delivery) fate {
 	now := time.Now()
 	for _, b := range slices.Clone(d.needs) {
 		if !b.Fits(d.Priority, now) {
-			d.keepOut(b)
+			d.skipFull(b)
 		}
 	}
 	if len(d.needs) == 0 {
-		return d.unsent()
+		return d.requeueUnsent()
 	}
 	return nil
 }
 
-// keepOut skips the targets that need a permit of the bulkhead.
-func (d *delivery) keepOut(b *route.Bulkhead) {
+// skipFull skips the targets that need a permit of the bulkhead.
+func (d *delivery) skipFull(b *route.Bulkhead) {
 	for i, r := range d.routes {
 		if r != nil && r.Bulkhead == b && d.outcomes[i].due() {
 			d.outcomes[i].skip = skip{reason: routeFull}

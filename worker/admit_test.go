@@ -86,7 +86,7 @@ func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 		if len(asked) != 3 || decisions[0].Status != throttle.Granted || decisions[1].Status != throttle.Deferred || decisions[2].Status != throttle.Deferred {
 			t.Errorf("asked for %v: %+v", asked, decisions)
 		}
-		if len(all[0].inside) != 1 || all[1].inside != nil || all[2].inside != nil {
+		if len(all[0].permits) != 1 || all[1].permits != nil || all[2].permits != nil {
 			t.Error("a deferred delivery keeps a permit, or a granted one has none")
 		}
 	})

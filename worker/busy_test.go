@@ -49,9 +49,9 @@ func TestFitReportsReason(t *testing.T) {
 		}
 		d := &delivery{Notification: new(push.Notification), at: at, queue: "q", routes: c.routes, outcomes: make([]outcome, len(c.routes)), arrived: func() {}}
 		var got store.Why
-		if to, away := new(admission).fit(d).(back); away {
-			if got = to.Why; to.kept.some() {
-				got = to.kept.back().Why
+		if to, away := new(admission).skipFullRoutes(d).(requeue); away {
+			if got = to.Why; to.skipped.isSet() {
+				got = to.skipped.storeReturn().Why
 			}
 		}
 		if got != c.want || len(d.needs) != c.left {
@@ -75,7 +75,7 @@ func TestFailedAcquireFreesExpectedRoom(t *testing.T) {
 		at := queue.NewServer(queue.Config{Records: new(store.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
 		d := &delivery{Notification: new(push.Notification), at: at, queue: "q", routes: []*route.Route{full}, outcomes: make([]outcome, 1), arrived: func() {}}
 		a := new(admission)
-		if a.fit(d) != nil {
+		if a.skipFullRoutes(d) != nil {
 			t.Fatal("there is no room")
 		}
 		if err := a.enter(over, d); !errors.Is(err, errBusy) {

@@ -20,44 +20,44 @@ import (
 // A delivery is a notification during a visit, with the state of that visit.
 type delivery struct {
 	*push.Notification
-	accepted time.Time
-	zone     *time.Location // its time_zone; nil if it names none, or an unknown one
-	back     time.Time      // when it last returned to the queue; zero at the first visit
-	job      []byte
-	queue    string
-	hand     string // the job's claim: see store.Job
+	accepted   time.Time
+	zone       *time.Location // its time_zone; nil if it names none, or an unknown one
+	returnedAt time.Time      // when it last returned to the queue; zero at the first visit
+	job        []byte
+	queue      string
+	hand       string // the job's claim: see store.Job
 	// failures counts the job's failures: attempts that must be repeated, and workers that
 	// crashed with it.
-	failures int
-	replay   bool
-	known    bool               // an earlier visit was deferred or blocked: see returned
-	term     term               // in which the job was pulled: *queue.Term
-	at       *queue.Server      // that pulled it
-	arrived  func()             // ends the pull's reservation on its route
-	digest   *push.Notification // the accepted one; nil without a digest, or if critical
-	carried  []string           // IDs of the notifications that have joined its digest
+	failures  int
+	replay    bool
+	hasWaited bool               // an earlier visit was deferred or blocked: see waitedBefore
+	term      term               // in which the job was pulled: *queue.Term
+	at        *queue.Server      // that pulled it
+	arrived   func()             // ends the pull's reservation on its route
+	digest    *push.Notification // the accepted one; nil without a digest, or if critical
+	carried   []string           // IDs of the notifications that have joined its digest
 	// attempts counts the attempts, and first is the time of the first. excused ones do not
 	// count against Options.Attempts.
-	attempts int
-	excused  int
-	first    time.Time
-	tried    bool // it has an attempt to record: this visit's, or an earlier one's
-	counted  bool // the earlier visit has counted that attempt as a failure
+	attempts   int
+	excused    int
+	first      time.Time
+	hasAttempt bool // it has an attempt to record: this visit's, or an earlier one's
+	counted    bool // the earlier visit has counted that attempt as a failure
 
 	routes     []*route.Route // of each target; nil for none
 	outcomes   []outcome      // of each target
 	throughput *meter.Pool    // of its category; nil for none
 	metered    bool           // a push to one of its targets costs a quota unit
 
-	needs    []*route.Bulkhead // of the routes of the targets that are due
-	expected bool              // it counts as on its way to them
-	inside   []*route.Bulkhead // of which it holds a permit
-	scopes   []throttle.Scope  // of its last limiter check
-	turn     *turn             // in its line; nil once it is decided
-	asked    bool              // the limiter has answered about it in this visit
-	heir     bool              // it has replaced an older one with its collapse key
-	elder    string            // ID of the one whose slot it takes over; "" for none
-	held     bool              // something other than a limit has delayed it since it got its slot
+	needs       []*route.Bulkhead // of the routes of the targets that are due
+	expected    bool              // it counts as on its way to them
+	permits     []*route.Bulkhead // of which it holds a permit
+	scopes      []throttle.Scope  // of its last limiter check
+	turn        *turn             // in its line; nil once it is decided
+	asked       bool              // the limiter has answered about it in this visit
+	isSuccessor bool              // it has replaced an older one with its collapse key
+	predecessor string            // ID of the one whose slot it takes over; "" for none
+	delayed     bool              // something other than a limit has delayed it since it got its slot
 }
 
 // A term knows whether the worker still owns the jobs that it pulled in the term.
@@ -86,30 +86,30 @@ func decode(job *queue.Job) (*delivery, error) {
 	}
 	in, _ := zone.Load(decoded.Notification.TimeZone) // see knowsZone
 	d := &delivery{
-		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, back: job.Back, first: job.Last.First, job: job.Payload, queue: job.Queue, hand: job.Hand, failures: job.Failures, term: job.Term, at: job.At, arrived: job.Arrived,
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, returnedAt: job.Back, first: job.Last.First, job: job.Payload, queue: job.Queue, hand: job.Hand, failures: job.Failures, term: job.Term, at: job.At, arrived: job.Arrived,
 		replay:   decoded.Replay,
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
-		held:     job.Parked || job.Last.Why != "" && job.Last.Why != store.Deferred,
+		delayed:  job.Parked || job.Last.Why != "" && job.Last.Why != store.Deferred,
 	}
-	d.known = d.returned(job.Last.Why)
+	d.hasWaited = d.waitedBefore(job.Last.Why)
 	if d.Digest != nil && d.Priority != push.Critical {
 		d.digest = d.Notification
 	}
 	return d, nil
 }
 
-// returned reports whether an earlier visit was deferred or blocked. A wait for NotBefore does not
+// waitedBefore reports whether an earlier visit was deferred or blocked. A wait for NotBefore does not
 // count, as the limiter was not asked yet. Such a wait began before NotBefore, and the second allows
 // for another machine's clock.
-func (d *delivery) returned(why store.Why) bool {
-	early := why == store.Deferred && d.back.Before(d.NotBefore.Add(-time.Second))
+func (d *delivery) waitedBefore(why store.Why) bool {
+	early := why == store.Deferred && d.returnedAt.Before(d.NotBefore.Add(-time.Second))
 	return why != "" && !early
 }
 
 // knowsZone logs, at the first visit, a job with an unknown time zone. Another program has enqueued
 // it without validation, or this program's zone data are older.
 func (h *handler) knowsZone(ctx context.Context, d *delivery) {
-	if d.TimeZone == "" || d.zone != nil || !d.back.IsZero() {
+	if d.TimeZone == "" || d.zone != nil || !d.returnedAt.IsZero() {
 		return
 	}
 	h.Observer.UnknownTimeZone()
@@ -136,7 +136,7 @@ func (o *outcome) open() bool {
 }
 
 // due reports whether this visit should send to the target.
-func (o *outcome) due() bool { return o.open() && !o.skip.some() }
+func (o *outcome) due() bool { return o.open() && !o.skip.isSet() }
 
 // expect counts the delivery as on its way to its bulkheads.
 func (d *delivery) expect() {
@@ -154,8 +154,8 @@ func (d *delivery) arrive() {
 
 // release gives back the delivery's permits.
 func (d *delivery) release() {
-	route.Release(d.inside)
-	d.inside = nil
+	route.Release(d.permits)
+	d.permits = nil
 }
 
 // due returns the earliest time at which the notification may be sent.
@@ -181,7 +181,7 @@ func (d *delivery) orExpired(wait time.Duration, now time.Time) time.Duration {
 // waited returns how long the job has been on the queue: since it was first due, or since it last
 // returned.
 func (d *delivery) waited(now time.Time) time.Duration {
-	since := d.back
+	since := d.returnedAt
 	if since.IsZero() {
 		since = d.due()
 	}

@@ -17,8 +17,8 @@ import (
 // the line of its user and category. Here it goes from step to step. It joins or replaces another
 // notification (merging.go), loads its record (record.go), finds its routes (routing.go), and
 // returns to the queue if all are closed (holds.go). With its units (units.go) and permits, admit.go asks the
-// limiter (slots.go). send.go sends it, or records why not (reason.go). conclude.go decides the result of
-// the visit, and dispose.go applies it. trace.go has the spans.
+// limiter (slots.go). send.go sends it, or records why not (reason.go). decide.go decides the result of
+// the visit, and apply.go applies it. trace.go has the spans.
 
 // Take implements queue.Handler. It gives the job its turn, in the order of acceptance.
 func (h *handler) Take(job queue.Job) queue.Work {
@@ -26,7 +26,7 @@ func (h *handler) Take(job queue.Job) queue.Work {
 	if err != nil {
 		return func(ctx context.Context) queue.Result { return aside(ctx, err) }
 	}
-	if d.back.IsZero() {
+	if d.returnedAt.IsZero() {
 		h.Observer.Handled(d.waited(time.Now()))
 	}
 	h.admission.lines.enter(d)
@@ -56,12 +56,12 @@ func (h *handler) Handle(ctx context.Context, d *delivery) queue.Result {
 	}
 	// A sent delivery holds its permits until its outcome is recorded: a Redis that refuses
 	// writes thus stops the sending.
-	defer func() { h.units.giveBack(ctx, d); d.arrive(); route.Release(d.inside) }()
-	return h.settling.dispose(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
+	defer func() { h.units.giveBack(ctx, d); d.arrive(); route.Release(d.permits) }()
+	return h.finisher.apply(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
 }
 
-// deliver takes the delivery through the steps of the pipeline, until one returns a fate.
-func (h *handler) deliver(ctx context.Context, d *delivery) fate {
+// deliver takes the delivery through the steps of the pipeline, until one returns a result.
+func (h *handler) deliver(ctx context.Context, d *delivery) result {
 	if to := h.joinDigest(ctx, d); to != nil {
 		return to
 	}
@@ -69,73 +69,73 @@ func (h *handler) deliver(ctx context.Context, d *delivery) fate {
 		return to
 	}
 	if !h.routing.find(d) {
-		return h.conclude(d)
+		return h.decide(d)
 	}
 	if d.expired(time.Now()) {
-		return d.cutShort(push.Expired, "expired in the queue")
+		return d.endEarly(push.Expired, "expired in the queue")
 	}
 	if h.muted(d) { // before it replaces an older one that is not muted
-		return d.silence()
+		return d.endMuted()
 	}
 	if to := h.collapse(ctx, d); to != nil {
 		return to
 	}
 	if left := time.Until(d.NotBefore); left > 0 {
-		return until(left)
+		return requeueAfter(left)
 	}
-	if h.holds.keep(d) {
-		return d.unsent()
+	if h.holds.skipClosed(d) {
+		return d.requeueUnsent()
 	}
-	if to := h.admission.fit(d); to != nil {
+	if to := h.admission.skipFullRoutes(d); to != nil {
 		return to
 	}
-	for range departures {
+	for range maxDepartures {
 		if to := h.depart(ctx, d); to != nil {
 			return to
 		}
 	}
-	to := tooLate()
+	to := requeueForAdmission()
 	to.release = slot
 	return to
 }
 
-// departures bounds how often a visit admits a delivery that has no connection, and how often a
+// maxDepartures bounds how often a visit admits a delivery that has no connection, and how often a
 // push takes new units. With more, the delivery would hold its handler while the provider does not
 // answer; it is retried anyway.
-const departures = 4
+const maxDepartures = 4
 
 // depart admits the delivery and sends it. It returns nil if there was no connection in time: the
 // delivery keeps its permits and its admission, and asks again.
-func (h *handler) depart(ctx context.Context, d *delivery) fate {
+func (h *handler) depart(ctx context.Context, d *delivery) result {
 	decision, err := h.admission.admit(ctx, d)
 	switch {
 	case errors.Is(err, errBusy), errors.Is(err, errOverQuota):
-		return d.unsent()
+		return d.requeueUnsent()
 	case err != nil:
-		return later(err)
+		return requeueAfterError(err)
 	case decision.Status == throttle.Refused:
-		return d.cutShort(push.Expired, d.tooShort(&decision))
+		return d.endEarly(push.Expired, d.expiryReason(&decision))
 	case decision.Status == throttle.Rejected:
 		h.crowds.Note(d.App, d.User, d.Category, time.Now())
-		return d.lineFull()
+		return d.rejectLineFull()
 	case decision.Status == throttle.Deferred:
-		return h.waitInDigest(ctx, d, d.postpone(decision))
+		return h.waitInDigest(ctx, d, d.requeueAtSlot(decision))
 	}
 	if d.expired(time.Now()) {
-		return d.cutShort(push.Expired, "expired before it was sent")
+		return d.endEarly(push.Expired, "expired before it was sent")
 	}
 	if h.muted(d) {
-		return d.silence()
+		return d.endMuted()
 	}
-	if h.sending.send(ctx, d); d.missed() {
+	if h.sender.send(ctx, d); d.missed() {
 		return nil
 	}
 	now := time.Now()
-	return d.settle(h.budget(d, now), now, rand.Float64())
+	return d.finishAttempt(h.budget(d, now), now, rand.Float64())
 }
 
-// conclude calls delivery.conclude with the present time.
-func (h *handler) conclude(d *delivery) fate {
+// decide calls delivery.decide with the present time.
+func (h *handler) decide(d *delivery) result {
 	now := time.Now()
-	return d.conclude(h.budget(d, now), now, rand.Float64())
+	return d.decide(h.budget(d, now), now, rand.Float64())
 }

@@ -29,9 +29,9 @@ func (h *holds) operator(d *delivery, i int, now time.Time) *pause.Pause {
 	return h.inForce.Load().On(now, d.App, d.Targets[i].Service(), d.Category)
 }
 
-// keep skips the targets of closed or paused routes. It reports whether that leaves no target to send
+// skipClosed skips the targets of closed or paused routes. It reports whether that leaves no target to send
 // to.
-func (h *holds) keep(d *delivery) bool {
+func (h *holds) skipClosed(d *delivery) bool {
 	now := time.Now()
 	kept, free := 0, 0
 	for i, r := range d.routes {
@@ -45,7 +45,7 @@ func (h *holds) keep(d *delivery) bool {
 		} else if r.Left(now) > 0 {
 			o.skip = skip{reason: routeClosed}
 		}
-		if o.skip.some() {
+		if o.skip.isSet() {
 			kept++
 		} else {
 			free++
@@ -54,14 +54,14 @@ func (h *holds) keep(d *delivery) bool {
 	return kept > 0 && free == 0
 }
 
-// pollEvery is the interval between two reads of the pauses, and of the notifications that
+// pollInterval is the interval between two reads of the pauses, and of the notifications that
 // producers and operators have ended. An operator expects a change to apply within a second.
-const pollEvery = 500 * time.Millisecond
+const pollInterval = 500 * time.Millisecond
 
 // follow applies the pauses in Redis, of operators and of other workers, until ctx ends.
 func (h *holds) follow(ctx context.Context) {
 	away := clock.Trouble{Log: h.RedisLog, Begins: "the pauses cannot be read: those that others begin or end are not known", Ends: "the pauses can be read again"}
-	clock.Every(ctx, pollEvery, func() { away.Failing(ctx, h.read(ctx)) })
+	clock.Every(ctx, pollInterval, func() { away.Failing(ctx, h.read(ctx)) })
 }
 
 // read reads the pauses in force and applies them.

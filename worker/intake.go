@@ -25,13 +25,13 @@ type intake struct {
 }
 
 const (
-	// intakeEvery is the interval between two polls of an intake. docs/producers.md promises that a
+	// intakeInterval is the interval between two polls of an intake. docs/producers.md promises that a
 	// worker accepts a task within it.
-	intakeEvery = 200 * time.Millisecond
-	// intakePassed bounds the tasks of a place that a poll skips because their user's master is
+	intakeInterval = 200 * time.Millisecond
+	// maxIntakeSkipped bounds the tasks of a place that a poll skips because their user's master is
 	// unreachable. Each poll reads them again, some kB each, five times a second: with more, Redis
 	// has no time for other work.
-	intakePassed = 1024
+	maxIntakeSkipped = 1024
 )
 
 // takesIn reports whether this worker serves the intakes.
@@ -45,7 +45,7 @@ func (h *handler) followIntake(ctx context.Context, queues *store.Intake) {
 		Begins: "notifications of plain asynq clients are not accepted, and stay on their queues",
 		Ends:   "notifications of plain asynq clients are accepted again",
 	}
-	clock.Every(ctx, intakeEvery, func() {
+	clock.Every(ctx, intakeInterval, func() {
 		if h.takesIn() {
 			trouble.Failing(ctx, in.poll(ctx))
 		}
@@ -66,7 +66,7 @@ func (in *intake) poll(ctx context.Context) (err error) {
 		}
 		for _, o := range left {
 			passed[o.IntakePlace]++
-			more = more && passed[o.IntakePlace] < intakePassed
+			more = more && passed[o.IntakePlace] < maxIntakeSkipped
 		}
 		if !more {
 			break

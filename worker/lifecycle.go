@@ -39,7 +39,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	err := w.start(ctx)
 	if err != nil {
 		w.state = stopped
-		w.putDown()
+		w.shutDown()
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (w *Worker) Start(ctx context.Context) error {
 // shutdown goes on in the background. If the process exits then, other workers get its jobs within
 // seconds. Stop may be called at any time, and repeatedly.
 func (w *Worker) Stop(ctx context.Context) error {
-	w.end()
+	w.startShutdown()
 	select {
 	case <-w.down:
 		return nil
@@ -59,23 +59,23 @@ func (w *Worker) Stop(ctx context.Context) error {
 	case <-w.down:
 		return nil
 	case <-ctx.Done():
-		w.h.side.stop() // which cancels the jobs in flight
+		w.h.background.stop() // which cancels the jobs in flight
 		return fmt.Errorf("worker: not all has ended in time, and comes back from the queue: %w", context.Cause(ctx))
 	}
 }
 
-// end starts the shutdown, once.
-func (w *Worker) end() {
+// startShutdown starts the shutdown, once.
+func (w *Worker) startShutdown() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state != stopped {
 		w.state = stopped
-		go w.putDown()
+		go w.shutDown()
 	}
 }
 
-// putDown ends all parts of the worker.
-func (w *Worker) putDown() {
+// shutDown ends all parts of the worker.
+func (w *Worker) shutDown() {
 	defer close(w.down)
 	w.draining.Store(true)
 	w.beginning.Wait()
@@ -84,11 +84,11 @@ func (w *Worker) putDown() {
 		stopping.Go(s.Shutdown)
 	}
 	stopping.Wait()
-	w.h.side.stop()
-	w.h.side.all.Wait()
+	w.h.background.stop()
+	w.h.background.all.Wait()
 	w.h.routes.Units.Close()
 	w.h.repeats.Close()
-	w.endOwn()
+	w.closeOwned()
 }
 
 // start makes the servers and begins. If Redis is in trouble, it begins later, in the background.
@@ -98,8 +98,8 @@ func (w *Worker) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.side.run(w.leaveSnapshots)
-	err = h.learn(ctx)
+	h.background.run(w.publishSnapshots)
+	err = h.readOperatorState(ctx)
 	if err == nil {
 		w.begin(servers)
 		return nil
@@ -108,12 +108,12 @@ func (w *Worker) start(ctx context.Context) error {
 		return err
 	}
 	h.Log.LogAttrs(ctx, slog.LevelWarn, "nothing is taken from the queue before the operators' pauses and limits can be read", slog.Any("error", err))
-	h.side.run(func(ctx context.Context) { w.beginLater(ctx, servers) })
+	h.background.run(func(ctx context.Context) { w.retryBegin(ctx, servers) })
 	return nil
 }
 
-// learn reads the operators' pauses and overrides, without which nothing may be sent.
-func (h *handler) learn(ctx context.Context) error {
+// readOperatorState reads the operators' pauses and overrides, without which nothing may be sent.
+func (h *handler) readOperatorState(ctx context.Context) error {
 	err := h.holds.read(ctx)
 	if err == nil && h.Overrides != nil {
 		_, err = h.Overrides.Refresh(ctx, h.Limits)
@@ -124,11 +124,12 @@ func (h *handler) learn(ctx context.Context) error {
 	return err
 }
 
-// beginLater retries learn until Redis has recovered, and then begins. Any other error stops the worker.
-func (w *Worker) beginLater(ctx context.Context, servers []*queue.Server) {
-	err := w.h.learn(ctx)
-	for ; redisreply.Of(err) != redisreply.None; err = w.h.learn(ctx) {
-		if clock.Sleep(ctx, pollEvery) != nil {
+// retryBegin retries readOperatorState until Redis has recovered, and then begins. Any other error stops
+// the worker.
+func (w *Worker) retryBegin(ctx context.Context, servers []*queue.Server) {
+	err := w.h.readOperatorState(ctx)
+	for ; redisreply.Of(err) != redisreply.None; err = w.h.readOperatorState(ctx) {
+		if clock.Sleep(ctx, pollInterval) != nil {
 			return
 		}
 	}
@@ -144,7 +145,7 @@ func (w *Worker) beginLater(ctx context.Context, servers []*queue.Server) {
 	}
 	if err != nil {
 		w.h.Log.LogAttrs(ctx, slog.LevelError, "the worker stops, and takes nothing from the queue: start it again", slog.Any("error", err))
-		w.end()
+		w.startShutdown()
 		return
 	}
 	w.h.Log.LogAttrs(ctx, slog.LevelInfo, "the operators' pauses and limits are known: the queue is served")
@@ -168,26 +169,26 @@ func (w *Worker) begin(servers []*queue.Server) {
 	w.pulling = servers
 	var starting sync.WaitGroup // concurrently, so that a hanging master delays only its own shards
 	for _, s := range servers {
-		starting.Go(func() { s.Start(h.side.stopping, h.processor()) })
+		starting.Go(func() { s.Start(h.background.stopping, h.processor()) })
 	}
 	starting.Wait()
-	h.side.run(h.sweep)
+	h.background.run(h.sweep)
 	for s := range h.routes.Shares() {
-		h.side.run(func(ctx context.Context) { s.Keep(ctx, h.RedisLog) })
+		h.background.run(func(ctx context.Context) { s.Keep(ctx, h.RedisLog) })
 	}
 	for _, follow := range []func(context.Context){
-		h.holds.follow, h.taken.follow, h.slots.run,
-		func(ctx context.Context) { clock.Every(ctx, pollEvery, func() { h.routes.LogTroubles(ctx) }) },
+		h.holds.follow, h.reclaimer.follow, h.slots.run,
+		func(ctx context.Context) { clock.Every(ctx, pollInterval, func() { h.routes.LogTroubles(ctx) }) },
 		func(ctx context.Context) { h.control.TellLosses(ctx, h.Log) },
 		func(ctx context.Context) { h.control.LogDropped(ctx, h.Log) },
 	} {
-		h.side.run(follow)
+		h.background.run(follow)
 	}
 	for _, queues := range store.Intakes(h.Queue) {
-		h.side.run(func(ctx context.Context) { h.followIntake(ctx, queues) })
+		h.background.run(func(ctx context.Context) { h.followIntake(ctx, queues) })
 	}
 	if h.Overrides != nil {
-		h.side.run(func(ctx context.Context) {
+		h.background.run(func(ctx context.Context) {
 			reschedule.Follow(ctx, reschedule.Config{
 				Limits: h.Limits, Overrides: h.Overrides, Limiter: h.Limiter, Control: h.control, Waiting: h.Options.Waiting,
 				Apps: slices.Collect(maps.Keys(h.Senders)), Redis: h.Queue, Prefix: h.Prefix, RedisLog: h.RedisLog,
@@ -198,37 +199,37 @@ func (w *Worker) begin(servers []*queue.Server) {
 		DeadTokens: h.Webhooks, Outcomes: h.OutcomeWebhooks, Reports: h.deadTokens, Events: store.NewOutcomes(h.records),
 		Proxy: h.proxy, Observer: h.Observer, Log: h.Log, RedisLog: h.RedisLog, Times: h.times.webhook,
 	}) {
-		h.side.run(deliver)
+		h.background.run(deliver)
 	}
 	if h.ClockOffset != nil {
-		h.side.run(func(ctx context.Context) { clock.Watch(ctx, h.Log, h.ClockOffset) })
+		h.background.run(func(ctx context.Context) { clock.Watch(ctx, h.Log, h.ClockOffset) })
 	}
 }
 
 // sweep rewrites the number of shards and the list of queues for asynq's tools until ctx ends: a
 // failover may lose them.
 func (h *handler) sweep(ctx context.Context) {
-	clock.Every(ctx, clock.Seldom, func() {
+	clock.Every(ctx, clock.SlowInterval, func() {
 		if err := h.records.Relist(ctx); err != nil && ctx.Err() == nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the number of shards, and the list of queues for asynq's tools, cannot be written again", slog.Any("error", err))
 		}
 	})
 }
 
-// side runs background goroutines until stopping ends.
-type side struct {
+// background runs goroutines beside the pipeline, until stopping ends.
+type background struct {
 	all      sync.WaitGroup
 	stopping context.Context
 	stop     context.CancelFunc
 }
 
-func newSide() *side {
-	s := new(side)
+func newBackground() *background {
+	s := new(background)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
 // run runs f in a goroutine. f must return when its context ends.
-func (s *side) run(f func(ctx context.Context)) {
+func (s *background) run(f func(ctx context.Context)) {
 	s.all.Go(func() { f(s.stopping) })
 }

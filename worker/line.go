@@ -41,10 +41,10 @@ type turn struct {
 	id    string
 	since time.Time
 
-	line  *line
-	ready bool          // the delivery waits for its answer
-	lead  chan struct{} // receives when the delivery must ask
-	told  chan answer   // receives its answer
+	line    *line
+	ready   bool          // the delivery waits for its answer
+	mustAsk chan struct{} // receives when the delivery must ask
+	reply   chan answer   // receives its answer
 }
 
 // An answer is the limiter's decision, or the error in its place.
@@ -53,9 +53,9 @@ type answer struct {
 	err error
 }
 
-// patience is how long a job waits for its turn. A job ahead may wait for units for as long as
+// turnTimeout is how long a job waits for its turn. A job ahead may wait for units for as long as
 // route.MaxWait, and the jobs behind it may need no units.
-const patience = time.Second
+const turnTimeout = time.Second
 
 func newLines(ask func(context.Context, *turn, func() []*turn) []answer) *lines {
 	return &lines{ask: ask, open: make(map[lineKey]*line)}
@@ -71,7 +71,7 @@ func (l *lines) enter(d *delivery) {
 		in = &line{key: key}
 		l.open[key] = in
 	}
-	d.turn = &turn{delivery: d, id: d.ID, since: d.due(), line: in, lead: make(chan struct{}, 1), told: make(chan answer, 1)}
+	d.turn = &turn{delivery: d, id: d.ID, since: d.due(), line: in, mustAsk: make(chan struct{}, 1), reply: make(chan answer, 1)}
 	in.insert(d.turn)
 }
 
@@ -96,16 +96,16 @@ func (l *lines) leave(d *delivery) bool {
 		return false
 	}
 	in.turns = slices.Delete(in.turns, i, i+1)
-	l.next(in)
+	l.wakeFirst(in)
 	return true
 }
 
-// next signals the first delivery of the line to ask, if it is ready.
-func (l *lines) next(in *line) {
+// wakeFirst signals the first delivery of the line to ask, if it is ready.
+func (l *lines) wakeFirst(in *line) {
 	if !in.asking && len(in.turns) > 0 && in.turns[0].ready {
 		first := in.turns[0]
 		in.turns, in.asking = in.turns[1:], true
-		first.lead <- struct{}{}
+		first.mustAsk <- struct{}{}
 	}
 	if len(in.turns) == 0 && !in.asking {
 		delete(l.open, in.key)
@@ -139,7 +139,7 @@ var errNotAsked = errors.New("the throttle was not asked")
 func (l *lines) askFor(ctx context.Context, first *turn) {
 	together := []*turn{first}
 	answers := []answer{{err: errNotAsked}}
-	defer func() { l.answered(together, answers) }()
+	defer func() { l.sendAnswers(together, answers) }()
 	got := l.ask(ctx, first, func() []*turn {
 		together = append(together, l.behind(first)...)
 		answers = slices.Repeat(answers, len(together))
@@ -151,11 +151,11 @@ func (l *lines) askFor(ctx context.Context, first *turn) {
 	answers = got
 }
 
-// answered sends the answers to the first turns, and puts turns without an answer back into the
+// sendAnswers sends the answers to the first turns, and puts turns without an answer back into the
 // line.
-func (l *lines) answered(together []*turn, answers []answer) {
+func (l *lines) sendAnswers(together []*turn, answers []answer) {
 	for i := range answers {
-		together[i].told <- answers[i]
+		together[i].reply <- answers[i]
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,11 +165,11 @@ func (l *lines) answered(together []*turn, answers []answer) {
 		t.release()
 		in.insert(t)
 	}
-	l.next(in)
+	l.wakeFirst(in)
 }
 
-// decide asks about the delivery in its turn, or out of turn after patience or when ctx ends.
-func (l *lines) decide(ctx context.Context, d *delivery) answer {
+// askInTurn asks about the delivery in its turn, or out of turn after turnTimeout or when ctx ends.
+func (l *lines) askInTurn(ctx context.Context, d *delivery) answer {
 	if d.turn == nil {
 		l.enter(d)
 	}
@@ -177,20 +177,20 @@ func (l *lines) decide(ctx context.Context, d *delivery) answer {
 	defer func() { d.turn = nil }()
 	l.mu.Lock()
 	t.ready = true
-	l.next(t.line)
+	l.wakeFirst(t.line)
 	l.mu.Unlock()
-	tired := time.NewTimer(patience)
-	defer tired.Stop()
+	timeout := time.NewTimer(turnTimeout)
+	defer timeout.Stop()
 	ended := ctx.Done()
 	for {
 		select {
-		case <-t.lead:
+		case <-t.mustAsk:
 			l.askFor(ctx, t)
 			continue
-		case told := <-t.told:
-			return told
-		case <-tired.C:
-			tired.Reset(patience)
+		case a := <-t.reply:
+			return a
+		case <-timeout.C:
+			timeout.Reset(turnTimeout)
 		case <-ended:
 			ended = nil
 		}

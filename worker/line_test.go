@@ -54,7 +54,7 @@ func (r *lineRig) taken(user string, n int) *delivery {
 
 func (r *lineRig) decideAll(ctx context.Context, all ...*delivery) {
 	for _, d := range all {
-		go r.decide(ctx, d)
+		go r.askInTurn(ctx, d)
 		synctest.Wait()
 	}
 }
@@ -112,7 +112,7 @@ func TestCategoriesHaveSeparateLines(t *testing.T) {
 }
 
 // A job that ends without asking does not delay the jobs behind it. One that is not ready delays them for
-// at most patience.
+// at most turnTimeout.
 func TestLinePassesStuckJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestLinePassesStuckJob(t *testing.T) {
 		}
 		r.mu.Unlock()
 		r.answers <- 1
-		time.Sleep(patience)
+		time.Sleep(turnTimeout)
 		synctest.Wait()
 		r.decideAll(t.Context(), stuck)
 		r.answers <- 1
@@ -172,17 +172,17 @@ func TestLineSurvivesPanic(t *testing.T) {
 		l.enter(first)
 		l.enter(second)
 		told := make(chan error, 1)
-		go func() { told <- l.decide(t.Context(), second).err }()
+		go func() { told <- l.askInTurn(t.Context(), second).err }()
 		synctest.Wait()
 		func() {
 			defer func() { _ = recover() }()
-			l.decide(t.Context(), first)
+			l.askInTurn(t.Context(), first)
 			t.Error("decide hides the panic")
 		}()
 		if err := <-told; !errors.Is(err, errNotAsked) {
 			t.Errorf("the other one gets %v", err)
 		}
-		if got := l.decide(t.Context(), d("3")); got.err != nil {
+		if got := l.askInTurn(t.Context(), d("3")); got.err != nil {
 			t.Error(got.err)
 		}
 	})

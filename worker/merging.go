@@ -17,13 +17,13 @@ import (
 // the same digest key. If there is none, its push includes the notifications that have joined it, and no
 // other one can join until it waits again. joinDigest must precede every end of the visit, so that
 // a dead letter includes the joined ones.
-func (h *handler) joinDigest(ctx context.Context, d *delivery) fate {
+func (h *handler) joinDigest(ctx context.Context, d *delivery) result {
 	if d.digest == nil {
 		return nil
 	}
 	now, op := time.Now(), store.JoinDigest
 	alone := h.Limits.Passes(control.LevelOf(d.Notification), false) // its category is exempt
-	if !d.unsentYet() || alone || h.muted(d) || d.expired(now) || now.Before(d.NotBefore) {
+	if !d.isUnsent() || alone || h.muted(d) || d.expired(now) || now.Before(d.NotBefore) {
 		op = store.CloseDigest
 	}
 	return h.digest(ctx, d, op, 0)
@@ -31,8 +31,8 @@ func (h *handler) joinDigest(ctx context.Context, d *delivery) fate {
 
 // waitInDigest opens the digest of a deferred delivery, or joins it to another one. In a burst, all
 // visits begin before the first delivery waits, so joinDigest finds none to join.
-func (h *handler) waitInDigest(ctx context.Context, d *delivery, to back) fate {
-	if d.digest == nil || !d.unsentYet() {
+func (h *handler) waitInDigest(ctx context.Context, d *delivery, to requeue) result {
+	if d.digest == nil || !d.isUnsent() {
 		return to
 	}
 	if joined := h.digest(ctx, d, store.WaitInDigest, to.After); joined != nil {
@@ -41,16 +41,16 @@ func (h *handler) waitInDigest(ctx context.Context, d *delivery, to back) fate {
 	return to
 }
 
-// unsentYet reports whether no earlier visit can have sent the delivery. A sent push may have included
+// isUnsent reports whether no earlier visit can have sent the delivery. A sent push may have included
 // the notifications that had joined by then.
-func (d *delivery) unsentYet() bool { return d.failures == 0 && !d.replay }
+func (d *delivery) isUnsent() bool { return d.failures == 0 && !d.replay }
 
 // digest applies op to the delivery's digest.
-func (h *handler) digest(ctx context.Context, d *delivery, op store.DigestOp, wait time.Duration) fate {
+func (h *handler) digest(ctx context.Context, d *delivery, op store.DigestOp, wait time.Duration) result {
 	n := d.digest
 	text, err := strictjson.Encode(n)
 	if err != nil {
-		return later(err)
+		return requeueAfterError(err)
 	}
 	part, err := d.at.Records.Digest(ctx, op, &store.Joiner{
 		App: n.App, User: n.User, Category: n.Category, Key: n.Digest.Key, Job: &store.Job{ID: n.ID, Queue: d.queue, Hand: d.hand},
@@ -58,18 +58,18 @@ func (h *handler) digest(ctx context.Context, d *delivery, op store.DigestOp, wa
 	})
 	switch {
 	case err != nil:
-		return later(err)
-	case part.Ended && d.unsentYet(): // load reads the record of a job that has failed
-		return back{Return: store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.Again, Failed: true}}
+		return requeueAfterError(err)
+	case part.Ended && d.isUnsent(): // load reads the record of a job that has failed
+		return requeue{Return: store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.Again, Failed: true}}
 	case part.Into != "":
-		h.settling.events.ended(ctx, d, push.Digested)
-		if d.asked || !d.back.IsZero() { // else it holds no slot
-			return elsewhere{h.slots.giveBack(ctx, d, false)}
+		h.finisher.events.ended(ctx, d, push.Digested)
+		if d.asked || !d.returnedAt.IsZero() { // else it holds no slot
+			return endedElsewhere{h.slots.giveBack(ctx, d, false)}
 		}
-		return elsewhere{}
+		return endedElsewhere{}
 	}
 	if err := d.carry(&part); err != nil {
-		return later(err)
+		return requeueAfterError(err)
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (d *delivery) carry(part *store.Part) error {
 // collapse ends the delivery if a newer notification has its collapse key. Otherwise it ends the older
 // one on the queue, and the delivery takes over its slot. A claimed older one ends at its next visit; if
 // it is sent in this one, the device replaces it.
-func (h *handler) collapse(ctx context.Context, d *delivery) fate {
+func (h *handler) collapse(ctx context.Context, d *delivery) result {
 	if d.CollapseKey == "" {
 		return nil
 	}
@@ -105,10 +105,10 @@ func (h *handler) collapse(ctx context.Context, d *delivery) fate {
 	found, err := d.at.Records.Collapse(ctx, key, d.ID, d.accepted, push.Contents)
 	switch {
 	case err != nil:
-		return later(err)
+		return requeueAfterError(err)
 	case found.Newer:
-		return d.cutShort(push.Superseded, "a newer one has the same collapse key")
+		return d.endEarly(push.Superseded, "a newer one has the same collapse key")
 	}
-	d.heir, d.elder = found.Heir, found.Elder
+	d.isSuccessor, d.predecessor = found.Heir, found.Elder
 	return nil
 }

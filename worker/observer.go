@@ -42,19 +42,19 @@ type Observer interface {
 	Ended(push.State)
 }
 
-// Nobody is an Observer that does nothing. Embed it to implement only some methods.
-type Nobody struct{}
+// NopObserver is an Observer that does nothing. Embed it to implement only some methods.
+type NopObserver struct{}
 
-func (Nobody) Handled(time.Duration)                                             {}
-func (Nobody) Checked(time.Duration)                                             {}
-func (Nobody) Deferred(string, string, throttle.Decision)                        {}
-func (Nobody) Paced(time.Duration)                                               {}
-func (Nobody) Attempted(string, push.Platform, providers.Outcome, time.Duration) {}
-func (Nobody) Closed(string, push.Platform, providers.Reason)                    {}
-func (Nobody) UnknownCategory()                                                  {}
-func (Nobody) UnknownTimeZone()                                                  {}
-func (Nobody) Posted(string, webhook.Kind, bool)                                 {}
-func (Nobody) Ended(push.State)                                                  {}
+func (NopObserver) Handled(time.Duration)                                             {}
+func (NopObserver) Checked(time.Duration)                                             {}
+func (NopObserver) Deferred(string, string, throttle.Decision)                        {}
+func (NopObserver) Paced(time.Duration)                                               {}
+func (NopObserver) Attempted(string, push.Platform, providers.Outcome, time.Duration) {}
+func (NopObserver) Closed(string, push.Platform, providers.Reason)                    {}
+func (NopObserver) UnknownCategory()                                                  {}
+func (NopObserver) UnknownTimeZone()                                                  {}
+func (NopObserver) Posted(string, webhook.Kind, bool)                                 {}
+func (NopObserver) Ended(push.State)                                                  {}
 
 // events report the ends of notifications to metrics and log.
 type events struct{ *Options }

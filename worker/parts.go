@@ -28,10 +28,10 @@ type handler struct {
 	holds     *holds
 	admission *admission
 	units     units
-	sending   *sending
-	settling  *settling
+	sender    *sender
+	finisher  *finisher
 	slots     *slots
-	taken     *taken
+	reclaimer *reclaimer
 	tracing   tracing
 
 	routes     *route.Routes
@@ -40,7 +40,7 @@ type handler struct {
 	crowds     route.Crowds
 	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until serve
 	repeats    *repeats.Log                    // for lines that many jobs would repeat
-	side       *side
+	background *background
 }
 
 func newHandler(o *Options) *handler {
@@ -51,7 +51,7 @@ func newHandler(o *Options) *handler {
 		Times: o.times.route,
 	})
 	h := &handler{
-		Options: o, routes: routes, side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
+		Options: o, routes: routes, background: newBackground(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
 		deadTokens: store.NewDeadTokens(o.records, 0),
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}
@@ -60,10 +60,10 @@ func newHandler(o *Options) *handler {
 	h.slots = newSlots(o, h.control)
 	h.holds = &holds{Options: o, routes: routes, pauses: pauses}
 	h.admission = newAdmission(o, h.units, h.slots, h.tracing, h.repeats)
-	h.sending = &sending{o, routes, h.units, h.holds, h.tracing, h.repeats}
+	h.sender = &sender{o, routes, h.units, h.holds, h.tracing, h.repeats}
 	told := &events{o}
-	h.taken = &taken{Options: o, control: h.control, leads: h.leads, slots: h.slots, events: told, repeats: h.repeats}
-	h.settling = &settling{o, h.deadTokens, h.slots, told, h.repeats, newUnrecorded()}
+	h.reclaimer = &reclaimer{Options: o, control: h.control, leads: h.leads, slots: h.slots, events: told, repeats: h.repeats}
+	h.finisher = &finisher{o, h.deadTokens, h.slots, told, h.repeats, newUnrecorded()}
 	return h
 }
 
@@ -155,7 +155,7 @@ func (o *Options) makeLimiter() (end func(), err error) {
 		_ = limiter.Close()
 		stop()
 	}
-	if err := fit(o.Limits, overrides.Horizon()); err != nil {
+	if err := validateLimits(o.Limits, overrides.Horizon()); err != nil {
 		end()
 		return nil, err
 	}
@@ -164,8 +164,8 @@ func (o *Options) makeLimiter() (end func(), err error) {
 	return end, nil
 }
 
-// fit returns an error for an invalid policy, or one with a period beyond the horizon.
-func fit(l *limits.Policies, horizon time.Duration) error {
+// validateLimits returns an error for an invalid policy, or one with a period beyond the horizon.
+func validateLimits(l *limits.Policies, horizon time.Duration) error {
 	general, categories := l.Base()
 	if err := general.Validate(horizon); err != nil {
 		return fmt.Errorf("worker: Limits: %w", err)

@@ -90,7 +90,7 @@ func TestPostponeReportsEndOfQuietHours(t *testing.T) {
 		d := &delivery{Notification: &push.Notification{App: "shop", User: "ada"}, zone: c.zone}
 		d.scopes = nightly(t).Scopes("shop", "ada", "")
 		c.decision.Status, c.decision.Left = throttle.Deferred, 9*time.Hour
-		to := d.postpone(c.decision)
+		to := d.requeueAtSlot(c.decision)
 		if got := to.Quiet.Format(time.RFC3339); got != c.want || to.Why != store.Deferred {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}

@@ -22,7 +22,7 @@ const (
 	overDevice                     // its device has reached its limit
 	deviceUnmetered                // its device's limit cannot be checked
 	notConnected                   // there was no connection to its provider in time
-	leftAlone                      // its sender backs off from a failing server
+	originBackoff                  // its sender backs off from a failing server
 )
 
 // A skip is a reason and its details. The zero value means that the visit may send.
@@ -31,16 +31,16 @@ type skip struct {
 	pause  *pause.Pause  // of pausedByOperator
 	pool   *meter.Pool   // of noUnits: the exhausted one
 	rule   string        // of overDevice: the device's limit
-	left   time.Duration // of suspect, overDevice, deviceUnmetered and leftAlone: until the next try
-	cause  string        // of deviceUnmetered and leftAlone
+	left   time.Duration // of suspect, overDevice, deviceUnmetered and originBackoff: until the next try
+	cause  string        // of deviceUnmetered and originBackoff
 }
 
-// some reports whether there is a reason.
-func (s skip) some() bool { return s.reason != sendable }
+// isSet reports whether there is a reason.
+func (s skip) isSet() bool { return s.reason != sendable }
 
-// parks returns the park name of the route, pause or quota that the target waits for; "" for a target
+// parkName returns the park name of the route, pause or quota that the target waits for; "" for a target
 // that waits for a time.
-func (s skip) parks(r *route.Route) string {
+func (s skip) parkName(r *route.Route) string {
 	switch s.reason {
 	case pausedByOperator:
 		if s.pause.Category != "" {
@@ -58,8 +58,8 @@ func (s skip) parks(r *route.Route) string {
 	return ""
 }
 
-// back returns how the job returns to the queue.
-func (s skip) back() store.Return {
+// storeReturn returns the job's return to the queue, without its delay.
+func (s skip) storeReturn() store.Return {
 	switch s.reason {
 	case noUnits:
 		return route.OverQuota(route.QuotaOf(s.pool))
@@ -71,22 +71,22 @@ func (s skip) back() store.Return {
 		return store.Return{Why: store.OverDevice, Key: s.rule}
 	case deviceUnmetered:
 		return store.Return{Why: store.DeviceUnmetered, Detail: s.cause}
-	case leftAlone:
+	case originBackoff:
 		return store.Return{Why: store.LeftAlone, Detail: s.cause}
 	}
 	return store.Return{Why: store.ProviderPaused}
 }
 
-// keptBy returns the skip that decides when the job is retried; the zero skip if no target was
+// decidingSkip returns the skip that decides when the job is retried; the zero skip if no target was
 // skipped.
-func keptBy(outcomes []outcome) (kept skip) {
+func decidingSkip(outcomes []outcome) (deciding skip) {
 	for i := range outcomes {
 		s := outcomes[i].skip
-		if s.some() && (!kept.some() || s.rank() < kept.rank() || s.rank() == kept.rank() && s.left < kept.left) {
-			kept = s
+		if s.isSet() && (!deciding.isSet() || s.rank() < deciding.rank() || s.rank() == deciding.rank() && s.left < deciding.left) {
+			deciding = s
 		}
 	}
-	return kept
+	return deciding
 }
 
 // rank orders reasons: units first, then waits for a time, then the rest.
@@ -94,7 +94,7 @@ func (s skip) rank() int {
 	switch s.reason {
 	case noUnits:
 		return 1
-	case suspect, overDevice, deviceUnmetered, leftAlone:
+	case suspect, overDevice, deviceUnmetered, originBackoff:
 		return 2
 	default:
 		return 3

@@ -40,17 +40,17 @@ func TestReasonDecidesReturn(t *testing.T) {
 		"no throughput":    {skip{reason: noUnits, pool: routes.Throughput("shop", "news")}, store.Return{Why: store.OverQuota, Key: "news", Detail: "10/1s", After: store.ParkedFor}, store.QuotaName("news")},
 		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, store.Return{Why: store.OverDevice, Key: "3/1h", After: 7 * time.Second}, ""},
 		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: store.Again}, store.Return{Why: store.DeviceUnmetered, Detail: "away", After: store.Again}, ""},
-		"left alone":       {skip{reason: leftAlone, cause: "down", left: time.Second}, store.Return{Why: store.LeftAlone, Detail: "down", After: time.Second}, ""},
+		"left alone":       {skip{reason: originBackoff, cause: "down", left: time.Second}, store.Return{Why: store.LeftAlone, Detail: "down", After: time.Second}, ""},
 	} {
 		d := &delivery{Notification: new(push.Notification), routes: []*route.Route{r}, outcomes: []outcome{{skip: c.skip}}}
-		if got, park := d.keptBack(c.skip, time.Now()); got != c.want || park != c.parks {
+		if got, park := d.requeueSkipped(c.skip, time.Now()); got != c.want || park != c.parks {
 			t.Errorf("%s: %+v by %q, want %+v by %q", name, got, park, c.want, c.parks)
 		}
 	}
 }
 
 // One of several reasons decides when the job is retried.
-func TestKeptBy(t *testing.T) {
+func TestDecidingSkip(t *testing.T) {
 	t.Parallel()
 	paused, closed, units := skip{reason: pausedByOperator}, skip{reason: routeClosed}, skip{reason: noUnits}
 	device := skip{reason: overDevice, left: time.Minute}
@@ -70,7 +70,7 @@ func TestKeptBy(t *testing.T) {
 		for _, s := range c.skips {
 			outcomes = append(outcomes, outcome{skip: s})
 		}
-		if got := keptBy(outcomes); got != c.want {
+		if got := decidingSkip(outcomes); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -84,8 +84,8 @@ func TestUnsentCostsNoAttempt(t *testing.T) {
 		noUnits: nothing, routeFull: nothing, routeClosed: slotQuietly, pausedByOperator: slotQuietly, overDevice: slotQuietly, deviceUnmetered: slotQuietly,
 	} {
 		d := &delivery{outcomes: []outcome{{skip: skip{reason: reason}}}}
-		to, _ := d.settle(budget{1, time.Hour}, time.Unix(1, 0), 0.5).(back)
-		if to.release != want || d.tried || to.kept.reason != reason || d.attempts != 0 || !d.first.IsZero() {
+		to, _ := d.finishAttempt(budget{1, time.Hour}, time.Unix(1, 0), 0.5).(requeue)
+		if to.release != want || d.hasAttempt || to.skipped.reason != reason || d.attempts != 0 || !d.first.IsZero() {
 			t.Errorf("%d: %+v after %d attempts", reason, to, d.attempts)
 		}
 	}
@@ -94,7 +94,7 @@ func TestUnsentCostsNoAttempt(t *testing.T) {
 // A backoff of the target's server costs no attempt, but its time counts as retry time.
 func TestOriginBackoffCountsAsRetryTime(t *testing.T) {
 	t.Parallel()
-	alone := outcome{skip: skip{reason: leftAlone, cause: "down", left: time.Minute}}
+	alone := outcome{skip: skip{reason: originBackoff, cause: "down", left: time.Minute}}
 	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
 	now := time.Unix(10_000, 0)
 	for name, c := range map[string]struct {
@@ -108,12 +108,12 @@ func TestOriginBackoffCountsAsRetryTime(t *testing.T) {
 		"for too long, one is not": {[]outcome{alone, delivered}, now.Add(-time.Hour - 1), push.Delivered},
 	} {
 		d := &delivery{outcomes: c.outcomes, first: c.first}
-		to := d.settle(budget{1, time.Hour}, now, 0.5)
-		if stateOf(to) != c.state || d.tried || d.attempts != 0 || d.first.IsZero() {
+		to := d.finishAttempt(budget{1, time.Hour}, now, 0.5)
+		if stateOf(to) != c.state || d.hasAttempt || d.attempts != 0 || d.first.IsZero() {
 			t.Errorf("%s: %+v after %d attempts, the first at %v", name, to, d.attempts, d.first)
 		}
-		if to, waits := to.(back); waits && to.kept != alone.skip {
-			t.Errorf("%s: kept by %+v", name, to.kept)
+		if to, waits := to.(requeue); waits && to.skipped != alone.skip {
+			t.Errorf("%s: kept by %+v", name, to.skipped)
 		}
 		if to, ends := to.(end); ends && to.state == push.Exhausted && (to.reason != string(providers.OriginBackoff) || to.problem != "down") {
 			t.Errorf("%s: ended for %q, %q", name, to.reason, to.problem)

@@ -16,30 +16,30 @@ import (
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
-// load reads the record if an earlier visit has failed, or the job is a replay. It returns a fate if
+// load reads the record if an earlier visit has failed, or the job is a replay. It returns a result if
 // nothing is left to send.
-func (h *handler) load(ctx context.Context, d *delivery) fate {
+func (h *handler) load(ctx context.Context, d *delivery) result {
 	if d.failures == 0 && !d.replay {
 		return nil
 	}
 	if d.at.Settling(d.ID) {
-		return elsewhere{} // the queue settles it when this job ends
+		return endedElsewhere{} // the queue settles it when this job ends
 	}
-	if h.settling.unrecorded.take(d) {
+	if h.finisher.unrecorded.take(d) {
 		h.routing.find(d)
-		d.tried, d.counted = true, true
-		return h.conclude(d)
+		d.hasAttempt, d.counted = true, true
+		return h.decide(d)
 	}
 	record, err := d.at.Records.Lookup(ctx, d.ID)
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
 		if err := d.at.Records.Arrive(ctx, d.ID, d.queue, store.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
-			return later(err)
+			return requeueAfterError(err)
 		}
 	case err != nil:
-		return later(err)
+		return requeueAfterError(err)
 	case record.State.Ended(): // its worker may have crashed before it gave the slot back
-		return elsewhere{h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))}
+		return endedElsewhere{h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))}
 	default:
 		if d.attempts, d.excused = record.Attempts, record.Excused; d.first.IsZero() {
 			d.first = record.FirstAttempt
@@ -52,7 +52,7 @@ func (h *handler) load(ctx context.Context, d *delivery) fate {
 	}
 	d.doubt()
 	if lost := d.failures - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be recorded
-		to := d.cutShort(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
+		to := d.endEarly(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
 		to.reason = string(providers.Unrecorded)
 		return to
 	}
@@ -125,17 +125,17 @@ func (d *delivery) letter(c end) *store.Letter {
 // unrecorded are attempts of this process with outcomes that it could not record. A later visit
 // records them and sends nothing.
 type unrecorded struct {
-	kept *lru.Cache[sent, attempt]
+	kept *lru.Cache[attemptKey, attempt]
 }
 
-// sent identifies a notification: IDs are unique within a shard.
-type sent struct {
+// An attemptKey identifies a notification: IDs are unique within a shard.
+type attemptKey struct {
 	at *queue.Server
 	id string
 }
 
 func newUnrecorded() unrecorded {
-	kept, _ := lru.New[sent, attempt](queue.MaxUnrecorded) // fails only for sizes below 1
+	kept, _ := lru.New[attemptKey, attempt](queue.MaxUnrecorded) // fails only for sizes below 1
 	return unrecorded{kept}
 }
 
@@ -150,15 +150,15 @@ type attempt struct {
 }
 
 func (u unrecorded) keep(d *delivery) {
-	u.kept.Add(sent{d.at, d.ID}, attempt{d.outcomes, d.attempts, d.excused, d.first, d.failures, d.replay})
+	u.kept.Add(attemptKey{d.at, d.ID}, attempt{d.outcomes, d.attempts, d.excused, d.first, d.failures, d.replay})
 }
 
 // take loads the attempt of the job's previous visit into the delivery, if that is not recorded. It drops
 // an older one: another process has had a visit since, and may have recorded it. It also
 // drops the attempt of a job that was since requeued from the dead letters.
 func (u unrecorded) take(d *delivery) bool {
-	a, ok := u.kept.Get(sent{d.at, d.ID})
-	u.kept.Remove(sent{d.at, d.ID})
+	a, ok := u.kept.Get(attemptKey{d.at, d.ID})
+	u.kept.Remove(attemptKey{d.at, d.ID})
 	if !ok || a.failures+1 != d.failures || a.replay != d.replay {
 		return false
 	}

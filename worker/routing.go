@@ -63,7 +63,7 @@ func (r routing) refuses(d *delivery) bool {
 	if unknown == limits.AllowUnknown {
 		return false
 	}
-	if d.back.IsZero() { // its first visit
+	if d.returnedAt.IsZero() { // its first visit
 		r.Observer.UnknownCategory()
 		if r.Limits.FirstUnknown(d.Category) {
 			r.Log.Warn("notifications are of a category that the configuration does not have: it has no limits of its own",

@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// sending sends to a delivery's targets.
-type sending struct {
+// sender sends to a delivery's targets.
+type sender struct {
 	*Options
 	routes  *route.Routes
 	units   units
@@ -24,13 +24,13 @@ type sending struct {
 	repeats *repeats.Log
 }
 
-// departWithin is the longest time from an admission to the start of its first push: half of the 50 ms
+// departureTimeout is the longest time from an admission to the start of its first push: half of the 50 ms
 // by which pushes may deviate from the limits. The rest is for the way to the provider. It is also the
 // longest time that a visit waits for its slot.
-const departWithin = 25 * time.Millisecond
+const departureTimeout = 25 * time.Millisecond
 
 // send makes one attempt for every target that is due.
-func (s *sending) send(ctx context.Context, d *delivery) {
+func (s *sender) send(ctx context.Context, d *delivery) {
 	if s.Device != nil {
 		d.each(func(i int) { s.units.count(ctx, d, i) })
 	}
@@ -39,13 +39,13 @@ func (s *sending) send(ctx context.Context, d *delivery) {
 }
 
 // departure bounds when the pushes of d may start. None starts once another worker may have the
-// job. If limits apply, the first one starts within departWithin, and the others at any time after it.
+// job. If limits apply, the first one starts within departureTimeout, and the others at any time after it.
 func (d *delivery) departure() providers.Departure {
 	sure := d.term.Sure
 	if len(d.scopes) == 0 {
 		return providers.Departure{May: sure}
 	}
-	latest, started := time.Now().Add(departWithin), new(atomic.Int32)
+	latest, started := time.Now().Add(departureTimeout), new(atomic.Int32)
 	return providers.Departure{Started: started, May: func() bool {
 		return sure() && (started.Load() > 0 || !time.Now().After(latest))
 	}}
@@ -88,7 +88,7 @@ func (d *delivery) each(do func(i int)) {
 }
 
 // sendTo makes one attempt, or skips the target if its route has closed or has been paused since.
-func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure providers.Departure) {
+func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure providers.Departure) {
 	r := d.routes[i]
 	if p := s.holds.operator(d, i, time.Now()); p != nil {
 		d.outcomes[i].skip = skip{reason: pausedByOperator, pause: p}
@@ -127,7 +127,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure prov
 	}()
 	credential := r.Credential()
 	began := time.Now()
-	o = s.leave(sending, d, i, departure)
+	o = s.sendInTime(sending, d, i, departure)
 	took := time.Since(began)
 	traceOutcome(span, r, o)
 	switch o.Reason { // nothing was sent, so it is no attempt
@@ -135,7 +135,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure prov
 		d.outcomes[i].skip = skip{reason: notConnected}
 		return
 	case providers.OriginBackoff:
-		d.outcomes[i].skip = skip{reason: leftAlone, left: o.RetryAfter, cause: o.Err.Error()}
+		d.outcomes[i].skip = skip{reason: originBackoff, left: o.RetryAfter, cause: o.Err.Error()}
 		return
 	}
 	if o.NotSent {
@@ -153,9 +153,9 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int, departure prov
 	d.outcomes[i] = outcome{Outcome: o, sent: true, excused: lesson.Trouble}
 }
 
-// leave sends to the target before its units expire. It renews them if there was no connection by
+// sendInTime sends to the target before its units expire. It renews them if there was no connection by
 // then.
-func (s *sending) leave(ctx context.Context, d *delivery, i int, departure providers.Departure) providers.Outcome {
+func (s *sender) sendInTime(ctx context.Context, d *delivery, i int, departure providers.Departure) providers.Outcome {
 	for tries := 1; ; tries++ {
 		bound := departure
 		if until := d.outcomes[i].until; !until.IsZero() && (bound.Before.IsZero() || until.Before(bound.Before)) {
@@ -163,7 +163,7 @@ func (s *sending) leave(ctx context.Context, d *delivery, i int, departure provi
 		}
 		o := d.routes[i].Sender.Send(ctx, d.Notification, d.Targets[i], bound)
 		late := o.Reason == providers.TooLate && !departure.TooLate()
-		if !late || tries == departures || !s.units.renew(ctx, d, i) {
+		if !late || tries == maxDepartures || !s.units.renew(ctx, d, i) {
 			return o
 		}
 	}

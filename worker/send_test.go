@@ -15,7 +15,7 @@ type fakeTerm struct{ doubtful bool }
 func (f *fakeTerm) Sure() bool              { return !f.doubtful }
 func (*fakeTerm) Lost(context.Context) bool { return false }
 
-// The first push of an admitted notification may start within departWithin, the others at any time.
+// The first push of an admitted notification may start within departureTimeout, the others at any time.
 // While the term is in doubt, none may start.
 func TestDeparture(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestDeparture(t *testing.T) {
 			}
 		}
 		departure := (&delivery{term: term, scopes: []throttle.Scope{{}}}).departure()
-		time.Sleep(departWithin)
+		time.Sleep(departureTimeout)
 		want("the first, in time", departure.Start(), true)
 		time.Sleep(time.Second)
 		want("the second, late", departure.Start(), true)

@@ -26,7 +26,7 @@ type placed struct {
 }
 
 func newSlots(o *Options, c *control.Control) *slots {
-	return &slots{Options: o, control: c, placed: make(chan placed, placedKept)}
+	return &slots{Options: o, control: c, placed: make(chan placed, maxPlaced)}
 }
 
 // request returns the limiter's request for the delivery.
@@ -38,14 +38,14 @@ func (o *Options) request(d *delivery) throttle.Request {
 	return throttle.Request{
 		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Zone: d.zone, Passes: d.Priority == push.Critical,
 		Scopes: o.Limits.Scopes(d.App, d.User, d.Category), Horizon: horizon,
-		MaxBooked: o.MaxBooked, Kept: d.kept(), Elder: d.elder,
+		MaxBooked: o.MaxBooked, Kept: d.mayExceedLine(), Elder: d.predecessor,
 	}
 }
 
-// kept reports whether the delivery may wait though its line is full: it is critical, is not new, or has
-// replaced an older one.
-func (d *delivery) kept() bool {
-	return d.Priority == push.Critical || d.known || d.asked || d.attempts > 0 || d.replay || d.heir
+// mayExceedLine reports whether the delivery may wait though its line is full: it is critical, is not
+// new, or has replaced an older one.
+func (d *delivery) mayExceedLine() bool {
+	return d.Priority == push.Critical || d.hasWaited || d.asked || d.attempts > 0 || d.replay || d.isSuccessor
 }
 
 // giveBack cancels the delivery's slot, and its admission unless that is used: a provider has or may have
@@ -70,9 +70,9 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Plac
 	return placed, err
 }
 
-// placedKept bounds the queue of follow-ups. More are dropped: the next call for the user names
+// maxPlaced bounds the queue of follow-ups. More are dropped: the next call for the user names
 // the same jobs.
-const placedKept = 1024
+const maxPlaced = 1024
 
 // follow queues the follow-ups of a limiter call for run.
 func (s *slots) follow(r throttle.Request, p throttle.Placed) {

@@ -31,16 +31,16 @@ func identify(o *Options) control.Snapshot {
 	}
 }
 
-// snapshotEvery is the interval between two snapshots. It bounds the age of the data in overview and
+// snapshotInterval is the interval between two snapshots. It bounds the age of the data in overview and
 // console.
-const snapshotEvery = time.Second
+const snapshotInterval = time.Second
 
-// leaveSnapshots publishes this worker's state every snapshotEvery until ctx ends.
-func (w *Worker) leaveSnapshots(ctx context.Context) {
+// publishSnapshots publishes this worker's state every snapshotInterval until ctx ends.
+func (w *Worker) publishSnapshots(ctx context.Context) {
 	unseen := clock.Trouble{Log: w.h.RedisLog, Begins: "others do not see this worker: it cannot leave its snapshot"}
 	refused := clock.Trouble{Log: w.h.RedisLog, Begins: "the throughput lacks what this worker does: Redis refuses it"}
-	clock.Every(ctx, snapshotEvery, func() {
-		if err := w.addMinutes(ctx, w.tally.over(time.Now())); redisreply.Of(err) == redisreply.None { // another part logs troubles of Redis
+	clock.Every(ctx, snapshotInterval, func() {
+		if err := w.addMinutes(ctx, w.tally.completeMinutes(time.Now())); redisreply.Of(err) == redisreply.None { // another part logs troubles of Redis
 			refused.Failing(ctx, err)
 		}
 		s := w.Snapshot()
@@ -64,7 +64,7 @@ func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) error
 	}
 	err := control.AddMinutes(ctx, w.h.Queue, w.h.Prefix, minutes)
 	if redisreply.Of(err) == redisreply.None { // they are added, or Redis would refuse them again
-		w.tally.add(last.At)
+		w.tally.markAdded(last.At)
 	}
 	return err
 }
@@ -99,7 +99,7 @@ func (w *Worker) Snapshot() control.Snapshot {
 type tally struct {
 	Observer
 	sent, deferred atomic.Int64
-	ended          [10]atomic.Int64 // by index in endsTold
+	ended          [10]atomic.Int64 // by index in countedStates
 	late           lately.Histogram
 
 	mu                 sync.Mutex
@@ -107,8 +107,8 @@ type tally struct {
 	added              time.Time // start of the last minute that is in Redis
 }
 
-// endsTold are the states that tally.ended counts.
-var endsTold = append(slices.Clip(store.EndStates), store.Malformed)
+// countedStates are the states that tally.ended counts.
+var countedStates = append(slices.Clip(store.EndStates), store.Malformed)
 
 func (t *tally) Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration) {
 	t.sent.Add(1)
@@ -126,7 +126,7 @@ func (t *tally) Paced(lateness time.Duration) {
 }
 
 func (t *tally) Ended(state push.State) {
-	if i := slices.Index(endsTold, state); i >= 0 { // else a newer version has ended it
+	if i := slices.Index(countedStates, state); i >= 0 { // else a newer version has ended it
 		t.ended[i].Add(1)
 	}
 	t.Observer.Ended(state)
@@ -149,7 +149,7 @@ func (t *tally) minutes(now time.Time) (minutes []control.Minute) {
 		m := control.Minute{At: at, Sent: n[0], Deferred: n[1], Ended: map[push.State]int64{}}
 		for i, ended := range n[2:] {
 			if ended > 0 {
-				m.Ended[endsTold[i]] = ended
+				m.Ended[countedStates[i]] = ended
 			}
 		}
 		minutes = append(minutes, m)
@@ -157,13 +157,13 @@ func (t *tally) minutes(now time.Time) (minutes []control.Minute) {
 	return minutes
 }
 
-// over is minutes without the current one.
-func (t *tally) over(now time.Time) []control.Minute {
+// completeMinutes is minutes without the current one.
+func (t *tally) completeMinutes(now time.Time) []control.Minute {
 	return slices.DeleteFunc(t.minutes(now), func(m control.Minute) bool { return m.At.Add(time.Minute).After(now) })
 }
 
-// add records that the minutes are in Redis, up to the one that began at last.
-func (t *tally) add(last time.Time) {
+// markAdded records that the minutes are in Redis, up to the one that began at last.
+func (t *tally) markAdded(last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.added = last

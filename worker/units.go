@@ -51,7 +51,7 @@ func (u units) take(ctx context.Context, d *delivery) bool {
 }
 
 // renew takes new units for a push that is about to start, if its own have expired. With limits it
-// waits at most departWithin, as the admission is valid for no longer.
+// waits at most departureTimeout, as the admission is valid for no longer.
 func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 	o := &d.outcomes[i]
 	if !d.short(i, time.Now()) {
@@ -59,7 +59,7 @@ func (u units) renew(ctx context.Context, d *delivery, i int) bool {
 	}
 	wait := route.MaxWait
 	if len(d.scopes) > 0 {
-		wait = departWithin
+		wait = departureTimeout
 	}
 	until, lacking := u.pools.Take(ctx, d.costs(i), d.rank(meter.Begun), wait)
 	if o.until = until; lacking != nil {

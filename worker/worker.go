@@ -65,7 +65,7 @@ type Options struct {
 	// InFlight limits the concurrent pushes of all workers together to each push service,
 	// by app and platform. 0 means that only Concurrency limits them.
 	InFlight map[string]map[push.Platform]int
-	// Observer receives the events for metrics; nil for Nobody.
+	// Observer receives the events for metrics; nil for NopObserver.
 	Observer Observer
 	Log      *slog.Logger // nil for slog.Default
 	// RedisLog gets the failures of a Redis, which repeat. Another component may log the
@@ -129,7 +129,7 @@ func (o *Options) setDefaults() {
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 20*time.Second)
 	host, _ := os.Hostname()
 	o.host = cmp.Or(host, "unknown")
-	o.Observer = cmp.Or(o.Observer, Observer(Nobody{}))
+	o.Observer = cmp.Or(o.Observer, Observer(NopObserver{}))
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.RedisLog = cmp.Or(o.RedisLog, o.Log)
 }
@@ -143,11 +143,11 @@ type times struct {
 
 // A Worker pulls jobs from the queues and delivers their notifications.
 type Worker struct {
-	h        *handler
-	self     control.Snapshot // the constant fields of its snapshots
-	tally    *tally
-	draining atomic.Bool
-	endOwn   func() // closes the parts that the worker has made for itself
+	h          *handler
+	self       control.Snapshot // the constant fields of its snapshots
+	tally      *tally
+	draining   atomic.Bool
+	closeOwned func() // closes the parts that the worker has made for itself
 
 	mu        sync.Mutex
 	state     state
@@ -163,13 +163,13 @@ func New(o Options) (*Worker, error) {
 		return nil, errors.New("worker: Queue, Limits and Senders are required")
 	}
 	o.setDefaults()
-	endOwn, err := o.complete()
+	closeOwned, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
 	counted := &tally{Observer: o.Observer}
 	o.Observer = counted
-	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted, endOwn: endOwn, down: make(chan struct{})}, nil
+	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted, closeOwned: closeOwned, down: make(chan struct{})}, nil
 }
 
 // Producer returns a producer for the worker's queues, until the worker has stopped.

@@ -22,7 +22,7 @@ const busy = 50 * time.Millisecond
 // lateness is a worker.Observer that notes how late notifications leave that a limit alone
 // held.
 type lateness struct {
-	worker.Nobody
+	worker.NopObserver
 
 	mu  sync.Mutex
 	all []time.Duration

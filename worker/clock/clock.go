@@ -28,9 +28,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // (deploy/ gives it 10 s more). Other workers take over the unfinished steps once the worker is dead.
 const LastTimeout = 3 * time.Second
 
-// Breath is the pause between two steps of a scan of many jobs or users, in which Redis serves others.
+// ScanPause is the pause between two steps of a scan of many jobs or users, in which Redis serves others.
 // It makes a scan of 100,000 users less than a minute longer.
-const Breath = 500 * time.Microsecond
+const ScanPause = 500 * time.Microsecond
 
 // Every calls f at once, and then at each interval until ctx ends.
 func Every(ctx context.Context, interval time.Duration, f func()) {
@@ -45,21 +45,21 @@ func Every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// Limit is the difference between this machine's clock and Redis's above which Watch warns. NTP keeps
+// MaxOffset is the difference between this machine's clock and Redis's above which Watch warns. NTP keeps
 // clocks within some ms, but a slow answer of Redis adds its delay to the measurement.
-const Limit = 500 * time.Millisecond
+const MaxOffset = 500 * time.Millisecond
 
-// Seldom is the interval of checks for slow changes: within it, a clock drifts by far less than
-// Limit.
-const Seldom = 20 * time.Second
+// SlowInterval is the interval of checks for slow changes: within it, a clock drifts by far less than
+// MaxOffset.
+const SlowInterval = 20 * time.Second
 
-// Watch warns once the clocks differ by more than Limit, and logs when they no longer do, until ctx
+// Watch warns once the clocks differ by more than MaxOffset, and logs when they no longer do, until ctx
 // ends. offset returns how far Redis's clock is ahead.
 func Watch(ctx context.Context, log *slog.Logger, offset func() time.Duration) {
 	trouble := Trouble{Log: log, Begins: "the clock is out of step with Redis's: what has a not_before or expires is early or late; keep it by NTP", Ends: "the clock is in step with Redis's again"}
-	Every(ctx, Seldom, func() {
+	Every(ctx, SlowInterval, func() {
 		offset := offset()
-		trouble.Note(ctx, offset.Abs() > Limit, slog.Duration("redis_ahead_by", offset))
+		trouble.Note(ctx, offset.Abs() > MaxOffset, slog.Duration("redis_ahead_by", offset))
 	})
 }
 

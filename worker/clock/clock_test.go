@@ -20,7 +20,7 @@ func TestClockSkewIsLoggedOnce(t *testing.T) {
 		go Watch(ctx, slog.New(slog.NewTextHandler(&log, nil)), func() time.Duration { return time.Duration(offset.Load()) })
 		for _, step := range []time.Duration{400 * time.Millisecond, -600 * time.Millisecond, -2 * time.Second, 0} {
 			offset.Store(int64(step))
-			time.Sleep(3 * Seldom)
+			time.Sleep(3 * SlowInterval)
 		}
 		stop()
 		synctest.Wait()

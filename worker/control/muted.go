@@ -87,7 +87,7 @@ func (e *ending) endThere(ctx context.Context, at *store.Shard, spot store.Spot)
 		some, err := e.endSome(ctx, at, jobs)
 		taken = taken || some
 		if err == nil {
-			err = clock.Sleep(ctx, clock.Breath)
+			err = clock.Sleep(ctx, clock.ScanPause)
 		}
 		if position = next; err != nil || position == 0 {
 			return taken, err

@@ -289,7 +289,7 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 			failed = true
 			r.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a user who waits does not come forward", slog.String("app", app), slog.Any("error", err))
 		}
-		return clock.Sleep(ctx, clock.Breath)
+		return clock.Sleep(ctx, clock.ScanPause)
 	})
 }
 

@@ -44,10 +44,10 @@ type Hook struct {
 
 // Times are the durations of a delivery's steps.
 type Times struct {
-	Poll  time.Duration // interval between reads of an empty stream; 0 means 1 s
-	Again time.Duration // wait before the first retry; 0 means 1 s
-	Give  time.Duration // retries of one batch end after it; 0 means 40 s
-	Claim time.Duration // age of another deliverer's unacknowledged reports to take over; 0 means 1 min
+	Poll       time.Duration // interval between reads of an empty stream; 0 means 1 s
+	FirstRetry time.Duration // wait before the first retry; 0 means 1 s
+	GiveUp     time.Duration // retries of one batch end after it; 0 means 40 s
+	Claim      time.Duration // age of another deliverer's unacknowledged reports to take over; 0 means 1 min
 }
 
 // An Observer receives events for metrics.
@@ -74,11 +74,11 @@ type Config struct {
 }
 
 const (
-	// batch is the most reports in a request, as docs/webhooks.md says.
-	batch = 100
-	// answerMost bounds the bytes read of an answer. After a whole answer its connection can serve
+	// maxBatch is the most reports in a request, as docs/webhooks.md says.
+	maxBatch = 100
+	// maxAnswerSize bounds the bytes read of an answer. After a whole answer its connection can serve
 	// the next request.
-	answerMost = 64 << 10
+	maxAnswerSize = 64 << 10
 )
 
 // A Kind is a kind of reports.
@@ -104,7 +104,7 @@ func Oldest(ctx context.Context, records *store.Records, kind Kind, app string) 
 
 // Deliverers returns a function for each webhook. Each one delivers until its context ends.
 func Deliverers(c Config) (all []func(context.Context)) {
-	c.Times = Times{cmp.Or(c.Poll, time.Second), cmp.Or(c.Again, time.Second), cmp.Or(c.Give, 40*time.Second), cmp.Or(c.Claim, time.Minute)}
+	c.Times = Times{cmp.Or(c.Poll, time.Second), cmp.Or(c.FirstRetry, time.Second), cmp.Or(c.GiveUp, 40*time.Second), cmp.Or(c.Claim, time.Minute)}
 	for app, hook := range c.DeadTokens {
 		all = append(all, newDeliverer(&c, app, DeadTokens, hook, c.Reports))
 	}
@@ -158,7 +158,7 @@ func transport(proxy *providers.Proxy) *http.Transport {
 func (d *deliverer[T]) run(ctx context.Context) {
 	defer d.client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		n, err := d.round(ctx)
+		n, err := d.deliverNext(ctx)
 		if err != nil && ctx.Err() == nil {
 			d.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what a webhook is to be told waits", slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Any("error", err))
 		}
@@ -168,10 +168,10 @@ func (d *deliverer[T]) run(ctx context.Context) {
 	}
 }
 
-// round delivers the next reports, and returns their number, or 0 if they are not delivered. It
+// deliverNext delivers the next reports, and returns their number, or 0 if they are not delivered. It
 // must end before another deliverer may take them over. An error is Redis's.
-func (d *deliverer[T]) round(ctx context.Context) (int, error) {
-	all, err := d.reports.Next(ctx, d.app, group(d.app), d.Claim+d.hook.Timeout, batch)
+func (d *deliverer[T]) deliverNext(ctx context.Context) (int, error) {
+	all, err := d.reports.Next(ctx, d.app, group(d.app), d.Claim+d.hook.Timeout, maxBatch)
 	if err != nil || len(all) == 0 {
 		return 0, err
 	}
@@ -181,7 +181,7 @@ func (d *deliverer[T]) round(ctx context.Context) (int, error) {
 	return len(all), d.reports.Ack(ctx, d.app, group(d.app), all...)
 }
 
-// deliver posts the reports until they are acknowledged, and reports false after Give.
+// deliver posts the reports until they are acknowledged, and reports false after GiveUp.
 func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
 	body, err := json.Marshal(map[Kind][]T{d.kind: reports})
 	if err != nil {
@@ -189,12 +189,12 @@ func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
 		return false
 	}
 	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval, b.Multiplier = d.Again, 20*d.Again, 2
+	b.InitialInterval, b.MaxInterval, b.Multiplier = d.FirstRetry, 20*d.FirstRetry, 2
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		err := d.post(ctx, body)
 		d.report(ctx, len(reports), err)
 		return struct{}{}, err
-	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(d.Give))
+	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(d.GiveUp))
 	return err == nil
 }
 
@@ -223,7 +223,7 @@ func (d *deliverer[T]) post(ctx context.Context, body []byte) error {
 		}
 		return fmt.Errorf("the webhook cannot be reached: %w", err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, answerMost))
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswerSize))
 	response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return fmt.Errorf("the webhook answers %d, want 2xx", response.StatusCode)

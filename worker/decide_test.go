@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestConclude(t *testing.T) {
+func TestDecide(t *testing.T) {
 	t.Parallel()
 	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
 	dead := outcome{Outcome: providers.Outcome{Kind: providers.DeadToken}}
@@ -47,17 +47,17 @@ func TestConclude(t *testing.T) {
 		"blocked too long":               {[]outcome{blocked, dead}, 1, time.Hour + 1, push.Exhausted, 0, false},
 		"blocked too long, delivered":    {[]outcome{blocked, delivered}, 1, time.Hour + 1, push.Delivered, 0, true},
 	} {
-		got := conclude(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)
-		again, _ := got.(back)
+		got := decide(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)
+		again, _ := got.(requeue)
 		if stateOf(got) != c.state || again.After != c.delay || (&delivery{outcomes: c.outcomes}).used() != c.used {
 			t.Errorf("%s: %+v, want %s in %s, used %t", name, got, c.state, c.delay, c.used)
 		}
 	}
 }
 
-// stateOf returns the state after the fate: the end's, or Waiting.
-func stateOf(f fate) push.State {
-	if over, ended := f.(end); ended {
+// stateOf returns the state after the result: the end's, or Waiting.
+func stateOf(r result) push.State {
+	if over, ended := r.(end); ended {
 		return over.state
 	}
 	return push.Waiting
@@ -68,8 +68,8 @@ func TestKeptNotificationsMayExceedLine(t *testing.T) {
 	t.Parallel()
 	back := time.Now().Truncate(time.Second)
 	returned := func(why store.Why, notBefore time.Time) delivery {
-		d := delivery{Notification: &push.Notification{NotBefore: notBefore}, back: back}
-		d.known = d.returned(why)
+		d := delivery{Notification: &push.Notification{NotBefore: notBefore}, returnedAt: back}
+		d.hasWaited = d.waitedBefore(why)
 		return d
 	}
 	for name, c := range map[string]struct {
@@ -85,14 +85,14 @@ func TestKeptNotificationsMayExceedLine(t *testing.T) {
 		"asks again in this visit":                    {delivery{asked: true}, true},
 		"retry":                                       {delivery{attempts: 1}, true},
 		"requeued":                                    {delivery{replay: true}, true},
-		"heir":                                        {delivery{heir: true}, true},
+		"heir":                                        {delivery{isSuccessor: true}, true},
 		"bulk":                                        {delivery{Notification: &push.Notification{Priority: push.Bulk}}, false},
 		"critical":                                    {delivery{Notification: &push.Notification{Priority: push.Critical}}, true},
 	} {
 		if c.d.Notification == nil {
 			c.d.Notification = new(push.Notification)
 		}
-		if got := c.d.kept(); got != c.want {
+		if got := c.d.mayExceedLine(); got != c.want {
 			t.Errorf("%s: kept %v", name, got)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
-// settling applies the fates of jobs.
-type settling struct {
+// finisher applies the results of visits.
+type finisher struct {
 	*Options
 	deadTokens *store.DeadTokens
 	slots      *slots
@@ -25,16 +25,16 @@ type settling struct {
 	unrecorded unrecorded
 }
 
-// dispose applies the fate to record, slot, log, trace and metrics, and returns the result for the
-// queue.
-func (s *settling) dispose(ctx context.Context, d *delivery, to fate) queue.Result {
+// apply updates record, slot, log, trace and metrics by the result of the visit, and returns the
+// queue's result.
+func (s *finisher) apply(ctx context.Context, d *delivery, to result) queue.Result {
 	if !d.sent() && d.term.Lost(ctx) {
 		return queue.Lost{}
 	}
-	if d.tried {
+	if d.hasAttempt {
 		if err := s.reportDead(ctx, d); err != nil && d.failures < s.Attempts {
 			s.unrecorded.keep(d)
-			return queue.Back{PutOff: store.PutOff{Return: unsettled(err, d.failures), Attempt: d.attempt(d.unreported(), "")}}
+			return queue.Back{PutOff: store.PutOff{Return: requeueUnrecorded(err, d.failures), Attempt: d.attempt(d.unreported(), "")}}
 		} else if err != nil {
 			s.Log.LogAttrs(ctx, slog.LevelError, "dead tokens are not reported: the next notification to them finds them again",
 				slog.String("id", d.ID), slog.String("app", d.App), slog.Any("error", err))
@@ -43,16 +43,16 @@ func (s *settling) dispose(ctx context.Context, d *delivery, to fate) queue.Resu
 	switch to := to.(type) {
 	case end:
 		return s.end(ctx, d, to)
-	case back:
-		return s.bringBack(ctx, d, to)
+	case requeue:
+		return s.requeue(ctx, d, to)
 	default:
-		return s.freeLater(d, to.(elsewhere).unfreed)
+		return s.retryFree(d, to.(endedElsewhere).unfreed)
 	}
 }
 
-// bringBack returns the job to the queue.
-func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Result {
-	if d.tried && to.release != nothing && (d.used() || !s.has(ctx, d)) {
+// requeue returns the job to the queue.
+func (s *finisher) requeue(ctx context.Context, d *delivery, to requeue) queue.Result {
+	if d.hasAttempt && to.release != nothing && (d.used() || !s.has(ctx, d)) {
 		to.release = nothing
 	}
 	switch to.release {
@@ -61,20 +61,20 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Re
 	case slotQuietly:
 		_, _ = s.slots.free(ctx, d, d.used())
 	}
-	if to.kept.some() {
-		to.Return, to.park = d.keptBack(to.kept, time.Now())
+	if to.skipped.isSet() {
+		to.Return, to.park = d.requeueSkipped(to.skipped, time.Now())
 		if to.After == store.ParkedFor {
 			to.After = store.DrawParked()
 		}
 	}
 	to.First = d.first
-	to.Failed = to.Failed || d.tried && !d.counted
+	to.Failed = to.Failed || d.hasAttempt && !d.counted
 	result := queue.Back{PutOff: store.PutOff{Return: to.Return, Park: to.park}}
 	if p := &to.deferral; p.Status == throttle.Deferred {
 		s.Observer.Deferred(d.App, d.Category, *p)
 		result.Deferral = &store.Deferral{Until: p.At, Scope: p.Scope, Rule: p.Rule}
 	}
-	if d.tried {
+	if d.hasAttempt {
 		result.Attempt, result.Unnoted = d.attempt(d.record(), to.problem), func() { s.unrecorded.keep(d) }
 	}
 	return result
@@ -82,7 +82,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to back) queue.Re
 
 // has reports whether this visit still owns the job. After a failover another visit may own it, and
 // may have used the admission.
-func (s *settling) has(ctx context.Context, d *delivery) bool {
+func (s *finisher) has(ctx context.Context, d *delivery) bool {
 	has, err := d.at.Records.Holds(ctx, &store.Job{ID: d.ID, Queue: d.queue, Hand: d.hand})
 	return has && err == nil
 }
@@ -91,26 +91,26 @@ func (d *delivery) attempt(outcomes []store.TargetOutcome, problem string) *stor
 	return &store.Attempt{Number: d.attempts, Excused: d.excused, Outcomes: outcomes, Error: problem}
 }
 
-// keptBack returns how a job with skipped targets returns to the queue. It is due when one of its
+// requeueSkipped returns how a job with skipped targets returns to the queue. It is due when one of its
 // park names has room, or at the earliest time that a target waits for.
-func (d *delivery) keptBack(kept skip, now time.Time) (back store.Return, park string) {
-	back = kept.back()
-	back.After = store.ParkedFor
+func (d *delivery) requeueSkipped(deciding skip, now time.Time) (to store.Return, park string) {
+	to = deciding.storeReturn()
+	to.After = store.ParkedFor
 	var names []string
 	for i := range d.outcomes {
 		s := d.outcomes[i].skip
-		if name := s.parks(d.routes[i]); name != "" {
+		if name := s.parkName(d.routes[i]); name != "" {
 			names = append(names, name)
-		} else if s.some() {
-			back.After = min(back.After, s.left)
+		} else if s.isSet() {
+			to.After = min(to.After, s.left)
 		}
 	}
-	back.After = d.orExpired(back.After, now)
-	return back, store.ParkName(names)
+	to.After = d.orExpired(to.After, now)
+	return to, store.ParkName(names)
 }
 
 // end records the end of the notification. If several visits end it, only the first one counts.
-func (s *settling) end(ctx context.Context, d *delivery, c end) queue.Result {
+func (s *finisher) end(ctx context.Context, d *delivery, c end) queue.Result {
 	traceEnd(ctx, c.state)
 	if c.state == push.Delivered && d.plain() {
 		s.events.ended(ctx, d, c.state)
@@ -129,9 +129,9 @@ func (s *settling) end(ctx context.Context, d *delivery, c end) queue.Result {
 	switch {
 	case err != nil && d.sent():
 		s.unrecorded.keep(d)
-		return queue.Back{PutOff: store.PutOff{Return: unsettled(err, d.failures)}}
+		return queue.Back{PutOff: store.PutOff{Return: requeueUnrecorded(err, d.failures)}}
 	case err != nil:
-		return queue.Back{PutOff: store.PutOff{Return: later(err).Return}}
+		return queue.Back{PutOff: store.PutOff{Return: requeueAfterError(err).Return}}
 	case !d.used() || !d.sent():
 		unfreed = s.slots.giveBack(ctx, d, d.used() || !first && s.endedTaken(ctx, d))
 	}
@@ -142,34 +142,34 @@ func (s *settling) end(ctx context.Context, d *delivery, c end) queue.Result {
 		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "notification "+string(c.state), []slog.Attr{slog.String("reason", c.reason)},
 			slog.String("id", d.ID), slog.String("app", d.App), slog.Int("attempts", d.attempts), slog.String("error", c.problem))
 	}
-	return s.freeLater(d, unfreed)
+	return s.retryFree(d, unfreed)
 }
 
-// freeLater ends the job. If its slot could not be given back, it returns the job to the queue, and
+// retryFree ends the job. If its slot could not be given back, it returns the job to the queue, and
 // the next visit retries. After Attempts failures the slot stays until the limiter prunes it.
-func (s *settling) freeLater(d *delivery, err error) queue.Result {
+func (s *finisher) retryFree(d *delivery, err error) queue.Result {
 	if err == nil || d.failures >= s.Attempts {
 		return queue.Ended{}
 	}
-	to := later(err).Return
+	to := requeueAfterError(err).Return
 	to.After, to.Failed = max(store.Again, backoffAfter(d.failures, rand.Float64())), true
 	return queue.Back{PutOff: store.PutOff{Return: to}}
 }
 
-// unsettled returns the job to the queue because the outcome of its push is not recorded. It counts
-// as a failure, so that the next visit reads the record before it sends anything.
-func unsettled(cause error, failures int) store.Return {
+// requeueUnrecorded returns the job to the queue because the outcome of its push is not recorded. It
+// counts as a failure, so that the next visit reads the record before it sends anything.
+func requeueUnrecorded(cause error, failures int) store.Return {
 	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(failures, rand.Float64())), Failed: true}
 }
 
 // persist retries the write for times.record.
-func (s *settling) persist(ctx context.Context, d *delivery, write func() error) error {
+func (s *finisher) persist(ctx context.Context, d *delivery, write func() error) error {
 	return d.at.Persist(ctx, cmp.Or(s.times.record, 10*time.Second), write)
 }
 
 // reportDead reports the tokens that this visit found dead to the producer. Call it before the end is
 // recorded: after a crash in between, the tokens are found and reported again.
-func (s *settling) reportDead(ctx context.Context, d *delivery) error {
+func (s *finisher) reportDead(ctx context.Context, d *delivery) error {
 	var dead []store.DeadToken
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
@@ -187,7 +187,7 @@ func (s *settling) reportDead(ctx context.Context, d *delivery) error {
 
 // endedTaken reports whether a provider has or may have accepted a notification that another worker
 // has ended.
-func (s *settling) endedTaken(ctx context.Context, d *delivery) bool {
+func (s *finisher) endedTaken(ctx context.Context, d *delivery) bool {
 	record, err := d.at.Records.Lookup(ctx, d.ID)
 	return err != nil || wasTaken(record.Outcomes)
 }

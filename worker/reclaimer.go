@@ -11,9 +11,9 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// taken gives back the slots of notifications that were taken from the queue by producers, operators
-// or newer notifications. Producers know no limits, and others may crash before they give a slot back.
-type taken struct {
+// A reclaimer gives back the slots of notifications that producers, operators or newer notifications have
+// taken from the queue. Producers know no limits, and the others may crash before they give a slot back.
+type reclaimer struct {
 	*Options
 	control *control.Control
 	leads   func(shard int) bool
@@ -23,24 +23,24 @@ type taken struct {
 }
 
 // follow frees taken notifications in the shards that this worker leads, until ctx ends.
-func (t *taken) follow(ctx context.Context) {
-	clock.Every(ctx, pollEvery, func() {
-		if err := t.freeAll(ctx); err != nil && ctx.Err() == nil {
-			t.repeats.Tell(ctx, t.RedisLog, slog.LevelWarn, "slots of what was cancelled are given back late", nil, slog.Any("error", err))
+func (r *reclaimer) follow(ctx context.Context) {
+	clock.Every(ctx, pollInterval, func() {
+		if err := r.freeAll(ctx); err != nil && ctx.Err() == nil {
+			r.repeats.Tell(ctx, r.RedisLog, slog.LevelWarn, "slots of what was cancelled are given back late", nil, slog.Any("error", err))
 		}
 	})
 }
 
 // freeAll frees as many as it can, so that an error of one user or node does not delay others. It
 // returns the first error.
-func (t *taken) freeAll(ctx context.Context) error {
-	shards, failed := t.records.All(ctx)
+func (r *reclaimer) freeAll(ctx context.Context) error {
+	shards, failed := r.records.All(ctx)
 	for _, at := range shards {
-		for more := t.leads(at.Number); more; {
+		for more := r.leads(at.Number); more; {
 			var all []*store.Taken
 			var err error
 			all, more, err = at.Abandoned(ctx, control.Batch)
-			if unfreed := t.free(ctx, all); err == nil {
+			if unfreed := r.free(ctx, all); err == nil {
 				err = unfreed
 			}
 			if err != nil {
@@ -56,10 +56,10 @@ func (t *taken) freeAll(ctx context.Context) error {
 
 // free gives back the slots, wakes the jobs behind them, and counts the ends. It returns the first
 // error.
-func (t *taken) free(ctx context.Context, all []*store.Taken) error {
-	left, errs := t.control.GiveBackAll(ctx, all)
+func (r *reclaimer) free(ctx context.Context, all []*store.Taken) error {
+	left, errs := r.control.GiveBackAll(ctx, all)
 	for _, l := range left {
-		t.slots.follow(l.Request, l.Placed)
+		r.slots.follow(l.Request, l.Placed)
 	}
 	var failed error
 	given := make([]*store.Taken, 0, len(all))
@@ -72,7 +72,7 @@ func (t *taken) free(ctx context.Context, all []*store.Taken) error {
 	}
 	first, err := store.Freed(ctx, given)
 	for _, one := range first { // only one worker counts each
-		t.events.endedElsewhere(ctx, one)
+		r.events.endedElsewhere(ctx, one)
 	}
 	return cmp.Or(failed, err)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestCutShort(t *testing.T) {
+func TestEndEarly(t *testing.T) {
 	t.Parallel()
 	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
 	dead := outcome{Outcome: providers.Outcome{Kind: providers.DeadToken}}
@@ -25,7 +25,7 @@ func TestCutShort(t *testing.T) {
 		"one delivered, dead": {[]outcome{delivered, dead, {}}, push.Delivered, true, 1},
 	} {
 		d := &delivery{outcomes: c.outcomes}
-		got := d.cutShort(push.Expired, "late")
+		got := d.endEarly(push.Expired, "late")
 		if got.state != c.state || d.used() != c.used || got.dead != c.dead {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// A fate is the result of a visit: an end, a back, or elsewhere. A step of the pipeline returns one,
-// or nil to go on. Only dispose carries it out.
-type fate interface{ fate() }
+// A result of a visit is an end, a requeue, or endedElsewhere. A step of the pipeline returns one, or nil
+// to go on. Only apply carries it out.
+type result interface{ result() }
 
 // An end ends the notification.
 type end struct {
@@ -23,11 +23,11 @@ type end struct {
 	dead            int // targets with a dead token
 }
 
-// A back returns the job to the queue.
-type back struct {
+// A requeue returns the job to the queue.
+type requeue struct {
 	store.Return
-	// kept is the deciding reason of skipped targets. If there is one, it replaces Return.
-	kept    skip
+	// skipped is the deciding reason of skipped targets. If there is one, it replaces Return.
+	skipped skip
 	park    string // what the job waits for, a store.ParkName
 	release release
 	// deferral is the limiter's decision if a limit deferred the notification.
@@ -35,14 +35,14 @@ type back struct {
 	problem  string // of the attempt, for operators
 }
 
-// elsewhere means that another visit, or another worker, has ended the notification.
-type elsewhere struct {
+// endedElsewhere means that another visit, or another worker, has ended the notification.
+type endedElsewhere struct {
 	unfreed error // if its slot could not be given back
 }
 
-func (end) fate()       {}
-func (back) fate()      {}
-func (elsewhere) fate() {}
+func (end) result()            {}
+func (requeue) result()        {}
+func (endedElsewhere) result() {}
 
 // release is the part of a slot that a job gives back when it returns to the queue.
 type release int
@@ -53,8 +53,8 @@ const (
 	slotQuietly         // without a wake-up: the job behind it will probably give its slot back too
 )
 
-// later returns the job to the queue because Redis or the limiter failed.
-func later(err error) back {
+// requeueAfterError returns the job to the queue because Redis or the limiter failed.
+func requeueAfterError(err error) requeue {
 	to := store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
 	switch {
 	case errors.Is(err, throttle.ErrUnavailable):
@@ -62,30 +62,30 @@ func later(err error) back {
 	case errors.Is(err, errUnchecked):
 		to.Why = store.Unchecked
 	}
-	return back{Return: to}
+	return requeue{Return: to}
 }
 
-// tooLate returns the job to the queue for another admission. It costs no attempt.
-func tooLate() back {
-	return back{Return: store.Return{Why: store.TooLate, After: store.Again}}
+// requeueForAdmission returns the job to the queue for another admission. It costs no attempt.
+func requeueForAdmission() requeue {
+	return requeue{Return: store.Return{Why: store.TooLate, After: store.Again}}
 }
 
-// until returns the job to the queue for that duration.
-func until(left time.Duration) back {
-	return back{Return: store.Return{Why: store.Deferred, After: left}}
+// requeueAfter returns the job to the queue for that duration.
+func requeueAfter(left time.Duration) requeue {
+	return requeue{Return: store.Return{Why: store.Deferred, After: left}}
 }
 
-// postpone returns the job to the queue until its slot, or until its line may have room.
-func (d *delivery) postpone(decision throttle.Decision) back {
-	to := until(decision.Left)
+// requeueAtSlot returns the job to the queue until its slot, or until its line may have room.
+func (d *delivery) requeueAtSlot(decision throttle.Decision) requeue {
+	to := requeueAfter(decision.Left)
 	to.Since = time.Now()
-	to.deferral, to.Quiet = decision, d.quiet(&decision)
+	to.deferral, to.Quiet = decision, d.quietEnd(&decision)
 	return to
 }
 
-// quiet returns the end of the quiet hours that deferred the delivery, in its zone; zero if
+// quietEnd returns the end of the quiet hours that deferred the delivery, in its zone; zero if
 // none did.
-func (d *delivery) quiet(decision *throttle.Decision) time.Time {
+func (d *delivery) quietEnd(decision *throttle.Decision) time.Time {
 	switch {
 	case !decision.Quiet.IsZero():
 		return decision.Quiet.In(d.clock())
@@ -95,56 +95,56 @@ func (d *delivery) quiet(decision *throttle.Decision) time.Time {
 	return time.Time{}
 }
 
-// tooShort returns why the delivery would expire before it could be sent.
-func (d *delivery) tooShort(decision *throttle.Decision) string {
+// expiryReason returns why the delivery would expire before it could be sent.
+func (d *delivery) expiryReason(decision *throttle.Decision) string {
 	if d.ExpiresAt.After(decision.Quiet) {
 		return "would expire before its slot"
 	}
 	return "would expire in quiet hours"
 }
 
-// unsent returns the job to the queue when no target could be sent to. It costs no attempt. A
+// requeueUnsent returns the job to the queue when no target could be sent to. It costs no attempt. A
 // job that waits only for units or permits keeps its slot.
-func (d *delivery) unsent() back {
-	to := back{kept: keptBy(d.outcomes)}
+func (d *delivery) requeueUnsent() requeue {
+	to := requeue{skipped: decidingSkip(d.outcomes)}
 	for i := range d.outcomes {
-		if s := d.outcomes[i].skip; s.some() && s.reason != noUnits && s.reason != routeFull {
+		if s := d.outcomes[i].skip; s.isSet() && s.reason != noUnits && s.reason != routeFull {
 			to.release = slotQuietly
 		}
 	}
 	return to
 }
 
-// settle ends the notification after an attempt, or brings the job back for another.
-func (d *delivery) settle(b budget, now time.Time, jitter float64) fate {
-	attempted, unsent := d.attempted(), d.unsent()
-	if !attempted && unsent.kept.reason != leftAlone {
+// finishAttempt ends the notification after an attempt, or returns its job to the queue.
+func (d *delivery) finishAttempt(b budget, now time.Time, jitter float64) result {
+	attempted, unsent := d.attempted(), d.requeueUnsent()
+	if !attempted && unsent.skipped.reason != originBackoff {
 		return unsent
 	}
 	if d.first.IsZero() {
 		d.first = now
 	}
-	if !attempted && now.Sub(d.first) <= b.time { // leftAlone counts against RetryTime
+	if !attempted && now.Sub(d.first) <= b.time { // originBackoff counts against RetryTime
 		return unsent
 	}
 	if attempted {
 		d.attempts++
-		if d.excusedNow() {
+		if d.isExcused() {
 			d.excused++
 		}
 	}
-	d.tried = attempted
-	return d.conclude(b, now, jitter)
+	d.hasAttempt = attempted
+	return d.decide(b, now, jitter)
 }
 
 // attempted reports whether the visit was an attempt: it sent something, or skipped no target.
 func (d *delivery) attempted() bool {
-	return d.sent() || !keptBy(d.outcomes).some()
+	return d.sent() || !decidingSkip(d.outcomes).isSet()
 }
 
-// excusedNow reports whether this visit's attempt does not count against Options.Attempts: it failed
+// isExcused reports whether this visit's attempt does not count against Options.Attempts: it failed
 // because a route was in trouble, or because of the app's configuration.
-func (d *delivery) excusedNow() bool {
+func (d *delivery) isExcused() bool {
 	excused := false
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.sent && o.open() {
@@ -168,14 +168,13 @@ func (d *delivery) backoff(jitter float64) time.Duration {
 	return backoffAfter(max(d.attempts-d.excused, min(d.attempts, 1)), jitter)
 }
 
-// conclude decides by the targets' outcomes how the notification ends, or how its job returns to
-// the queue. jitter is in [0, 1).
-func (d *delivery) conclude(b budget, now time.Time, jitter float64) fate {
+// decide returns the result by the targets' outcomes. jitter is in [0, 1).
+func (d *delivery) decide(b budget, now time.Time, jitter float64) result {
 	since := time.Duration(0)
 	if !d.first.IsZero() {
 		since = now.Sub(d.first)
 	}
-	return conclude(d.outcomes, d.attempts-d.excused, since, b, d.backoff(jitter))
+	return decide(d.outcomes, d.attempts-d.excused, since, b, d.backoff(jitter))
 }
 
 // A budget limits the attempts of a notification and the time that they may take.
@@ -195,15 +194,15 @@ func (o *Options) budget(d *delivery, now time.Time) budget {
 	return b
 }
 
-// conclude returns an end or a back. attempts excludes excused ones; since is the time since the first
+// decide returns an end or a requeue. attempts excludes excused ones; since is the time since the first
 // attempt.
-func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) fate {
+func decide(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) result {
 	var over end
-	again := back{Return: store.Return{Why: store.Retried}, kept: keptBy(outcomes), release: slot}
+	again := requeue{Return: store.Return{Why: store.Retried}, skipped: decidingSkip(outcomes), release: slot}
 	var delivered, retry, misconfigured, rejected bool
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.skip.some() {
+		if o.skip.isSet() {
 			continue
 		}
 		switch o.Kind {
@@ -226,10 +225,10 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 			over.problem = o.Err.Error()
 		}
 	}
-	if again.kept.reason == leftAlone && over.reason == "" {
-		over.reason, over.problem = string(providers.OriginBackoff), again.kept.cause
+	if again.skipped.reason == originBackoff && over.reason == "" {
+		over.reason, over.problem = string(providers.OriginBackoff), again.skipped.cause
 	}
-	repeats, kept := retry || misconfigured, again.kept.some()
+	repeats, kept := retry || misconfigured, again.skipped.isSet()
 	spent := since > b.time || retry && !kept && attempts >= b.attempts
 	switch {
 	case (repeats || kept) && !spent:
@@ -237,7 +236,7 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 			again.After = max(again.After, backoff)
 		}
 		if again.After > 0 { // a target is retried then, whatever the others wait for
-			again.kept = skip{}
+			again.skipped = skip{}
 		}
 		again.problem = over.problem
 		return again
@@ -253,8 +252,8 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 	return over
 }
 
-// cutShort ends the notification in that state, or as delivered if one of its targets has it.
-func (d *delivery) cutShort(state push.State, why string) end {
+// endEarly ends the notification in that state, or as delivered if one of its targets has it.
+func (d *delivery) endEarly(state push.State, why string) end {
 	c := end{state: state, problem: why}
 	for i := range d.outcomes {
 		switch d.outcomes[i].Kind {
@@ -274,21 +273,21 @@ func (h *handler) muted(d *delivery) bool {
 
 // unlessMuted ends a delivery that would return to the queue and has been muted during its visit:
 // the scan that ends muted jobs there may be over.
-func (h *handler) unlessMuted(d *delivery, to fate) fate {
-	if _, returns := to.(back); returns && h.muted(d) {
-		return d.silence()
+func (h *handler) unlessMuted(d *delivery, to result) result {
+	if _, returns := to.(requeue); returns && h.muted(d) {
+		return d.endMuted()
 	}
 	return to
 }
 
-// silence ends a muted notification.
-func (d *delivery) silence() end {
-	return d.cutShort(push.Muted, "its user, its category or both are muted")
+// endMuted ends a muted notification.
+func (d *delivery) endMuted() end {
+	return d.endEarly(push.Muted, "its user, its category or both are muted")
 }
 
-// lineFull rejects a notification because its user's line is full.
-func (d *delivery) lineFull() end {
-	c := d.cutShort(push.Rejected, "as many of the user's notifications wait as may")
+// rejectLineFull rejects a notification because its user's line is full.
+func (d *delivery) rejectLineFull() end {
+	c := d.endEarly(push.Rejected, "as many of the user's notifications wait as may")
 	if c.state == push.Rejected {
 		c.reason = string(providers.LineFull)
 	}
