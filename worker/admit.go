@@ -38,7 +38,7 @@ func newAdmission(o *Options, u units, s *slots, t tracing, r *repeats.Log) *adm
 // Reasons other than the limiter's for which a delivery is not admitted.
 var (
 	errBusy      = errors.New("the provider is busy")
-	errOverQuota = errors.New("a quota has nothing left")
+	errOverQuota = errors.New("a quota is exhausted")
 	errUnchecked = errors.New("the limits of its user cannot be checked")
 	errLost      = errors.New("another worker may have it")
 )
@@ -205,7 +205,7 @@ func (a *admission) logUnchecked(ctx context.Context, d *delivery, err error) er
 		return err
 	}
 	// logged once, as each of the user's jobs retries every few seconds
-	a.repeats.Tell(ctx, a.Log, slog.LevelWarn, "the limits of a user cannot be checked, and what is theirs waits: look at that user's keys in the limits' Redis",
+	a.repeats.Tell(ctx, a.Log, slog.LevelWarn, "the limits of a user cannot be checked, and the user's notifications wait: check the user's keys in the limits' Redis",
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.Any("error", err))
 	return fmt.Errorf("%w: %w", errUnchecked, err)
 }

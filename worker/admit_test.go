@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A notebook is a limiter that records its requests, and grants those with Books unset.
+// A notebook is a limiter that records its requests, and grants each one without Books.
 type notebook struct {
 	throttle.Planner
 	asked []throttle.Request

@@ -287,7 +287,7 @@ func (d *delivery) endMuted() end {
 
 // rejectLineFull rejects a notification because its user's line is full.
 func (d *delivery) rejectLineFull() end {
-	c := d.endEarly(push.Rejected, "as many of the user's notifications wait as may")
+	c := d.endEarly(push.Rejected, "the user's line is full")
 	if c.state == push.Rejected {
 		c.reason = string(providers.LineFull)
 	}

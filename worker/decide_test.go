@@ -85,7 +85,7 @@ func TestKeptNotificationsMayExceedLine(t *testing.T) {
 		"asks again in this visit":                    {delivery{asked: true}, true},
 		"retry":                                       {delivery{attempts: 1}, true},
 		"requeued":                                    {delivery{replay: true}, true},
-		"heir":                                        {delivery{isSuccessor: true}, true},
+		"successor":                                   {delivery{isSuccessor: true}, true},
 		"bulk":                                        {delivery{Notification: &push.Notification{Priority: push.Bulk}}, false},
 		"critical":                                    {delivery{Notification: &push.Notification{Priority: push.Critical}}, true},
 	} {

@@ -82,7 +82,7 @@ func decode(job *queue.Job) (*delivery, error) {
 		return nil, err
 	}
 	if job.ID != decoded.Notification.ID {
-		return nil, &store.MalformedError{Reason: store.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
+		return nil, &store.MalformedError{Reason: store.MalformedNotification, Err: errors.New("the task's ID differs from its notification's")}
 	}
 	in, _ := zone.Load(decoded.Notification.TimeZone) // see knowsZone
 	d := &delivery{
@@ -113,7 +113,7 @@ func (h *handler) knowsZone(ctx context.Context, d *delivery) {
 		return
 	}
 	h.Observer.UnknownTimeZone()
-	h.repeats.Tell(ctx, h.Log, slog.LevelWarn, "jobs name a time zone that there is not: limits.time_zone is taken, which says when their users' quiet hours are",
+	h.repeats.Tell(ctx, h.Log, slog.LevelWarn, "jobs have an unknown time zone: their quiet hours are in limits.time_zone",
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.String("time_zone", d.TimeZone))
 }
 

@@ -18,11 +18,11 @@ func TestEndEarly(t *testing.T) {
 		used     bool
 		dead     int
 	}{
-		"never sent":          {[]outcome{{}, {}}, push.Expired, false, 0},
-		"one delivered":       {[]outcome{{}, delivered}, push.Delivered, true, 0},
-		"one may be":          {[]outcome{ambiguous, dead}, push.Expired, true, 1},
-		"one dead":            {[]outcome{{}, dead}, push.Expired, false, 1},
-		"one delivered, dead": {[]outcome{delivered, dead, {}}, push.Delivered, true, 1},
+		"never sent":           {[]outcome{{}, {}}, push.Expired, false, 0},
+		"one delivered":        {[]outcome{{}, delivered}, push.Delivered, true, 0},
+		"one may be delivered": {[]outcome{ambiguous, dead}, push.Expired, true, 1},
+		"one dead":             {[]outcome{{}, dead}, push.Expired, false, 1},
+		"one delivered, dead":  {[]outcome{delivered, dead, {}}, push.Delivered, true, 1},
 	} {
 		d := &delivery{outcomes: c.outcomes}
 		got := d.endEarly(push.Expired, "late")

@@ -60,7 +60,7 @@ const pollInterval = 500 * time.Millisecond
 
 // follow applies the pauses in Redis, of operators and of other workers, until ctx ends.
 func (h *holds) follow(ctx context.Context) {
-	away := clock.Trouble{Log: h.RedisLog, Begins: "the pauses cannot be read: those that others begin or end are not known", Ends: "the pauses can be read again"}
+	away := clock.Trouble{Log: h.RedisLog, Begins: "the pauses cannot be read: changes by operators and other workers do not apply", Ends: "the pauses can be read again"}
 	clock.Every(ctx, pollInterval, func() { away.Failing(ctx, h.read(ctx)) })
 }
 

@@ -33,7 +33,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.state != unstarted {
-		return errors.New("worker: it was started or stopped before")
+		return errors.New("worker: already started or stopped")
 	}
 	w.state = started
 	err := w.start(ctx)
@@ -60,7 +60,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		w.h.background.stop() // which cancels the jobs in flight
-		return fmt.Errorf("worker: not all has ended in time, and comes back from the queue: %w", context.Cause(ctx))
+		return fmt.Errorf("worker: some jobs did not finish in time, and return to the queue: %w", context.Cause(ctx))
 	}
 }
 
@@ -107,7 +107,7 @@ func (w *Worker) start(ctx context.Context) error {
 	if redisreply.Of(err) == redisreply.None || ctx.Err() != nil {
 		return err
 	}
-	h.Log.LogAttrs(ctx, slog.LevelWarn, "nothing is taken from the queue before the operators' pauses and limits can be read", slog.Any("error", err))
+	h.Log.LogAttrs(ctx, slog.LevelWarn, "no jobs are pulled until the operators' pauses and limits can be read", slog.Any("error", err))
 	h.background.run(func(ctx context.Context) { w.retryBegin(ctx, servers) })
 	return nil
 }
@@ -119,7 +119,7 @@ func (h *handler) readOperatorState(ctx context.Context) error {
 		_, err = h.Overrides.Refresh(ctx, h.Limits)
 	}
 	if at, found := h.Limits.Zoneless(); found && err == nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "overrides have quiet hours that go by UTC: set limits.time_zone", slog.Any("one_of_them", at))
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "overrides have quiet hours in UTC: set limits.time_zone", slog.Any("one_of_them", at))
 	}
 	return err
 }
@@ -144,11 +144,11 @@ func (w *Worker) retryBegin(ctx context.Context, servers []*queue.Server) {
 		return
 	}
 	if err != nil {
-		w.h.Log.LogAttrs(ctx, slog.LevelError, "the worker stops, and takes nothing from the queue: start it again", slog.Any("error", err))
+		w.h.Log.LogAttrs(ctx, slog.LevelError, "the worker stops, and pulls no jobs: start it again", slog.Any("error", err))
 		w.startShutdown()
 		return
 	}
-	w.h.Log.LogAttrs(ctx, slog.LevelInfo, "the operators' pauses and limits are known: the queue is served")
+	w.h.Log.LogAttrs(ctx, slog.LevelInfo, "the operators' pauses and limits are read: jobs are pulled")
 }
 
 // mayBegin reports whether the worker has not been stopped. If so, a shutdown waits until it has
@@ -211,7 +211,7 @@ func (w *Worker) begin(servers []*queue.Server) {
 func (h *handler) sweep(ctx context.Context) {
 	clock.Every(ctx, clock.SlowInterval, func() {
 		if err := h.records.Relist(ctx); err != nil && ctx.Err() == nil {
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the number of shards, and the list of queues for asynq's tools, cannot be written again", slog.Any("error", err))
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the number of shards and the list of queues for asynq's tools cannot be rewritten", slog.Any("error", err))
 		}
 	})
 }

@@ -133,7 +133,7 @@ func (l *lines) behind(first *turn) []*turn {
 }
 
 // errNotAsked is the answer to all turns of a call that has panicked.
-var errNotAsked = errors.New("the throttle was not asked")
+var errNotAsked = errors.New("the limiter was not asked")
 
 // askFor asks for the turn and the ready ones behind it, and answers each, also after a panic.
 func (l *lines) askFor(ctx context.Context, first *turn) {

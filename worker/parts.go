@@ -142,7 +142,7 @@ func (o *Options) bounds() store.Bounds {
 // which concurrent commands share round trips.
 func (o *Options) makeLimiter() (end func(), err error) {
 	if o.Overrides != nil || o.Waiting != nil || o.ClockOffset != nil {
-		return nil, errors.New("worker: Overrides, Waiting and ClockOffset are given without the Limiter that they belong to")
+		return nil, errors.New("worker: Overrides, Waiting and ClockOffset need a Limiter")
 	}
 	shared, stop := pipeline.Share(o.Queue, pipeline.Options{})
 	overrides := limits.NewOverrides(shared, o.Prefix, o.Horizon)

@@ -46,7 +46,7 @@ func TestWorkerMakesItsOwnParts(t *testing.T) {
 func TestNewRejectsInvalidOptions(t *testing.T) {
 	for want, change := range map[string]func(*worker.Options){
 		"Senders are required":   func(o *worker.Options) { o.Senders = nil },
-		"without the Limiter":    func(o *worker.Options) { o.Overrides = limits.NewOverrides(o.Queue, "", 0) },
+		"need a Limiter":         func(o *worker.Options) { o.Overrides = limits.NewOverrides(o.Queue, "", 0) },
 		"Limits and Senders are": func(o *worker.Options) { o.Limits = nil },
 		"Limits: rates: 1/48h has": func(o *worker.Options) {
 			o.Limits = limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 48 * time.Hour}}}, nil)

@@ -311,7 +311,7 @@ func TestDeviceLimitDelaysUntilFree(t *testing.T) {
 			return r.overDevice(fmt.Sprint("n-", i), "nobody can tell what is left of the quota of the device: the meter is away")
 		})
 	}
-	if text := log.text(); !strings.Contains(text, "what a device may get") || !strings.Contains(text, "the meter is away") {
+	if text := log.text(); !strings.Contains(text, "a device's limit cannot be checked") || !strings.Contains(text, "the meter is away") {
 		t.Error(text)
 	}
 	away.on.Store(false)

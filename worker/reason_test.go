@@ -40,7 +40,7 @@ func TestReasonDecidesReturn(t *testing.T) {
 		"no throughput":    {skip{reason: noUnits, pool: routes.Throughput("shop", "news")}, store.Return{Why: store.OverQuota, Key: "news", Detail: "10/1s", After: store.ParkedFor}, store.QuotaName("news")},
 		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, store.Return{Why: store.OverDevice, Key: "3/1h", After: 7 * time.Second}, ""},
 		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: store.Again}, store.Return{Why: store.DeviceUnmetered, Detail: "away", After: store.Again}, ""},
-		"left alone":       {skip{reason: originBackoff, cause: "down", left: time.Second}, store.Return{Why: store.LeftAlone, Detail: "down", After: time.Second}, ""},
+		"origin backoff":   {skip{reason: originBackoff, cause: "down", left: time.Second}, store.Return{Why: store.LeftAlone, Detail: "down", After: time.Second}, ""},
 	} {
 		d := &delivery{Notification: new(push.Notification), routes: []*route.Route{r}, outcomes: []outcome{{skip: c.skip}}}
 		if got, park := d.requeueSkipped(c.skip, time.Now()); got != c.want || park != c.parks {

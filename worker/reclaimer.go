@@ -26,7 +26,7 @@ type reclaimer struct {
 func (r *reclaimer) follow(ctx context.Context) {
 	clock.Every(ctx, pollInterval, func() {
 		if err := r.freeAll(ctx); err != nil && ctx.Err() == nil {
-			r.repeats.Tell(ctx, r.RedisLog, slog.LevelWarn, "slots of what was cancelled are given back late", nil, slog.Any("error", err))
+			r.repeats.Tell(ctx, r.RedisLog, slog.LevelWarn, "slots of cancelled notifications are given back late", nil, slog.Any("error", err))
 		}
 	})
 }

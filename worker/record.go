@@ -52,7 +52,7 @@ func (h *handler) load(ctx context.Context, d *delivery) result {
 	}
 	d.doubt()
 	if lost := d.failures - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be recorded
-		to := d.endEarly(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
+		to := d.endEarly(push.Exhausted, fmt.Sprintf("the outcomes of %d attempts are not recorded", lost))
 		to.reason = string(providers.Unrecorded)
 		return to
 	}

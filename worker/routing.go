@@ -66,7 +66,7 @@ func (r routing) refuses(d *delivery) bool {
 	if d.returnedAt.IsZero() { // its first visit
 		r.Observer.UnknownCategory()
 		if r.Limits.FirstUnknown(d.Category) {
-			r.Log.Warn("notifications are of a category that the configuration does not have: it has no limits of its own",
+			r.Log.Warn("notifications have a category that is not configured, and that has no limits of its own",
 				"category", d.Category, "app", d.App, "unknown_category", string(unknown))
 		}
 	}

@@ -143,7 +143,7 @@ func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure provi
 	}
 	o, lesson = s.routes.Learn(ctx, r, d.Targets[i], o, credential)
 	if o.Kind == providers.Misconfigured && !lesson.Trouble {
-		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "the provider refuses a push for the app's configuration, and not those of others: it alone waits",
+		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "the provider refuses only this push for the app's configuration: it alone waits",
 			[]slog.Attr{slog.String("app", d.App), slog.String("platform", string(r.Platform)), slog.String("reason", string(o.Reason))},
 			slog.String("id", d.ID), slog.String("error", route.CauseOf(o.Err)))
 	}

@@ -65,7 +65,7 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Plac
 	request.Used = used
 	placed, err := s.Limiter.Cancel(ctx, request)
 	if err != nil {
-		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
+		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a slot is not given back", slog.String("id", d.ID), slog.Any("error", err))
 	}
 	return placed, err
 }

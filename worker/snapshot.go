@@ -37,8 +37,8 @@ const snapshotInterval = time.Second
 
 // publishSnapshots publishes this worker's state every snapshotInterval until ctx ends.
 func (w *Worker) publishSnapshots(ctx context.Context) {
-	unseen := clock.Trouble{Log: w.h.RedisLog, Begins: "others do not see this worker: it cannot leave its snapshot"}
-	refused := clock.Trouble{Log: w.h.RedisLog, Begins: "the throughput lacks what this worker does: Redis refuses it"}
+	unseen := clock.Trouble{Log: w.h.RedisLog, Begins: "this worker is not listed: its snapshot cannot be written"}
+	refused := clock.Trouble{Log: w.h.RedisLog, Begins: "the throughput lacks this worker's counts: Redis refuses them"}
 	clock.Every(ctx, snapshotInterval, func() {
 		if err := w.addMinutes(ctx, w.tally.completeMinutes(time.Now())); redisreply.Of(err) == redisreply.None { // another part logs troubles of Redis
 			refused.Failing(ctx, err)

@@ -48,7 +48,7 @@ func (t traced) trace(ctx context.Context, headers map[string]string, work queue
 	if back, returns := to.(queue.Back); returns {
 		span.SetAttributes(attribute.Float64("pushpace.back_after_s", back.After.Seconds()))
 		if back.Failed {
-			span.SetStatus(codes.Error, "it is to be repeated")
+			span.SetStatus(codes.Error, "it is retried")
 		}
 	}
 	return to
@@ -92,7 +92,7 @@ func traceDecision(span trace.Span, decision throttle.Decision, err error) {
 		return
 	}
 	if err != nil {
-		span.SetStatus(codes.Error, "the limiter is away")
+		span.SetStatus(codes.Error, "the limiter check failed")
 		return
 	}
 	span.SetAttributes(

@@ -78,7 +78,7 @@ func (u units) count(ctx context.Context, d *delivery, i int) {
 	switch {
 	case err != nil:
 		if ctx.Err() == nil { // logged once, as each job retries every few seconds
-			u.repeats.Tell(ctx, u.RedisLog, slog.LevelWarn, "nobody can tell what a device may get, and what is for it waits", nil, slog.String("id", d.ID), slog.Any("error", err))
+			u.repeats.Tell(ctx, u.RedisLog, slog.LevelWarn, "a device's limit cannot be checked, and its notifications wait", nil, slog.String("id", d.ID), slog.Any("error", err))
 		}
 		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.Again}
 	case answer.Units == 0: // the limit may change meanwhile
@@ -108,7 +108,7 @@ func (u units) giveOneBack(ctx context.Context, d *delivery, i int) {
 	o.counted = false
 	_, err := u.Meter.Take(context.WithoutCancel(ctx), deviceKey(&d.Targets[i]), u.Device(), meter.Ask{Most: -1})
 	if err != nil {
-		u.repeats.Tell(ctx, u.RedisLog, slog.LevelWarn, "a device's limit counts what was not sent", nil, slog.String("id", d.ID), slog.Any("error", err))
+		u.repeats.Tell(ctx, u.RedisLog, slog.LevelWarn, "a device's limit counts a push that was not sent", nil, slog.String("id", d.ID), slog.Any("error", err))
 	}
 }
 

@@ -56,7 +56,7 @@ const SlowInterval = 20 * time.Second
 // Watch warns once the clocks differ by more than MaxOffset, and logs when they no longer do, until ctx
 // ends. offset returns how far Redis's clock is ahead.
 func Watch(ctx context.Context, log *slog.Logger, offset func() time.Duration) {
-	trouble := Trouble{Log: log, Begins: "the clock is out of step with Redis's: what has a not_before or expires is early or late; keep it by NTP", Ends: "the clock is in step with Redis's again"}
+	trouble := Trouble{Log: log, Begins: "this machine's clock differs from Redis's, and not_before and expiry apply early or late: synchronize it by NTP", Ends: "this machine's clock agrees with Redis's again"}
 	Every(ctx, SlowInterval, func() {
 		offset := offset()
 		trouble.Note(ctx, offset.Abs() > MaxOffset, slog.Duration("redis_ahead_by", offset))

@@ -25,7 +25,7 @@ func TestClockSkewIsLoggedOnce(t *testing.T) {
 		stop()
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "-600ms") || !strings.Contains(lines[1], "in step") {
+		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "-600ms") || !strings.Contains(lines[1], "agrees with Redis's again") {
 			t.Errorf("logged %q", lines)
 		}
 	})

@@ -140,7 +140,7 @@ func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from repor
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport:     transport(c.Proxy),
 		},
-		trouble: clock.Trouble{Log: c.Log, Begins: "a webhook fails: what it is to be told is kept and posted again", Ends: "the webhook works again"},
+		trouble: clock.Trouble{Log: c.Log, Begins: "a webhook fails: its reports are kept and posted again", Ends: "the webhook works again"},
 	}
 	return d.run
 }
@@ -160,7 +160,7 @@ func (d *deliverer[T]) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, err := d.deliverNext(ctx)
 		if err != nil && ctx.Err() == nil {
-			d.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what a webhook is to be told waits", slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Any("error", err))
+			d.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a webhook's reports wait, as Redis fails", slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Any("error", err))
 		}
 		if err != nil || n == 0 {
 			_ = clock.Sleep(ctx, d.Poll)
@@ -185,7 +185,7 @@ func (d *deliverer[T]) deliverNext(ctx context.Context) (int, error) {
 func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
 	body, err := json.Marshal(map[Kind][]T{d.kind: reports})
 	if err != nil {
-		d.Log.LogAttrs(ctx, slog.LevelError, "what a webhook is to be told has no JSON form", slog.String("app", d.app), slog.Any("error", err))
+		d.Log.LogAttrs(ctx, slog.LevelError, "a webhook's reports cannot be encoded as JSON", slog.String("app", d.app), slog.Any("error", err))
 		return false
 	}
 	b := backoff.NewExponentialBackOff()
