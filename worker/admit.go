@@ -167,7 +167,7 @@ func (a *admission) behind(ctx context.Context, first *delivery, turns []*turn) 
 // units if they expire during that wait.
 func (a *admission) enter(ctx context.Context, d *delivery) error {
 	began := time.Now()
-	if d.throughput != nil && d.expected { // others of its routes do not wait for its units
+	if d.throughput != nil && d.expected { // so that others of its routes do not wait for its units
 		d.arrive()
 	}
 	if !a.units.take(ctx, d) {
@@ -175,7 +175,7 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 	}
 	if d.permits == nil {
 		if d.metered && !route.Room(d.needs, d.Priority) {
-			a.units.giveBack(ctx, d) // they would lapse
+			a.units.giveBack(ctx, d) // they would expire
 		}
 		for full := route.Acquire(ctx, d.needs, d.Priority); full != nil; full = route.Acquire(ctx, d.needs, d.Priority) {
 			if d.expected {

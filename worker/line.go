@@ -29,7 +29,7 @@ type lineKey struct{ queue, app, user, category string }
 
 type line struct {
 	key    lineKey
-	turns  []*turn // in the order of acceptance
+	turns  []*turn // sorted by since
 	asking bool    // the limiter is being asked about turns that are not in turns now
 }
 

@@ -86,8 +86,9 @@ type Options struct {
 	// delayed it. 0 means 10 and 6 h.
 	Attempts  int
 	RetryTime time.Duration
-	// MaxBooked is how many of a user's notifications may hold slots. One more that is new
-	// and not critical is rejected. 0 means throttle.MaxEntries.
+	// MaxBooked is how many notifications of a user's category may hold slots, and half of how
+	// many of the user's. One more that is new and not critical is rejected. 0 means
+	// throttle.MaxEntries.
 	MaxBooked int
 	// ShutdownTimeout is how long Stop lets claimed jobs finish. 0 means 20 s.
 	ShutdownTimeout time.Duration
