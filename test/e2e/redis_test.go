@@ -276,7 +276,7 @@ func TestServeDeliversWithoutOptionalCommands(t *testing.T) {
 			workers := s.Serve(t)
 			s.Send(t, rig.Done, rig.Notification("n-1", "ada", "chat", "apns", "00")+rig.Notification("n-2", "ada", "chat", "apns", "00"))
 			workers.Until(t, "both pushes", func() bool { return len(s.Ledger(t)) == 2 })
-			if log := workers.Stderr.String(); strings.Count(log, "an idle worker is not woken") != 1 {
+			if log := workers.Stderr.String(); strings.Count(log, "an idle worker gets no wake-ups") != 1 {
 				t.Errorf("the log:\n%s", log)
 			}
 			s.Stop(t, workers)

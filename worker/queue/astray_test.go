@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// losingPulls loses the answers to so many more pulls that take a job.
+// losingPulls loses the replies to the next more pulls that return a job.
 func losingPulls(more *atomic.Int32) redistest.Around {
 	return func(_ context.Context, cmds []redis.Cmder, next func() error) error {
 		err := next()
@@ -32,9 +32,9 @@ func losingPulls(more *atomic.Int32) redistest.Around {
 	}
 }
 
-// A job whose pull was done and not answered comes back when the term ends in which it was
-// pulled, though its worker lives, and has another job in hand all the time.
-func TestALostPull(t *testing.T) {
+// After a lost pull reply, the pulled job returns when its term ends, although its worker lives
+// and always has another claimed job.
+func TestJobOfLostPullReplyReturns(t *testing.T) {
 	t.Parallel()
 	client := redistest.Connect(t, redistest.Own(t).Options())
 	var more atomic.Int32
@@ -47,7 +47,7 @@ func TestALostPull(t *testing.T) {
 	s.Start(t.Context(), s)
 	t.Cleanup(s.Shutdown)
 	s.enqueue("first", push.Default)
-	s.isHanded("first")
+	s.expectHandled("first")
 	more.Store(2)
 	s.enqueue("lost", push.Default)
 	s.enqueue("urgent", push.Critical)
@@ -68,9 +68,9 @@ func TestALostPull(t *testing.T) {
 	}
 }
 
-// After trouble a worker pulls in a new term. It signs the old one until nothing is in hand of
-// it, and what strays of it comes back then.
-func TestATermEndsAfterTrouble(t *testing.T) {
+// After an error of Redis a worker pulls in a new term. It keeps the old term alive until the
+// term's jobs are released. After that its orphaned jobs return.
+func TestTermEndsAfterRedisError(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		n, other := newNewcomer(t, client), newNewcomer(t, client)
@@ -79,7 +79,7 @@ func TestATermEndsAfterTrouble(t *testing.T) {
 			t.Fatalf("pulled %q", got)
 		}
 		old := n.life.term.Load()
-		old.free() // as if nobody had seen the stray one pulled
+		old.free() // as if the reply with "stray" had been lost
 		n.life.every = 0
 		n.life.suspect()
 		n.signs()
@@ -108,10 +108,10 @@ func TestATermEndsAfterTrouble(t *testing.T) {
 	})
 }
 
-// The end of a job whose notification still waits by its record ends nothing: a failover has
-// undone what the record said. It ends where the notification waits on another queue: then it
-// is no job of that one.
-func TestAnUndoneEnd(t *testing.T) {
+// A job does not end while its record says that the notification waits: a failover has undone the
+// settlement. It ends if the notification waits on another queue, as the job is not the
+// notification's then.
+func TestEndUndoneByFailoverLeavesJob(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		n := newNewcomer(t, client)
@@ -135,9 +135,9 @@ func TestAnUndoneEnd(t *testing.T) {
 	})
 }
 
-// A key of another type lets no job be in two places: the move does not begin. Nor does a job
-// without a worker stay in hand for ever.
-func TestAMoveIsWholeOrNone(t *testing.T) {
+// With a key of the wrong type the move does not begin, so that no job is in two places. A job
+// without a worker does not stay claimed.
+func TestMoveFailsWholeOnWrongKeyType(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		n := newNewcomer(t, client)

@@ -13,9 +13,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// While a shard's slot moves, and the job of a dead worker is on another master than the list
-// that names it already, it is not taken for one that has ended.
-func TestACrashedJobMoves(t *testing.T) {
+// During the migration of a hash slot, a dead worker's job may already be on another master than
+// the list that names it. The reap must not treat it as ended.
+func TestReapDuringSlotMigration(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})

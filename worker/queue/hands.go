@@ -9,24 +9,23 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Hands are how many jobs a process has in hand, of all its shards together. Bulk jobs take
-// no more than four fifths of them, and with default ones no more than 95 %: the rest is for
-// critical ones.
+// Hands bounds the claimed jobs of a process, over all its shards. Bulk jobs take at most 80 % of
+// it, and bulk and default jobs together 95 %. The rest is for critical jobs.
 type Hands struct {
 	most  int
-	freed chan struct{} // holds that there are fewer
+	freed chan struct{} // has an element after a job was released
 
 	mu       sync.Mutex
-	of       map[string]int // by queue
-	reserved map[string]int // by queue: for pulls under way
+	of       map[string]int // by queue: claimed jobs
+	reserved map[string]int // by queue: reserved by running pulls
 }
 
-// NewHands returns so many at most.
+// NewHands returns a bound of most jobs.
 func NewHands(most int) *Hands {
 	return &Hands{most: most, freed: make(chan struct{}, 1), of: map[string]int{}, reserved: map[string]int{}}
 }
 
-// free has one fewer of the queue in hand.
+// free releases a job of the queue.
 func (h *Hands) free(queue string) {
 	h.mu.Lock()
 	h.of[queue]--
@@ -37,14 +36,15 @@ func (h *Hands) free(queue string) {
 	}
 }
 
-// full reports whether no job of that queue may be taken in hand.
+// full reports whether there is no room for a job of that queue.
 func (h *Hands) full(queue string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return left(h.most, h.of, queue) <= 0
 }
 
-// left is how many more of that queue may be taken in hand, of so many at most, beside these.
+// left returns how many more jobs of that queue may be claimed, if most is the bound and of the
+// claimed jobs by queue.
 func left(most int, of map[string]int, queue string) int {
 	critical, others, bulk := of[push.Critical.Queue()], of[push.Default.Queue()], of[push.Bulk.Queue()]
 	free := most - critical - others - bulk
@@ -57,8 +57,8 @@ func left(most int, of map[string]int, queue string) int {
 	return free
 }
 
-// reserve keeps hands for a pull of so many jobs at most, so that others beside it do not take the
-// same, and returns how many.
+// reserve reserves room for up to most jobs, so that concurrent pulls do not use it too. It
+// returns how many.
 func (h *Hands) reserve(queue string, most int) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *Hands) reserve(queue string, most int) (n int) {
 	return n
 }
 
-// took gives back what was reserved for a pull, which has taken so many jobs.
+// took ends a pull's reservation, and counts the jobs that it has claimed.
 func (h *Hands) took(queue string, reserved, jobs int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,8 +79,7 @@ func (h *Hands) took(queue string, reserved, jobs int) {
 	h.of[queue] += jobs
 }
 
-// wait waits until there may be fewer in hand. Another shard's pull may take the one that is
-// announced.
+// wait waits for a release, at most roomPause: another shard's pull may take the released place.
 func (h *Hands) wait(ctx context.Context) {
 	timer := time.NewTimer(roomPause)
 	defer timer.Stop()

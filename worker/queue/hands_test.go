@@ -6,8 +6,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// What is urgent finds a hand, and what is not is not kept from those that are free by what
-// others hold.
+// Urgent jobs have reserved capacity. Other jobs use all other free capacity.
 func TestHands(t *testing.T) {
 	bulk, others, critical := push.Bulk.Queue(), push.Default.Queue(), push.Critical.Queue()
 	h := NewHands(100)
@@ -23,28 +22,28 @@ func TestHands(t *testing.T) {
 		want  int
 	}{{bulk, 80}, {others, 15}, {critical, 5}} {
 		if n := fill(c.queue); n != c.want {
-			t.Errorf("of %s %d are taken, want %d", c.queue, n, c.want)
+			t.Errorf("%d jobs of %s are claimed, want %d", n, c.queue, c.want)
 		}
 	}
 	for range 80 {
 		h.free(bulk)
 	}
 	if n := fill(critical); n != 80 || !h.full(bulk) {
-		t.Errorf("%d critical ones take what is free", n)
+		t.Errorf("%d critical jobs are claimed, want 80", n)
 	}
 	for range 50 {
 		h.free(critical)
 	}
 	if n := fill(bulk); n != 50 {
-		t.Errorf("%d bulk ones take what is free", n)
+		t.Errorf("%d bulk jobs are claimed, want 50", n)
 	}
 	if small := NewHands(1); small.full(bulk) || small.full(others) || small.full(critical) {
-		t.Error("a single hand takes nothing")
+		t.Error("a budget of one job is full")
 	}
 }
 
-// What a pull reserves is nobody else's until it is known what it has taken.
-func TestAPullReservesHands(t *testing.T) {
+// Other pulls cannot use the capacity reserved by a running pull.
+func TestPullReservesCapacity(t *testing.T) {
 	t.Parallel()
 	h, queue := NewHands(10), push.Critical.Queue()
 	first, second := h.reserve(queue, 8), h.reserve(queue, 8)

@@ -14,41 +14,42 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// An idle process does not ask for jobs time and again, it waits for a word:
+// An idle process does not poll constantly, it waits for wake-ups:
 //
-//   - The pull that finds a queue empty sets the queue's flag, in the same step, so that no job
-//     comes in between unnoticed.
-//   - Whatever of ours puts a job on a queue takes the flag down, and publishes the queue on the
-//     shard's channel, in the same step (store.WakeIdle). While nobody is idle that costs one
+//   - A pull that finds a queue empty sets the queue's idle flag in the same step, so that it
+//     misses no job.
+//   - Every script that puts a job on a queue removes the flag and publishes the queue on the
+//     shard's channel, in the same step (store.WakeIdle). If no process is idle, that costs one
 //     command inside a script.
-//   - All processes listen there, and ask the queue at once. Each that finds it empty sets the
-//     flag again.
-//   - A word is a hint. One that is lost costs a poll at most; one too many costs a pull.
-//   - Such a pull returns when the next delayed job is due, and the process asks again then.
-//     A process that returns a job asks again then itself. A producer or operator that delays
-//     one for less than a poll gives a word.
+//   - All processes subscribe to the channel and pull from the queue at once. Each process that
+//     finds the queue empty sets the flag again.
+//   - A wake-up is a hint. A lost one delays a job by at most a poll, a needless one costs a
+//     pull.
+//   - A pull of an empty queue also returns when its next delayed job is due, and the process
+//     pulls then. So does a process that returns a job. A producer or operator that delays a job
+//     by less than a poll publishes a wake-up.
 
-// pollIdle is how often a process asks a queue that was empty without any word: so late may a job
-// be whose word is lost. Words are rarely lost, and each worker asks each queue of each shard.
-// store.WakeIdle has the same number: what is due sooner has a word.
+// pollIdle is the interval at which a process polls an empty queue, and the delay of a job after
+// a lost wake-up. Lost ones are rare, and each worker polls each queue of each shard. store.WakeIdle
+// has the same number: it publishes a job that is due sooner.
 const pollIdle = 1200 * time.Millisecond
 
-// echoAfter is for how long a process hears nothing before it says an empty word itself. When it
-// does not hear that either, it subscribes anew: a connection to a server that is gone looks like
-// one on which nothing is said, and a failover leaves it behind. Until then jobs wait for polls.
+// echoAfter is the silence after which a process publishes an empty message itself. If it does
+// not receive that either, it subscribes anew: a connection to a lost server looks like a silent
+// one, and a failover leaves it behind. Until then the process finds jobs by polling.
 const echoAfter = 5 * time.Second
 
-// idle is what a process knows of the queues that are empty.
+// idle schedules the polls of the queues.
 type idle struct {
 	shard *store.Shard
 	poll  time.Duration
-	echo  time.Duration // of silence
-	limit time.Duration // for the empty word: one that gets lost costs a poll
-	woken chan struct{} // holds that a word has come
+	echo  time.Duration // silence before an empty message
+	limit time.Duration // time-out of the empty message
+	woken chan struct{} // has an element after a wake-up
 
 	mu     sync.Mutex
 	queues []string
-	until  map[string]time.Time // by queue: when it is asked again; zero for now
+	until  map[string]time.Time // by queue: the next poll; zero for now
 }
 
 func newIdle(of *store.Shard) *idle {
@@ -58,9 +59,9 @@ func newIdle(of *store.Shard) *idle {
 	}
 }
 
-// claim reports whether the queue is to be asked: it was not found empty, a word has
-// come, or the poll is due. It is taken for empty until ask says otherwise, so that a
-// word that comes meanwhile is not lost.
+// claim reports whether to pull from the queue now: it was not empty, a wake-up has come, or the
+// poll is due. claim schedules the next poll before the pull, so that a wake-up during the pull
+// is kept.
 func (i *idle) claim(queue string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -72,21 +73,21 @@ func (i *idle) claim(queue string) bool {
 	return true
 }
 
-// now reports whether the queue is to be asked at once.
+// now reports whether a pull from the queue is due.
 func (i *idle) now(queue string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return !time.Now().Before(i.until[queue])
 }
 
-// ask has the queue be asked after so long.
+// ask schedules the queue's next pull.
 func (i *idle) ask(queue string, after time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.until[queue] = time.Now().Add(after)
 }
 
-// dueIn tells that a job of the queue is due after that time: the queue is asked then.
+// dueIn schedules a pull in left, when a job is due, unless one is scheduled earlier.
 func (i *idle) dueIn(queue string, left time.Duration) {
 	i.mu.Lock()
 	at := time.Now().Add(left)
@@ -96,11 +97,11 @@ func (i *idle) dueIn(queue string, left time.Duration) {
 	}
 	i.mu.Unlock()
 	if sooner {
-		i.wake() // who waits has another instant in mind
+		i.wake() // wait has a timer for a later instant
 	}
 }
 
-// next is when the first of the queues is to be asked; zero for now.
+// next returns the instant of the earliest scheduled pull; zero for now.
 func (i *idle) next() (next time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -112,7 +113,7 @@ func (i *idle) next() (next time.Time) {
 	return next
 }
 
-// wake ends the wait that is under way, or else the next one.
+// wake ends the current wait, or else the next one.
 func (i *idle) wake() {
 	select {
 	case i.woken <- struct{}{}:
@@ -120,8 +121,8 @@ func (i *idle) wake() {
 	}
 }
 
-// wait returns when there may be a job on one of the queues, or ctx ends. Where jobs are parked
-// there may be room for one soon.
+// wait returns when a pull is due, or ctx ends. With parked it waits at most roomPause, as a
+// route may have capacity soon.
 func (i *idle) wait(ctx context.Context, parked bool) {
 	left := time.Until(i.next())
 	if parked {
@@ -139,45 +140,45 @@ func (i *idle) wait(ctx context.Context, parked bool) {
 	}
 }
 
-// listen takes words until ctx ends.
+// listen receives wake-ups until ctx ends.
 func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *slog.Logger) {
 	if err := i.publish(ctx, client); redisreply.Answered(err) && redisreply.Forbidden(err) {
-		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker is not woken, and finds jobs by asking about once a second: allow Redis's user PUBLISH, SUBSCRIBE and the channels &"+shard.AsynqKeys, slog.Any("error", err))
+		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker gets no wake-ups and polls about once a second: allow Redis's user PUBLISH, SUBSCRIBE and the channels &"+shard.AsynqKeys, slog.Any("error", err))
 	}
 	for ctx.Err() == nil {
 		i.hear(ctx, client)
 	}
 }
 
-// hear takes words by one subscription, until it is dead or ctx ends. What was said before a
-// connection, the first one or a new one, was not heard: all queues are asked then.
+// hear receives wake-ups on one subscription, until that is dead or ctx ends. On each connect it
+// pulls from all queues, as it missed earlier messages.
 func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 	subscribe := client.Subscribe
 	if i.shard.Sharded() {
 		subscribe = client.SSubscribe
 	}
-	words := subscribe(ctx, i.shard.Channel())
-	defer words.Close()
-	heard := words.ChannelWithSubscriptions()
+	messages := subscribe(ctx, i.shard.Channel())
+	defer messages.Close()
+	received := messages.ChannelWithSubscriptions()
 	silence := time.NewTimer(i.patience())
 	defer silence.Stop()
-	for spoke := false; ; {
+	for published := false; ; {
 		select {
-		case word := <-heard:
-			spoke = false
+		case message := <-received:
+			published = false
 			silence.Reset(i.patience())
-			if message, told := word.(*redis.Message); !told {
+			if wakeUp, ok := message.(*redis.Message); !ok {
 				i.heard(i.queues)
-			} else if message.Payload != "" {
-				i.heard([]string{i.shard.QueueOf(message.Payload)})
+			} else if wakeUp.Payload != "" {
+				i.heard([]string{i.shard.QueueOf(wakeUp.Payload)})
 			}
 		case <-silence.C:
-			if spoke {
+			if published {
 				return
 			}
-			spoke = true
+			published = true
 			publishing, cancel := context.WithTimeout(ctx, i.limit)
-			_ = i.publish(publishing, client) // or it is silent
+			_ = i.publish(publishing, client) // an error leaves the silence
 			cancel()
 			silence.Reset(i.echo)
 		case <-ctx.Done():
@@ -186,7 +187,7 @@ func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 	}
 }
 
-// heard has these queues be asked now.
+// heard schedules a pull from these queues now.
 func (i *idle) heard(queues []string) {
 	for _, queue := range queues {
 		i.ask(queue, 0)
@@ -194,11 +195,11 @@ func (i *idle) heard(queues []string) {
 	i.wake()
 }
 
-// patience is for how long silence is borne. It is drawn, so that the first who speaks is heard
-// by the others before they do.
+// patience returns a random limit of silence, so that the first process to publish keeps the
+// others from publishing.
 func (i *idle) patience() time.Duration { return i.echo/2 + rand.N(i.echo/2) }
 
-// publish says an empty word on the shard's channel, which all listeners hear.
+// publish publishes an empty message on the shard's channel.
 func (i *idle) publish(ctx context.Context, client redis.UniversalClient) error {
 	if i.shard.Sharded() {
 		return client.SPublish(ctx, i.shard.Channel(), "").Err()

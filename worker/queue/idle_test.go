@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An idler is a server that has nothing to do, and the IDs of what it is handed.
+// An idler is an idle server. handled receives the IDs of its jobs.
 type idler struct {
 	*Server
 	t       *testing.T
@@ -38,7 +38,7 @@ func (s *idler) Take(job Job) Work {
 	}
 }
 
-// idling runs a server that asks for jobs so often without a word.
+// idling starts a server with that poll interval.
 func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idler {
 	t.Helper()
 	c := configOf(t, client)
@@ -50,8 +50,8 @@ func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idl
 	return s
 }
 
-// rest waits until the server would hear a word for each queue, as the last pulls of all servers
-// have found it empty.
+// rest waits until the server gets wake-ups for each queue: the last pulls of all servers found
+// it empty.
 func (s *idler) rest() {
 	s.t.Helper()
 	i := s.idle
@@ -64,7 +64,7 @@ func (s *idler) rest() {
 	})
 }
 
-// listening is how many servers listen, on whichever node.
+// listening returns the number of servers that listen, on all nodes.
 func (s *idler) listening() int64 {
 	var n atomic.Int64
 	channel := s.Records.Channel()
@@ -85,7 +85,7 @@ func (s *idler) listening() int64 {
 	return n.Load()
 }
 
-// enqueue has a Producer enqueue a notification.
+// enqueue enqueues a notification by a Producer.
 func (s *idler) enqueue(id string, p push.Priority) {
 	s.t.Helper()
 	eventually.Holds(s.t, "enqueued", func() bool {
@@ -96,16 +96,16 @@ func (s *idler) enqueue(id string, p push.Priority) {
 	})
 }
 
-// enqueueUntold has another client of asynq's enqueue a job.
-func (s *idler) enqueueUntold(id string, p push.Priority) {
+// enqueueByAsynq enqueues a job by a plain asynq client, which publishes no wake-up.
+func (s *idler) enqueueByAsynq(id string, p push.Priority) {
 	s.t.Helper()
 	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(store.TaskType, nil), asynq.MaxRetry(store.MaxRetry), asynq.TaskID(id), asynq.Queue(s.Records.Queue(p.Queue()))); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// tell gives all servers a word.
-func (s *idler) tell(p push.Priority) {
+// publish publishes a wake-up to all servers.
+func (s *idler) publish(p push.Priority) {
 	publish := s.redis.Publish
 	if s.Records.Sharded() {
 		publish = s.redis.SPublish
@@ -113,35 +113,35 @@ func (s *idler) tell(p push.Priority) {
 	publish(s.t.Context(), s.Records.Channel(), s.Records.IdleKey(p.Queue()))
 }
 
-// isHanded waits for a job.
-func (s *idler) isHanded(id string) {
+// expectHandled waits until the job is handled.
+func (s *idler) expectHandled(id string) {
 	s.t.Helper()
 	select {
 	case got := <-s.handled:
 		if got != id {
-			s.t.Fatalf("%s is handed out instead of %s", got, id)
+			s.t.Fatalf("%s is handled instead of %s", got, id)
 		}
 	case <-time.After(time.Minute):
-		s.t.Fatalf("%s is never handed out", id)
+		s.t.Fatalf("%s is never handled", id)
 	}
 }
 
-// areHanded waits for so many jobs.
-func (s *idler) areHanded(n int) {
+// expectHandledCount waits until n jobs are handled.
+func (s *idler) expectHandledCount(n int) {
 	s.t.Helper()
 	for i := range n {
 		select {
 		case <-s.handled:
 		case <-time.After(time.Minute):
-			s.t.Fatalf("%d of %d are handed out", i, n)
+			s.t.Fatalf("%d of %d are handled", i, n)
 		}
 	}
 }
 
-// never is for a server that finds nothing by a poll.
+// never is a poll interval that no test reaches.
 const never = 24 * time.Hour
 
-func TestAWordWakesAnIdleServer(t *testing.T) {
+func TestWakeUpOfIdleServer(t *testing.T) {
 	test := func(t *testing.T, client redis.UniversalClient, prefix string) {
 		s := idling(t, client, never)
 		for round := range 2 {
@@ -149,7 +149,7 @@ func TestAWordWakesAnIdleServer(t *testing.T) {
 			for _, p := range []push.Priority{push.Bulk, push.Critical, push.Default} {
 				id := fmt.Sprint(prefix, p, round)
 				s.enqueue(id, p)
-				s.isHanded(id)
+				s.expectHandled(id)
 			}
 		}
 	}
@@ -164,8 +164,8 @@ func TestAWordWakesAnIdleServer(t *testing.T) {
 	})
 }
 
-// What comes back to the queue gives a word too.
-func TestAWordForWhatComesBack(t *testing.T) {
+// A job that becomes due or is woken publishes a wake-up too.
+func TestWakeUpForReturnedJob(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	s := idling(t, client, never)
@@ -180,25 +180,25 @@ func TestAWordForWhatComesBack(t *testing.T) {
 	}
 	s.rest()
 	put("delayed", time.Second)
-	s.isHanded("delayed")
+	s.expectHandled("delayed")
 	s.rest()
 	put("woken", time.Hour)
 	client.ZUnionStore(t.Context(), s.Records.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.Records.QueueKey(queue, "scheduled")}})
 	if _, err := s.Records.WakeAll(t.Context(), queue, []store.Wake{{ID: "woken", At: time.Now()}}); err != nil {
 		t.Fatal(err)
 	}
-	s.isHanded("woken")
+	s.expectHandled("woken")
 }
 
-// The scripts that give words know how often an idle process polls.
-func TestSoonIsAPoll(t *testing.T) {
+// The scripts that publish wake-ups know the poll interval.
+func TestWakeIdleKnowsPollInterval(t *testing.T) {
 	if want := fmt.Sprintf("local soon = %d\n", pollIdle.Microseconds()); !strings.Contains(store.WakeIdle, want) {
 		t.Errorf("WakeIdle lacks %q", want)
 	}
 }
 
-// A critical job that comes passes the bulk ones that wait, and finds a hand.
-func TestCriticalPassesBulk(t *testing.T) {
+// A new critical job passes the waiting bulk jobs and finds free capacity.
+func TestCriticalJobPassesBulkJobs(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	s := idling(t, client, never)
@@ -206,49 +206,49 @@ func TestCriticalPassesBulk(t *testing.T) {
 	s.held.Lock()
 	defer s.held.Unlock()
 	for i := range 2 * AtOnce {
-		s.enqueueUntold(fmt.Sprint(i), push.Bulk)
+		s.enqueueByAsynq(fmt.Sprint(i), push.Bulk)
 	}
-	s.tell(push.Bulk)
-	s.areHanded(5) // of six
+	s.publish(push.Bulk)
+	s.expectHandledCount(5) // of six
 	s.enqueue("critical", push.Critical)
-	s.isHanded("critical")
+	s.expectHandled("critical")
 }
 
-// While critical ones come without end, bulk ones have their turns.
-func TestBulkHasItsTurn(t *testing.T) {
+// Bulk jobs are pulled while critical jobs keep coming.
+func TestBulkJobsAmongCriticalOnes(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	s := idling(t, client, never)
 	s.rest()
 	s.held.Lock()
-	s.enqueueUntold("bulk", push.Bulk)
+	s.enqueueByAsynq("bulk", push.Bulk)
 	for i := range 200 {
-		s.enqueueUntold(fmt.Sprint(i), push.Critical)
+		s.enqueueByAsynq(fmt.Sprint(i), push.Critical)
 	}
-	s.tell(push.Critical)
-	s.tell(push.Bulk)
+	s.publish(push.Critical)
+	s.publish(push.Bulk)
 	s.held.Unlock()
 	for range 150 {
 		if <-s.handled == "bulk" {
 			return
 		}
 	}
-	t.Error("the bulk one waits for all the others")
+	t.Error("the bulk job waits for all critical ones")
 }
 
-// A lost word, or none, costs a poll.
-func TestALostWord(t *testing.T) {
+// A lost or missing wake-up costs a poll.
+func TestLostWakeUpCostsAPoll(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
 	client := redistest.Connect(t, server.Options())
 	s := idling(t, client, 300*time.Millisecond)
 	for name, lose := range map[string]func(){
-		"nobody is told of": func() {
+		"no idle flag": func() {
 			for _, queue := range s.idle.queues {
 				client.Del(t.Context(), s.Records.IdleKey(queue))
 			}
 		},
-		"of another type": func() {
+		"idle flag of another type": func() {
 			for _, queue := range s.idle.queues {
 				client.Del(t.Context(), s.Records.IdleKey(queue))
 				client.SAdd(t.Context(), s.Records.IdleKey(queue), "")
@@ -260,16 +260,15 @@ func TestALostWord(t *testing.T) {
 		s.rest()
 		lose()
 		s.enqueue(name, push.Bulk)
-		s.isHanded(name)
+		s.expectHandled(name)
 	}
 	s.rest()
-	s.enqueueUntold("asynq's", push.Bulk)
-	s.isHanded("asynq's")
+	s.enqueueByAsynq("asynq's", push.Bulk)
+	s.expectHandled("asynq's")
 }
 
-// All servers hear each word: one that has no hand free keeps it from nobody, and one that was
-// busy is told again.
-func TestAllHearAWord(t *testing.T) {
+// All servers get each wake-up: a server without capacity does not keep it from others.
+func TestAllServersGetWakeUp(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	busy := idling(t, client, never)
@@ -278,16 +277,16 @@ func TestAllHearAWord(t *testing.T) {
 	defer busy.held.Unlock()
 	for i := range 6 {
 		busy.enqueue(fmt.Sprint(i), push.Default)
-		busy.isHanded(fmt.Sprint(i))
+		busy.expectHandled(fmt.Sprint(i))
 	}
 	free := idling(t, client, never)
 	free.rest()
 	free.enqueue("critical", push.Critical)
-	free.isHanded("critical")
+	free.expectHandled("critical")
 }
 
-// A user of Redis's who may use no channel is told of, and jobs are found by asking.
-func TestAUserWithoutChannels(t *testing.T) {
+// If Redis's ACL allows no channel, the server logs that and polls.
+func TestUserWithoutChannelsPolls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
@@ -302,15 +301,15 @@ func TestAUserWithoutChannels(t *testing.T) {
 	cancel()
 	i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil)))
 	if logged.String() != "" {
-		t.Errorf("of a server that ends: %s", logged.String())
+		t.Errorf("a stopping server logs %s", logged.String())
 	}
 	var listening sync.WaitGroup
 	ctx, cancel = context.WithCancel(t.Context())
 	listening.Go(func() { i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil))) })
-	eventually.Holds(t, "it is told", func() bool { return strings.Contains(logged.String(), "&"+shard.AsynqKeys) })
+	eventually.Holds(t, "the log names the channels", func() bool { return strings.Contains(logged.String(), "&"+shard.AsynqKeys) })
 	cancel()
 	listening.Wait()
 	s := idling(t, client, 10*time.Millisecond)
 	s.enqueue("one", push.Default)
-	s.isHanded("one")
+	s.expectHandled("one")
 }

@@ -18,41 +18,42 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// The loop pulls from the queues, the most urgent first, as many jobs as there is room for, and
-// works each off in a goroutine of its own. A queue that was found empty is not asked again
-// before a word comes, the next of its delayed jobs is due, or a poll's time is over.
+// The loop pulls jobs from the queues, the most urgent queue first, while the budget has room.
+// Each job runs in its own goroutine. The loop polls an empty queue again after a wake-up, when
+// its next delayed job is due, or after the poll interval.
 
 const (
-	// turnEvery is every how many rounds the least urgent queue comes first. Where critical jobs take
-	// each hand that becomes free, the others have an eighth of them, as of a route's places.
+	// turnEvery is the number of rounds after which one round starts with the least urgent queue.
+	// If critical jobs take all capacity, the other queues get an eighth of it, as they do on a
+	// route.
 	turnEvery = 8
-	// AtOnce is how many jobs a pull takes from a queue at most: it occupies Redis for less than a
-	// millisecond.
+	// AtOnce is the maximum number of jobs of a pull. Such a pull occupies Redis for less than 1
+	// ms.
 	AtOnce = 64
-	// bulkAtOnce is how many bulk ones: a critical one waits for the processor behind them. Behind
-	// 64 it left 10 ms after it was accepted, behind 12 after 3 ms, and the bulk ones were a fifth
-	// slower beside it.
+	// bulkAtOnce is the maximum number of bulk jobs of a pull, because a critical job waits for
+	// the processor behind them. Behind 64 bulk jobs a critical job left 10 ms after it was
+	// accepted, behind 12 after 3 ms. Bulk jobs alongside were a fifth slower.
 	bulkAtOnce = 12
-	// roomPause is after how long a loop looks again whether there is room for a job, a hand or a
-	// place before its provider. Most answers of providers take longer, and a pull takes several then.
+	// roomPause is the interval at which the loop rechecks for capacity, in the budget or on a
+	// route. Most providers answer more slowly, so that a pull takes several jobs then.
 	roomPause = 20 * time.Millisecond
-	// failedPause is how long nothing is pulled after a pull that failed: a Redis in trouble is
-	// asked ten times a second at most, and one that is back serves at once.
+	// failedPause is the pause after a failed pull. A failing Redis gets at most ten pulls a
+	// second, and a recovered one serves almost at once.
 	failedPause = 100 * time.Millisecond
 )
 
-// A taken job is in hand.
+// A taken job is claimed: this worker has pulled it and not yet moved it.
 type taken struct {
 	Job
 	work Work
 }
 
-// run pulls until the server ends. ctx is that of the work.
+// run pulls until the server stops. ctx is the context of the jobs.
 func (s *Server) run(ctx context.Context) {
 	trouble := clock.Trouble{
 		Log:    s.RedisLog.With("shard", s.Records.Number),
-		Begins: "nothing is taken from a shard's queues: Redis does not hand out jobs",
-		Ends:   "jobs are taken from the shard's queues again",
+		Begins: "no jobs are pulled from a shard: its Redis fails the pulls",
+		Ends:   "jobs are pulled from the shard again",
 	}
 	for round := 1; s.ending.Err() == nil; round++ {
 		if !s.mayPull() {
@@ -77,12 +78,12 @@ func (s *Server) run(ctx context.Context) {
 	}
 }
 
-// mayPull reports whether jobs may be taken in hand: what is sent can be recorded, and no other
-// worker takes this one for dead.
+// mayPull reports whether this worker may claim jobs: it can record their ends, and its term is
+// valid, so that no other worker takes it for dead.
 func (s *Server) mayPull() bool { return !s.refusals.recording() && s.life.term.Load().Sure() }
 
-// round pulls once from each queue that there may be a job on. It reports whether there was any,
-// and whether there may be one that no hand is free for.
+// round pulls once from each queue that may have jobs. found reports whether it pulled any, and
+// full whether a queue may have a job for which the budget has no room.
 func (s *Server) round(ctx context.Context, n int) (found, full bool, err error) {
 	order := slices.Clone(shard.Queues)
 	if n%turnEvery == 0 {
@@ -99,7 +100,7 @@ func (s *Server) round(ctx context.Context, n int) (found, full bool, err error)
 		some, failed := s.pull(ctx, queue)
 		s.refusals.pulled(queue, failed)
 		found, err = found || some, cmp.Or(err, failed)
-		if redisreply.OfItsKeys(failed) { // which stops no other queue
+		if redisreply.OfItsKeys(failed) { // the error concerns this queue alone
 			s.idle.ask(queue, failedPause)
 			continue
 		}
@@ -112,7 +113,7 @@ func (s *Server) round(ctx context.Context, n int) (found, full bool, err error)
 	return found, full, err
 }
 
-// pull takes jobs of the queue in hand, and reports whether there were any.
+// pull claims jobs of the queue and starts them. It reports whether there were any.
 func (s *Server) pull(ctx context.Context, queue string) (found bool, err error) {
 	got, err := s.take(queue)
 	if len(got) > 0 {
@@ -124,12 +125,12 @@ func (s *Server) pull(ctx context.Context, queue string) (found bool, err error)
 	return len(got) > 0, err
 }
 
-// take takes jobs of the queue in hand. Where it is empty then, the queue is not asked now.
+// take claims jobs of the queue. If the queue is empty afterwards, take schedules its next poll.
 func (s *Server) take(queue string) (jobs []Job, err error) {
 	most := AtOnce
 	switch {
 	case s.failed.Load():
-		most = 1 // what a lost answer holds is nobody's until its term ends
+		most = 1 // jobs of a lost reply are idle until their term ends
 	case queue == push.Bulk.Queue():
 		most = bulkAtOnce
 	}
@@ -137,13 +138,13 @@ func (s *Server) take(queue string) (jobs []Job, err error) {
 	defer term.free()
 	hands := s.Hands.reserve(queue, most)
 	defer func() { s.Hands.took(queue, hands, len(jobs)) }()
-	if hands == 0 { // other shards' pulls have all
+	if hands == 0 { // pulls of other shards have reserved everything
 		s.idle.ask(queue, roomPause)
 		return nil, nil
 	}
 	bounds, taken := s.Room(queue, hands, s.parkedOn(queue))
 	defer func() { taken(jobs) }()
-	ctx := context.WithoutCancel(s.ending) // what a pull has taken that is given up is nobody's
+	ctx := context.WithoutCancel(s.ending) // a cancelled pull may have claimed jobs that nobody runs
 	got, err := s.Records.Pull(ctx, store.Pull{Queue: queue, Most: hands, Term: term.id, Visit: term.visit(), Bounds: bounds})
 	if err != nil {
 		return nil, err
@@ -164,14 +165,14 @@ func (s *Server) take(queue string) (jobs []Job, err error) {
 	return jobs, nil
 }
 
-// parkedOn returns by which names jobs of the queue are parked, as the last pull tells.
+// parkedOn returns the names under which jobs of the queue were parked at the last pull.
 func (s *Server) parkedOn(queue string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parked[queue]
 }
 
-// parks reports whether jobs of any queue are parked, as far as the last pulls tell.
+// parks reports whether any queue had parked jobs at its last pull.
 func (s *Server) parks() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,13 +184,14 @@ func (s *Server) parks() bool {
 	return false
 }
 
-// unparks reports whether there is room for some of the queue's parked jobs.
+// unparks reports whether one of the queue's parked routes has capacity again.
 func (s *Server) unparks(queue string) bool {
 	parked := s.parkedOn(queue)
 	return len(parked) > 0 && s.Opens(queue, parked)
 }
 
-// begin has a job worked off, which takes its turn before the next one is begun.
+// begin starts a job. The handler takes the jobs in order: one is taken before the next one
+// begins.
 func (s *Server) begin(ctx context.Context, job *Job) {
 	t := &taken{Job: *job}
 	s.mu.Lock()
@@ -203,7 +205,7 @@ func (s *Server) begin(ctx context.Context, job *Job) {
 	})
 }
 
-// workOf takes a job in hand. A panic over it costs that job its visit alone.
+// workOf calls Handler.Take. A panic there fails only this attempt of this job.
 func (s *Server) workOf(t *taken) (work Work) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -214,7 +216,7 @@ func (s *Server) workOf(t *taken) (work Work) {
 	return s.handler.Take(t.Job)
 }
 
-// work works a job off, and takes it out of hand.
+// work runs a job, applies its result and releases the job.
 func (s *Server) work(ctx context.Context, t *taken) {
 	defer s.letGo(t)
 	switch to := s.handle(ctx, t).(type) {
@@ -233,7 +235,6 @@ func (s *Server) work(ctx context.Context, t *taken) {
 	}
 }
 
-// handle calls the handler.
 func (s *Server) handle(ctx context.Context, t *taken) (to Result) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -243,9 +244,9 @@ func (s *Server) handle(ctx context.Context, t *taken) (to Result) {
 	return t.work(ctx)
 }
 
-// letGo has the job no longer in hand.
+// letGo removes the job from the claimed jobs and frees its place in the budget.
 func (s *Server) letGo(t *taken) {
-	t.Arrived() // if it has not
+	t.Arrived() // in case the handler has not called it
 	s.mu.Lock()
 	delete(s.inHand, t)
 	s.mu.Unlock()
@@ -253,14 +254,14 @@ func (s *Server) letGo(t *taken) {
 	s.Hands.free(t.Queue)
 }
 
-// putOff returns the job to its queue for later. If the record cannot be updated, it returns the
-// job without that.
+// putOff returns the job to its queue to run later. If Redis cannot update the record, putOff
+// returns the job without the update.
 func (s *Server) putOff(t *taken, back *Back) {
 	unnoted := back.Attempt != nil && back.Unnoted != nil
-	if s.insist(t, "a job does not return to its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
+	if s.insist(t, "a job could not be returned to its queue; it returns when this worker's term ends", func(ctx context.Context) error {
 		err := s.Records.PutOff(ctx, &t.Job.Job, &back.PutOff)
 		if errors.Is(err, store.ErrUnnoted) {
-			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "a record does not say that its notification was put off", nil, slog.String("task", t.ID), slog.Any("error", err))
+			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "the record of a postponed notification could not be updated", nil, slog.String("task", t.ID), slog.Any("error", err))
 			back.PutOff = unrecorded(&back.PutOff, err)
 			err = s.Records.PutOff(ctx, &t.Job.Job, &back.PutOff)
 		}
@@ -274,7 +275,7 @@ func (s *Server) putOff(t *taken, back *Back) {
 	}
 }
 
-// unrecorded returns the job without an update of its record.
+// unrecorded returns p without the update of the record.
 func unrecorded(p *store.PutOff, cause error) store.PutOff {
 	to := store.PutOff{Return: p.Return}
 	if p.Attempt != nil {
@@ -283,17 +284,17 @@ func unrecorded(p *store.PutOff, cause error) store.PutOff {
 	return to
 }
 
-// A batch is jobs that end at about the same time, and share a command.
+// A batch ends jobs of about the same time by one command.
 type batch struct{ *store.Ends }
 
-// finish ends the job. If the notification is delivered, by this visit or by an earlier one that
-// could not record it, the same step ends the notification.
+// finish ends the job. If this attempt, or an earlier one that could not be recorded, delivered
+// the notification, the same step settles the notification.
 func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
 	if delivered != nil {
 		s.settles.Add(t.ID, delivered)
 	}
 	outcomes, settles := s.settles.Get(t.ID)
-	if s.insist(t, "a job is done and not off its queue, and comes back when this worker's term ends", func(ctx context.Context) error {
+	if s.insist(t, "a finished job could not be removed from its queue; it returns when this worker's term ends", func(ctx context.Context) error {
 		return s.batches.Do(ctx, s.Records.QueueKey(t.Queue, "active"), t.Queue,
 			func() batch { return batch{s.Records.NewEnds(t.Queue)} },
 			func(b batch) {
@@ -308,12 +309,13 @@ func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
 	}
 }
 
-// insistFor is how long a move that takes a job out of hand is repeated: longer than a failover
-// takes, some 15 to 30 s. It does nothing to a job that is not in this hand any more.
+// insistFor bounds the retries of a move that releases a claimed job. It is longer than a
+// failover, which takes 15 to 30 s. The move does nothing once this worker no longer has the
+// claim.
 const insistFor = time.Minute
 
-// insist makes a move that takes the job out of hand, and reports whether it is, by this or by
-// another one before.
+// insist retries a move that releases the claimed job. It reports whether the job is released, by
+// this call or an earlier one.
 func (s *Server) insist(t *taken, problem string, move func(context.Context) error) bool {
 	ctx := s.moving
 	var undone error
@@ -336,8 +338,8 @@ func (s *Server) insist(t *taken, problem string, move func(context.Context) err
 	return false
 }
 
-// setAside keeps jobs that no handler may see as dead letters, and ends them. After an error a
-// job is found again when the term ends.
+// setAside stores malformed jobs as dead letters and ends them. After an error, others reap the
+// job when this worker's term is over.
 func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 	for i := range unfit {
 		u := &unfit[i]
@@ -351,8 +353,8 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 		}
 		if err != nil {
 			s.life.suspect()
-			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "a job is not set aside yet", nil, slog.String("task", u.ID), slog.String("queue", u.Queue), slog.Any("error", err))
-			if !redisreply.OfItsKeys(err) { // the others would wait for Redis as long
+			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "a malformed job could not be set aside yet", nil, slog.String("task", u.ID), slog.String("queue", u.Queue), slog.Any("error", err))
+			if !redisreply.OfItsKeys(err) { // the next job would wait for the same time-out
 				return
 			}
 			continue
@@ -363,22 +365,22 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 	}
 }
 
-// panicked returns a job over which there was a panic. What that says may be of the
-// notification, unless the Go runtime says it.
+// panicked returns the result of a job that panicked. It omits the text of a panic unless that is
+// of the Go runtime, as other texts may quote the notification.
 func (s *Server) panicked(ctx context.Context, id string, cause any) Back {
 	said := fmt.Sprintf("a panic: %T", cause)
 	if err, ok := cause.(runtime.Error); ok {
 		said = "a panic: " + err.Error()
 	}
-	s.repeats.Tell(ctx, s.Log, slog.LevelError, "a panic over a job, which comes back: please report it", nil,
+	s.repeats.Tell(ctx, s.Log, slog.LevelError, "a panic while handling a job, which will be retried: please report it", nil,
 		slog.String("task", id), slog.String("said", said), slog.String("stack", string(debug.Stack())))
 	return Back{PutOff: store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}}}
 }
 
-// growStack makes room on the stack of a job's goroutine while there is next to nothing on it. A
-// stack starts small and doubles when it is full, and what is on it is then copied, frame by
-// frame: done deep in a job, that takes a twentieth of a worker's processor time. A job needs
-// between 8 and 16 KiB, and stacks have powers of two.
+// growStack grows a goroutine's stack while the stack is almost empty. A stack starts small,
+// doubles when it is full, and is then copied frame by frame. Deep in a job, these copies cost a
+// twentieth of a worker's processor time. A job needs 8 to 16 KiB, and stack sizes are powers of
+// two.
 //
 //go:noinline
 func growStack() {

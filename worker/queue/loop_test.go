@@ -13,7 +13,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// stuck is a handler whose jobs wait until they are cut off, and then send if they may.
+// stuck is a handler that waits until its jobs are cancelled, and then sends if the term is not
+// over.
 type stuck struct {
 	sent chan string
 }
@@ -28,8 +29,8 @@ func (s stuck) Take(job Job) Work {
 	}
 }
 
-// What a stop cuts off is not sent after it was given back, and lies on the queue in its order.
-func TestAStopCutsOffBeforeItGivesBack(t *testing.T) {
+// A job cancelled by Shutdown is not sent afterwards, and keeps its place in its queue.
+func TestShutdownCancelsBeforeReturningJobs(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	c := configOf(t, client)
@@ -42,22 +43,21 @@ func TestAStopCutsOffBeforeItGivesBack(t *testing.T) {
 	}
 	n.enqueue(ids...)
 	s.Start(t.Context(), h)
-	eventually.Holds(t, "all are in hand", func() bool { return countOf(c.Hands) == len(ids) })
+	eventually.Holds(t, "all jobs are claimed", func() bool { return countOf(c.Hands) == len(ids) })
 	s.Shutdown()
 	if countOf(c.Hands) > 0 || len(h.sent) > 0 {
-		t.Errorf("%d are in hand, %d were sent", countOf(c.Hands), len(h.sent))
+		t.Errorf("%d jobs are claimed, %d were sent", countOf(c.Hands), len(h.sent))
 	}
 	if got := newNewcomer(t, client).pull(); !slices.Equal(got, ids) {
-		t.Errorf("back are %q", got)
+		t.Errorf("the queue holds %q", got)
 	}
 	if left := client.ZCard(t.Context(), n.Records.Key("signs")).Val(); left != 1 { // the newcomer
 		t.Errorf("%d sign", left)
 	}
 }
 
-// A queue that has a key of another type stops no other queue, and what strays comes back
-// nevertheless.
-func TestAQueueOfAnotherTypeStopsNoOther(t *testing.T) {
+// A queue with a key of the wrong type does not stop other queues.
+func TestQueueOfWrongTypeStopsNoOther(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	s := idling(t, client, 20*time.Millisecond)
@@ -65,16 +65,15 @@ func TestAQueueOfAnotherTypeStopsNoOther(t *testing.T) {
 	for i := range 200 {
 		id := fmt.Sprint("job-", i)
 		s.enqueue(id, push.Default)
-		s.isHanded(id)
+		s.expectHandled(id)
 	}
 	if s.life.doubted() || s.failed.Load() {
-		t.Error("what is of one queue is taken for trouble of all")
+		t.Error("the error of one queue is taken for an error of the shard")
 	}
 }
 
-// Where hands come free one by one, those that have waited for their turn and those that are
-// new take turns.
-func TestDueOnesAndNewOnesTakeTurns(t *testing.T) {
+// If capacity frees up one job at a time, due jobs and new jobs alternate.
+func TestDueAndNewJobsAlternate(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	n := newNewcomer(t, client)
@@ -101,9 +100,8 @@ func TestDueOnesAndNewOnesTakeTurns(t *testing.T) {
 	}
 }
 
-// Nothing is pulled in a term that has not signed: a look for what is in nobody's hands would
-// take it.
-func TestANewTermSignsFirst(t *testing.T) {
+// A worker does not pull in a term without a heartbeat, as a reap would take the jobs.
+func TestNewTermBeginsWithHeartbeat(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	n := newNewcomer(t, client)
@@ -113,7 +111,7 @@ func TestANewTermSignsFirst(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, _, err := n.signAll(ended); err == nil || n.life.term.Load() != old {
-		t.Errorf("another term has begun without a sign, %v", err)
+		t.Errorf("another term has begun without a heartbeat, %v", err)
 	}
 	n.signs()
 	if now := n.life.term.Load(); now == old || !now.Sure() {
@@ -121,7 +119,7 @@ func TestANewTermSignsFirst(t *testing.T) {
 	}
 }
 
-// countOf is how many are in hand.
+// countOf returns the number of claimed jobs.
 func countOf(h *Hands) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }
 
-// configOf is the configuration of a worker that is alone, and holds nothing back.
+// configOf returns the configuration of a worker without limits on its routes.
 func configOf(t *testing.T, client redis.UniversalClient) Config {
 	return Config{
 		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0).WithShards(1)), Hands: NewHands(8),

@@ -11,9 +11,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// What is for a route that has no room is parked, in the order of acceptance, and whatever
-// comes for that route is, until the parked ones have been pulled: by any worker. What is for
-// others passes.
+// Jobs for a route without capacity are parked in the order of acceptance. New jobs of that route
+// are parked too until any worker has pulled the parked ones. Jobs of other routes pass.
 func TestParkedJobsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -40,7 +39,7 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 		parked := func(n *newcomer, want ...string) {
 			t.Helper()
 			if is := n.parked[n.queue]; !slices.Equal(is, want) {
-				t.Errorf("it knows of jobs parked of %v, want %v", is, want)
+				t.Errorf("parked names are %v, want %v", is, want)
 			}
 		}
 		elsewhere := func(id string) {
@@ -66,10 +65,10 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 		pull(full)
 		parked(full)
 		if left := client.Exists(t.Context(), full.key("parked"), full.key("parked:shop/apns"), full.key("retry")).Val(); left > 0 {
-			t.Errorf("%d keys are left of what was parked", left)
+			t.Errorf("%d keys of parked jobs are left", left)
 		}
 
-		// What a worker puts back goes before those that were accepted later.
+		// A returned job goes before jobs that were accepted later.
 		full.enqueue("6", "7")
 		bound(full, 1)
 		pull(full, "6")
@@ -78,7 +77,7 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// roomFor has pulls have these bounds.
+// roomFor returns a Config.Room with these bounds.
 func roomFor(bounds ...store.Bound) func(string, int, []string) ([]store.Bound, func([]Job)) {
 	return func(string, int, []string) ([]store.Bound, func([]Job)) {
 		return slices.Clone(bounds), func(jobs []Job) {

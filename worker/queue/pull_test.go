@@ -15,8 +15,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A panic over a job costs that job its visit alone.
-func TestAPanicOverAJob(t *testing.T) {
+// A panic fails only the attempt of its job.
+func TestPanicFailsOneAttempt(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	c := configOf(t, redistest.One(t))
@@ -35,7 +35,7 @@ func TestAPanicOverAJob(t *testing.T) {
 			t.Errorf("%s: %+v", said, to)
 		}
 	}
-	if text := log.String(); strings.Count(text, "a panic over a job") != 1 || !strings.Contains(text, "pull_test.go") {
+	if text := log.String(); strings.Count(text, "a panic while handling a job") != 1 || !strings.Contains(text, "pull_test.go") {
 		t.Error(text)
 	}
 }
@@ -44,9 +44,9 @@ type panics struct{}
 
 func (panics) Take(Job) Work { panic(new(panics)) }
 
-// A message that no Producer of ours has made is looked through once, and not from each of its
-// places: a pattern that backtracks takes longer than a command may.
-func TestAHostileMessageIsPulled(t *testing.T) {
+// A foreign message is parsed once, not from each of its positions: a pattern that backtracks
+// takes longer than a command may.
+func TestHostileMessageIsPulled(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	n := newNewcomer(t, client)
@@ -61,8 +61,7 @@ func TestAHostileMessageIsPulled(t *testing.T) {
 	}
 }
 
-// An ID without a job is in nobody's hands.
-func TestAnIDWithoutAJobIsDropped(t *testing.T) {
+func TestPullDropsIDWithoutJob(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	n := newNewcomer(t, client)

@@ -14,22 +14,21 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// refusals are what Redis refuses to write right now: it is out of memory, its
-// disk is full, it is a replica. Meanwhile nothing is taken from the queue and
-// nothing more is sent, since what became of it could not be recorded, and it
-// would be sent again.
+// refusals tracks whether Redis refuses writes: it is out of memory, its disk is full, or it is a
+// replica. Meanwhile nothing is pulled or sent, since the result could not be recorded and the
+// notification would be sent again.
 type refusals struct {
 	log  *slog.Logger
 	any  atomic.Bool
-	ends atomic.Int64 // what cannot be recorded, and is tried again
+	ends atomic.Int64 // unrecorded ends that are being retried
 
 	mu    sync.Mutex
 	pulls map[string]bool // by queue: the last pull was refused
-	gone  bool            // some of that was given up, and nothing was written since
+	gone  bool            // the retries of an end were given up, and nothing was written since
 	told  bool
 }
 
-// held reports whether what came from that queue is not to be sent now.
+// held reports whether jobs of that queue must not be sent now.
 func (r *refusals) held(queue string) bool {
 	if !r.any.Load() {
 		return false
@@ -39,11 +38,11 @@ func (r *refusals) held(queue string) bool {
 	return r.recording() || r.gone || r.pulls[queue]
 }
 
-// recording reports whether an end cannot be recorded, so that nothing is pulled.
+// recording reports whether ends wait to be recorded, so that nothing is pulled.
 func (r *refusals) recording() bool { return r.ends.Load() > 0 }
 
-// pulled notes how a pull has gone, which begins with a write. One without an
-// answer tells nothing.
+// pulled notes the result of a pull, which begins with a write. An error without a reply of Redis
+// says nothing about writes.
 func (r *refusals) pulled(queue string, err error) {
 	if err == nil && !r.any.Load() || err != nil && !errors.As(err, new(redis.Error)) {
 		return
@@ -58,8 +57,8 @@ func (r *refusals) pulled(queue string, err error) {
 	r.tell(err)
 }
 
-// ended notes that so many more ends cannot be recorded, or fewer: they could,
-// or with an error are given up.
+// ended adds n to the unrecorded ends. A negative n means that they were recorded, or with an
+// error that the retries were given up.
 func (r *refusals) ended(n int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +67,7 @@ func (r *refusals) ended(n int64, err error) {
 	r.tell(err)
 }
 
-// tell logs when it begins and ends.
+// tell logs the beginning and the end of refused writes.
 func (r *refusals) tell(err error) {
 	now := r.recording() || r.gone
 	for _, refused := range r.pulls {
@@ -79,16 +78,15 @@ func (r *refusals) tell(err error) {
 	switch {
 	case now && !r.told:
 		r.told = true
-		r.log.LogAttrs(ctx, slog.LevelError, "Redis refuses to write: nothing is sent until it does, since it could not be recorded",
+		r.log.LogAttrs(ctx, slog.LevelError, "Redis refuses to write: nothing is sent until Redis accepts writes, since sends could not be recorded",
 			slog.Any("error", err))
 	case !now && r.told:
 		r.told = false
-		r.log.LogAttrs(ctx, slog.LevelInfo, "Redis writes again: the queue is worked off")
+		r.log.LogAttrs(ctx, slog.LevelInfo, "Redis writes again: sending continues")
 	}
 }
 
-// persist repeats a write that failed for a while: what was sent and is not
-// recorded would be sent again. Nothing is pulled while Redis refuses it.
+// persist retries a failed write for at most limit: see Server.Persist.
 func (r *refusals) persist(ctx context.Context, limit time.Duration, write func() error) error {
 	err := write()
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A reply is an error that Redis answers.
+// A reply is an error reply of Redis.
 type reply string
 
 func (r reply) Error() string { return string(r) }
@@ -17,8 +17,9 @@ func (reply) RedisError()     {}
 
 const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory'.")
 
-// Redis writes again when it does, not when it is not heard of.
-func TestWritesAgainOnlyWhenItDoes(t *testing.T) {
+// The log says that Redis writes again only after a successful write, not after an error without
+// a reply.
+func TestWritesAgainAfterSuccessOnly(t *testing.T) {
 	t.Parallel()
 	timeout := errors.New("i/o timeout")
 	failing := func(errs ...error) func() error {
@@ -32,15 +33,15 @@ func TestWritesAgainOnlyWhenItDoes(t *testing.T) {
 		begins func(r *refusals)
 		goesOn func(r *refusals)
 	}{
-		"a pull is not answered": {
+		"a pull without a reply": {
 			func(r *refusals) { r.pulled("q", outOfMemory) },
 			func(r *refusals) { r.pulled("q", timeout); r.pulled("q", context.Canceled) },
 		},
-		"an end is given up": {
+		"an end given up": {
 			func(r *refusals) { _ = r.persist(t.Context(), time.Millisecond, failing(outOfMemory)) },
 			func(r *refusals) { r.pulled("q", timeout) },
 		},
-		"an end is not answered": {
+		"an end without a reply": {
 			func(r *refusals) { _ = r.persist(t.Context(), time.Millisecond, failing(outOfMemory, timeout)) },
 			func(r *refusals) { r.pulled("q", timeout) },
 		},

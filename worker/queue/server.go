@@ -1,11 +1,14 @@
-// Package queue takes jobs off the queues of a shard and hands them to a Handler, which returns a
-// Result for each. The store makes the moves; this package decides when:
+// Package queue pulls jobs from the queues of a shard, calls a Handler for each and applies the
+// Result that it returns. Start with Server. The store makes the moves; this package decides
+// when:
 //
-//   - loop.go pulls as many jobs as there is room for, and has each worked off in a goroutine.
-//   - What takes a job out of hand is insisted on.
-//   - Signs of life say whose jobs are whose: see term.go.
-//   - An idle worker waits for a word that a job is due, which may be lost, and polls: see
-//     idle.go.
+//   - loop.go pulls while the budget has room, and runs each job in its own goroutine. It
+//     retries each move that releases a claimed job.
+//   - term.go sends the heartbeats that decide which worker owns a job.
+//   - idle.go waits for wake-ups while the queues are empty. A wake-up may get lost, so it also
+//     polls.
+//
+// Without a valid heartbeat, a worker must not send.
 package queue
 
 import (
@@ -29,48 +32,48 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// A Job is one that a server has taken in hand.
+// A Job is a job that a server has claimed.
 type Job struct {
 	store.Job
-	// Term is the one in which it was pulled, and At the server that has pulled it.
+	// Term is the term in which the job was pulled, and At the server that pulled it.
 	Term *Term
 	At   *Server
-	// Arrived takes it off what is on its way to its route. It is called, once at least, when it is
-	// there, or does not come.
+	// Arrived ends the reservation that the pull made on the job's route. The handler calls it at
+	// least once: when the job has reached the route, or will not.
 	Arrived func()
 }
 
-// A Handler works off jobs.
+// A Handler handles jobs.
 type Handler interface {
-	// Take takes a job in hand. The jobs of a queue are taken one after another, in the
-	// order in which they lie there; what they come to is worked off side by side.
+	// Take prepares a claimed job. The server calls it for the jobs of a queue one after another,
+	// in queue order. It runs the returned Work concurrently.
 	Take(job Job) Work
 }
 
-// Work works off a job.
+// Work handles a job.
 type Work func(ctx context.Context) Result
 
 // A Result is the handler's answer for a job: Ended, Back, Aside or Lost.
 type Result interface{ result() }
 
-// Ended ends the job. With Outcomes its notification is delivered, at the first attempt, and is
-// settled in the same step; without it has ended before.
+// Ended ends the job. With Outcomes the first attempt delivered the notification, and the same
+// step settles it. Without Outcomes, the notification has already ended.
 type Ended struct{ Outcomes []store.TargetOutcome }
 
-// Back returns the job to its queue.
+// Back returns the job to its queue to run later.
 type Back struct {
 	store.PutOff
-	// Unnoted is called when the record does not have the attempt; nil where there is none.
+	// Unnoted is called if the record could not store the attempt; nil for none.
 	Unnoted func()
 }
 
-// Aside keeps the job as a dead letter: it is no notification.
+// Aside stores a malformed job as a dead letter.
 type Aside struct {
 	Reason store.MalformedReason
 	Why    string
 }
 
-// Lost leaves the job alone: another worker may have it.
+// Lost leaves the job alone, as another worker may have it.
 type Lost struct{}
 
 func (Ended) result() {}
@@ -78,63 +81,64 @@ func (Back) result()  {}
 func (Aside) result() {}
 func (Lost) result()  {}
 
-// Config says what a Server works with. All of it is required.
+// Config configures a Server. All fields are required.
 type Config struct {
 	Client redis.UniversalClient
-	// Records are the shard's whose queues these are.
+	// Records is the shard of the queues.
 	Records *store.Shard
-	// Hands are those of all servers of the process.
+	// Hands is shared by all servers of the process.
 	Hands *Hands
-	// ShutdownTimeout bounds the end of what is under way.
+	// ShutdownTimeout is how long Shutdown waits for running jobs.
 	ShutdownTimeout time.Duration
-	// Room returns what a pull of so many jobs at most may take of a queue, of which jobs are parked
-	// by these names. The room is the pull's until it calls taken, which sets Arrived of its jobs.
+	// Room reserves capacity for a pull of at most most jobs from a queue with these parked
+	// names. The pull calls taken with its jobs. taken ends the reservation for the rest, and
+	// sets Arrived of the jobs.
 	Room func(queue string, most int, parked []string) (bounds []store.Bound, taken func([]Job))
-	// Opens reports whether there is room for some of what is parked by these names.
+	// Opens reports whether one of the given parked names has capacity again.
 	Opens func(queue string, parked []string) bool
-	// SetAside is told how a job ends that the handler never sees.
+	// SetAside is called with the final state of a job that the handler never sees.
 	SetAside func(push.State)
 	Log      *slog.Logger
-	// RedisLog is told what fails for want of Redis.
+	// RedisLog logs errors of Redis.
 	RedisLog *slog.Logger
 }
 
-// A Server pulls a shard's jobs and has them handled.
+// A Server pulls a shard's jobs and runs them.
 type Server struct {
 	Config
 	handler  Handler
 	refusals refusals
-	repeats  repeats.Log // what jobs can have it say again and again
+	repeats  repeats.Log // logs that a job can cause repeatedly
 	batches  *pipeline.Batches[batch]
-	failed   atomic.Bool // the last pull
+	failed   atomic.Bool // the last pull failed
 
 	idle *idle
 	life *life
-	// settles has what became of notifications that are delivered, and whose jobs have not ended.
+	// settles has the outcomes, by ID, of delivered notifications with jobs that have not ended.
 	settles *lru.Cache[string, []store.TargetOutcome]
 
 	mu     sync.Mutex
-	begun  int64               // jobs
-	inHand map[*taken]int64    // in their order
-	parked map[string][]string // by queue: by which names jobs were parked at the last pull
+	begun  int64               // number of jobs begun
+	inHand map[*taken]int64    // by order of begin
+	parked map[string][]string // by queue: the parked names of the last pull
 
-	ending  context.Context // ends when the server is to end
+	ending  context.Context // ends when Shutdown begins
 	end     context.CancelFunc
-	cut     context.CancelFunc // ends the work
-	moving  context.Context    // ends when what was in hand is given back
+	cut     context.CancelFunc // cancels the jobs
+	moving  context.Context    // ends after Shutdown has returned the claimed jobs
 	stopped context.CancelFunc
-	beside  sync.WaitGroup // listens
+	beside  sync.WaitGroup // the listener
 	pulling sync.WaitGroup // the loop
 	working sync.WaitGroup // jobs
-	signing sync.WaitGroup // signs
+	signing sync.WaitGroup // heartbeats
 	signOff context.CancelCauseFunc
 }
 
-// NewServer returns a server that has not started yet.
+// NewServer returns a server. It does not pull before Start.
 func NewServer(c Config) *Server {
 	ending, end := context.WithCancel(context.Background())
 	moving, stopped := context.WithCancel(context.Background())
-	settles, _ := lru.New[string, []store.TargetOutcome](MaxUnrecorded) // which fails for sizes below 1
+	settles, _ := lru.New[string, []store.TargetOutcome](MaxUnrecorded) // fails only for sizes below 1
 	return &Server{
 		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client),
 		idle: newIdle(c.Records), life: newLife(),
@@ -143,8 +147,8 @@ func NewServer(c Config) *Server {
 	}
 }
 
-// Start begins to pull. What the handler has in hand when ctx ends is cut off, and must not go
-// on: it is put back on the queue.
+// Start begins to pull. When ctx ends, running jobs are cancelled and return to their queues. The
+// handler must not continue with them.
 func (s *Server) Start(ctx context.Context, h Handler) {
 	s.handler = h
 	ctx, s.cut = context.WithCancel(ctx)
@@ -153,8 +157,8 @@ func (s *Server) Start(ctx context.Context, h Handler) {
 	s.pulling.Go(func() { s.run(ctx) })
 }
 
-// Shutdown stops pulling, lets what is under way end, within ShutdownTimeout, and
-// puts the rest back on the queue.
+// Shutdown stops pulling, waits up to ShutdownTimeout for running jobs, and returns the rest to
+// their queues.
 func (s *Server) Shutdown() {
 	defer s.repeats.Close()
 	s.end()
@@ -166,12 +170,12 @@ func (s *Server) Shutdown() {
 		left = errLeft
 	}
 	s.stopped()
-	s.drain(clock.LastTimeout) // what is cut off returns at once
+	s.drain(clock.LastTimeout) // cancelled jobs return at once
 	s.signOff(left)
 	s.signing.Wait()
 }
 
-// drain waits for what is in hand, for so long at most.
+// drain waits at most most for the running jobs.
 func (s *Server) drain(most time.Duration) {
 	done := make(chan struct{})
 	go func() { s.working.Wait(); close(done) }()
@@ -183,8 +187,9 @@ func (s *Server) drain(most time.Duration) {
 	}
 }
 
-// giveBack cuts off what is in hand still, so that nothing of it is sent from now on, and puts it
-// back in the order in which it was taken. It reports whether it has.
+// giveBack cancels the claimed jobs and ends their terms, so that nothing more is sent. It
+// returns the jobs to their queues in the order in which they were pulled, and reports whether
+// that succeeded.
 func (s *Server) giveBack() bool {
 	of := map[string][]store.Job{}
 	s.mu.Lock()
@@ -200,35 +205,35 @@ func (s *Server) giveBack() bool {
 	all := true
 	for queue, jobs := range of {
 		if _, err := s.Records.GiveBack(ctx, queue, jobs); err != nil {
-			s.Log.Warn("jobs in hand are not put back, and come back when this worker is taken for dead", "queue", queue, "error", err)
+			s.Log.Warn("claimed jobs could not be returned; they return when others take this worker for dead", "queue", queue, "error", err)
 			all = false
 		}
 	}
 	return all
 }
 
-// errLeft is why a worker does not sign off: what it has left is found when it is dead.
-var errLeft = errors.New("some jobs are not put back")
+// errLeft is the cause for which a worker does not sign off: others find its jobs once it is
+// dead.
+var errLeft = errors.New("some claimed jobs could not be returned")
 
-// MaxUnrecorded bounds the notifications that a process has sent, whose ends Redis refuses to
-// record, and that it remembers: ten times what it has in hand at most, as nothing is pulled
-// meanwhile. One that is forgotten is sent again; with more, a Redis that refuses writes for long
-// fills the process's memory.
+// MaxUnrecorded bounds the sent notifications that a process remembers because Redis refuses to
+// record their ends. It is ten times the maximum of claimed jobs, as nothing is pulled meanwhile.
+// A notification beyond it may be sent again. Without a bound, a Redis that refuses writes for
+// long would fill the process's memory.
 const MaxUnrecorded = 100_000
 
-// Settling reports whether this process has delivered the notification, and that is not
-// recorded: what comes back is not to be sent again.
+// Settling reports whether this process has delivered the notification and not yet recorded that.
+// Such a notification must not be sent again.
 func (s *Server) Settling(id string) bool { return s.settles.Contains(id) }
 
-// Persist repeats a write that fails for so long at most: what was sent and is not
-// recorded would be sent again. Nothing is pulled while Redis refuses it.
+// Persist retries a failed write for at most limit, since an unrecorded notification would be
+// sent again. While Redis refuses the write, nothing is pulled.
 func (s *Server) Persist(ctx context.Context, limit time.Duration, write func() error) error {
 	return s.refusals.persist(ctx, limit, write)
 }
 
-// Refused reports whether what came from that queue is not to be sent now, since
-// Redis refuses to record it.
+// Refused reports whether jobs of that queue must not be sent now, because Redis refuses writes.
 func (s *Server) Refused(queue string) bool { return s.refusals.held(queue) }
 
-// Pulls reports whether the last pull was answered.
+// Pulls reports whether the last pull succeeded.
 func (s *Server) Pulls() bool { return !s.failed.Load() }

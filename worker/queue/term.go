@@ -14,77 +14,76 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// A worker that was killed leaves jobs in hand. Signs of life say whose they are, and nothing
-// else does:
+// A killed worker leaves claimed jobs behind. Only heartbeats decide which worker owns a job:
 //
-//   - A worker signs the shard's set of signs once a second for each of its terms. Redis's clock
-//     says when, and every job that it pulls names the term.
-//   - A term that has not been signed for twice sureFor is dead. Another worker writes that down,
-//     which ends it for good, and puts the jobs that name it at the heads of their queues.
-//   - A worker that was stopped, or cut off from Redis, cannot know whether it has been
-//     taken for dead. From sureFor after its last sign on it begins no send until it has signed
-//     again. If the term is dead it begins another, and drops what it has pulled before.
-//   - No worker can sign while Redis is away, and none is dead for that. A worker that had
-//     no answer for sureFor first signs for as long again, as the others do meanwhile, and
-//     then judges them.
-//   - A job may name a term and be in nobody's hands: the answer to its pull was lost, or a
-//     failover has undone its end. So after trouble with the shard's Redis a worker pulls in a
-//     new term, and signs the old one until what it knows to be in hand of it is out: then the
-//     old term dies, and what is left of it comes back.
-//   - Once a minute who may judge looks for jobs that name no term which signs.
-//   - What one worker is enough for is done by the one that leads: its term is the first, by name,
-//     of those that sign. Another one leads when it is dead and the next sign is left. Who
-//     drains leads on until it signs off. A term that has just begun may lead beside another one
-//     for a second.
+//   - A worker sends a heartbeat for each of its terms to the shard once a second. Redis's clock
+//     dates it, and every job that the worker pulls names the term.
+//   - A term without a heartbeat for twice sureFor is dead. Another worker records that, which
+//     ends the term for good, and returns its jobs to the heads of their queues.
+//   - A stopped or disconnected worker cannot know whether others took it for dead. From sureFor
+//     after its last heartbeat it starts no send until the next heartbeat succeeds. If its term
+//     is dead, it begins another and drops the jobs that it pulled before.
+//   - While Redis is unreachable, no worker can send a heartbeat, and none is dead for that. A
+//     worker that had no reply for sureFor first sends heartbeats for sureFor, as the others do
+//     meanwhile. After that it judges others.
+//   - A job may name a term without any worker running it: the reply to its pull was lost, or a
+//     failover has undone its end. So after an error of the shard's Redis a worker pulls in a
+//     new term. It keeps the old term alive until its known jobs are released. Then the old term
+//     dies, and others reap its orphaned jobs.
+//   - Once a minute, a worker that may judge reaps jobs of terms without a heartbeat.
+//   - The leader does the work for which one worker is enough. Its term is the first, by name,
+//     of the live terms. Another one leads once the leader is dead and the other's next
+//     heartbeat is sent. A draining worker leads until it signs off. A new term may lead beside
+//     another for a second.
 //
-// The set lies with the queues, so that on a Cluster no other node is asked for its sake.
+// The heartbeats lie on the queues' node of a Cluster, so that no other node is needed for them.
 
 const (
-	// signEvery is the interval between two signs: three in a row may be lost before a worker sends
-	// nothing more.
+	// signEvery is the interval between two heartbeats: a worker stops sending after three lost
+	// ones.
 	signEvery = time.Second
-	// A worker whose last sign is older than sureFor sends nothing more, and is dead after as long
-	// again, so that what it has begun is over then. That, a sign and a look that fails are within the
-	// 15 s that a killed worker may delay a line.
+	// sureFor is the validity of a heartbeat. Without a valid one a worker sends nothing more,
+	// and it is dead after 2*sureFor, so that its sends are over by then. That, a heartbeat and
+	// one failed reap are within the 15 s for which a killed worker may delay a line.
 	sureFor = 4 * time.Second
-	// reapEvery is how often a worker looks for jobs of terms that nobody signs. Only a lost answer
-	// or a failover leaves such a job, and the look reads all jobs in hand.
+	// reapEvery is the interval at which a worker looks for orphaned jobs. Only a lost reply or a
+	// failover leaves one, and the search reads all claimed jobs.
 	reapEvery = time.Minute
 )
 
-// A Term is the time in which a worker signs with an ID: what it pulls in a term is its own
-// until the term is over.
+// A Term is a period in which a worker sends heartbeats under one ID. Jobs that it pulls in a
+// term are its own until the term is over.
 type Term struct {
 	id     string
-	signed bool         // at least once; its keeper's alone
-	held   atomic.Int64 // jobs in hand, and pulls under way
+	signed bool         // at least once; only keep's goroutine uses it
+	held   atomic.Int64 // claimed jobs and running pulls
 	visits atomic.Int64 // pulls
 
 	mu    sync.Mutex
-	until time.Time     // when it stops being certain that it goes on
-	over  bool          // it was taken for dead
-	ended bool          // this process has given back what it had
-	news  chan struct{} // is closed when either changes
+	until time.Time     // the end of its last heartbeat's validity
+	over  bool          // another worker took it for dead
+	ended bool          // this process has returned the term's jobs
+	news  chan struct{} // closed and replaced when until or over changes
 }
 
 func newTerm() *Term { return &Term{id: rand.Text()[:8], news: make(chan struct{})} }
 
-// visit is the number of the next pull.
+// visit returns the number of the next pull.
 func (t *Term) visit() int64 { return t.visits.Add(1) }
 
-// free has one fewer in hand.
+// free subtracts a job or pull from the term.
 func (t *Term) free() { t.held.Add(-1) }
 
-// Sure reports whether it is certain that the term goes on.
+// Sure reports whether the last heartbeat is still valid.
 func (t *Term) Sure() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return time.Now().Before(t.until)
 }
 
-// Lost reports whether the term is over, so that another worker may have what was pulled
-// in it. While that is not certain it waits for the next sign; it is true when ctx ends
-// before.
+// Lost reports whether the term is over, so that its jobs may belong to another worker. If the
+// last heartbeat is no longer valid, Lost waits for the next one. It returns true if ctx ends
+// first.
 func (t *Term) Lost(ctx context.Context) bool {
 	for {
 		t.mu.Lock()
@@ -101,7 +100,7 @@ func (t *Term) Lost(ctx context.Context) bool {
 	}
 }
 
-// end has nothing be sent in the term from now on.
+// end ends the term for this process: nothing more is sent in it.
 func (t *Term) end() {
 	t.mu.Lock()
 	t.ended = true
@@ -109,7 +108,7 @@ func (t *Term) end() {
 	t.note(time.Time{}, true)
 }
 
-// note notes what a sign has told.
+// note stores the result of a heartbeat.
 func (t *Term) note(until time.Time, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,21 +119,21 @@ func (t *Term) note(until time.Time, over bool) {
 	t.news = make(chan struct{})
 }
 
-// A life is a worker's in one shard.
+// A life holds a worker's terms in one shard.
 type life struct {
 	every, sureFor time.Duration
-	perSign        time.Duration        // bounds one sign, so that there is time for another
-	term           atomic.Pointer[Term] // in which it pulls
-	before         []*Term              // of which something is in hand; its keeper's alone
-	leader         atomic.Pointer[Term] // that leads by its last sign; nil for none
-	// last is when the last sign was sent that was answered, and since the first of those
-	// that have followed each other in time.
+	perSign        time.Duration        // time-out of a heartbeat; leaves time for another
+	term           atomic.Pointer[Term] // pulls run in it
+	before         []*Term              // earlier terms with claimed jobs; only keep's goroutine uses it
+	leader         atomic.Pointer[Term] // leads by its last heartbeat; nil for none
+	// last is when the last answered heartbeat was sent. since is the start of the unbroken
+	// series of heartbeats that last belongs to.
 	last, since time.Time
 	reaping     atomic.Bool
-	reaped      time.Time // when it has looked last
+	reaped      time.Time // when the last reap began
 
 	mu    sync.Mutex
-	doubt time.Time // of the last trouble; zero where the term has begun since
+	doubt time.Time // when an error first cast doubt on the term; zero for none
 }
 
 func newLife() *life {
@@ -143,7 +142,7 @@ func newLife() *life {
 	return l
 }
 
-// hold returns the term in which is pulled, with one more in hand.
+// hold returns the current term and counts one more job or pull in it.
 func (l *life) hold() *Term {
 	for {
 		term := l.term.Load()
@@ -155,7 +154,7 @@ func (l *life) hold() *Term {
 	}
 }
 
-// suspect notes that jobs may name this worker that it does not know of.
+// suspect notes that jobs of the term may exist that this worker does not know.
 func (l *life) suspect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +163,8 @@ func (l *life) suspect() {
 	}
 }
 
-// begin begins another term, which has been signed: nothing is pulled in one that has not.
+// begin replaces the current term by next. next must have sent a heartbeat: no pull runs in a
+// term without one.
 func (l *life) begin(next *Term) (before *Term) {
 	l.mu.Lock()
 	l.doubt = time.Time{}
@@ -172,7 +172,7 @@ func (l *life) begin(next *Term) (before *Term) {
 	return l.term.Swap(next)
 }
 
-// leads notes whether a term leads.
+// leads stores whether the term leads.
 func (l *life) leads(t *Term, leads bool) {
 	if leads {
 		l.leader.Store(t)
@@ -181,29 +181,29 @@ func (l *life) leads(t *Term, leads bool) {
 	}
 }
 
-// Leads reports whether this worker is the one that does for the shard what one is enough for.
+// Leads reports whether this worker is the shard's leader.
 func (s *Server) Leads() bool {
 	t := s.life.leader.Load()
 	return t != nil && t.Sure()
 }
 
-// doubts reports whether it is time for another term: not at once, as a pull that was given up may
-// still be done.
+// doubts reports whether it is time for a new term. It waits for one interval after an error, as
+// a cancelled pull may still run.
 func (l *life) doubts() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.doubt.IsZero() && time.Since(l.doubt) >= l.every
 }
 
-// doubted reports whether there was trouble since the term began.
+// doubted reports whether there was an error since the term began.
 func (l *life) doubted() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.doubt.IsZero()
 }
 
-// sign leaves the worker's signs of life from now on. The first ones come before anything
-// is pulled, unless Redis does not answer.
+// sign starts the heartbeats. It returns after the first attempt, so that nothing is pulled
+// before it.
 func (s *Server) sign() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.signOff = cancel
@@ -213,7 +213,7 @@ func (s *Server) sign() {
 	first.Wait()
 }
 
-// keep signs until ctx ends, and then signs off, unless ctx ends for errLeft. It calls
+// keep sends heartbeats until ctx ends, and then signs off, unless the cause is errLeft. It calls
 // begun after the first attempt.
 func (s *Server) keep(ctx context.Context, begun func()) {
 	begun = sync.OnceFunc(begun)
@@ -221,8 +221,8 @@ func (s *Server) keep(ctx context.Context, begun func()) {
 	defer side.Wait()
 	unsure := clock.Trouble{
 		Log:    s.RedisLog.With("shard", s.Records.Number),
-		Begins: "nothing of a shard is sent: this worker cannot leave its sign of life, and others may take it for dead",
-		Ends:   "the worker's sign of life is left again",
+		Begins: "nothing of a shard is sent: this worker's heartbeat fails, and others may take it for dead",
+		Ends:   "the worker's heartbeat succeeds again",
 	}
 	clock.Every(ctx, s.life.every, func() {
 		dead, reaps, err := s.signAll(ctx)
@@ -244,11 +244,11 @@ func (s *Server) keep(ctx context.Context, begun func()) {
 	}
 	last, cancel := context.WithTimeout(context.Background(), s.life.perSign)
 	defer cancel()
-	_ = s.Records.SignOff(last, s.life.term.Load().id) // else it is dead in a while, as those before it are
+	_ = s.Records.SignOff(last, s.life.term.Load().id) // if it fails, the term dies, as earlier terms do
 }
 
-// signAll signs for the terms. It returns others that are dead, and whether there may be jobs of
-// such.
+// signAll sends the heartbeats of all terms. It returns other terms that are dead, and whether to
+// reap.
 func (s *Server) signAll(ctx context.Context) (dead []string, reaps bool, err error) {
 	l, now := s.life, time.Now()
 	if now.Sub(l.last) > l.sureFor {
@@ -257,7 +257,7 @@ func (s *Server) signAll(ctx context.Context) (dead []string, reaps bool, err er
 	judges := now.Sub(l.since) >= l.sureFor
 	dead, err = s.signFor(ctx, l.term.Load(), judges)
 	if errors.Is(err, store.ErrDead) {
-		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "this worker was taken for dead: others have what it had in hand",
+		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "other workers took this worker for dead and have its claimed jobs",
 			slog.Int("shard", s.Records.Number), slog.Duration("unseen", now.Sub(l.last)))
 		dead, err = s.renew(ctx, false)
 	} else if err == nil && l.doubts() {
@@ -279,7 +279,8 @@ func (s *Server) signAll(ctx context.Context) (dead []string, reaps bool, err er
 	return dead, true, nil
 }
 
-// renew has another term, once it is signed, and keeps the one before for what is in hand of it.
+// renew replaces the current term, once the new one has sent a heartbeat. With keep the old term
+// stays alive for its claimed jobs.
 func (s *Server) renew(ctx context.Context, keep bool) (dead []string, err error) {
 	next := newTerm()
 	if dead, err = s.signFor(ctx, next, false); err == nil {
@@ -290,18 +291,18 @@ func (s *Server) renew(ctx context.Context, keep bool) (dead []string, err error
 	return dead, err
 }
 
-// gone reports whether the term is to die: nothing is in hand of it, or it is dead.
+// gone reports whether the term needs no more heartbeats: it has no claimed jobs, or it is over.
 func (t *Term) gone() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.over || t.held.Load() == 0
 }
 
-// signFor signs for a term.
+// signFor sends a term's heartbeat.
 func (s *Server) signFor(ctx context.Context, t *Term, judges bool) (dead []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.life.perSign)
 	defer cancel()
-	now := time.Now() // before it is sent: Redis's instant is later
+	now := time.Now() // before the call, so that Redis's instant is later
 	dead, leads, err := s.Records.Sign(ctx, store.Sign{Term: t.id, First: !t.signed, Dead: 2 * s.life.sureFor, Judges: judges})
 	switch {
 	case errors.Is(err, store.ErrDead):
@@ -314,8 +315,8 @@ func (s *Server) signFor(ctx context.Context, t *Term, judges bool) (dead []stri
 	return dead, err
 }
 
-// reap puts back what is in the hands of nobody who signs, and forgets terms that are dead. Until
-// it has they are found again with the next sign; several workers may do it at once.
+// reap returns orphaned jobs to their queues, and then removes dead terms. Until that succeeds,
+// the next heartbeat finds the terms again. Several workers may reap at once.
 func (s *Server) reap(ctx context.Context, dead []string) {
 	n, err := s.Records.Reap(ctx)
 	if err == nil && len(dead) > 0 {
@@ -324,8 +325,8 @@ func (s *Server) reap(ctx context.Context, dead []string) {
 	attrs := []slog.Attr{slog.Int("shard", s.Records.Number), slog.Int("workers", len(dead)), slog.Int("jobs", n)}
 	switch {
 	case err != nil:
-		s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "what dead workers had in hand is not all back on the queue yet", nil, append(attrs, slog.Any("error", err))...)
+		s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "some claimed jobs of dead workers are not back on the queue yet", nil, append(attrs, slog.Any("error", err))...)
 	case n > 0:
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "workers are dead: what they had in hand is back on the queue", attrs...)
+		s.Log.LogAttrs(ctx, slog.LevelWarn, "workers are dead; their claimed jobs are back on the queue", attrs...)
 	}
 }

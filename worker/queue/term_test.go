@@ -17,13 +17,14 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A newcomer is a worker that has signed, and works by hand on the default queue.
+// A newcomer is a worker that has sent its first heartbeat. The test makes its moves on the
+// default queue.
 type newcomer struct {
 	*Server
 	*life
 	queue string
 	t     *testing.T
-	got   map[string]Job // by ID: what it has pulled
+	got   map[string]Job // by ID: the pulled jobs
 }
 
 func newNewcomer(t *testing.T, client redis.UniversalClient) *newcomer {
@@ -37,7 +38,7 @@ func newNewcomer(t *testing.T, client redis.UniversalClient) *newcomer {
 	return n
 }
 
-// signs signs, and returns who is dead.
+// signs sends the heartbeats, and returns the dead terms.
 func (n *newcomer) signs() []string {
 	n.t.Helper()
 	dead, _, err := n.signAll(n.t.Context())
@@ -45,16 +46,16 @@ func (n *newcomer) signs() []string {
 	return dead
 }
 
-// seasoned has it have signed without a break for long.
+// seasoned makes it a worker that has sent heartbeats for an hour.
 func (n *newcomer) seasoned() *newcomer {
 	n.last, n.since = time.Now(), time.Now().Add(-time.Hour)
 	return n
 }
 
-// id is what it signs with.
+// id returns the current term's ID.
 func (n *newcomer) id() string { return n.life.term.Load().id }
 
-// unseen has the worker have signed last so long ago.
+// unseen backdates the term's last heartbeat.
 func (n *newcomer) unseen(ago time.Duration) {
 	n.t.Helper()
 	now, err := n.Client.Time(n.t.Context()).Result()
@@ -66,7 +67,7 @@ func (n *newcomer) unseen(ago time.Duration) {
 
 func (n *newcomer) key(name string) string { return n.Records.QueueKey(n.queue, name) }
 
-// enqueue hands over a notification, each after the one before.
+// enqueue enqueues notifications one after another.
 func (n *newcomer) enqueue(ids ...string) {
 	n.t.Helper()
 	producer := push.NewProducer(n.Client, "", 0).WithShards(1)
@@ -78,7 +79,7 @@ func (n *newcomer) enqueue(ids ...string) {
 	}
 }
 
-// pull takes what is on the queue, and returns the IDs.
+// pull claims all jobs of the queue, and returns their IDs.
 func (n *newcomer) pull() (ids []string) {
 	n.t.Helper()
 	for {
@@ -94,14 +95,14 @@ func (n *newcomer) pull() (ids []string) {
 	}
 }
 
-// putsOff returns a job that it has pulled.
+// putsOff returns a pulled job to the queue, for an hour later.
 func (n *newcomer) putsOff(id string) error {
 	job := n.got[id]
 	return n.Records.PutOff(n.t.Context(), &job.Job, &store.PutOff{Return: store.Return{Why: store.Deferred, After: time.Hour}})
 }
 
-// givesBack puts a job that it has pulled at the head of the queue, if it is in its hands, and
-// returns how many.
+// givesBack returns a pulled job to the head of the queue if this worker still has it, and
+// returns the number of moved jobs.
 func (n *newcomer) givesBack(id string) int {
 	n.t.Helper()
 	back, err := n.Records.GiveBack(n.t.Context(), n.queue, []store.Job{n.got[id].Job})
@@ -109,9 +110,9 @@ func (n *newcomer) givesBack(id string) int {
 	return back
 }
 
-// What a dead worker has in hand comes back ahead of all that waits, in the order in
-// which it was accepted, and counts a failure; what a live one has stays.
-func TestADeadWorkersJobsComeBack(t *testing.T) {
+// A dead worker's jobs return ahead of the queue, in the order of acceptance, and count a
+// failure. A live worker keeps its jobs.
+func TestJobsOfDeadWorkerReturn(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	dead, alive := newNewcomer(t, client), newNewcomer(t, client)
@@ -124,7 +125,7 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 	alive.enqueue("alive's")
 	alive.pull()
 	alive.enqueue("last")
-	must(t, client.HSet(t.Context(), dead.key("t:"+ids[0]), "msg", "no message").Err()) // whoever pulls it sets it aside
+	must(t, client.HSet(t.Context(), dead.key("t:"+ids[0]), "msg", "no message").Err()) // a pull sets it aside
 	dead.unseen(2*sureFor - 2*time.Second)
 	if found := alive.seasoned().signs(); len(found) > 0 {
 		t.Errorf("%v is dead too soon", found)
@@ -153,35 +154,35 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 	}
 }
 
-// A worker that has not had an answer, or whose own sign is old, judges nobody: Redis may
-// have been away, or its clock has been set.
-func TestWhoJudges(t *testing.T) {
+// A worker judges no others if it had no reply or its own heartbeat is old: Redis may have been
+// unreachable, or its clock was set.
+func TestJudgingNeedsUnbrokenHeartbeats(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	dead, judge := newNewcomer(t, client), newNewcomer(t, client)
 	dead.unseen(time.Hour)
 	if found := judge.signs(); len(found) > 0 {
-		t.Errorf("one that has just come finds %v dead", found)
+		t.Errorf("a new worker finds %v dead", found)
 	}
 	judge.seasoned().last = time.Now().Add(-sureFor - time.Second)
 	if found := judge.signs(); len(found) > 0 {
-		t.Errorf("one that had no answer finds %v dead", found)
+		t.Errorf("a worker without a reply finds %v dead", found)
 	}
 	judge.seasoned().unseen(2*sureFor + time.Second)
 	if found := judge.signs(); len(found) > 0 {
-		t.Errorf("one that was not seen finds %v dead", found)
+		t.Errorf("a worker with an old heartbeat finds %v dead", found)
 	}
 	if found := judge.signs(); len(found) != 1 {
 		t.Errorf("%v is dead in the end", found)
 	}
 }
 
-// One worker leads at a time: the first by name of those that sign.
-func TestOneLeads(t *testing.T) {
+// One worker leads at a time: the first, by name, of the live ones.
+func TestFirstTermByNameLeads(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		if NewServer(configOf(t, client)).Leads() {
-			t.Error("one leads that has not signed")
+			t.Error("a worker without a heartbeat leads")
 		}
 		var all []*newcomer
 		for range 40 {
@@ -209,17 +210,17 @@ func TestOneLeads(t *testing.T) {
 		all[1].keep(ended, func() {}) // signs off
 		all[1] = nil
 		leads(2)
-		all[0] = dies // it was stopped
+		all[0] = dies // it was only stopped
 		leads(0)
 		dies.life.term.Load().note(time.Time{}, false)
 		if dies.Leads() {
-			t.Error("one leads that may have been taken for dead")
+			t.Error("a worker leads that others may take for dead")
 		}
 	})
 }
 
-// Of the terms of a worker any may lead.
-func TestATermThatEndsLeads(t *testing.T) {
+// Each of a worker's terms may lead.
+func TestEarlierTermMayLead(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t, redistest.One(t))
 	n.hold()
@@ -235,18 +236,18 @@ func TestATermThatEndsLeads(t *testing.T) {
 	}
 }
 
-// A Redis that is full refuses no sign: what is in hand can be sent and settled there.
-func TestAFullRedisTakesASign(t *testing.T) {
+// A full Redis accepts heartbeats, so that claimed jobs can be sent and settled there.
+func TestFullRedisTakesHeartbeat(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t, redistest.Connect(t, redistest.Start(t).Options()))
 	must(t, n.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	if n.signs(); !n.life.term.Load().Sure() {
-		t.Error("the sign is not taken")
+		t.Error("the heartbeat failed")
 	}
 }
 
-// A server that could not put back all does not sign off, so that others find it.
-func TestWhoLeavesJobsDoesNotSignOff(t *testing.T) {
+// A server that could not return all jobs does not sign off, so that others find them.
+func TestNoSignOffWithJobsLeft(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	for cause, want := range map[error]int64{nil: 0, errLeft: 1} {
@@ -261,9 +262,9 @@ func TestWhoLeavesJobsDoesNotSignOff(t *testing.T) {
 	}
 }
 
-// A worker that others have taken for dead begins another term, drops what it has pulled
-// before, and takes nothing from whoever has it now.
-func TestAWorkerThatWasTakenForDead(t *testing.T) {
+// A worker that others took for dead begins another term and drops the jobs that it pulled
+// before. It does not touch the jobs that others have now.
+func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	stopped, other := newNewcomer(t, client), newNewcomer(t, client)
@@ -294,22 +295,22 @@ func TestAWorkerThatWasTakenForDead(t *testing.T) {
 	if left := client.LLen(t.Context(), other.key("active")).Val(); left != 0 {
 		t.Errorf("%d are in hand", left)
 	}
-	// what a pull on its way has taken meanwhile is found too
+	// the dead term is found again, as a running pull may have claimed jobs in it
 	if found := other.seasoned().signs(); !slices.Equal(found, []string{before}) {
 		t.Errorf("dead are %v, want %s once more", found, before)
 	}
 }
 
-// While it is not certain whether a term goes on, whoever asks waits for the next sign.
-func TestATermIsUncertain(t *testing.T) {
+// While the last heartbeat is not valid, Lost waits for the next one.
+func TestLostWaitsForNextHeartbeat(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		then func(term *Term, end context.CancelFunc)
 		lost bool
 	}{
-		"it goes on":      {func(term *Term, _ context.CancelFunc) { term.note(time.Now().Add(time.Second), false) }, false},
-		"it is over":      {func(term *Term, _ context.CancelFunc) { term.note(time.Time{}, true) }, true},
-		"nobody can wait": {func(_ *Term, end context.CancelFunc) { end() }, true},
+		"the heartbeat succeeds": {func(term *Term, _ context.CancelFunc) { term.note(time.Now().Add(time.Second), false) }, false},
+		"the term is over":       {func(term *Term, _ context.CancelFunc) { term.note(time.Time{}, true) }, true},
+		"ctx ends":               {func(_ *Term, end context.CancelFunc) { end() }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -319,7 +320,7 @@ func TestATermIsUncertain(t *testing.T) {
 				term := newTerm()
 				term.note(time.Now().Add(time.Second), false)
 				if term.Lost(ctx) {
-					t.Error("it is lost while it is certain")
+					t.Error("the term is lost while its heartbeat is valid")
 				}
 				<-time.After(time.Second)
 				answer := make(chan bool, 1)
@@ -327,7 +328,7 @@ func TestATermIsUncertain(t *testing.T) {
 				synctest.Wait()
 				select {
 				case lost := <-answer:
-					t.Errorf("it is said to be lost: %t", lost)
+					t.Errorf("Lost returns %t too early", lost)
 				default:
 				}
 				c.then(term, end)
