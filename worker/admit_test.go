@@ -41,7 +41,7 @@ func (n *notebook) AcquireAll(_ context.Context, all []throttle.Request) ([]thro
 // lasting is a term that never ends.
 type lasting struct{}
 
-func (lasting) Sure() bool                { return true }
+func (lasting) Valid() bool               { return true }
 func (lasting) Lost(context.Context) bool { return false }
 
 // A delivery takes its permit before it asks the limiter. Its call books slots for the deliveries behind

@@ -34,7 +34,7 @@ func (s *finisher) apply(ctx context.Context, d *delivery, to result) queue.Resu
 	if d.hasAttempt {
 		if err := s.reportDead(ctx, d); err != nil && d.failures < s.Attempts {
 			s.unrecorded.keep(d)
-			return queue.Back{PutOff: store.PutOff{Return: requeueUnrecorded(err, d.failures), Attempt: d.attempt(d.unreported(), "")}}
+			return queue.Postponed{PutOff: store.PutOff{Return: requeueUnrecorded(err, d.failures), Attempt: d.attempt(d.unreported(), "")}}
 		} else if err != nil {
 			s.Log.LogAttrs(ctx, slog.LevelError, "dead tokens are not reported: the next notification to them finds them again",
 				slog.String("id", d.ID), slog.String("app", d.App), slog.Any("error", err))
@@ -69,7 +69,7 @@ func (s *finisher) requeue(ctx context.Context, d *delivery, to requeue) queue.R
 	}
 	to.First = d.first
 	to.Failed = to.Failed || d.hasAttempt && !d.counted
-	result := queue.Back{PutOff: store.PutOff{Return: to.Return, Park: to.park}}
+	result := queue.Postponed{PutOff: store.PutOff{Return: to.Return, Park: to.park}}
 	if p := &to.deferral; p.Status == throttle.Deferred {
 		s.Observer.Deferred(d.App, d.Category, *p)
 		result.Deferral = &store.Deferral{Until: p.At, Scope: p.Scope, Rule: p.Rule}
@@ -129,9 +129,9 @@ func (s *finisher) end(ctx context.Context, d *delivery, c end) queue.Result {
 	switch {
 	case err != nil && d.sent():
 		s.unrecorded.keep(d)
-		return queue.Back{PutOff: store.PutOff{Return: requeueUnrecorded(err, d.failures)}}
+		return queue.Postponed{PutOff: store.PutOff{Return: requeueUnrecorded(err, d.failures)}}
 	case err != nil:
-		return queue.Back{PutOff: store.PutOff{Return: requeueAfterError(err).Return}}
+		return queue.Postponed{PutOff: store.PutOff{Return: requeueAfterError(err).Return}}
 	case !d.used() || !d.sent():
 		unfreed = s.slots.giveBack(ctx, d, d.used() || !first && s.endedTaken(ctx, d))
 	}
@@ -153,7 +153,7 @@ func (s *finisher) retryFree(d *delivery, err error) queue.Result {
 	}
 	to := requeueAfterError(err).Return
 	to.After, to.Failed = max(store.Again, backoffAfter(d.failures, rand.Float64())), true
-	return queue.Back{PutOff: store.PutOff{Return: to}}
+	return queue.Postponed{PutOff: store.PutOff{Return: to}}
 }
 
 // requeueUnrecorded returns the job to the queue because the outcome of its push is not recorded. It

@@ -43,7 +43,7 @@ func TestFitReportsReason(t *testing.T) {
 		"one is full":          {false, []*route.Route{full, free}, "", 1},
 		"full and not written": {true, []*route.Route{full}, store.RedisRefuses, 0},
 	} {
-		at := queue.NewServer(queue.Config{Records: new(store.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
+		at := queue.NewServer(queue.Config{Records: new(store.Shard), Budget: queue.NewBudget(8), RedisLog: slog.New(slog.DiscardHandler)})
 		if c.refused {
 			_ = at.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 		}
@@ -72,7 +72,7 @@ func TestFailedAcquireFreesExpectedRoom(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2000 { // more than may come at once
-		at := queue.NewServer(queue.Config{Records: new(store.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
+		at := queue.NewServer(queue.Config{Records: new(store.Shard), Budget: queue.NewBudget(8), RedisLog: slog.New(slog.DiscardHandler)})
 		d := &delivery{Notification: new(push.Notification), at: at, queue: "q", routes: []*route.Route{full}, outcomes: make([]outcome, 1), arrived: func() {}}
 		a := new(admission)
 		if a.skipFullRoutes(d) != nil {

@@ -62,7 +62,7 @@ type delivery struct {
 
 // A term knows whether the worker still owns the jobs that it pulled in the term.
 type term interface {
-	Sure() bool
+	Valid() bool
 	Lost(ctx context.Context) bool
 }
 

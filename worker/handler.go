@@ -45,7 +45,7 @@ func aside(ctx context.Context, cause error) queue.Result {
 	if errors.As(cause, &malformed) {
 		reason = malformed.Reason
 	}
-	return queue.Aside{Reason: reason, Why: cause.Error()}
+	return queue.Malformed{Reason: reason, Why: cause.Error()}
 }
 
 // Handle takes the delivery through its visit.

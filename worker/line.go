@@ -119,7 +119,7 @@ func (l *lines) behind(first *turn) []*turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in, n := first.line, 0
-	for n < len(in.turns) && n+1 < queue.AtOnce && !first.metered {
+	for n < len(in.turns) && n+1 < queue.MaxPull && !first.metered {
 		t := in.turns[n]
 		same := func(other *turn) bool { return other.id == t.id }
 		if !t.ready || t.metered || same(first) || slices.ContainsFunc(in.turns[:n], same) {

@@ -85,7 +85,7 @@ func TestLineDecidesInOrder(t *testing.T) {
 		synctest.Wait()
 		r.decideAll(t.Context(), first)
 		for range 2 {
-			r.answers <- queue.AtOnce
+			r.answers <- queue.MaxPull
 		}
 		r.check(t, []int{9}, []int{1, 2, 3, 4})
 	})
@@ -104,7 +104,7 @@ func TestCategoriesHaveSeparateLines(t *testing.T) {
 		}
 		r.decideAll(t.Context(), all...)
 		for range 4 {
-			r.answers <- queue.AtOnce
+			r.answers <- queue.MaxPull
 			synctest.Wait()
 		}
 		r.check(t, []int{0}, []int{1}, []int{2, 3, 6}, []int{4, 5})

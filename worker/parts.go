@@ -73,22 +73,22 @@ func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	hands := queue.NewHands(h.handlers())
+	budget := queue.NewBudget(h.handlers())
 	servers := make([]*queue.Server, len(shards))
 	for i, at := range shards {
 		servers[i] = queue.NewServer(queue.Config{
-			Client: h.Queue, Records: at, Hands: hands, ShutdownTimeout: h.ShutdownTimeout,
-			Room: h.room, Opens: h.opens, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
+			Client: h.Queue, Records: at, Budget: budget, ShutdownTimeout: h.ShutdownTimeout,
+			Reserve: h.reserve, CanUnpark: h.canUnpark, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
 		})
 	}
 	h.servers.Store(&servers)
 	return servers, nil
 }
 
-// room implements queue.Config.Room.
-func (h *handler) room(queueName string, most int, parked []string) ([]store.Bound, func([]queue.Job)) {
+// reserve implements queue.Config.Reserve.
+func (h *handler) reserve(queueName string, most int, parked []string) ([]store.Bound, func([]queue.Job)) {
 	now := time.Now()
-	room := h.routes.Room(queueName, most, parked, h.holds.paused, now)
+	room := h.routes.Reserve(queueName, most, parked, h.holds.paused, now)
 	return h.crowds.Bounds(room.Bounds, queueName, most, now), func(jobs []queue.Job) {
 		names := make([]string, len(jobs))
 		for i := range jobs {
@@ -100,9 +100,9 @@ func (h *handler) room(queueName string, most int, parked []string) ([]store.Bou
 	}
 }
 
-// opens implements queue.Config.Opens.
-func (h *handler) opens(queue string, parked []string) bool {
-	return h.routes.Opens(queue, parked, h.holds.paused, time.Now())
+// canUnpark implements queue.Config.CanUnpark.
+func (h *handler) canUnpark(queue string, parked []string) bool {
+	return h.routes.CanUnpark(queue, parked, h.holds.paused, time.Now())
 }
 
 // leads reports whether this worker does the tasks of the shard that need only one worker.

@@ -22,7 +22,7 @@ func (h *handler) load(ctx context.Context, d *delivery) result {
 	if d.failures == 0 && !d.replay {
 		return nil
 	}
-	if d.at.Settling(d.ID) {
+	if d.at.IsUnrecorded(d.ID) {
 		return endedElsewhere{} // the queue settles it when this job ends
 	}
 	if h.finisher.unrecorded.take(d) {

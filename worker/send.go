@@ -41,7 +41,7 @@ func (s *sender) send(ctx context.Context, d *delivery) {
 // departure bounds when the pushes of d may start. None starts once another worker may have the
 // job. If limits apply, the first one starts within departureTimeout, and the others at any time after it.
 func (d *delivery) departure() providers.Departure {
-	sure := d.term.Sure
+	sure := d.term.Valid
 	if len(d.scopes) == 0 {
 		return providers.Departure{May: sure}
 	}

@@ -12,7 +12,7 @@ import (
 // A fakeTerm is a term that is in doubt if doubtful is set.
 type fakeTerm struct{ doubtful bool }
 
-func (f *fakeTerm) Sure() bool              { return !f.doubtful }
+func (f *fakeTerm) Valid() bool             { return !f.doubtful }
 func (*fakeTerm) Lost(context.Context) bool { return false }
 
 // The first push of an admitted notification may start within departureTimeout, the others at any time.

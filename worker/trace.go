@@ -45,7 +45,7 @@ func (t traced) trace(ctx context.Context, headers map[string]string, work queue
 	ctx, span := t.tracing.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
 	defer func() { span.End() }() // a deferred End would record a panic's text
 	to := work(ctx)
-	if back, returns := to.(queue.Back); returns {
+	if back, returns := to.(queue.Postponed); returns {
 		span.SetAttributes(attribute.Float64("pushpace.back_after_s", back.After.Seconds()))
 		if back.Failed {
 			span.SetStatus(codes.Error, "it is retried")

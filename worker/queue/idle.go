@@ -73,15 +73,15 @@ func (i *idle) claim(queue string) bool {
 	return true
 }
 
-// now reports whether a pull from the queue is due.
-func (i *idle) now(queue string) bool {
+// isDue reports whether a pull from the queue is due.
+func (i *idle) isDue(queue string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return !time.Now().Before(i.until[queue])
 }
 
-// ask schedules the queue's next pull.
-func (i *idle) ask(queue string, after time.Duration) {
+// schedule sets the queue's next pull.
+func (i *idle) schedule(queue string, after time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.until[queue] = time.Now().Add(after)
@@ -121,12 +121,12 @@ func (i *idle) wake() {
 	}
 }
 
-// wait returns when a pull is due, or ctx ends. With parked it waits at most roomPause, as a
+// wait returns when a pull is due, or ctx ends. With parked it waits at most capacityRecheck, as a
 // route may have capacity soon.
 func (i *idle) wait(ctx context.Context, parked bool) {
 	left := time.Until(i.next())
 	if parked {
-		left = min(left, roomPause)
+		left = min(left, capacityRecheck)
 	}
 	if left <= 0 {
 		return
@@ -146,13 +146,13 @@ func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *sl
 		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker gets no wake-ups and polls about once a second: allow Redis's user PUBLISH, SUBSCRIBE and the channels &"+shard.AsynqKeys, slog.Any("error", err))
 	}
 	for ctx.Err() == nil {
-		i.hear(ctx, client)
+		i.receive(ctx, client)
 	}
 }
 
-// hear receives wake-ups on one subscription, until that is dead or ctx ends. On each connect it
+// receive waits for wake-ups on one subscription, until that is dead or ctx ends. On each connect it
 // pulls from all queues, as it missed earlier messages.
-func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
+func (i *idle) receive(ctx context.Context, client redis.UniversalClient) {
 	subscribe := client.Subscribe
 	if i.shard.Sharded() {
 		subscribe = client.SSubscribe
@@ -160,17 +160,17 @@ func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 	messages := subscribe(ctx, i.shard.Channel())
 	defer messages.Close()
 	received := messages.ChannelWithSubscriptions()
-	silence := time.NewTimer(i.patience())
+	silence := time.NewTimer(i.silenceLimit())
 	defer silence.Stop()
 	for published := false; ; {
 		select {
 		case message := <-received:
 			published = false
-			silence.Reset(i.patience())
+			silence.Reset(i.silenceLimit())
 			if wakeUp, ok := message.(*redis.Message); !ok {
-				i.heard(i.queues)
+				i.wakeQueues(i.queues)
 			} else if wakeUp.Payload != "" {
-				i.heard([]string{i.shard.QueueOf(wakeUp.Payload)})
+				i.wakeQueues([]string{i.shard.QueueOf(wakeUp.Payload)})
 			}
 		case <-silence.C:
 			if published {
@@ -187,17 +187,17 @@ func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 	}
 }
 
-// heard schedules a pull from these queues now.
-func (i *idle) heard(queues []string) {
+// wakeQueues schedules a pull from these queues now.
+func (i *idle) wakeQueues(queues []string) {
 	for _, queue := range queues {
-		i.ask(queue, 0)
+		i.schedule(queue, 0)
 	}
 	i.wake()
 }
 
-// patience returns a random limit of silence, so that the first process to publish keeps the
+// silenceLimit returns a random limit of silence, so that the first process to publish keeps the
 // others from publishing.
-func (i *idle) patience() time.Duration { return i.echo/2 + rand.N(i.echo/2) }
+func (i *idle) silenceLimit() time.Duration { return i.echo/2 + rand.N(i.echo/2) }
 
 // publish publishes an empty message on the shard's channel.
 func (i *idle) publish(ctx context.Context, client redis.UniversalClient) error {

@@ -42,7 +42,7 @@ func (s *idler) Take(job Job) Work {
 func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idler {
 	t.Helper()
 	c := configOf(t, client)
-	c.Hands, c.ShutdownTimeout = NewHands(6), time.Second
+	c.Budget, c.ShutdownTimeout = NewBudget(6), time.Second
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(c)}
 	s.idle.poll, s.idle.echo, s.idle.limit = poll, 200*time.Millisecond, redistest.Patience
 	s.Start(t.Context(), s)
@@ -205,7 +205,7 @@ func TestCriticalJobPassesBulkJobs(t *testing.T) {
 	s.rest()
 	s.held.Lock()
 	defer s.held.Unlock()
-	for i := range 2 * AtOnce {
+	for i := range 2 * MaxPull {
 		s.enqueueByAsynq(fmt.Sprint(i), push.Bulk)
 	}
 	s.publish(push.Bulk)

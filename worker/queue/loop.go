@@ -23,27 +23,27 @@ import (
 // its next delayed job is due, or after the poll interval.
 
 const (
-	// turnEvery is the number of rounds after which one round starts with the least urgent queue.
+	// reverseEvery is the number of rounds after which one round starts with the least urgent queue.
 	// If critical jobs take all capacity, the other queues get an eighth of it, as they do on a
 	// route.
-	turnEvery = 8
-	// AtOnce is the maximum number of jobs of a pull. Such a pull occupies Redis for less than 1
+	reverseEvery = 8
+	// MaxPull is the maximum number of jobs of a pull. Such a pull occupies Redis for less than 1
 	// ms.
-	AtOnce = 64
-	// bulkAtOnce is the maximum number of bulk jobs of a pull, because a critical job waits for
+	MaxPull = 64
+	// maxBulkPull is the maximum number of bulk jobs of a pull, because a critical job waits for
 	// the processor behind them. Behind 64 bulk jobs a critical job left 10 ms after it was
 	// accepted, behind 12 after 3 ms. Bulk jobs alongside were a fifth slower.
-	bulkAtOnce = 12
-	// roomPause is the interval at which the loop rechecks for capacity, in the budget or on a
+	maxBulkPull = 12
+	// capacityRecheck is the interval at which the loop rechecks for capacity, in the budget or on a
 	// route. Most providers answer more slowly, so that a pull takes several jobs then.
-	roomPause = 20 * time.Millisecond
-	// failedPause is the pause after a failed pull. A failing Redis gets at most ten pulls a
+	capacityRecheck = 20 * time.Millisecond
+	// failureDelay is the pause after a failed pull. A failing Redis gets at most ten pulls a
 	// second, and a recovered one serves almost at once.
-	failedPause = 100 * time.Millisecond
+	failureDelay = 100 * time.Millisecond
 )
 
-// A taken job is claimed: this worker has pulled it and not yet moved it.
-type taken struct {
+// A claimedJob is a job that this worker has pulled and not yet released.
+type claimedJob struct {
 	Job
 	work Work
 }
@@ -57,11 +57,11 @@ func (s *Server) run(ctx context.Context) {
 	}
 	for round := 1; s.ending.Err() == nil; round++ {
 		if !s.mayPull() {
-			_ = clock.Sleep(s.ending, failedPause)
+			_ = clock.Sleep(s.ending, failureDelay)
 			continue
 		}
-		if s.Hands.full(push.Critical.Queue()) {
-			s.Hands.wait(s.ending)
+		if s.Budget.full(push.Critical.Queue()) {
+			s.Budget.wait(s.ending)
 			continue
 		}
 		found, full, err := s.round(ctx, round)
@@ -69,9 +69,9 @@ func (s *Server) run(ctx context.Context) {
 		switch {
 		case found:
 		case err != nil:
-			_ = clock.Sleep(s.ending, failedPause)
+			_ = clock.Sleep(s.ending, failureDelay)
 		case full:
-			s.Hands.wait(s.ending)
+			s.Budget.wait(s.ending)
 		default:
 			s.idle.wait(s.ending, s.parks())
 		}
@@ -80,18 +80,18 @@ func (s *Server) run(ctx context.Context) {
 
 // mayPull reports whether this worker may claim jobs: it can record their ends, and its term is
 // valid, so that no other worker takes it for dead.
-func (s *Server) mayPull() bool { return !s.refusals.recording() && s.life.term.Load().Sure() }
+func (s *Server) mayPull() bool { return !s.refusals.recording() && s.liveness.term.Load().Valid() }
 
 // round pulls once from each queue that may have jobs. found reports whether it pulled any, and
 // full whether a queue may have a job for which the budget has no room.
 func (s *Server) round(ctx context.Context, n int) (found, full bool, err error) {
 	order := slices.Clone(shard.Queues)
-	if n%turnEvery == 0 {
+	if n%reverseEvery == 0 {
 		slices.Reverse(order)
 	}
 	for _, queue := range order {
-		if s.Hands.full(queue) {
-			full = full || s.idle.now(queue)
+		if s.Budget.full(queue) {
+			full = full || s.idle.isDue(queue)
 			continue
 		}
 		if !s.idle.claim(queue) && !s.unparks(queue) {
@@ -101,12 +101,12 @@ func (s *Server) round(ctx context.Context, n int) (found, full bool, err error)
 		s.refusals.pulled(queue, failed)
 		found, err = found || some, cmp.Or(err, failed)
 		if redisreply.OfItsKeys(failed) { // the error concerns this queue alone
-			s.idle.ask(queue, failedPause)
+			s.idle.schedule(queue, failureDelay)
 			continue
 		}
 		if s.failed.Store(failed != nil); failed != nil {
-			s.life.suspect()
-			s.idle.ask(queue, 0)
+			s.liveness.suspect()
+			s.idle.schedule(queue, 0)
 			return found, full, err
 		}
 	}
@@ -117,7 +117,7 @@ func (s *Server) round(ctx context.Context, n int) (found, full bool, err error)
 func (s *Server) pull(ctx context.Context, queue string) (found bool, err error) {
 	got, err := s.take(queue)
 	if len(got) > 0 {
-		s.idle.ask(queue, 0)
+		s.idle.schedule(queue, 0)
 	}
 	for i := range got {
 		s.begin(ctx, &got[i])
@@ -127,25 +127,25 @@ func (s *Server) pull(ctx context.Context, queue string) (found bool, err error)
 
 // take claims jobs of the queue. If the queue is empty afterwards, take schedules its next poll.
 func (s *Server) take(queue string) (jobs []Job, err error) {
-	most := AtOnce
+	most := MaxPull
 	switch {
 	case s.failed.Load():
 		most = 1 // jobs of a lost reply are idle until their term ends
 	case queue == push.Bulk.Queue():
-		most = bulkAtOnce
+		most = maxBulkPull
 	}
-	term := s.life.hold()
-	defer term.free()
-	hands := s.Hands.reserve(queue, most)
-	defer func() { s.Hands.took(queue, hands, len(jobs)) }()
-	if hands == 0 { // pulls of other shards have reserved everything
-		s.idle.ask(queue, roomPause)
+	term := s.liveness.hold()
+	defer term.release()
+	room := s.Budget.reserve(queue, most)
+	defer func() { s.Budget.commit(queue, room, len(jobs)) }()
+	if room == 0 { // pulls of other shards have reserved everything
+		s.idle.schedule(queue, capacityRecheck)
 		return nil, nil
 	}
-	bounds, taken := s.Room(queue, hands, s.parkedOn(queue))
+	bounds, taken := s.Reserve(queue, room, s.parkedOn(queue))
 	defer func() { taken(jobs) }()
 	ctx := context.WithoutCancel(s.ending) // a cancelled pull may have claimed jobs that nobody runs
-	got, err := s.Records.Pull(ctx, store.Pull{Queue: queue, Most: hands, Term: term.id, Visit: term.visit(), Bounds: bounds})
+	got, err := s.Records.Pull(ctx, store.Pull{Queue: queue, Most: room, Term: term.id, Visit: term.visit(), Bounds: bounds})
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (s *Server) take(queue string) (jobs []Job, err error) {
 	if got.Empty && got.Due >= 0 {
 		s.idle.dueIn(queue, got.Due)
 	} else if !got.Empty {
-		s.idle.ask(queue, 0)
+		s.idle.schedule(queue, 0)
 	}
 	s.mu.Lock()
 	s.parked[queue] = got.Parked
@@ -187,16 +187,16 @@ func (s *Server) parks() bool {
 // unparks reports whether one of the queue's parked routes has capacity again.
 func (s *Server) unparks(queue string) bool {
 	parked := s.parkedOn(queue)
-	return len(parked) > 0 && s.Opens(queue, parked)
+	return len(parked) > 0 && s.CanUnpark(queue, parked)
 }
 
 // begin starts a job. The handler takes the jobs in order: one is taken before the next one
 // begins.
 func (s *Server) begin(ctx context.Context, job *Job) {
-	t := &taken{Job: *job}
+	t := &claimedJob{Job: *job}
 	s.mu.Lock()
 	s.begun++
-	s.inHand[t] = s.begun
+	s.claimed[t] = s.begun
 	s.mu.Unlock()
 	t.work = s.workOf(t)
 	s.working.Go(func() {
@@ -206,7 +206,7 @@ func (s *Server) begin(ctx context.Context, job *Job) {
 }
 
 // workOf calls Handler.Take. A panic there fails only this attempt of this job.
-func (s *Server) workOf(t *taken) (work Work) {
+func (s *Server) workOf(t *claimedJob) (work Work) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			back := s.panicked(context.Background(), t.ID, cause)
@@ -217,25 +217,25 @@ func (s *Server) workOf(t *taken) (work Work) {
 }
 
 // work runs a job, applies its result and releases the job.
-func (s *Server) work(ctx context.Context, t *taken) {
-	defer s.letGo(t)
+func (s *Server) work(ctx context.Context, t *claimedJob) {
+	defer s.release(t)
 	switch to := s.handle(ctx, t).(type) {
 	case Ended:
 		s.finish(t, to.Outcomes)
-	case Back:
+	case Postponed:
 		if !t.Term.Lost(ctx) {
 			s.putOff(t, &to)
 		} else if to.Unnoted != nil {
 			to.Unnoted()
 		}
-	case Aside:
+	case Malformed:
 		if !t.Term.Lost(ctx) {
 			s.setAside(ctx, []store.Unfit{{Job: t.Job.Job, Reason: to.Reason, Why: to.Why}})
 		}
 	}
 }
 
-func (s *Server) handle(ctx context.Context, t *taken) (to Result) {
+func (s *Server) handle(ctx context.Context, t *claimedJob) (to Result) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			to = s.panicked(ctx, t.ID, cause)
@@ -244,21 +244,21 @@ func (s *Server) handle(ctx context.Context, t *taken) (to Result) {
 	return t.work(ctx)
 }
 
-// letGo removes the job from the claimed jobs and frees its place in the budget.
-func (s *Server) letGo(t *taken) {
+// release removes the job from the claimed jobs and frees its place in the budget.
+func (s *Server) release(t *claimedJob) {
 	t.Arrived() // in case the handler has not called it
 	s.mu.Lock()
-	delete(s.inHand, t)
+	delete(s.claimed, t)
 	s.mu.Unlock()
-	t.Term.free()
-	s.Hands.free(t.Queue)
+	t.Term.release()
+	s.Budget.release(t.Queue)
 }
 
 // putOff returns the job to its queue to run later. If Redis cannot update the record, putOff
 // returns the job without the update.
-func (s *Server) putOff(t *taken, back *Back) {
+func (s *Server) putOff(t *claimedJob, back *Postponed) {
 	unnoted := back.Attempt != nil && back.Unnoted != nil
-	if s.insist(t, "a job could not be returned to its queue; it returns when this worker's term ends", func(ctx context.Context) error {
+	if s.retryRelease(t, "a job could not be returned to its queue; it returns when this worker's term ends", func(ctx context.Context) error {
 		err := s.Records.PutOff(ctx, &t.Job.Job, &back.PutOff)
 		if errors.Is(err, store.ErrUnnoted) {
 			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "the record of a postponed notification could not be updated", nil, slog.String("task", t.ID), slog.Any("error", err))
@@ -289,12 +289,12 @@ type batch struct{ *store.Ends }
 
 // finish ends the job. If this attempt, or an earlier one that could not be recorded, delivered
 // the notification, the same step settles the notification.
-func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
+func (s *Server) finish(t *claimedJob, delivered []store.TargetOutcome) {
 	if delivered != nil {
 		s.settles.Add(t.ID, delivered)
 	}
 	outcomes, settles := s.settles.Get(t.ID)
-	if s.insist(t, "a finished job could not be removed from its queue; it returns when this worker's term ends", func(ctx context.Context) error {
+	if s.retryRelease(t, "a finished job could not be removed from its queue; it returns when this worker's term ends", func(ctx context.Context) error {
 		return s.batches.Do(ctx, s.Records.QueueKey(t.Queue, "active"), t.Queue,
 			func() batch { return batch{s.Records.NewEnds(t.Queue)} },
 			func(b batch) {
@@ -309,17 +309,17 @@ func (s *Server) finish(t *taken, delivered []store.TargetOutcome) {
 	}
 }
 
-// insistFor bounds the retries of a move that releases a claimed job. It is longer than a
+// releaseTimeout bounds the retries of a move that releases a claimed job. It is longer than a
 // failover, which takes 15 to 30 s. The move does nothing once this worker no longer has the
 // claim.
-const insistFor = time.Minute
+const releaseTimeout = time.Minute
 
-// insist retries a move that releases the claimed job. It reports whether the job is released, by
+// retryRelease retries a move that releases the claimed job. It reports whether the job is released, by
 // this call or an earlier one.
-func (s *Server) insist(t *taken, problem string, move func(context.Context) error) bool {
+func (s *Server) retryRelease(t *claimedJob, problem string, move func(context.Context) error) bool {
 	ctx := s.moving
 	var undone error
-	err := s.refusals.persist(ctx, insistFor, func() error {
+	err := s.refusals.persist(ctx, releaseTimeout, func() error {
 		err := move(ctx)
 		switch {
 		case errors.Is(err, store.ErrNotInHand):
@@ -333,7 +333,7 @@ func (s *Server) insist(t *taken, problem string, move func(context.Context) err
 	if err == nil && undone == nil {
 		return true
 	}
-	s.life.suspect()
+	s.liveness.suspect()
 	s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, problem, nil, slog.String("task", t.ID), slog.Any("error", cmp.Or(err, undone)))
 	return false
 }
@@ -352,7 +352,7 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 			err = s.Records.Drop(ctx, &u.Job)
 		}
 		if err != nil {
-			s.life.suspect()
+			s.liveness.suspect()
 			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "a malformed job could not be set aside yet", nil, slog.String("task", u.ID), slog.String("queue", u.Queue), slog.Any("error", err))
 			if !redisreply.OfItsKeys(err) { // the next job would wait for the same time-out
 				return
@@ -367,14 +367,14 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 
 // panicked returns the result of a job that panicked. It omits the text of a panic unless that is
 // of the Go runtime, as other texts may quote the notification.
-func (s *Server) panicked(ctx context.Context, id string, cause any) Back {
+func (s *Server) panicked(ctx context.Context, id string, cause any) Postponed {
 	said := fmt.Sprintf("a panic: %T", cause)
 	if err, ok := cause.(runtime.Error); ok {
 		said = "a panic: " + err.Error()
 	}
 	s.repeats.Tell(ctx, s.Log, slog.LevelError, "a panic while handling a job, which will be retried: please report it", nil,
 		slog.String("task", id), slog.String("said", said), slog.String("stack", string(debug.Stack())))
-	return Back{PutOff: store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}}}
+	return Postponed{PutOff: store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}}}
 }
 
 // growStack grows a goroutine's stack while the stack is almost empty. A stack starts small,

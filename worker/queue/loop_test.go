@@ -22,7 +22,7 @@ type stuck struct {
 func (s stuck) Take(job Job) Work {
 	return func(ctx context.Context) Result {
 		<-ctx.Done()
-		if job.Term.Sure() || !job.Term.Lost(context.Background()) {
+		if job.Term.Valid() || !job.Term.Lost(context.Background()) {
 			s.sent <- job.ID
 		}
 		return Lost{}
@@ -34,24 +34,24 @@ func TestShutdownCancelsBeforeReturningJobs(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	c := configOf(t, client)
-	c.Hands, c.ShutdownTimeout = NewHands(100), 50*time.Millisecond
+	c.Budget, c.ShutdownTimeout = NewBudget(100), 50*time.Millisecond
 	s, h := NewServer(c), stuck{make(chan string, 100)}
-	n := &newcomer{Server: s, queue: push.Default.Queue(), t: t}
+	n := &testWorker{Server: s, queue: push.Default.Queue(), t: t}
 	var ids []string
 	for i := range 20 {
 		ids = append(ids, fmt.Sprint("job-", i))
 	}
 	n.enqueue(ids...)
 	s.Start(t.Context(), h)
-	eventually.Holds(t, "all jobs are claimed", func() bool { return countOf(c.Hands) == len(ids) })
+	eventually.Holds(t, "all jobs are claimed", func() bool { return countOf(c.Budget) == len(ids) })
 	s.Shutdown()
-	if countOf(c.Hands) > 0 || len(h.sent) > 0 {
-		t.Errorf("%d jobs are claimed, %d were sent", countOf(c.Hands), len(h.sent))
+	if countOf(c.Budget) > 0 || len(h.sent) > 0 {
+		t.Errorf("%d jobs are claimed, %d were sent", countOf(c.Budget), len(h.sent))
 	}
-	if got := newNewcomer(t, client).pull(); !slices.Equal(got, ids) {
+	if got := newTestWorker(t, client).pull(); !slices.Equal(got, ids) {
 		t.Errorf("the queue holds %q", got)
 	}
-	if left := client.ZCard(t.Context(), n.Records.Key("signs")).Val(); left != 1 { // the newcomer
+	if left := client.ZCard(t.Context(), n.Records.Key("signs")).Val(); left != 1 { // the testWorker
 		t.Errorf("%d sign", left)
 	}
 }
@@ -67,7 +67,7 @@ func TestQueueOfWrongTypeStopsNoOther(t *testing.T) {
 		s.enqueue(id, push.Default)
 		s.expectHandled(id)
 	}
-	if s.life.doubted() || s.failed.Load() {
+	if s.liveness.suspected() || s.failed.Load() {
 		t.Error("the error of one queue is taken for an error of the shard")
 	}
 }
@@ -76,7 +76,7 @@ func TestQueueOfWrongTypeStopsNoOther(t *testing.T) {
 func TestDueAndNewJobsAlternate(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
-	n := newNewcomer(t, client)
+	n := newTestWorker(t, client)
 	n.enqueue("due-0", "due-1", "due-2", "due-3", "due-4")
 	n.pull()
 	for i := range 5 {
@@ -104,23 +104,23 @@ func TestDueAndNewJobsAlternate(t *testing.T) {
 func TestNewTermBeginsWithHeartbeat(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
-	n := newNewcomer(t, client)
-	old := n.life.term.Load()
-	n.life.every = 0
-	n.life.suspect()
+	n := newTestWorker(t, client)
+	old := n.liveness.term.Load()
+	n.liveness.every = 0
+	n.liveness.suspect()
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, _, err := n.signAll(ended); err == nil || n.life.term.Load() != old {
+	if _, _, err := n.heartbeat(ended); err == nil || n.liveness.term.Load() != old {
 		t.Errorf("another term has begun without a heartbeat, %v", err)
 	}
 	n.signs()
-	if now := n.life.term.Load(); now == old || !now.Sure() {
+	if now := n.liveness.term.Load(); now == old || !now.Valid() {
 		t.Error("no other term has begun")
 	}
 }
 
 // countOf returns the number of claimed jobs.
-func countOf(h *Hands) (n int) {
+func countOf(h *Budget) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, some := range h.of {

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 // configOf returns the configuration of a worker without limits on its routes.
 func configOf(t *testing.T, client redis.UniversalClient) Config {
 	return Config{
-		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0).WithShards(1)), Hands: NewHands(8),
-		Room: roomFor(), Opens: func(string, []string) bool { return true }, SetAside: func(push.State) {},
+		Client: client, Records: storetest.First(t, store.NewRecords(client, "", 0).WithShards(1)), Budget: NewBudget(8),
+		Reserve: roomFor(), CanUnpark: func(string, []string) bool { return true }, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	}
 }

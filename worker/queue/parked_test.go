@@ -16,15 +16,15 @@ import (
 func TestParkedJobsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		full, other := newNewcomer(t, client), newNewcomer(t, client)
-		bound := func(n *newcomer, room ...int) {
+		full, other := newTestWorker(t, client), newTestWorker(t, client)
+		bound := func(n *testWorker, room ...int) {
 			var bounds []store.Bound
 			for _, r := range room {
 				bounds = append(bounds, store.Bound{Name: "shop/apns", Room: r})
 			}
-			n.Room = roomFor(bounds...)
+			n.Reserve = roomFor(bounds...)
 		}
-		pull := func(n *newcomer, want ...string) {
+		pull := func(n *testWorker, want ...string) {
 			t.Helper()
 			jobs, err := n.take(n.queue)
 			var ids []string
@@ -36,7 +36,7 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 				t.Errorf("pulled %v, %v, want %v", ids, err, want)
 			}
 		}
-		parked := func(n *newcomer, want ...string) {
+		parked := func(n *testWorker, want ...string) {
 			t.Helper()
 			if is := n.parked[n.queue]; !slices.Equal(is, want) {
 				t.Errorf("parked names are %v, want %v", is, want)
@@ -77,7 +77,7 @@ func TestParkedJobsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// roomFor returns a Config.Room with these bounds.
+// roomFor returns a Config.Reserve with these bounds.
 func roomFor(bounds ...store.Bound) func(string, int, []string) ([]store.Bound, func([]Job)) {
 	return func(string, int, []string) ([]store.Bound, func([]Job)) {
 		return slices.Clone(bounds), func(jobs []Job) {

@@ -23,15 +23,15 @@ func TestPanicFailsOneAttempt(t *testing.T) {
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	s := NewServer(c)
 	s.handler = panics{}
-	worse := &taken{Job: Job{Job: store.Job{ID: "worse"}}}
+	worse := &claimedJob{Job: Job{Job: store.Job{ID: "worse"}}}
 	worse.work = s.workOf(worse)
-	bad := &taken{work: func(context.Context) Result {
+	bad := &claimedJob{work: func(context.Context) Result {
 		var none []string
-		return Aside{Why: none[3]}
+		return Malformed{Why: none[3]}
 	}}
-	for said, job := range map[string]*taken{"a panic: *queue.panics": worse, "a panic: runtime error: index out of range [3] with length 0": bad} {
+	for said, job := range map[string]*claimedJob{"a panic: *queue.panics": worse, "a panic: runtime error: index out of range [3] with length 0": bad} {
 		want := store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}}
-		if to, ok := s.handle(t.Context(), job).(Back); !ok || to.PutOff != want {
+		if to, ok := s.handle(t.Context(), job).(Postponed); !ok || to.PutOff != want {
 			t.Errorf("%s: %+v", said, to)
 		}
 	}
@@ -49,14 +49,14 @@ func (panics) Take(Job) Work { panic(new(panics)) }
 func TestHostileMessageIsPulled(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
-	n := newNewcomer(t, client)
+	n := newTestWorker(t, client)
 	task := asynq.NewTask(store.TaskType, []byte(strings.Repeat(`"app":`, store.MaxEnvelopeSize/8)))
-	for range AtOnce {
+	for range MaxPull {
 		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Named(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(store.MaxRetry)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if jobs, err := n.take(n.queue); len(jobs) != AtOnce || err != nil {
+	if jobs, err := n.take(n.queue); len(jobs) != MaxPull || err != nil {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 }
@@ -64,7 +64,7 @@ func TestHostileMessageIsPulled(t *testing.T) {
 func TestPullDropsIDWithoutJob(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
-	n := newNewcomer(t, client)
+	n := newTestWorker(t, client)
 	n.enqueue("one", "two")
 	must(t, client.Del(t.Context(), n.key("t:one")).Err())
 	if ids := n.pull(); !slices.Equal(ids, []string{"two"}) {

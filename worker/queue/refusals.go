@@ -18,33 +18,33 @@ import (
 // replica. Meanwhile nothing is pulled or sent, since the result could not be recorded and the
 // notification would be sent again.
 type refusals struct {
-	log  *slog.Logger
-	any  atomic.Bool
-	ends atomic.Int64 // unrecorded ends that are being retried
+	log        *slog.Logger
+	active     atomic.Bool
+	unrecorded atomic.Int64 // unrecorded ends that are being retried
 
-	mu    sync.Mutex
-	pulls map[string]bool // by queue: the last pull was refused
-	gone  bool            // the retries of an end were given up, and nothing was written since
-	told  bool
+	mu     sync.Mutex
+	pulls  map[string]bool // by queue: the last pull was refused
+	gaveUp bool            // the retries of an end were given up, and nothing was written since
+	logged bool
 }
 
-// held reports whether jobs of that queue must not be sent now.
-func (r *refusals) held(queue string) bool {
-	if !r.any.Load() {
+// blocks reports whether jobs of that queue must not be sent now.
+func (r *refusals) blocks(queue string) bool {
+	if !r.active.Load() {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.recording() || r.gone || r.pulls[queue]
+	return r.recording() || r.gaveUp || r.pulls[queue]
 }
 
 // recording reports whether ends wait to be recorded, so that nothing is pulled.
-func (r *refusals) recording() bool { return r.ends.Load() > 0 }
+func (r *refusals) recording() bool { return r.unrecorded.Load() > 0 }
 
 // pulled notes the result of a pull, which begins with a write. An error without a reply of Redis
 // says nothing about writes.
 func (r *refusals) pulled(queue string, err error) {
-	if err == nil && !r.any.Load() || err != nil && !errors.As(err, new(redis.Error)) {
+	if err == nil && !r.active.Load() || err != nil && !errors.As(err, new(redis.Error)) {
 		return
 	}
 	r.mu.Lock()
@@ -53,8 +53,8 @@ func (r *refusals) pulled(queue string, err error) {
 		r.pulls = make(map[string]bool)
 	}
 	r.pulls[queue] = redisreply.RefusesWrites(err)
-	r.gone = r.gone && err != nil
-	r.tell(err)
+	r.gaveUp = r.gaveUp && err != nil
+	r.logChange(err)
 }
 
 // ended adds n to the unrecorded ends. A negative n means that they were recorded, or with an
@@ -62,26 +62,26 @@ func (r *refusals) pulled(queue string, err error) {
 func (r *refusals) ended(n int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ends.Add(n)
-	r.gone = err != nil && (n < 0 || r.gone)
-	r.tell(err)
+	r.unrecorded.Add(n)
+	r.gaveUp = err != nil && (n < 0 || r.gaveUp)
+	r.logChange(err)
 }
 
-// tell logs the beginning and the end of refused writes.
-func (r *refusals) tell(err error) {
-	now := r.recording() || r.gone
+// logChange logs the beginning and the end of refused writes.
+func (r *refusals) logChange(err error) {
+	now := r.recording() || r.gaveUp
 	for _, refused := range r.pulls {
 		now = now || refused
 	}
-	r.any.Store(now)
+	r.active.Store(now)
 	ctx := context.Background()
 	switch {
-	case now && !r.told:
-		r.told = true
+	case now && !r.logged:
+		r.logged = true
 		r.log.LogAttrs(ctx, slog.LevelError, "Redis refuses to write: nothing is sent until Redis accepts writes, since sends could not be recorded",
 			slog.Any("error", err))
-	case !now && r.told:
-		r.told = false
+	case !now && r.logged:
+		r.logged = false
 		r.log.LogAttrs(ctx, slog.LevelInfo, "Redis writes again: sending continues")
 	}
 }

@@ -52,12 +52,12 @@ func TestWritesAgainAfterSuccessOnly(t *testing.T) {
 			r := &refusals{log: slog.New(slog.NewTextHandler(&log, nil))}
 			c.begins(r)
 			c.goesOn(r)
-			if !r.held("q") || r.recording() || strings.Contains(log.String(), "writes again") {
-				t.Errorf("held %t, recording %t, log:\n%s", r.held("q"), r.recording(), &log)
+			if !r.blocks("q") || r.recording() || strings.Contains(log.String(), "writes again") {
+				t.Errorf("blocks %t, recording %t, log:\n%s", r.blocks("q"), r.recording(), &log)
 			}
 			r.pulled("q", nil)
-			if r.held("q") || strings.Count(log.String(), "refuses to write") != 1 || strings.Count(log.String(), "writes again") != 1 {
-				t.Errorf("held %t, log:\n%s", r.held("q"), &log)
+			if r.blocks("q") || strings.Count(log.String(), "refuses to write") != 1 || strings.Count(log.String(), "writes again") != 1 {
+				t.Errorf("blocks %t, log:\n%s", r.blocks("q"), &log)
 			}
 		})
 	}

@@ -53,22 +53,22 @@ type Handler interface {
 // Work handles a job.
 type Work func(ctx context.Context) Result
 
-// A Result is the handler's answer for a job: Ended, Back, Aside or Lost.
+// A Result is the handler's answer for a job: Ended, Postponed, Malformed or Lost.
 type Result interface{ result() }
 
 // Ended ends the job. With Outcomes the first attempt delivered the notification, and the same
 // step settles it. Without Outcomes, the notification has already ended.
 type Ended struct{ Outcomes []store.TargetOutcome }
 
-// Back returns the job to its queue to run later.
-type Back struct {
+// Postponed returns the job to its queue to run later.
+type Postponed struct {
 	store.PutOff
 	// Unnoted is called if the record could not store the attempt; nil for none.
 	Unnoted func()
 }
 
-// Aside stores a malformed job as a dead letter.
-type Aside struct {
+// Malformed stores a malformed job as a dead letter.
+type Malformed struct {
 	Reason store.MalformedReason
 	Why    string
 }
@@ -76,26 +76,26 @@ type Aside struct {
 // Lost leaves the job alone, as another worker may have it.
 type Lost struct{}
 
-func (Ended) result() {}
-func (Back) result()  {}
-func (Aside) result() {}
-func (Lost) result()  {}
+func (Ended) result()     {}
+func (Postponed) result() {}
+func (Malformed) result() {}
+func (Lost) result()      {}
 
 // Config configures a Server. All fields are required.
 type Config struct {
 	Client redis.UniversalClient
 	// Records is the shard of the queues.
 	Records *store.Shard
-	// Hands is shared by all servers of the process.
-	Hands *Hands
+	// Budget is shared by all servers of the process.
+	Budget *Budget
 	// ShutdownTimeout is how long Shutdown waits for running jobs.
 	ShutdownTimeout time.Duration
-	// Room reserves capacity for a pull of at most most jobs from a queue with these parked
+	// Reserve reserves capacity for a pull of at most most jobs from a queue with these parked
 	// names. The pull calls taken with its jobs. taken ends the reservation for the rest, and
 	// sets Arrived of the jobs.
-	Room func(queue string, most int, parked []string) (bounds []store.Bound, taken func([]Job))
-	// Opens reports whether one of the given parked names has capacity again.
-	Opens func(queue string, parked []string) bool
+	Reserve func(queue string, most int, parked []string) (bounds []store.Bound, taken func([]Job))
+	// CanUnpark reports whether one of the given parked names has capacity again.
+	CanUnpark func(queue string, parked []string) bool
 	// SetAside is called with the final state of a job that the handler never sees.
 	SetAside func(push.State)
 	Log      *slog.Logger
@@ -112,26 +112,26 @@ type Server struct {
 	batches  *pipeline.Batches[batch]
 	failed   atomic.Bool // the last pull failed
 
-	idle *idle
-	life *life
+	idle     *idle
+	liveness *liveness
 	// settles has the outcomes, by ID, of delivered notifications with jobs that have not ended.
 	settles *lru.Cache[string, []store.TargetOutcome]
 
-	mu     sync.Mutex
-	begun  int64               // number of jobs begun
-	inHand map[*taken]int64    // by order of begin
-	parked map[string][]string // by queue: the parked names of the last pull
+	mu      sync.Mutex
+	begun   int64                 // number of jobs begun
+	claimed map[*claimedJob]int64 // by order of begin
+	parked  map[string][]string   // by queue: the parked names of the last pull
 
-	ending  context.Context // ends when Shutdown begins
-	end     context.CancelFunc
-	cut     context.CancelFunc // cancels the jobs
-	moving  context.Context    // ends after Shutdown has returned the claimed jobs
-	stopped context.CancelFunc
-	beside  sync.WaitGroup // the listener
-	pulling sync.WaitGroup // the loop
-	working sync.WaitGroup // jobs
-	signing sync.WaitGroup // heartbeats
-	signOff context.CancelCauseFunc
+	ending     context.Context // ends when Shutdown begins
+	end        context.CancelFunc
+	cut        context.CancelFunc // cancels the jobs
+	moving     context.Context    // ends after Shutdown has returned the claimed jobs
+	stopped    context.CancelFunc
+	listening  sync.WaitGroup // the listener
+	pulling    sync.WaitGroup // the loop
+	working    sync.WaitGroup // jobs
+	heartbeats sync.WaitGroup // heartbeats
+	signOff    context.CancelCauseFunc
 }
 
 // NewServer returns a server. It does not pull before Start.
@@ -141,8 +141,8 @@ func NewServer(c Config) *Server {
 	settles, _ := lru.New[string, []store.TargetOutcome](MaxUnrecorded) // fails only for sizes below 1
 	return &Server{
 		Config: c, settles: settles, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client),
-		idle: newIdle(c.Records), life: newLife(),
-		inHand: map[*taken]int64{}, parked: map[string][]string{},
+		idle: newIdle(c.Records), liveness: newLiveness(),
+		claimed: map[*claimedJob]int64{}, parked: map[string][]string{},
 		ending: ending, end: end, cut: func() {}, moving: moving, stopped: stopped, signOff: func(error) {},
 	}
 }
@@ -152,8 +152,8 @@ func NewServer(c Config) *Server {
 func (s *Server) Start(ctx context.Context, h Handler) {
 	s.handler = h
 	ctx, s.cut = context.WithCancel(ctx)
-	s.sign()
-	s.beside.Go(func() { s.idle.listen(s.ending, s.Client, s.RedisLog) })
+	s.startHeartbeat()
+	s.listening.Go(func() { s.idle.listen(s.ending, s.Client, s.RedisLog) })
 	s.pulling.Go(func() { s.run(ctx) })
 }
 
@@ -164,15 +164,15 @@ func (s *Server) Shutdown() {
 	s.end()
 	s.pulling.Wait()
 	s.drain(s.ShutdownTimeout)
-	s.beside.Wait()
+	s.listening.Wait()
 	var left error
-	if !s.giveBack() || s.life.doubted() {
+	if !s.giveBack() || s.liveness.suspected() {
 		left = errLeft
 	}
 	s.stopped()
 	s.drain(clock.LastTimeout) // cancelled jobs return at once
 	s.signOff(left)
-	s.signing.Wait()
+	s.heartbeats.Wait()
 }
 
 // drain waits at most most for the running jobs.
@@ -193,7 +193,7 @@ func (s *Server) drain(most time.Duration) {
 func (s *Server) giveBack() bool {
 	of := map[string][]store.Job{}
 	s.mu.Lock()
-	left := slices.SortedFunc(maps.Keys(s.inHand), func(a, b *taken) int { return cmp.Compare(s.inHand[a], s.inHand[b]) })
+	left := slices.SortedFunc(maps.Keys(s.claimed), func(a, b *claimedJob) int { return cmp.Compare(s.claimed[a], s.claimed[b]) })
 	s.mu.Unlock()
 	s.cut()
 	for _, t := range left {
@@ -222,9 +222,9 @@ var errLeft = errors.New("some claimed jobs could not be returned")
 // long would fill the process's memory.
 const MaxUnrecorded = 100_000
 
-// Settling reports whether this process has delivered the notification and not yet recorded that.
+// IsUnrecorded reports whether this process has delivered the notification and not yet recorded that.
 // Such a notification must not be sent again.
-func (s *Server) Settling(id string) bool { return s.settles.Contains(id) }
+func (s *Server) IsUnrecorded(id string) bool { return s.settles.Contains(id) }
 
 // Persist retries a failed write for at most limit, since an unrecorded notification would be
 // sent again. While Redis refuses the write, nothing is pulled.
@@ -233,7 +233,7 @@ func (s *Server) Persist(ctx context.Context, limit time.Duration, write func() 
 }
 
 // Refused reports whether jobs of that queue must not be sent now, because Redis refuses writes.
-func (s *Server) Refused(queue string) bool { return s.refusals.held(queue) }
+func (s *Server) Refused(queue string) bool { return s.refusals.blocks(queue) }
 
 // Pulls reports whether the last pull succeeded.
 func (s *Server) Pulls() bool { return !s.failed.Load() }

@@ -18,13 +18,13 @@ import (
 //
 //   - A worker sends a heartbeat for each of its terms to the shard once a second. Redis's clock
 //     dates it, and every job that the worker pulls names the term.
-//   - A term without a heartbeat for twice sureFor is dead. Another worker records that, which
+//   - A term without a heartbeat for twice validFor is dead. Another worker records that, which
 //     ends the term for good, and returns its jobs to the heads of their queues.
-//   - A stopped or disconnected worker cannot know whether others took it for dead. From sureFor
+//   - A stopped or disconnected worker cannot know whether others took it for dead. From validFor
 //     after its last heartbeat it starts no send until the next heartbeat succeeds. If its term
 //     is dead, it begins another and drops the jobs that it pulled before.
 //   - While Redis is unreachable, no worker can send a heartbeat, and none is dead for that. A
-//     worker that had no reply for sureFor first sends heartbeats for sureFor, as the others do
+//     worker that had no reply for validFor first sends heartbeats for validFor, as the others do
 //     meanwhile. After that it judges others.
 //   - A job may name a term without any worker running it: the reply to its pull was lost, or a
 //     failover has undone its end. So after an error of the shard's Redis a worker pulls in a
@@ -39,13 +39,13 @@ import (
 // The heartbeats lie on the queues' node of a Cluster, so that no other node is needed for them.
 
 const (
-	// signEvery is the interval between two heartbeats: a worker stops sending after three lost
+	// heartbeatEvery is the interval between two heartbeats: a worker stops sending after three lost
 	// ones.
-	signEvery = time.Second
-	// sureFor is the validity of a heartbeat. Without a valid one a worker sends nothing more,
-	// and it is dead after 2*sureFor, so that its sends are over by then. That, a heartbeat and
+	heartbeatEvery = time.Second
+	// validFor is the validity of a heartbeat. Without a valid one a worker sends nothing more,
+	// and it is dead after 2*validFor, so that its sends are over by then. That, a heartbeat and
 	// one failed reap are within the 15 s for which a killed worker may delay a line.
-	sureFor = 4 * time.Second
+	validFor = 4 * time.Second
 	// reapEvery is the interval at which a worker looks for orphaned jobs. Only a lost reply or a
 	// failover leaves one, and the search reads all claimed jobs.
 	reapEvery = time.Minute
@@ -55,27 +55,27 @@ const (
 // term are its own until the term is over.
 type Term struct {
 	id     string
-	signed bool         // at least once; only keep's goroutine uses it
+	signed bool         // at least once; only keepAlive's goroutine uses it
 	held   atomic.Int64 // claimed jobs and running pulls
 	visits atomic.Int64 // pulls
 
-	mu    sync.Mutex
-	until time.Time     // the end of its last heartbeat's validity
-	over  bool          // another worker took it for dead
-	ended bool          // this process has returned the term's jobs
-	news  chan struct{} // closed and replaced when until or over changes
+	mu      sync.Mutex
+	until   time.Time     // the end of its last heartbeat's validity
+	over    bool          // another worker took it for dead
+	ended   bool          // this process has returned the term's jobs
+	changed chan struct{} // closed and replaced when until or over changes
 }
 
-func newTerm() *Term { return &Term{id: rand.Text()[:8], news: make(chan struct{})} }
+func newTerm() *Term { return &Term{id: rand.Text()[:8], changed: make(chan struct{})} }
 
 // visit returns the number of the next pull.
 func (t *Term) visit() int64 { return t.visits.Add(1) }
 
-// free subtracts a job or pull from the term.
-func (t *Term) free() { t.held.Add(-1) }
+// release subtracts a job or pull from the term.
+func (t *Term) release() { t.held.Add(-1) }
 
-// Sure reports whether the last heartbeat is still valid.
-func (t *Term) Sure() bool {
+// Valid reports whether the last heartbeat is still valid.
+func (t *Term) Valid() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return time.Now().Before(t.until)
@@ -87,13 +87,13 @@ func (t *Term) Sure() bool {
 func (t *Term) Lost(ctx context.Context) bool {
 	for {
 		t.mu.Lock()
-		over, until, news := t.over, t.until, t.news
+		over, until, changed := t.over, t.until, t.changed
 		t.mu.Unlock()
 		if over || time.Now().Before(until) {
 			return over
 		}
 		select {
-		case <-news:
+		case <-changed:
 		case <-ctx.Done():
 			return true
 		}
@@ -105,75 +105,75 @@ func (t *Term) end() {
 	t.mu.Lock()
 	t.ended = true
 	t.mu.Unlock()
-	t.note(time.Time{}, true)
+	t.update(time.Time{}, true)
 }
 
-// note stores the result of a heartbeat.
-func (t *Term) note(until time.Time, over bool) {
+// update stores the result of a heartbeat.
+func (t *Term) update(until time.Time, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.until, t.over = until, over || t.ended; t.ended {
 		t.until = time.Time{}
 	}
-	close(t.news)
-	t.news = make(chan struct{})
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
 // A life holds a worker's terms in one shard.
-type life struct {
-	every, sureFor time.Duration
-	perSign        time.Duration        // time-out of a heartbeat; leaves time for another
-	term           atomic.Pointer[Term] // pulls run in it
-	before         []*Term              // earlier terms with claimed jobs; only keep's goroutine uses it
-	leader         atomic.Pointer[Term] // leads by its last heartbeat; nil for none
+type liveness struct {
+	every, validFor time.Duration
+	timeout         time.Duration        // time-out of a heartbeat; leaves time for another
+	term            atomic.Pointer[Term] // pulls run in it
+	before          []*Term              // earlier terms with claimed jobs; only keepAlive's goroutine uses it
+	leader          atomic.Pointer[Term] // leads by its last heartbeat; nil for none
 	// last is when the last answered heartbeat was sent. since is the start of the unbroken
 	// series of heartbeats that last belongs to.
 	last, since time.Time
 	reaping     atomic.Bool
 	reaped      time.Time // when the last reap began
 
-	mu    sync.Mutex
-	doubt time.Time // when an error first cast doubt on the term; zero for none
+	mu          sync.Mutex
+	suspectedAt time.Time // when an error first cast doubt on the term; zero for none
 }
 
-func newLife() *life {
-	l := &life{every: signEvery, sureFor: sureFor, perSign: sureFor / 2}
+func newLiveness() *liveness {
+	l := &liveness{every: heartbeatEvery, validFor: validFor, timeout: validFor / 2}
 	l.term.Store(newTerm())
 	return l
 }
 
 // hold returns the current term and counts one more job or pull in it.
-func (l *life) hold() *Term {
+func (l *liveness) hold() *Term {
 	for {
 		term := l.term.Load()
 		term.held.Add(1)
 		if term == l.term.Load() {
 			return term
 		}
-		term.free()
+		term.release()
 	}
 }
 
 // suspect notes that jobs of the term may exist that this worker does not know.
-func (l *life) suspect() {
+func (l *liveness) suspect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.doubt.IsZero() {
-		l.doubt = time.Now()
+	if l.suspectedAt.IsZero() {
+		l.suspectedAt = time.Now()
 	}
 }
 
 // begin replaces the current term by next. next must have sent a heartbeat: no pull runs in a
 // term without one.
-func (l *life) begin(next *Term) (before *Term) {
+func (l *liveness) begin(next *Term) (before *Term) {
 	l.mu.Lock()
-	l.doubt = time.Time{}
+	l.suspectedAt = time.Time{}
 	l.mu.Unlock()
 	return l.term.Swap(next)
 }
 
 // leads stores whether the term leads.
-func (l *life) leads(t *Term, leads bool) {
+func (l *liveness) leads(t *Term, leads bool) {
 	if leads {
 		l.leader.Store(t)
 	} else {
@@ -183,39 +183,39 @@ func (l *life) leads(t *Term, leads bool) {
 
 // Leads reports whether this worker is the shard's leader.
 func (s *Server) Leads() bool {
-	t := s.life.leader.Load()
-	return t != nil && t.Sure()
+	t := s.liveness.leader.Load()
+	return t != nil && t.Valid()
 }
 
-// doubts reports whether it is time for a new term. It waits for one interval after an error, as
+// needsNewTerm reports whether it is time for a new term. It waits for one interval after an error, as
 // a cancelled pull may still run.
-func (l *life) doubts() bool {
+func (l *liveness) needsNewTerm() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.doubt.IsZero() && time.Since(l.doubt) >= l.every
+	return !l.suspectedAt.IsZero() && time.Since(l.suspectedAt) >= l.every
 }
 
-// doubted reports whether there was an error since the term began.
-func (l *life) doubted() bool {
+// suspected reports whether there was an error since the term began.
+func (l *liveness) suspected() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.doubt.IsZero()
+	return !l.suspectedAt.IsZero()
 }
 
-// sign starts the heartbeats. It returns after the first attempt, so that nothing is pulled
+// startHeartbeat starts the heartbeats. It returns after the first attempt, so that nothing is pulled
 // before it.
-func (s *Server) sign() {
+func (s *Server) startHeartbeat() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.signOff = cancel
 	var first sync.WaitGroup
 	first.Add(1)
-	s.signing.Go(func() { s.keep(ctx, first.Done) })
+	s.heartbeats.Go(func() { s.keepAlive(ctx, first.Done) })
 	first.Wait()
 }
 
-// keep sends heartbeats until ctx ends, and then signs off, unless the cause is errLeft. It calls
+// keepAlive sends heartbeats until ctx ends, and then signs off, unless the cause is errLeft. It calls
 // begun after the first attempt.
-func (s *Server) keep(ctx context.Context, begun func()) {
+func (s *Server) keepAlive(ctx context.Context, begun func()) {
 	begun = sync.OnceFunc(begun)
 	var side sync.WaitGroup
 	defer side.Wait()
@@ -224,48 +224,48 @@ func (s *Server) keep(ctx context.Context, begun func()) {
 		Begins: "nothing of a shard is sent: this worker's heartbeat fails, and others may take it for dead",
 		Ends:   "the worker's heartbeat succeeds again",
 	}
-	clock.Every(ctx, s.life.every, func() {
-		dead, reaps, err := s.signAll(ctx)
+	clock.Every(ctx, s.liveness.every, func() {
+		dead, reaps, err := s.heartbeat(ctx)
 		begun()
 		var why []slog.Attr
 		if err != nil {
 			why = append(why, slog.Any("error", err))
 		}
-		unsure.Note(ctx, err != nil && !s.life.term.Load().Sure(), why...)
-		if reaps && s.life.reaping.CompareAndSwap(false, true) {
+		unsure.Note(ctx, err != nil && !s.liveness.term.Load().Valid(), why...)
+		if reaps && s.liveness.reaping.CompareAndSwap(false, true) {
 			side.Go(func() {
-				defer s.life.reaping.Store(false)
+				defer s.liveness.reaping.Store(false)
 				s.reap(ctx, dead)
 			})
 		}
 	})
-	if context.Cause(ctx) == errLeft || time.Since(s.life.last) > s.life.sureFor { // Redis does not answer
+	if context.Cause(ctx) == errLeft || time.Since(s.liveness.last) > s.liveness.validFor { // Redis does not answer
 		return
 	}
-	last, cancel := context.WithTimeout(context.Background(), s.life.perSign)
+	last, cancel := context.WithTimeout(context.Background(), s.liveness.timeout)
 	defer cancel()
-	_ = s.Records.SignOff(last, s.life.term.Load().id) // if it fails, the term dies, as earlier terms do
+	_ = s.Records.SignOff(last, s.liveness.term.Load().id) // if it fails, the term dies, as earlier terms do
 }
 
-// signAll sends the heartbeats of all terms. It returns other terms that are dead, and whether to
+// heartbeat sends the heartbeats of all terms. It returns other terms that are dead, and whether to
 // reap.
-func (s *Server) signAll(ctx context.Context) (dead []string, reaps bool, err error) {
-	l, now := s.life, time.Now()
-	if now.Sub(l.last) > l.sureFor {
+func (s *Server) heartbeat(ctx context.Context) (dead []string, reaps bool, err error) {
+	l, now := s.liveness, time.Now()
+	if now.Sub(l.last) > l.validFor {
 		l.since = now
 	}
-	judges := now.Sub(l.since) >= l.sureFor
-	dead, err = s.signFor(ctx, l.term.Load(), judges)
+	judges := now.Sub(l.since) >= l.validFor
+	dead, err = s.heartbeatFor(ctx, l.term.Load(), judges)
 	if errors.Is(err, store.ErrDead) {
 		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "other workers took this worker for dead and have its claimed jobs",
 			slog.Int("shard", s.Records.Number), slog.Duration("unseen", now.Sub(l.last)))
 		dead, err = s.renew(ctx, false)
-	} else if err == nil && l.doubts() {
+	} else if err == nil && l.needsNewTerm() {
 		_, err = s.renew(ctx, true)
 	}
-	l.before = slices.DeleteFunc(l.before, func(t *Term) bool { return t.gone() })
+	l.before = slices.DeleteFunc(l.before, func(t *Term) bool { return t.done() })
 	for _, t := range l.before {
-		_, _ = s.signFor(ctx, t, false)
+		_, _ = s.heartbeatFor(ctx, t, false)
 	}
 	if err != nil {
 		l.suspect()
@@ -283,34 +283,34 @@ func (s *Server) signAll(ctx context.Context) (dead []string, reaps bool, err er
 // stays alive for its claimed jobs.
 func (s *Server) renew(ctx context.Context, keep bool) (dead []string, err error) {
 	next := newTerm()
-	if dead, err = s.signFor(ctx, next, false); err == nil {
-		if before := s.life.begin(next); keep {
-			s.life.before = append(s.life.before, before)
+	if dead, err = s.heartbeatFor(ctx, next, false); err == nil {
+		if before := s.liveness.begin(next); keep {
+			s.liveness.before = append(s.liveness.before, before)
 		}
 	}
 	return dead, err
 }
 
-// gone reports whether the term needs no more heartbeats: it has no claimed jobs, or it is over.
-func (t *Term) gone() bool {
+// done reports whether the term needs no more heartbeats: it has no claimed jobs, or it is over.
+func (t *Term) done() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.over || t.held.Load() == 0
 }
 
-// signFor sends a term's heartbeat.
-func (s *Server) signFor(ctx context.Context, t *Term, judges bool) (dead []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.life.perSign)
+// heartbeatFor sends a term's heartbeat.
+func (s *Server) heartbeatFor(ctx context.Context, t *Term, judges bool) (dead []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.liveness.timeout)
 	defer cancel()
 	now := time.Now() // before the call, so that Redis's instant is later
-	dead, leads, err := s.Records.Sign(ctx, store.Sign{Term: t.id, First: !t.signed, Dead: 2 * s.life.sureFor, Judges: judges})
+	dead, leads, err := s.Records.Sign(ctx, store.Sign{Term: t.id, First: !t.signed, Dead: 2 * s.liveness.validFor, Judges: judges})
 	switch {
 	case errors.Is(err, store.ErrDead):
-		t.note(time.Time{}, true)
+		t.update(time.Time{}, true)
 	case err == nil:
 		t.signed = true
-		t.note(now.Add(s.life.sureFor), false)
-		s.life.leads(t, leads)
+		t.update(now.Add(s.liveness.validFor), false)
+		s.liveness.leads(t, leads)
 	}
 	return dead, err
 }

@@ -17,46 +17,46 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A newcomer is a worker that has sent its first heartbeat. The test makes its moves on the
+// A testWorker is a worker that has sent its first heartbeat. The test makes its moves on the
 // default queue.
-type newcomer struct {
+type testWorker struct {
 	*Server
-	*life
+	*liveness
 	queue string
 	t     *testing.T
 	got   map[string]Job // by ID: the pulled jobs
 }
 
-func newNewcomer(t *testing.T, client redis.UniversalClient) *newcomer {
+func newTestWorker(t *testing.T, client redis.UniversalClient) *testWorker {
 	t.Helper()
 	c := configOf(t, client)
-	c.Hands = NewHands(100_000)
+	c.Budget = NewBudget(100_000)
 	s := NewServer(c)
-	n := &newcomer{Server: s, life: s.life, queue: push.Default.Queue(), t: t, got: map[string]Job{}}
-	n.life.perSign = redistest.Patience
+	n := &testWorker{Server: s, liveness: s.liveness, queue: push.Default.Queue(), t: t, got: map[string]Job{}}
+	n.liveness.timeout = redistest.Patience
 	n.signs()
 	return n
 }
 
 // signs sends the heartbeats, and returns the dead terms.
-func (n *newcomer) signs() []string {
+func (n *testWorker) signs() []string {
 	n.t.Helper()
-	dead, _, err := n.signAll(n.t.Context())
+	dead, _, err := n.heartbeat(n.t.Context())
 	must(n.t, err)
 	return dead
 }
 
-// seasoned makes it a worker that has sent heartbeats for an hour.
-func (n *newcomer) seasoned() *newcomer {
+// established makes it a worker that has sent heartbeats for an hour.
+func (n *testWorker) established() *testWorker {
 	n.last, n.since = time.Now(), time.Now().Add(-time.Hour)
 	return n
 }
 
 // id returns the current term's ID.
-func (n *newcomer) id() string { return n.life.term.Load().id }
+func (n *testWorker) id() string { return n.liveness.term.Load().id }
 
-// unseen backdates the term's last heartbeat.
-func (n *newcomer) unseen(ago time.Duration) {
+// backdate backdates the term's last heartbeat.
+func (n *testWorker) backdate(ago time.Duration) {
 	n.t.Helper()
 	now, err := n.Client.Time(n.t.Context()).Result()
 	if err == nil {
@@ -65,10 +65,10 @@ func (n *newcomer) unseen(ago time.Duration) {
 	must(n.t, err)
 }
 
-func (n *newcomer) key(name string) string { return n.Records.QueueKey(n.queue, name) }
+func (n *testWorker) key(name string) string { return n.Records.QueueKey(n.queue, name) }
 
 // enqueue enqueues notifications one after another.
-func (n *newcomer) enqueue(ids ...string) {
+func (n *testWorker) enqueue(ids ...string) {
 	n.t.Helper()
 	producer := push.NewProducer(n.Client, "", 0).WithShards(1)
 	for _, id := range ids {
@@ -80,7 +80,7 @@ func (n *newcomer) enqueue(ids ...string) {
 }
 
 // pull claims all jobs of the queue, and returns their IDs.
-func (n *newcomer) pull() (ids []string) {
+func (n *testWorker) pull() (ids []string) {
 	n.t.Helper()
 	for {
 		jobs, err := n.take(n.queue)
@@ -96,14 +96,14 @@ func (n *newcomer) pull() (ids []string) {
 }
 
 // putsOff returns a pulled job to the queue, for an hour later.
-func (n *newcomer) putsOff(id string) error {
+func (n *testWorker) putsOff(id string) error {
 	job := n.got[id]
 	return n.Records.PutOff(n.t.Context(), &job.Job, &store.PutOff{Return: store.Return{Why: store.Deferred, After: time.Hour}})
 }
 
 // givesBack returns a pulled job to the head of the queue if this worker still has it, and
 // returns the number of moved jobs.
-func (n *newcomer) givesBack(id string) int {
+func (n *testWorker) givesBack(id string) int {
 	n.t.Helper()
 	back, err := n.Records.GiveBack(n.t.Context(), n.queue, []store.Job{n.got[id].Job})
 	must(n.t, err)
@@ -115,7 +115,7 @@ func (n *newcomer) givesBack(id string) int {
 func TestJobsOfDeadWorkerReturn(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
-	dead, alive := newNewcomer(t, client), newNewcomer(t, client)
+	dead, alive := newTestWorker(t, client), newTestWorker(t, client)
 	var ids []string
 	for i := range 300 {
 		ids = append(ids, fmt.Sprintf("job-%d", i))
@@ -126,17 +126,17 @@ func TestJobsOfDeadWorkerReturn(t *testing.T) {
 	alive.pull()
 	alive.enqueue("last")
 	must(t, client.HSet(t.Context(), dead.key("t:"+ids[0]), "msg", "no message").Err()) // a pull sets it aside
-	dead.unseen(2*sureFor - 2*time.Second)
-	if found := alive.seasoned().signs(); len(found) > 0 {
+	dead.backdate(2*validFor - 2*time.Second)
+	if found := alive.established().signs(); len(found) > 0 {
 		t.Errorf("%v is dead too soon", found)
 	}
-	dead.unseen(2*sureFor + time.Second)
+	dead.backdate(2*validFor + time.Second)
 	found := alive.signs()
 	if !slices.Equal(found, []string{dead.id()}) {
 		t.Fatalf("dead are %v, want %s", found, dead.id())
 	}
 	alive.reap(t.Context(), found)
-	newNewcomer(t, client).reap(t.Context(), found) // by another worker at the same time
+	newTestWorker(t, client).reap(t.Context(), found) // by another worker at the same time
 	if found := alive.signs(); len(found) > 0 {
 		t.Errorf("%v is dead once more", found)
 	}
@@ -159,16 +159,16 @@ func TestJobsOfDeadWorkerReturn(t *testing.T) {
 func TestJudgingNeedsUnbrokenHeartbeats(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
-	dead, judge := newNewcomer(t, client), newNewcomer(t, client)
-	dead.unseen(time.Hour)
+	dead, judge := newTestWorker(t, client), newTestWorker(t, client)
+	dead.backdate(time.Hour)
 	if found := judge.signs(); len(found) > 0 {
 		t.Errorf("a new worker finds %v dead", found)
 	}
-	judge.seasoned().last = time.Now().Add(-sureFor - time.Second)
+	judge.established().last = time.Now().Add(-validFor - time.Second)
 	if found := judge.signs(); len(found) > 0 {
 		t.Errorf("a worker without a reply finds %v dead", found)
 	}
-	judge.seasoned().unseen(2*sureFor + time.Second)
+	judge.established().backdate(2*validFor + time.Second)
 	if found := judge.signs(); len(found) > 0 {
 		t.Errorf("a worker with an old heartbeat finds %v dead", found)
 	}
@@ -184,11 +184,11 @@ func TestFirstTermByNameLeads(t *testing.T) {
 		if NewServer(configOf(t, client)).Leads() {
 			t.Error("a worker without a heartbeat leads")
 		}
-		var all []*newcomer
+		var all []*testWorker
 		for range 40 {
-			all = append(all, newNewcomer(t, client))
+			all = append(all, newTestWorker(t, client))
 		}
-		slices.SortFunc(all, func(a, b *newcomer) int { return strings.Compare(a.id(), b.id()) })
+		slices.SortFunc(all, func(a, b *testWorker) int { return strings.Compare(a.id(), b.id()) })
 		leads := func(want int) {
 			t.Helper()
 			for i, n := range all {
@@ -203,16 +203,16 @@ func TestFirstTermByNameLeads(t *testing.T) {
 		leads(0)
 		dies := all[0]
 		all[0] = nil
-		dies.unseen(2*sureFor + time.Second)
+		dies.backdate(2*validFor + time.Second)
 		leads(1)
 		ended, end := context.WithCancel(t.Context())
 		end()
-		all[1].keep(ended, func() {}) // signs off
+		all[1].keepAlive(ended, func() {}) // signs off
 		all[1] = nil
 		leads(2)
 		all[0] = dies // it was only stopped
 		leads(0)
-		dies.life.term.Load().note(time.Time{}, false)
+		dies.liveness.term.Load().update(time.Time{}, false)
 		if dies.Leads() {
 			t.Error("a worker leads that others may take for dead")
 		}
@@ -222,7 +222,7 @@ func TestFirstTermByNameLeads(t *testing.T) {
 // Each of a worker's terms may lead.
 func TestEarlierTermMayLead(t *testing.T) {
 	t.Parallel()
-	n := newNewcomer(t, redistest.One(t))
+	n := newTestWorker(t, redistest.One(t))
 	n.hold()
 	n.every = 0
 	n.suspect()
@@ -239,9 +239,9 @@ func TestEarlierTermMayLead(t *testing.T) {
 // A full Redis accepts heartbeats, so that claimed jobs can be sent and settled there.
 func TestFullRedisTakesHeartbeat(t *testing.T) {
 	t.Parallel()
-	n := newNewcomer(t, redistest.Connect(t, redistest.Start(t).Options()))
+	n := newTestWorker(t, redistest.Connect(t, redistest.Start(t).Options()))
 	must(t, n.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	if n.signs(); !n.life.term.Load().Sure() {
+	if n.signs(); !n.liveness.term.Load().Valid() {
 		t.Error("the heartbeat failed")
 	}
 }
@@ -251,10 +251,10 @@ func TestNoSignOffWithJobsLeft(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	for cause, want := range map[error]int64{nil: 0, errLeft: 1} {
-		n := newNewcomer(t, client)
+		n := newTestWorker(t, client)
 		ctx, end := context.WithCancelCause(t.Context())
 		end(cause)
-		n.keep(ctx, func() {})
+		n.keepAlive(ctx, func() {})
 		if got := client.ZCard(t.Context(), n.Records.Key("signs")).Val(); got != want {
 			t.Errorf("%d are left for %v, want %d", got, cause, want)
 		}
@@ -267,15 +267,15 @@ func TestNoSignOffWithJobsLeft(t *testing.T) {
 func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
-	stopped, other := newNewcomer(t, client), newNewcomer(t, client)
+	stopped, other := newTestWorker(t, client), newTestWorker(t, client)
 	stopped.enqueue("job")
 	stopped.pull()
-	before, term := stopped.id(), stopped.life.term.Load()
+	before, term := stopped.id(), stopped.liveness.term.Load()
 	if term.Lost(t.Context()) {
 		t.Error("the term is lost at once")
 	}
-	stopped.unseen(time.Hour)
-	other.reap(t.Context(), other.seasoned().signs())
+	stopped.backdate(time.Hour)
+	other.reap(t.Context(), other.established().signs())
 	if got := other.pull(); !slices.Equal(got, []string{"job"}) {
 		t.Fatalf("the other pulls %v", got)
 	}
@@ -283,7 +283,7 @@ func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
 		t.Errorf("before it knows: %v, %d given back", err, n)
 	}
 	stopped.signs()
-	if !term.Lost(t.Context()) || stopped.id() == before || stopped.life.term.Load().Lost(t.Context()) {
+	if !term.Lost(t.Context()) || stopped.id() == before || stopped.liveness.term.Load().Lost(t.Context()) {
 		t.Error("it has not begun another term")
 	}
 	if state := client.HGet(t.Context(), other.key("t:job"), "state").Val(); state != "active" {
@@ -296,7 +296,7 @@ func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
 		t.Errorf("%d are in hand", left)
 	}
 	// the dead term is found again, as a running pull may have claimed jobs in it
-	if found := other.seasoned().signs(); !slices.Equal(found, []string{before}) {
+	if found := other.established().signs(); !slices.Equal(found, []string{before}) {
 		t.Errorf("dead are %v, want %s once more", found, before)
 	}
 }
@@ -308,8 +308,8 @@ func TestLostWaitsForNextHeartbeat(t *testing.T) {
 		then func(term *Term, end context.CancelFunc)
 		lost bool
 	}{
-		"the heartbeat succeeds": {func(term *Term, _ context.CancelFunc) { term.note(time.Now().Add(time.Second), false) }, false},
-		"the term is over":       {func(term *Term, _ context.CancelFunc) { term.note(time.Time{}, true) }, true},
+		"the heartbeat succeeds": {func(term *Term, _ context.CancelFunc) { term.update(time.Now().Add(time.Second), false) }, false},
+		"the term is over":       {func(term *Term, _ context.CancelFunc) { term.update(time.Time{}, true) }, true},
 		"ctx ends":               {func(_ *Term, end context.CancelFunc) { end() }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestLostWaitsForNextHeartbeat(t *testing.T) {
 				ctx, end := context.WithCancel(t.Context())
 				defer end()
 				term := newTerm()
-				term.note(time.Now().Add(time.Second), false)
+				term.update(time.Now().Add(time.Second), false)
 				if term.Lost(ctx) {
 					t.Error("the term is lost while its heartbeat is valid")
 				}

@@ -21,10 +21,10 @@ type PullRoom struct {
 	kept   []int    // how many
 }
 
-// Room returns what a pull of so many jobs at most may take of that queue, of which jobs are parked
+// Reserve returns what a pull of so many jobs at most may take of that queue, of which jobs are parked
 // by these names. paused reports whether the operator's pause with that selector is in force. What
 // the pull has, no other one gets until Taken.
-func (rs *Routes) Room(queue string, most int, parked []string, paused func(selector string) bool, now time.Time) *PullRoom {
+func (rs *Routes) Reserve(queue string, most int, parked []string, paused func(selector string) bool, now time.Time) *PullRoom {
 	room := &PullRoom{rank: rankOfQueue(queue)}
 	for r := range rs.All() {
 		n, bounded := r.Bulkhead.reserve(room.rank, most, now)
@@ -64,8 +64,8 @@ func (rs *Routes) Taken(room *PullRoom, names []string) (arrived []func()) {
 	return arrived
 }
 
-// Opens reports whether there is room for any of what is parked by these names.
-func (rs *Routes) Opens(queue string, parked []string, paused func(selector string) bool, now time.Time) bool {
+// CanUnpark reports whether there is room for any of what is parked by these names.
+func (rs *Routes) CanUnpark(queue string, parked []string, paused func(selector string) bool, now time.Time) bool {
 	rank := rankOfQueue(queue)
 	return slices.ContainsFunc(partsOf(parked), func(name string) bool {
 		if r := rs.byName[name]; r != nil {

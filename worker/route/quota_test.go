@@ -28,16 +28,16 @@ func TestAUsedUpQuotaIsNotPulledFor(t *testing.T) {
 		parked := []string{store.ParkName([]string{store.QuotaName(pool.Key), store.PauseName("[]")})}
 		paused := func(string) bool { return true }
 		bounds := func(p push.Priority, parked ...string) []store.Bound {
-			return rs.Room(p.Queue(), 64, parked, paused, time.Now()).Bounds
+			return rs.Reserve(p.Queue(), 64, parked, paused, time.Now()).Bounds
 		}
-		if got := bounds(push.Bulk); len(got) > 0 || !rs.Opens(push.Bulk.Queue(), parked, paused, time.Now()) {
+		if got := bounds(push.Bulk); len(got) > 0 || !rs.CanUnpark(push.Bulk.Queue(), parked, paused, time.Now()) {
 			t.Errorf("with a quota that nothing is known of the pulls have the bounds %+v", got)
 		}
 		for range 2 { // the second one finds nothing
 			rs.Units.Take(t.Context(), []meter.Need{{Pool: pool, Units: 1}}, meter.Ordinary, time.Millisecond)
 			synctest.Wait()
 		}
-		if got := bounds(push.Bulk, parked...); len(got) != 3 || got[0].Room != 0 || got[1].Room != -1 || got[2].Room != 0 || rs.Opens(push.Bulk.Queue(), parked, paused, time.Now()) {
+		if got := bounds(push.Bulk, parked...); len(got) != 3 || got[0].Room != 0 || got[1].Room != -1 || got[2].Room != 0 || rs.CanUnpark(push.Bulk.Queue(), parked, paused, time.Now()) {
 			t.Errorf("with one used up the pulls have the bounds %+v", got)
 		}
 		if got := bounds(push.Critical); len(got) > 0 {

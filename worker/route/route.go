@@ -2,7 +2,7 @@
 // trouble: a bulkhead, which bounds what is in flight, and a share, where all workers are bounded
 // together; a state, by which it is open or closed; and its quota, which all workers share.
 //
-// What a route has no room for is not pulled: Routes.Room tells each pull. The pipeline takes a place
+// What a route has no room for is not pulled: Routes.Reserve tells each pull. The pipeline takes a place
 // in the route's bulkhead, asks to be allowed one push, and hands the outcome to Learn. All methods
 // are safe for concurrent use, but for Routes.Apply and Routes.LogTroubles, of which each is one
 // goroutine's.

@@ -40,10 +40,10 @@ func TestJobOfLostPullReplyReturns(t *testing.T) {
 	var more atomic.Int32
 	client.AddHook(losingPulls(&more))
 	c := configOf(t, client)
-	c.Hands, c.ShutdownTimeout = NewHands(6), time.Second
+	c.Budget, c.ShutdownTimeout = NewBudget(6), time.Second
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(c)}
 	s.idle.poll, s.idle.limit = 20*time.Millisecond, redistest.Patience
-	s.life.every, s.life.sureFor = 20*time.Millisecond, 2*time.Second
+	s.liveness.every, s.liveness.validFor = 20*time.Millisecond, 2*time.Second
 	s.Start(t.Context(), s)
 	t.Cleanup(s.Shutdown)
 	s.enqueue("first", push.Default)
@@ -73,15 +73,15 @@ func TestJobOfLostPullReplyReturns(t *testing.T) {
 func TestTermEndsAfterRedisError(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n, other := newNewcomer(t, client), newNewcomer(t, client)
+		n, other := newTestWorker(t, client), newTestWorker(t, client)
 		n.enqueue("held", "stray")
 		if got := n.pull(); len(got) != 2 {
 			t.Fatalf("pulled %q", got)
 		}
-		old := n.life.term.Load()
-		old.free() // as if the reply with "stray" had been lost
-		n.life.every = 0
-		n.life.suspect()
+		old := n.liveness.term.Load()
+		old.release() // as if the reply with "stray" had been lost
+		n.liveness.every = 0
+		n.liveness.suspect()
 		n.signs()
 		n.enqueue("new")
 		if got := n.pull(); !slices.Equal(got, []string{"new"}) || n.got["new"].Term == old {
@@ -90,15 +90,15 @@ func TestTermEndsAfterRedisError(t *testing.T) {
 		if old.Lost(t.Context()) || n.got["new"].Term.Lost(t.Context()) {
 			t.Error("a term is lost")
 		}
-		other.reap(t.Context(), other.seasoned().signs())
+		other.reap(t.Context(), other.established().signs())
 		if err := n.putsOff("held"); err != nil {
 			t.Errorf("what is in hand of the old term: %v", err)
 		}
-		old.free()
+		old.release()
 		n.signs()
 		must(t, client.ZAddXX(t.Context(), n.Records.Key("signs"), redis.Z{Score: 1, Member: old.id}).Err()) // long ago
 		n.signs()
-		other.reap(t.Context(), other.seasoned().signs())
+		other.reap(t.Context(), other.established().signs())
 		if got := other.pull(); !slices.Equal(got, []string{"stray"}) {
 			t.Errorf("of the old term come back %q", got)
 		}
@@ -114,7 +114,7 @@ func TestTermEndsAfterRedisError(t *testing.T) {
 func TestEndUndoneByFailoverLeavesJob(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n := newNewcomer(t, client)
+		n := newTestWorker(t, client)
 		n.enqueue("recorded", "undone", "elsewhere")
 		n.pull()
 		for _, err := range []error{
@@ -124,12 +124,12 @@ func TestEndUndoneByFailoverLeavesJob(t *testing.T) {
 			must(t, err)
 		}
 		for _, id := range []string{"recorded", "undone", "elsewhere"} {
-			n.finish(&taken{Job: n.got[id]}, nil)
+			n.finish(&claimedJob{Job: n.got[id]}, nil)
 		}
 		if active, err := client.LRange(t.Context(), n.key("active"), 0, -1).Result(); err != nil || !slices.Equal(active, []string{"undone"}) {
 			t.Errorf("in hand are %q, %v", active, err)
 		}
-		if n.life.every = 0; !n.life.doubts() {
+		if n.liveness.every = 0; !n.liveness.needsNewTerm() {
 			t.Error("nothing is suspected")
 		}
 	})
@@ -140,7 +140,7 @@ func TestEndUndoneByFailoverLeavesJob(t *testing.T) {
 func TestMoveFailsWholeOnWrongKeyType(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		n := newNewcomer(t, client)
+		n := newTestWorker(t, client)
 		n.enqueue("job", "nobody's")
 		n.pull()
 		must(t, client.Set(t.Context(), n.key("due"), "x", 0).Err())

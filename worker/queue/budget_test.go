@@ -9,10 +9,10 @@ import (
 // Urgent jobs have reserved capacity. Other jobs use all other free capacity.
 func TestHands(t *testing.T) {
 	bulk, others, critical := push.Bulk.Queue(), push.Default.Queue(), push.Critical.Queue()
-	h := NewHands(100)
+	h := NewBudget(100)
 	fill := func(queue string) (n int) {
 		for !h.full(queue) {
-			h.took(queue, h.reserve(queue, 1), 1)
+			h.commit(queue, h.reserve(queue, 1), 1)
 			n++
 		}
 		return n
@@ -26,18 +26,18 @@ func TestHands(t *testing.T) {
 		}
 	}
 	for range 80 {
-		h.free(bulk)
+		h.release(bulk)
 	}
 	if n := fill(critical); n != 80 || !h.full(bulk) {
 		t.Errorf("%d critical jobs are claimed, want 80", n)
 	}
 	for range 50 {
-		h.free(critical)
+		h.release(critical)
 	}
 	if n := fill(bulk); n != 50 {
 		t.Errorf("%d bulk jobs are claimed, want 50", n)
 	}
-	if small := NewHands(1); small.full(bulk) || small.full(others) || small.full(critical) {
+	if small := NewBudget(1); small.full(bulk) || small.full(others) || small.full(critical) {
 		t.Error("a budget of one job is full")
 	}
 }
@@ -45,13 +45,13 @@ func TestHands(t *testing.T) {
 // Other pulls cannot use the capacity reserved by a running pull.
 func TestPullReservesCapacity(t *testing.T) {
 	t.Parallel()
-	h, queue := NewHands(10), push.Critical.Queue()
+	h, queue := NewBudget(10), push.Critical.Queue()
 	first, second := h.reserve(queue, 8), h.reserve(queue, 8)
 	if first != 8 || second != 2 || h.full(queue) {
 		t.Errorf("reserved are %d and %d", first, second)
 	}
-	h.took(queue, first, 1)
-	h.took(queue, second, 0)
+	h.commit(queue, first, 1)
+	h.commit(queue, second, 0)
 	if third := h.reserve(queue, 12); third != 9 {
 		t.Errorf("%d are left", third)
 	}
