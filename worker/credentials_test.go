@@ -154,7 +154,7 @@ func TestResumeEndsProviderPause(t *testing.T) {
 			if err != nil || len(ended) != 1 || ended[0].Reason != c.reason {
 				t.Errorf("ended: %+v, %v", ended, err)
 			}
-			const line = `tried again" app=shop platform=apns by=ada`
+			const line = `an operator resumed the app's provider" app=shop platform=apns by=ada`
 			wait(t, func() bool { return strings.Count(log.text(), line) == 2 })
 			wait(t, func() bool { // though nothing is sent
 				list, err := r.inspector().Pauses(t.Context())

@@ -192,7 +192,7 @@ func TestUnreachableMeterBlocksOnlyItsRoute(t *testing.T) {
 		must(t, err)
 		return status.Waits.For == inspect.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo: the meter is away")
 	})
-	const told = "nobody can tell what is left of a quota"
+	const told = "the remaining units of a quota are unknown"
 	wait(t, func() bool { return strings.Contains(log.text(), told) })
 	if text := log.text(); !strings.Contains(text, "quota=fcm/demo") || !strings.Contains(text, "the meter is away") {
 		t.Error(text)
@@ -205,7 +205,7 @@ func TestUnreachableMeterBlocksOnlyItsRoute(t *testing.T) {
 	if record := r.record("metered"); record.State != push.Delivered || record.Attempts != 1 {
 		t.Errorf("%+v", record)
 	}
-	wait(t, func() bool { return strings.Contains(log.text(), "what is left of a quota is known again") })
+	wait(t, func() bool { return strings.Contains(log.text(), "the remaining units of a quota are known again") })
 	if n := strings.Count(log.text(), told); n != 1 {
 		t.Errorf("logged %d times", n)
 	}

@@ -9,25 +9,24 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// A Latency is how long pushes took in the last one to two minutes, to an eighth. The
-// zero value is that there were none.
+// A Latency is the latency of the pushes of the last one to two minutes, to an eighth. The zero
+// value means no pushes.
 type Latency struct {
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 }
 
-// answers are what became of a route's pushes. The zero value is ready to use.
+// answers counts the outcomes of a route's pushes. The zero value is ready to use.
 type answers struct {
-	took lately.Histogram // of all
+	took lately.Histogram // latencies of all pushes
 
-	mu      sync.Mutex
-	reasons []providers.Reason // but OK, which the others leave of all
-	counts  []int64            // of them
-	// Of who tells of them.
+	mu              sync.Mutex
+	reasons         []providers.Reason // all but OK, which is the rest of took
+	counts          []int64            // by index in reasons
 	latency, series lately.Series
 }
 
-// Answered counts what became of a push, and how long that took.
+// Answered counts the outcome and latency of a push.
 func (r *Route) Answered(reason providers.Reason, took time.Duration) {
 	a := &r.answers
 	if reason == providers.OK {
@@ -44,8 +43,8 @@ func (r *Route) Answered(reason providers.Reason, took time.Duration) {
 	a.reasons, a.counts = append(a.reasons, reason), append(a.counts, 1)
 }
 
-// tell adds to a status what became of the pushes lately.
-func (a *answers) tell(now time.Time, s *Status) {
+// addTo adds the recent outcomes and latencies to a status.
+func (a *answers) addTo(now time.Time, s *Status) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.took.Counts()

@@ -8,11 +8,11 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// What was answered is told for 15 minutes, and how long that took for one or two.
-func TestAnswers(t *testing.T) {
+// The status counts outcomes for 15 minutes and latencies for one to two.
+func TestStatusCountsAnswers(t *testing.T) {
 	r, begin := new(Route), time.Unix(1_795_219_200, 0)
 	told := func(after time.Duration) (s Status) {
-		r.answers.tell(begin.Add(after), &s)
+		r.answers.addTo(begin.Add(after), &s)
 		return s
 	}
 	if s := told(0); s.Answers != nil || s.Latency != (Latency{}) {

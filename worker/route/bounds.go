@@ -11,19 +11,19 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A PullRoom is what one pull may take.
+// A PullRoom is the capacity reserved for one pull.
 type PullRoom struct {
-	// Bounds are of the routes that have room for fewer than a pull takes, and of the names by
-	// which jobs are parked.
+	// Bounds limit the routes with capacity for fewer jobs than the pull takes, and the parked
+	// names.
 	Bounds []store.Bound
 	rank   int
-	routes []*Route // of which some of their room is kept for the pull
-	kept   []int    // how many
+	routes []*Route // routes with capacity reserved for the pull
+	kept   []int    // reserved capacity by route
 }
 
-// Reserve returns what a pull of so many jobs at most may take of that queue, of which jobs are parked
-// by these names. paused reports whether the operator's pause with that selector is in force. What
-// the pull has, no other one gets until Taken.
+// Reserve reserves capacity for a pull of at most most jobs from that queue, where jobs are
+// parked under the given names. paused reports whether the operator's pause with that selector is
+// in force. Other pulls cannot use the capacity until Taken.
 func (rs *Routes) Reserve(queue string, most int, parked []string, paused func(selector string) bool, now time.Time) *PullRoom {
 	room := &PullRoom{rank: rankOfQueue(queue)}
 	for r := range rs.All() {
@@ -46,9 +46,9 @@ func (rs *Routes) Reserve(queue string, most int, parked []string, paused func(s
 	return room
 }
 
-// Taken gives back the room that a pull has had, less what it has taken: one job for each of these
-// names. It returns a function for each job, to be called when the job has arrived at its route. Later
-// calls of it do nothing.
+// Taken ends a pull's reservation. names has the park name of each job that the pull took. For
+// each job Taken returns a function to call when the job reaches its route. Further calls do
+// nothing.
 func (rs *Routes) Taken(room *PullRoom, names []string) (arrived []func()) {
 	arrived = make([]func(), len(names))
 	for i, name := range names {
@@ -64,7 +64,7 @@ func (rs *Routes) Taken(room *PullRoom, names []string) (arrived []func()) {
 	return arrived
 }
 
-// CanUnpark reports whether there is room for any of what is parked by these names.
+// CanUnpark reports whether any of the parked names has capacity.
 func (rs *Routes) CanUnpark(queue string, parked []string, paused func(selector string) bool, now time.Time) bool {
 	rank := rankOfQueue(queue)
 	return slices.ContainsFunc(partsOf(parked), func(name string) bool {
@@ -75,9 +75,9 @@ func (rs *Routes) CanUnpark(queue string, parked []string, paused func(selector 
 	})
 }
 
-// open is how many of the rank the route lets go now, whatever its bulkhead says: negative while it
-// is closed, one while it is tried, and of a quota as many as get a unit in time. Critical ones find
-// what a quota keeps for them. Without a bound it is more than any pull takes.
+// open returns how many jobs of the rank the route allows now, apart from its bulkhead: negative
+// while closed, one while trying. With a quota it is the number that get a unit in time; critical
+// jobs may use the quota's reserve. Without a bound it exceeds any pull.
 func (r *Route) open(rank int, now time.Time) int {
 	n := math.MaxInt
 	if r.Quota != nil {
@@ -94,8 +94,8 @@ func (r *Route) open(rank int, now time.Time) int {
 	return n
 }
 
-// other is the room of a name that is no route's. Each name by which jobs are parked has a bound: a
-// pull takes nothing of a pause or a quota that it has not been told of.
+// other returns the capacity of a parked name that is no route's. Each parked name has a bound,
+// because a pull skips parked jobs of a pause or quota without one.
 func (rs *Routes) other(name string, rank int, paused func(selector string) bool) int {
 	if selector, is := store.PauseOf(name); is && paused(selector) {
 		return -1
@@ -106,7 +106,7 @@ func (rs *Routes) other(name string, rank int, paused func(selector string) bool
 	return math.MaxInt
 }
 
-// unitRank is the rank by which units are taken.
+// unitRank returns the rank for taking quota units.
 func unitRank(rank int) meter.Rank {
 	if rank == 0 {
 		return meter.Urgent
@@ -114,7 +114,7 @@ func unitRank(rank int) meter.Rank {
 	return meter.Ordinary
 }
 
-// partsOf are the parts of the names, each once.
+// partsOf returns the distinct parts of the names.
 func partsOf(names []string) (parts []string) {
 	for _, name := range names {
 		for _, part := range store.ParkNames(name) {
@@ -130,5 +130,5 @@ func rankOfQueue(queue string) int {
 	return max(0, slices.IndexFunc(ranked[:], func(p push.Priority) bool { return p.Queue() == queue }))
 }
 
-// ParkName is the name by which what waits for the route is parked.
+// ParkName returns the name under which jobs of the route are parked.
 func (r *Route) ParkName() string { return r.only }

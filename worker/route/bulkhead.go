@@ -10,34 +10,35 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Bulkhead is a semaphore with priorities: it bounds the pushes in flight to one provider of one
-// app, so that one that is slow or stalled holds up its own notifications only. Who waits for a
-// place gets it by priority, and by when it came. A few places are kept for critical ones.
+// A Bulkhead is a semaphore with priorities. It bounds the pushes in flight to one provider of
+// one app, so that a slow provider delays only its own notifications. Waiters get permits by
+// priority, and within a priority in order of arrival. A few permits are reserved for critical
+// pushes.
 type Bulkhead struct {
-	most int // places at most
+	most int // the configured number of permits
 
 	mu      sync.Mutex
-	places  int                   // as many as there are now
-	open    int                   // of them, as many as may be taken: see reopen
-	wanted  int                   // as many as were lately
-	taken   int                   // places
-	old     int                   // of them, taken before the last trouble
-	waiting [len(ranked)][]*place // by rank, the first first
-	passed  int                   // places given since to others than who has waited longest
-	coming  [len(ranked)]int      // by rank, those that are in hand and not yet here
-	pulls   [len(ranked)]int      // by rank, what pulls that are under way may take
-	left    flow                  // places given back
+	places  int                   // current number, at most most
+	open    int                   // how many may be in use after a closing: see reopen
+	wanted  int                   // the last result of wants
+	taken   int                   // permits in use
+	old     int                   // in use since before the last closing
+	waiting [len(ranked)][]*place // by rank, in order of arrival
+	passed  int                   // permits given past the longest waiter
+	coming  [len(ranked)]int      // by rank: claimed jobs on their way to the bulkhead
+	pulls   [len(ranked)]int      // by rank: reserved by running pulls
+	left    flow                  // permits released
 
-	idle atomic.Bool // nobody has a place, waits or comes, and all places are open
+	idle atomic.Bool // no permit in use, none waiting or on its way, all open
 }
 
-// A place is one that is waited for.
+// A place is a waiter for a permit.
 type place struct {
 	since time.Time
-	given chan struct{} // closed when it is
+	given chan struct{} // closed when the permit is given
 }
 
-// ranked are the priorities as places are given.
+// ranked are the priorities in the order in which they get permits.
 var ranked = [...]push.Priority{push.Critical, push.Default, push.Bulk}
 
 func rankOf(p push.Priority) int {
@@ -48,24 +49,23 @@ func rankOf(p push.Priority) int {
 }
 
 const (
-	// keptShare is what share of the places is kept for critical ones: 8 of 256, which serve 160 a
-	// second at 50 ms each, and cost the others 3 %.
+	// keptShare is the fraction (1/32) of the permits reserved for critical pushes: 8 of 256,
+	// which serve 160 a second at 50 ms each. It costs the others 3 %.
 	keptShare = 32
-	// fairShare is what share those have who would get nothing beside others: of the places that are
-	// waited for one in eight goes to who has waited longest, of those who wait one in eight may be
-	// bulk, of a pull one in eight is of a crowd, and an idle worker has an eighth of the places of
-	// all workers. With more, those before them would notice.
+	// fairShare is the fraction (1/8) for jobs that would otherwise get nothing. One in eight
+	// waited-for permits goes to the longest waiter, and one in eight waiters may be bulk. One in
+	// eight jobs of a pull may be of a crowd. An idle worker has an eighth of all workers'
+	// permits. A larger fraction would noticeably delay the jobs ahead.
 	fairShare = 8
-	// mostLine is how many may wait in the process at most: as many as the fastest route sends, some
-	// 25,000 a second, while its loop waits for room.
+	// mostLine is the maximum of waiters in the process: as many as the fastest route, some
+	// 25,000 pushes a second, sends while the loop waits for capacity.
 	mostLine = 512
-	// MaxWait is how long a job waits in the process for a place, or for a unit of a quota, of
-	// which the process asks Redis at least once a second. A job without one is parked then.
+	// MaxWait is how long a job waits in the process for a permit or a quota unit. The process
+	// asks Redis for units at least once a second. A job that gets none in time is parked.
 	MaxWait = 2 * time.Second
 )
 
-// InHand is how many notifications a process has in hand at most for a bulkhead with so many
-// places.
+// InHand returns the maximum of claimed jobs of a process for a bulkhead with that many places.
 func InHand(places int) int { return places + 2*mostLine }
 
 func newBulkhead(places int) *Bulkhead {
@@ -74,7 +74,7 @@ func newBulkhead(places int) *Bulkhead {
 	return b
 }
 
-// changed notes whether the bulkhead is idle.
+// changed updates idle.
 func (b *Bulkhead) changed() {
 	n := b.taken
 	for _, coming := range b.coming {
@@ -83,8 +83,7 @@ func (b *Bulkhead) changed() {
 	b.idle.Store(n == 0 && b.open >= b.most && b.places > 0)
 }
 
-// resize has there be so many places. Where more are taken, nobody comes in until fewer
-// are.
+// resize sets the number of permits. If more are in use, none is given until fewer are.
 func (b *Bulkhead) resize(places int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,8 +94,8 @@ func (b *Bulkhead) resize(places int) {
 	}
 }
 
-// reopen opens one place, as the route has a trouble. Pushes that are in flight then, and may hang,
-// have places of their own.
+// reopen limits a closed route to one permit. Pushes that are in flight then, and may hang, do
+// not count against it.
 func (b *Bulkhead) reopen() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,8 +108,8 @@ func (b *Bulkhead) openTo(places int) {
 	b.changed()
 }
 
-// worked opens one place more for each push that works, so that their number doubles with each
-// answer's time. One that fails halves it.
+// worked opens one more permit after a successful push, so that their number doubles with each
+// round trip. A failed push halves it.
 func (b *Bulkhead) worked(works bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,8 +123,8 @@ func (b *Bulkhead) worked(works bool) {
 	}
 }
 
-// wants is how many places are or may be taken until they are changed, and how many
-// could be used: twice those taken, and all where some are waited for.
+// wants returns the permits that are or may be in use, and the number that this worker could use:
+// twice those in use, or all if waiters need more.
 func (b *Bulkhead) wants() (holds, wants int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,7 +136,7 @@ func (b *Bulkhead) wants() (holds, wants int) {
 	return holds, b.wanted
 }
 
-// free is how many places are free for the rank; negative where more are taken than there are.
+// free returns how many permits are free for the rank; negative if too many are in use.
 func (b *Bulkhead) free(rank int) int {
 	free := func(places, taken int) int {
 		if rank > 0 {
@@ -148,21 +147,21 @@ func (b *Bulkhead) free(rank int) int {
 	return min(free(b.places, b.taken), free(b.open, b.taken-b.old))
 }
 
-// size is how many places there are now.
+// size returns the current number of permits.
 func (b *Bulkhead) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.places
 }
 
-// load is how many places are taken, and how many are waited for.
+// load returns the number of permits in use and of waiters.
 func (b *Bulkhead) load() (taken, waiting int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.taken, b.queued()
 }
 
-// queued is how many wait.
+// queued returns the number of waiters.
 func (b *Bulkhead) queued() int {
 	n := 0
 	for _, of := range b.waiting {
@@ -171,9 +170,9 @@ func (b *Bulkhead) queued() int {
 	return n
 }
 
-// more is how many more of the rank may come: to places that are free, and to wait for as many as
-// become free in a second. Negative when more are on their way. Default ones go before bulk ones,
-// which have an eighth of the line.
+// more returns how many more jobs of the rank may come: one for each free permit, and as many
+// waiters as permits are released in a second. It is negative if too many are on their way.
+// Default jobs go before bulk jobs, which may be an eighth of the waiters.
 func (b *Bulkhead) more(rank int, now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,7 +183,7 @@ func (b *Bulkhead) roomFor(rank int, now time.Time) int {
 	line := min(max(1, b.left.lately(now)), mostLine)
 	ahead := func(rank int) int { return len(b.waiting[rank]) + b.coming[rank] }
 	switch {
-	case b.places == 0: // the share of all workers' has lapsed
+	case b.places == 0: // this worker's share has lapsed
 		return -ahead(rank)
 	case b.open < b.most:
 		line = min(line, b.open-1)
@@ -196,11 +195,12 @@ func (b *Bulkhead) roomFor(rank int, now time.Time) int {
 	return all
 }
 
-// reserve keeps room for up to so many more of the rank, and returns for how many; bounded is false
-// where there is room for all, of which none are noted. What is in hand already may use that room too.
+// reserve reserves capacity for up to most jobs of the rank, and returns for how many. bounded is
+// false if there is capacity for all; reserve reserves nothing then. Claimed jobs may use the
+// reserved capacity too.
 func (b *Bulkhead) reserve(rank, most int, now time.Time) (n int, bounded bool) {
 	if b.idle.Load() {
-		return 0, false // so that routes for which nothing comes cost nothing
+		return 0, false // makes routes without jobs cheap
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -213,14 +213,14 @@ func (b *Bulkhead) reserve(rank, most int, now time.Time) (n int, bounded bool) 
 	return n, true
 }
 
-// pulled gives back what was reserved for a pull.
+// pulled ends a pull's reservation.
 func (b *Bulkhead) pulled(rank, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pulls[rank] -= n
 }
 
-// come has the bulkhead know of so many more that come, or fewer.
+// come adds n to the jobs on their way.
 func (b *Bulkhead) come(rank, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -232,21 +232,21 @@ func (b *Bulkhead) comes(rank, n int) {
 	b.changed()
 }
 
-// take takes so many places, or gives them back.
+// take adds n to the permits in use.
 func (b *Bulkhead) take(n int) {
 	b.taken += n
 	b.changed()
 }
 
-// Expect has each of the bulkheads know of so many more of the priority that are on their way
-// there, or fewer.
+// Expect adds n to the jobs of the priority on their way to each bulkhead.
 func Expect(bulkheads []*Bulkhead, p push.Priority, n int) {
 	for _, b := range bulkheads {
 		b.come(rankOf(p), n)
 	}
 }
 
-// Fits reports whether there is room for one that comes. One that does not fit comes no longer.
+// Fits reports whether there is capacity for a job on its way. If not, Fits removes it from the
+// jobs on their way.
 func (b *Bulkhead) Fits(p push.Priority, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +258,7 @@ func (b *Bulkhead) Fits(p push.Priority, now time.Time) bool {
 	return fits
 }
 
-// Room reports whether there is a place in each of the bulkheads at once.
+// Room reports whether each of the bulkheads has a free permit now.
 func Room(bulkheads []*Bulkhead, p push.Priority) bool {
 	return !slices.ContainsFunc(bulkheads, func(b *Bulkhead) bool {
 		b.mu.Lock()
@@ -267,8 +267,7 @@ func Room(bulkheads []*Bulkhead, p push.Priority) bool {
 	})
 }
 
-// Enter takes a place in each of the bulkheads for one of the priority where there is one at
-// once, or in none.
+// Enter takes a permit of each bulkhead if all have one free, or else none.
 func Enter(bulkheads []*Bulkhead, p push.Priority) bool {
 	for i, b := range bulkheads {
 		if !b.tryEnter(rankOf(p)) {
@@ -289,8 +288,8 @@ func (b *Bulkhead) tryEnter(rank int) bool {
 	return true
 }
 
-// Acquire takes a place in each of the bulkheads for one of the priority, or in none: it returns the
-// one that has given none. It waits for maxWait at most at each.
+// Acquire takes a permit of each bulkhead, or none: it returns the first bulkhead that gave none.
+// It waits at most MaxWait at each.
 func Acquire(ctx context.Context, bulkheads []*Bulkhead, p push.Priority) (full *Bulkhead) {
 	for i, b := range bulkheads {
 		if !b.acquire(ctx, rankOf(p)) {
@@ -320,11 +319,10 @@ func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
 	if i >= 0 {
 		b.waiting[rank] = slices.Delete(b.waiting[rank], i, i+1)
 	}
-	return i < 0 // it was just given
+	return i < 0 // the permit was just given
 }
 
-// enter takes a place, or returns the one that is waited for. Where there is room for
-// a rank nobody of it waits.
+// enter takes a free permit, or adds a waiter. A rank has no waiters while it has free permits.
 func (b *Bulkhead) enter(rank int) *place {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -337,7 +335,7 @@ func (b *Bulkhead) enter(rank int) *place {
 	return p
 }
 
-// Release gives a place in each of the bulkheads back.
+// Release returns a permit to each of the bulkheads.
 func Release(bulkheads []*Bulkhead) {
 	for _, b := range bulkheads {
 		b.release()
@@ -347,13 +345,13 @@ func Release(bulkheads []*Bulkhead) {
 func (b *Bulkhead) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.old = max(0, b.old-1) // those who came first go first
+	b.old = max(0, b.old-1) // assumes that older pushes end first
 	b.take(-1)
 	b.left.add(time.Now())
 	b.give()
 }
 
-// give gives the places that are free to those who wait for one.
+// give gives free permits to waiters.
 func (b *Bulkhead) give() {
 	for rank := b.next(); rank >= 0; rank = b.next() {
 		p := b.waiting[rank][0]
@@ -363,8 +361,7 @@ func (b *Bulkhead) give() {
 	}
 }
 
-// next returns the rank whose first one gets a free place, -1 when none is free for
-// those who wait.
+// next returns the rank of the next waiter to get a permit; -1 if no waiter may get one.
 func (b *Bulkhead) next() int {
 	first, longest := -1, -1
 	for rank, of := range b.waiting {
@@ -391,10 +388,10 @@ func (b *Bulkhead) next() int {
 	return first
 }
 
-// A flow counts what happens in a second. The zero value has counted nothing.
+// A flow counts events by second. The zero value has counted none.
 type flow struct {
 	second    int64 // since 1970
-	now, last int   // in that second, and in the one before
+	now, last int   // in that second and the one before
 }
 
 func (f *flow) add(at time.Time) {
@@ -402,7 +399,7 @@ func (f *flow) add(at time.Time) {
 	f.now++
 }
 
-// lately is how many there were in the last second, or in this one where they are more.
+// lately returns the count of the last second, or of the current one if larger.
 func (f *flow) lately(at time.Time) int {
 	f.turn(at)
 	return max(f.now, f.last)

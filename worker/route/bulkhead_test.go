@@ -9,28 +9,28 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// As many more come as find a free place, or wait for one that becomes free within a second.
-func TestHowManyMoreCome(t *testing.T) {
+// The capacity is one for each free permit, and one waiter for each release in a second.
+func TestBulkheadCapacity(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_795_219_200, 0)
 	for name, tt := range map[string]struct {
 		taken, waiting, coming, left int
-		open                         int // after a trouble; 0 for all
+		open                         int // after a closing; 0 for all
 		want, wantCritical, wantBulk int
 	}{
-		"nobody":                {0, 0, 0, 0, 0, 63, 65, 63},
-		"all are new":           {62, 0, 0, 0, 0, 1, 3, 1},
-		"one of them waits":     {62, 1, 0, 0, 0, 0, 3, 1},
-		"some are in flight":    {30, 0, 0, 64, 0, 96, 98, 96},
-		"one comes":             {30, 0, 1, 64, 0, 95, 98, 95},
-		"no place is free":      {62, 0, 0, 64, 0, 64, 66, 64},
-		"some wait":             {62, 63, 0, 64, 0, 1, 66, 64 / fairShare},
-		"more than may":         {62, 64, 2, 64, 0, -2, 66, 64 / fairShare},
-		"it is fast":            {62, 100, 0, 300, 0, 200, 302, 200},
-		"it is faster":          {62, 0, 0, 9999, 0, mostLine, mostLine + 2, mostLine},
-		"it is tried":           {0, 0, 0, 0, 1, 1, 1, 1},
-		"it is tried by one":    {1, 0, 0, 0, 1, 0, 0, 1},
-		"it has just been open": {2, 1, 0, 64, 4, 4, 5, 4},
+		"idle":               {0, 0, 0, 0, 0, 63, 65, 63},
+		"in use":             {62, 0, 0, 0, 0, 1, 3, 1},
+		"one waits":          {62, 1, 0, 0, 0, 0, 3, 1},
+		"some are in flight": {30, 0, 0, 64, 0, 96, 98, 96},
+		"one on its way":     {30, 0, 1, 64, 0, 95, 98, 95},
+		"no free permit":     {62, 0, 0, 64, 0, 64, 66, 64},
+		"some wait":          {62, 63, 0, 64, 0, 1, 66, 64 / fairShare},
+		"too many":           {62, 64, 2, 64, 0, -2, 66, 64 / fairShare},
+		"fast":               {62, 100, 0, 300, 0, 200, 302, 200},
+		"too fast":           {62, 0, 0, 9999, 0, mostLine, mostLine + 2, mostLine},
+		"trying":             {0, 0, 0, 0, 1, 1, 1, 1},
+		"probe in flight":    {1, 0, 0, 0, 1, 0, 0, 1},
+		"just reopened":      {2, 1, 0, 64, 4, 4, 5, 4},
 	} {
 		b := newBulkhead(64)
 		if tt.open > 0 {
@@ -46,9 +46,8 @@ func TestHowManyMoreCome(t *testing.T) {
 	}
 }
 
-// After a trouble there is one place, one more for each push that works, and half as many after
-// one that does not.
-func TestPlacesGrowAfterATrouble(t *testing.T) {
+// After a closing there is one permit. A successful push adds one, a failed push halves them.
+func TestPermitsGrowAfterClosing(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(4)
 	b.reopen()
@@ -57,42 +56,42 @@ func TestPlacesGrowAfterATrouble(t *testing.T) {
 		want  int
 	}{{false, 1}, {true, 2}, {true, 3}, {false, 1}, {true, 2}, {true, 3}, {true, 4}, {true, 4}, {false, 4}} {
 		if b.worked(step.works); b.free(0) != step.want {
-			t.Errorf("%d places, want %d", b.free(0), step.want)
+			t.Errorf("%d permits, want %d", b.free(0), step.want)
 		}
 	}
 	if !b.idle.Load() {
-		t.Error("an idle route costs a pull something")
+		t.Error("the bulkhead is not idle")
 	}
 }
 
-// What hangs when the route closes takes no place of the push that tries it, nor of those after it.
-func TestWhatHangsKeepsNoRouteShut(t *testing.T) {
+// Pushes that hang when the route closes take no permit from the probes.
+func TestHangingPushesDoNotBlockProbe(t *testing.T) {
 	t.Parallel()
 	b, now := newBulkhead(8), time.Now()
 	b.take(5)
 	b.reopen()
 	if b.free(1) != 1 || b.more(1, now) != 1 {
-		t.Errorf("%d places are free", b.free(1))
+		t.Errorf("%d permits are free", b.free(1))
 	}
 	b.take(1)
 	b.worked(true)
 	if b.free(1) != 1 {
-		t.Errorf("after one that works %d places are free", b.free(1))
+		t.Errorf("after a successful push %d permits are free", b.free(1))
 	}
 	for range 6 {
 		b.release()
 	}
 	if b.free(1) != 2 || b.old != 0 {
-		t.Errorf("when all are over %d places are free, %d are old", b.free(1), b.old)
+		t.Errorf("after all pushes %d permits are free, %d are old", b.free(1), b.old)
 	}
 }
 
-// What a pull reserves no other one gets.
-func TestAPullReservesRoom(t *testing.T) {
+// Other pulls cannot use the capacity reserved by a running pull.
+func TestPullReservesCapacity(t *testing.T) {
 	t.Parallel()
 	b, now := newBulkhead(4), time.Now()
 	if n, bounded := b.reserve(1, 64, now); n != 0 || bounded {
-		t.Errorf("of an idle route %d are reserved", n)
+		t.Errorf("of an idle bulkhead %d are reserved", n)
 	}
 	b.take(4)
 	b.left = flow{now.Unix(), 64, 0}
@@ -104,7 +103,7 @@ func TestAPullReservesRoom(t *testing.T) {
 	}
 	b.come(1, 5)
 	if !b.Fits(push.Default, now) {
-		t.Error("a pull that is under way takes the room of what is in hand")
+		t.Error("a running pull takes the capacity of a claimed job")
 	}
 	b.pulled(1, 5)
 	b.come(1, 2)
@@ -115,13 +114,13 @@ func TestAPullReservesRoom(t *testing.T) {
 		}
 	}
 	if gone != 2 {
-		t.Errorf("of two too many %d go", gone)
+		t.Errorf("%d jobs do not fit, want 2", gone)
 	}
 }
 
-// Critical ones find the kept places free, and of those that wait they come first, but
-// for each eighth place, which goes to who has waited longest.
-func TestPlacesAreGivenByPriority(t *testing.T) {
+// Critical pushes find the reserved permits free, and get released permits first. Every eighth
+// permit goes to the longest waiter.
+func TestPermitsByPriority(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBulkhead(64)
@@ -175,8 +174,8 @@ func TestPlacesAreGivenByPriority(t *testing.T) {
 	})
 }
 
-// Who gives up leaves no place taken, nor takes one that is given at that instant.
-func TestWhoGivesUpTakesNoPlace(t *testing.T) {
+// A cancelled waiter takes no permit, not even one that is given at that instant.
+func TestCancelledWaiterTakesNoPermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBulkhead(1)
@@ -184,27 +183,27 @@ func TestWhoGivesUpTakesNoPlace(t *testing.T) {
 		given := make(chan bool)
 		go func() { given <- b.acquire(t.Context(), 2) }()
 		if <-given {
-			t.Fatal("a place was given that is taken")
+			t.Fatal("a permit in use was given")
 		}
 		if taken, waiting := b.load(); taken != 1 || waiting != 0 {
 			t.Errorf("%d taken, %d waiting", taken, waiting)
 		}
 		b.release()
 		if !b.acquire(t.Context(), 2) {
-			t.Error("the free place was not given")
+			t.Error("the free permit was not given")
 		}
 	})
 }
 
-// What shrinks lets nobody in before fewer are inside than it has places then, and what
-// grows lets in those who wait, but for the places that are kept.
-func TestABulkheadIsResized(t *testing.T) {
+// A smaller bulkhead gives no permit until fewer are in use. A larger one gives permits to
+// waiters, except the reserved ones.
+func TestResizeBulkhead(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(64)
 	inside := func(want, waiting int) {
 		t.Helper()
 		if got, wait := b.load(); got != want || wait != waiting {
-			t.Errorf("%d inside and %d before it, want %d and %d", got, wait, want, waiting)
+			t.Errorf("%d permits in use and %d waiters, want %d and %d", got, wait, want, waiting)
 		}
 	}
 	for range 70 {
@@ -215,7 +214,7 @@ func TestABulkheadIsResized(t *testing.T) {
 	for range 31 {
 		b.release()
 	}
-	inside(31, 8) // one of 32 is kept
+	inside(31, 8) // one of 32 is reserved
 	b.enter(rankOf(push.Critical))
 	inside(32, 8)
 	b.resize(0)
@@ -225,9 +224,9 @@ func TestABulkheadIsResized(t *testing.T) {
 	inside(39, 0)
 }
 
-// A share is wanted for twice of what is in flight, for all where that is not enough, and
-// for less from one renewal to the next where it is not used.
-func TestWhatABulkheadWants(t *testing.T) {
+// wants returns twice the permits in use, or all when full. Without use it falls by half from one
+// renewal to the next.
+func TestBulkheadWants(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(64)
 	wants := func(what string, wantHolds, want int) {
@@ -244,13 +243,13 @@ func TestWhatABulkheadWants(t *testing.T) {
 	b.resize(10)
 	wants("full", 10, 64)
 	b.resize(4)
-	wants("more than there may be", 10, 64)
+	wants("too many in use", 10, 64)
 	b.resize(40)
 	for _, want := range []int{32, 20, 20} {
-		wants("some again", 40, want)
+		wants("fewer in use", 40, want)
 	}
 	b.resize(0)
 	wants("none", 10, 64)
 	b = newBulkhead(1)
-	wants("of one", 1, 1)
+	wants("one permit", 1, 1)
 }

@@ -8,24 +8,25 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Crowds name users and categories for which the limiter has just rejected a notification because
-// the line was full. A pull takes only a few of such jobs and parks the rest in order, so a flood
-// of one user delays no other user and no other category. The zero value has no crowd.
+// Crowds holds the users and categories with a notification that the limiter has just rejected
+// because of the queue limit. A pull takes only a few of their jobs and parks the rest in order,
+// so that one user's flood delays no other user or category. The zero value has no crowd.
 type Crowds struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by push.UserMark
 }
 
 const (
-	// crowdFor is how long a user is a crowd after the last rejection. A flood that goes on
-	// renews it, also while its jobs wait behind those of others for some seconds; after the end of
-	// one, pulls take few of the user's jobs for as long.
+	// crowdFor is how long a user stays a crowd after the last rejection. A continuing flood
+	// renews it, even while its jobs wait behind others for some seconds. After the flood, pulls
+	// take few of the user's jobs for that long.
 	crowdFor = 10 * time.Second
-	// crowdsMost bounds how many there are: each is an argument of every pull, which takes 64 jobs.
+	// crowdsMost bounds the number of crowds: each is an argument of every pull, which takes 64
+	// jobs.
 	crowdsMost = 64
 )
 
-// Note notes that the user's line of the category is full.
+// Note marks the user's category as a crowd.
 func (c *Crowds) Note(app, user, category string, now time.Time) {
 	mark := push.UserMark(app, user, category)
 	c.mu.Lock()
@@ -38,8 +39,9 @@ func (c *Crowds) Note(app, user, category string, now time.Time) {
 	}
 }
 
-// Bounds adds a bound for each crowd, of a pull of so many jobs at most: several crowds leave room
-// for others. The critical queue has none, because the limiter rejects nothing critical.
+// Bounds appends a bound for each crowd to all, the bounds of a pull of at most most jobs.
+// Several crowds leave capacity for others. The critical queue has none, as the limiter rejects
+// nothing critical.
 func (c *Crowds) Bounds(all []store.Bound, queue string, most int, now time.Time) []store.Bound {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,15 +8,15 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A user's category is a crowd for a while after the last rejection, on queues of which something
-// is rejected, and there are only so many crowds.
+// A user's category is a crowd for crowdFor after the last rejection, except on the critical
+// queue. The number of crowds is bounded.
 func TestCrowds(t *testing.T) {
 	t.Parallel()
 	var c Crowds
 	now := time.Unix(1000, 0)
 	bounds := func(queue string, at time.Time) int { return len(c.Bounds(nil, queue, 64, at)) }
 	if n := bounds(push.Default.Queue(), now); n != 0 {
-		t.Errorf("%d at first", n)
+		t.Errorf("%d bounds before a rejection", n)
 	}
 	c.Note("shop", "ada", "news", now)
 	c.Note("shop", "ada", "news", now.Add(crowdFor/2))
@@ -31,12 +31,12 @@ func TestCrowds(t *testing.T) {
 		}
 	}
 	if n := bounds(push.Default.Queue(), now.Add(crowdFor+crowdFor/2)); n != 0 {
-		t.Errorf("%d after the time", n)
+		t.Errorf("%d bounds after crowdFor", n)
 	}
 	for i := range 2 * crowdsMost {
 		c.Note("shop", fmt.Sprint(i), "", now)
 	}
 	if n := bounds(push.Default.Queue(), now); n != crowdsMost {
-		t.Errorf("%d at most", n)
+		t.Errorf("%d bounds for too many crowds", n)
 	}
 }

@@ -11,31 +11,32 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// window is how far back answers count. It is counted in windowBuckets parts, so that an answer
+// window is the period in which answers count. It has windowBuckets parts, so that an answer
 // counts for up to a twelfth longer or shorter.
 const (
 	window        = time.Minute
 	windowBuckets = 12
 )
 
-// evidence is a route's answers of the last minute, and the trouble that they show. The
-// zero value has none.
+// evidence holds a route's answers of the last minute, and its current trouble. The zero value
+// has none.
 type evidence struct {
 	mu       sync.Mutex
 	buckets  [windowBuckets]bucket
-	refusals [classes][]refusal // by class, the newest last, one a subject, many at most
-	row      [classes]int       // answers by class since the provider took or refused a message
-	worked   time.Time          // when the provider took or refused a message last
-	nobody   subject            // counts up for answers that are about no subject
+	refusals [classes][]refusal // by class, newest last; one per subject, at most many
+	row      [classes]int       // by class: answers since the provider last took or refused a message
+	worked   time.Time          // when the provider last took or refused a message
+	nobody   subject            // the last subject made up for an unsent push
 
-	// cause is the class that closed the route; silent while it is open. An answer of this
-	// class confirms the trouble.
+	// cause is the class of answers that closed the route; silent while it is open. Another
+	// answer of this class confirms the trouble.
 	cause class
 	shown Trouble
 	spike spike
 }
 
-// A subject is the token that an answer is about, or the topic that only some pushes have.
+// A subject is a hash of the token that an answer is about, or of its topic if the answer is
+// about one.
 type subject uint64
 
 func subjectOf(t push.Target, topic string) subject {
@@ -60,13 +61,13 @@ type bucket struct {
 	counts [classes]int
 }
 
-// A Trouble describes a provider that fails, as one worker sees it.
+// A Trouble describes a failing provider, as one worker sees it.
 type Trouble struct {
 	// Reason and Error are the last failure's. Error holds no token, key or body.
 	Reason providers.Reason `json:"reason"`
 	Error  string           `json:"error,omitempty"`
-	// Since is the first failure's time. Failures of Answers failed, from the minute before
-	// the trouble on.
+	// Since is the first failure's time. Failures of Answers failed; both include the minute
+	// before the trouble.
 	Since    time.Time `json:"since"`
 	Failures int       `json:"failures"`
 	Answers  int       `json:"answers"`
@@ -76,7 +77,7 @@ type Trouble struct {
 
 // A Lesson is the meaning of an answer for its route. The zero value is none.
 type Lesson struct {
-	// Trouble: it is the route's, so that the push spends no attempt.
+	// Trouble means that the answer counts against the route, so that the push spends no attempt.
 	Trouble bool
 	shows   shows
 }
@@ -90,7 +91,8 @@ const (
 	fails
 )
 
-// take adds an answer, and returns its meaning for the route, which was open or not.
+// take adds an answer, and returns its meaning for the route. open reports whether the route was
+// open.
 func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subject, open bool) Lesson {
 	if c == silent {
 		return Lesson{}
@@ -112,7 +114,7 @@ func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subj
 		l.Trouble = closes(found)
 	default:
 		l.Trouble = c == failed || c > message && c == e.cause
-		if !l.Trouble && closes(found) { // the trouble is another one by now
+		if !l.Trouble && closes(found) { // the trouble has changed
 			l.Trouble, e.cause = true, c
 		}
 	}
@@ -131,7 +133,7 @@ func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subj
 	return l
 }
 
-// add counts the answer, and returns the counts that closes decides by.
+// add counts the answer, and returns the counts for closes.
 func (e *evidence) add(now time.Time, o *providers.Outcome, c class, about subject) counts {
 	period := now.UnixNano() / int64(window/windowBuckets)
 	b := &e.buckets[period%windowBuckets]
@@ -170,7 +172,7 @@ func (e *evidence) add(now time.Time, o *providers.Outcome, c class, about subje
 	return found
 }
 
-// blame notes the route's trouble.
+// blame records the answer as the route's trouble.
 func (e *evidence) blame(now time.Time, o *providers.Outcome, c class, found *counts) {
 	if e.cause == silent {
 		e.cause = c
@@ -199,26 +201,26 @@ func (e *evidence) trouble() Trouble {
 	return e.shown
 }
 
-// suspects reports whether the subject is one of those that closed the route.
+// suspects reports whether an answer about the subject helped to close the route.
 func (e *evidence) suspects(about subject) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.ContainsFunc(e.refusals[e.cause], func(r refusal) bool { return r.about == about })
 }
 
-// believe notes that another worker has closed the route for a delay, mostly for a quota: an
-// answer over quota confirms that.
+// believe records that another worker has closed the route for a delay, mostly for a quota. An
+// answer over quota then confirms it.
 func (e *evidence) believe() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cause = refused
 }
 
-// newest returns as many refusals as are kept of a class.
+// newest returns the last many refusals.
 func newest(all []refusal) []refusal { return all[max(0, len(all)-many):] }
 
-// forget forgets all answers and the trouble: a probe has shown that the route works. A
-// spike goes on, as half of its pushes may be delivered.
+// forget clears all answers and the trouble after a successful probe. A spike continues, as half
+// of its pushes may be delivered.
 func (e *evidence) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -230,7 +232,7 @@ func (e *evidence) clear() {
 	e.row, e.cause, e.shown = [classes]int{}, silent, Trouble{}
 }
 
-// absolve forgets the spike as well: what brought about the trouble was mended.
+// absolve clears the spike too: the credentials changed or an operator resumed the route.
 func (e *evidence) absolve() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -238,15 +240,15 @@ func (e *evidence) absolve() {
 	e.spike = spike{}
 }
 
-// A spike is a time of lost tokens: the environment or the sender is wrong more often than
-// all of them were uninstalled, so that none is dropped. The zero value is none.
+// A spike is a period of many lost tokens. A wrong environment or sender is a likelier cause than
+// that all apps were uninstalled, so no token is dropped. The zero value is none.
 type spike struct {
 	on            bool
 	lost, answers int // since it began
 }
 
-// take counts a delivery or a lost token, and reports whether that is a part of the spike. Many
-// answers of which at most half are lost tokens end it.
+// take counts a delivery or a lost token, and reports whether it is part of the spike. The spike ends
+// with at least many answers of which at most half are lost tokens.
 func (s *spike) take(c class) bool {
 	s.answers++
 	if c == lost {
@@ -258,7 +260,7 @@ func (s *spike) take(c class) bool {
 	return s.on && c == lost
 }
 
-// spikeOf is the outcome of a lost token that is a part of a spike.
+// spikeOf returns the outcome for a lost token of a spike.
 func spikeOf(o providers.Outcome) providers.Outcome {
 	return providers.Outcome{
 		Kind: providers.Misconfigured, Reason: providers.DeadTokenSpike, Concerns: providers.ConcernsApp,

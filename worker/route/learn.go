@@ -10,18 +10,18 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// Learn adds the outcome of a push to the target, sent with the credentials of that
-// fingerprint. It returns the outcome to act on, and its meaning for the route.
+// Learn adds the outcome of a push to the target, sent with the credentials of that fingerprint.
+// It returns the outcome to act on, and its meaning for the route.
 func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o providers.Outcome, credential string) (providers.Outcome, Lesson) {
 	ofCredential := o.Kind == providers.Misconfigured || o.Kind == providers.Retry && o.Concerns == providers.ConcernsCredential
 	if ofCredential && credential != r.state.inUse() {
-		return alone(o), Lesson{} // it was sent with those before
+		return alone(o), Lesson{} // it was sent with the previous credentials
 	}
 	now, c := time.Now(), classOf(&o)
 	if r.Platform == push.WebPushOther && (c == lost || c == throttled) {
-		c = message // of many hosts, of which none says anything of the others
+		c = message // of many independent hosts
 	}
-	about := subject(0) // a hash, which only refusals need
+	about := subject(0) // computed for refusals only
 	if c > message {
 		about = subjectOf(t, o.Topic)
 	}
@@ -41,7 +41,7 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o provider
 	return o, lesson
 }
 
-// alone is the outcome of a push that waits alone. A delay that the provider asks for
+// alone returns the outcome of a push that waits without closing the route. A provider's delay
 // because of a key does not apply to one token.
 func alone(o providers.Outcome) providers.Outcome {
 	if o.Concerns == providers.ConcernsCredential {
@@ -50,7 +50,7 @@ func alone(o providers.Outcome) providers.Outcome {
 	return o
 }
 
-// close closes the route for its trouble, and reports it.
+// close closes the route for its trouble, and reports it to the Observer.
 func (rs *Routes) close(ctx context.Context, r *Route, now time.Time, o providers.Outcome) {
 	c, news := r.state.fail(now, &o, rs.Paused)
 	if news && (!c.shared || rs.share(ctx, r, c)) {
@@ -58,17 +58,17 @@ func (rs *Routes) close(ctx context.Context, r *Route, now time.Time, o provider
 	}
 }
 
-// share has the other workers keep to the delay that the provider asks for. It reports whether
-// none has shared one for as long.
+// share shares the provider's delay with the other workers. It reports whether no other delay of
+// that length was shared yet.
 func (rs *Routes) share(ctx context.Context, r *Route, c closing) bool {
 	first, err := rs.Pauses.Share(ctx, pause.Pause{App: r.App, Platform: r.Platform, Reason: string(c.reason), Error: c.err, Until: c.until})
 	if err != nil {
-		rs.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the other workers do not know of a pause", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.Any("error", err))
+		rs.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a provider's delay could not be shared with the other workers", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.Any("error", err))
 	}
 	return first || err != nil
 }
 
-// Renew notes which credentials are in use. New ones are tried at once.
+// Renew notes the credentials in use. It resumes a route with new ones.
 func (rs *Routes) Renew() {
 	for r := range rs.All() {
 		if r.state.renew(r.fingerprint()) {
@@ -77,7 +77,7 @@ func (rs *Routes) Renew() {
 	}
 }
 
-// Apply has every route keep to what is in force, as it was asked for at that instant.
+// Apply applies the pauses in force, read at the instant asked, to every route.
 func (rs *Routes) Apply(ctx context.Context, in *pause.InForce, asked time.Time) {
 	shared := make(map[string]closing, len(in.Providers))
 	for _, p := range in.Providers {
@@ -91,13 +91,13 @@ func (rs *Routes) Apply(ctx context.Context, in *pause.InForce, asked time.Time)
 	}
 }
 
-// tryAgain has a route tried at once whose pauses an operator has ended since the last time.
+// tryAgain resumes a route if an operator has ended its pauses since the last call.
 func (rs *Routes) tryAgain(ctx context.Context, r *Route, last pause.Try) {
 	news := r.tried >= 0 && last.At > r.tried
 	r.tried = max(r.tried, last.At)
 	if news {
 		r.state.resume()
 		r.evidence.absolve()
-		rs.Log.LogAttrs(ctx, slog.LevelInfo, "an operator has the app's provider tried again", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.String("by", last.By))
+		rs.Log.LogAttrs(ctx, slog.LevelInfo, "an operator resumed the app's provider", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.String("by", last.By))
 	}
 }

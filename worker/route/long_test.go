@@ -2,5 +2,5 @@
 
 package route
 
-// troubles is how many histories of workers that share are gone through.
+// troubles is the number of random histories of TestSharesUnderFaults.
 const troubles = 200

@@ -10,21 +10,21 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// A Quota is what all workers together may send of something.
+// A Quota bounds the pushes of all workers together.
 type Quota struct {
-	// Key is whose it is, as fcm/PROJECT: apps that share a provider's quota share it.
+	// Key names the quota, as fcm/PROJECT. Apps with the same key share it.
 	Key string
-	// Spec returns what is allowed now: operators change it while it runs.
+	// Spec returns the current limit, which operators may change at run time.
 	Spec func() meter.Spec
 }
 
-// quotas are what the pushes of a worker cost.
+// quotas are the pools of units that a worker's pushes cost.
 type quotas struct {
-	// Units are what quotas and throughputs allow.
+	// Units are the pools of quotas and throughputs.
 	Units       *meter.Pools
 	pools       map[string]*meter.Pool // by key
 	throughputs map[string]map[string]*meter.Pool
-	unknown     map[string]*clock.Trouble // of the goroutine that calls LogTroubles, by key
+	unknown     map[string]*clock.Trouble // by key; only LogTroubles' goroutine uses it
 }
 
 func newQuotas(c *Config) quotas {
@@ -38,7 +38,7 @@ func newQuotas(c *Config) quotas {
 	return q
 }
 
-// pool returns that of the quota; nil where there is none.
+// pool returns the pool of the quota; nil for none.
 func (q quotas) pool(quota Quota) *meter.Pool {
 	if quota.Spec == nil {
 		return nil
@@ -48,14 +48,14 @@ func (q quotas) pool(quota Quota) *meter.Pool {
 	return p
 }
 
-// logQuotas has the log tell of what nobody knows how much is left.
+// logQuotas logs quotas with unknown remaining units.
 func (rs *Routes) logQuotas(ctx context.Context) {
 	for _, s := range rs.Units.Stats() {
 		t := rs.unknown[s.Key]
 		if t == nil {
 			t = &clock.Trouble{
-				Log: rs.RedisLog, Begins: "nobody can tell what is left of a quota: what costs a unit of it waits on the queue",
-				Ends: "what is left of a quota is known again",
+				Log: rs.RedisLog, Begins: "the remaining units of a quota are unknown: its notifications wait on the queue",
+				Ends: "the remaining units of a quota are known again",
 			}
 			rs.unknown[s.Key] = t
 		}
@@ -63,27 +63,27 @@ func (rs *Routes) logQuotas(ctx context.Context) {
 	}
 }
 
-// Throughput returns what the pushes of a category cost besides; nil for nothing.
+// Throughput returns the pool of the category; nil for none.
 func (rs *Routes) Throughput(app, category string) *meter.Pool { return rs.throughputs[app][category] }
 
-// A QuotaStatus is what a worker knows of a quota. The zero value is that there is none.
+// A QuotaStatus is a worker's view of a quota. The zero value means no quota.
 type QuotaStatus struct {
 	Key  string `json:"key"`
 	Rate string `json:"rate"`
-	// Used is what share of the rate this worker uses, and Waiting how many wait in it
-	// for the quota.
+	// Used is the fraction of the rate that this worker uses. Waiting is how many of its jobs
+	// wait for the quota.
 	Used    float64 `json:"used"`
 	Waiting int     `json:"waiting"`
-	// Until is when there is something again; zero when there is.
+	// Until is when units are available again; zero if they are now.
 	Until time.Time `json:"until,omitzero"`
-	// Error is why nobody knows what is left.
+	// Error is the reason why the remaining units are unknown.
 	Error string `json:"error,omitempty"`
 }
 
-// Binds reports whether something waits for the quota.
+// Binds reports whether the quota makes jobs wait.
 func (q QuotaStatus) Binds() bool { return q.Waiting > 0 || !q.Until.IsZero() || q.Error != "" }
 
-// QuotaOf returns what is known of a pool; nil is none.
+// QuotaOf returns the status of a pool; the zero value for nil.
 func QuotaOf(p *meter.Pool) QuotaStatus {
 	if p == nil {
 		return QuotaStatus{}
@@ -91,7 +91,7 @@ func QuotaOf(p *meter.Pool) QuotaStatus {
 	return ToldOf(p.Stats())
 }
 
-// ToldOf returns what is told of what is known.
+// ToldOf converts a pool's statistics to a status.
 func ToldOf(s meter.Stats) QuotaStatus {
 	return QuotaStatus{s.Key, s.Rate, s.Used, s.Waiting, s.Free, CauseOf(s.Err)}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// While a quota has nothing left, nothing is pulled for it but critical ones.
-func TestAUsedUpQuotaIsNotPulledFor(t *testing.T) {
+// While a quota is used up, pulls take only critical jobs of its routes.
+func TestPullSkipsUsedUpQuota(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		spec := meter.Spec{Rates: []throttle.Rate{{Count: 6, Period: time.Minute}}, Burst: 1}.Promise()
@@ -31,17 +31,17 @@ func TestAUsedUpQuotaIsNotPulledFor(t *testing.T) {
 			return rs.Reserve(p.Queue(), 64, parked, paused, time.Now()).Bounds
 		}
 		if got := bounds(push.Bulk); len(got) > 0 || !rs.CanUnpark(push.Bulk.Queue(), parked, paused, time.Now()) {
-			t.Errorf("with a quota that nothing is known of the pulls have the bounds %+v", got)
+			t.Errorf("with an unknown quota the bounds are %+v", got)
 		}
 		for range 2 { // the second one finds nothing
 			rs.Units.Take(t.Context(), []meter.Need{{Pool: pool, Units: 1}}, meter.Ordinary, time.Millisecond)
 			synctest.Wait()
 		}
 		if got := bounds(push.Bulk, parked...); len(got) != 3 || got[0].Room != 0 || got[1].Room != -1 || got[2].Room != 0 || rs.CanUnpark(push.Bulk.Queue(), parked, paused, time.Now()) {
-			t.Errorf("with one used up the pulls have the bounds %+v", got)
+			t.Errorf("with a used up quota the bounds are %+v", got)
 		}
 		if got := bounds(push.Critical); len(got) > 0 {
-			t.Errorf("those of critical ones have the bounds %+v", got)
+			t.Errorf("the bounds of critical jobs are %+v", got)
 		}
 	})
 }

@@ -1,19 +1,20 @@
-// Package route is an app's way to a push service, and what stands on it so that one trouble stays one
-// trouble: a bulkhead, which bounds what is in flight, and a share, where all workers are bounded
-// together; a state, by which it is open or closed; and its quota, which all workers share.
+// Package route holds an app's routes to its push services, so that a failing provider delays its
+// own notifications only. Start with Routes. A route has a bulkhead, which bounds the pushes in
+// flight, and a share, which bounds them over all workers. It has a state, open or closed, and a
+// quota that all workers share.
 //
-// What a route has no room for is not pulled: Routes.Reserve tells each pull. The pipeline takes a place
-// in the route's bulkhead, asks to be allowed one push, and hands the outcome to Learn. All methods
-// are safe for concurrent use, but for Routes.Apply and Routes.LogTroubles, of which each is one
-// goroutine's.
+// Pulls skip jobs of a route without capacity: see Routes.Reserve. The pipeline takes a permit of
+// the route's bulkhead, asks Route.Allow for one push, and passes the outcome to Learn. All
+// methods are safe for concurrent use, except that one goroutine each calls Routes.Apply and
+// Routes.LogTroubles.
 //
 // The invariants:
 //
-//   - A route's trouble delays the notifications for that route only.
-//   - After every closing one push shows whether the provider takes it before the others go. Then
-//     as many more go as pushes work: see Bulkhead.worked.
-//   - One function, closes, decides whether an answer is the route's trouble or that of
-//     its own token. One answer never closes a route.
+//   - A failing route delays only its own notifications.
+//   - After a closing, one push probes the provider before others go. Then each successful push
+//     allows one more: see Bulkhead.worked.
+//   - Only closes decides whether an answer counts against the route or its own token. One
+//     answer never closes a route.
 package route
 
 import (
@@ -36,62 +37,62 @@ type Route struct {
 	Sender   providers.Sender
 	Bulkhead *Bulkhead
 	only     string // see push.OnlyRoute
-	// Quota is what a push costs a unit of; nil for nothing.
+	// Quota is the pool of which a push costs a unit; nil for none.
 	Quota *meter.Pool
 
-	share    *Share // nil where the workers are not bounded together
+	share    *Share // nil without a bound over all workers
 	state    state
 	evidence evidence
 	answers  answers
-	// fingerprint returns that of the credentials in use.
+	// fingerprint identifies the credentials in use.
 	fingerprint func() string
 
-	// Of the goroutine that calls Apply: when an operator had it tried again last, in
-	// Unix ms of Redis's clock; negative before it is known.
+	// tried is when an operator last had the route retried, in Unix ms of Redis's clock; negative
+	// before the first Apply. Only Apply's goroutine uses it.
 	tried int64
-	// Of the one that calls LogTroubles.
+	// Only LogTroubles' goroutine uses tale.
 	tale tale
 }
 
-// An Observer is told what happens, for metrics. A service is one of push.Services.
+// An Observer counts events for metrics. A service is one of push.Services.
 type Observer interface {
-	// Closed: this worker has closed an app's way to a push service, for the reason of what was
-	// answered. A delay that another worker has shared before does not count.
+	// Closed means that this worker closed an app's route because of an answer with that reason.
+	// A delay that another worker has already shared does not count.
 	Closed(app string, service push.Platform, reason providers.Reason)
 }
 
-// Config says what Routes work with. All but InFlight, Shares, the Meter and what it
-// counts, and the times is required.
+// Config configures Routes. Optional are InFlight, Shares, Meter with Quotas and Throughputs, and
+// Times.
 type Config struct {
 	// Senders by app and platform.
 	Senders map[string]map[push.Platform]providers.Sender
-	// Concurrency is how many pushes are in flight at once on each route.
+	// Concurrency is the maximum of pushes in flight on each route.
 	Concurrency int
-	// InFlight is how many are from all workers together to each push service, by app and
-	// platform, 0 for no bound, and Shares divides them among the workers; nil without a bound.
+	// InFlight is the maximum of pushes in flight from all workers, by app and platform; 0 for no
+	// bound. Shares divides it among the workers; nil without a bound.
 	InFlight map[string]map[push.Platform]int
 	Shares   meter.Shares
 	Pauses   *pause.Store
 	Observer Observer
 	Log      *slog.Logger
-	// Meter counts what the Quotas, by app and platform, and the Throughputs, by app
-	// and category, allow; nil for no such.
+	// Meter counts the units of Quotas, by app and platform, and of Throughputs, by app and
+	// category; nil without any.
 	Meter       meter.Meter
 	Quotas      map[string]map[push.Platform]Quota
 	Throughputs map[string]map[string]Quota
-	// RedisLog is told what fails for want of Redis.
+	// RedisLog logs errors of Redis.
 	RedisLog *slog.Logger
 	Times
 }
 
-// Times are how long things take that tests have no time for.
+// Times are durations that tests shorten.
 type Times struct {
-	Open   time.Duration // that trouble closes a route; 0 for 2 s
-	Paused time.Duration // that the first refusal closes it; 0 for 30 s
-	Calm   time.Duration // that a provider has to work for its trouble to be over; 0 for 10 s
+	Open   time.Duration // how long failures close a route; 0 for 2 s
+	Paused time.Duration // how long the first refusal closes a route; 0 for 30 s
+	Calm   time.Duration // how long a route must work before its trouble is logged as over; 0 for 10 s
 }
 
-// Routes are all of a worker's.
+// Routes are the routes of a worker.
 type Routes struct {
 	Config
 	quotas
@@ -118,7 +119,7 @@ func New(c Config) *Routes {
 	return rs
 }
 
-// route returns the app's to the push service, through the sender of its platform.
+// route returns a new route of the app to the push service. It uses the sender of the platform.
 func (rs *Routes) route(app string, service push.Platform, sender providers.Sender) *Route {
 	r := &Route{
 		App: app, Platform: service, only: push.OnlyRoute([]byte(push.OnlyMark(app, service))), Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
@@ -132,7 +133,7 @@ func (rs *Routes) route(app string, service push.Platform, sender providers.Send
 	return r
 }
 
-// All are the routes, in no order.
+// All returns the routes in no order.
 func (rs *Routes) All() iter.Seq[*Route] {
 	return func(yield func(*Route) bool) {
 		for _, platforms := range rs.all {
@@ -145,17 +146,16 @@ func (rs *Routes) All() iter.Seq[*Route] {
 	}
 }
 
-// Of returns the app's routes by push service; nil for an app that is not known.
+// Of returns the app's routes by push service; nil for an unknown app.
 func (rs *Routes) Of(app string) map[push.Platform]*Route { return rs.all[app] }
 
-// Name is the route's in Redis: APP/PLATFORM.
+// Name returns the route's name in Redis: APP/PLATFORM.
 func (r *Route) Name() string { return r.App + "/" + string(r.Platform) }
 
-// Suspect reports whether the route is being tried, and the target is one of those whose answers
-// have closed it.
+// Suspect reports whether the route is not open and answers about the target helped to close it.
 func (r *Route) Suspect(t push.Target) bool {
 	return !r.state.isOpen() && r.evidence.suspects(subjectOf(t, ""))
 }
 
-// Credential is the fingerprint of what the route sends with.
+// Credential returns the fingerprint of the credentials in use.
 func (r *Route) Credential() string { return r.fingerprint() }

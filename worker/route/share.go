@@ -12,22 +12,23 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// A Share is a route's part of the pushes that all workers together may have in flight:
-// its bulkhead has as many places as were leased last, and none in the last LeaseEvery before
-// the lease ends, so that few pushes are cut off then: they may have been taken, and are sent
-// again. With longer, one late renewal would leave a worker without places.
+// A Share is a route's leased part of the pushes that all workers together may have in flight. It
+// sizes the route's bulkhead. In the last LeaseEvery of the lease the bulkhead has no permits, so
+// that few pushes are cut off at its end: a provider may have taken such a push, and it is sent
+// again. If that pause were longer, one late renewal would leave a worker without permits.
 type Share struct {
 	route *Route
 	lease *meter.Lease
 	timer *time.Timer
 
 	mu    sync.Mutex
-	until time.Time       // when nothing may be in flight any more
-	use   context.Context // ends then
+	until time.Time       // end of the lease: all pushes must be over
+	use   context.Context // ends at until
 	end   context.CancelFunc
 }
 
-// newShare has the route's bulkhead keep to its share of so many places of all workers.
+// newShare returns the route's share of a total of places permits. The bulkhead has none before
+// the first lease.
 func newShare(r *Route, shares meter.Shares, places int) *Share {
 	s := &Share{route: r, lease: meter.NewLease(shares, r.Name(), places)}
 	s.use, s.end = context.WithCancel(context.Background())
@@ -38,7 +39,7 @@ func newShare(r *Route, shares meter.Shares, places int) *Share {
 
 // renew renews the share.
 func (s *Share) renew(ctx context.Context) error {
-	s.lapse() // what has stood still does not know yet
+	s.lapse() // a process that was suspended has missed the timer
 	holds, wants := s.route.Bulkhead.wants()
 	part, until, err := s.lease.Renew(ctx, holds, wants)
 	if err != nil {
@@ -48,12 +49,12 @@ func (s *Share) renew(ctx context.Context) error {
 }
 
 var (
-	errLate   = errors.New("the answer came too late")
-	errInHand = errors.New("what had a place by the last lease is still in hand")
+	errLate   = errors.New("the reply came too late")
+	errInHand = errors.New("pushes of the last lease are still in flight")
 )
 
-// begin has there be so many places until then. Who has one by a lease that has ended
-// since has none by this one, which may be smaller, and so all of them leave first.
+// begin applies a lease of part permits until then. All pushes of an expired lease must end
+// first, as the new part may be smaller.
 func (s *Share) begin(part int, until time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,14 +75,13 @@ func (s *Share) begin(part int, until time.Time) error {
 	return nil
 }
 
-// cutOff ends what is in flight by a lease that has ended.
+// cutOff cancels the pushes in flight after the end of their lease.
 func (s *Share) cutOff() {
 	s.route.Bulkhead.resize(0)
 	s.end()
 }
 
-// lapse takes the places away when the last pushes have begun, and cuts off what is in
-// flight when the lease ends.
+// lapse removes the permits LeaseEvery before the lease ends, and cancels the pushes at its end.
 func (s *Share) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,11 +95,11 @@ func (s *Share) lapse() {
 	}
 }
 
-// Keep keeps the share renewed until ctx ends, and gives it back then.
+// Keep renews the share until ctx ends, and then releases it.
 func (s *Share) Keep(ctx context.Context, log *slog.Logger) {
 	trouble := clock.Trouble{
-		Log: log, Begins: "the app's share of what all workers may have in flight is not renewed: when it ends, what is for the provider waits on the queue",
-		Ends: "the app's share of what all workers may have in flight is renewed again",
+		Log: log, Begins: "the app's share of the pushes in flight is not renewed: when its lease ends, the app's notifications wait on the queue",
+		Ends: "the app's share of the pushes in flight is renewed again",
 	}
 	app, platform := slog.String("app", s.route.App), slog.String("platform", string(s.route.Platform))
 	clock.Every(ctx, meter.LeaseEvery, func() { trouble.Failing(ctx, s.renew(ctx), app, platform) })
@@ -108,17 +108,17 @@ func (s *Share) Keep(ctx context.Context, log *slog.Logger) {
 	s.mu.Unlock()
 	s.lapse()
 	if taken, _ := s.route.Bulkhead.load(); taken > 0 {
-		return // it is free when its lease ends
+		return // the share is free when its lease ends
 	}
 	_ = s.lease.Release(context.Background())
 }
 
-// Shared reports whether the route has a share of what all workers may have in flight.
+// Shared reports whether the route has a bound over all workers.
 func (r *Route) Shared() bool { return r.share != nil }
 
 // Within returns a context for one push, which ends with the route's share, and the instant
-// before which the push has to leave. Without a share it returns ctx and zero. The caller calls
-// over when the push is over. ok is false when the share has ended.
+// before which the push must leave. Without a share it returns ctx and zero. The caller calls
+// over after the push. ok is false if the share has ended.
 func (r *Route) Within(ctx context.Context) (within context.Context, until time.Time, over func(), ok bool) {
 	s := r.share
 	if s == nil {
@@ -134,7 +134,7 @@ func (r *Route) Within(ctx context.Context) (within context.Context, until time.
 	return within, s.until, func() { stop(); cancel() }, true
 }
 
-// Shares are those of the routes that have one.
+// Shares returns the shares of the routes that have one.
 func (rs *Routes) Shares() iter.Seq[*Share] {
 	return func(yield func(*Share) bool) {
 		for r := range rs.All() {

@@ -18,23 +18,23 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A shop is what several workers send to, who share what may be in flight.
+// A shop is a provider with a bound on the pushes of several workers.
 type shop struct {
 	t      *testing.T
 	limit  int
 	shares meter.Shares
-	pushes func() time.Duration // how long the next push takes
-	pauses func() time.Duration // and how long it is on its way, and is recorded
+	pushes func() time.Duration // duration of the next push
+	pauses func() time.Duration // delay before a push and after it
 
 	mu       sync.Mutex
 	inFlight map[*shopper]int
 	most     int
 }
 
-// errLost is that nothing came back.
+// errLost is a lost reply.
 var errLost = errors.New("no answer")
 
-// A shopper is a worker that has always something to send.
+// A shopper is a worker that sends constantly.
 type shopper struct {
 	*shop
 	route *Route
@@ -71,7 +71,7 @@ func (s *shop) start() *shopper {
 	return w
 }
 
-// Renew implements meter.Shares, for one who may be dead.
+// Renew implements meter.Shares. It fails for a dead worker.
 func (w *shopper) Renew(ctx context.Context, key string, c meter.Claim) (int, error) {
 	w.mu.Lock()
 	dead := w.dead
@@ -107,7 +107,7 @@ func (w *shopper) push(ctx context.Context) {
 	}
 }
 
-// note notes what is in flight at the provider.
+// note adds n to the pushes in flight at the provider.
 func (w *shopper) note(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *shop) sum() int {
 	return sum
 }
 
-// kill ends a worker as SIGKILL does.
+// kill stops a worker as SIGKILL does.
 func (w *shopper) kill() {
 	w.mu.Lock()
 	w.dead = true
@@ -138,8 +138,7 @@ func (w *shopper) kill() {
 	w.stop()
 }
 
-// until lets time pass until the worker has so many in flight, and returns how long that
-// took.
+// until waits until the worker has n pushes in flight, and returns the duration.
 func (s *shop) until(w *shopper, n int) time.Duration {
 	s.t.Helper()
 	began := time.Now()
@@ -161,9 +160,9 @@ func newShop(t *testing.T, limit int, shares meter.Shares, pushes func() time.Du
 	return &shop{t: t, limit: limit, shares: shares, pushes: pushes, pauses: func() time.Duration { return 0 }, inFlight: map[*shopper]int{}}
 }
 
-// Without an answer a worker uses its share until the lease ends, cuts off what is still
-// in flight then, and sends nothing. It says so once, and once when it sends again.
-func TestAShareThatIsNotRenewed(t *testing.T) {
+// Without a reply a worker uses its share until the lease ends. Then it cuts off its pushes in
+// flight and sends nothing. It logs once that it stops, and once that it sends again.
+func TestShareWithoutRenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
@@ -176,11 +175,11 @@ func TestAShareThatIsNotRenewed(t *testing.T) {
 		lost := time.Now()
 		s.until(a, 0)
 		if took := time.Since(lost); took < time.Second || took > 3*time.Second {
-			t.Errorf("what is in flight is cut off after %s", took)
+			t.Errorf("the pushes in flight are cut off after %s", took)
 		}
 		time.Sleep(MaxWait)
 		if s := a.route.status(time.Now(), known{}); s.Share == nil || *s.Share != 0 {
-			t.Errorf("the status tells of a share of %v", s.Share)
+			t.Errorf("the status has a share of %v", s.Share)
 		}
 		if a.route.Bulkhead.more(1, time.Now()) > 0 {
 			t.Error("jobs are still pulled")
@@ -197,9 +196,8 @@ func TestAShareThatIsNotRenewed(t *testing.T) {
 	})
 }
 
-// A process that has stood still, and whose timers with it, sends nothing by a lease that
-// has ended meanwhile.
-func TestAShareOfWhatHasStoodStill(t *testing.T) {
+// A process that was suspended with its timers sends nothing once its lease has ended.
+func TestShareOfSuspendedProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &Route{App: "shop", Platform: push.APNs, Bulkhead: newBulkhead(4)}
@@ -212,7 +210,7 @@ func TestAShareOfWhatHasStoodStill(t *testing.T) {
 				t.Errorf("within its share: %t, %v", ok, ctx.Err())
 			}
 		}
-		within(false) // which it does not have yet
+		within(false) // before the first lease
 		if err := r.share.renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -224,11 +222,11 @@ func TestAShareOfWhatHasStoodStill(t *testing.T) {
 	})
 }
 
-// Who had a place by a lease that has ended sends nothing by the next one, which is
-// another's part: all of them leave before it begins.
-func TestAShareBeginsWhenTheLastIsOver(t *testing.T) {
+// Pushes of an expired lease send nothing by the next lease, and must all end before it begins:
+// the permits may be another worker's now.
+func TestLeaseBeginsAfterPushesOfLastOne(t *testing.T) {
 	t.Parallel()
-	for name, late := range map[string]time.Duration{"it was renewed too late": 0, "the answer came too late": 700 * time.Millisecond} {
+	for name, late := range map[string]time.Duration{"late renewal": 0, "late reply": 700 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			shares := &lossy{Shares: meter.NewRedisShares(redistest.InBubble(t), ""), lose: func() bool { return false }}
 			r := &Route{App: "shop", Platform: push.APNs, Bulkhead: newBulkhead(4)}
@@ -251,22 +249,22 @@ func TestAShareBeginsWhenTheLastIsOver(t *testing.T) {
 			}
 			if _, _, over, ok := r.Within(t.Context()); ok {
 				over()
-				t.Errorf("%s: it sends", name)
+				t.Errorf("%s: the worker sends", name)
 			}
 			r.Bulkhead.release()
 			shares.slow.Store(0)
 			if err := r.share.renew(t.Context()); err != nil || r.Bulkhead.size() != 0 {
-				t.Errorf("%s: %d places, %v", name, r.Bulkhead.size(), err)
+				t.Errorf("%s: %d permits, %v", name, r.Bulkhead.size(), err)
 			}
 		})
 	}
 }
 
-// A lossy one loses claims and answers, and has some come late.
+// A lossy loses and delays claims and replies.
 type lossy struct {
 	meter.Shares
 	lose func() bool
-	slow atomic.Int64 // how long a claim is on its way
+	slow atomic.Int64 // delay of a claim
 	late sync.WaitGroup
 }
 
@@ -290,9 +288,9 @@ func (l *lossy) Renew(ctx context.Context, key string, c meter.Claim) (int, erro
 	return part, err
 }
 
-// Whoever comes, leaves and dies, and whatever is lost or late, no more is in flight than
-// there may be, and all of it when it is calm again.
-func TestSharesInTrouble(t *testing.T) {
+// Workers start, stop and die, and claims and replies get lost or late. The pushes in flight
+// never exceed the bound, and reach it when the faults are over.
+func TestSharesUnderFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(troubles) {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // A state says whether pushes may go to a route's provider. It is open, closed until an instant,
-// or trying, when one push at a time shows whether the provider takes it:
+// or trying: one push at a time probes the provider.
 //
 //	State           Event                                   Next state                                Observer.Closed
 //	open, trying    answers show trouble                    closed for openFor                        yes
@@ -26,56 +26,56 @@ import (
 //	closed, trying  an operator resumes it                  trying                                    -
 //	any             an operator pauses its app or platform  closed until that ends, then as before    -
 //
-// Of two closings the one that ends later stands, but a refusal does not prolong a closing that
-// has a reason: it answers a push from before. Each worker finds out about trouble and refusals
-// by itself; only delays are shared. The zero value is open.
+// Of two closings the one that ends later counts. But a refusal does not prolong a closing that
+// has a reason: it answers a push sent before. Each worker detects trouble and refusals by
+// itself; only delays are shared. The zero value is open.
 type state struct {
 	openFor time.Duration
-	closes  func()      // an open one is closed; nil for nothing to be done
-	apart   atomic.Bool // it is closed or trying, or an operator pauses it: else Left is 0
+	closes  func()      // called when an open route closes; nil for none
+	apart   atomic.Bool // closed, trying or paused; if false, Left is 0
 
 	mu      sync.Mutex
 	closed  bool // or trying, after the end of the closing
 	closing closing
-	// probing says that the push is under way that shows whether the provider takes it.
+	// probing reports whether a probe is in flight.
 	probing bool
-	// refusals counts the closings for a refusal since it was open.
+	// refusals counts the closings for a refusal since the route was last open.
 	refusals int
-	// credential is the fingerprint of the credentials in use, as it was read last.
+	// credential is the last fingerprint of the credentials in use.
 	credential string
 	// operator is an operator's pause of the app or platform; nil for none.
 	operator *pause.Pause
 }
 
-// A closing is why a route is closed, and until when; zero means until now.
+// A closing is the end and the reason of a closed state; a zero until means that it is over.
 type closing struct {
 	until  time.Time
 	reason providers.Reason // "" for trouble, which evidence describes
 	err    string
-	shared bool // the provider has asked all workers for it
+	shared bool // the provider asked all workers for the delay
 }
 
-// Longest bounds the wait for a change that an operator has to make, and of which nobody notifies
-// the worker: of credentials, or of a device's limit. docs/architecture.md states it.
+// Longest bounds the wait for a change by an operator that the worker gets no notification of: of
+// credentials, or of a device's limit. docs/architecture.md states it.
 const Longest = 5 * time.Minute
 
 const (
-	// A delay that a provider asks for is a closing when it is longer than leastDelay: shorter
-	// ones are over before the other workers know. It takes the place of one that ends
-	// leastDelay sooner: answers that come together ask for the same.
+	// A provider's delay closes the route if it is longer than leastDelay: shorter ones are over
+	// before the other workers know. It replaces a closing that ends at least leastDelay earlier,
+	// as answers that come together ask for the same.
 	leastDelay = time.Second
-	// After a failure of the provider itself, up to failureWait may be the sender's own: FCM's
-	// answers are given at least 10 s.
+	// After a failure of the provider itself, a delay up to failureWait may be the sender's own:
+	// FCM failures get at least 10 s.
 	failureWait = 10 * time.Second
 )
 
-// refusedFor is how long a refusal closes it, after so many before: twice as long each time.
+// refusedFor returns how long a refusal closes the route: first, doubled for each refusal before.
 func refusedFor(first time.Duration, refusals int) time.Duration {
 	return min(first<<min(refusals, 20), Longest) // more doublings overflow
 }
 
-// closedFor is how long an outcome that is the route's trouble closes it; 0 where it asks for
-// nothing. refusals counts the closings before, and first is the length of the first of them.
+// closedFor returns how long an outcome closes the route; 0 if the outcome asks for nothing.
+// refusals counts the refusals before, and first is the length of the first.
 func closedFor(o *providers.Outcome, refusals int, first time.Duration) time.Duration {
 	switch {
 	case o.Kind == providers.Misconfigured:
@@ -86,11 +86,11 @@ func closedFor(o *providers.Outcome, refusals int, first time.Duration) time.Dur
 	return o.RetryAfter
 }
 
-// lasts reports whether a closing is not over yet.
+// lasts reports whether the closing is not over.
 func (s *state) lasts(now time.Time) bool { return s.closed && now.Before(s.closing.until) }
 
-// left is how long the provider's side keeps it closed; 0 when it is open, or trying. While a push
-// shows whether it works, that is as long as one that fails closes it.
+// left returns how long the provider side stays closed; 0 if open or trying. While a probe is in
+// flight, it is openFor, the length after a failed one.
 func (s *state) left(now time.Time) time.Duration {
 	switch {
 	case s.lasts(now):
@@ -101,7 +101,7 @@ func (s *state) left(now time.Time) time.Duration {
 	return 0
 }
 
-// paused is how long an operator's pause lasts; 0 when there is none.
+// paused returns how long an operator's pause lasts; 0 without one.
 func (s *state) paused(now time.Time) time.Duration {
 	if s.operator == nil {
 		return 0
@@ -109,7 +109,7 @@ func (s *state) paused(now time.Time) time.Duration {
 	return max(0, s.operator.Left(now))
 }
 
-// Left is how long the route is closed; 0 when a push may go.
+// Left returns how long the route stays closed; 0 if a push may go.
 func (r *Route) Left(now time.Time) time.Duration {
 	s := &r.state
 	s.mu.Lock()
@@ -117,7 +117,7 @@ func (r *Route) Left(now time.Time) time.Duration {
 	return max(s.left(now), s.paused(now))
 }
 
-// Trying reports whether the route is trying and no push is under way, so that one may go.
+// Trying reports whether the route is trying without a probe in flight, so that one may go.
 func (r *Route) Trying(now time.Time) bool {
 	s := &r.state
 	s.mu.Lock()
@@ -125,16 +125,16 @@ func (r *Route) Trying(now time.Time) bool {
 	return s.closed && s.left(now) == 0 && s.paused(now) == 0
 }
 
-// isOpen reports whether the provider's side has it open.
+// isOpen reports whether the provider side is open.
 func (s *state) isOpen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.closed
 }
 
-// Allow asks for one push to the target. If it may go, the caller calls done with the Lesson
-// of its answer. A token that has closed the route does not show whether it works, unless no
-// other has asked for openFor.
+// Allow asks for one push to the target. If ok, the caller calls done with the Lesson of its
+// answer. A token that helped to close the route is no probe until openFor has passed without
+// another one.
 func (r *Route) Allow(t push.Target) (done func(Lesson), ok bool) {
 	now, s := time.Now(), &r.state
 	s.mu.Lock()
@@ -151,7 +151,7 @@ func (r *Route) Allow(t push.Target) (done func(Lesson), ok bool) {
 	return r.probed, true
 }
 
-// probed ends the push of a trying route.
+// probed ends a probe.
 func (r *Route) probed(l Lesson) {
 	if r.state.probed(time.Now(), l) {
 		r.evidence.forget()
@@ -173,8 +173,8 @@ func (s *state) probed(now time.Time, l Lesson) (opened bool) {
 	return opened
 }
 
-// close closes it, unless it is closed for as long. While a push is under way that shows whether
-// the provider works, late failures of others do not count.
+// close closes the route unless it is closed for as long already. During a probe, late failures
+// of other pushes do not count.
 func (s *state) close(now time.Time, c closing) bool {
 	least := s.closing.until
 	if s.closing.reason != "" {
@@ -191,8 +191,8 @@ func (s *state) close(now time.Time, c closing) bool {
 	return true
 }
 
-// fail closes it for an outcome that is the route's trouble. It returns the closing, and whether
-// it stands.
+// fail closes the route for an outcome that counts against it. It returns the closing, and
+// whether it applies.
 func (s *state) fail(now time.Time, o *providers.Outcome, first time.Duration) (c closing, news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *state) fail(now time.Time, o *providers.Outcome, first time.Duration) (
 	case length == 0:
 		c.until = now.Add(s.openFor)
 		news = s.close(now, c)
-	case refused && s.lasts(now) && s.closing.reason != "": // a push from before
+	case refused && s.lasts(now) && s.closing.reason != "": // the push was sent before the closing
 	default:
 		c = closing{now.Add(length), o.Reason, CauseOf(o.Err), !refused && o.Concerns != providers.ConcernsCredential}
 		if news = s.close(now, c); news && refused {
@@ -211,8 +211,8 @@ func (s *state) fail(now time.Time, o *providers.Outcome, first time.Duration) (
 	return c, news
 }
 
-// follow takes over an operator's pause, nil for none, and the delay that is shared, the zero
-// closing for none. It reports whether that closes an open route.
+// follow applies an operator's pause, nil for none, and a shared delay, the zero closing for
+// none. It reports whether the delay closes an open route.
 func (s *state) follow(now time.Time, operator *pause.Pause, c closing) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +225,7 @@ func (s *state) follow(now time.Time, operator *pause.Pause, c closing) (news bo
 	return s.close(now, c) && wasOpen
 }
 
-// renew notes which credentials are in use, and reports whether they are others.
+// renew stores the fingerprint of the credentials in use, and reports whether it changed.
 func (s *state) renew(credential string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +238,7 @@ func (s *state) renew(credential string) bool {
 	return true
 }
 
-// resume has it tried at once.
+// resume makes the route trying at once.
 func (s *state) resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,18 +247,17 @@ func (s *state) resume() {
 
 func (s *state) tryNow() { s.closing, s.refusals = closing{}, 0 }
 
-// inUse returns the fingerprint of the credentials in use.
 func (s *state) inUse() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.credential
 }
 
-// known is what the status and the log report of a state.
+// known is the view of a state for status and log.
 type known struct {
 	state    BreakerState
-	closing  closing       // zero unless it lasts
-	left     time.Duration // until the provider gets a push
+	closing  closing       // zero if it is over
+	left     time.Duration // until the next push may go
 	refusals int
 }
 

@@ -44,7 +44,7 @@ func TestClosedFor(t *testing.T) {
 	}
 }
 
-// push sends one push with such an answer, and reports whether the route let it.
+// push sends one push with that lesson, and reports whether the route allowed it.
 func (r *Route) push(s shows) bool {
 	done, ok := r.Allow(push.Target{Platform: push.FCM, Token: "another"})
 	if ok {
@@ -53,13 +53,13 @@ func (r *Route) push(s shows) bool {
 	return ok
 }
 
-// A stated route is one whose state is looked at.
+// A stated is a route for tests of its state.
 type stated struct {
 	*Route
 	t *testing.T
 }
 
-// is expects the route to be in that state, and closed for so long.
+// is expects the state, and how long the route is closed.
 func (r *stated) is(what string, want BreakerState, left time.Duration) {
 	r.t.Helper()
 	now := time.Now()
@@ -68,7 +68,7 @@ func (r *stated) is(what string, want BreakerState, left time.Duration) {
 	}
 }
 
-// fails has an answer be the route's trouble, and reports whether that is news.
+// fails applies an outcome that counts against the route, and reports whether it closes it anew.
 func (r *stated) fails(o providers.Outcome) bool {
 	_, news := r.state.fail(time.Now(), &o, 30*time.Second)
 	return news
@@ -84,7 +84,7 @@ func inState(t *testing.T, test func(r *stated)) {
 	})
 }
 
-func TestTroubleClosesARoute(t *testing.T) {
+func TestTroubleClosesRoute(t *testing.T) {
 	inState(t, func(r *stated) {
 		old, _ := r.Allow(push.Target{}) // before the trouble
 		for range 20 {
@@ -94,7 +94,7 @@ func TestTroubleClosesARoute(t *testing.T) {
 		r.fails(serverError)
 		r.is("trouble", BreakerOpen, 5*time.Second)
 		if r.push(works) {
-			t.Error("a closed route lets a push through")
+			t.Error("a closed route allows a push")
 		}
 		time.Sleep(2 * time.Second)
 		r.fails(serverError)
@@ -121,13 +121,13 @@ func TestTroubleClosesARoute(t *testing.T) {
 	})
 }
 
-// Each refusal closes a route for twice as long as the one before, until a push works.
-func TestRefusalsCloseARoute(t *testing.T) {
+// Each refusal closes a route twice as long as the last one, until a push works.
+func TestRefusalsDoubleClosing(t *testing.T) {
 	inState(t, func(r *stated) {
 		for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, Longest, Longest} {
 			probe, ok := r.Allow(push.Target{})
 			if !ok || !r.fails(badKey) || r.fails(badKey) || r.fails(thirdParty) { // the others come together
-				t.Error("a refusal is not news once")
+				t.Error("a refusal does not close the route exactly once")
 			}
 			probe(Lesson{shows: fails})
 			r.is("refused", BreakerOpen, want)
@@ -150,17 +150,17 @@ func TestRefusalsCloseARoute(t *testing.T) {
 	})
 }
 
-// Of two closings the one that ends later stands.
-func TestALongerDelayStands(t *testing.T) {
+// Of two closings the one that ends later applies.
+func TestLongerDelayApplies(t *testing.T) {
 	inState(t, func(r *stated) {
 		hour := after(overQuota, time.Hour)
 		r.fails(serverError)
 		if !r.fails(hour) || r.fails(hour) || r.fails(after(overQuota, time.Minute)) || r.fails(badKey) {
-			t.Error("a longer delay is not news once")
+			t.Error("a longer delay does not close the route exactly once")
 		}
 		time.Sleep(leastDelay / 2)
 		if r.fails(hour) {
-			t.Error("an answer that comes together with others is news")
+			t.Error("a simultaneous answer closes the route again")
 		}
 		r.is("over quota", BreakerOpen, time.Hour-leastDelay/2)
 		r.state.renew("another")
@@ -182,24 +182,24 @@ func TestALongerDelayStands(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.push(works)
 		if !shared(time.Minute) || shared(time.Minute) {
-			t.Error("another worker's delay closes an open route once")
+			t.Error("another worker's delay does not close the route exactly once")
 		}
 	})
 }
 
-// An operator's pause closes a route, and leaves it as it was.
-func TestAnOperatorsPauseOfARoute(t *testing.T) {
+// An operator's pause closes a route without a change of its state.
+func TestOperatorPauseKeepsState(t *testing.T) {
 	inState(t, func(r *stated) {
 		p := &pause.Pause{Until: time.Now().Add(time.Minute)}
 		r.state.follow(time.Now(), p, closing{})
 		r.is("paused", BreakerClosed, time.Minute)
 		if r.push(works) {
-			t.Error("a paused route lets a push through")
+			t.Error("a paused route allows a push")
 		}
 		r.fails(serverError)
 		time.Sleep(10 * time.Second)
 		if r.is("trouble meanwhile", BreakerHalfOpen, 50*time.Second); r.push(works) {
-			t.Error("a paused route is tried")
+			t.Error("a paused route is probed")
 		}
 		time.Sleep(50 * time.Second)
 		r.is("the pause is over", BreakerHalfOpen, 0)
@@ -210,8 +210,8 @@ func TestAnOperatorsPauseOfARoute(t *testing.T) {
 	})
 }
 
-// The token that has closed a route does not show whether it works, while others may.
-func TestNoProbeToTheTokenThatClosedIt(t *testing.T) {
+// A token that helped to close the route is no probe while others may be.
+func TestSuspectTokenIsNoProbe(t *testing.T) {
 	inState(t, func(r *stated) {
 		now := time.Now()
 		for i := range inRow {
@@ -220,21 +220,21 @@ func TestNoProbeToTheTokenThatClosedIt(t *testing.T) {
 		r.fails(serverError)
 		time.Sleep(5 * time.Second)
 		if _, ok := r.Allow(tokenOf(0)); ok {
-			t.Error("a token that closed the route is tried")
+			t.Error("a suspect token is a probe")
 		}
 		probe, ok := r.Allow(tokenOf(2))
 		if !ok {
-			t.Fatal("another token is not tried")
+			t.Fatal("another token is no probe")
 		}
 		probe(Lesson{})
 		time.Sleep(5 * time.Second)
 		if _, ok := r.Allow(tokenOf(0)); !ok {
-			t.Error("no token is tried where there is no other")
+			t.Error("the suspect token is no probe without another one")
 		}
 	})
 }
 
-// routesOf are the routes of a worker with these senders.
+// routesOf returns the routes of a worker with these senders.
 func routesOf(client redis.UniversalClient, prefix string, senders map[push.Platform]providers.Sender) *Routes {
 	return New(Config{
 		Senders: map[string]map[push.Platform]providers.Sender{"shop": senders}, Concurrency: 1, Pauses: pause.NewStore(client, prefix), Observer: unobserved{},
@@ -246,7 +246,7 @@ type unobserved struct{}
 
 func (unobserved) Closed(string, push.Platform, providers.Reason) {}
 
-// read takes over what is in force.
+// read applies the pauses in force.
 func (rs *Routes) read(t *testing.T) {
 	t.Helper()
 	asked := time.Now()
@@ -258,8 +258,7 @@ func (rs *Routes) read(t *testing.T) {
 	rs.Apply(t.Context(), in, asked)
 }
 
-// learn takes in so many outcomes of different tokens, and returns the last as it is to be
-// acted on.
+// learn adds n outcomes of different tokens, and returns the last outcome to act on.
 func (rs *Routes) learn(t *testing.T, r *Route, o providers.Outcome, n int) (last providers.Outcome) {
 	t.Helper()
 	for i := range n {
@@ -272,9 +271,9 @@ func tokenOf(i int) push.Target {
 	return push.Target{Platform: push.FCM, Token: fmt.Sprint("token-", i)}
 }
 
-// What a provider asks for all workers keep to, until an operator has it tried again. Trouble
-// and refusals each finds out by itself.
-func TestDelaysAreShared(t *testing.T) {
+// All workers keep to a provider's delay until an operator resumes the route. Each worker detects
+// trouble and refusals by itself.
+func TestWorkersShareDelays(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	for name, c := range map[string]struct {
@@ -300,11 +299,11 @@ func TestDelaysAreShared(t *testing.T) {
 			other, others := worker()
 			one.learn(t, its, c.o, lostLeast)
 			if its.Left(time.Now()) == 0 {
-				t.Error("the worker itself does not keep to it at once")
+				t.Error("the worker itself does not close the route at once")
 			}
 			other.read(t)
 			if left := others.Left(time.Now()); (left > 0) != c.shared || left > time.Minute {
-				t.Errorf("the others keep to it for %s", left)
+				t.Errorf("the others close the route for %s", left)
 			}
 			if other.Of("shop")[push.FCM].Left(time.Now()) != 0 {
 				t.Error("the other platform is closed too")
@@ -321,15 +320,15 @@ func TestDelaysAreShared(t *testing.T) {
 			for _, rs := range []*Routes{one, other} {
 				rs.read(t)
 				if r := rs.Of("shop")[push.APNs]; !r.Trying(time.Now()) {
-					t.Errorf("after an operator has it tried again: %+v", r.state.known(time.Now()))
+					t.Errorf("after an operator's resume: %+v", r.state.known(time.Now()))
 				}
 			}
 		})
 	}
 }
 
-// A route that another worker's delay has closed stays so by the first answer that says the same.
-func TestASharedDelayIsConfirmed(t *testing.T) {
+// The first answer of the same class confirms another worker's delay.
+func TestAnswerConfirmsSharedDelay(t *testing.T) {
 	t.Parallel()
 	rs := routesOf(redistest.One(t), "", map[push.Platform]providers.Sender{push.FCM: nil})
 	r := rs.Of("shop")[push.FCM]
@@ -338,7 +337,7 @@ func TestASharedDelayIsConfirmed(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	done, ok := r.Allow(tokenOf(0))
 	if !ok {
-		t.Fatal("nothing is tried")
+		t.Fatal("no probe is allowed")
 	}
 	_, lesson := rs.Learn(t.Context(), r, tokenOf(0), after(overQuota, time.Hour), "")
 	if done(lesson); !lesson.Trouble || r.Left(time.Now()) < 59*time.Minute {

@@ -10,53 +10,53 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Status is how one app's way to one platform is right now, as this
-// worker knows it.
+// A Status is a worker's view of one route.
 type Status struct {
 	App      string        `json:"app"`
 	Platform push.Platform `json:"platform"`
-	// InFlight is how many notifications are being sent, Concurrency at most, and
-	// Queued how many stand before it for want of a place.
+	// InFlight is the number of pushes in flight, at most Concurrency. Queued is how many wait
+	// for a permit.
 	InFlight int `json:"in_flight"`
 	Queued   int `json:"queued"`
-	// Share is how many of what all workers together may have in flight this one may;
-	// nil where they are not bounded together.
+	// Share is this worker's part of the pushes that all workers may have in flight; nil without
+	// a bound.
 	Share *int `json:"share,omitempty"`
-	// Quota is that of all workers; zero when there is none.
+	// Quota is the quota shared by all workers; zero without one.
 	Quota QuotaStatus `json:"quota,omitzero"`
-	// Latency and Answers tell of the pushes: how long they took, and how many of the
-	// last 15 minutes' came to which end.
+	// Latency is of the last one to two minutes. Answers counts the outcomes of the last 15
+	// minutes.
 	Latency Latency                    `json:"latency,omitzero"`
 	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
 	Breaker BreakerState               `json:"breaker"`
-	// Trouble is why the breaker is not closed; zero when it is, or this worker has
-	// seen no failure.
+	// Trouble is the reason of a breaker that is not closed; zero if it is closed or this worker
+	// has seen no failure.
 	Trouble Trouble `json:"trouble,omitzero"`
-	// Pause is the reason of the pause in force, empty for none, and Until when it
-	// ends, zero when it has no end.
+	// Pause is the reason of the pause in force, empty for none. Until is its end, zero without
+	// one.
 	Pause providers.Reason `json:"pause,omitempty"`
 	Until time.Time        `json:"until,omitzero"`
-	// CredentialEnds is when that ends which the worker sends with; zero when it does not.
+	// CredentialEnds is when the credentials in use expire; zero if they do not.
 	CredentialEnds time.Time `json:"credential_ends,omitzero"`
 }
 
 // A BreakerState is from a closed set.
 type BreakerState string
 
-// The states of a breaker, which says the opposite of its route: that is open, trying or closed.
+// The states of a breaker. It is closed while its route is open, half-open while the route is
+// trying, and open while the route is closed.
 const (
 	BreakerClosed   BreakerState = "closed"
 	BreakerHalfOpen BreakerState = "half_open"
 	BreakerOpen     BreakerState = "open"
 )
 
-// Statuses returns how each route is, sorted by app and platform.
+// Statuses returns the status of each route, sorted by app and platform.
 func (rs *Routes) Statuses() []Status {
 	now := time.Now()
 	var all []Status
 	for r := range rs.All() {
 		s := r.status(now, r.state.known(now))
-		r.answers.tell(now, &s)
+		r.answers.addTo(now, &s)
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b Status) int {
@@ -88,7 +88,7 @@ func (r *Route) status(now time.Time, k known) Status {
 	return s
 }
 
-// Severity orders routes by what is worth knowing.
+// Severity orders routes by urgency, the most urgent highest.
 func (s *Status) Severity() int {
 	switch {
 	case s.Breaker != BreakerClosed || s.Pause != "":

@@ -13,7 +13,7 @@ import (
 // may answer with a page.
 const LongestCause = 300
 
-// CauseOf is the text of an error, as far as it is told.
+// CauseOf returns the error's text, cut to LongestCause.
 func CauseOf(err error) string {
 	if err == nil {
 		return ""
@@ -22,22 +22,21 @@ func CauseOf(err error) string {
 	return text[:min(len(text), LongestCause)]
 }
 
-// A tale is what the log tells of a route's trouble: one line when it begins, one
-// when it ends, and one with each new reason in between. The zero value is that
-// there is nothing to tell.
+// A tale is the log state of a route's trouble: one line at its beginning, one at its end, and
+// one for each new reason in between. The zero value is no trouble.
 type tale struct {
-	since  time.Time // zero while nothing is wrong
-	calm   time.Time // since when it seems to be over; zero while it does not
+	since  time.Time // zero without trouble
+	calm   time.Time // since when the route works again; zero while it does not
 	logged map[line]bool
 }
 
-// A line is what makes one different from others of the same trouble.
+// A line identifies a log line of a trouble, so that it is logged once.
 type line struct {
 	reason providers.Reason
-	length time.Duration // of the closing, for a refusal; the log reports each once
+	length time.Duration // length of a refusal's closing
 }
 
-// news is what there is to tell.
+// news is an event to log.
 type news int
 
 const (
@@ -47,7 +46,7 @@ const (
 	ends
 )
 
-// hear takes in how the route is, and returns what is news.
+// hear takes the current status, and returns the event to log.
 func (t *tale) hear(now time.Time, s *Status, length, calm time.Duration) news {
 	if s.Breaker == BreakerClosed && s.Pause == "" {
 		switch {
@@ -78,8 +77,8 @@ func (t *tale) hear(now time.Time, s *Status, length, calm time.Duration) news {
 	return begins
 }
 
-// LogTroubles has the log tell which providers are in trouble, and of which quotas nobody
-// knows what is left, and why, of what is new since the last call.
+// LogTroubles logs changes since the last call: providers in trouble, with the reason, and quotas
+// with unknown remaining units.
 func (rs *Routes) LogTroubles(ctx context.Context) {
 	now := time.Now()
 	for r := range rs.All() {

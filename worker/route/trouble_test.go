@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The log tells of a trouble once, and again only what is new.
-func TestTale(t *testing.T) {
+// The log reports each reason of a trouble once.
+func TestTroubleIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	const calm = 10 * time.Second
 	now := time.Unix(1_795_219_200, 0)
@@ -43,7 +43,7 @@ func TestTale(t *testing.T) {
 		{time.Second, refused, 30 * time.Second, nothing},
 		{time.Second, refused, time.Minute, goesOn}, // for longer
 		{time.Second, refused, Longest, goesOn},
-		{time.Second, refused, Longest, nothing}, // for as long as it gets
+		{time.Second, refused, Longest, nothing}, // the maximum
 		{time.Second, refused, 0, nothing},
 	} {
 		now = now.Add(step.after)
@@ -69,9 +69,9 @@ func (identified) Send(context.Context, *push.Notification, push.Target, provide
 func (identified) Close() error          { return nil }
 func (s identified) Fingerprint() string { return string(s) }
 
-// What keeps to another worker's pause has seen no trouble of its own, and what an
-// operator has tried again has none until a push shows it.
-func TestARouteWithoutFailuresTellsNoTrouble(t *testing.T) {
+// A route closed by another worker's pause has no trouble of its own. A route resumed by an
+// operator has none until a push fails.
+func TestStatusWithoutFailureHasNoTrouble(t *testing.T) {
 	t.Parallel()
 	rs := routesOf(nil, "", map[push.Platform]providers.Sender{push.APNs: identified("a")})
 	r, now := rs.Of("shop")[push.APNs], time.Now()
@@ -87,7 +87,7 @@ func TestARouteWithoutFailuresTellsNoTrouble(t *testing.T) {
 	r.state.resume()
 	r.evidence.absolve()
 	if s := status(); s.Breaker != BreakerHalfOpen || s.Pause != "" || s.Trouble != (Trouble{}) {
-		t.Errorf("tried again: %+v", s)
+		t.Errorf("after a resume: %+v", s)
 	}
 	rs.learn(t, r, serverError, 1)
 	if s := status(); s.Trouble.Failures != 1 {

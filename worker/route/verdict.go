@@ -6,7 +6,7 @@ import "github.com/pushpace/pushpace/providers"
 type class int
 
 const (
-	silent    class = iota // nothing was sent, or the caller gave up: it says nothing
+	silent    class = iota // nothing was sent, or the caller gave up
 	delivered              // the provider took the push
 	message                // this message is refused or cannot go now: the provider works
 	lost                   // the token is dead, or its push is refused for good
@@ -50,49 +50,49 @@ func classOf(o *providers.Outcome) class {
 }
 
 const (
-	// several tokens with the same answer close a route that has delivered nothing for
-	// lull or longer. With fewer, two bad tokens of a quiet app would close it.
+	// several tokens with the same answer close a route that has delivered nothing for at least
+	// lull. With fewer, two bad tokens of a quiet app would close it.
 	several = 3
 	lull    = window / 6
 	// many tokens with the same answer, and no delivery between, close a route that
 	// delivered a moment ago: a burst may have a few bad ones in turn. As many answers end a
 	// spike of lost tokens.
 	many = 20
-	// inRow failures with no delivery between close a route whatever their tokens: an app may
-	// have one device. Each spends an attempt of a notification.
+	// inRow failures without a delivery between close a route for any number of tokens: an app
+	// may have one device. Each spends an attempt of a notification.
 	inRow = 10
-	// most is the least number of tokens that make more than half of the answers count.
+	// most is the least number of tokens for a majority of the answers to count.
 	most = 5
-	// lostLeast is the least number of answers before lost tokens close a route: an old
-	// list has many dead tokens.
+	// lostLeast is the least number of answers before lost tokens close a route, as an old list
+	// has many dead tokens.
 	lostLeast = 100
 )
 
-// counts are the answers that a verdict goes by. The last answer is one of them.
+// counts are the input of closes. They include the last answer.
 type counts struct {
 	class class // of the last answer
-	// final is true when the last answer can end a notification: it spends an attempt,
-	// or the token is lost.
+	// final reports whether the last answer can end a notification: it spends an attempt, or the
+	// token is lost.
 	final bool
-	// run is the number of different tokens with an answer of the last one's class, of refused
-	// ones with its reason, since the provider took or refused a message. spread is the number
-	// with its class within the window. Each is many at most.
+	// run is the number of different tokens with an answer of the last one's class since the
+	// provider last took or refused a message. For refused answers the reason must match too.
+	// spread is the number with its class within the window. Each is at most many.
 	run, spread int
-	calm        bool // it took or refused none for lull
-	// row is the number of answers of the last one's class since then.
+	calm        bool // the provider took or refused no message for lull
+	// row is the number of answers of the last one's class in that time.
 	row int
 	// same is the number of answers of the last one's class within the window.
 	same, answers int
 }
 
-// closes decides whether the last answer is the route's trouble. Otherwise it is the
-// trouble of the notification's own token or topic, which alone waits for another attempt.
+// closes decides whether the last answer counts against the route. Otherwise it counts against
+// the notification's own token or topic, which alone waits for another attempt.
 //
-// It is the route's when several tokens got the same answer and nothing was delivered
-// between, or when most pushes get it. A refused message never is: the bad messages of one
-// producer must not hold others. A refused key or topic is so by the first rule alone: its
-// notifications wait at no cost, and others may be delivered between. A throttled device is
-// so by the second alone, unless many are.
+// It counts against the route when several tokens got the same answer without a delivery between,
+// or when most pushes get it. A refused message never does: one producer's bad messages must not
+// delay others. A refusal that is not final, as of a key or topic, does by the first rule alone:
+// its notifications wait at no cost, and others may be delivered between. A throttled device does
+// by the second rule, or if many are throttled without a delivery between.
 func closes(c counts) bool {
 	between := c.run >= several && c.calm || c.run >= many
 	mostly := c.spread >= most && 2*c.same > c.answers

@@ -34,7 +34,7 @@ var (
 	unreachable  = providers.Outcome{Kind: providers.Retry, Concerns: providers.ConcernsProvider, Reason: providers.DialFailed, NotSent: true}
 )
 
-// A mix is n answers of a kind, to that many tokens in turn; 0 tokens: each answer has its
+// A mix is n answers of one kind to that many tokens in turn; with 0 tokens each answer has its
 // own.
 type mix struct {
 	n      int
@@ -42,7 +42,7 @@ type mix struct {
 	tokens int
 }
 
-// interleave returns the answers of all mixes, one each, spread evenly.
+// interleave returns the answers of all mixes, evenly interleaved.
 func interleave(mixes []mix) (all []mix) {
 	total := 0
 	for _, m := range mixes {
@@ -130,7 +130,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A closed route goes by its probe: an answer of the same kind confirms the trouble.
+// The answer to a probe decides a closed route: one of the same class confirms the trouble.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -156,8 +156,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// The trouble that is reported has the share of the answers that failed.
-func TestTroubleHasItsShare(t *testing.T) {
+// The reported trouble counts the failed answers and all answers.
+func TestTroubleCountsAnswers(t *testing.T) {
 	t.Parallel()
 	var e evidence
 	began := time.Unix(1_795_219_200, 0)
@@ -179,10 +179,10 @@ func TestTroubleHasItsShare(t *testing.T) {
 	answer(ok, 200, false)
 	answer(busyDevice, 5, false)
 	if got := e.trouble(); got.Failures != 6 || got.Answers != 10 {
-		t.Errorf("%d of %d while it is closed", got.Failures, got.Answers)
+		t.Errorf("%d of %d while closed", got.Failures, got.Answers)
 	}
 	if !e.suspects(5) || e.suspects(100) {
-		t.Error("the tokens that failed are not those that it comes from")
+		t.Error("the failed tokens are not suspects")
 	}
 	e.forget()
 	if got := e.trouble(); got != (Trouble{}) || e.suspects(5) {
@@ -190,7 +190,7 @@ func TestTroubleHasItsShare(t *testing.T) {
 	}
 }
 
-// A route that is closed for one trouble closes for another when several tokens show it.
+// A route closed for one trouble stays closed for another that several tokens show.
 func TestClosedRouteFindsAnotherTrouble(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]class{"an outage": failed, "an operator who has it tried again": silent} {
@@ -229,19 +229,19 @@ func TestSpikeEnds(t *testing.T) {
 	e.forget() // a probe was taken
 	now = now.Add(time.Hour)
 	if take(ok, 10); !take(deadToken, 9) {
-		t.Error("it is over after 19 answers")
+		t.Error("the spike ends after 19 answers")
 	}
 	if take(deadToken, 1) {
-		t.Error("it lasts after 20 answers, half of them dead tokens")
+		t.Error("the spike lasts after 20 answers, half of them dead tokens")
 	}
 	if take(deadToken, 99) {
-		t.Error("another one begins after fewer than 100 answers")
+		t.Error("another spike begins after fewer than 100 answers")
 	}
 	if !take(deadToken, 1) {
-		t.Error("no other one begins")
+		t.Error("no other spike begins")
 	}
 	e.absolve()
 	if take(deadToken, 1) {
-		t.Error("it lasts after an operator has had it tried again")
+		t.Error("the spike lasts after an operator's resume")
 	}
 }
