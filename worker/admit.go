@@ -148,7 +148,7 @@ func (a *admission) behind(ctx context.Context, first *delivery, turns []*turn) 
 	for _, t := range turns {
 		d := t.delivery
 		d.scopes = first.scopes
-		inside := d.permits != nil || route.Enter(d.needs, d.Priority)
+		inside := d.permits != nil || route.TryAcquire(d.needs, d.Priority)
 		if inside {
 			d.permits = d.needs
 			d.arrive()
@@ -174,7 +174,7 @@ func (a *admission) enter(ctx context.Context, d *delivery) error {
 		return errOverQuota
 	}
 	if d.permits == nil {
-		if d.metered && !route.Room(d.needs, d.Priority) {
+		if d.metered && !route.HasFree(d.needs, d.Priority) {
 			a.units.giveBack(ctx, d) // they would expire
 		}
 		for full := route.Acquire(ctx, d.needs, d.Priority); full != nil; full = route.Acquire(ctx, d.needs, d.Priority) {

@@ -62,7 +62,7 @@ func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 			all = append(all, d)
 		}
 		for range 2 {
-			if !route.Enter(places, push.Default) {
+			if !route.TryAcquire(places, push.Default) {
 				t.Fatal("no permit")
 			}
 		}

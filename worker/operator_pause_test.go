@@ -219,7 +219,7 @@ func TestCriticalPassesResumedNotifications(t *testing.T) {
 	r.settled(n + 2)
 	among := slices.IndexFunc(sent(), func(e standin.Entry) bool { return e.Notification == "critical" })
 	// the claimed ones may leave before it
-	if most := before + route.InHand(r.options.Concurrency); among > most {
+	if most := before + route.MaxClaimed(r.options.Concurrency); among > most {
 		t.Errorf("%d leave before it, want at most %d", among, most)
 	}
 }

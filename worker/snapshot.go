@@ -77,7 +77,7 @@ func (w *Worker) Snapshot() control.Snapshot {
 	s.Pulls = w.Pulls()
 	s.Routes = w.Routes()
 	for _, q := range w.Quotas() {
-		s.Quotas = append(s.Quotas, route.ToldOf(q))
+		s.Quotas = append(s.Quotas, route.QuotaStatusOf(q))
 	}
 	s.Minutes = slices.DeleteFunc(w.tally.minutes(s.At), func(m control.Minute) bool { return !m.Done() })
 	s.LateP99 = w.tally.lateness(s.At)

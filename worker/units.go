@@ -82,7 +82,7 @@ func (u units) count(ctx context.Context, d *delivery, i int) {
 		}
 		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.Again}
 	case answer.Units == 0: // the limit may change meanwhile
-		o.skip = skip{reason: overDevice, rule: answer.Rule, left: min(answer.Left, route.Longest)}
+		o.skip = skip{reason: overDevice, rule: answer.Rule, left: min(answer.Left, route.OperatorRecheck)}
 	default:
 		o.counted = true
 	}

@@ -211,5 +211,5 @@ func (o *Options) handlers() int {
 	for _, categories := range o.Throughputs {
 		quotas += len(categories)
 	}
-	return min(most, routes*route.InHand(o.Concurrency)+quotas*meter.MostWaiting)
+	return min(most, routes*route.MaxClaimed(o.Concurrency)+quotas*meter.MostWaiting)
 }

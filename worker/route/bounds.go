@@ -35,7 +35,7 @@ func (rs *Routes) Reserve(queue string, most int, parked []string, paused func(s
 			n, bounded = open, true
 		}
 		if bounded {
-			room.Bounds = append(room.Bounds, store.Bound{Name: r.only, Room: n})
+			room.Bounds = append(room.Bounds, store.Bound{Name: r.parkName, Room: n})
 		}
 	}
 	for _, name := range partsOf(parked) {
@@ -54,12 +54,12 @@ func (rs *Routes) Taken(room *PullRoom, names []string) (arrived []func()) {
 	for i, name := range names {
 		arrived[i] = func() {}
 		if r := rs.byName[name]; r != nil {
-			r.Bulkhead.come(room.rank, 1)
-			arrived[i] = sync.OnceFunc(func() { r.Bulkhead.come(room.rank, -1) })
+			r.Bulkhead.expect(room.rank, 1)
+			arrived[i] = sync.OnceFunc(func() { r.Bulkhead.expect(room.rank, -1) })
 		}
 	}
 	for i, r := range room.routes {
-		r.Bulkhead.pulled(room.rank, room.kept[i])
+		r.Bulkhead.unreserve(room.rank, room.kept[i])
 	}
 	return arrived
 }
@@ -69,7 +69,7 @@ func (rs *Routes) CanUnpark(queue string, parked []string, paused func(selector 
 	rank := rankOfQueue(queue)
 	return slices.ContainsFunc(partsOf(parked), func(name string) bool {
 		if r := rs.byName[name]; r != nil {
-			return min(r.Bulkhead.more(rank, now), r.open(rank, now)) > 0
+			return min(r.Bulkhead.capacity(rank, now), r.open(rank, now)) > 0
 		}
 		return rs.other(name, rank, paused) > 0
 	})
@@ -83,7 +83,7 @@ func (r *Route) open(rank int, now time.Time) int {
 	if r.Quota != nil {
 		n = r.Quota.Room(unitRank(rank), MaxWait)
 	}
-	if r.state.apart.Load() {
+	if r.state.restricted.Load() {
 		switch {
 		case r.Left(now) > 0:
 			return -1
@@ -131,4 +131,4 @@ func rankOfQueue(queue string) int {
 }
 
 // ParkName returns the name under which jobs of the route are parked.
-func (r *Route) ParkName() string { return r.only }
+func (r *Route) ParkName() string { return r.parkName }

@@ -17,25 +17,25 @@ import (
 type Bulkhead struct {
 	most int // the configured number of permits
 
-	mu      sync.Mutex
-	places  int                   // current number, at most most
-	open    int                   // how many may be in use after a closing: see reopen
-	wanted  int                   // the last result of wants
-	taken   int                   // permits in use
-	old     int                   // in use since before the last closing
-	waiting [len(ranked)][]*place // by rank, in order of arrival
-	passed  int                   // permits given past the longest waiter
-	coming  [len(ranked)]int      // by rank: claimed jobs on their way to the bulkhead
-	pulls   [len(ranked)]int      // by rank: reserved by running pulls
-	left    flow                  // permits released
+	mu       sync.Mutex
+	permits  int                    // current number, at most most
+	open     int                    // how many may be in use after a closing: see reopen
+	wanted   int                    // the last result of demand
+	inUse    int                    // permits in use
+	stale    int                    // in use since before the last closing
+	waiting  [len(ranked)][]*waiter // by rank, in order of arrival
+	skipped  int                    // permits given past the longest waiter
+	expected [len(ranked)]int       // by rank: claimed jobs on their way to the bulkhead
+	reserved [len(ranked)]int       // by rank: reserved by running pulls
+	released flow                   // permits released
 
 	idle atomic.Bool // no permit in use, none waiting or on its way, all open
 }
 
-// A place is a waiter for a permit.
-type place struct {
-	since time.Time
-	given chan struct{} // closed when the permit is given
+// A waiter waits for a permit.
+type waiter struct {
+	since   time.Time
+	granted chan struct{} // closed when the permit is given
 }
 
 // ranked are the priorities in the order in which they get permits.
@@ -49,48 +49,48 @@ func rankOf(p push.Priority) int {
 }
 
 const (
-	// keptShare is the fraction (1/32) of the permits reserved for critical pushes: 8 of 256,
+	// criticalShare is the fraction (1/32) of the permits reserved for critical pushes: 8 of 256,
 	// which serve 160 a second at 50 ms each. It costs the others 3 %.
-	keptShare = 32
+	criticalShare = 32
 	// fairShare is the fraction (1/8) for jobs that would otherwise get nothing. One in eight
 	// waited-for permits goes to the longest waiter, and one in eight waiters may be bulk. One in
 	// eight jobs of a pull may be of a crowd. An idle worker has an eighth of all workers'
 	// permits. A larger fraction would noticeably delay the jobs ahead.
 	fairShare = 8
-	// mostLine is the maximum of waiters in the process: as many as the fastest route, some
+	// maxWaiters is the maximum of waiters in the process: as many as the fastest route, some
 	// 25,000 pushes a second, sends while the loop waits for capacity.
-	mostLine = 512
+	maxWaiters = 512
 	// MaxWait is how long a job waits in the process for a permit or a quota unit. The process
 	// asks Redis for units at least once a second. A job that gets none in time is parked.
 	MaxWait = 2 * time.Second
 )
 
-// InHand returns the maximum of claimed jobs of a process for a bulkhead with that many places.
-func InHand(places int) int { return places + 2*mostLine }
+// MaxClaimed returns the maximum of claimed jobs of a process for a bulkhead with that many
+// permits.
+func MaxClaimed(permits int) int { return permits + 2*maxWaiters }
 
-func newBulkhead(places int) *Bulkhead {
-	b := &Bulkhead{most: places, places: places, open: places}
+func newBulkhead(permits int) *Bulkhead {
+	b := &Bulkhead{most: permits, permits: permits, open: permits}
 	b.idle.Store(true)
 	return b
 }
 
-// changed updates idle.
-func (b *Bulkhead) changed() {
-	n := b.taken
-	for _, coming := range b.coming {
+func (b *Bulkhead) updateIdle() {
+	n := b.inUse
+	for _, coming := range b.expected {
 		n += coming
 	}
-	b.idle.Store(n == 0 && b.open >= b.most && b.places > 0)
+	b.idle.Store(n == 0 && b.open >= b.most && b.permits > 0)
 }
 
 // resize sets the number of permits. If more are in use, none is given until fewer are.
-func (b *Bulkhead) resize(places int) {
+func (b *Bulkhead) resize(permits int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if places != b.places {
-		b.places = places
-		b.give()
-		b.changed()
+	if permits != b.permits {
+		b.permits = permits
+		b.grant()
+		b.updateIdle()
 	}
 }
 
@@ -99,13 +99,13 @@ func (b *Bulkhead) resize(places int) {
 func (b *Bulkhead) reopen() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.old = b.taken
+	b.stale = b.inUse
 	b.openTo(1)
 }
 
-func (b *Bulkhead) openTo(places int) {
-	b.open = places
-	b.changed()
+func (b *Bulkhead) openTo(permits int) {
+	b.open = permits
+	b.updateIdle()
 }
 
 // worked opens one more permit after a successful push, so that their number doubles with each
@@ -117,19 +117,19 @@ func (b *Bulkhead) worked(works bool) {
 	case b.open >= b.most:
 	case works:
 		b.openTo(b.open + 1)
-		b.give()
+		b.grant()
 	default:
 		b.openTo(max(1, b.open/2))
 	}
 }
 
-// wants returns the permits that are or may be in use, and the number that this worker could use:
+// demand returns the permits that are or may be in use, and the number that this worker could use:
 // twice those in use, or all if waiters need more.
-func (b *Bulkhead) wants() (holds, wants int) {
+func (b *Bulkhead) demand() (holds, wants int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	holds, wants = max(b.places, b.taken), max(1, b.most/fairShare, 2*b.taken, b.wanted/2)
-	if b.queued() > 0 || b.taken >= b.places {
+	holds, wants = max(b.permits, b.inUse), max(1, b.most/fairShare, 2*b.inUse, b.wanted/2)
+	if b.queued() > 0 || b.inUse >= b.permits {
 		wants = b.most
 	}
 	b.wanted = min(wants, b.most)
@@ -138,27 +138,27 @@ func (b *Bulkhead) wants() (holds, wants int) {
 
 // free returns how many permits are free for the rank; negative if too many are in use.
 func (b *Bulkhead) free(rank int) int {
-	free := func(places, taken int) int {
+	free := func(permits, taken int) int {
 		if rank > 0 {
-			places -= places / keptShare
+			permits -= permits / criticalShare
 		}
-		return places - taken
+		return permits - taken
 	}
-	return min(free(b.places, b.taken), free(b.open, b.taken-b.old))
+	return min(free(b.permits, b.inUse), free(b.open, b.inUse-b.stale))
 }
 
 // size returns the current number of permits.
 func (b *Bulkhead) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.places
+	return b.permits
 }
 
 // load returns the number of permits in use and of waiters.
 func (b *Bulkhead) load() (taken, waiting int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.taken, b.queued()
+	return b.inUse, b.queued()
 }
 
 // queued returns the number of waiters.
@@ -170,20 +170,20 @@ func (b *Bulkhead) queued() int {
 	return n
 }
 
-// more returns how many more jobs of the rank may come: one for each free permit, and as many
+// capacity returns how many more jobs of the rank may come: one for each free permit, and as many
 // waiters as permits are released in a second. It is negative if too many are on their way.
 // Default jobs go before bulk jobs, which may be an eighth of the waiters.
-func (b *Bulkhead) more(rank int, now time.Time) int {
+func (b *Bulkhead) capacity(rank int, now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.roomFor(rank, now)
+	return b.capacityLocked(rank, now)
 }
 
-func (b *Bulkhead) roomFor(rank int, now time.Time) int {
-	line := min(max(1, b.left.lately(now)), mostLine)
-	ahead := func(rank int) int { return len(b.waiting[rank]) + b.coming[rank] }
+func (b *Bulkhead) capacityLocked(rank int, now time.Time) int {
+	line := min(max(1, b.released.perSecond(now)), maxWaiters)
+	ahead := func(rank int) int { return len(b.waiting[rank]) + b.expected[rank] }
 	switch {
-	case b.places == 0: // this worker's share has lapsed
+	case b.permits == 0: // this worker's share has lapsed
 		return -ahead(rank)
 	case b.open < b.most:
 		line = min(line, b.open-1)
@@ -204,44 +204,44 @@ func (b *Bulkhead) reserve(rank, most int, now time.Time) (n int, bounded bool) 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	room := b.roomFor(rank, now) - b.pulls[rank]
+	room := b.capacityLocked(rank, now) - b.reserved[rank]
 	if room >= most {
 		return 0, false
 	}
 	n = max(0, room)
-	b.pulls[rank] += n
+	b.reserved[rank] += n
 	return n, true
 }
 
-// pulled ends a pull's reservation.
-func (b *Bulkhead) pulled(rank, n int) {
+// unreserve ends a pull's reservation.
+func (b *Bulkhead) unreserve(rank, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pulls[rank] -= n
+	b.reserved[rank] -= n
 }
 
-// come adds n to the jobs on their way.
-func (b *Bulkhead) come(rank, n int) {
+// expect adds n to the jobs on their way.
+func (b *Bulkhead) expect(rank, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.comes(rank, n)
+	b.addExpected(rank, n)
 }
 
-func (b *Bulkhead) comes(rank, n int) {
-	b.coming[rank] += n
-	b.changed()
+func (b *Bulkhead) addExpected(rank, n int) {
+	b.expected[rank] += n
+	b.updateIdle()
 }
 
-// take adds n to the permits in use.
-func (b *Bulkhead) take(n int) {
-	b.taken += n
-	b.changed()
+// addInUse adds n to the permits in use.
+func (b *Bulkhead) addInUse(n int) {
+	b.inUse += n
+	b.updateIdle()
 }
 
 // Expect adds n to the jobs of the priority on their way to each bulkhead.
 func Expect(bulkheads []*Bulkhead, p push.Priority, n int) {
 	for _, b := range bulkheads {
-		b.come(rankOf(p), n)
+		b.expect(rankOf(p), n)
 	}
 }
 
@@ -251,15 +251,15 @@ func (b *Bulkhead) Fits(p push.Priority, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	rank := rankOf(p)
-	fits := b.roomFor(rank, now) >= 0
+	fits := b.capacityLocked(rank, now) >= 0
 	if !fits {
-		b.comes(rank, -1)
+		b.addExpected(rank, -1)
 	}
 	return fits
 }
 
-// Room reports whether each of the bulkheads has a free permit now.
-func Room(bulkheads []*Bulkhead, p push.Priority) bool {
+// HasFree reports whether each of the bulkheads has a free permit now.
+func HasFree(bulkheads []*Bulkhead, p push.Priority) bool {
 	return !slices.ContainsFunc(bulkheads, func(b *Bulkhead) bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -267,10 +267,10 @@ func Room(bulkheads []*Bulkhead, p push.Priority) bool {
 	})
 }
 
-// Enter takes a permit of each bulkhead if all have one free, or else none.
-func Enter(bulkheads []*Bulkhead, p push.Priority) bool {
+// TryAcquire takes a permit of each bulkhead if all have one free, or else none.
+func TryAcquire(bulkheads []*Bulkhead, p push.Priority) bool {
 	for i, b := range bulkheads {
-		if !b.tryEnter(rankOf(p)) {
+		if !b.tryAcquire(rankOf(p)) {
 			Release(bulkheads[:i])
 			return false
 		}
@@ -278,13 +278,13 @@ func Enter(bulkheads []*Bulkhead, p push.Priority) bool {
 	return true
 }
 
-func (b *Bulkhead) tryEnter(rank int) bool {
+func (b *Bulkhead) tryAcquire(rank int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.free(rank) <= 0 {
 		return false
 	}
-	b.take(1)
+	b.addInUse(1)
 	return true
 }
 
@@ -301,14 +301,14 @@ func Acquire(ctx context.Context, bulkheads []*Bulkhead, p push.Priority) (full 
 }
 
 func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
-	p := b.enter(rank)
+	p := b.takeOrQueue(rank)
 	if p == nil {
 		return true
 	}
 	timer := time.NewTimer(MaxWait)
 	defer timer.Stop()
 	select {
-	case <-p.given:
+	case <-p.granted:
 		return true
 	case <-timer.C:
 	case <-ctx.Done():
@@ -322,15 +322,16 @@ func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
 	return i < 0 // the permit was just given
 }
 
-// enter takes a free permit, or adds a waiter. A rank has no waiters while it has free permits.
-func (b *Bulkhead) enter(rank int) *place {
+// takeOrQueue takes a free permit, or adds a waiter. A rank has no waiters while it has free
+// permits.
+func (b *Bulkhead) takeOrQueue(rank int) *waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.free(rank) > 0 {
-		b.take(1)
+		b.addInUse(1)
 		return nil
 	}
-	p := &place{time.Now(), make(chan struct{})}
+	p := &waiter{time.Now(), make(chan struct{})}
 	b.waiting[rank] = append(b.waiting[rank], p)
 	return p
 }
@@ -345,24 +346,24 @@ func Release(bulkheads []*Bulkhead) {
 func (b *Bulkhead) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.old = max(0, b.old-1) // assumes that older pushes end first
-	b.take(-1)
-	b.left.add(time.Now())
-	b.give()
+	b.stale = max(0, b.stale-1) // assumes that older pushes end first
+	b.addInUse(-1)
+	b.released.add(time.Now())
+	b.grant()
 }
 
-// give gives free permits to waiters.
-func (b *Bulkhead) give() {
-	for rank := b.next(); rank >= 0; rank = b.next() {
+// grant gives free permits to waiters.
+func (b *Bulkhead) grant() {
+	for rank := b.nextRank(); rank >= 0; rank = b.nextRank() {
 		p := b.waiting[rank][0]
 		b.waiting[rank] = b.waiting[rank][1:]
-		b.take(1)
-		close(p.given)
+		b.addInUse(1)
+		close(p.granted)
 	}
 }
 
-// next returns the rank of the next waiter to get a permit; -1 if no waiter may get one.
-func (b *Bulkhead) next() int {
+// nextRank returns the rank of the next waiter to get a permit; -1 if no waiter may get one.
+func (b *Bulkhead) nextRank() int {
 	first, longest := -1, -1
 	for rank, of := range b.waiting {
 		if len(of) == 0 {
@@ -377,12 +378,12 @@ func (b *Bulkhead) next() int {
 	}
 	switch {
 	case first == longest:
-		b.passed = 0
+		b.skipped = 0
 	case first >= 0:
-		b.passed++
+		b.skipped++
 	}
-	if b.passed == fairShare {
-		b.passed = 0
+	if b.skipped == fairShare {
+		b.skipped = 0
 		return longest
 	}
 	return first
@@ -399,8 +400,8 @@ func (f *flow) add(at time.Time) {
 	f.now++
 }
 
-// lately returns the count of the last second, or of the current one if larger.
-func (f *flow) lately(at time.Time) int {
+// perSecond returns the count of the last second, or of the current one if larger.
+func (f *flow) perSecond(at time.Time) int {
 	f.turn(at)
 	return max(f.now, f.last)
 }

@@ -27,7 +27,7 @@ func TestBulkheadCapacity(t *testing.T) {
 		"some wait":          {62, 63, 0, 64, 0, 1, 66, 64 / fairShare},
 		"too many":           {62, 64, 2, 64, 0, -2, 66, 64 / fairShare},
 		"fast":               {62, 100, 0, 300, 0, 200, 302, 200},
-		"too fast":           {62, 0, 0, 9999, 0, mostLine, mostLine + 2, mostLine},
+		"too fast":           {62, 0, 0, 9999, 0, maxWaiters, maxWaiters + 2, maxWaiters},
 		"trying":             {0, 0, 0, 0, 1, 1, 1, 1},
 		"probe in flight":    {1, 0, 0, 0, 1, 0, 0, 1},
 		"just reopened":      {2, 1, 0, 64, 4, 4, 5, 4},
@@ -36,10 +36,10 @@ func TestBulkheadCapacity(t *testing.T) {
 		if tt.open > 0 {
 			b.openTo(tt.open)
 		}
-		b.take(tt.taken)
-		b.waiting[1], b.coming[1] = make([]*place, tt.waiting), tt.coming
-		b.left = flow{now.Unix(), 0, tt.left}
-		got := [...]int{b.more(1, now), b.more(0, now), b.more(2, now)}
+		b.addInUse(tt.taken)
+		b.waiting[1], b.expected[1] = make([]*waiter, tt.waiting), tt.coming
+		b.released = flow{now.Unix(), 0, tt.left}
+		got := [...]int{b.capacity(1, now), b.capacity(0, now), b.capacity(2, now)}
 		if want := [...]int{tt.want, tt.wantCritical, tt.wantBulk}; got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
@@ -68,12 +68,12 @@ func TestPermitsGrowAfterClosing(t *testing.T) {
 func TestHangingPushesDoNotBlockProbe(t *testing.T) {
 	t.Parallel()
 	b, now := newBulkhead(8), time.Now()
-	b.take(5)
+	b.addInUse(5)
 	b.reopen()
-	if b.free(1) != 1 || b.more(1, now) != 1 {
+	if b.free(1) != 1 || b.capacity(1, now) != 1 {
 		t.Errorf("%d permits are free", b.free(1))
 	}
-	b.take(1)
+	b.addInUse(1)
 	b.worked(true)
 	if b.free(1) != 1 {
 		t.Errorf("after a successful push %d permits are free", b.free(1))
@@ -81,8 +81,8 @@ func TestHangingPushesDoNotBlockProbe(t *testing.T) {
 	for range 6 {
 		b.release()
 	}
-	if b.free(1) != 2 || b.old != 0 {
-		t.Errorf("after all pushes %d permits are free, %d are old", b.free(1), b.old)
+	if b.free(1) != 2 || b.stale != 0 {
+		t.Errorf("after all pushes %d permits are free, %d are old", b.free(1), b.stale)
 	}
 }
 
@@ -93,20 +93,20 @@ func TestPullReservesCapacity(t *testing.T) {
 	if n, bounded := b.reserve(1, 64, now); n != 0 || bounded {
 		t.Errorf("of an idle bulkhead %d are reserved", n)
 	}
-	b.take(4)
-	b.left = flow{now.Unix(), 64, 0}
-	b.waiting[1] = make([]*place, 64-5)
+	b.addInUse(4)
+	b.released = flow{now.Unix(), 64, 0}
+	b.waiting[1] = make([]*waiter, 64-5)
 	for _, want := range []int{5, 0} {
 		if n, bounded := b.reserve(1, 8, now); n != want || !bounded {
 			t.Errorf("%d are reserved, want %d", n, want)
 		}
 	}
-	b.come(1, 5)
+	b.expect(1, 5)
 	if !b.Fits(push.Default, now) {
 		t.Error("a running pull takes the capacity of a claimed job")
 	}
-	b.pulled(1, 5)
-	b.come(1, 2)
+	b.unreserve(1, 5)
+	b.expect(1, 2)
 	gone := 0
 	for range 3 {
 		if !b.Fits(push.Default, now) {
@@ -142,11 +142,11 @@ func TestPermitsByPriority(t *testing.T) {
 		}
 		come(push.Bulk, 100)
 		if len(came) != 62 {
-			t.Fatalf("%d bulk ones came in, with two places kept of 64", len(came))
+			t.Fatalf("%d bulk pushes got a permit, with 2 of 64 permits reserved", len(came))
 		}
 		come(push.Critical, 2)
 		if len(came) != 64 {
-			t.Fatalf("%d came in, with two critical ones", len(came))
+			t.Fatalf("%d got a permit, with two critical ones", len(came))
 		}
 		come(push.Default, 20)
 		come(push.Critical, 20)
@@ -157,12 +157,12 @@ func TestPermitsByPriority(t *testing.T) {
 		}
 		all.Wait()
 		if len(came) != 78 {
-			t.Fatalf("%d came in behind them", len(came))
+			t.Fatalf("%d got a permit after them", len(came))
 		}
 		counts := map[push.Priority]int{}
 		for i, p := range came {
 			if counts[p]++; (i+1)%8 == 0 && i < 40 && p != push.Bulk {
-				t.Errorf("the eighth place, %d, was given to %s", i, p)
+				t.Errorf("the eighth permit, %d, was given to %s", i, p)
 			}
 			if i == 21 && counts[push.Critical] != 20 {
 				t.Errorf("of the first %d, %v are critical", i+1, counts)
@@ -179,7 +179,7 @@ func TestCancelledWaiterTakesNoPermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBulkhead(1)
-		b.enter(0)
+		b.takeOrQueue(0)
 		given := make(chan bool)
 		go func() { given <- b.acquire(t.Context(), 2) }()
 		if <-given {
@@ -207,7 +207,7 @@ func TestResizeBulkhead(t *testing.T) {
 		}
 	}
 	for range 70 {
-		b.enter(rankOf(push.Default))
+		b.takeOrQueue(rankOf(push.Default))
 	}
 	inside(62, 8)
 	b.resize(32)
@@ -215,7 +215,7 @@ func TestResizeBulkhead(t *testing.T) {
 		b.release()
 	}
 	inside(31, 8) // one of 32 is reserved
-	b.enter(rankOf(push.Critical))
+	b.takeOrQueue(rankOf(push.Critical))
 	inside(32, 8)
 	b.resize(0)
 	b.release()
@@ -224,32 +224,32 @@ func TestResizeBulkhead(t *testing.T) {
 	inside(39, 0)
 }
 
-// wants returns twice the permits in use, or all when full. Without use it falls by half from one
+// demand returns twice the permits in use, or all when full. Without use it falls by half from one
 // renewal to the next.
 func TestBulkheadWants(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(64)
-	wants := func(what string, wantHolds, want int) {
+	demand := func(what string, wantHolds, want int) {
 		t.Helper()
-		if holds, got := b.wants(); holds != wantHolds || got != want {
+		if holds, got := b.demand(); holds != wantHolds || got != want {
 			t.Errorf("%s: it holds %d and wants %d, want %d and %d", what, holds, got, wantHolds, want)
 		}
 	}
-	wants("idle", 64, 8)
+	demand("idle", 64, 8)
 	for range 10 {
-		b.enter(1)
+		b.takeOrQueue(1)
 	}
-	wants("some", 64, 20)
+	demand("some", 64, 20)
 	b.resize(10)
-	wants("full", 10, 64)
+	demand("full", 10, 64)
 	b.resize(4)
-	wants("too many in use", 10, 64)
+	demand("too many in use", 10, 64)
 	b.resize(40)
 	for _, want := range []int{32, 20, 20} {
-		wants("fewer in use", 40, want)
+		demand("fewer in use", 40, want)
 	}
 	b.resize(0)
-	wants("none", 10, 64)
+	demand("none", 10, 64)
 	b = newBulkhead(1)
-	wants("one permit", 1, 1)
+	demand("one permit", 1, 1)
 }

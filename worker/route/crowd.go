@@ -21,9 +21,9 @@ const (
 	// renews it, even while its jobs wait behind others for some seconds. After the flood, pulls
 	// take few of the user's jobs for that long.
 	crowdFor = 10 * time.Second
-	// crowdsMost bounds the number of crowds: each is an argument of every pull, which takes 64
+	// maxCrowds bounds the number of crowds: each is an argument of every pull, which takes 64
 	// jobs.
-	crowdsMost = 64
+	maxCrowds = 64
 )
 
 // Note marks the user's category as a crowd.
@@ -34,7 +34,7 @@ func (c *Crowds) Note(app, user, category string, now time.Time) {
 	if c.until == nil {
 		c.until = map[string]time.Time{}
 	}
-	if _, known := c.until[mark]; known || len(c.until) < crowdsMost {
+	if _, known := c.until[mark]; known || len(c.until) < maxCrowds {
 		c.until[mark] = now.Add(crowdFor)
 	}
 }

@@ -33,10 +33,10 @@ func TestCrowds(t *testing.T) {
 	if n := bounds(push.Default.Queue(), now.Add(crowdFor+crowdFor/2)); n != 0 {
 		t.Errorf("%d bounds after crowdFor", n)
 	}
-	for i := range 2 * crowdsMost {
+	for i := range 2 * maxCrowds {
 		c.Note("shop", fmt.Sprint(i), "", now)
 	}
-	if n := bounds(push.Default.Queue(), now); n != crowdsMost {
+	if n := bounds(push.Default.Queue(), now); n != maxCrowds {
 		t.Errorf("%d bounds for too many crowds", n)
 	}
 }

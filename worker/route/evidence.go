@@ -24,15 +24,15 @@ type evidence struct {
 	mu       sync.Mutex
 	buckets  [windowBuckets]bucket
 	refusals [classes][]refusal // by class, newest last; one per subject, at most many
-	row      [classes]int       // by class: answers since the provider last took or refused a message
+	streak   [classes]int       // by class: answers since the provider last took or refused a message
 	worked   time.Time          // when the provider last took or refused a message
-	nobody   subject            // the last subject made up for an unsent push
+	unsent   subject            // the last subject made up for an unsent push
 
 	// cause is the class of answers that closed the route; silent while it is open. Another
 	// answer of this class confirms the trouble.
-	cause class
-	shown Trouble
-	spike spike
+	cause   class
+	current Trouble
+	spike   spike
 }
 
 // A subject is a hash of the token that an answer is about, or of its topic if the answer is
@@ -86,7 +86,7 @@ type Lesson struct {
 type shows int
 
 const (
-	nothingYet shows = iota
+	unclear shows = iota
 	works
 	fails
 )
@@ -100,8 +100,8 @@ func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subj
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if o.NotSent {
-		e.nobody++
-		about = e.nobody
+		e.unsent++
+		about = e.unsent
 	}
 	found := e.add(now, o, c, about)
 	var l Lesson
@@ -127,8 +127,8 @@ func (e *evidence) take(now time.Time, o *providers.Outcome, c class, about subj
 	switch {
 	case l.Trouble:
 		e.blame(now, o, c, &found)
-	case e.shown.Failures > 0:
-		e.shown.Answers++
+	case e.current.Failures > 0:
+		e.current.Answers++
 	}
 	return l
 }
@@ -143,11 +143,11 @@ func (e *evidence) add(now time.Time, o *providers.Outcome, c class, about subje
 	b.counts[c]++
 	found := counts{class: c}
 	if c <= message {
-		e.worked, e.row = now, [classes]int{}
+		e.worked, e.streak = now, [classes]int{}
 		return found
 	}
-	e.row[c]++
-	found.row = e.row[c]
+	e.streak[c]++
+	found.streak = e.streak[c]
 	known := slices.DeleteFunc(e.refusals[c], func(r refusal) bool { return r.about == about })
 	known = append(known, refusal{about, o.Reason, now})
 	e.refusals[c] = newest(known)
@@ -180,7 +180,7 @@ func (e *evidence) blame(now time.Time, o *providers.Outcome, c class, found *co
 	if c == lost && !e.spike.on {
 		e.spike = spike{on: true}
 	}
-	t := &e.shown
+	t := &e.current
 	if t.Failures == 0 {
 		t.Since, t.Failures, t.Answers = now, found.same-1, found.answers-1
 		for _, r := range e.refusals[c] {
@@ -198,7 +198,7 @@ func (e *evidence) blame(now time.Time, o *providers.Outcome, c class, found *co
 func (e *evidence) trouble() Trouble {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.shown
+	return e.current
 }
 
 // suspects reports whether an answer about the subject helped to close the route.
@@ -208,9 +208,9 @@ func (e *evidence) suspects(about subject) bool {
 	return slices.ContainsFunc(e.refusals[e.cause], func(r refusal) bool { return r.about == about })
 }
 
-// believe records that another worker has closed the route for a delay, mostly for a quota. An
+// adoptDelay records that another worker has closed the route for a delay, mostly for a quota. An
 // answer over quota then confirms it.
-func (e *evidence) believe() {
+func (e *evidence) adoptDelay() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cause = refused
@@ -219,9 +219,9 @@ func (e *evidence) believe() {
 // newest returns the last many refusals.
 func newest(all []refusal) []refusal { return all[max(0, len(all)-many):] }
 
-// forget clears all answers and the trouble after a successful probe. A spike continues, as half
-// of its pushes may be delivered.
-func (e *evidence) forget() {
+// clearTrouble clears all answers and the trouble after a successful probe. A spike continues, as
+// half of its pushes may be delivered.
+func (e *evidence) clearTrouble() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.clear()
@@ -229,11 +229,11 @@ func (e *evidence) forget() {
 
 func (e *evidence) clear() {
 	e.buckets, e.refusals = [windowBuckets]bucket{}, [classes][]refusal{}
-	e.row, e.cause, e.shown = [classes]int{}, silent, Trouble{}
+	e.streak, e.cause, e.current = [classes]int{}, silent, Trouble{}
 }
 
-// absolve clears the spike too: the credentials changed or an operator resumed the route.
-func (e *evidence) absolve() {
+// reset clears the spike too: the credentials changed or an operator resumed the route.
+func (e *evidence) reset() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.clear()

@@ -26,7 +26,7 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o provider
 		about = subjectOf(t, o.Topic)
 	}
 	lesson := r.evidence.take(now, &o, c, about, r.state.isOpen())
-	if lesson.shows != nothingYet {
+	if lesson.shows != unclear {
 		r.Bulkhead.worked(lesson.shows == works)
 	}
 	switch {
@@ -72,7 +72,7 @@ func (rs *Routes) share(ctx context.Context, r *Route, c closing) bool {
 func (rs *Routes) Renew() {
 	for r := range rs.All() {
 		if r.state.renew(r.fingerprint()) {
-			r.evidence.absolve()
+			r.evidence.reset()
 		}
 	}
 }
@@ -85,19 +85,19 @@ func (rs *Routes) Apply(ctx context.Context, in *pause.InForce, asked time.Time)
 	}
 	for r := range rs.All() {
 		if r.state.follow(time.Now(), in.On(asked, r.App, r.Platform, ""), shared[r.Name()]) {
-			r.evidence.believe()
+			r.evidence.adoptDelay()
 		}
-		rs.tryAgain(ctx, r, in.Tried[r.Name()])
+		rs.resume(ctx, r, in.Tried[r.Name()])
 	}
 }
 
-// tryAgain resumes a route if an operator has ended its pauses since the last call.
-func (rs *Routes) tryAgain(ctx context.Context, r *Route, last pause.Try) {
-	news := r.tried >= 0 && last.At > r.tried
-	r.tried = max(r.tried, last.At)
+// resume resumes a route if an operator has ended its pauses since the last call.
+func (rs *Routes) resume(ctx context.Context, r *Route, last pause.Try) {
+	news := r.lastTry >= 0 && last.At > r.lastTry
+	r.lastTry = max(r.lastTry, last.At)
 	if news {
 		r.state.resume()
-		r.evidence.absolve()
+		r.evidence.reset()
 		rs.Log.LogAttrs(ctx, slog.LevelInfo, "an operator resumed the app's provider", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.String("by", last.By))
 	}
 }

@@ -88,11 +88,11 @@ func QuotaOf(p *meter.Pool) QuotaStatus {
 	if p == nil {
 		return QuotaStatus{}
 	}
-	return ToldOf(p.Stats())
+	return QuotaStatusOf(p.Stats())
 }
 
-// ToldOf converts a pool's statistics to a status.
-func ToldOf(s meter.Stats) QuotaStatus {
+// QuotaStatusOf converts a pool's statistics to a status.
+func QuotaStatusOf(s meter.Stats) QuotaStatus {
 	return QuotaStatus{s.Key, s.Rate, s.Used, s.Waiting, s.Free, CauseOf(s.Err)}
 }
 

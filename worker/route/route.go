@@ -36,7 +36,7 @@ type Route struct {
 	Platform push.Platform
 	Sender   providers.Sender
 	Bulkhead *Bulkhead
-	only     string // see push.OnlyRoute
+	parkName string // see push.OnlyRoute
 	// Quota is the pool of which a push costs a unit; nil for none.
 	Quota *meter.Pool
 
@@ -47,11 +47,11 @@ type Route struct {
 	// fingerprint identifies the credentials in use.
 	fingerprint func() string
 
-	// tried is when an operator last had the route retried, in Unix ms of Redis's clock; negative
+	// lastTry is when an operator last had the route retried, in Unix ms of Redis's clock; negative
 	// before the first Apply. Only Apply's goroutine uses it.
-	tried int64
-	// Only LogTroubles' goroutine uses tale.
-	tale tale
+	lastTry int64
+	// Only LogTroubles' goroutine uses troubleLog.
+	troubleLog troubleLog
 }
 
 // An Observer counts events for metrics. A service is one of push.Services.
@@ -112,7 +112,7 @@ func New(c Config) *Routes {
 				if n := c.InFlight[app][platform]; n > 0 {
 					r.share = newShare(r, c.Shares, n)
 				}
-				rs.all[app][service], rs.byName[r.only] = r, r
+				rs.all[app][service], rs.byName[r.parkName] = r, r
 			}
 		}
 	}
@@ -122,10 +122,10 @@ func New(c Config) *Routes {
 // route returns a new route of the app to the push service. It uses the sender of the platform.
 func (rs *Routes) route(app string, service push.Platform, sender providers.Sender) *Route {
 	r := &Route{
-		App: app, Platform: service, only: push.OnlyRoute([]byte(push.OnlyMark(app, service))), Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
-		fingerprint: func() string { return "" }, tried: -1,
+		App: app, Platform: service, parkName: push.OnlyRoute([]byte(push.OnlyMark(app, service))), Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
+		fingerprint: func() string { return "" }, lastTry: -1,
 	}
-	r.state.closes = r.Bulkhead.reopen
+	r.state.onClose = r.Bulkhead.reopen
 	if known, ok := sender.(interface{ Fingerprint() string }); ok {
 		r.fingerprint = known.Fingerprint
 	}

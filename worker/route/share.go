@@ -27,10 +27,10 @@ type Share struct {
 	end   context.CancelFunc
 }
 
-// newShare returns the route's share of a total of places permits. The bulkhead has none before
-// the first lease.
-func newShare(r *Route, shares meter.Shares, places int) *Share {
-	s := &Share{route: r, lease: meter.NewLease(shares, r.Name(), places)}
+// newShare returns the route's share of that many permits of all workers. The bulkhead has none
+// before the first lease.
+func newShare(r *Route, shares meter.Shares, permits int) *Share {
+	s := &Share{route: r, lease: meter.NewLease(shares, r.Name(), permits)}
 	s.use, s.end = context.WithCancel(context.Background())
 	s.timer = time.AfterFunc(0, s.lapse)
 	r.Bulkhead.resize(0)
@@ -40,7 +40,7 @@ func newShare(r *Route, shares meter.Shares, places int) *Share {
 // renew renews the share.
 func (s *Share) renew(ctx context.Context) error {
 	s.lapse() // a process that was suspended has missed the timer
-	holds, wants := s.route.Bulkhead.wants()
+	holds, wants := s.route.Bulkhead.demand()
 	part, until, err := s.lease.Renew(ctx, holds, wants)
 	if err != nil {
 		return err
@@ -49,8 +49,8 @@ func (s *Share) renew(ctx context.Context) error {
 }
 
 var (
-	errLate   = errors.New("the reply came too late")
-	errInHand = errors.New("pushes of the last lease are still in flight")
+	errLateReply = errors.New("the reply came too late")
+	errInFlight  = errors.New("pushes of the last lease are still in flight")
 )
 
 // begin applies a lease of part permits until then. All pushes of an expired lease must end
@@ -60,12 +60,12 @@ func (s *Share) begin(part int, until time.Time) error {
 	defer s.mu.Unlock()
 	left := time.Until(until) - meter.LeaseEvery
 	if left <= 0 {
-		return errLate
+		return errLateReply
 	}
 	if !time.Now().Before(s.until) {
 		s.cutOff()
 		if taken, _ := s.route.Bulkhead.load(); taken > 0 {
-			return errInHand
+			return errInFlight
 		}
 		s.use, s.end = context.WithCancel(context.Background())
 	}

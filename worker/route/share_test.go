@@ -178,10 +178,10 @@ func TestShareWithoutRenewal(t *testing.T) {
 			t.Errorf("the pushes in flight are cut off after %s", took)
 		}
 		time.Sleep(MaxWait)
-		if s := a.route.status(time.Now(), known{}); s.Share == nil || *s.Share != 0 {
+		if s := a.route.status(time.Now(), stateView{}); s.Share == nil || *s.Share != 0 {
 			t.Errorf("the status has a share of %v", s.Share)
 		}
-		if a.route.Bulkhead.more(1, time.Now()) > 0 {
+		if a.route.Bulkhead.capacity(1, time.Now()) > 0 {
 			t.Error("jobs are still pulled")
 		}
 		away.Store(false)
@@ -244,7 +244,7 @@ func TestLeaseBeginsAfterPushesOfLastOne(t *testing.T) {
 			}()
 			synctest.Wait()
 			shares.slow.Store(int64(late))
-			if err := r.share.renew(t.Context()); !errors.Is(err, errInHand) {
+			if err := r.share.renew(t.Context()); !errors.Is(err, errInFlight) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if _, _, over, ok := r.Within(t.Context()); ok {

@@ -30,9 +30,9 @@ import (
 // has a reason: it answers a push sent before. Each worker detects trouble and refusals by
 // itself; only delays are shared. The zero value is open.
 type state struct {
-	openFor time.Duration
-	closes  func()      // called when an open route closes; nil for none
-	apart   atomic.Bool // closed, trying or paused; if false, Left is 0
+	openFor    time.Duration
+	onClose    func()      // called when an open route closes; nil for none
+	restricted atomic.Bool // closed, trying or paused; if false, Left is 0
 
 	mu      sync.Mutex
 	closed  bool // or trying, after the end of the closing
@@ -55,9 +55,9 @@ type closing struct {
 	shared bool // the provider asked all workers for the delay
 }
 
-// Longest bounds the wait for a change by an operator that the worker gets no notification of: of
-// credentials, or of a device's limit. docs/architecture.md states it.
-const Longest = 5 * time.Minute
+// OperatorRecheck bounds the wait for a change by an operator without a notification to the
+// worker: of credentials, or of a device's limit. docs/architecture.md states it.
+const OperatorRecheck = 5 * time.Minute
 
 const (
 	// A provider's delay closes the route if it is longer than leastDelay: shorter ones are over
@@ -71,7 +71,7 @@ const (
 
 // refusedFor returns how long a refusal closes the route: first, doubled for each refusal before.
 func refusedFor(first time.Duration, refusals int) time.Duration {
-	return min(first<<min(refusals, 20), Longest) // more doublings overflow
+	return min(first<<min(refusals, 20), OperatorRecheck) // more doublings overflow
 }
 
 // closedFor returns how long an outcome closes the route; 0 if the outcome asks for nothing.
@@ -154,7 +154,7 @@ func (r *Route) Allow(t push.Target) (done func(Lesson), ok bool) {
 // probed ends a probe.
 func (r *Route) probed(l Lesson) {
 	if r.state.probed(time.Now(), l) {
-		r.evidence.forget()
+		r.evidence.clearTrouble()
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *state) probed(now time.Time, l Lesson) (opened bool) {
 	case l.shows == works && s.closed && !s.lasts(now):
 		opened = true
 		s.closed, s.closing, s.refusals = false, closing{}, 0
-		s.apart.Store(s.operator != nil)
+		s.restricted.Store(s.operator != nil)
 	}
 	return opened
 }
@@ -183,11 +183,11 @@ func (s *state) close(now time.Time, c closing) bool {
 	if c.reason == "" && s.probing || s.lasts(now) && (c.reason == "" || c.until.Before(least)) {
 		return false
 	}
-	if !s.closed && s.closes != nil {
-		s.closes()
+	if !s.closed && s.onClose != nil {
+		s.onClose()
 	}
 	s.closed, s.closing = true, c
-	s.apart.Store(true)
+	s.restricted.Store(true)
 	return true
 }
 
@@ -217,7 +217,7 @@ func (s *state) follow(now time.Time, operator *pause.Pause, c closing) (news bo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.operator = operator
-	s.apart.Store(s.closed || operator != nil)
+	s.restricted.Store(s.closed || operator != nil)
 	if !c.until.After(now) {
 		return false
 	}
@@ -253,18 +253,18 @@ func (s *state) inUse() string {
 	return s.credential
 }
 
-// known is the view of a state for status and log.
-type known struct {
+// stateView is the view of a state for status and log.
+type stateView struct {
 	state    BreakerState
 	closing  closing       // zero if it is over
 	left     time.Duration // until the next push may go
 	refusals int
 }
 
-func (s *state) known(now time.Time) known {
+func (s *state) view(now time.Time) stateView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := known{state: BreakerClosed, left: s.left(now), refusals: s.refusals}
+	k := stateView{state: BreakerClosed, left: s.left(now), refusals: s.refusals}
 	switch {
 	case s.lasts(now):
 		k.state, k.closing = BreakerOpen, s.closing

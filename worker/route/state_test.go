@@ -63,7 +63,7 @@ type stated struct {
 func (r *stated) is(what string, want BreakerState, left time.Duration) {
 	r.t.Helper()
 	now := time.Now()
-	if k, got := r.state.known(now), r.Left(now); k.state != want || got != left || r.Trying(now) != (want == BreakerHalfOpen && left == 0) {
+	if k, got := r.state.view(now), r.Left(now); k.state != want || got != left || r.Trying(now) != (want == BreakerHalfOpen && left == 0) {
 		r.t.Errorf("%s: %s for %s, trying: %t; want %s for %s", what, k.state, got, r.Trying(now), want, left)
 	}
 }
@@ -114,7 +114,7 @@ func TestTroubleClosesRoute(t *testing.T) {
 		r.is("after a push that failed", BreakerOpen, 5*time.Second)
 
 		time.Sleep(5 * time.Second)
-		r.push(nothingYet)
+		r.push(unclear)
 		r.is("after a push that showed nothing", BreakerHalfOpen, 0)
 		r.push(works)
 		r.is("after a push that worked", BreakerClosed, 0)
@@ -124,7 +124,7 @@ func TestTroubleClosesRoute(t *testing.T) {
 // Each refusal closes a route twice as long as the last one, until a push works.
 func TestRefusalsDoubleClosing(t *testing.T) {
 	inState(t, func(r *stated) {
-		for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, Longest, Longest} {
+		for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, OperatorRecheck, OperatorRecheck} {
 			probe, ok := r.Allow(push.Target{})
 			if !ok || !r.fails(badKey) || r.fails(badKey) || r.fails(thirdParty) { // the others come together
 				t.Error("a refusal does not close the route exactly once")
@@ -214,7 +214,7 @@ func TestOperatorPauseKeepsState(t *testing.T) {
 func TestSuspectTokenIsNoProbe(t *testing.T) {
 	inState(t, func(r *stated) {
 		now := time.Now()
-		for i := range inRow {
+		for i := range maxStreak {
 			r.evidence.take(now, &serverError, failed, subjectOf(tokenOf(i%2), ""), true)
 		}
 		r.fails(serverError)
@@ -297,7 +297,7 @@ func TestWorkersShareDelays(t *testing.T) {
 			}
 			one, its := worker()
 			other, others := worker()
-			one.learn(t, its, c.o, lostLeast)
+			one.learn(t, its, c.o, minLostAnswers)
 			if its.Left(time.Now()) == 0 {
 				t.Error("the worker itself does not close the route at once")
 			}
@@ -311,7 +311,7 @@ func TestWorkersShareDelays(t *testing.T) {
 			if !c.shared {
 				return
 			}
-			if s := others.status(time.Now(), others.state.known(time.Now())); s.Pause != c.o.Reason || s.Until.IsZero() || s.Trouble != (Trouble{}) {
+			if s := others.status(time.Now(), others.state.view(time.Now())); s.Pause != c.o.Reason || s.Until.IsZero() || s.Trouble != (Trouble{}) {
 				t.Errorf("%+v", s)
 			}
 			if err := one.Pauses.TryAgain(t.Context(), "ada", []string{its.Name()}); err != nil {
@@ -320,7 +320,7 @@ func TestWorkersShareDelays(t *testing.T) {
 			for _, rs := range []*Routes{one, other} {
 				rs.read(t)
 				if r := rs.Of("shop")[push.APNs]; !r.Trying(time.Now()) {
-					t.Errorf("after an operator's resume: %+v", r.state.known(time.Now()))
+					t.Errorf("after an operator's resume: %+v", r.state.view(time.Now()))
 				}
 			}
 		})

@@ -55,7 +55,7 @@ func (rs *Routes) Statuses() []Status {
 	now := time.Now()
 	var all []Status
 	for r := range rs.All() {
-		s := r.status(now, r.state.known(now))
+		s := r.status(now, r.state.view(now))
 		r.answers.addTo(now, &s)
 		all = append(all, s)
 	}
@@ -65,7 +65,7 @@ func (rs *Routes) Statuses() []Status {
 	return all
 }
 
-func (r *Route) status(now time.Time, k known) Status {
+func (r *Route) status(now time.Time, k stateView) Status {
 	s := Status{
 		App: r.App, Platform: r.Platform, Quota: QuotaOf(r.Quota), Breaker: k.state, Pause: k.closing.reason,
 	}

@@ -22,32 +22,32 @@ func CauseOf(err error) string {
 	return text[:min(len(text), LongestCause)]
 }
 
-// A tale is the log state of a route's trouble: one line at its beginning, one at its end, and
+// A troubleLog is the log state of a route's trouble: one line at its beginning, one at its end, and
 // one for each new reason in between. The zero value is no trouble.
-type tale struct {
+type troubleLog struct {
 	since  time.Time // zero without trouble
 	calm   time.Time // since when the route works again; zero while it does not
-	logged map[line]bool
+	logged map[logKey]bool
 }
 
-// A line identifies a log line of a trouble, so that it is logged once.
-type line struct {
+// A logKey identifies a log line of a trouble, so that it is logged once.
+type logKey struct {
 	reason providers.Reason
 	length time.Duration // length of a refusal's closing
 }
 
-// news is an event to log.
-type news int
+// An event is a reason to log.
+type event int
 
 const (
-	nothing news = iota
+	noEvent event = iota
 	begins
 	goesOn // for another reason, or for longer
 	ends
 )
 
-// hear takes the current status, and returns the event to log.
-func (t *tale) hear(now time.Time, s *Status, length, calm time.Duration) news {
+// observe takes the current status, and returns the event to log.
+func (t *troubleLog) observe(now time.Time, s *Status, length, calm time.Duration) event {
 	if s.Breaker == BreakerClosed && s.Pause == "" {
 		switch {
 		case t.since.IsZero():
@@ -56,21 +56,21 @@ func (t *tale) hear(now time.Time, s *Status, length, calm time.Duration) news {
 		case now.Sub(t.calm) >= calm:
 			return ends
 		}
-		return nothing
+		return noEvent
 	}
 	t.calm = time.Time{}
-	l := line{cmp.Or(s.Pause, s.Trouble.Reason), length}
+	l := logKey{cmp.Or(s.Pause, s.Trouble.Reason), length}
 	if l.reason == "" || t.logged[l] {
-		return nothing
+		return noEvent
 	}
 	begun := !t.since.IsZero()
 	if !begun {
-		t.since, t.logged = now, map[line]bool{}
+		t.since, t.logged = now, map[logKey]bool{}
 		if !s.Trouble.Since.IsZero() {
 			t.since = s.Trouble.Since
 		}
 	}
-	t.logged[l], t.logged[line{reason: l.reason}] = true, true
+	t.logged[l], t.logged[logKey{reason: l.reason}] = true, true
 	if begun {
 		return goesOn
 	}
@@ -88,20 +88,20 @@ func (rs *Routes) LogTroubles(ctx context.Context) {
 }
 
 func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
-	k := r.state.known(now)
+	k := r.state.view(now)
 	s := r.status(now, k)
 	attrs := []slog.Attr{slog.String("app", r.App), slog.String("platform", string(r.Platform))}
 	length := time.Duration(0)
 	if k.refusals > 0 {
 		length = refusedFor(rs.Paused, k.refusals-1)
 	}
-	what := r.tale.hear(now, &s, length, rs.Calm)
+	what := r.troubleLog.observe(now, &s, length, rs.Calm)
 	switch what {
-	case nothing:
+	case noEvent:
 		return
 	case ends:
-		lasted := r.tale.calm.Sub(r.tale.since)
-		r.tale = tale{}
+		lasted := r.troubleLog.calm.Sub(r.troubleLog.since)
+		r.troubleLog = troubleLog{}
 		rs.Log.LogAttrs(ctx, slog.LevelInfo, "the app's provider works again", append(attrs, slog.Duration("lasted", lasted.Round(time.Second)))...)
 		return
 	}
@@ -117,7 +117,7 @@ func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
 		message = "the app's provider is still in trouble"
 	}
 	attrs = append(attrs, slog.String("reason", string(cmp.Or(s.Pause, s.Trouble.Reason))), slog.String("error", cmp.Or(s.Trouble.Error, k.closing.err)),
-		slog.Time("since", r.tale.since), slog.Int("waiting", s.Queued))
+		slog.Time("since", r.troubleLog.since), slog.Int("waiting", s.Queued))
 	if t := s.Trouble; t.Failures > 0 {
 		attrs = append(attrs, slog.Int("failures", t.Failures), slog.Int("answers", t.Answers))
 	}

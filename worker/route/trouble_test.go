@@ -19,35 +19,35 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 	lost := Status{Breaker: BreakerHalfOpen, Trouble: Trouble{Reason: "dial_failed"}}
 	quota := Status{Breaker: BreakerOpen, Pause: "QUOTA_EXCEEDED"}
 	refused := Status{Breaker: BreakerOpen, Pause: "InvalidProviderToken"}
-	var told tale
+	var told troubleLog
 	for i, step := range []struct {
 		after  time.Duration
 		s      Status
 		length time.Duration
-		want   news
+		want   event
 	}{
-		{0, closed, 0, nothing},
+		{0, closed, 0, noEvent},
 		{0, down, 0, begins},
-		{time.Second, down, 0, nothing},
-		{time.Second, closed, 0, nothing}, // it flaps
-		{calm - 1, closed, 0, nothing},
-		{0, down, 0, nothing},
+		{time.Second, down, 0, noEvent},
+		{time.Second, closed, 0, noEvent}, // it flaps
+		{calm - 1, closed, 0, noEvent},
+		{0, down, 0, noEvent},
 		{time.Second, lost, 0, goesOn},
-		{time.Second, down, 0, nothing},
-		{time.Second, lost, 0, nothing},
+		{time.Second, down, 0, noEvent},
+		{time.Second, lost, 0, noEvent},
 		{time.Second, quota, 0, goesOn},
-		{time.Second, closed, 0, nothing},
+		{time.Second, closed, 0, noEvent},
 		{calm, closed, 0, ends},
-		{time.Second, closed, 0, nothing},
+		{time.Second, closed, 0, noEvent},
 		{time.Second, refused, 30 * time.Second, begins},
-		{time.Second, refused, 30 * time.Second, nothing},
+		{time.Second, refused, 30 * time.Second, noEvent},
 		{time.Second, refused, time.Minute, goesOn}, // for longer
-		{time.Second, refused, Longest, goesOn},
-		{time.Second, refused, Longest, nothing}, // the maximum
-		{time.Second, refused, 0, nothing},
+		{time.Second, refused, OperatorRecheck, goesOn},
+		{time.Second, refused, OperatorRecheck, noEvent}, // the maximum
+		{time.Second, refused, 0, noEvent},
 	} {
 		now = now.Add(step.after)
-		got := told.hear(now, &step.s, step.length, calm)
+		got := told.observe(now, &step.s, step.length, calm)
 		if got != step.want {
 			t.Errorf("step %d: %d, want %d", i, got, step.want)
 		}
@@ -55,7 +55,7 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 			t.Errorf("it began at %s", told.since)
 		}
 		if got == ends {
-			told = tale{}
+			told = troubleLog{}
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestStatusWithoutFailureHasNoTrouble(t *testing.T) {
 	t.Parallel()
 	rs := routesOf(nil, "", map[push.Platform]providers.Sender{push.APNs: identified("a")})
 	r, now := rs.Of("shop")[push.APNs], time.Now()
-	status := func() Status { return r.status(now, r.state.known(now)) }
+	status := func() Status { return r.status(now, r.state.view(now)) }
 	r.state.follow(now, nil, closing{now.Add(time.Hour), "QUOTA_EXCEEDED", "", true})
 	if s := status(); s.Pause == "" || s.Breaker == BreakerClosed || s.Trouble != (Trouble{}) {
 		t.Errorf("of another worker's pause: %+v", s)
@@ -85,7 +85,7 @@ func TestStatusWithoutFailureHasNoTrouble(t *testing.T) {
 		t.Errorf("after a failure: %+v", s)
 	}
 	r.state.resume()
-	r.evidence.absolve()
+	r.evidence.reset()
 	if s := status(); s.Breaker != BreakerHalfOpen || s.Pause != "" || s.Trouble != (Trouble{}) {
 		t.Errorf("after a resume: %+v", s)
 	}

@@ -58,14 +58,14 @@ const (
 	// delivered a moment ago: a burst may have a few bad ones in turn. As many answers end a
 	// spike of lost tokens.
 	many = 20
-	// inRow failures without a delivery between close a route for any number of tokens: an app
+	// maxStreak failures without a delivery between close a route for any number of tokens: an app
 	// may have one device. Each spends an attempt of a notification.
-	inRow = 10
+	maxStreak = 10
 	// most is the least number of tokens for a majority of the answers to count.
 	most = 5
-	// lostLeast is the least number of answers before lost tokens close a route, as an old list
+	// minLostAnswers is the least number of answers before lost tokens close a route, as an old list
 	// has many dead tokens.
-	lostLeast = 100
+	minLostAnswers = 100
 )
 
 // counts are the input of closes. They include the last answer.
@@ -79,8 +79,8 @@ type counts struct {
 	// spread is the number with its class within the window. Each is at most many.
 	run, spread int
 	calm        bool // the provider took or refused no message for lull
-	// row is the number of answers of the last one's class in that time.
-	row int
+	// streak is the number of answers of the last one's class in that time.
+	streak int
 	// same is the number of answers of the last one's class within the window.
 	same, answers int
 }
@@ -98,13 +98,13 @@ func closes(c counts) bool {
 	mostly := c.spread >= most && 2*c.same > c.answers
 	switch c.class {
 	case failed:
-		return between || mostly || c.row >= inRow
+		return between || mostly || c.streak >= maxStreak
 	case refused:
 		return between || mostly && c.final
 	case throttled:
 		return c.run >= many || mostly
 	case lost:
-		return mostly && c.spread >= many && c.answers >= lostLeast
+		return mostly && c.spread >= many && c.answers >= minLostAnswers
 	}
 	return false
 }

@@ -142,11 +142,11 @@ func TestProbes(t *testing.T) {
 		"a bad message":                  {badKey, badMessage, works, false},
 		"the same":                       {badKey, badKey, fails, true},
 		"the same class":                 {badKey, thirdParty, fails, true},
-		"another refusal in an outage":   {serverError, thirdParty, nothingYet, false},
+		"another refusal in an outage":   {serverError, thirdParty, unclear, false},
 		"a failure while the key is bad": {badKey, serverError, fails, true},
 		"a dead token in an outage":      {serverError, deadToken, works, false},
 		"a busy device while all are":    {busyDevice, busyDevice, fails, true},
-		"the caller gave up":             {serverError, gaveUp, nothingYet, false},
+		"the caller gave up":             {serverError, gaveUp, unclear, false},
 	} {
 		e := evidence{cause: classOf(&c.cause)}
 		l := e.take(time.Unix(1_795_219_200, 0), &c.probe, classOf(&c.probe), 1, false)
@@ -184,7 +184,7 @@ func TestTroubleCountsAnswers(t *testing.T) {
 	if !e.suspects(5) || e.suspects(100) {
 		t.Error("the failed tokens are not suspects")
 	}
-	e.forget()
+	e.clearTrouble()
 	if got := e.trouble(); got != (Trouble{}) || e.suspects(5) {
 		t.Errorf("after a probe that worked: %+v", got)
 	}
@@ -197,7 +197,7 @@ func TestClosedRouteFindsAnotherTrouble(t *testing.T) {
 		e := evidence{cause: cause}
 		now := time.Unix(1_795_219_200, 0)
 		for i := range subject(several) {
-			want := nothingYet
+			want := unclear
 			if i == several-1 {
 				want = fails
 			}
@@ -226,7 +226,7 @@ func TestSpikeEnds(t *testing.T) {
 	if !take(deadToken, 100) {
 		t.Fatal("no spike begins")
 	}
-	e.forget() // a probe was taken
+	e.clearTrouble() // a probe was taken
 	now = now.Add(time.Hour)
 	if take(ok, 10); !take(deadToken, 9) {
 		t.Error("the spike ends after 19 answers")
@@ -240,7 +240,7 @@ func TestSpikeEnds(t *testing.T) {
 	if !take(deadToken, 1) {
 		t.Error("no other spike begins")
 	}
-	e.absolve()
+	e.reset()
 	if take(deadToken, 1) {
 		t.Error("the spike lasts after an operator's resume")
 	}
