@@ -1,15 +1,14 @@
-// Package pause is what keeps notifications on the queue although they are due. There
-// is one type, Pause, of three kinds: an operator's, which matches by app, platform
-// and category; a provider's, of one app's platform, which its answers bring about;
-// and trouble, of which each worker tells.
+// Package pause makes due notifications wait on their queues. Start with Store. There is one
+// type, Pause, of three kinds. An operator's pause matches by app, platform and category. A
+// provider's pause follows from its answers and concerns one app's platform. Trouble is a failing
+// provider as each worker reports it.
 //
-// A Store shares an operator's and the delays that providers ask for among all workers, on
-// Redis's clock. Each worker reads what is in force twice a second, and keeps to that
-// snapshot, InForce, between two reads; what it learns from a provider it keeps to at once
-// (see worker/route). Anybody may read; operators begin and end theirs by worker/control, and
-// only the workers share providers'.
+// A Store shares operators' pauses and providers' delays among all workers, on Redis's clock.
+// Each worker reads them twice a second and uses that snapshot, InForce, until the next read. It
+// applies its own provider's answers at once (see worker/route). Operators begin and end pauses
+// by worker/control. Only workers share providers' delays.
 //
-// What a pause keeps is parked on its queue: see store.ParkName.
+// Paused jobs are parked on their queues: see store.ParkName.
 package pause
 
 import (
@@ -26,41 +25,39 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Pause keeps notifications on the queue. App, Platform and Category are what it
-// matches, each of them any when it is empty, so that the zero value is an
-// operator's of everything.
+// A Pause makes notifications wait on the queue. It matches App, Platform and Category; an empty
+// one matches any. The zero value is an operator's pause of everything.
 type Pause struct {
 	Kind     Kind          `json:"kind"`
 	App      string        `json:"app,omitempty"`
 	Platform push.Platform `json:"platform,omitempty"`
 	Category string        `json:"category,omitempty"`
-	// Reason is the operator's words, at most 512 bytes, or one of the provider's
-	// reasons, and Error what the provider's last failure was, without token, key or
-	// body.
+	// Reason is the operator's text, at most 512 bytes, or one of the provider's reasons. Error
+	// is the provider's last failure without token, key or body.
 	Reason string `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// By is the operator who has begun it, at most 128 bytes, and At when it began, on
-	// Redis's clock; zero when no worker that is alive has seen that.
+	// By is the name, of at most 128 bytes, of the operator. At is its beginning on Redis's
+	// clock; zero if no live worker has seen it.
 	By string    `json:"by,omitempty"`
 	At time.Time `json:"at,omitzero"`
-	// Until is when it ends, an operator's on Redis's clock, or of trouble when the
-	// provider is looked at next; zero when it has no end.
+	// Until is its end, for an operator's pause on Redis's clock; for trouble the next probe;
+	// zero without end.
 	Until time.Time `json:"until,omitzero"`
-	// Waiting is about how many notifications wait for it, where those were counted.
+	// Waiting is the approximate number of notifications that wait for it, if counted.
 	Waiting int `json:"waiting,omitempty"`
-	// Workers is how many say so; 0 for a pause that all share.
+	// Workers is the number of workers that report it; 0 for a shared pause.
 	Workers int `json:"workers,omitempty"`
 
-	// Failures of Answers failed, in the minute before the trouble and since; 0 where no
-	// worker that is alive has seen that.
+	// Failures of Answers failed since the minute before the trouble; 0 if no live worker has
+	// seen them.
 	Failures int `json:"failures,omitempty"`
 	Answers  int `json:"answers,omitempty"`
 
-	ends    time.Time // Until on the local clock, where it was read
-	endedBy string    // the operator who has ended it
+	ends    time.Time // Until on the local clock; zero if not read from Redis
+	endedBy string    // the operator who ended it
 }
 
-// Kind is whose pause it is.
+// Kind is the origin of a pause.
 type Kind string
 
 // The kinds.
@@ -70,10 +67,10 @@ const (
 	Trouble  Kind = "trouble"
 )
 
-// Forever is longer than any notification waits, and short enough to be added to an instant.
+// Forever is longer than any notification waits, and short enough to add to an instant.
 const Forever = 10 * 365 * 24 * time.Hour
 
-// Left is how long the pause lasts, on the local clock.
+// Left returns how long the pause lasts, on the local clock.
 func (p *Pause) Left(now time.Time) time.Duration {
 	if p.Until.IsZero() {
 		return Forever
@@ -81,18 +78,17 @@ func (p *Pause) Left(now time.Time) time.Duration {
 	return cmp.Or(p.ends, p.Until).Sub(now)
 }
 
-// Route is APP/PLATFORM.
+// Route returns APP/PLATFORM.
 func (p *Pause) Route() string { return p.App + "/" + string(p.Platform) }
 
-// A selector is what an operator's pause matches: the app, the platform and the
-// category, "" for any.
+// A selector is the app, platform and category that an operator's pause matches; "" for any.
 type selector [3]string
 
 func (p *Pause) selector() selector { return selector{p.App, string(p.Platform), p.Category} }
 
-// Selector names what the pause matches, in Redis and in the API.
+// Selector returns the selector's name in Redis and in the API.
 func (p *Pause) Selector() string {
-	text, _ := json.Marshal(p.selector()) // of three strings, which never fails
+	text, _ := json.Marshal(p.selector()) // three strings never fail
 	return string(text)
 }
 
@@ -115,35 +111,34 @@ func (p *Pause) Validate() error {
 	if p.Platform != "" && !push.Known(p.Platform) {
 		found.Add("/platform", "must be %s, or a push service such as %s", faults.List(push.Platforms(), "or"), push.WebPushMozilla)
 	}
-	if year := p.Until.UTC().Year(); !p.Until.IsZero() && (year < 1 || year > 9999) { // which JSON cannot hold
+	if year := p.Until.UTC().Year(); !p.Until.IsZero() && (year < 1 || year > 9999) { // JSON cannot hold it
 		found.Add("/until", "must be in the years 1 to 9999")
 	}
 	return found.Err()
 }
 
-// An entry is an operator's or a provider's pause as Redis has it. Its instants are
-// Redis's, in Unix ms.
+// An entry is a pause as stored in Redis. Its instants are Redis's, in Unix ms.
 type entry struct {
 	Pause
 	Begun   int64  `json:"begun,omitempty,string"`
-	Ends    int64  `json:"ends,string"` // 0 when it has no end
+	Ends    int64  `json:"ends,string"` // 0 without end
 	EndedBy string `json:"ended_by,omitempty"`
 }
 
-// entry is the pause as it is handed to Redis, which says when it begins. Only an
-// operator's knows when it ends.
+// entry returns the pause for a script, which sets its beginning. Only an operator's pause has
+// its end set.
 func (p Pause) entry(kind Kind) []byte {
 	e := entry{Pause: p}
 	if e.Kind = kind; kind == Operator && !p.Until.IsZero() {
 		e.Ends = max(1, p.Until.UnixMilli())
 	}
 	e.At, e.Until = time.Time{}, time.Time{}
-	text, _ := json.Marshal(e) // of strings and numbers, which never fails
+	text, _ := json.Marshal(e) // strings and numbers never fail
 	return text
 }
 
-// pause returns the pause, and reports whether it lasts on Redis's clock, which
-// showed now at about the local instant asked.
+// pause returns the pause, and whether it is in force. now is Redis's clock at about the local
+// instant asked.
 func (e *entry) pause(now, asked time.Time) (p Pause, lasts bool) {
 	p = e.Pause
 	p.endedBy = e.EndedBy
@@ -158,8 +153,7 @@ func (e *entry) pause(now, asked time.Time) (p Pause, lasts bool) {
 	return p, p.Until.After(now)
 }
 
-// Keeps reports whether the pause keeps any of the notification's targets
-// that are left from being sent to.
+// Keeps reports whether the pause matches any target of the notification without a final outcome.
 func (p *Pause) Keeps(n *push.Notification, outcomes []store.TargetOutcome) bool {
 	if p.App != "" && p.App != n.App || p.Category != "" && p.Category != n.Category {
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestOperators(t *testing.T) {
+func TestOperatorPauses(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, store := t.Context(), NewStore(client, "")
@@ -62,7 +62,7 @@ func TestOperators(t *testing.T) {
 		begin(later, nil)
 		list(all, odd, later)
 		odd.By, odd.Reason, odd.Until = "cyd", "", later.Until
-		begin(odd, nil) // takes the place of the first
+		begin(odd, nil) // replaces the first
 		list(all, odd, later)
 		begin(Pause{Until: time.Now().Add(-time.Minute)}, ErrOver)
 		end(Pause{App: "shop"}, false)
@@ -76,10 +76,10 @@ func TestOperators(t *testing.T) {
 		begin(later, nil)
 		list(odd, later)
 		if _, err := store.End(ctx, Pause{Platform: "pigeon"}); !errors.As(err, new(push.Faults)) {
-			t.Errorf("end what cannot be: %v", err)
+			t.Errorf("end an invalid pause: %v", err)
 		}
 		if ttl := client.PTTL(ctx, "pushpace:{pauses}:operators").Val(); ttl >= 0 {
-			t.Errorf("what is in force is forgotten in %s", ttl)
+			t.Errorf("pauses in force expire in %s", ttl)
 		}
 		unread := Pause{App: "unread"}
 		client.HSet(ctx, "pushpace:{pauses}:operators", "odd", "odd", unread.Selector(), "odd")
@@ -87,12 +87,12 @@ func TestOperators(t *testing.T) {
 		end(unread, true)
 		end(unread, false)
 		if all, err := NewStore(client, "").Read(ctx); err != nil || !slices.Equal(all.Unread, []string{"odd"}) {
-			t.Errorf("with what cannot be read: %q, %v", all.Unread, err)
+			t.Errorf("with unreadable entries: %q, %v", all.Unread, err)
 		}
 	})
 }
 
-func TestOperatorsAreBounded(t *testing.T) {
+func TestOperatorPausesAreBounded(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	ctx, store := t.Context(), NewStore(client, "")
@@ -106,11 +106,11 @@ func TestOperatorsAreBounded(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	if err := store.Begin(ctx, &Pause{App: "7", Reason: "another"}); err != nil {
-		t.Errorf("one that is there: %v", err)
+		t.Errorf("a change of an existing one: %v", err)
 	}
 }
 
-func TestOperatorsAreValidated(t *testing.T) {
+func TestOperatorPausesAreValidated(t *testing.T) {
 	t.Parallel()
 	for field, h := range map[string]Pause{
 		"/app":      {App: strings.Repeat("a", 129)},
@@ -137,22 +137,22 @@ func inForce(list ...Pause) *InForce {
 	return f
 }
 
-func TestOn(t *testing.T) {
+func TestOperatorPauseMatches(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for name, c := range map[string]struct {
 		pause Pause
 		want  bool
 	}{
-		"everything":          {Pause{}, true},
-		"the app":             {Pause{App: "shop"}, true},
-		"another app":         {Pause{App: "news"}, false},
-		"the platform":        {Pause{Platform: push.APNs}, true},
-		"the category":        {Pause{Category: "digest"}, true},
-		"all of it":           {Pause{App: "shop", Platform: push.APNs, Category: "digest"}, true},
-		"a part does not fit": {Pause{App: "shop", Platform: push.FCM, Category: "digest"}, false},
-		"over":                {Pause{App: "shop", Until: now, ends: now}, false},
-		"not over yet":        {Pause{App: "shop", Until: now, ends: now.Add(time.Second)}, true},
+		"everything":                 {Pause{}, true},
+		"the app":                    {Pause{App: "shop"}, true},
+		"another app":                {Pause{App: "news"}, false},
+		"the platform":               {Pause{Platform: push.APNs}, true},
+		"the category":               {Pause{Category: "digest"}, true},
+		"app, platform and category": {Pause{App: "shop", Platform: push.APNs, Category: "digest"}, true},
+		"another platform":           {Pause{App: "shop", Platform: push.FCM, Category: "digest"}, false},
+		"over":                       {Pause{App: "shop", Until: now, ends: now}, false},
+		"not over yet":               {Pause{App: "shop", Until: now, ends: now.Add(time.Second)}, true},
 	} {
 		got := inForce(c.pause).On(now, "shop", push.APNs, "digest")
 		if got != nil != c.want || got != nil && *got != c.pause {
@@ -169,8 +169,8 @@ func TestOn(t *testing.T) {
 	}
 }
 
-// Of two delays of a provider the one that ends later stands.
-func TestProviders(t *testing.T) {
+// Of two delays of a provider the one that ends later is kept.
+func TestProviderPauses(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	ctx, store := t.Context(), NewStore(client, "")
@@ -209,12 +209,12 @@ func TestProviders(t *testing.T) {
 	client.HSet(ctx, "pushpace:{pauses}:resumed", "stray", "odd")
 	all, err := store.Read(ctx)
 	if err != nil || len(all.Providers) != 2 || all.Providers[1].Reason != "longer" || len(all.Tried) != 0 || !slices.Equal(all.Unread, []string{"odd", "stray"}) {
-		t.Errorf("with what cannot be read: %+v, %v", all, err)
+		t.Errorf("with unreadable entries: %+v, %v", all, err)
 	}
 	if err := store.TryAgain(ctx, "ada", []string{"shop/é x/fcm"}); err != nil {
 		t.Fatal(err)
 	}
 	if in, err := store.Read(ctx); err != nil || len(in.Providers) != 1 || in.Providers[0].App != "news" || in.Tried["shop/é x/fcm"].By != "ada" {
-		t.Errorf("after it was tried again: %+v, %v", in, err)
+		t.Errorf("after the resume: %+v, %v", in, err)
 	}
 }

@@ -20,17 +20,17 @@ import (
 
 // A Store shares the pauses among all workers, in keys of one hash tag:
 //
-//	PREFIX:{pauses}:providers  hash, no longer than the last of them
-//	PREFIX:{pauses}:operators  hash; what was ended stays for a while
-//	PREFIX:{pauses}:resumed    hash of what operators had tried again, for a minute
+//	PREFIX:{pauses}:providers  hash; expires with its last pause
+//	PREFIX:{pauses}:operators  hash; keeps an ended pause for a while
+//	PREFIX:{pauses}:resumed    hash of the routes that operators resumed; expires after a minute
 //
-// store.lua says what is in each. It is safe for concurrent use.
+// store.lua documents the entries. A Store is safe for concurrent use.
 type Store struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-// NewStore returns the store under the prefix, "pushpace" when it is empty.
+// NewStore returns the store under the prefix; "pushpace" if empty.
 func NewStore(client redis.UniversalClient, prefix string) *Store {
 	return &Store{client, cmp.Or(prefix, "pushpace") + ":{pauses}:"}
 }
@@ -40,7 +40,6 @@ var source string
 
 var script = acknowledged.Reader(redis.NewScript(source), "read")
 
-// run runs an operation.
 func (s *Store) run(ctx context.Context, op string, args ...any) *redis.Cmd {
 	keys := []string{"providers", "operators", "resumed"}
 	for i := range keys {
@@ -50,22 +49,22 @@ func (s *Store) run(ctx context.Context, op string, args ...any) *redis.Cmd {
 }
 
 const (
-	// maxOperators bounds how many operators' pauses there are: every worker reads all of them
-	// twice a second.
+	// maxOperators bounds the number of operators' pauses: every worker reads all of them twice a
+	// second.
 	maxOperators = 1000
-	// maxReasonBytes bounds the text of each: they are 512 kB together at most.
+	// maxReasonBytes bounds the text of each, so that all have at most 512 kB.
 	maxReasonBytes = 512
 )
 
-// ErrOver means that the end of a pause that was to begin has passed.
-var ErrOver = errors.New("the pause would be over already")
+// ErrOver means that the end of a new pause has already passed.
+var ErrOver = errors.New("the pause would already be over")
 
-// ErrTooMany means that 1,000 others are in force.
+// ErrTooMany means that 1,000 other pauses are in force.
 var ErrTooMany = errors.New("too many pauses are in force: end some of them first")
 
-// Begin begins an operator's pause for all workers, or changes the end and the
-// reason of the one that matches the same. It sets Kind and At. It returns
-// push.Faults, ErrOver or ErrTooMany for what cannot begin.
+// Begin begins an operator's pause for all workers, or changes the end and the reason of the
+// pause with the same selector. It sets Kind and At. It returns push.Faults, ErrOver or
+// ErrTooMany for a pause that cannot begin.
 func (s *Store) Begin(ctx context.Context, p *Pause) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -83,9 +82,9 @@ func (s *Store) Begin(ctx context.Context, p *Pause) error {
 	return nil
 }
 
-// End ends the operator's pause that matches the same, and reports whether there was
-// one. What it kept comes back within seconds. Of the pause, By is who ends it, for
-// the workers' logs. It returns push.Faults for what cannot be one.
+// End ends the operator's pause with the same selector, and reports whether there was one. Its
+// jobs return within seconds. p.By names the ending operator for the workers' logs. It returns
+// push.Faults for an invalid pause.
 func (s *Store) End(ctx context.Context, p Pause) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err
@@ -97,8 +96,8 @@ func (s *Store) End(ctx context.Context, p Pause) (bool, error) {
 	return ended == 1, nil
 }
 
-// Share shares a delay that a provider has asked for with all workers. It returns false, and changes
-// nothing, if a shared delay ends later.
+// Share shares a provider's delay with all workers. It returns false, and changes nothing, if a
+// shared delay ends later.
 func (s *Store) Share(ctx context.Context, p Pause) (bool, error) {
 	length := max(1, time.Until(p.Until).Milliseconds())
 	shared, err := s.run(ctx, "share", p.Route(), length, p.entry(Provider)).Int()
@@ -108,8 +107,8 @@ func (s *Store) Share(ctx context.Context, p Pause) (bool, error) {
 	return shared == 1, nil
 }
 
-// TryAgain ends the providers' pauses of the routes, APP/PLATFORM each, and has all
-// workers try them again within a second.
+// TryAgain ends the providers' pauses of the routes, each APP/PLATFORM. All workers probe these
+// routes within a second.
 func (s *Store) TryAgain(ctx context.Context, by string, routes []string) error {
 	args := []any{by}
 	for _, route := range routes {
@@ -121,26 +120,25 @@ func (s *Store) TryAgain(ctx context.Context, by string, routes []string) error 
 	return nil
 }
 
-// InForce is what keeps all workers from sending at one instant. A nil one is
-// nothing.
+// InForce is the set of pauses at one instant. nil has none.
 type InForce struct {
 	Operators, Providers []Pause
-	// Tried tells by APP/PLATFORM who has had providers tried again of late.
+	// Tried has the last resume of routes by operators within a minute, by APP/PLATFORM.
 	Tried map[string]Try
-	// Unread are the fields of what is not of this version, and has no effect.
+	// Unread are the fields with entries that this version cannot read. They have no effect.
 	Unread []string
 
-	bySelector map[selector]Pause // the operators'
-	ended      []Pause            // operators', not long ago, by somebody
+	bySelector map[selector]Pause // operators' pauses
+	ended      []Pause            // operators' pauses ended a short time ago
 }
 
-// A Try is that an operator has had a provider tried again.
+// A Try is an operator's resume of a route.
 type Try struct {
 	At int64  `json:"at,string"` // Unix ms of Redis's clock
 	By string `json:"by"`
 }
 
-// Read reads everything in one round trip.
+// Read reads all pauses in one round trip.
 func (s *Store) Read(ctx context.Context) (*InForce, error) {
 	asked := time.Now()
 	reply, err := s.run(ctx, "read").Slice()
@@ -169,7 +167,7 @@ func (s *Store) Read(ctx context.Context) (*InForce, error) {
 	return all, nil
 }
 
-// read reads the entries of a hash, and notes those that cannot be read.
+// read calls take for the entries of a hash, and adds unreadable ones to Unread.
 func read[T entry | Try](f *InForce, hash any, take func(field string, e T)) {
 	list, _ := hash.([]any)
 	for i := 0; i+1 < len(list); i += 2 {
@@ -184,9 +182,8 @@ func read[T entry | Try](f *InForce, hash any, take func(field string, e T)) {
 	}
 }
 
-// On returns an operator's pause of what is sent for that app and category to that
-// push service, the one without an end or with the last one where there are several; nil
-// when there is none.
+// On returns the operators' pause in force for that app, push service and category; nil for none.
+// Of several it returns the one that ends last or never.
 func (f *InForce) On(now time.Time, app string, service push.Platform, category string) *Pause {
 	if f == nil || len(f.bySelector) == 0 {
 		return nil
@@ -208,13 +205,13 @@ func (f *InForce) On(now time.Time, app string, service push.Platform, category 
 	return last
 }
 
-// Over reports whether that is the selector of a pause, and of none that is in force then.
+// Over reports whether that is the selector of a pause, and no such pause is in force.
 func (f *InForce) Over(now time.Time, selector string) bool {
-	return strings.HasPrefix(selector, "[") && // JSON, and no route's name
+	return strings.HasPrefix(selector, "[") && // selectors are JSON, route names are not
 		!slices.ContainsFunc(f.Operators, func(p Pause) bool { return p.Selector() == selector && p.Left(now) > 0 })
 }
 
-// Count is how many operators' pauses are in force.
+// Count returns the number of operators' pauses in force.
 func (f *InForce) Count(now time.Time) int {
 	n := 0
 	if f != nil {
@@ -227,8 +224,8 @@ func (f *InForce) Count(now time.Time) int {
 	return n
 }
 
-// Since returns the operators' pauses that have begun since an earlier instant, and
-// those that have ended, with who has ended them where that is known.
+// Since returns the operators' pauses begun since before, and the ended ones. over has the
+// operator of each end, if known.
 func (f *InForce) Since(before *InForce) (begun []Pause, over map[*Pause]string) {
 	if before == nil {
 		return f.Operators, nil

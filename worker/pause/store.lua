@@ -1,18 +1,16 @@
--- What keeps notifications on the queue, on Redis's clock, in ms since 1970.
--- KEYS  1 hash of the delays that providers have asked for: APP/PLATFORM -> entry, JSON as
---         pause.go says
---       2 hash of the operators': SELECTOR -> entry; for a while after it was ended,
---         with ended_by
---       3 hash: APP/PLATFORM -> JSON {at, by}, when an operator had it tried again last
--- ARGV  op, then the operation's own
+-- Pauses of notifications, on Redis's clock, in ms since 1970.
+-- KEYS  1 hash of providers' delays: APP/PLATFORM -> entry, JSON of type entry in pause.go
+--       2 hash of operators' pauses: SELECTOR -> entry; with ended_by for a while after its end
+--       3 hash of operators' last resumes: APP/PLATFORM -> JSON {at, by}
+-- ARGV  op, then the arguments of the operation
 local providers, operators, tried = unpack(KEYS)
 local op = ARGV[1]
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
-local told = 60000 -- every worker knows by then
+local kept = 60000 -- every worker has read an entry by then
 
 local function text(ms) return string.format('%.0f', ms) end
-local function read(value) -- an entry, and when it ends; nil for one that cannot be read
+local function read(value) -- returns an entry and its end; nil for an unreadable one
   local ok, entry = pcall(cjson.decode, value)
   local ends = ok and type(entry) == 'table' and tonumber(entry.ends)
   if ends then return entry, ends end
@@ -25,37 +23,37 @@ elseif op == 'try' then -- ARGV by, APP/PLATFORM...
     redis.call('HDEL', providers, ARGV[i])
     redis.call('HSET', tried, ARGV[i], cjson.encode({at = text(now), by = ARGV[2]}))
   end
-  return redis.call('PEXPIRE', tried, told)
-elseif op == 'share' then -- ARGV APP/PLATFORM, length, entry; of two the one that ends later stands
+  return redis.call('PEXPIRE', tried, kept)
+elseif op == 'share' then -- ARGV APP/PLATFORM, length, entry; the one that ends later is kept
   local route, length, entry = ARGV[2], tonumber(ARGV[3]), cjson.decode(ARGV[4])
   local ends = now + length
   local old, stands = read(redis.call('HGET', providers, route) or '')
   if old and stands >= ends then return 0 end
   entry.ends = text(ends)
   redis.call('HSET', providers, route, cjson.encode(entry))
-  if redis.call('PTTL', providers) < length then redis.call('PEXPIRE', providers, length) end -- with the last of them
+  if redis.call('PTTL', providers) < length then redis.call('PEXPIRE', providers, length) end -- expires with the last one
   return 1
 end
 
 local selector = ARGV[2]
 local all = redis.call('HGETALL', operators)
-for i = 1, #all, 2 do -- what is over goes
+for i = 1, #all, 2 do -- removes ended entries
   local _, ends = read(all[i + 1])
   if ends and ends ~= 0 and ends <= now then redis.call('HDEL', operators, all[i]) end
 end
-if op == 'end' then -- ARGV by; what is left of it tells the workers who it was
-  redis.call('HDEL', operators, '') -- which a full Redis takes, and then the rest
+if op == 'end' then -- ARGV by; the entry stays for a while to name the operator
+  redis.call('HDEL', operators, '') -- a full Redis accepts this command and then the rest
   local value = redis.call('HGET', operators, selector)
   if not value then return 0 end
   local entry = read(value)
   if not entry then return redis.call('HDEL', operators, selector) end
   entry.ends, entry.ended_by = text(now), ARGV[3]
   redis.call('HSET', operators, selector, cjson.encode(entry))
-  if redis.call('HLEN', operators) == 1 then redis.call('PEXPIRE', operators, told) end
+  if redis.call('HLEN', operators) == 1 then redis.call('PEXPIRE', operators, kept) end
   return 1
 end
 
--- begin: ARGV entry, how many there may be
+-- begin: ARGV entry, maximum of pauses
 local entry, ends = read(ARGV[3])
 if ends ~= 0 and ends <= now then return -1 end
 if redis.call('HEXISTS', operators, selector) == 0 and redis.call('HLEN', operators) >= tonumber(ARGV[4]) then return -2 end
