@@ -116,7 +116,7 @@ func TestLostPausesAndOverridesAreLogged(t *testing.T) {
 	must(t, o.Set(t.Context(), limits.Override{Level: muted, By: "ada"}))
 	wait(t, func() bool { return r.options.Limits.Muted(limits.Level{App: "shop", User: "ben"}, false) })
 	must(t, client.Del(t.Context(), slices.Concat(client.Keys(t.Context(), "pushpace:{limits}:*").Val(), client.Keys(t.Context(), "pushpace:{pauses}:*").Val())...).Err())
-	for _, words := range []string{"an operator's pause is gone from Redis before its end", `overrides and mutes are gone from Redis before their end: set them again" count=2`} {
+	for _, words := range []string{"an operator's pause is gone from Redis before its end", `Redis has lost overrides and mutes before their end: set them again" count=2`} {
 		wait(t, func() bool { return strings.Contains(log.text(), words) })
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// A scanLock has one worker at a time scan all who wait, and tells the
-// others from when on that was done. Two that scan nevertheless, because one of them
-// was stopped for long, do the same work and no harm.
+// A scanLock lets one worker at a time scan all waiting users, and records the start of the scan
+// for the others. A second scan, after its holder was suspended for long, does the same work and
+// no harm.
 //
-//	PREFIX:{limits}:pass         string: that somebody scans, for as long as it does
-//	PREFIX:{limits}:pass:LEVEL   string: when the last one began, in Unix ms, for an hour
+//	PREFIX:{limits}:pass         string: a scan runs; expires after lockLives without renewal
+//	PREFIX:{limits}:pass:LEVEL   string: start of the last scan, in Unix ms; expires after an hour
 type scanLock struct {
 	client redis.UniversalClient
 	key    string
@@ -32,15 +32,15 @@ func newScanLock(client redis.UniversalClient, prefix string) scanLock {
 }
 
 const (
-	// lockLives is after how long the lock of a dead worker is free. Its holder renews it three
-	// times as often: two renewals may be lost.
+	// lockLives is the TTL of the lock. Its holder renews it every third of that: two renewals
+	// may be lost.
 	lockLives = 10 * time.Second
-	// scanKept is how long the instant of a scan is known: longer than other workers wait for the lock,
-	// while one scans after the other. One that asks later scans once more.
+	// scanKept is how long the start of a scan is kept: longer than other workers wait for the
+	// lock during consecutive scans. A worker that asks later scans once more.
 	scanKept = time.Hour
 )
 
-// with waits for the lock, calls f with it, and frees it.
+// with waits for the lock, calls f, and frees the lock.
 func (l scanLock) with(ctx context.Context, f func(context.Context) error) error {
 	for {
 		got, err := l.client.SetNX(ctx, l.key, "scanned", lockLives).Result()
@@ -62,11 +62,11 @@ func (l scanLock) with(ctx context.Context, f func(context.Context) error) error
 	renewing.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), clock.LastTimeout)
 	defer stop()
-	l.client.Del(last, l.key) // or it is free after lockLives
+	l.client.Del(last, l.key) // if it fails, the lock expires after lockLives
 	return err
 }
 
-// done reports whether the last scan for these limits began after that instant.
+// done reports whether the last scan for this level began after since.
 func (l scanLock) done(ctx context.Context, of limits.Level, since time.Time) (bool, error) {
 	text, err := l.client.Get(ctx, l.key+":"+of.Key()).Result()
 	if errors.Is(err, redis.Nil) {
@@ -79,7 +79,7 @@ func (l scanLock) done(ctx context.Context, of limits.Level, since time.Time) (b
 	return err == nil && began > since.UnixMilli(), nil
 }
 
-// note tells that a scan for these limits, begun then, is complete.
+// note records that a scan for this level, begun at began, is complete.
 func (l scanLock) note(ctx context.Context, of limits.Level, began time.Time) error {
 	if err := l.client.Set(ctx, l.key+":"+of.Key(), began.UnixMilli(), scanKept).Err(); err != nil {
 		return fmt.Errorf("note the scan: %w", err)

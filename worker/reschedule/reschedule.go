@@ -1,18 +1,18 @@
-// Package reschedule moves those that wait forward when their limits are raised, by an
-// override or in the configuration, wakes the jobs that wait for a quota that was changed,
-// and has those end that wait and are muted. A limit that is lowered needs nothing: whoever
-// is due is checked against what is true then.
+// Package reschedule applies changed limits to waiting notifications. When a limit is raised, by
+// an override or in the configuration, it moves slots forward and wakes their jobs. After a mute
+// it ends the muted notifications. A lowered limit needs nothing: each due job is checked against
+// the limits in force. Start with Follow.
 //
-// Each worker follows the limits and looks after a change when it has that in force
-// itself, and most others do: whoever booked by the limits before until then is moved
-// too. A user's change is looked after by every worker, which changes nothing the
-// second time; that of a category or of the default takes a scan of all who wait,
-// and a mute one of all that waits, which one worker makes for all, under a lock in
-// Redis. A worker that starts looks whether that was done since the last mute.
+// Each worker follows the limits. It acts one second after a change, when most other workers have
+// it in force too, so that slots booked by the old limits are moved as well. Every worker handles
+// a user's change; the second time changes nothing. A change of a category or the default needs a
+// scan of all waiting users, and a mute a scan of all waiting notifications. One worker makes
+// that scan for all, under a lock in Redis. A worker that starts checks whether the last mute was
+// scanned.
 //
-// It asks the limiter for new slots and has control wake the jobs for them; it books
-// and admits nothing itself. What fails is tried again; until then those that wait come
-// at their old slots, which hold as well.
+// Package reschedule asks the limiter for new slots and control to wake the jobs. It must not
+// book or admit anything itself. It retries failures; until then jobs keep their old slots, which
+// also fit the limits.
 package reschedule
 
 import (
@@ -34,51 +34,49 @@ import (
 )
 
 const (
-	// fewUsers is up to how many changed users are looked after one by one, by every worker; of
-	// more, as after an import of up to 100,000, one worker scans all who wait. So many cost each
-	// worker some 100 ms.
+	// fewUsers is the maximum of changed users that every worker handles one by one, in some 100
+	// ms. For more, as after an import of up to 100,000, one worker scans all waiting users.
 	fewUsers = 256
-	// propagated is how long after a change all workers have it in force: who is woken before may
-	// come to one that has not, and lose its place. A scan begins then, so that one suffices for all
-	// workers.
+	// propagated is how long after a change all workers have it in force. A job woken earlier
+	// might be checked by the old limits, and lose its place. Scans begin after it, so that one
+	// scan is enough for all workers.
 	propagated = time.Second
 )
 
-// Config says what is followed, and who waits. All but Waiting is required.
+// Config configures Follow. All fields but Waiting are required.
 type Config struct {
 	Limits    *limits.Policies
 	Overrides *limits.Overrides
 	Limiter   throttle.Planner
 	Control   *control.Control
-	// Waiting tells of the users who wait: see throttle.Redis. nil for nobody.
+	// Waiting calls f for all waiting users: see throttle.Redis. nil for none.
 	Waiting func(ctx context.Context, f func(app, user string) error) error
 	Apps    []string
-	// Redis is where the workers agree on who scans, under the prefix.
+	// Redis has the scan lock of the workers, under the prefix.
 	Redis    redis.UniversalClient
 	Prefix   string
 	RedisLog *slog.Logger
 }
 
-// A rescheduler is one worker's.
+// A rescheduler is the state of one worker.
 type rescheduler struct {
 	Config
 	lock scanLock
 
 	mu     sync.Mutex
 	users  map[limits.Level]bool
-	scopes map[limits.Level]time.Time // everyone's to be scanned, and since when they are in force
-	// of either: a scan takes as long as many wait
+	scopes map[limits.Level]time.Time // scopes to scan, with the instant from which they are in force
+	// One channel each, so that a long scan does not delay users.
 	newUsers, newScopes chan struct{}
-	// what was in force for everyone when it was last looked at, by app and category
+	// everyone has the last seen policies without overrides of users, by app and category.
 	everyone map[limits.Level]throttle.Policy
-	began    bool // the overrides were known then
+	began    bool // the overrides were read once
 }
 
-// muted stands for all mutes: one scan is for all of them.
+// muted is the scope of all mutes: one scan handles all.
 var muted = limits.Level{Mute: true}
 
-// Follow keeps the limits in step with their overrides, and moves those that wait,
-// until ctx ends.
+// Follow applies overrides to the limits, and reschedules waiting notifications, until ctx ends.
 func Follow(ctx context.Context, c Config) {
 	r := &rescheduler{
 		Config: c, lock: newScanLock(c.Redis, c.Prefix),
@@ -89,17 +87,17 @@ func Follow(ctx context.Context, c Config) {
 	defer side.Wait()
 	side.Go(func() { r.run(ctx, r.newUsers, r.moveUsers) })
 	side.Go(func() { r.run(ctx, r.newScopes, r.scanScopes) })
-	unknown := clock.Trouble{Log: c.RedisLog, Begins: "changes of the limits are not known; those known before stay in force", Ends: "changes of the limits are known again"}
+	unknown := clock.Trouble{Log: c.RedisLog, Begins: "changes of the limits cannot be read; the limits read last stay in force", Ends: "changes of the limits can be read again"}
 	c.Overrides.Follow(ctx, c.Limits, func(changes []limits.Change, err error) {
 		unknown.Failing(ctx, err)
 		r.note(changes, err == nil)
 		if n := lost(changes); n > 0 {
-			c.RedisLog.LogAttrs(ctx, slog.LevelWarn, "overrides and mutes are gone from Redis before their end: set them again", slog.Int("count", n))
+			c.RedisLog.LogAttrs(ctx, slog.LevelWarn, "Redis has lost overrides and mutes before their end: set them again", slog.Int("count", n))
 		}
 	})
 }
 
-// lost counts the overrides and mutes that Redis has lost.
+// lost returns the number of overrides and mutes that Redis has lost.
 func lost(changes []limits.Change) (n int) {
 	for _, c := range changes {
 		if c.Why == limits.Lost {
@@ -109,7 +107,7 @@ func lost(changes []limits.Change) (n int) {
 	return n
 }
 
-// note takes in what has changed, of users and for everyone, and whether all of it is known.
+// note records changes for users and for everyone. known reports whether they are complete.
 func (r *rescheduler) note(changes []limits.Change, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,15 +134,15 @@ func (r *rescheduler) note(changes []limits.Change, known bool) {
 	}
 	before, all := r.everyone, r.forEveryone()
 	r.everyone = maps.Clone(all)
-	maps.Copy(all, before)                // for the names of both
-	raised := map[string][]limits.Level{} // by category
+	maps.Copy(all, before)                // all has the levels of both
+	raised := map[string][]limits.Level{} // by category: raised levels
 	for of := range all {
 		if throttle.Raises(before[of], r.everyone[of]) {
 			raised[of.Category] = append(raised[of.Category], of)
 		}
 	}
 	for category, in := range raised {
-		if len(in) == len(r.Apps) { // one scan for all of them
+		if len(in) == len(r.Apps) { // one scan for all apps
 			in = []limits.Level{{Category: category}}
 		}
 		for _, of := range in {
@@ -159,14 +157,14 @@ func (r *rescheduler) note(changes []limits.Change, known bool) {
 	}
 }
 
-func signal(news chan struct{}) {
+func signal(signals chan struct{}) {
 	select {
-	case news <- struct{}{}:
+	case signals <- struct{}{}:
 	default:
 	}
 }
 
-// forEveryone returns the policies of whoever has none of its own, by app and category.
+// forEveryone returns the policies of users without their own, by app and category.
 func (r *rescheduler) forEveryone() map[limits.Level]throttle.Policy {
 	all := map[limits.Level]throttle.Policy{}
 	for _, app := range r.Apps {
@@ -178,12 +176,12 @@ func (r *rescheduler) forEveryone() map[limits.Level]throttle.Policy {
 	return all
 }
 
-// run moves when there is news, until ctx ends. What fails is tried again.
-func (r *rescheduler) run(ctx context.Context, news chan struct{}, move func(context.Context) error) {
-	waits := clock.Trouble{Log: r.RedisLog, Begins: "limits were raised, or somebody muted; those who wait come at their old slots until this is done"}
+// run calls move after each signal, until ctx ends. It retries failures.
+func (r *rescheduler) run(ctx context.Context, signals chan struct{}, move func(context.Context) error) {
+	waits := clock.Trouble{Log: r.RedisLog, Begins: "raised limits or mutes could not be applied to waiting notifications yet; they keep their slots"}
 	for {
 		select {
-		case <-news:
+		case <-signals:
 		case <-ctx.Done():
 			return
 		}
@@ -195,12 +193,12 @@ func (r *rescheduler) run(ctx context.Context, news chan struct{}, move func(con
 			if clock.Sleep(ctx, store.Again) != nil {
 				return
 			}
-			signal(news)
+			signal(signals)
 		}
 	}
 }
 
-// moveUsers looks after the users whose limits have changed.
+// moveUsers reschedules the users with changed limits.
 func (r *rescheduler) moveUsers(ctx context.Context) error {
 	r.mu.Lock()
 	users := r.users
@@ -224,7 +222,7 @@ func (r *rescheduler) moveUsers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// scanScopes looks through those who wait for limits that were raised.
+// scanScopes scans for all recorded scopes.
 func (r *rescheduler) scanScopes(ctx context.Context) error {
 	for {
 		of, since, ok := r.nextScope()
@@ -235,7 +233,7 @@ func (r *rescheduler) scanScopes(ctx context.Context) error {
 			return err
 		}
 		r.mu.Lock()
-		if r.scopes[of].Equal(since) { // not changed again meanwhile
+		if r.scopes[of].Equal(since) { // not changed since
 			delete(r.scopes, of)
 		}
 		r.mu.Unlock()
@@ -251,8 +249,8 @@ func (r *rescheduler) nextScope() (limits.Level, time.Time, bool) {
 	return limits.Level{}, time.Time{}, false
 }
 
-// scan looks through all who wait for these limits, which this worker has in force
-// since then, unless another worker has done so from a later instant on.
+// scan scans the waiting users of this level, unless another worker has begun a later scan. The
+// level is in force in this worker since since.
 func (r *rescheduler) scan(ctx context.Context, of limits.Level, since time.Time) error {
 	if err := clock.Sleep(ctx, since.Add(propagated).Sub(r.Limits.Now())); err != nil {
 		return err
@@ -285,16 +283,16 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 		switch {
 		case errors.Is(err, throttle.ErrUnavailable), ctx.Err() != nil:
 			return err
-		case err != nil && !failed: // one user's, who comes at the old slots
+		case err != nil && !failed: // this user's jobs keep their slots
 			failed = true
-			r.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a user who waits does not come forward", slog.String("app", app), slog.Any("error", err))
+			r.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a waiting user could not be rescheduled", slog.String("app", app), slog.Any("error", err))
 		}
 		return clock.Sleep(ctx, clock.ScanPause)
 	})
 }
 
-// move has the lines of the user in the app placed again, and wakes those who come forward:
-// the category's line first, and then the others that wait.
+// move places the user's lines in the app again, the category's line first, and wakes jobs with
+// earlier slots.
 func (r *rescheduler) move(ctx context.Context, of limits.Level) error {
 	first := control.LineRequest(of.App, of.User, throttle.Line{Category: of.Category}, r.Limits.InForce)
 	placed, err := r.Limiter.Replan(ctx, []throttle.Request{first})

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// planning notes the lines that are placed again, and fails at the others.
+// planning records the placed lines, and fails for all but news.
 type planning struct {
 	throttle.Planner
 	placed []string
@@ -25,8 +25,8 @@ func (p *planning) Replan(_ context.Context, all []throttle.Request) (throttle.P
 	return throttle.Placed{}, throttle.ErrUnavailable
 }
 
-// All lines of a user are placed again, and a failure says that some may not be.
-func TestAllLinesArePlacedAgain(t *testing.T) {
+// All lines of a user are placed again, and a failure is returned.
+func TestMovePlacesAllLines(t *testing.T) {
 	t.Parallel()
 	p := &planning{}
 	r := rescheduler{Config: Config{Limits: limits.New(throttle.Policy{}, nil), Limiter: p}}
