@@ -190,7 +190,7 @@ func TestUnreachableMeterBlocksOnlyItsRoute(t *testing.T) {
 	wait(t, func() bool {
 		status, err := operator.Status(t.Context(), push.Ref{ID: "metered"})
 		must(t, err)
-		return status.Waits.For == inspect.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo: the meter is away")
+		return status.Waits.For == inspect.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo are unknown: the meter is away")
 	})
 	const told = "the remaining units of a quota are unknown"
 	wait(t, func() bool { return strings.Contains(log.text(), told) })
@@ -308,7 +308,7 @@ func TestDeviceLimitDelaysUntilFree(t *testing.T) {
 	r.enqueueAll(3, "n", func(*push.Notification) {})
 	for i := range 3 {
 		wait(t, func() bool {
-			return r.overDevice(fmt.Sprint("n-", i), "nobody can tell what is left of the quota of the device: the meter is away")
+			return r.overDevice(fmt.Sprint("n-", i), "the remaining units of the device are unknown: the meter is away")
 		})
 	}
 	if text := log.text(); !strings.Contains(text, "a device's limit cannot be checked") || !strings.Contains(text, "the meter is away") {

@@ -45,13 +45,13 @@ func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 			wait(t, func() bool { return r.client.Ping(t.Context()).Err() == nil })
 			looks(2)
 			if c.want > 0 { // those reads may have failed for want of a connection
-				wait(t, func() bool { return strings.Contains(log.text(), "no longer has what was accepted") })
+				wait(t, func() bool { return strings.Contains(log.text(), "Redis has lost accepted notifications") })
 			}
 			told := log.text()
-			if got := strings.Count(told, "no longer has what was accepted"); got != c.want {
+			if got := strings.Count(told, "Redis has lost accepted notifications"); got != c.want {
 				t.Errorf("logged %d times, want %d:\n%s", got, c.want, told)
 			}
-			if c.want > 0 && (!strings.Contains(told, "level=ERROR") || !strings.Contains(told, "about 3 notifications that waited are gone") || !strings.Contains(told, "accepted_before=4 accepted_now=0")) {
+			if c.want > 0 && (!strings.Contains(told, "level=ERROR") || !strings.Contains(told, "about 3 that waited are gone") || !strings.Contains(told, "accepted_before=4 accepted_now=0")) {
 				t.Error(told)
 			}
 			if counts, err := r.records.Counts(t.Context()); err != nil || (counts.Accepted == 4) != (c.want == 0) || counts.Ended[push.Delivered] > 1 {

@@ -72,7 +72,7 @@ func TestIdleWorkersInTrouble(t *testing.T) {
 			s.Arrive(t)
 			s.EachOnce(t)
 			for _, p := range s.Workers {
-				if n := p.Said("no longer has what was accepted"); n > 0 {
+				if n := p.Said("Redis has lost accepted notifications"); n > 0 {
 					t.Errorf("a worker says %d times that something is lost", n)
 				}
 			}

@@ -1,10 +1,10 @@
-// Package control changes notifications that wait: a Control cancels, withdraws, pauses,
-// resumes, ends the muted, moves up those behind a released slot, and keeps what workers
-// publish (snapshots, minutes). It needs no worker in its process; each worker has one.
-// internal/operate decides who may.
+// Package control changes waiting notifications for operators. Start with Control: it cancels,
+// withdraws, pauses and resumes, ends muted notifications, and wakes jobs with earlier slots. The
+// package also has the data that workers publish, Snapshot and Minute. A Control needs no worker
+// in its process; each worker has one. internal/operate checks the caller's rights.
 //
-// A job is taken from its queue before its end is recorded, and never from a worker that has
-// it in flight.
+// A change takes a job from its queue before it records the end. It must not take a job that a
+// worker has claimed.
 package control
 
 import (
@@ -32,31 +32,30 @@ type Control struct {
 	later   *later
 }
 
-// New returns a control over the workers' queues, records, limits and
-// pauses, which are under the records' prefix.
+// New returns a control over the workers' queues, records, limits and pauses under the records'
+// prefix.
 func New(client redis.UniversalClient, records *store.Records, limiter throttle.Planner, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
 	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), new(later)}
 }
 
-// Cancel ends a notification that waits, gives its slot back, and has those
-// behind it move up. It returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
-// *push.AmbiguousError when there is nothing to cancel, or not now, or one is to be
-// chosen. Calling it again after another error is safe. While the limits' Redis is away
-// the slot is given back later, by a worker. One whose push is to tell of others too is not
-// cancelled: that is a *push.CarriesError.
+// Cancel ends a waiting notification, releases its slot and places the line behind it again. If
+// it cannot, it returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
+// *push.AmbiguousError. A repeated call after another error is safe. While the limits' Redis is
+// unreachable, a worker releases the slot later. A digest's push that stands for other
+// notifications is not cancelled: the error is a *push.CarriesError.
 func (c *Control) Cancel(ctx context.Context, ref push.Ref) error {
 	return c.cancel(ctx, []push.Ref{ref}, false)[0]
 }
 
-// CancelWithOthers is Cancel also of one whose push is to tell of others, which nobody is
-// told of then.
+// CancelWithOthers is Cancel, and also cancels a digest's push. Its other notifications are not
+// sent then.
 func (c *Control) CancelWithOthers(ctx context.Context, ref push.Ref) error {
 	return c.CancelAll(ctx, []push.Ref{ref})[0]
 }
 
-// CancelAll is CancelWithOthers for several notifications. It takes all of them from the queue
-// before it gives slots back, so that each line is placed again once.
+// CancelAll is CancelWithOthers for several notifications. It takes all from their queues before
+// it releases slots, so that each line is placed again once.
 func (c *Control) CancelAll(ctx context.Context, refs []push.Ref) []error {
 	return c.cancel(ctx, refs, true)
 }
@@ -89,16 +88,16 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 	return errs
 }
 
-// Withdrawn counts the results of one call of Withdraw.
+// Withdrawn counts the results of a Withdraw.
 type Withdrawn struct {
 	push.Withdrawn
 	// Next is the cursor of the user's other notifications; "" for none.
 	Next string `json:"next,omitempty"`
 }
 
-// Withdraw ends a user's waiting notifications of the group as CancelAll does. It looks at up to
-// 1,000 of the user's notifications, from the cursor on; "" is the first one. Calling it again after
-// an error is safe.
+// Withdraw ends a user's waiting notifications of the group as CancelAll does. It reads up to
+// 1,000 of the user's notifications from the cursor on; "" is the first one. A repeated call
+// after an error is safe.
 func (c *Control) Withdraw(ctx context.Context, app, user string, g push.Group, cursor string) (w Withdrawn, err error) {
 	at, err := c.records.Of(ctx, app, user)
 	if err != nil {
@@ -111,8 +110,8 @@ func (c *Control) Withdraw(ctx context.Context, app, user string, g push.Group, 
 	return w, err
 }
 
-// freeAll gives slots back and follows the moves. A worker repeats a failed call, after the
-// notes' grace, and counts the ends.
+// freeAll releases slots and follows the moves. After a grace period a worker repeats failed
+// calls and counts the ends.
 func (c *Control) freeAll(ctx context.Context, all []*store.Taken) {
 	left, errs := c.GiveBackAll(ctx, all)
 	var given []*store.Taken
@@ -121,7 +120,7 @@ func (c *Control) freeAll(ctx context.Context, all []*store.Taken) {
 			given = append(given, all[i])
 		}
 	}
-	if len(given) > 1 { // for a single one a repeated call in a worker's batch is cheaper
+	if len(given) > 1 { // for one, a repeated call in a worker's batch is cheaper
 		_ = store.LeaveGiven(ctx, given)
 	}
 	for _, l := range left {
@@ -145,10 +144,10 @@ func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*store.Shard, []
 }
 
 const (
-	// atOnce bounds parallel calls for users or notifications. Parallel calls of one pipeline share
-	// round trips.
+	// atOnce bounds parallel calls for users or notifications. Calls in one pipeline share round
+	// trips.
 	atOnce = 16
-	// Batch bounds the notifications of one call: Redis serves others between two.
+	// Batch bounds the notifications of one call: Redis serves others between two calls.
 	Batch = 500
 )
 
@@ -158,9 +157,9 @@ type Left struct {
 	Placed  throttle.Placed
 }
 
-// GiveBackAll gives back the slots and unused admissions of notifications that were taken from
-// the queue. A repeated call changes nothing. It calls the limiter once for each user and
-// category, and returns the calls of Follow to make, and an error for each notification.
+// GiveBackAll releases the slots and unused admissions of taken notifications. A repeated call
+// changes nothing. It calls the limiter once for each user and category. It returns the arguments
+// of the Follow calls to make, and an error for each notification.
 func (c *Control) GiveBackAll(ctx context.Context, all []*store.Taken) ([]Left, []error) {
 	errs := make([]error, len(all))
 	users := map[lineKey][]int{} // indexes of all
@@ -190,7 +189,7 @@ func (c *Control) GiveBackAll(ctx context.Context, all []*store.Taken) ([]Left, 
 	return some, errs
 }
 
-// giveBack is GiveBackAll for one user. places are the indexes of the user's notifications.
+// giveBack is GiveBackAll for one user. places are indexes of all.
 func (c *Control) giveBack(ctx context.Context, all []*store.Taken, places []int, errs []error) (left Left) {
 	categories := map[string][]int{}
 	for _, i := range places {

@@ -13,18 +13,19 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// droppedEvery is the interval between two log lines of an app: a flood must not fill the log.
+// droppedEvery is the interval between two log lines of an app, so that a flood does not fill the
+// log.
 const droppedEvery = time.Minute
 
-// droppedText has the log message of each kind.
+// droppedText is the log message of each kind.
 var droppedText = map[string]string{
 	store.DeadLetters:      "an app has more dead letters than worker.dead_letters: the oldest were deleted",
 	store.OutcomeReports:   "an app has more outcomes than worker.outcomes: the oldest were deleted before its webhook had taken them",
 	store.DeadTokenReports: "an app has too many reports of dead tokens: the oldest were deleted before its webhook had taken them",
 }
 
-// LogDropped logs once a minute, until ctx ends, the number of dead letters and reports that
-// were dropped of each app. One worker logs for all of them. In Redis:
+// LogDropped logs once a minute, until ctx ends, how many dead letters and reports were pruned of
+// each app. One worker logs for all. In Redis:
 //
 //	{dropped}:turn      string: one worker has logged within the minute
 //	{dropped}:logged    hash: the totals at the last log line
@@ -32,8 +33,8 @@ func (c *Control) LogDropped(ctx context.Context, log *slog.Logger) {
 	clock.Every(ctx, droppedEvery, func() { c.logDropped(ctx, log) })
 }
 
-// logDropped logs once. After an error of Redis, which other code logs, the next minute's
-// line has the sum.
+// logDropped logs once. After an error of Redis, logged elsewhere, the next minute's line has the
+// sum.
 func (c *Control) logDropped(ctx context.Context, log *slog.Logger) {
 	counts, err := c.records.Counts(ctx)
 	if err != nil || len(counts.Dropped) == 0 {
@@ -54,7 +55,7 @@ func (c *Control) logDropped(ctx context.Context, log *slog.Logger) {
 		if total == before || c.client.HSet(ctx, base+"logged", field, total).Err() != nil {
 			continue
 		}
-		if total > before && droppedText[d.What] != "" { // fewer where Redis has lost some
+		if total > before && droppedText[d.What] != "" { // smaller if Redis has lost counts
 			log.LogAttrs(ctx, slog.LevelWarn, droppedText[d.What], slog.String("app", d.App), slog.Int64("deleted", total-before), slog.Int64("in_all", total))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // One worker logs, once a minute, a line for each app with the number since the last line.
-func TestDroppedIsLoggedOncePerAppAndMinute(t *testing.T) {
+func TestLogDroppedOncePerAppAndMinute(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	records := store.NewRecords(client, "", 0)

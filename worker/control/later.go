@@ -11,23 +11,22 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// later is what is to be done for lines after a while, once for each line however many ask
-// for it.
+// later holds delayed calls for lines: one call for each line, however many ask for it.
 type later struct {
 	mu      sync.Mutex
 	waits   map[lineKey]bool
-	awake   map[lineKey]map[string]throttle.Booking // to be looked for again, by ID
+	awake   map[lineKey]map[string]throttle.Booking // bookings to wake again, by ID
 	pending sync.WaitGroup
 }
 
 type lineKey struct {
 	app, user string
 	line      throttle.Line
-	others    bool // all other lines
-	try       int  // of what is woken, 0 for a line that is placed again
+	others    bool // the key is of all other lines
+	try       int  // try of a wake; 0 for placing a line again
 }
 
-// after calls f after that time, unless somebody has asked for that already.
+// after calls f after left, unless a call for the key is pending.
 func (l *later) after(ctx context.Context, left time.Duration, key lineKey, f func(context.Context)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +47,8 @@ func (l *later) after(ctx context.Context, left time.Duration, key lineKey, f fu
 	})
 }
 
-// again calls f after wakePause with these bookings and those of other calls until then.
+// again calls f after wakePause with these bookings, and with those of further calls in that
+// time.
 func (l *later) again(ctx context.Context, key lineKey, awake []throttle.Booking, f func(context.Context, []throttle.Booking)) {
 	l.mu.Lock()
 	if l.awake == nil {
@@ -70,7 +70,7 @@ func (l *later) again(ctx context.Context, key lineKey, awake []throttle.Booking
 	})
 }
 
-// rest waits until nothing is pending, or ctx ends.
+// rest waits until no call is pending, or ctx ends.
 func (l *later) rest(ctx context.Context) {
 	over := make(chan struct{})
 	go func() { l.pending.Wait(); close(over) }()

@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Repeated calls for a user lead to one, with all bookings that they named.
-func TestLater(t *testing.T) {
+// Repeated calls for a key make one call, with the bookings of all.
+func TestDelayedCallsAreMerged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, key := new(later), lineKey{app: "shop", user: "ada"}
@@ -23,7 +23,7 @@ func TestLater(t *testing.T) {
 			l.after(ctx, time.Second, key, func(context.Context) { placed++ })
 			l.again(ctx, lineKey{app: "shop", user: "ada", try: 1}, some, func(_ context.Context, all []throttle.Booking) { woken = append(woken, all) })
 		}
-		cancel() // whoever asked has gone
+		cancel() // the callers have gone
 		l.rest(t.Context())
 		if took := time.Since(began); took != time.Second || placed != 1 {
 			t.Errorf("placed %d times after %s", placed, took)

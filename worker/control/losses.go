@@ -10,14 +10,13 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// SumsEvery is how often the sums are read. What was accepted since is not known when
-// Redis loses it.
+// SumsEvery is the interval at which the sums are read. A loss of notifications accepted since
+// the last read is not detected.
 const SumsEvery = 2 * time.Second
 
-// TellLosses has the log tell, until ctx ends, when Redis has accepted fewer than before:
-// it has come back empty, from an old snapshot, or as a replica that lagged far behind.
-// Each shard is compared with what it said last: of one whose sums cannot be read nothing is
-// told, as in its trouble, of which others tell.
+// TellLosses logs, until ctx ends, when a shard has fewer accepted notifications than at the last
+// read: Redis came back empty, from an old snapshot, or as a replica that lagged far behind. It
+// skips a shard that cannot be read; other code logs that.
 func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
 	last := map[int]store.Counts{}
 	clock.Every(ctx, SumsEvery, func() {
@@ -26,7 +25,7 @@ func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
 			return
 		}
 		var waited int64
-		var before, now store.Counts // of those that have lost some
+		var before, now store.Counts // sums of the shards with losses
 		for shard, one := range counts {
 			if n, fewer := lost(last[shard], one); fewer {
 				waited, before, now = waited+n, before.Plus(last[shard]), now.Plus(one)
@@ -34,14 +33,14 @@ func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
 			last[shard] = one
 		}
 		if before.Accepted > 0 {
-			log.LogAttrs(ctx, slog.LevelError, fmt.Sprintf("Redis no longer has what was accepted: about %d notifications that waited are gone; have them sent again, and have Redis persist its keys (appendonly yes)", waited),
+			log.LogAttrs(ctx, slog.LevelError, fmt.Sprintf("Redis has lost accepted notifications: about %d that waited are gone; send them again, and set appendonly yes", waited),
 				slog.Int64("accepted_before", before.Accepted), slog.Int64("accepted_now", now.Accepted))
 		}
 	})
 }
 
-// lost reports whether fewer have been accepted than before, and returns how many of those
-// are gone, at most, that waited. Nothing else lessens what was accepted.
+// lost reports whether fewer are accepted than before, and returns the maximum of waiting
+// notifications among the lost ones. The sum of accepted ones never falls otherwise.
 func lost(before, now store.Counts) (waited int64, fewer bool) {
 	gone := before.Accepted - now.Accepted
 	return max(0, min(gone, before.Waiting())), gone > 0

@@ -14,28 +14,27 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Minute is what a worker did in one of them, or all workers.
+// A Minute counts the work of one worker, or of all, in one minute.
 type Minute struct {
-	At time.Time `json:"at"` // it began
-	// Sent is how many pushes were, Deferred how often a limit put a notification off,
-	// and Ended how many ended, by their state.
+	At time.Time `json:"at"` // its beginning
+	// Sent counts pushes, Deferred the deferrals by a limit, and Ended the ends by state.
 	Sent     int64                `json:"sent"`
 	Deferred int64                `json:"deferred"`
 	Ended    map[push.State]int64 `json:"ended,omitempty"`
-	// Waiting is how many notifications waited when it ended; nil where no worker has said so.
+	// Waiting is the number of waiting notifications at its end; nil if no worker has reported
+	// it.
 	Waiting *int64 `json:"waiting,omitempty"`
 }
 
-// Done reports whether anything was done in it.
+// Done reports whether the minute counts any work.
 func (m *Minute) Done() bool { return m.Sent+m.Deferred > 0 || len(m.Ended) > 0 }
 
-// Failed is how many ended without a delivery that was to be: rejected, exhausted,
-// undeliverable or malformed.
+// Failed returns the number that ended rejected, exhausted, undeliverable or malformed.
 func (m *Minute) Failed() int64 {
 	return m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Undeliverable] + m.Ended[store.Malformed]
 }
 
-// Add adds what was done in the same minute.
+// Add adds the counts of o for the same minute.
 func (m *Minute) Add(o *Minute) {
 	m.Sent += o.Sent
 	m.Deferred += o.Deferred
@@ -48,21 +47,21 @@ func (m *Minute) Add(o *Minute) {
 	m.Waiting = cmp.Or(o.Waiting, m.Waiting)
 }
 
-// minuteLife is how long a minute is kept: a day, and an hour for those who draw it.
+// minuteLife is how long a minute is kept: a day, and an hour for charts.
 const minuteLife = 25 * time.Hour
 
-// minuteKey is where the minute is that began then:
+// minuteKey returns the key of the minute that began at at:
 //
-//	PREFIX:{throughput}:MINUTE  hash, of a Unix minute: how many by sent, deferred and the
-//	                            states of those that ended; and waiting
+//	PREFIX:{throughput}:MINUTE  hash, of a Unix minute: counts by "sent", "deferred" and end
+//	                            state; and "waiting"
 //
-// The minutes are those of the workers' own clocks.
+// The minutes are of the workers' own clocks.
 func minuteKey(prefix string, at time.Time) string {
 	return cmp.Or(prefix, "pushpace") + ":{throughput}:" + strconv.FormatInt(at.Unix()/60, 10)
 }
 
-// AddMinutes adds what a worker did in these minutes to what others did. After an error some
-// of it may have been added, so that a second call may count it twice.
+// AddMinutes adds a worker's minutes to the counts of all workers. After an error some may have
+// been added, so that a second call may count them twice.
 func AddMinutes(ctx context.Context, client redis.UniversalClient, prefix string, minutes []Minute) error {
 	pipe := client.TxPipeline()
 	for _, m := range minutes {
@@ -82,13 +81,13 @@ func AddMinutes(ctx context.Context, client redis.UniversalClient, prefix string
 		pipe.Expire(ctx, key, minuteLife)
 	}
 	if _, err := pipeline.Exec(ctx, pipe); err != nil {
-		return fmt.Errorf("add to what was done by the minute: %w", err)
+		return fmt.Errorf("add to the counts of a minute: %w", err)
 	}
 	return nil
 }
 
-// ReadMinutes returns what the workers did in the minutes from one until another, of which
-// something is known, the oldest first. They keep it for a day.
+// ReadMinutes returns the recorded minutes of all workers between two instants, oldest first.
+// They are kept for a day.
 func ReadMinutes(ctx context.Context, client redis.UniversalClient, prefix string, from, until time.Time) ([]Minute, error) {
 	pipe := client.Pipeline()
 	var asked []time.Time
@@ -97,7 +96,7 @@ func ReadMinutes(ctx context.Context, client redis.UniversalClient, prefix strin
 		asked, answers = append(asked, at), append(answers, pipe.HGetAll(ctx, minuteKey(prefix, at)))
 	}
 	if _, err := pipeline.Exec(ctx, pipe); err != nil {
-		return nil, fmt.Errorf("read what was done by the minute: %w", err)
+		return nil, fmt.Errorf("read the counts of the minutes: %w", err)
 	}
 	var all []Minute
 	for i, answer := range answers {
@@ -113,7 +112,7 @@ func readMinute(at time.Time, fields map[string]string) Minute {
 	for name, text := range fields {
 		n, err := strconv.ParseInt(text, 10, 64)
 		switch {
-		case err != nil: // it is none of ours
+		case err != nil: // not one of our fields
 		case name == "sent":
 			m.Sent = n
 		case name == "deferred":

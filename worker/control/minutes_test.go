@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// What several workers add to a minute adds up, and is forgotten after a day.
-func TestMinutesAddUp(t *testing.T) {
+// Counts of several workers for a minute are added, and expire after a day.
+func TestAddMinutesOfSeveralWorkers(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		at := time.Now().UTC().Truncate(time.Minute)
 		before := at.Add(-2 * time.Minute)

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// looks is how often a job is looked for at most that may be on its way to another place: a
-	// mute binds its next visit anyway.
+	// looks bounds the scans of a spot for jobs that move meanwhile: a mute binds their next
+	// attempt anyway.
 	looks = 3
-	// A mute gives slots back at its end, so that each line is placed again once, or
-	// giveBackEvery. After a crash another worker gives them back.
+	// giveBackEvery is the interval at which EndMuted releases slots, besides once at its end, so
+	// that each line is seldom placed again. After a crash another worker releases them.
 	giveBackEvery = 10 * time.Second
 )
 
-// LevelOf is whose limits and mutes the notification goes by.
+// LevelOf returns the level of the notification's limits and mutes.
 func LevelOf(n *push.Notification) limits.Level {
 	return limits.Level{App: n.App, User: n.User, Category: n.Category}
 }
 
-// EndMuted ends the waiting notifications that are muted. Their slots go to the notifications
-// behind them. A worker ends those that it has in flight.
+// EndMuted ends the muted waiting notifications, and releases their slots. Workers end claimed
+// ones themselves.
 func (c *Control) EndMuted(ctx context.Context) error {
 	shards, err := c.records.All(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Control) EndMuted(ctx context.Context) error {
 	}
 	e := &ending{Control: c}
 	defer func() {
-		if ctx.Err() != nil { // the worker stops
+		if ctx.Err() != nil { // the worker is stopping
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), clock.LastTimeout)
 			defer cancel()
 			e.giveBack(last)
@@ -50,10 +50,10 @@ func (c *Control) EndMuted(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// An ending is an EndMuted under way.
+// An ending is a running EndMuted.
 type ending struct {
 	*Control
-	taken []*store.Taken // whose slots are not given back yet
+	taken []*store.Taken // slots not released yet
 	since time.Time      // when the first of taken was taken
 }
 
@@ -63,8 +63,8 @@ func (e *ending) endMuted(ctx context.Context, at *store.Shard) error {
 		if spot.State == store.JobActive {
 			continue
 		}
-		// Again where some were taken: what is behind them may have moved past the look.
-		// What comes later ends at its first visit.
+		// Taking jobs may move others past the scan, so it repeats. Later jobs end at their first
+		// attempt.
 		for look, taken := 0, true; taken && look < looks; look++ {
 			var err error
 			if taken, err = e.endThere(ctx, at, spot); err != nil {
@@ -76,7 +76,7 @@ func (e *ending) endMuted(ctx context.Context, at *store.Shard) error {
 	return failed
 }
 
-// endThere looks once through the jobs of a spot, and reports whether it has taken any.
+// endThere scans the jobs of a spot once, and reports whether it took any.
 func (e *ending) endThere(ctx context.Context, at *store.Shard, spot store.Spot) (taken bool, err error) {
 	var position uint64
 	for {
@@ -95,7 +95,7 @@ func (e *ending) endThere(ctx context.Context, at *store.Shard, spot store.Spot)
 	}
 }
 
-// endSome ends those of the jobs that are muted, and reports whether there were any.
+// endSome ends the muted ones of the jobs, and reports whether there were any.
 func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []store.Queued) (bool, error) {
 	var refs []push.Ref
 	for _, job := range jobs {
@@ -119,7 +119,7 @@ func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []store.Queu
 			e.taken = append(e.taken, taken[i])
 		case redisreply.Of(err) != redisreply.None:
 			failed = err
-		} // else it has moved on, or is in hand, or cannot be read: it ends at its next visit
+		} // moved, claimed or unreadable: it ends at its next attempt
 	}
 	if len(e.taken) > 0 && time.Since(e.since) >= giveBackEvery {
 		e.giveBack(ctx)
@@ -127,7 +127,7 @@ func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []store.Queu
 	return some, failed
 }
 
-// giveBack gives back the slots of the notifications that have ended so far.
+// giveBack releases the slots of the notifications ended so far.
 func (e *ending) giveBack(ctx context.Context) {
 	e.freeAll(ctx, e.taken)
 	e.taken = nil

@@ -10,13 +10,12 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// Pause has all workers keep what the pause matches: see pause.Store.Begin.
+// Pause begins an operator's pause: see pause.Store.Begin.
 func (c *Control) Pause(ctx context.Context, p *pause.Pause) error { return c.pauses.Begin(ctx, p) }
 
-// Resume ends what keeps on the queue what the pause matches: the operator's pause
-// that matches the same, and, unless it is one of a category, the pauses and the
-// trouble of the providers that it covers, which every worker tries again within
-// a second. It returns what it has ended.
+// Resume ends the operator's pause with the same selector. If p has no category, it also ends
+// matching pauses and trouble of providers; every worker probes these providers within a second.
+// It returns the ended ones.
 func (c *Control) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
 	workers, err := ReadSnapshots(ctx, c.client, c.records.Prefix())
 	if err != nil {
@@ -40,7 +39,7 @@ func (c *Control) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, err
 	if err != nil {
 		return nil, err
 	}
-	if there && !slices.ContainsFunc(ended, func(s pause.Pause) bool { return s.Kind == pause.Operator }) { // begun just now
+	if there && !slices.ContainsFunc(ended, func(s pause.Pause) bool { return s.Kind == pause.Operator }) { // it began after the read
 		ended = append(ended, pause.Pause{Kind: pause.Operator, App: p.App, Platform: p.Platform, Category: p.Category})
 	}
 	if len(routes) == 0 {
@@ -57,15 +56,14 @@ func Resumes(p, s pause.Pause) bool {
 	return p.Category == "" && (p.App == "" || p.App == s.App) && push.Covers(p.Platform, s.Platform)
 }
 
-// PausesInForce returns the pauses in force, the operators' first, then the providers', then
-// the trouble that no pause covers, from the shared pauses and the workers' snapshots. Waiting
-// is not set.
+// PausesInForce returns the pauses in force from the shared ones and the snapshots: operators',
+// then providers', then trouble without a pause. Waiting is not set.
 func PausesInForce(shared *pause.InForce, workers []Snapshot) []pause.Pause {
 	return append(append([]pause.Pause{}, shared.Operators...), ofProviders(shared, workers)...)
 }
 
-// ofProviders joins the pauses that are shared with what each worker tells, by
-// app and platform. What a worker has seen says more than that it is paused.
+// ofProviders merges shared pauses with the workers' reports, by app and platform. A worker's
+// report has details that a shared pause lacks.
 func ofProviders(in *pause.InForce, workers []Snapshot) []pause.Pause {
 	type key struct {
 		kind  pause.Kind
@@ -109,8 +107,8 @@ func ofProviders(in *pause.InForce, workers []Snapshot) []pause.Pause {
 	return list
 }
 
-// join takes in what another worker tells of the same: the earliest beginning,
-// the latest end of a pause, the earliest look at what is in trouble.
+// join merges another report of the same pause: the earliest beginning, the latest end of a
+// pause, the earliest probe of trouble.
 func join(s, o *pause.Pause) {
 	if s.At.IsZero() || !o.At.IsZero() && o.At.Before(s.At) {
 		s.At = o.At
@@ -126,6 +124,6 @@ func join(s, o *pause.Pause) {
 	if s.Workers > 0 && o.Workers > 0 {
 		s.Workers += o.Workers
 	} else {
-		s.Workers = 0 // all share it
+		s.Workers = 0 // shared by all workers
 	}
 }

@@ -18,46 +18,43 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A Snapshot is what one worker alone knows. Its instants are the worker's own,
-// but for At.
+// A Snapshot is the published state of one worker. Its instants are of the worker's clock, except
+// At.
 type Snapshot struct {
-	// ID is the host, the process and a random part.
+	// ID is made of the host, the process and a random part.
 	ID      string    `json:"id"`
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
 	Version string    `json:"version,omitempty"`
 	Started time.Time `json:"started"`
-	// At is when it was left, on the reader's clock.
+	// At is when it was written, on the reader's clock.
 	At time.Time `json:"at"`
-	// Draining says that it takes on nothing more and is about to end.
+	// Draining means that the worker claims no more jobs and is about to stop.
 	Draining bool `json:"draining,omitempty"`
-	// Pulls says that it gets an answer when it asks Redis for jobs.
+	// Pulls means that its last pull succeeded.
 	Pulls       bool `json:"pulls"`
 	Concurrency int  `json:"concurrency"`
-	// Routes are the ways to the providers, those in trouble first, and MoreRoutes
-	// how many were left out.
+	// Routes are its routes, the troubled ones first, and MoreRoutes counts the omitted ones.
 	Routes     []route.Status `json:"routes"`
 	MoreRoutes int            `json:"more_routes,omitempty"`
-	// Quotas are what the worker knows of what all together may send, those that most
-	// wait for in it first.
+	// Quotas is its view of the shared quotas, the one with most waiting jobs first.
 	Quotas []route.QuotaStatus `json:"quotas,omitempty"`
-	// Minutes are what it did in the minutes that it has not added to Redis yet: the one
-	// under way, and others before it where Redis did not take them.
+	// Minutes are its minutes not yet added to Redis: the current one, and others that Redis did
+	// not accept.
 	Minutes []Minute `json:"minutes,omitempty"`
-	// LateP99 is how much after its slot one of a hundred goes out of those that a limit
-	// alone held, in the last 15 minutes.
+	// LateP99 is the 99th percentile of the delay after the slot, over notifications that only a
+	// limit held, in the last 15 minutes.
 	LateP99 time.Duration `json:"late_p99_ns,omitempty"`
-	// Limits tells that the limits' store is away; zero when it is not.
+	// Limits describes an outage of the limits' store; zero for none.
 	Limits LimitsAway `json:"limits_away,omitzero"`
-	// Silent are the shards of a Cluster that have not answered it for some seconds, with
-	// what waited there before.
+	// Silent are the shards of a Cluster that have not answered it for some seconds, with their
+	// last known waiting notifications.
 	Silent []store.Waited `json:"silent_shards,omitempty"`
 	// RedisAheadBy is how far Redis's clock is ahead of the worker's.
 	RedisAheadBy time.Duration `json:"redis_ahead_by_ns"`
 }
 
-// Of returns what of the snapshot is the apps' or the worker's own, without what it does
-// for all apps together.
+// Of returns the snapshot without data of apps that are not visible, and of all apps together.
 func (s *Snapshot) Of(sees func(app string) bool) Snapshot {
 	its := Snapshot{
 		ID: s.ID, Host: s.Host, PID: s.PID, Version: s.Version, Started: s.Started, At: s.At, Draining: s.Draining, Pulls: s.Pulls,
@@ -71,33 +68,31 @@ func (s *Snapshot) Of(sees func(app string) bool) Snapshot {
 	return its
 }
 
-// LimitsAway is since when the limits' store is away, and why.
+// LimitsAway is an outage of the limits' store: its beginning and its cause.
 type LimitsAway struct {
 	Since time.Time `json:"since"`
 	Cause string    `json:"cause,omitempty"`
 }
 
 const (
-	// snapshotLife is how long a worker's last snapshot is kept, and its ID: several times as
-	// long as it takes to the next.
+	// snapshotLife is the TTL of a worker's snapshot and ID: several intervals between snapshots.
 	snapshotLife = 6 * time.Second
-	// snapshotRoutes bounds the routes, and the quotas, that a snapshot names, and snapshotsMost
-	// the snapshots that are read: they bound the size of a command and of an answer.
+	// snapshotRoutes bounds the routes and the quotas of a snapshot, and snapshotsMost the
+	// snapshots read. They bound the size of a command and of a reply.
 	snapshotRoutes = 256
 	snapshotsMost  = 1000
 )
 
-// snapshotKeys are where the snapshots of all workers are:
+// snapshotKeys returns the keys of the snapshots:
 //
-//	PREFIX:{workers}:alive    sorted set of IDs, by when each was last there, in Unix s
-//	                          of Redis's clock
-//	PREFIX:{workers}:ID       JSON, for as long as the worker is alive
+//	PREFIX:{workers}:alive    sorted set of IDs, by the last write in Unix s of Redis's clock
+//	PREFIX:{workers}:ID       JSON; expires after snapshotLife
 func snapshotKeys(prefix, id string) (alive, own string) {
 	prefix = cmp.Or(prefix, "pushpace") + ":{workers}:"
 	return prefix + "alive", prefix + id
 }
 
-// leaveScript is one command each second, for all that a snapshot changes.
+// leaveScript writes a snapshot in one command, once a second.
 // KEYS  own, alive
 // ARGV  snapshot, its life (s), ID
 var leaveScript = acknowledged.Reader(redis.NewScript(`
@@ -109,9 +104,8 @@ redis.call('EXPIRE', KEYS[2], ARGV[2])
 return 1
 `))
 
-// ReadSnapshots returns what the workers that are alive have left under the
-// prefix, "pushpace" when it is empty: by ID, of 1,000 workers at most. One that
-// was killed is there for some seconds more.
+// ReadSnapshots returns the snapshots of live workers under the prefix, "pushpace" if empty:
+// sorted by ID, at most 1,000. A killed worker stays for some seconds.
 func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix string) ([]Snapshot, error) {
 	alive, _ := snapshotKeys(prefix, "")
 	ids, err := client.ZRevRange(ctx, alive, 0, snapshotsMost-1).Result()
@@ -132,7 +126,7 @@ func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix str
 	all := make([]Snapshot, 0, len(ids))
 	for i := range ids {
 		var s Snapshot
-		if life := lives[i].Val(); life > 0 && json.Unmarshal([]byte(texts[i].Val()), &s) == nil { // else gone, or of another version
+		if life := lives[i].Val(); life > 0 && json.Unmarshal([]byte(texts[i].Val()), &s) == nil { // else expired, or of another version
 			s.At = asked.Add(life - snapshotLife).UTC()
 			all = append(all, s)
 		}
@@ -140,18 +134,18 @@ func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix str
 	return all, nil
 }
 
-// Unseen returns an error if Redis refuses writes: then workers cannot leave snapshots, and
-// may run unseen.
+// Unseen returns an error if Redis refuses writes: then workers cannot publish snapshots, and may
+// run without being seen.
 func Unseen(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	_, none := snapshotKeys(prefix, "none")
-	err := client.LPushX(ctx, none, "").Err() // a write like any other, of a list that is not there
+	err := client.LPushX(ctx, none, "").Err() // a write to a list that does not exist
 	if redisreply.Of(err) == redisreply.None {
 		return nil
 	}
-	return fmt.Errorf("no worker can say that it runs: %w", err)
+	return fmt.Errorf("workers cannot report that they run: %w", err)
 }
 
-// LeaveSnapshot keeps a worker's snapshot for others to read.
+// LeaveSnapshot publishes a worker's snapshot.
 func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix string, s *Snapshot) error {
 	slices.SortStableFunc(s.Routes, func(a, b route.Status) int { return b.Severity() - a.Severity() })
 	if n := len(s.Routes) - snapshotRoutes; n > 0 {
@@ -169,7 +163,7 @@ func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix str
 	return leaveScript.Run(ctx, client, []string{own, alive}, text, int(snapshotLife.Seconds()), s.ID).Err()
 }
 
-// DropSnapshot has others forget a worker.
+// DropSnapshot removes a worker's snapshot.
 func DropSnapshot(ctx context.Context, client redis.UniversalClient, prefix, id string) error {
 	alive, own := snapshotKeys(prefix, id)
 	pipe := client.TxPipeline()

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// wakePause is after how long a job is looked for again that is not asleep yet. Its way back to
-	// the queue takes some ms.
+	// wakePause is the delay before a retry for a job that is still claimed. Its return to the
+	// queue takes some ms.
 	wakePause = 500 * time.Millisecond
-	// wakeTries is how often: for 4 s. A worker that stalls for longer has lost its jobs.
+	// wakeTries is the number of tries, over 4 s. A worker that stalls for longer has lost its
+	// jobs.
 	wakeTries = 9
 )
 
-// Follow does what calls to the limiter have left to do for a user: it places the other lines
-// again, and wakes those whose slots are earlier than their jobs were told. What fails is
-// named again by later calls to the limiter. The request is one of the calls': it names the
-// user, and the line that is to be placed again after a second.
+// Follow completes calls to the limiter for a user: it places the other lines again, and wakes
+// jobs with slots earlier than the jobs know. Later calls to the limiter name failed ones again.
+// r is the request of one of the calls: it names the user, and the line to place again after a
+// second.
 func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttle.Placed) {
 	early := placed.Early
 	if len(placed.Others) > 0 {
@@ -38,22 +39,22 @@ func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttl
 	}
 	if placed.After > 0 {
 		c.later.after(ctx, placed.After, lineKey{app: r.App, user: r.User, line: r.Line()}, func(ctx context.Context) {
-			c.placeAgain(ctx, r, c.lines(r, []throttle.Line{r.Line()})) // by the limits that are in force then
+			c.placeAgain(ctx, r, c.lines(r, []throttle.Line{r.Line()})) // uses the limits in force then
 		})
 	}
 	c.wake(ctx, r, early)
 }
 
-// placeAgain places lines again that were placed too lately before.
+// placeAgain places lines again that were placed less than a second before.
 func (c *Control) placeAgain(ctx context.Context, r throttle.Request, lines []throttle.Request) {
 	placed, err := c.limiter.Replan(ctx, lines)
 	if err != nil {
-		return // those behind come at the slots that they were told
+		return // the jobs keep the slots that they know
 	}
 	c.wake(ctx, r, placed.Early)
 }
 
-// Rest waits until nothing is to be placed again later, or ctx ends.
+// Rest waits until no delayed call is pending, or ctx ends.
 func (c *Control) Rest(ctx context.Context) { c.later.rest(ctx) }
 
 func (c *Control) lines(r throttle.Request, all []throttle.Line) []throttle.Request {
@@ -64,7 +65,7 @@ func (c *Control) lines(r throttle.Request, all []throttle.Line) []throttle.Requ
 	return requests
 }
 
-// LineRequests are LineRequest for several lines of the user.
+// LineRequests returns a LineRequest for each of the user's lines.
 func LineRequests(app, user string, lines []throttle.Line, inForce func(limits.Level) limits.EffectivePolicy) []throttle.Request {
 	requests := make([]throttle.Request, len(lines))
 	for i, line := range lines {
@@ -73,7 +74,7 @@ func LineRequests(app, user string, lines []throttle.Line, inForce func(limits.L
 	return requests
 }
 
-// LineRequest is the request that places a line of the app's user by those limits.
+// LineRequest returns the request that places a line of the user by the given limits.
 func LineRequest(app, user string, line throttle.Line, inForce func(limits.Level) limits.EffectivePolicy) throttle.Request {
 	level := limits.Level{App: app, User: user, Category: line.Category}
 	general, own := inForce(limits.Level{App: app, User: user}).Policy, inForce(level).Policy
@@ -89,7 +90,7 @@ func LineRequest(app, user string, line throttle.Line, inForce func(limits.Level
 	return r
 }
 
-// Wake has the user's jobs come for slots that are earlier than they were told.
+// Wake moves the user's jobs to slots earlier than the jobs know.
 func (c *Control) Wake(ctx context.Context, app, user string, early []throttle.Booking) {
 	c.wake(ctx, throttle.Request{App: app, User: user}, early)
 }
@@ -98,7 +99,7 @@ func (c *Control) wake(ctx context.Context, r throttle.Request, early []throttle
 	c.wakeFor(ctx, r, early, 1)
 }
 
-// wakeFor is wake at that try. It waits for none of them.
+// wakeFor is wake for the given try. It does not wait for retries.
 func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throttle.Booking, try int) {
 	if len(early) == 0 {
 		return
@@ -110,7 +111,7 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 	var awake []throttle.Booking
 	for some := range slices.Chunk(early, Batch) {
 		told, again := c.wakeSome(ctx, r, at, some)
-		_ = c.limiter.Told(ctx, throttle.Request{App: r.App, User: r.User}, told) // else they are named again
+		_ = c.limiter.Told(ctx, throttle.Request{App: r.App, User: r.User}, told) // on an error the limiter names them again
 		awake = append(awake, again...)
 	}
 	if len(awake) > 0 && try < wakeTries {
@@ -120,8 +121,9 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 	}
 }
 
-// wakeSome makes the jobs due at their slots, if these are earlier. awake are those that a worker
-// has in hand: they may be on their way back to the queue. An ended one gives its slot back.
+// wakeSome sets the due instants of sleeping jobs to their slots, if these are earlier. It
+// returns as awake the claimed jobs, which may be returning. It releases the slots of ended
+// notifications.
 func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *store.Shard, some []throttle.Booking) (told, awake []throttle.Booking) {
 	ids := make([]string, len(some))
 	for i, b := range some {
@@ -156,7 +158,7 @@ func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *store.Sh
 	return told, awake
 }
 
-// takeOut gives back the slot of an ended notification, and wakes the next ones.
+// takeOut releases the slot of an ended notification, and wakes the next jobs.
 func (c *Control) takeOut(ctx context.Context, r throttle.Request, b throttle.Booking) {
 	gone := throttle.Request{App: r.App, User: r.User, ID: b.ID, Category: b.Category, Scopes: c.limits.Scopes(r.App, r.User, b.Category), Used: true}
 	if placed, err := c.limiter.Cancel(ctx, gone); err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A line that is to be placed again later is placed by the limits that are in force then.
-func TestALineIsPlacedByTheLimitsOfThen(t *testing.T) {
+// A delayed placing of a line uses the limits in force then.
+func TestDelayedPlacingUsesCurrentLimits(t *testing.T) {
 	t.Parallel()
 	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
 	limiter, err := throttle.New(client, throttle.Options{Prefix: prefix})
@@ -36,7 +36,7 @@ func TestALineIsPlacedByTheLimitsOfThen(t *testing.T) {
 		if policies.SetBase(gap(time.Minute), nil); time.Since(began) < time.Second {
 			break
 		}
-		c.Rest(t.Context()) // the machine stood still
+		c.Rest(t.Context()) // the machine stalled
 	}
 	c.Rest(t.Context())
 	timeline, err := limiter.Timeline(t.Context(), ask(""))

@@ -10,36 +10,34 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// An Audit compares what was accepted with what became of it.
+// An Audit compares accepted notifications with their ends and their jobs.
 type Audit struct {
 	Accepted  int64                `json:"accepted"`
 	Ended     map[push.State]int64 `json:"ended"`
 	Waiting   int64                `json:"waiting"`
 	Malformed int64                `json:"malformed"`
-	// Queued is how many jobs asynq holds. What waits and is not queued is lost;
-	// what is queued and does not wait is not accepted yet, or malformed.
+	// Queued is the number of jobs. A waiting notification without a job is lost. A job without a
+	// waiting notification is not accepted yet, or malformed.
 	Queued int64 `json:"queued"`
-	// InFlight is how many of them the workers have in hand.
+	// InFlight is the number of claimed jobs.
 	InFlight int64 `json:"in_flight"`
-	// Difference is Waiting less Queued: 0 at rest, and in motion within what is
-	// in flight.
+	// Difference is Waiting less Queued: 0 at rest, and at most InFlight in motion.
 	Difference int64 `json:"difference"`
-	// Unread are the shards that did not answer, by their numbers: the sums are without
-	// theirs.
+	// Unread are the numbers of shards that did not answer; the sums omit them.
 	Unread []int `json:"unread_shards,omitempty"`
 }
 
-// A Balance is what an audit says of the accounts.
+// A Balance is the result of an audit.
 type Balance int
 
-// What it may say.
+// The results.
 const (
-	Balanced   Balance = iota // the difference is within what is in flight
-	Unbalanced                // it is not
+	Balanced   Balance = iota // the difference is at most InFlight
+	Unbalanced                // the difference exceeds InFlight
 	Untold                    // some shards did not answer
 )
 
-// Balance returns what it says.
+// Balance returns the result.
 func (a *Audit) Balance() Balance {
 	switch {
 	case len(a.Unread) > 0:
@@ -51,15 +49,15 @@ func (a *Audit) Balance() Balance {
 }
 
 const (
-	// Jobs are on the queue for a moment that do not wait: of what ended when its worker
-	// crashed, and what nobody has accepted. Where there are more than in flight they are
-	// counted again: within a second a worker has them.
+	// After a crash, jobs of ended notifications may exist for a moment, and so may jobs of
+	// notifications that are not accepted. If the difference exceeds InFlight, Audit counts
+	// again: a worker claims such jobs within a second.
 	auditTries = 10
 	auditPause = 100 * time.Millisecond
 )
 
-// Audit counts what is at one instant, again for a second at most while there are too many
-// jobs, and no longer than until the deadline. What is lost stays so.
+// Audit counts at one instant. While there are too many jobs it counts again, for at most a
+// second and not beyond ctx's deadline. A loss stays visible.
 func (c *Inspector) Audit(ctx context.Context) (*Audit, error) {
 	for try := 1; ; try++ {
 		a, err := c.count(ctx)
@@ -75,7 +73,7 @@ func (c *Inspector) Audit(ctx context.Context) (*Audit, error) {
 	}
 }
 
-// count counts what is at one instant in each shard: nothing goes from one to another.
+// count counts at one instant in each shard: nothing moves between shards.
 func (c *Inspector) count(ctx context.Context) (*Audit, error) {
 	type both struct {
 		counts store.Counts
@@ -85,7 +83,7 @@ func (c *Inspector) count(ctx context.Context) (*Audit, error) {
 		pipe := c.client.TxPipeline()
 		sums, queues := at.CountsOn(ctx, pipe), at.JobsOn(ctx, pipe)
 		if _, err := pipe.Exec(ctx); err != nil {
-			return both{}, fmt.Errorf("count what was accepted and what waits: %w", err)
+			return both{}, fmt.Errorf("count notifications and jobs: %w", err)
 		}
 		counts, err := sums()
 		return both{counts, queues()}, err

@@ -12,34 +12,34 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A Cause is what a notification waits for, from a closed set.
+// A Cause is the reason of a wait, from a closed set.
 type Cause string
 
 // The causes.
 const (
-	ForWorker   Cause = "worker"      // it is due: a worker takes it next, where one runs
-	InHand      Cause = "in_hand"     // a worker has it in its hands, and may wait there for a near instant
-	ForSchedule Cause = "schedule"    // its producer has said when
+	ForWorker   Cause = "worker"      // a worker: it is due
+	InHand      Cause = "in_hand"     // a worker has claimed it, and sends it now or within seconds
+	ForSchedule Cause = "schedule"    // its not_before
 	ForLimit    Cause = "limit"       // one of its user's limits
 	ForQuiet    Cause = "quiet_hours" // its user's quiet hours, until they end
-	ForQuota    Cause = "quota"       // what all workers together may send, or one device gets
-	ForAttempt  Cause = "attempt"     // another attempt, after one that failed
+	ForQuota    Cause = "quota"       // a shared quota or a device's limit
+	ForAttempt  Cause = "attempt"     // another attempt after a failed one
 	ForPause    Cause = "pause"       // an operator's pause
-	ForProvider Cause = "provider"    // a provider that is in trouble, paused or busy
-	ForLimiter  Cause = "limiter"     // the limits' Redis, which does not answer
-	ForTimeline Cause = "timeline"    // its user's timeline, which cannot be read or written
-	ForRedis    Cause = "redis"       // the queue's Redis, which refuses to write
-	ForMachine  Cause = "machine"     // its worker's machine, which is too busy to send on time
-	ForRecovery Cause = "recovery"    // a worker that crashed, or the queue's Redis that did not answer, while it was in hand
+	ForProvider Cause = "provider"    // a provider in trouble, paused or busy
+	ForLimiter  Cause = "limiter"     // the limits' Redis, while unreachable
+	ForTimeline Cause = "timeline"    // its user's timeline, while Redis cannot read or write it
+	ForRedis    Cause = "redis"       // the queue's Redis, while it refuses writes
+	ForMachine  Cause = "machine"     // its worker's machine, too busy to send on time
+	ForRecovery Cause = "recovery"    // recovery from a crashed worker, or from an error of the queue's Redis
 )
 
-// Causes are all of them, in the order in which they are told.
+// Causes are all causes in the order of display.
 var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForQuiet, ForQuota, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
 
-// HasSlot reports whether what waits for it has its instant among those of its user's limits.
+// HasSlot reports whether a job with this cause has a slot.
 func (c Cause) HasSlot() bool { return c == ForLimit || c == ForQuiet }
 
-// CauseNames are the causes as texts.
+// CauseNames returns the causes as strings.
 func CauseNames() []string {
 	names := make([]string, len(Causes))
 	for i, c := range Causes {
@@ -48,16 +48,15 @@ func CauseNames() []string {
 	return names
 }
 
-// surroundings are what jobs wait for that say so themselves in part alone: what the
-// workers tell, and the pauses in force, PausesSeen's.
+// surroundings are the inputs for causes besides the jobs: the workers' snapshots and the pauses
+// in force.
 type surroundings struct {
 	workers []control.Snapshot
 	pauses  []pause.Pause
 }
 
-// causeOf returns what a job waits for: where it is on the queue, why it has returned to
-// it last, what it holds, and what is recorded of its targets. n is nil when the job
-// cannot be read.
+// causeOf returns the cause of a job's wait from its place, its last return, its content and the
+// recorded outcomes. n is nil if the job is unreadable.
 func (in *surroundings) causeOf(now time.Time, state store.JobState, last store.Return, n *push.Notification, outcomes []store.TargetOutcome) Cause {
 	c := ForWorker
 	switch state {
@@ -86,7 +85,7 @@ func (in *surroundings) causeOf(now time.Time, state store.JobState, last store.
 	if in.closedTo(n, outcomes) {
 		return ForProvider
 	}
-	if c == ForProvider { // as a part of its targets does
+	if c == ForProvider { // some targets wait for the provider
 		if slices.ContainsFunc(in.pauses, func(p pause.Pause) bool { return p.Kind == pause.Operator && p.Keeps(n, outcomes) }) {
 			return ForPause
 		}
@@ -94,8 +93,7 @@ func (in *surroundings) causeOf(now time.Time, state store.JobState, last store.
 	return c
 }
 
-// causeOfReturn returns what a job waits for that has returned so. What quiet hours have held
-// waits for a limit once they are over.
+// causeOfReturn returns the cause of a job's last return. After quiet hours the cause is a limit.
 func causeOfReturn(last store.Return, now time.Time) Cause {
 	if c := returns[last.Why].cause; c != ForLimit || !last.Quiet.After(now) {
 		return c
@@ -103,7 +101,7 @@ func causeOfReturn(last store.Return, now time.Time) Cause {
 	return ForQuiet
 }
 
-// only returns what every job waits for that is there on the queue; "" where that differs.
+// only returns the common cause of all jobs in that state; "" if their causes may differ.
 func (in *surroundings) only(state store.JobState) Cause {
 	if state == store.JobPutOff || state == store.JobPending && (len(in.pauses) > 0 || in.openFor(nil)) {
 		return ""
@@ -118,9 +116,8 @@ func causeOfPause(p *pause.Pause) Cause {
 	return ForProvider
 }
 
-// keeps returns, of the pauses that keep every target that is left, the one that is over
-// first; nil where a target may be sent to. A push service is kept by the operator's pause of
-// it that ends last, else by its own.
+// keeps returns the first pause to end, if pauses block all remaining targets; nil if a target
+// may be sent to. Of a push service, the operator's pause that ends last counts, else its own.
 func (in *surroundings) keeps(n *push.Notification, outcomes []store.TargetOutcome) *pause.Pause {
 	var first *pause.Pause
 	for _, service := range servicesLeft(n, outcomes) {
@@ -150,8 +147,8 @@ func (in *surroundings) keepsService(n *push.Notification, service push.Platform
 	return by
 }
 
-// closedTo reports whether each push service that is left is closed: a pause keeps it, or a
-// worker's breaker of the route is open, whose trouble may not be told yet.
+// closedTo reports whether each remaining push service is closed: by a pause, or by a worker's
+// open breaker without a reported trouble yet.
 func (in *surroundings) closedTo(n *push.Notification, outcomes []store.TargetOutcome) bool {
 	left := servicesLeft(n, outcomes)
 	for _, service := range left {
@@ -169,8 +166,7 @@ func (in *surroundings) open(app string, service push.Platform) bool {
 	})
 }
 
-// openFor reports whether a breaker is open of any route of the notification; nil for any
-// at all.
+// openFor reports whether any breaker of the notification's routes is open; nil means any route.
 func (in *surroundings) openFor(n *push.Notification) bool {
 	return in.anyRoute(func(r *route.Status) bool {
 		return r.Breaker == route.BreakerOpen && (n == nil || r.App == n.App && slices.ContainsFunc(n.Targets, func(t push.Target) bool { return t.Service() == r.Platform }))
@@ -188,7 +184,7 @@ func (in *surroundings) anyRoute(is func(*route.Status) bool) bool {
 	return false
 }
 
-// keep returns which of the pauses keep a target that is left.
+// keep returns the indexes of the pauses that match a remaining target.
 func (in *surroundings) keep(n *push.Notification, outcomes []store.TargetOutcome) (which []int) {
 	for i := range in.pauses {
 		if in.pauses[i].Keeps(n, outcomes) {
@@ -198,7 +194,7 @@ func (in *surroundings) keep(n *push.Notification, outcomes []store.TargetOutcom
 	return which
 }
 
-// servicesLeft are those of the targets that are left, each once.
+// servicesLeft returns the distinct push services of the remaining targets.
 func servicesLeft(n *push.Notification, outcomes []store.TargetOutcome) (left []push.Platform) {
 	if n == nil {
 		return nil
@@ -211,10 +207,9 @@ func servicesLeft(n *push.Notification, outcomes []store.TargetOutcome) (left []
 	return left
 }
 
-// overQuota returns which quota it is that something is parked for, and until when there is
-// nothing left of it, where that is known; the zero value when its provider is busy. A quota may
-// have a unit to spare for a moment: what is parked then was for it too, unless others wait for
-// a place.
+// overQuota returns the return for the quota that a parked job waits for, and when units are
+// available again, if known. It returns the zero value if the provider is busy. A free unit may
+// exist for a moment: the job still waits for the quota unless others wait for a permit.
 func overQuota(n *push.Notification, workers []control.Snapshot) (r store.Return, until time.Time) {
 	if n == nil {
 		return r, until
@@ -238,7 +233,7 @@ func overQuota(n *push.Notification, workers []control.Snapshot) (r store.Return
 	return route.OverQuota(quota), until
 }
 
-// freeAgain returns when the quota of a parked job has units again; zero if nobody knows.
+// freeAgain returns when the quota of a parked job has units again; zero if unknown.
 func (in *surroundings) freeAgain(n *push.Notification, last store.Return) (at time.Time) {
 	if last.Why == "" {
 		_, at = overQuota(n, in.workers)
@@ -254,21 +249,20 @@ func (in *surroundings) freeAgain(n *push.Notification, last store.Return) (at t
 	return at
 }
 
-// returns says of each Why what a job waits for that has returned for it, and the same
-// for a person: KEY and DETAIL are the Return's.
+// returns has the cause of each Why, and a text in which KEY and DETAIL stand for the Return's.
 var returns = map[store.Why]struct {
 	cause Cause
 	words string
 }{
-	"":                    {ForProvider, "the provider is busy"}, // what is parked was never in a worker's hands
+	"":                    {ForProvider, "the provider is busy"}, // parked jobs were never claimed
 	store.Deferred:        {ForLimit, "deferred"},
-	store.Retried:         {ForAttempt, "to be sent again"},
+	store.Retried:         {ForAttempt, "another attempt follows"},
 	store.ProviderBusy:    {ForProvider, "the provider is busy"},
 	store.ProviderPaused:  {ForProvider, "the provider is paused"},
 	store.OverQuota:       {ForQuota, "over the quota KEY: DETAIL"},
-	store.Unmetered:       {ForQuota, "nobody can tell what is left of the quota KEY: DETAIL"},
+	store.Unmetered:       {ForQuota, "the remaining units of the quota KEY are unknown: DETAIL"},
 	store.OverDevice:      {ForQuota, "over the device's limit KEY"},
-	store.DeviceUnmetered: {ForQuota, "nobody can tell what is left of the quota of the device: DETAIL"},
+	store.DeviceUnmetered: {ForQuota, "the remaining units of the device are unknown: DETAIL"},
 	store.LeftAlone:       {ForProvider, "DETAIL"},
 	store.LimiterAway:     {ForLimiter, "DETAIL"},
 	store.Unchecked:       {ForTimeline, "the user's limits cannot be checked: DETAIL"},
@@ -277,12 +271,12 @@ var returns = map[store.Why]struct {
 	store.Unrecorded:      {ForRecovery, "not recorded: DETAIL"},
 	store.Failed:          {ForRecovery, "DETAIL"},
 	store.Panicked:        {ForRecovery, "DETAIL"},
-	store.Crashed:         {ForRecovery, "its worker was dead"},
-	store.Crowded:         {ForWorker, "others of its user are ahead, of whom more wait than may"},
-	store.Unreadable:      {ForRecovery, "put off by another version"},
+	store.Crashed:         {ForRecovery, "its worker died or stopped"},
+	store.Crowded:         {ForWorker, "the user has reached max_booked: earlier notifications go first"},
+	store.Unreadable:      {ForRecovery, "returned by another version"},
 }
 
-// sentence says for a person why a job has returned.
+// sentence returns the text for a return.
 func sentence(r store.Return) string {
 	return strings.NewReplacer("KEY", r.Key, "DETAIL", r.Detail).Replace(returns[r.Why].words)
 }

@@ -1,11 +1,10 @@
-// Package inspect reads from Redis why a notification waits, what waits and for what, a
-// user's timeline, and whether all that was accepted is accounted for. Begin with Inspector.
-// It changes nothing.
+// Package inspect reads from Redis the causes of waits, the waiting notifications, a user's
+// timeline, and the accounts. Start with Inspector. It must not change anything.
 //
-// It reads records, queues, pauses, the limiter, and the snapshots that workers publish, and
-// needs no worker in its process. An answer holds for one instant, and a page at most: what
-// it reports may have moved on. The Cause of a wait comes from the job's last return (see
-// cause.go), which the workers write from a closed set.
+// It reads records, queues, pauses, the limiter, and the snapshots of the workers. It needs no
+// worker in its process. An answer is of one instant and holds at most a page: jobs may have
+// moved since. A Cause follows from the last return of a job (see cause.go), which workers write
+// from a closed set.
 package inspect
 
 import (

@@ -15,44 +15,43 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// A Queued is a notification that waits, as the queue tells of it.
+// A Queued is a waiting notification as its queue shows it.
 type Queued struct {
 	ID          string `json:"id"`
 	App         string `json:"app"`
 	User        string `json:"user"`
 	Category    string `json:"category,omitempty"`
 	CollapseKey string `json:"collapse_key,omitempty"`
-	// For is what it waits for, and Until the instant at which it comes back or,
-	// when a limit has put it off, its slot; zero when there is none.
+	// For is the cause of the wait. Until is when the job returns or, for a limit, its slot; zero
+	// for none.
 	For   Cause     `json:"for"`
 	Until time.Time `json:"until,omitzero"`
-	// Scope and Rule tell of the limit that has put it off.
+	// Scope and Rule name the limit that deferred it.
 	Scope    string    `json:"scope,omitempty"`
 	Rule     string    `json:"rule,omitempty"`
 	Queue    string    `json:"queue"`
-	Accepted time.Time `json:"accepted_at,omitzero"` // zero where the job cannot be read
+	Accepted time.Time `json:"accepted_at,omitzero"` // zero if the job is unreadable
 
-	// kept are the pauses, by their place among all, that keep one that waits for a provider, or
-	// for the end of an operator's pause.
+	// kept are the indexes of pauses that match it, if it waits for a provider or an operator's
+	// pause.
 	kept []int
 }
 
-// Ref names it: by its ID alone where its job cannot be read.
+// Ref returns its reference: only the ID if the job is unreadable.
 func (q Queued) Ref() push.Ref { return push.Ref{ID: q.ID, App: q.App, User: q.User} }
 
-// A Selection selects notifications. Each field matches any when it is empty, so
-// that the zero value selects all.
+// A Selection selects notifications. An empty field matches any; the zero value selects all.
 type Selection struct {
 	App, User, Category, CollapseKey string
-	// For is what they wait for; "" for anything.
+	// For is the cause of the wait; "" for any.
 	For Cause
-	// Apps are those that are looked at; nil for all.
+	// Apps are the visible apps; nil for all.
 	Apps []string
-	// Mutable leaves out what passes a mute that is not of all.
+	// Mutable excludes notifications that pass a mute, unless the mute is of everything.
 	Mutable bool
 }
 
-// All reports whether it selects notifications whatever they hold.
+// All reports whether it selects notifications regardless of their contents.
 func (s Selection) All() bool {
 	return s.App == "" && s.User == "" && s.Category == "" && s.CollapseKey == "" && s.Apps == nil && !s.Mutable
 }
@@ -69,24 +68,24 @@ func (s Selection) matches(n *push.Notification) bool {
 	return true
 }
 
-// A Page is a part of what waits.
+// A Page is a part of the waiting notifications.
 type Page struct {
 	Waiting []Queued `json:"waiting"`
-	// Next is the cursor of the rest; "" when this is the end.
+	// Next is the cursor of the rest; "" at the end.
 	Next string `json:"next,omitempty"`
-	// Unread are the shards that did not answer, by their numbers, which the list goes past.
+	// Unread are the numbers of shards that did not answer and are skipped.
 	Unread []int `json:"unread_shards,omitempty"`
-	// CausesUnread says that what the workers tell, or the pauses, could not be read: they wait
-	// for what their jobs say alone.
+	// CausesUnread means that snapshots or pauses could not be read: the causes are from the jobs
+	// alone.
 	CausesUnread bool `json:"causes_unread,omitempty"`
 }
 
-// ErrCausesUnread says of what was listed that CausesUnread is true.
-var ErrCausesUnread = errors.New("what workers and pauses tell cannot be read: each is said to wait for what its job says alone")
+// ErrCausesUnread is the error for a list with CausesUnread.
+var ErrCausesUnread = errors.New("the workers' snapshots or the pauses cannot be read: causes are from the jobs alone")
 
-// Queued returns the selected ones of the next few hundred jobs, in no order, perhaps none,
-// with the cursor that the next call goes on from; "" begins, and is answered at the end. One
-// that moves on meanwhile may be missed, and one may come twice.
+// Queued returns the selected ones of the next few hundred jobs, in no order, perhaps none, and
+// the cursor for the next call; "" is both the beginning and the end. A job that moves meanwhile
+// may be missed or returned twice.
 func (c *Inspector) Queued(ctx context.Context, s Selection, cursor string) (*Page, error) {
 	at, position, err := readSpot(cursor)
 	if err != nil {
@@ -157,7 +156,7 @@ func readSpot(cursor string) (at int, position uint64, err error) {
 	return at, position, nil
 }
 
-// surroundings reads them.
+// surroundings reads the snapshots and pauses.
 func (c *Inspector) surroundings(ctx context.Context) (*surroundings, error) {
 	workers, err := control.ReadSnapshots(ctx, c.client, c.records.Prefix())
 	if err != nil {
@@ -167,13 +166,13 @@ func (c *Inspector) surroundings(ctx context.Context) (*surroundings, error) {
 	return &surroundings{workers, pauses}, err
 }
 
-// classify returns those of the jobs that are selected. One that cannot be read,
-// which a worker will set aside, is there when everything is selected.
+// classify returns the selected jobs. It returns an unreadable job, which a worker will set
+// aside, if everything is selected.
 func (c *Inspector) classify(ctx context.Context, shard *store.Shard, at store.Spot, jobs []store.Queued, s Selection, in *surroundings) ([]Queued, error) {
 	now := time.Now()
 	var list []Queued
-	seen := map[string]*returnedJob{} // of jobs that a provider or a pause may keep
-	var parted []string               // which may have left one of its platforms behind, as is recorded
+	seen := map[string]*returnedJob{} // jobs that a provider or a pause may block
+	var parted []string               // their records may have outcomes for a platform
 	for _, job := range jobs {
 		q := Queued{ID: job.ID, Until: job.Due, Queue: at.Queue}
 		var n *push.Notification
@@ -217,13 +216,13 @@ func (c *Inspector) classify(ctx context.Context, shard *store.Shard, at store.S
 	return list, err
 }
 
-// A returnedJob is a notification, and why its job has returned to the queue last.
+// A returnedJob is a notification with the last return of its job.
 type returnedJob struct {
 	n    *push.Notification
 	last store.Return
 }
 
-// tellRules adds to what a limit has put off by which one, and until when.
+// tellRules adds limit and slot to deferred notifications.
 func (c *Inspector) tellRules(ctx context.Context, shard *store.Shard, list []Queued) error {
 	var ids []string
 	for _, q := range list {

@@ -14,43 +14,42 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A Status is all that is known of a notification.
+// A Status is all known data of a notification.
 type Status struct {
 	ID string `json:"id"`
 	*store.Record
-	// Waits says what it waits for; nil when it has ended.
+	// Waits is the cause of the wait; nil for an ended notification.
 	Waits *Waits `json:"waits,omitempty"`
-	// Job is where its job is: pending, active, scheduled or retry; empty
-	// when it has none.
+	// Job is the state of its job: pending, active, scheduled or retry; empty without a job.
 	Job string `json:"job,omitempty"`
-	// Paused are the pauses that keep it, or some of its targets, on the queue.
+	// Paused are the pauses that match at least one of its targets.
 	Paused []pause.Pause `json:"paused,omitempty"`
-	// Notification is what its job holds; nil when it has none that can be read.
+	// Notification is the content of its job; nil if there is no readable job.
 	Notification *push.Notification `json:"-"`
 }
 
-// Waits is what a notification waits for.
+// Waits is why a notification waits.
 type Waits struct {
 	For Cause `json:"for"`
-	// Platform is the one whose provider it waits for.
+	// Platform is the platform of the provider it waits for.
 	Platform push.Platform `json:"platform,omitempty"`
-	// QuietUntil is when the quiet hours end that it waits for, by the user's clock. Then it
-	// may wait for a limit.
+	// QuietUntil is the end of the quiet hours it waits for, by the user's clock. It may wait for
+	// a limit after that.
 	QuietUntil time.Time `json:"quiet_until,omitzero"`
-	// Scope and Rule are the limit that it waits for.
+	// Scope and Rule name the limit it waits for.
 	Scope string `json:"scope,omitempty"`
 	Rule  string `json:"rule,omitempty"`
-	// Reason says more, for a person.
+	// Reason is a text with details.
 	Reason string `json:"reason,omitempty"`
-	// Since is when that began, and Until when it is over or looked at next; zero
-	// for what is not known.
+	// Since is when the wait for this cause began. Until is when it ends or is checked next. Zero
+	// means unknown.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Status returns where the notification is, or push.ErrUnknownID or a *push.AmbiguousError.
-// Without a limiter, or while that is away, what a worker has in hand is not told apart from
-// what waits there for its slot.
+// Status returns the status of the notification, or push.ErrUnknownID or a *push.AmbiguousError.
+// Without a reachable limiter it does not distinguish a push in flight from a claimed job that
+// waits for its slot.
 func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 	record, job, err := c.look(ctx, ref)
 	if err != nil {
@@ -63,7 +62,7 @@ func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 	at := circumstances{now: time.Now(), record: record, job: job}
 	if job != nil {
 		s.Job = job.State.Asynq()
-		if decoded, err := push.Decode(job.Payload); err == nil { // else a worker will set it aside
+		if decoded, err := push.Decode(job.Payload); err == nil { // on an error a worker will set it aside
 			at.n, s.Notification = decoded.Notification, decoded.Notification
 			record.App, record.User, record.Category = at.n.App, at.n.User, at.n.Category
 			if len(record.Outcomes) == 0 {
@@ -90,8 +89,7 @@ func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 	return s, nil
 }
 
-// look returns a notification's record, and its job unless it has ended; nil when
-// it has none.
+// look returns a notification's record, and its job; nil for none or after the end.
 func (c *Inspector) look(ctx context.Context, ref push.Ref) (*store.Record, *store.Place, error) {
 	record, at, err := c.records.Lookup(ctx, ref)
 	if err != nil || record.State.Ended() {
@@ -107,8 +105,8 @@ func (c *Inspector) look(ctx context.Context, ref push.Ref) (*store.Record, *sto
 	return record, job, err
 }
 
-// slotOf returns the slot that the notification has or is about to leave at, nil
-// when it has none or that is not known.
+// slotOf returns the slot that the notification has or is about to be sent at; nil if there is
+// none or it is unknown.
 func (c *Inspector) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 	if c.limiter == nil {
 		return nil
@@ -116,7 +114,7 @@ func (c *Inspector) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 	scopes := c.limits.Scopes(n.App, n.User, n.Category)
 	known, err := c.limiter.Timeline(ctx, throttle.Request{App: n.App, User: n.User, Category: n.Category, Scopes: scopes})
 	if err != nil {
-		return nil // the workers tell when the limits' Redis is away
+		return nil // the workers report an outage of the limits' Redis
 	}
 	var slot *Waiter
 	for _, s := range scopes {
@@ -129,23 +127,23 @@ func (c *Inspector) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 	return slot
 }
 
-// circumstances are what decides what a notification waits for.
+// circumstances are the input for the cause of a wait.
 type circumstances struct {
 	now    time.Time
 	record *store.Record
 	job    *store.Place       // nil for none
-	n      *push.Notification // nil when the job cannot be read
+	n      *push.Notification // nil if the job is unreadable
 	slot   *Waiter            // nil for none
-	unseen redisreply.Trouble // for which no worker is seen
+	unseen redisreply.Trouble // why no worker's snapshot exists
 	surroundings
 }
 
-// lateAfter is how much later than its instant a job is thought to be left alone: longer than a
-// worker takes that has missed a wake-up, and polls.
+// lateAfter is how overdue a job must be before another cause is assumed: longer than a worker
+// takes to find it by polling, after a lost wake-up.
 const lateAfter = 2 * time.Second
 
-// waits decides. What is known to lie ahead, by a limit or the producer's word,
-// comes first: until then nothing else keeps the notification.
+// waits returns the cause of the wait. A future instant of a limit or the producer comes first:
+// until then no other cause matters.
 func (c *circumstances) waits() *Waits {
 	if c.job == nil {
 		return &Waits{For: ForRecovery, Reason: "it has no job", Since: c.record.Accepted}
@@ -173,7 +171,7 @@ func (c *circumstances) waits() *Waits {
 	return w
 }
 
-// latest is the later one of two instants.
+// latest returns the later of two instants.
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -181,10 +179,10 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// due is when the notification could be sent at first.
+// due returns the earliest instant at which the notification could be sent.
 func (c *circumstances) due() time.Time { return latest(c.record.Accepted, c.record.NotBefore) }
 
-// queued is what a job that is on the queue waits for by itself.
+// queued returns the cause of a queued job by itself.
 func (c *circumstances) queued() *Waits {
 	switch c.job.State {
 	case store.JobPending:
@@ -201,7 +199,7 @@ func (c *circumstances) queued() *Waits {
 	return &Waits{For: ForRecovery, Reason: "its job is " + string(c.job.State), Since: c.job.Back.UTC()}
 }
 
-// returned is what a job waits for that a worker has put back on the queue.
+// returned returns the cause of a job that a worker has returned to its queue.
 func (c *circumstances) returned() *Waits {
 	w := &Waits{For: c.causeOf(c.now, store.JobPutOff, c.job.Last, c.n, c.record.Outcomes), Until: c.job.Due.UTC()}
 	if !c.job.Back.IsZero() {
@@ -233,7 +231,7 @@ func (c *circumstances) returned() *Waits {
 		}
 	case ForProvider:
 		w.Reason = sentence(c.job.Last)
-		w.Since = time.Time{} // since when is not known
+		w.Since = time.Time{} // the beginning is unknown
 		if left := servicesLeft(c.n, c.record.Outcomes); len(left) == 1 {
 			w.Platform = left[0]
 		}
@@ -250,7 +248,7 @@ func (c *circumstances) returned() *Waits {
 	return w
 }
 
-// limitWords names a limit.
+// limitWords returns the text for a limit.
 func limitWords(scope, rule string) string {
 	switch {
 	case scope == "":
@@ -266,12 +264,12 @@ func limitWords(scope, rule string) string {
 	return rule + " of category " + scope
 }
 
-// inHand is what a job waits for that a worker has in its hands.
+// inHand returns the cause of a claimed job.
 func (c *circumstances) inHand() *Waits {
 	began := c.due()
 	switch {
 	case c.job.Orphaned || len(c.workers) == 0:
-		return &Waits{For: ForRecovery, Reason: "the worker that had it is gone; another that runs takes it over within seconds", Since: began}
+		return &Waits{For: ForRecovery, Reason: "its worker is gone; another worker takes it over within seconds", Since: began}
 	case c.slot != nil && c.slot.Slot.After(c.now):
 		return &Waits{For: ForLimit, Scope: c.slot.Scope, Rule: c.slot.Rule, Reason: limitWords(c.slot.Scope, c.slot.Rule), Since: began, Until: c.slot.Slot.UTC()}
 	case c.record.NotBefore.After(c.now):
@@ -280,11 +278,11 @@ func (c *circumstances) inHand() *Waits {
 	return &Waits{For: InHand, Since: began}
 }
 
-// noWorker says why nobody takes the job; "" when somebody does.
+// noWorker returns why no worker claims the job; "" if a worker does.
 func (c *circumstances) noWorker() string {
 	problem := "no worker runs"
 	if c.unseen != redisreply.None {
-		problem = "Redis " + c.unseen.Says() + ", and no worker can say whether it runs"
+		problem = "Redis " + c.unseen.Says() + ": workers cannot report that they run"
 	}
 	for _, w := range c.workers {
 		switch {
@@ -292,7 +290,7 @@ func (c *circumstances) noWorker() string {
 		case w.Pulls:
 			return ""
 		default:
-			problem = "Redis does not let the workers take anything"
+			problem = "the workers' pulls fail"
 		}
 	}
 	return problem

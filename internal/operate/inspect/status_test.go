@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// What a notification waits for, in every circumstance.
+// The cause and reason of a wait, for each state of job, pauses and workers.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)
@@ -70,12 +70,12 @@ func TestWaits(t *testing.T) {
 		"due, unreadable":       {job: pending, n: new(push.Notification), want: Waits{For: ForWorker, Since: accepted}},
 		"no worker":             {job: pending, workers: []control.Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
 		"draining":              {job: pending, workers: []control.Snapshot{draining}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
-		"nothing is pulled":     {job: pending, workers: []control.Snapshot{refused}, want: Waits{For: ForWorker, Reason: "Redis does not let the workers take anything", Since: accepted}},
+		"pulls fail":            {job: pending, workers: []control.Snapshot{refused}, want: Waits{For: ForWorker, Reason: "the workers' pulls fail", Since: accepted}},
 		"due, paused":           {job: pending, pauses: []pause.Pause{operator("", time.Time{})}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
 		"due, trouble":          {job: pending, pauses: troubled(push.FCM), want: trouble},
 		"trouble of one of two": {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForWorker, Since: accepted}},
 		"trouble of both":       {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM, push.APNs), want: trouble},
-		"trouble of the one that is left": {record: &store.Record{Accepted: accepted, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {}}},
+		"trouble of the only target left": {record: &store.Record{Accepted: accepted, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {}}},
 			job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
 		"scheduled":                     {job: &store.Place{State: store.JobScheduled, Due: at(time.Hour)}, workers: []control.Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
 		"overdue, no worker":            {job: &store.Place{State: store.JobScheduled, Due: at(-time.Minute)}, record: &store.Record{Accepted: at(-time.Hour)}, workers: []control.Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
@@ -90,27 +90,27 @@ func TestWaits(t *testing.T) {
 			want: Waits{For: ForLimit, Scope: throttle.General, Rule: "3/1h", Reason: "3/1h of the general limits", Since: accepted, Until: at(time.Minute)}},
 		"quiet hours, paused too": {record: quietly(8*time.Hour, throttle.QuietRule), job: quieted(8 * time.Hour), pauses: []pause.Pause{operator("", time.Time{})},
 			want: Waits{For: ForQuiet, QuietUntil: at(8 * time.Hour), Scope: throttle.General, Rule: throttle.QuietRule, Reason: "quiet hours of the general limits", Since: accepted, Until: at(8 * time.Hour)}},
-		"back until not_before":                 {n: later, job: returned(store.Deferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"another attempt":                       {record: tried, job: returned(store.Retried, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
-		"another attempt, trouble":              {record: tried, job: returned(store.Retried, time.Minute), pauses: troubled(push.FCM), want: trouble},
-		"one paused, one in trouble":            {job: returned(store.ProviderPaused, time.Minute), n: apnsAndFCM, pauses: append(troubled(push.FCM), operator(push.APNs, at(time.Hour))), want: trouble},
-		"one in trouble and paused":             {job: returned(store.ProviderPaused, time.Minute), pauses: append(troubled(push.FCM), operator("", at(time.Second))), want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour), Until: at(time.Second)}},
-		"paused":                                {job: returned(store.ProviderPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
-		"refused by the provider":               {job: returned(store.ProviderPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
-		"trouble":                               {job: returned(store.ProviderPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
-		"trouble, untold":                       {job: returned(store.ProviderPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is paused", Until: at(time.Minute)}},
-		"busy":                                  {job: returned(store.ProviderBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is busy", Until: at(time.Second)}},
-		"limits away":                           {job: returned(store.LimiterAway, time.Second), workers: []control.Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
-		"one user's limits":                     {job: returned(store.Unchecked, time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"nothing can be recorded":               {job: returned(store.RedisRefuses, time.Second), want: Waits{For: ForRedis, Reason: "Redis refuses to write", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"too late":                              {job: returned(store.TooLate, time.Second), want: Waits{For: ForMachine, Reason: "the machine is too busy to send on time", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"after a crash":                         {job: returned(store.Crashed, time.Second), want: Waits{For: ForRecovery, Reason: "its worker was dead", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"in hand":                               {job: active, want: Waits{For: InHand, Since: accepted}},
-		"in hand until its slot":                {job: active, slot: slot(time.Second), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Second)}},
-		"in hand at its slot":                   {job: active, slot: slot(-time.Second), want: Waits{For: InHand, Since: accepted}},
-		"in hand until not_before":              {record: &store.Record{Accepted: accepted, NotBefore: at(time.Second)}, job: active, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Second)}},
-		"in the hands of a worker that is gone": {job: &store.Place{State: store.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another that runs takes it over within seconds", Since: accepted}},
-		"archived":                              {job: &store.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "its job is archived", Since: accepted}},
+		"returned until not_before":  {n: later, job: returned(store.Deferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"another attempt":            {record: tried, job: returned(store.Retried, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
+		"another attempt, trouble":   {record: tried, job: returned(store.Retried, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"one paused, one in trouble": {job: returned(store.ProviderPaused, time.Minute), n: apnsAndFCM, pauses: append(troubled(push.FCM), operator(push.APNs, at(time.Hour))), want: trouble},
+		"one in trouble and paused":  {job: returned(store.ProviderPaused, time.Minute), pauses: append(troubled(push.FCM), operator("", at(time.Second))), want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour), Until: at(time.Second)}},
+		"paused":                     {job: returned(store.ProviderPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
+		"refused by the provider":    {job: returned(store.ProviderPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
+		"trouble":                    {job: returned(store.ProviderPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"unreported trouble":         {job: returned(store.ProviderPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is paused", Until: at(time.Minute)}},
+		"busy":                       {job: returned(store.ProviderBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is busy", Until: at(time.Second)}},
+		"limits away":                {job: returned(store.LimiterAway, time.Second), workers: []control.Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
+		"one user's limits":          {job: returned(store.Unchecked, time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"nothing can be recorded":    {job: returned(store.RedisRefuses, time.Second), want: Waits{For: ForRedis, Reason: "Redis refuses to write", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"too late":                   {job: returned(store.TooLate, time.Second), want: Waits{For: ForMachine, Reason: "the machine is too busy to send on time", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"after a crash":              {job: returned(store.Crashed, time.Second), want: Waits{For: ForRecovery, Reason: "its worker died or stopped", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"claimed":                    {job: active, want: Waits{For: InHand, Since: accepted}},
+		"claimed until its slot":     {job: active, slot: slot(time.Second), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Second)}},
+		"claimed at its slot":        {job: active, slot: slot(-time.Second), want: Waits{For: InHand, Since: accepted}},
+		"claimed until not_before":   {record: &store.Record{Accepted: accepted, NotBefore: at(time.Second)}, job: active, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Second)}},
+		"claimed by a dead worker":   {job: &store.Place{State: store.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "its worker is gone; another worker takes it over within seconds", Since: accepted}},
+		"archived":                   {job: &store.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "its job is archived", Since: accepted}},
 	} {
 		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, slot: c.slot, surroundings: surroundings{c.workers, c.pauses}}
 		if at.record == nil {
@@ -134,8 +134,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// Each reason for which a job returns has a cause and a sentence.
-func TestEachWhyHasItsWords(t *testing.T) {
+// Each Why has a cause and a text.
+func TestEachWhyHasCauseAndText(t *testing.T) {
 	t.Parallel()
 	for _, why := range append(store.Whys, "") {
 		told := sentence(store.Return{Why: why, Key: "a key", Detail: "a detail"})
@@ -144,7 +144,7 @@ func TestEachWhyHasItsWords(t *testing.T) {
 		}
 	}
 	if n := len(store.Whys) + 1; len(returns) != n {
-		t.Errorf("%d are told of, want %d", len(returns), n)
+		t.Errorf("%d reasons have a text, want %d", len(returns), n)
 	}
 	if told := sentence(store.Return{Why: store.OverQuota, Key: "DETAIL", Detail: "KEY"}); told != "over the quota DETAIL: KEY" {
 		t.Error(told)

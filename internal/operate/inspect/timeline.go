@@ -15,54 +15,53 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// A Timeline is what is known of one user of an app: each limit's window, what
-// was sent, and what waits for the limits, until when and why.
+// A Timeline is the state of one user of an app: the windows of the limits, the admissions, and
+// the notifications that wait for a limit, with slot and rule.
 type Timeline struct {
 	App  string `json:"app"`
 	User string `json:"user"`
-	// Now is by the clock of the limits' Redis, whose instants the others are.
+	// Now and the other instants are by the clock of the limits' Redis.
 	Now time.Time `json:"now"`
-	// Scopes are the general limits, then those of the categories, by name. One
-	// that has no limits is there with none.
+	// Scopes are the general limits, then the categories by name. A scope without limits has no
+	// windows.
 	Scopes []TimelineScope `json:"scopes"`
-	// Bookings wait for the limits, on the queue or in a worker's hands, the next
-	// one first. At most throttle.MaxEntries of each scope are shown.
+	// Bookings are the notifications that wait for a limit, queued or claimed, by slot. At most
+	// throttle.MaxEntries of each scope are listed.
 	Bookings []Waiter `json:"bookings"`
 }
 
-// A TimelineScope is one set of limits, and what was sent under it.
+// A TimelineScope is one set of limits and its admissions.
 type TimelineScope struct {
 	Scope  string   `json:"scope"` // throttle.General, or a category
 	Limits []Window `json:"limits"`
-	// Exempt says that the category is outside every limit.
+	// Exempt means that no limit applies to the category.
 	Exempt bool `json:"exempt,omitempty"`
-	// Source is where the limits are from, and Until when that ends, if it does.
+	// Source is the origin of the limits. Until is its end, if any.
 	Source limits.Source `json:"source"`
 	Until  time.Time     `json:"until,omitzero"`
-	// Quiet are the quiet hours that hold for it; nil for none.
+	// Quiet are its quiet hours; nil for none.
 	Quiet *Quiet `json:"quiet,omitempty"`
-	// Muted says that what is of it ends muted, but what passes mutes.
+	// Muted means that its notifications end muted, unless they pass mutes.
 	Muted bool `json:"muted,omitempty"`
-	// Admissions are what was sent, oldest first, at most the newest
-	// throttle.MaxEntries.
+	// Admissions are the newest throttle.MaxEntries admissions, oldest first.
 	Admissions []throttle.Entry `json:"admissions"`
 }
 
-// Quiet are quiet hours, and what they close in the days ahead.
+// Quiet are quiet hours and their closed intervals in the next days.
 type Quiet struct {
 	Hours quiet.Hours `json:"hours"`
-	Zone  string      `json:"time_zone"` // that of those who wait if any do
+	Zone  string      `json:"time_zone"` // zone of the waiting notifications, if any
 	// Closed are in order; the first may have begun.
 	Closed []Closed `json:"closed"`
 }
 
-// Closed is the time from an instant up to another.
+// Closed is an interval [From, Until).
 type Closed struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
 }
 
-// End returns when what is closed at the instant opens; zero where it is open.
+// End returns the end of the closed interval that contains at; zero if none does.
 func (q *Quiet) End(at time.Time) time.Time {
 	if q != nil {
 		for _, c := range q.Closed {
@@ -87,37 +86,36 @@ func quietOf(t *throttle.Timeline) *Quiet {
 	return q
 }
 
-// A Window is what one limit holds, as throttle.Window tells it.
+// A Window is the state of one limit, as in throttle.Window.
 type Window struct {
-	Rule    string        `json:"rule"` // "gap", or a rate as it is written
+	Rule    string        `json:"rule"` // "gap", or a rate
 	Count   int           `json:"count"`
 	Period  push.Duration `json:"period"`
 	Used    int           `json:"used"`
-	AtLeast bool          `json:"at_least,omitempty"` // Used may be more
-	// Free is when this limit alone admits the next one, Now when it does
-	// already, and absent when the timeline does not reach back far enough.
+	AtLeast bool          `json:"at_least,omitempty"` // Used is a lower bound
+	// Free is when this limit alone admits the next notification: Now if it does already, absent
+	// if the timeline does not reach back far enough.
 	Free time.Time `json:"free_at,omitzero"`
 }
 
 // A Waiter is a notification that waits for a limit.
 type Waiter struct {
 	throttle.Booking
-	// State and Job are as in Status, of the first TimelineStates; a slot whose
-	// notification is not known has the state "".
+	// State and Job are as in Status, for the first TimelineStates. State is "" if the
+	// notification of a slot is unknown.
 	State push.State `json:"state,omitempty"`
 	Job   string     `json:"job,omitempty"`
-	// Critical says that it goes before the others; it is told with State.
+	// Critical means that it goes before others. It is set along with State.
 	Critical bool `json:"critical,omitempty"`
 }
 
-// TimelineStates is how many of a timeline's bookings, of up to 2,000, are looked up on the queue:
-// more than a page shows.
+// TimelineStates is how many of a timeline's bookings, of up to 2,000, get a State: more than a
+// page shows.
 const TimelineStates = 200
 
-// Timeline returns the timeline of the app's user: the general limits, and
-// those of each of the categories, of all that have limits of their own when
-// none is named. It makes a round trip for each, and two for the states, or three
-// while some of those who wait end.
+// Timeline returns the timeline of the app's user for the general limits and the categories.
+// Without categories it takes all with limits of their own. It makes a round trip for each scope,
+// and two for the states, or three if some notifications end meanwhile.
 func (c *Inspector) Timeline(ctx context.Context, app, user string, categories []string) (*Timeline, error) {
 	t := &Timeline{App: app, User: user, Scopes: []TimelineScope{}, Bookings: []Waiter{}}
 	if len(categories) == 0 {
@@ -141,7 +139,7 @@ func (c *Inspector) Timeline(ctx context.Context, app, user string, categories [
 	return t, c.addStates(ctx, at, t.Bookings[:min(len(t.Bookings), TimelineStates)])
 }
 
-// addStates adds to those that wait what their records and the queue tell of them.
+// addStates adds state and job from records and queues.
 func (c *Inspector) addStates(ctx context.Context, at *store.Shard, list []Waiter) error {
 	ids := make([]string, len(list))
 	for i, w := range list {
@@ -167,7 +165,7 @@ func (c *Inspector) addStates(ctx context.Context, at *store.Shard, list []Waite
 			gone = append(gone, id)
 		}
 	}
-	now, err := at.Briefs(ctx, gone) // they may just have ended
+	now, err := at.Briefs(ctx, gone) // they may have ended meanwhile
 	if err != nil {
 		return err
 	}
@@ -180,14 +178,13 @@ func (c *Inspector) addStates(ctx context.Context, at *store.Shard, list []Waite
 		}
 		w.State, w.Job, w.Critical = b.State, jobs[w.ID].Asynq(), b.Queue == push.Critical.Queue()
 		if w.Rule == "" && b.Scope == w.Scope {
-			w.Rule = b.Rule // as it was when it was put off
+			w.Rule = b.Rule // the rule of its deferral
 		}
 	}
 	return nil
 }
 
-// addScope adds the category's own limits to the timeline; those of "" are the
-// general ones.
+// addScope adds the limits of the category, or the general ones for "".
 func (c *Inspector) addScope(ctx context.Context, t *Timeline, at map[string]int, category string) error {
 	name := cmp.Or(category, throttle.General)
 	level := limits.Level{App: t.App, User: t.User, Category: category}
@@ -199,7 +196,7 @@ func (c *Inspector) addScope(ctx context.Context, t *Timeline, at map[string]int
 		t.Scopes = append(t.Scopes, one)
 		return nil
 	}
-	// those of a category may wait for the general limits
+	// a category's notifications may wait for the general limits
 	known, err := c.limiter.Timeline(ctx, throttle.Request{App: t.App, User: t.User, Scopes: scopes[:own+1]})
 	if err != nil {
 		return fmt.Errorf("the timeline of scope %s: %w", name, err)
@@ -207,7 +204,7 @@ func (c *Inspector) addScope(ctx context.Context, t *Timeline, at map[string]int
 	if t.Now.IsZero() {
 		t.Now = known.Now.UTC()
 	}
-	known.Now = t.Now // one for all
+	known.Now = t.Now // the same instant for all scopes
 	for _, w := range known.Windows(scopes[own]) {
 		one.Limits = append(one.Limits, Window{w.Rule, w.Count, push.Duration(w.Period), w.Used, w.AtLeast, w.Free.UTC()})
 	}
@@ -224,8 +221,8 @@ func (c *Inspector) addScope(ctx context.Context, t *Timeline, at map[string]int
 	return nil
 }
 
-// add adds one that waits, once: whoever waits under both its scopes is told by
-// the one that binds it.
+// add adds a waiting notification once. If it waits in both its scopes, the one that names a rule
+// counts.
 func (t *Timeline) add(w Waiter, at map[string]int) {
 	i, known := at[w.ID]
 	if !known {

@@ -11,8 +11,9 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// While Redis is full no worker can leave its snapshot: that none is seen says nothing.
-func TestUnseenWorkersOfFullRedis(t *testing.T) {
+// While Redis is full, workers cannot publish snapshots, so a missing snapshot does not mean a
+// missing worker.
+func TestUnseenWorkersOnFullRedis(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
 	if err := control.Unseen(t.Context(), client, ""); err != nil {

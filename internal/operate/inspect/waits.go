@@ -13,29 +13,28 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A Share is how many notifications wait for one cause.
+// A Share is the number of notifications that wait for one cause.
 type Share struct {
 	For   Cause `json:"for"`
 	Count int64 `json:"count"`
-	// Oldest is when the first of those that were looked at was accepted.
+	// Oldest is the earliest acceptance among the sampled ones.
 	Oldest time.Time `json:"oldest,omitzero"`
-	// Sampled says that Count is an estimate, from jobs drawn at random.
+	// Sampled means that Count is an estimate from a random sample.
 	Sampled bool `json:"sampled,omitempty"`
 
-	count float64 // exactly
-	// by is what those that were looked at make of it by app, each for as many as it
-	// stands for.
+	count float64 // Count before rounding
+	// by is the estimate by app. Each sampled notification counts for as many as it represents.
 	by map[string]*Share
 }
 
-// add adds so many, the oldest of which was accepted then.
+// add adds count notifications; the oldest was accepted at oldest.
 func (s *Share) add(count float64, oldest time.Time, sampled bool) {
 	s.count, s.Oldest, s.Sampled = s.count+count, earlier(s.Oldest, oldest), s.Sampled || sampled
 	s.Count = int64(math.Round(s.count))
 }
 
-// SharesOf returns what the apps have of the shares, by the notifications that were
-// looked at, without the causes of none, and whether not all were.
+// SharesOf returns the shares of the visible apps, from the sampled notifications and without
+// empty causes, and whether they are estimates.
 func SharesOf(all []Share, sees func(app string) bool) (list []Share, sampled bool) {
 	list = []Share{}
 	for _, s := range all {
@@ -53,26 +52,25 @@ func SharesOf(all []Share, sees func(app string) bool) (list []Share, sampled bo
 	return list, sampled
 }
 
-// A Backlog is what waits, and what keeps it.
+// A Backlog is the waiting notifications by cause and by pause.
 type Backlog struct {
-	// Waits are in the order of Causes, without the causes of none.
+	// Waits are in the order of Causes, without empty ones.
 	Waits []Share
-	// Pauses are Control.Pauses'.
+	// Pauses are as returned by Control.Pauses.
 	Pauses []pause.Pause
 }
 
-// Backlog returns what notifications wait for, by what these workers tell, PausesSeen and
-// store.ReadJobs. Where fewer than 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
-// scheduled; of the rest, and of those that are due while something is paused or a route is
-// open, 200 of each queue are drawn, all of them where they are no more. It takes a few round
-// trips and a few steps for each job that is looked into. Of a shard whose jobs were not
-// counted it tells nothing: see store.Each.
+// Backlog returns the waiting notifications by cause, from these snapshots, PausesSeen and
+// store.ReadJobs. If fewer than 5,000 jobs exist, it reads all of them. Otherwise it counts due,
+// claimed and scheduled jobs, and samples up to 200 of each queue for the others. It also samples
+// due jobs while a pause is in force or a route is closed. It takes a few round trips and a few
+// steps for each job read. It omits shards without counted jobs: see store.Each.
 func (c *Inspector) Backlog(ctx context.Context, workers []control.Snapshot, pauses []pause.Pause, jobs map[int]store.Jobs) (*Backlog, error) {
 	return c.backlog(ctx, &surroundings{workers, pauses}, jobs)
 }
 
-// OldestDue returns since when the job is due that is due the longest and that none of the pauses
-// holds; zero when none is. It is of the shards that answer: see store.Each.
+// OldestDue returns the instant since which the longest overdue job without a pause is due; zero
+// if none is due. It covers the shards that answer: see store.Each.
 func (c *Inspector) OldestDue(ctx context.Context, pauses []pause.Pause) (oldest time.Time, err error) {
 	now, held := time.Now(), map[string]bool{}
 	for i := range pauses {
@@ -91,7 +89,7 @@ func (c *Inspector) OldestDue(ctx context.Context, pauses []pause.Pause) (oldest
 	return oldest, err
 }
 
-// Waits is Backlog's, by what the workers that are alive tell.
+// Waits returns the Waits of a Backlog, by the snapshots of live workers.
 func (c *Inspector) Waits(ctx context.Context) ([]Share, error) {
 	in, err := c.surroundings(ctx)
 	if err != nil {
@@ -101,7 +99,7 @@ func (c *Inspector) Waits(ctx context.Context) ([]Share, error) {
 	return b.Waits, err
 }
 
-// backlogNow is backlog of the jobs that there are now.
+// backlogNow is backlog with the current jobs.
 func (c *Inspector) backlogNow(ctx context.Context, in *surroundings) (*Backlog, error) {
 	jobs, err := store.ReadJobs(ctx, c.client, c.records)
 	if _, err := store.Unread(err); err != nil {
@@ -110,15 +108,15 @@ func (c *Inspector) backlogNow(ctx context.Context, in *surroundings) (*Backlog,
 	return c.backlog(ctx, in, jobs)
 }
 
-// A draw is what is drawn of a spot.
+// A draw is the sample of a spot.
 type draw struct {
 	at      store.Spot
 	size    int64
-	looked  int // how many of them were looked into
+	looked  int // sampled jobs
 	waiting []Queued
 }
 
-// errUncounted stands for why the jobs of a shard were not counted.
+// errUncounted is the error for a shard without counted jobs.
 var errUncounted = fmt.Errorf("its jobs were not counted: %w", context.DeadlineExceeded)
 
 func (c *Inspector) backlog(ctx context.Context, in *surroundings, sizes map[int]store.Jobs) (*Backlog, error) {
@@ -143,15 +141,15 @@ func (c *Inspector) backlog(ctx context.Context, in *surroundings, sizes map[int
 		}
 		return shares[cause]
 	}
-	kept := make([]float64, len(in.pauses)) // by the pause that keeps them
+	kept := make([]float64, len(in.pauses)) // by index of the pause
 	var draws []draw
-	for _, n := range slices.Sorted(maps.Keys(all)) { // in one order, by which sums are rounded
+	for _, n := range slices.Sorted(maps.Keys(all)) { // a fixed order for equal rounding
 		draws = append(draws, all[n]...)
 	}
 	for _, d := range draws {
-		stands := max(1, float64(d.size)/float64(d.looked)) // for so many each stands that was drawn
+		stands := max(1, float64(d.size)/float64(d.looked)) // jobs that each sampled one represents
 		if exact {
-			stands = 1 // others have moved on since they were counted
+			stands = 1 // the others have moved since the count
 		}
 		each := stands
 		if one := in.only(d.at.State); one != "" && !exact {
@@ -184,7 +182,7 @@ func (c *Inspector) backlog(ctx context.Context, in *surroundings, sizes map[int
 	return b, err
 }
 
-// draw draws so many jobs of each of a shard's spots.
+// draw samples each of a shard's spots.
 func (c *Inspector) draw(ctx context.Context, shard *store.Shard, sizes store.Jobs, sample int, in *surroundings) ([]draw, error) {
 	var all []draw
 	for _, at := range store.Spots {
@@ -205,7 +203,7 @@ func (c *Inspector) draw(ctx context.Context, shard *store.Shard, sizes store.Jo
 	return all, nil
 }
 
-// allBelow reports whether there are fewer jobs than that.
+// allBelow reports whether there are fewer than most jobs.
 func allBelow(sizes store.Jobs, most int) bool {
 	n := int64(0)
 	for _, at := range store.Spots {
@@ -214,7 +212,7 @@ func allBelow(sizes store.Jobs, most int) bool {
 	return n < int64(most)
 }
 
-// earlier is the earlier one of two instants, of which a zero one is none.
+// earlier returns the earlier of two instants; zero means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
