@@ -44,12 +44,12 @@ func (w *Worker) publishSnapshots(ctx context.Context) {
 			refused.Failing(ctx, err)
 		}
 		s := w.Snapshot()
-		unseen.Failing(ctx, control.LeaveSnapshot(ctx, w.h.Queue, w.h.Prefix, &s))
+		unseen.Failing(ctx, control.PublishSnapshot(ctx, w.h.Queue, w.h.Prefix, &s))
 	})
 	last, cancel := context.WithTimeout(context.Background(), clock.LastTimeout)
 	defer cancel()
 	_ = w.addMinutes(last, w.tally.minutes(time.Now()))
-	_ = control.DropSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it expires in some seconds anyway
+	_ = control.RemoveSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it expires in some seconds anyway
 }
 
 // addMinutes adds this worker's counts of the minutes to the sums of all workers. If Redis is in
@@ -83,7 +83,7 @@ func (w *Worker) Snapshot() control.Snapshot {
 	s.LateP99 = w.tally.lateness(s.At)
 	if limiter, ok := w.h.Limiter.(interface{ Stats() throttle.OutageStats }); ok {
 		if stats := limiter.Stats(); !stats.Since.IsZero() {
-			s.Limits = control.LimitsAway{Since: stats.Since.UTC(), Cause: route.CauseOf(stats.Cause)}
+			s.Limits = control.LimitsOutage{Since: stats.Since.UTC(), Cause: route.CauseOf(stats.Cause)}
 		}
 	}
 	if _, cluster := pipeline.OfCluster(w.h.Queue); cluster {

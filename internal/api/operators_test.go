@@ -185,7 +185,7 @@ func TestOverview(t *testing.T) {
 	}
 	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/throughput?range=7d", "")
 	audit := into[inspect.Audit](r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", ""))
-	if audit.Accepted != 2 || audit.Waiting != 1 || audit.Balance() == inspect.Untold {
+	if audit.Accepted != 2 || audit.Waiting != 1 || audit.Balance() == inspect.Incomplete {
 		t.Errorf("%+v", audit)
 	}
 }

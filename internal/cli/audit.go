@@ -53,7 +53,7 @@ numbers are those of the other shards.`,
 		switch balance := audit.Balance(); {
 		case err != nil:
 			return err
-		case balance == inspect.Untold:
+		case balance == inspect.Incomplete:
 			return errors.New("cannot tell: " + store.Silent(audit.Unread))
 		case balance == inspect.Unbalanced:
 			return exitSilently(exitViolated)

@@ -204,7 +204,7 @@ func (r *rig) plant(text string) {
 		snapshot.Routes[i].App = "shop"
 	}
 	snapshot.Routes = append(snapshot.Routes, filledWith[workerroute.Status](text))
-	err = control.LeaveSnapshot(ctx, r.client, "", &snapshot)
+	err = control.PublishSnapshot(ctx, r.client, "", &snapshot)
 	must(r.t, err)
 	r.client.Persist(ctx, "pushpace:{workers}:"+text)
 }

@@ -69,7 +69,7 @@ func ofClass(t *testing.T, page, class string) (texts []string) {
 // leave leaves the snapshot of a worker.
 func (r *rig) leave(s control.Snapshot) {
 	r.t.Helper()
-	must(r.t, control.LeaveSnapshot(r.t.Context(), r.client, "", &s))
+	must(r.t, control.PublishSnapshot(r.t.Context(), r.client, "", &s))
 }
 
 // The overview shows the snapshots of all workers. Waiting notifications do not look like

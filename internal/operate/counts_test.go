@@ -54,7 +54,7 @@ func TestCountsAgree(t *testing.T) {
 			{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed},
 			{App: "mail", Platform: push.FCM, Breaker: route.BreakerOpen}, // whose trouble is not told yet
 		}}
-		must(t, control.LeaveSnapshot(t.Context(), client, "", snapshot))
+		must(t, control.PublishSnapshot(t.Context(), client, "", snapshot))
 		must(t, pause.NewStore(client, "").Begin(t.Context(), &pause.Pause{Category: "news", By: "ada"}))
 		records := store.NewRecords(client, "", 0)
 		c := inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil))

@@ -116,7 +116,7 @@ func (o *Operator) Workers(ctx context.Context) ([]control.Snapshot, error) {
 func (s *Service) workers(ctx context.Context) ([]control.Snapshot, error) {
 	all, err := control.ReadSnapshots(ctx, s.with.Queue, s.with.Records.Prefix())
 	if err == nil && len(all) == 0 {
-		err = control.Unseen(ctx, s.with.Queue, s.with.Records.Prefix())
+		err = control.CheckSnapshotWrites(ctx, s.with.Queue, s.with.Records.Prefix())
 	}
 	return all, err
 }
@@ -147,7 +147,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.with.Inspect.PausesSeen(ctx, alive)
+		return s.with.Inspect.PausesOf(ctx, alive)
 	})
 	jobs := begin(ctx, func(ctx context.Context) (map[int]store.Jobs, error) {
 		return store.ReadJobs(ctx, s.with.Queue, s.with.Records)

@@ -41,7 +41,7 @@ func TestOverviewOf(t *testing.T) {
 		snapshot := &control.Snapshot{ID: "w1", Host: "h", Pulls: true, Routes: []route.Status{
 			{App: "shop", Platform: push.FCM, InFlight: 2}, {App: "secret-app", Platform: push.APNs, InFlight: 9},
 		}}
-		must(t, control.LeaveSnapshot(t.Context(), client, "", snapshot))
+		must(t, control.PublishSnapshot(t.Context(), client, "", snapshot))
 		store := pause.NewStore(client, "")
 		for _, p := range []pause.Pause{{App: "shop", By: "ada"}, {App: "secret-app", By: "eve"}, {Category: "news", By: "ada"}} {
 			must(t, store.Begin(t.Context(), &p))

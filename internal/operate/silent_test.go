@@ -58,7 +58,7 @@ func TestAMasterAway(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).TellLosses(ctx, slog.New(slog.NewTextHandler(counting{&told}, nil)))
+		control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).LogLosses(ctx, slog.New(slog.NewTextHandler(counting{&told}, nil)))
 	})
 	defer func() {
 		stop()
@@ -87,7 +87,7 @@ func TestAMasterAway(t *testing.T) {
 			a, err := o.Audit(t.Context())
 			balance := inspect.Balanced
 			if away != nil {
-				balance = inspect.Untold
+				balance = inspect.Incomplete
 			}
 			if err != nil || !slices.Equal(a.Unread, away) || a.Balance() != balance || a.Accepted != want {
 				fault("audit %+v, %v", a, err)

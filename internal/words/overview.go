@@ -326,7 +326,7 @@ func OfAudit(a *inspect.Audit) Accounts {
 	}
 	told := Accounts{State: "they balance", Accepted: a.Accepted, InFlight: a.InFlight}
 	switch a.Balance() {
-	case inspect.Untold:
+	case inspect.Incomplete:
 		told.State, told.Tone = "cannot tell: "+store.Silent(a.Unread), Warns
 	case inspect.Unbalanced:
 		told.Tone = Wrong

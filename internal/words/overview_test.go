@@ -64,7 +64,7 @@ func TestOverview(t *testing.T) {
 			want: well + idle, held: "apns of shop, in trouble since 11:59: UNAVAILABLE; nothing waits for it, and the next push shows whether it works", tone: Warns,
 		},
 		"the limits' Redis": {
-			o:    operate.Overview{Workers: []control.Snapshot{{Pulls: true, Limits: control.LimitsAway{Since: noon}}}, LimitsRedis: []redisconn.Node{{Address: "limits:6379", Error: "EOF"}}},
+			o:    operate.Overview{Workers: []control.Snapshot{{Pulls: true, Limits: control.LimitsOutage{Since: noon}}}, LimitsRedis: []redisconn.Node{{Address: "limits:6379", Error: "EOF"}}},
 			want: idle, incidents: "Redis at limits:6379 does not answer: EOF. The limits' Redis does not answer the workers.", tone: Wrong,
 		},
 		"a master of a Cluster": {

@@ -29,14 +29,14 @@ type Control struct {
 	limiter throttle.Planner
 	limits  *limits.Policies
 	pauses  *pause.Store
-	later   *later
+	delayed *delayed
 }
 
 // New returns a control over the workers' queues, records, limits and pauses under the records'
 // prefix.
 func New(client redis.UniversalClient, records *store.Records, limiter throttle.Planner, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
-	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), new(later)}
+	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), new(delayed)}
 }
 
 // Cancel ends a waiting notification, releases its slot and places the line behind it again. If
@@ -84,7 +84,7 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 		})
 	}
 	_ = taking.Wait() // each has its own error
-	c.freeAll(ctx, slices.DeleteFunc(taken, func(t *store.Taken) bool { return t == nil }))
+	c.releaseAll(ctx, slices.DeleteFunc(taken, func(t *store.Taken) bool { return t == nil }))
 	return errs
 }
 
@@ -104,15 +104,15 @@ func (c *Control) Withdraw(ctx context.Context, app, user string, g push.Group, 
 		return w, err
 	}
 	done, err := at.Withdraw(ctx, app, user, cursor, g.Has, store.How{State: push.Cancelled, Read: push.Contents, Others: true})
-	c.freeAll(ctx, done.Taken)
+	c.releaseAll(ctx, done.Taken)
 	w.Count(done)
 	w.Next = done.Next
 	return w, err
 }
 
-// freeAll releases slots and follows the moves. After a grace period a worker repeats failed
+// releaseAll releases slots and follows the moves. After a grace period a worker repeats failed
 // calls and counts the ends.
-func (c *Control) freeAll(ctx context.Context, all []*store.Taken) {
+func (c *Control) releaseAll(ctx context.Context, all []*store.Taken) {
 	left, errs := c.GiveBackAll(ctx, all)
 	var given []*store.Taken
 	for i, err := range errs {
@@ -132,7 +132,7 @@ func (c *Control) freeAll(ctx context.Context, all []*store.Taken) {
 func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*store.Shard, []error) {
 	shards, errs := make([]*store.Shard, len(refs)), make([]error, len(refs))
 	var finding errgroup.Group
-	finding.SetLimit(atOnce)
+	finding.SetLimit(maxParallel)
 	for i, ref := range refs {
 		finding.Go(func() error {
 			shards[i], errs[i] = c.records.Find(ctx, ref)
@@ -144,9 +144,9 @@ func (c *Control) find(ctx context.Context, refs []push.Ref) ([]*store.Shard, []
 }
 
 const (
-	// atOnce bounds parallel calls for users or notifications. Calls in one pipeline share round
+	// maxParallel bounds parallel calls for users or notifications. Calls in one pipeline share round
 	// trips.
-	atOnce = 16
+	maxParallel = 16
 	// Batch bounds the notifications of one call: Redis serves others between two calls.
 	Batch = 500
 )
@@ -171,7 +171,7 @@ func (c *Control) GiveBackAll(ctx context.Context, all []*store.Taken) ([]Left, 
 	}
 	left := make(chan Left, len(users))
 	var giving errgroup.Group
-	giving.SetLimit(atOnce)
+	giving.SetLimit(maxParallel)
 	for _, places := range users {
 		giving.Go(func() error {
 			left <- c.giveBack(ctx, all, places, errs)

@@ -17,8 +17,8 @@ import (
 // log.
 const droppedEvery = time.Minute
 
-// droppedText is the log message of each kind.
-var droppedText = map[string]string{
+// droppedMessages is the log message of each kind.
+var droppedMessages = map[string]string{
 	store.DeadLetters:      "an app has more dead letters than worker.dead_letters: the oldest were deleted",
 	store.OutcomeReports:   "an app has more outcomes than worker.outcomes: the oldest were deleted before its webhook had taken them",
 	store.DeadTokenReports: "an app has too many reports of dead tokens: the oldest were deleted before its webhook had taken them",
@@ -55,8 +55,8 @@ func (c *Control) logDropped(ctx context.Context, log *slog.Logger) {
 		if total == before || c.client.HSet(ctx, base+"logged", field, total).Err() != nil {
 			continue
 		}
-		if total > before && droppedText[d.What] != "" { // smaller if Redis has lost counts
-			log.LogAttrs(ctx, slog.LevelWarn, droppedText[d.What], slog.String("app", d.App), slog.Int64("deleted", total-before), slog.Int64("in_all", total))
+		if total > before && droppedMessages[d.What] != "" { // smaller if Redis has lost counts
+			log.LogAttrs(ctx, slog.LevelWarn, droppedMessages[d.What], slog.String("app", d.App), slog.Int64("deleted", total-before), slog.Int64("in_all", total))
 		}
 	}
 }

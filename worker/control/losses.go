@@ -14,10 +14,10 @@ import (
 // the last read is not detected.
 const SumsEvery = 2 * time.Second
 
-// TellLosses logs, until ctx ends, when a shard has fewer accepted notifications than at the last
+// LogLosses logs, until ctx ends, when a shard has fewer accepted notifications than at the last
 // read: Redis came back empty, from an old snapshot, or as a replica that lagged far behind. It
 // skips a shard that cannot be read; other code logs that.
-func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
+func (c *Control) LogLosses(ctx context.Context, log *slog.Logger) {
 	last := map[int]store.Counts{}
 	clock.Every(ctx, SumsEvery, func() {
 		counts, err := c.records.PrimaryCounts(ctx)

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// looks bounds the scans of a spot for jobs that move meanwhile: a mute binds their next
+	// maxScans bounds the scans of a spot for jobs that move meanwhile: a mute binds their next
 	// attempt anyway.
-	looks = 3
+	maxScans = 3
 	// giveBackEvery is the interval at which EndMuted releases slots, besides once at its end, so
 	// that each line is seldom placed again. After a crash another worker releases them.
 	giveBackEvery = 10 * time.Second
@@ -65,9 +65,9 @@ func (e *ending) endMuted(ctx context.Context, at *store.Shard) error {
 		}
 		// Taking jobs may move others past the scan, so it repeats. Later jobs end at their first
 		// attempt.
-		for look, taken := 0, true; taken && look < looks; look++ {
+		for look, taken := 0, true; taken && look < maxScans; look++ {
 			var err error
-			if taken, err = e.endThere(ctx, at, spot); err != nil {
+			if taken, err = e.endSpot(ctx, at, spot); err != nil {
 				failed = errors.Join(failed, err)
 				break
 			}
@@ -76,8 +76,8 @@ func (e *ending) endMuted(ctx context.Context, at *store.Shard) error {
 	return failed
 }
 
-// endThere scans the jobs of a spot once, and reports whether it took any.
-func (e *ending) endThere(ctx context.Context, at *store.Shard, spot store.Spot) (taken bool, err error) {
+// endSpot scans the jobs of a spot once, and reports whether it took any.
+func (e *ending) endSpot(ctx context.Context, at *store.Shard, spot store.Spot) (taken bool, err error) {
 	var position uint64
 	for {
 		jobs, next, err := at.Page(ctx, spot, position)
@@ -129,6 +129,6 @@ func (e *ending) endSome(ctx context.Context, at *store.Shard, jobs []store.Queu
 
 // giveBack releases the slots of the notifications ended so far.
 func (e *ending) giveBack(ctx context.Context) {
-	e.freeAll(ctx, e.taken)
+	e.releaseAll(ctx, e.taken)
 	e.taken = nil
 }

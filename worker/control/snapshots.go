@@ -46,7 +46,7 @@ type Snapshot struct {
 	// limit held, in the last 15 minutes.
 	LateP99 time.Duration `json:"late_p99_ns,omitempty"`
 	// Limits describes an outage of the limits' store; zero for none.
-	Limits LimitsAway `json:"limits_away,omitzero"`
+	Limits LimitsOutage `json:"limits_away,omitzero"`
 	// Silent are the shards of a Cluster that have not answered it for some seconds, with their
 	// last known waiting notifications.
 	Silent []store.Waited `json:"silent_shards,omitempty"`
@@ -68,8 +68,8 @@ func (s *Snapshot) Of(sees func(app string) bool) Snapshot {
 	return its
 }
 
-// LimitsAway is an outage of the limits' store: its beginning and its cause.
-type LimitsAway struct {
+// LimitsOutage is an outage of the limits' store: its beginning and its cause.
+type LimitsOutage struct {
 	Since time.Time `json:"since"`
 	Cause string    `json:"cause,omitempty"`
 }
@@ -77,10 +77,10 @@ type LimitsAway struct {
 const (
 	// snapshotLife is the TTL of a worker's snapshot and ID: several intervals between snapshots.
 	snapshotLife = 6 * time.Second
-	// snapshotRoutes bounds the routes and the quotas of a snapshot, and snapshotsMost the
+	// maxSnapshotRoutes bounds the routes and the quotas of a snapshot, and maxSnapshots the
 	// snapshots read. They bound the size of a command and of a reply.
-	snapshotRoutes = 256
-	snapshotsMost  = 1000
+	maxSnapshotRoutes = 256
+	maxSnapshots      = 1000
 )
 
 // snapshotKeys returns the keys of the snapshots:
@@ -92,10 +92,10 @@ func snapshotKeys(prefix, id string) (alive, own string) {
 	return prefix + "alive", prefix + id
 }
 
-// leaveScript writes a snapshot in one command, once a second.
+// publishScript writes a snapshot in one command, once a second.
 // KEYS  own, alive
 // ARGV  snapshot, its life (s), ID
-var leaveScript = acknowledged.Reader(redis.NewScript(`
+var publishScript = acknowledged.Reader(redis.NewScript(`
 local now = tonumber(redis.call('TIME')[1])
 redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 redis.call('ZADD', KEYS[2], now, ARGV[3])
@@ -108,7 +108,7 @@ return 1
 // sorted by ID, at most 1,000. A killed worker stays for some seconds.
 func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix string) ([]Snapshot, error) {
 	alive, _ := snapshotKeys(prefix, "")
-	ids, err := client.ZRevRange(ctx, alive, 0, snapshotsMost-1).Result()
+	ids, err := client.ZRevRange(ctx, alive, 0, maxSnapshots-1).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the workers' snapshots: %w", err)
 	}
@@ -134,9 +134,9 @@ func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix str
 	return all, nil
 }
 
-// Unseen returns an error if Redis refuses writes: then workers cannot publish snapshots, and may
-// run without being seen.
-func Unseen(ctx context.Context, client redis.UniversalClient, prefix string) error {
+// CheckSnapshotWrites returns an error if Redis refuses writes: then workers cannot publish
+// snapshots, and may run without being seen.
+func CheckSnapshotWrites(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	_, none := snapshotKeys(prefix, "none")
 	err := client.LPushX(ctx, none, "").Err() // a write to a list that does not exist
 	if redisreply.Of(err) == redisreply.None {
@@ -145,26 +145,26 @@ func Unseen(ctx context.Context, client redis.UniversalClient, prefix string) er
 	return fmt.Errorf("workers cannot report that they run: %w", err)
 }
 
-// LeaveSnapshot publishes a worker's snapshot.
-func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix string, s *Snapshot) error {
+// PublishSnapshot publishes a worker's snapshot.
+func PublishSnapshot(ctx context.Context, client redis.UniversalClient, prefix string, s *Snapshot) error {
 	slices.SortStableFunc(s.Routes, func(a, b route.Status) int { return b.Severity() - a.Severity() })
-	if n := len(s.Routes) - snapshotRoutes; n > 0 {
-		s.Routes, s.MoreRoutes = s.Routes[:snapshotRoutes], n
+	if n := len(s.Routes) - maxSnapshotRoutes; n > 0 {
+		s.Routes, s.MoreRoutes = s.Routes[:maxSnapshotRoutes], n
 	}
 	slices.SortFunc(s.Quotas, func(a, b route.QuotaStatus) int {
 		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Key, b.Key))
 	})
-	s.Quotas = s.Quotas[:min(len(s.Quotas), snapshotRoutes)]
+	s.Quotas = s.Quotas[:min(len(s.Quotas), maxSnapshotRoutes)]
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
 	alive, own := snapshotKeys(prefix, s.ID)
-	return leaveScript.Run(ctx, client, []string{own, alive}, text, int(snapshotLife.Seconds()), s.ID).Err()
+	return publishScript.Run(ctx, client, []string{own, alive}, text, int(snapshotLife.Seconds()), s.ID).Err()
 }
 
-// DropSnapshot removes a worker's snapshot.
-func DropSnapshot(ctx context.Context, client redis.UniversalClient, prefix, id string) error {
+// RemoveSnapshot removes a worker's snapshot.
+func RemoveSnapshot(ctx context.Context, client redis.UniversalClient, prefix, id string) error {
 	alive, own := snapshotKeys(prefix, id)
 	pipe := client.TxPipeline()
 	pipe.Del(ctx, own)

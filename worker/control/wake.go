@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// wakePause is the delay before a retry for a job that is still claimed. Its return to the
+	// wakeRetryDelay is the delay before a retry for a job that is still claimed. Its return to the
 	// queue takes some ms.
-	wakePause = 500 * time.Millisecond
-	// wakeTries is the number of tries, over 4 s. A worker that stalls for longer has lost its
+	wakeRetryDelay = 500 * time.Millisecond
+	// maxWakeTries is the number of tries, over 4 s. A worker that stalls for longer has lost its
 	// jobs.
-	wakeTries = 9
+	maxWakeTries = 9
 )
 
 // Follow completes calls to the limiter for a user: it places the other lines again, and wakes
@@ -31,22 +31,22 @@ func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttl
 		if err == nil {
 			early = append(early, again.Early...)
 			if again.After > 0 {
-				c.later.after(ctx, again.After, lineKey{app: r.App, user: r.User, others: true}, func(ctx context.Context) {
-					c.placeAgain(ctx, r, c.lines(r, placed.Others))
+				c.delayed.after(ctx, again.After, lineKey{app: r.App, user: r.User, others: true}, func(ctx context.Context) {
+					c.replan(ctx, r, c.lines(r, placed.Others))
 				})
 			}
 		}
 	}
 	if placed.After > 0 {
-		c.later.after(ctx, placed.After, lineKey{app: r.App, user: r.User, line: r.Line()}, func(ctx context.Context) {
-			c.placeAgain(ctx, r, c.lines(r, []throttle.Line{r.Line()})) // uses the limits in force then
+		c.delayed.after(ctx, placed.After, lineKey{app: r.App, user: r.User, line: r.Line()}, func(ctx context.Context) {
+			c.replan(ctx, r, c.lines(r, []throttle.Line{r.Line()})) // uses the limits in force then
 		})
 	}
 	c.wake(ctx, r, early)
 }
 
-// placeAgain places lines again that were placed less than a second before.
-func (c *Control) placeAgain(ctx context.Context, r throttle.Request, lines []throttle.Request) {
+// replan places lines again that were placed less than a second before.
+func (c *Control) replan(ctx context.Context, r throttle.Request, lines []throttle.Request) {
 	placed, err := c.limiter.Replan(ctx, lines)
 	if err != nil {
 		return // the jobs keep the slots that they know
@@ -55,7 +55,7 @@ func (c *Control) placeAgain(ctx context.Context, r throttle.Request, lines []th
 }
 
 // Rest waits until no delayed call is pending, or ctx ends.
-func (c *Control) Rest(ctx context.Context) { c.later.rest(ctx) }
+func (c *Control) Rest(ctx context.Context) { c.delayed.rest(ctx) }
 
 func (c *Control) lines(r throttle.Request, all []throttle.Line) []throttle.Request {
 	requests := LineRequests(r.App, r.User, all, c.limits.InForce)
@@ -110,12 +110,12 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 	}
 	var awake []throttle.Booking
 	for some := range slices.Chunk(early, Batch) {
-		told, again := c.wakeSome(ctx, r, at, some)
-		_ = c.limiter.Told(ctx, throttle.Request{App: r.App, User: r.User}, told) // on an error the limiter names them again
+		informed, again := c.wakeSome(ctx, r, at, some)
+		_ = c.limiter.Told(ctx, throttle.Request{App: r.App, User: r.User}, informed) // on an error the limiter names them again
 		awake = append(awake, again...)
 	}
-	if len(awake) > 0 && try < wakeTries {
-		c.later.again(ctx, lineKey{app: r.App, user: r.User, try: try}, awake, func(ctx context.Context, awake []throttle.Booking) {
+	if len(awake) > 0 && try < maxWakeTries {
+		c.delayed.again(ctx, lineKey{app: r.App, user: r.User, try: try}, awake, func(ctx context.Context, awake []throttle.Booking) {
 			c.wakeFor(ctx, r, awake, try+1)
 		})
 	}
@@ -124,7 +124,7 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 // wakeSome sets the due instants of sleeping jobs to their slots, if these are earlier. It
 // returns as awake the claimed jobs, which may be returning. It releases the slots of ended
 // notifications.
-func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *store.Shard, some []throttle.Booking) (told, awake []throttle.Booking) {
+func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *store.Shard, some []throttle.Booking) (informed, awake []throttle.Booking) {
 	ids := make([]string, len(some))
 	for i, b := range some {
 		ids[i] = b.ID
@@ -138,7 +138,7 @@ func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *store.Sh
 		if record, there := known[b.ID]; there && !record.State.Ended() {
 			asleep[record.Queue] = append(asleep[record.Queue], b)
 		} else {
-			c.takeOut(ctx, r, b)
+			c.releaseEnded(ctx, r, b)
 		}
 	}
 	for on, list := range asleep {
@@ -151,15 +151,15 @@ func (c *Control) wakeSome(ctx context.Context, r throttle.Request, at *store.Sh
 			if err != nil || slices.Contains(inHand, b.ID) {
 				awake = append(awake, b)
 			} else {
-				told = append(told, b)
+				informed = append(informed, b)
 			}
 		}
 	}
-	return told, awake
+	return informed, awake
 }
 
-// takeOut releases the slot of an ended notification, and wakes the next jobs.
-func (c *Control) takeOut(ctx context.Context, r throttle.Request, b throttle.Booking) {
+// releaseEnded releases the slot of an ended notification, and wakes the next jobs.
+func (c *Control) releaseEnded(ctx context.Context, r throttle.Request, b throttle.Booking) {
 	gone := throttle.Request{App: r.App, User: r.User, ID: b.ID, Category: b.Category, Scopes: c.limits.Scopes(r.App, r.User, b.Category), Used: true}
 	if placed, err := c.limiter.Cancel(ctx, gone); err == nil {
 		c.Follow(ctx, gone, placed)

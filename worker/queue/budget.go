@@ -79,7 +79,8 @@ func (b *Budget) commit(queue string, reserved, jobs int) {
 	b.of[queue] += jobs
 }
 
-// wait waits for a release, at most capacityRecheck: another shard's pull may take the released place.
+// wait waits for a release, at most capacityRecheck: another shard's pull may take the released
+// place.
 func (b *Budget) wait(ctx context.Context) {
 	timer := time.NewTimer(capacityRecheck)
 	defer timer.Stop()

@@ -314,8 +314,8 @@ func (s *Server) finish(t *claimedJob, delivered []store.TargetOutcome) {
 // claim.
 const releaseTimeout = time.Minute
 
-// retryRelease retries a move that releases the claimed job. It reports whether the job is released, by
-// this call or an earlier one.
+// retryRelease retries a move that releases the claimed job. It reports whether the job is
+// released, by this call or an earlier one.
 func (s *Server) retryRelease(t *claimedJob, problem string, move func(context.Context) error) bool {
 	ctx := s.moving
 	var undone error

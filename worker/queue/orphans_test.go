@@ -92,7 +92,7 @@ func TestTermEndsAfterRedisError(t *testing.T) {
 		}
 		other.reap(t.Context(), other.established().signs())
 		if err := n.putsOff("held"); err != nil {
-			t.Errorf("what is in hand of the old term: %v", err)
+			t.Errorf("a claimed job of the old term: %v", err)
 		}
 		old.release()
 		n.signs()
@@ -127,7 +127,7 @@ func TestEndUndoneByFailoverLeavesJob(t *testing.T) {
 			n.finish(&claimedJob{Job: n.got[id]}, nil)
 		}
 		if active, err := client.LRange(t.Context(), n.key("active"), 0, -1).Result(); err != nil || !slices.Equal(active, []string{"undone"}) {
-			t.Errorf("in hand are %q, %v", active, err)
+			t.Errorf("claimed are %q, %v", active, err)
 		}
 		if n.liveness.every = 0; !n.liveness.needsNewTerm() {
 			t.Error("nothing is suspected")
@@ -152,7 +152,7 @@ func TestMoveFailsWholeOnWrongKeyType(t *testing.T) {
 			t.Errorf("%d came back, %v", back, err)
 		}
 		if active := client.LRange(t.Context(), n.key("active"), 0, -1).Val(); !slices.Equal(active, []string{"job"}) {
-			t.Errorf("in hand are %q", active)
+			t.Errorf("claimed are %q", active)
 		}
 	})
 }

@@ -71,6 +71,6 @@ func TestPullDropsIDWithoutJob(t *testing.T) {
 		t.Errorf("pulled %v", ids)
 	}
 	if left := client.Exists(t.Context(), n.key("t:one")).Val() + client.LLen(t.Context(), n.key("active")).Val(); left != 1 {
-		t.Errorf("%d are in hand", left)
+		t.Errorf("%d jobs are claimed", left)
 	}
 }

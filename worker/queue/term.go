@@ -187,8 +187,8 @@ func (s *Server) Leads() bool {
 	return t != nil && t.Valid()
 }
 
-// needsNewTerm reports whether it is time for a new term. It waits for one interval after an error, as
-// a cancelled pull may still run.
+// needsNewTerm reports whether it is time for a new term. It waits for one interval after an
+// error, as a cancelled pull may still run.
 func (l *liveness) needsNewTerm() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,8 +213,8 @@ func (s *Server) startHeartbeat() {
 	first.Wait()
 }
 
-// keepAlive sends heartbeats until ctx ends, and then signs off, unless the cause is errLeft. It calls
-// begun after the first attempt.
+// keepAlive sends heartbeats until ctx ends, and then signs off, unless the cause is errLeft. It
+// calls begun after the first attempt.
 func (s *Server) keepAlive(ctx context.Context, begun func()) {
 	begun = sync.OnceFunc(begun)
 	var side sync.WaitGroup

@@ -293,7 +293,7 @@ func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
 		t.Errorf("the other returns its job: %v", err)
 	}
 	if left := client.LLen(t.Context(), other.key("active")).Val(); left != 0 {
-		t.Errorf("%d are in hand", left)
+		t.Errorf("%d jobs are claimed", left)
 	}
 	// the dead term is found again, as a running pull may have claimed jobs in it
 	if found := other.established().signs(); !slices.Equal(found, []string{before}) {

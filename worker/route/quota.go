@@ -96,7 +96,7 @@ func QuotaStatusOf(s meter.Stats) QuotaStatus {
 	return QuotaStatus{s.Key, s.Rate, s.Used, s.Waiting, s.Free, CauseOf(s.Err)}
 }
 
-// OverQuota returns the return of a job whose quota has nothing left, or cannot be read.
+// OverQuota returns the return of a job with a quota that has no units or is unreadable.
 func OverQuota(q QuotaStatus) store.Return {
 	if q.Error != "" {
 		return store.Return{Why: store.Unmetered, Key: q.Key, Detail: q.Error}

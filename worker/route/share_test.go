@@ -38,7 +38,7 @@ var errLost = errors.New("no answer")
 type shopper struct {
 	*shop
 	route *Route
-	told  strings.Builder // its log, once it has ended
+	logs  strings.Builder // its log, once it has ended
 	stop  context.CancelFunc
 	all   sync.WaitGroup
 	dead  bool // under the shop's lock
@@ -65,7 +65,7 @@ func (s *shop) start() *shopper {
 	keeping, leave := context.WithCancel(context.Background())
 	w.stop = func() { stop(); pushers.Wait(); leave(); w.all.Wait() }
 	for share := range routes.Shares() {
-		w.all.Go(func() { share.Keep(keeping, slog.New(slog.NewTextHandler(&w.told, nil))) })
+		w.all.Go(func() { share.Keep(keeping, slog.New(slog.NewTextHandler(&w.logs, nil))) })
 	}
 	s.t.Cleanup(w.stop)
 	return w
@@ -187,10 +187,10 @@ func TestShareWithoutRenewal(t *testing.T) {
 		away.Store(false)
 		s.until(a, 4)
 		a.kill()
-		told := a.told.String()
+		logs := a.logs.String()
 		for _, words := range []string{"in flight is not renewed", "in flight is renewed again"} {
-			if strings.Count(told, words) != 1 || !strings.Contains(told, "app=shop platform=apns") {
-				t.Errorf("the log does not say %q once: %s", words, told)
+			if strings.Count(logs, words) != 1 || !strings.Contains(logs, "app=shop platform=apns") {
+				t.Errorf("the log does not say %q once: %s", words, logs)
 			}
 		}
 	})

@@ -229,7 +229,7 @@ func TestSuspectTokenIsNoProbe(t *testing.T) {
 		probe(Lesson{})
 		time.Sleep(5 * time.Second)
 		if _, ok := r.Allow(tokenOf(0)); !ok {
-			t.Error("the suspect token is no probe without another one")
+			t.Error("the suspect token is no probe without another token")
 		}
 	})
 }

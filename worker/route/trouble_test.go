@@ -19,7 +19,7 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 	lost := Status{Breaker: BreakerHalfOpen, Trouble: Trouble{Reason: "dial_failed"}}
 	quota := Status{Breaker: BreakerOpen, Pause: "QUOTA_EXCEEDED"}
 	refused := Status{Breaker: BreakerOpen, Pause: "InvalidProviderToken"}
-	var told troubleLog
+	var log troubleLog
 	for i, step := range []struct {
 		after  time.Duration
 		s      Status
@@ -47,15 +47,15 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 		{time.Second, refused, 0, noEvent},
 	} {
 		now = now.Add(step.after)
-		got := told.observe(now, &step.s, step.length, calm)
+		got := log.observe(now, &step.s, step.length, calm)
 		if got != step.want {
 			t.Errorf("step %d: %d, want %d", i, got, step.want)
 		}
-		if i == 1 && !told.since.Equal(now.Add(-time.Second)) {
-			t.Errorf("it began at %s", told.since)
+		if i == 1 && !log.since.Equal(now.Add(-time.Second)) {
+			t.Errorf("it began at %s", log.since)
 		}
 		if got == ends {
-			told = troubleLog{}
+			log = troubleLog{}
 		}
 	}
 }

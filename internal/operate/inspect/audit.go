@@ -34,14 +34,14 @@ type Balance int
 const (
 	Balanced   Balance = iota // the difference is at most InFlight
 	Unbalanced                // the difference exceeds InFlight
-	Untold                    // some shards did not answer
+	Incomplete                // some shards did not answer
 )
 
 // Balance returns the result.
 func (a *Audit) Balance() Balance {
 	switch {
 	case len(a.Unread) > 0:
-		return Untold
+		return Incomplete
 	case max(a.Difference, -a.Difference) > a.InFlight:
 		return Unbalanced
 	}

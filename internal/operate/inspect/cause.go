@@ -48,16 +48,16 @@ func CauseNames() []string {
 	return names
 }
 
-// surroundings are the inputs for causes besides the jobs: the workers' snapshots and the pauses
+// liveState is the input for causes besides the jobs: the workers' snapshots and the pauses
 // in force.
-type surroundings struct {
+type liveState struct {
 	workers []control.Snapshot
 	pauses  []pause.Pause
 }
 
 // causeOf returns the cause of a job's wait from its place, its last return, its content and the
 // recorded outcomes. n is nil if the job is unreadable.
-func (in *surroundings) causeOf(now time.Time, state store.JobState, last store.Return, n *push.Notification, outcomes []store.TargetOutcome) Cause {
+func (in *liveState) causeOf(now time.Time, state store.JobState, last store.Return, n *push.Notification, outcomes []store.TargetOutcome) Cause {
 	c := ForWorker
 	switch state {
 	case store.JobActive:
@@ -79,7 +79,7 @@ func (in *surroundings) causeOf(now time.Time, state store.JobState, last store.
 			}
 		}
 	}
-	if kept := in.keeps(n, outcomes); kept != nil {
+	if kept := in.blockingPause(n, outcomes); kept != nil {
 		return causeOfPause(kept)
 	}
 	if in.closedTo(n, outcomes) {
@@ -95,14 +95,14 @@ func (in *surroundings) causeOf(now time.Time, state store.JobState, last store.
 
 // causeOfReturn returns the cause of a job's last return. After quiet hours the cause is a limit.
 func causeOfReturn(last store.Return, now time.Time) Cause {
-	if c := returns[last.Why].cause; c != ForLimit || !last.Quiet.After(now) {
+	if c := returnReasons[last.Why].cause; c != ForLimit || !last.Quiet.After(now) {
 		return c
 	}
 	return ForQuiet
 }
 
-// only returns the common cause of all jobs in that state; "" if their causes may differ.
-func (in *surroundings) only(state store.JobState) Cause {
+// commonCause returns the common cause of all jobs in that state; "" if their causes may differ.
+func (in *liveState) commonCause(state store.JobState) Cause {
 	if state == store.JobPutOff || state == store.JobPending && (len(in.pauses) > 0 || in.openFor(nil)) {
 		return ""
 	}
@@ -116,12 +116,12 @@ func causeOfPause(p *pause.Pause) Cause {
 	return ForProvider
 }
 
-// keeps returns the first pause to end, if pauses block all remaining targets; nil if a target
+// blockingPause returns the first pause to end, if pauses block all remaining targets; nil if a target
 // may be sent to. Of a push service, the operator's pause that ends last counts, else its own.
-func (in *surroundings) keeps(n *push.Notification, outcomes []store.TargetOutcome) *pause.Pause {
+func (in *liveState) blockingPause(n *push.Notification, outcomes []store.TargetOutcome) *pause.Pause {
 	var first *pause.Pause
 	for _, service := range servicesLeft(n, outcomes) {
-		p := in.keepsService(n, service)
+		p := in.servicePause(n, service)
 		if p == nil {
 			return nil
 		}
@@ -132,7 +132,7 @@ func (in *surroundings) keeps(n *push.Notification, outcomes []store.TargetOutco
 	return first
 }
 
-func (in *surroundings) keepsService(n *push.Notification, service push.Platform) (by *pause.Pause) {
+func (in *liveState) servicePause(n *push.Notification, service push.Platform) (by *pause.Pause) {
 	for i := range in.pauses {
 		p := &in.pauses[i]
 		operator := p.Kind == pause.Operator
@@ -149,10 +149,10 @@ func (in *surroundings) keepsService(n *push.Notification, service push.Platform
 
 // closedTo reports whether each remaining push service is closed: by a pause, or by a worker's
 // open breaker without a reported trouble yet.
-func (in *surroundings) closedTo(n *push.Notification, outcomes []store.TargetOutcome) bool {
+func (in *liveState) closedTo(n *push.Notification, outcomes []store.TargetOutcome) bool {
 	left := servicesLeft(n, outcomes)
 	for _, service := range left {
-		if in.keepsService(n, service) == nil && !in.open(n.App, service) {
+		if in.servicePause(n, service) == nil && !in.open(n.App, service) {
 			return false
 		}
 	}
@@ -160,20 +160,20 @@ func (in *surroundings) closedTo(n *push.Notification, outcomes []store.TargetOu
 }
 
 // open reports whether a worker's breaker of that route is open.
-func (in *surroundings) open(app string, service push.Platform) bool {
+func (in *liveState) open(app string, service push.Platform) bool {
 	return in.anyRoute(func(r *route.Status) bool {
 		return r.Breaker == route.BreakerOpen && r.App == app && r.Platform == service
 	})
 }
 
 // openFor reports whether any breaker of the notification's routes is open; nil means any route.
-func (in *surroundings) openFor(n *push.Notification) bool {
+func (in *liveState) openFor(n *push.Notification) bool {
 	return in.anyRoute(func(r *route.Status) bool {
 		return r.Breaker == route.BreakerOpen && (n == nil || r.App == n.App && slices.ContainsFunc(n.Targets, func(t push.Target) bool { return t.Service() == r.Platform }))
 	})
 }
 
-func (in *surroundings) anyRoute(is func(*route.Status) bool) bool {
+func (in *liveState) anyRoute(is func(*route.Status) bool) bool {
 	for i := range in.workers {
 		for j := range in.workers[i].Routes {
 			if is(&in.workers[i].Routes[j]) {
@@ -184,8 +184,8 @@ func (in *surroundings) anyRoute(is func(*route.Status) bool) bool {
 	return false
 }
 
-// keep returns the indexes of the pauses that match a remaining target.
-func (in *surroundings) keep(n *push.Notification, outcomes []store.TargetOutcome) (which []int) {
+// matchingPauses returns the indexes of the pauses that match a remaining target.
+func (in *liveState) matchingPauses(n *push.Notification, outcomes []store.TargetOutcome) (which []int) {
 	for i := range in.pauses {
 		if in.pauses[i].Keeps(n, outcomes) {
 			which = append(which, i)
@@ -234,7 +234,7 @@ func overQuota(n *push.Notification, workers []control.Snapshot) (r store.Return
 }
 
 // freeAgain returns when the quota of a parked job has units again; zero if unknown.
-func (in *surroundings) freeAgain(n *push.Notification, last store.Return) (at time.Time) {
+func (in *liveState) freeAgain(n *push.Notification, last store.Return) (at time.Time) {
 	if last.Why == "" {
 		_, at = overQuota(n, in.workers)
 		return at
@@ -249,8 +249,8 @@ func (in *surroundings) freeAgain(n *push.Notification, last store.Return) (at t
 	return at
 }
 
-// returns has the cause of each Why, and a text in which KEY and DETAIL stand for the Return's.
-var returns = map[store.Why]struct {
+// returnReasons has the cause of each Why, and a text in which KEY and DETAIL stand for the Return's.
+var returnReasons = map[store.Why]struct {
 	cause Cause
 	words string
 }{
@@ -276,7 +276,7 @@ var returns = map[store.Why]struct {
 	store.Unreadable:      {ForRecovery, "returned by another version"},
 }
 
-// sentence returns the text for a return.
-func sentence(r store.Return) string {
-	return strings.NewReplacer("KEY", r.Key, "DETAIL", r.Detail).Replace(returns[r.Why].words)
+// returnText returns the text for a return.
+func returnText(r store.Return) string {
+	return strings.NewReplacer("KEY", r.Key, "DETAIL", r.Detail).Replace(returnReasons[r.Why].words)
 }

@@ -57,7 +57,7 @@ func (c *Inspector) Sampling(sample int) *Inspector {
 // trouble that no pause covers, and counts the waiting notifications of each in the shards
 // that answer.
 func (c *Inspector) Pauses(ctx context.Context) ([]pause.Pause, error) {
-	in, err := c.surroundings(ctx)
+	in, err := c.liveState(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,8 @@ func (c *Inspector) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	return b.Pauses, nil
 }
 
-// PausesSeen returns the same pauses by these workers' snapshots, without the counts.
-func (c *Inspector) PausesSeen(ctx context.Context, workers []control.Snapshot) ([]pause.Pause, error) {
+// PausesOf returns the same pauses by these workers' snapshots, without the counts.
+func (c *Inspector) PausesOf(ctx context.Context, workers []control.Snapshot) ([]pause.Pause, error) {
 	shared, err := c.pauses.Read(ctx)
 	if err != nil {
 		return nil, err

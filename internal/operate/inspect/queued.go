@@ -32,9 +32,9 @@ type Queued struct {
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at,omitzero"` // zero if the job is unreadable
 
-	// kept are the indexes of pauses that match it, if it waits for a provider or an operator's
+	// pausedBy are the indexes of pauses that match it, if it waits for a provider or an operator's
 	// pause.
-	kept []int
+	pausedBy []int
 }
 
 // Ref returns its reference: only the ID if the job is unreadable.
@@ -101,9 +101,9 @@ func (c *Inspector) Queued(ctx context.Context, s Selection, cursor string) (*Pa
 	page := &Page{Waiting: []Queued{}}
 	near, cancel := store.InTime(ctx, len(shards))
 	defer cancel()
-	in, err := c.surroundings(near)
+	in, err := c.liveState(near)
 	if page.CausesUnread = len(shards) > 1 && redisreply.Of(err) != redisreply.None; page.CausesUnread {
-		in = &surroundings{}
+		in = &liveState{}
 	} else if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (c *Inspector) Queued(ctx context.Context, s Selection, cursor string) (*Pa
 			}
 			some, err := c.classify(ctx, shard, spot, jobs, s, in)
 			if err == nil {
-				err = c.tellRules(ctx, shard, some)
+				err = c.addLimits(ctx, shard, some)
 			}
 			if err != nil {
 				return false, err
@@ -156,19 +156,19 @@ func readSpot(cursor string) (at int, position uint64, err error) {
 	return at, position, nil
 }
 
-// surroundings reads the snapshots and pauses.
-func (c *Inspector) surroundings(ctx context.Context) (*surroundings, error) {
+// liveState reads the snapshots and pauses.
+func (c *Inspector) liveState(ctx context.Context) (*liveState, error) {
 	workers, err := control.ReadSnapshots(ctx, c.client, c.records.Prefix())
 	if err != nil {
 		return nil, err
 	}
-	pauses, err := c.PausesSeen(ctx, workers)
-	return &surroundings{workers, pauses}, err
+	pauses, err := c.PausesOf(ctx, workers)
+	return &liveState{workers, pauses}, err
 }
 
 // classify returns the selected jobs. It returns an unreadable job, which a worker will set
 // aside, if everything is selected.
-func (c *Inspector) classify(ctx context.Context, shard *store.Shard, at store.Spot, jobs []store.Queued, s Selection, in *surroundings) ([]Queued, error) {
+func (c *Inspector) classify(ctx context.Context, shard *store.Shard, at store.Spot, jobs []store.Queued, s Selection, in *liveState) ([]Queued, error) {
 	now := time.Now()
 	var list []Queued
 	seen := map[string]*returnedJob{} // jobs that a provider or a pause may block
@@ -187,7 +187,7 @@ func (c *Inspector) classify(ctx context.Context, shard *store.Shard, at store.S
 		if q.For == ForQuota && q.Until.IsZero() {
 			q.Until = in.freeAgain(n, job.Last)
 		}
-		returned := job.Last.Why != "" && n != nil && len(servicesLeft(n, nil)) > 1 && (len(in.keep(n, nil)) > 0 || in.openFor(n))
+		returned := job.Last.Why != "" && n != nil && len(servicesLeft(n, nil)) > 1 && (len(in.matchingPauses(n, nil)) > 0 || in.openFor(n))
 		if returned || q.For == ForProvider || q.For == ForPause {
 			seen[q.ID] = &returnedJob{n, job.Last}
 		}
@@ -207,7 +207,7 @@ func (c *Inspector) classify(ctx context.Context, shard *store.Shard, at store.S
 			q.For = in.causeOf(now, at.State, job.last, job.n, outcomes)
 		}
 		if q.For == ForProvider || q.For == ForPause {
-			q.kept = in.keep(job.n, outcomes)
+			q.pausedBy = in.matchingPauses(job.n, outcomes)
 		}
 	}
 	if s.For != "" {
@@ -222,8 +222,8 @@ type returnedJob struct {
 	last store.Return
 }
 
-// tellRules adds limit and slot to deferred notifications.
-func (c *Inspector) tellRules(ctx context.Context, shard *store.Shard, list []Queued) error {
+// addLimits adds limit and slot to deferred notifications.
+func (c *Inspector) addLimits(ctx context.Context, shard *store.Shard, list []Queued) error {
 	var ids []string
 	for _, q := range list {
 		if q.For.HasSlot() {

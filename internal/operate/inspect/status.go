@@ -51,7 +51,7 @@ type Waits struct {
 // Without a reachable limiter it does not distinguish a push in flight from a claimed job that
 // waits for its slot.
 func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
-	record, job, err := c.look(ctx, ref)
+	record, job, err := c.lookup(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 	if record.State.Ended() {
 		return s, nil
 	}
-	at := circumstances{now: time.Now(), record: record, job: job}
+	at := waitInput{now: time.Now(), record: record, job: job}
 	if job != nil {
 		s.Job = job.State.Asynq()
 		if decoded, err := push.Decode(job.Payload); err == nil { // on an error a worker will set it aside
@@ -74,10 +74,10 @@ func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 		return nil, err
 	}
 	if len(at.workers) == 0 {
-		at.unseen = redisreply.Of(control.Unseen(ctx, c.client, c.records.Prefix()))
+		at.unseen = redisreply.Of(control.CheckSnapshotWrites(ctx, c.client, c.records.Prefix()))
 	}
 	if at.n != nil {
-		list, err := c.PausesSeen(ctx, at.workers)
+		list, err := c.PausesOf(ctx, at.workers)
 		if err != nil {
 			return nil, err
 		}
@@ -89,8 +89,8 @@ func (c *Inspector) Status(ctx context.Context, ref push.Ref) (*Status, error) {
 	return s, nil
 }
 
-// look returns a notification's record, and its job; nil for none or after the end.
-func (c *Inspector) look(ctx context.Context, ref push.Ref) (*store.Record, *store.Place, error) {
+// lookup returns a notification's record, and its job; nil for none or after the end.
+func (c *Inspector) lookup(ctx context.Context, ref push.Ref) (*store.Record, *store.Place, error) {
 	record, at, err := c.records.Lookup(ctx, ref)
 	if err != nil || record.State.Ended() {
 		return record, nil, err
@@ -127,46 +127,46 @@ func (c *Inspector) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 	return slot
 }
 
-// circumstances are the input for the cause of a wait.
-type circumstances struct {
+// waitInput is the input for the cause of a wait.
+type waitInput struct {
 	now    time.Time
 	record *store.Record
 	job    *store.Place       // nil for none
 	n      *push.Notification // nil if the job is unreadable
 	slot   *Waiter            // nil for none
 	unseen redisreply.Trouble // why no worker's snapshot exists
-	surroundings
+	liveState
 }
 
-// lateAfter is how overdue a job must be before another cause is assumed: longer than a worker
+// overdueAfter is how overdue a job must be before another cause is assumed: longer than a worker
 // takes to find it by polling, after a lost wake-up.
-const lateAfter = 2 * time.Second
+const overdueAfter = 2 * time.Second
 
 // waits returns the cause of the wait. A future instant of a limit or the producer comes first:
 // until then no other cause matters.
-func (c *circumstances) waits() *Waits {
+func (c *waitInput) waits() *Waits {
 	if c.job == nil {
 		return &Waits{For: ForRecovery, Reason: "it has no job", Since: c.record.Accepted}
 	}
 	if c.job.State == store.JobActive {
-		return c.inHand()
+		return c.claimed()
 	}
 	w := c.queued()
-	if (w.For.HasSlot() || w.For == ForSchedule) && w.Until.After(c.now.Add(-lateAfter)) {
+	if (w.For.HasSlot() || w.For == ForSchedule) && w.Until.After(c.now.Add(-overdueAfter)) {
 		return w
 	}
-	kept := c.keeps(c.n, c.record.Outcomes)
+	kept := c.blockingPause(c.n, c.record.Outcomes)
 	if kept != nil && kept.Kind == pause.Operator {
 		return &Waits{For: ForPause, Reason: kept.Reason, Since: kept.At, Until: kept.Until}
 	}
-	if problem := c.noWorker(); problem != "" && !w.Until.After(c.now) {
+	if problem := c.missingWorker(); problem != "" && !w.Until.After(c.now) {
 		return &Waits{For: ForWorker, Reason: problem, Since: latest(c.due(), w.Until)}
 	}
 	if kept != nil {
 		return &Waits{For: ForProvider, Platform: kept.Platform, Reason: cmp.Or(kept.Error, kept.Reason), Since: kept.At, Until: kept.Until}
 	}
 	if w.For == ForWorker && c.closedTo(c.n, c.record.Outcomes) {
-		return &Waits{For: ForProvider, Reason: sentence(store.Return{Why: store.ProviderPaused})}
+		return &Waits{For: ForProvider, Reason: returnText(store.Return{Why: store.ProviderPaused})}
 	}
 	return w
 }
@@ -180,10 +180,10 @@ func latest(a, b time.Time) time.Time {
 }
 
 // due returns the earliest instant at which the notification could be sent.
-func (c *circumstances) due() time.Time { return latest(c.record.Accepted, c.record.NotBefore) }
+func (c *waitInput) due() time.Time { return latest(c.record.Accepted, c.record.NotBefore) }
 
 // queued returns the cause of a queued job by itself.
-func (c *circumstances) queued() *Waits {
+func (c *waitInput) queued() *Waits {
 	switch c.job.State {
 	case store.JobPending:
 		return &Waits{For: ForWorker, Since: c.due()}
@@ -200,7 +200,7 @@ func (c *circumstances) queued() *Waits {
 }
 
 // returned returns the cause of a job that a worker has returned to its queue.
-func (c *circumstances) returned() *Waits {
+func (c *waitInput) returned() *Waits {
 	w := &Waits{For: c.causeOf(c.now, store.JobPutOff, c.job.Last, c.n, c.record.Outcomes), Until: c.job.Due.UTC()}
 	if !c.job.Back.IsZero() {
 		w.Since = c.job.Back.UTC()
@@ -216,7 +216,7 @@ func (c *circumstances) returned() *Waits {
 		} else if c.record.Until.After(w.Until) {
 			w.Until = c.record.Until
 		}
-		w.Reason = limitWords(w.Scope, w.Rule)
+		w.Reason = limitText(w.Scope, w.Rule)
 		if w.For == ForQuiet {
 			w.QuietUntil = c.job.Last.Quiet
 		}
@@ -226,30 +226,30 @@ func (c *circumstances) returned() *Waits {
 		w.Reason = c.record.Error
 	case ForQuota:
 		quota, _ := overQuota(c.n, c.workers)
-		if w.Reason = sentence(cmp.Or(c.job.Last, quota)); w.Until.IsZero() {
+		if w.Reason = returnText(cmp.Or(c.job.Last, quota)); w.Until.IsZero() {
 			w.Until = c.freeAgain(c.n, c.job.Last)
 		}
 	case ForProvider:
-		w.Reason = sentence(c.job.Last)
+		w.Reason = returnText(c.job.Last)
 		w.Since = time.Time{} // the beginning is unknown
 		if left := servicesLeft(c.n, c.record.Outcomes); len(left) == 1 {
 			w.Platform = left[0]
 		}
 	case ForLimiter:
-		w.Reason = sentence(c.job.Last)
+		w.Reason = returnText(c.job.Last)
 		for _, worker := range c.workers {
 			if away := worker.Limits; !away.Since.IsZero() && (w.Since.IsZero() || away.Since.Before(w.Since)) {
 				w.Since, w.Reason = away.Since, away.Cause
 			}
 		}
 	case ForTimeline, ForRedis, ForMachine, ForRecovery:
-		w.Reason = sentence(c.job.Last)
+		w.Reason = returnText(c.job.Last)
 	}
 	return w
 }
 
-// limitWords returns the text for a limit.
-func limitWords(scope, rule string) string {
+// limitText returns the text for a limit.
+func limitText(scope, rule string) string {
 	switch {
 	case scope == "":
 		return ""
@@ -264,22 +264,22 @@ func limitWords(scope, rule string) string {
 	return rule + " of category " + scope
 }
 
-// inHand returns the cause of a claimed job.
-func (c *circumstances) inHand() *Waits {
+// claimed returns the cause of a claimed job.
+func (c *waitInput) claimed() *Waits {
 	began := c.due()
 	switch {
 	case c.job.Orphaned || len(c.workers) == 0:
 		return &Waits{For: ForRecovery, Reason: "its worker is gone; another worker takes it over within seconds", Since: began}
 	case c.slot != nil && c.slot.Slot.After(c.now):
-		return &Waits{For: ForLimit, Scope: c.slot.Scope, Rule: c.slot.Rule, Reason: limitWords(c.slot.Scope, c.slot.Rule), Since: began, Until: c.slot.Slot.UTC()}
+		return &Waits{For: ForLimit, Scope: c.slot.Scope, Rule: c.slot.Rule, Reason: limitText(c.slot.Scope, c.slot.Rule), Since: began, Until: c.slot.Slot.UTC()}
 	case c.record.NotBefore.After(c.now):
 		return &Waits{For: ForSchedule, Since: c.record.Accepted, Until: c.record.NotBefore}
 	}
 	return &Waits{For: InHand, Since: began}
 }
 
-// noWorker returns why no worker claims the job; "" if a worker does.
-func (c *circumstances) noWorker() string {
+// missingWorker returns why no worker claims the job; "" if a worker does.
+func (c *waitInput) missingWorker() string {
 	problem := "no worker runs"
 	if c.unseen != redisreply.None {
 		problem = "Redis " + c.unseen.Says() + ": workers cannot report that they run"

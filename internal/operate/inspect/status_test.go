@@ -30,7 +30,7 @@ func TestWaits(t *testing.T) {
 		return list
 	}
 	away := idle
-	away.Limits = control.LimitsAway{Since: at(-time.Minute), Cause: "NOPERM"}
+	away.Limits = control.LimitsOutage{Since: at(-time.Minute), Cause: "NOPERM"}
 	draining, refused := control.Snapshot{Pulls: true, Draining: true}, control.Snapshot{}
 	returned := func(why store.Why, until time.Duration) *store.Place {
 		return &store.Place{State: store.JobPutOff, Last: store.Return{Why: why, Detail: "WRONGTYPE"}, Back: at(-5 * time.Second), Due: at(until)}
@@ -112,7 +112,7 @@ func TestWaits(t *testing.T) {
 		"claimed by a dead worker":   {job: &store.Place{State: store.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "its worker is gone; another worker takes it over within seconds", Since: accepted}},
 		"archived":                   {job: &store.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "its job is archived", Since: accepted}},
 	} {
-		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, slot: c.slot, surroundings: surroundings{c.workers, c.pauses}}
+		at := waitInput{now: now, record: c.record, job: c.job, n: c.n, slot: c.slot, liveState: liveState{c.workers, c.pauses}}
 		if at.record == nil {
 			at.record = &store.Record{Accepted: accepted}
 		}
@@ -125,7 +125,7 @@ func TestWaits(t *testing.T) {
 		if got := at.waits(); *got != c.want {
 			t.Errorf("%s: %+v\nwant %+v", name, *got, c.want)
 		}
-		if c.job == nil || at.noWorker() != "" || c.job.State != store.JobPending && c.job.State != store.JobPutOff {
+		if c.job == nil || at.missingWorker() != "" || c.job.State != store.JobPending && c.job.State != store.JobPutOff {
 			continue
 		}
 		if got := at.causeOf(now, c.job.State, c.job.Last, at.n, at.record.Outcomes); got != c.want.For {
@@ -138,15 +138,15 @@ func TestWaits(t *testing.T) {
 func TestEachWhyHasCauseAndText(t *testing.T) {
 	t.Parallel()
 	for _, why := range append(store.Whys, "") {
-		told := sentence(store.Return{Why: why, Key: "a key", Detail: "a detail"})
-		if told == "" || strings.Contains(told, "KEY") || strings.Contains(told, "DETAIL") || !slices.Contains(Causes, returns[why].cause) {
-			t.Errorf("%q: %q, %q", why, told, returns[why].cause)
+		text := returnText(store.Return{Why: why, Key: "a key", Detail: "a detail"})
+		if text == "" || strings.Contains(text, "KEY") || strings.Contains(text, "DETAIL") || !slices.Contains(Causes, returnReasons[why].cause) {
+			t.Errorf("%q: %q, %q", why, text, returnReasons[why].cause)
 		}
 	}
-	if n := len(store.Whys) + 1; len(returns) != n {
-		t.Errorf("%d reasons have a text, want %d", len(returns), n)
+	if n := len(store.Whys) + 1; len(returnReasons) != n {
+		t.Errorf("%d reasons have a text, want %d", len(returnReasons), n)
 	}
-	if told := sentence(store.Return{Why: store.OverQuota, Key: "DETAIL", Detail: "KEY"}); told != "over the quota DETAIL: KEY" {
-		t.Error(told)
+	if text := returnText(store.Return{Why: store.OverQuota, Key: "DETAIL", Detail: "KEY"}); text != "over the quota DETAIL: KEY" {
+		t.Error(text)
 	}
 }

@@ -16,7 +16,7 @@ import (
 func TestUnseenWorkersOnFullRedis(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
-	if err := control.Unseen(t.Context(), client, ""); err != nil {
+	if err := control.CheckSnapshotWrites(t.Context(), client, ""); err != nil {
 		t.Fatal(err)
 	}
 	if keys := client.Keys(t.Context(), "*").Val(); len(keys) > 0 {
@@ -25,11 +25,11 @@ func TestUnseenWorkersOnFullRedis(t *testing.T) {
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	unseen := redisreply.Of(control.Unseen(t.Context(), client, ""))
+	unseen := redisreply.Of(control.CheckSnapshotWrites(t.Context(), client, ""))
 	if unseen != redisreply.Full {
 		t.Fatalf("%q", unseen)
 	}
-	at := circumstances{now: time.Now(), record: &store.Record{}, job: &store.Place{State: store.JobPending}, unseen: unseen}
+	at := waitInput{now: time.Now(), record: &store.Record{}, job: &store.Place{State: store.JobPending}, unseen: unseen}
 	if w := at.waits(); w.For != ForWorker || !strings.HasPrefix(w.Reason, "Redis is full (OOM)") {
 		t.Errorf("%+v", w)
 	}

@@ -60,13 +60,13 @@ type Backlog struct {
 	Pauses []pause.Pause
 }
 
-// Backlog returns the waiting notifications by cause, from these snapshots, PausesSeen and
+// Backlog returns the waiting notifications by cause, from these snapshots, PausesOf and
 // store.ReadJobs. If fewer than 5,000 jobs exist, it reads all of them. Otherwise it counts due,
 // claimed and scheduled jobs, and samples up to 200 of each queue for the others. It also samples
 // due jobs while a pause is in force or a route is closed. It takes a few round trips and a few
 // steps for each job read. It omits shards without counted jobs: see store.Each.
 func (c *Inspector) Backlog(ctx context.Context, workers []control.Snapshot, pauses []pause.Pause, jobs map[int]store.Jobs) (*Backlog, error) {
-	return c.backlog(ctx, &surroundings{workers, pauses}, jobs)
+	return c.backlog(ctx, &liveState{workers, pauses}, jobs)
 }
 
 // OldestDue returns the instant since which the longest overdue job without a pause is due; zero
@@ -91,7 +91,7 @@ func (c *Inspector) OldestDue(ctx context.Context, pauses []pause.Pause) (oldest
 
 // Waits returns the Waits of a Backlog, by the snapshots of live workers.
 func (c *Inspector) Waits(ctx context.Context) ([]Share, error) {
-	in, err := c.surroundings(ctx)
+	in, err := c.liveState(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (c *Inspector) Waits(ctx context.Context) ([]Share, error) {
 }
 
 // backlogNow is backlog with the current jobs.
-func (c *Inspector) backlogNow(ctx context.Context, in *surroundings) (*Backlog, error) {
+func (c *Inspector) backlogNow(ctx context.Context, in *liveState) (*Backlog, error) {
 	jobs, err := store.ReadJobs(ctx, c.client, c.records)
 	if _, err := store.Unread(err); err != nil {
 		return &Backlog{}, err
@@ -119,7 +119,7 @@ type draw struct {
 // errUncounted is the error for a shard without counted jobs.
 var errUncounted = fmt.Errorf("its jobs were not counted: %w", context.DeadlineExceeded)
 
-func (c *Inspector) backlog(ctx context.Context, in *surroundings, sizes map[int]store.Jobs) (*Backlog, error) {
+func (c *Inspector) backlog(ctx context.Context, in *liveState, sizes map[int]store.Jobs) (*Backlog, error) {
 	shards, err := c.records.All(ctx)
 	if err != nil {
 		return &Backlog{}, err
@@ -152,7 +152,7 @@ func (c *Inspector) backlog(ctx context.Context, in *surroundings, sizes map[int
 			stands = 1 // the others have moved since the count
 		}
 		each := stands
-		if one := in.only(d.at.State); one != "" && !exact {
+		if one := in.commonCause(d.at.State); one != "" && !exact {
 			of(one).add(float64(d.size), time.Time{}, false)
 			each = 0
 		}
@@ -163,7 +163,7 @@ func (c *Inspector) backlog(ctx context.Context, in *surroundings, sizes map[int
 				s.by[q.App] = new(Share)
 			}
 			s.by[q.App].add(stands, q.Accepted, stands > 1)
-			for _, i := range q.kept {
+			for _, i := range q.pausedBy {
 				if operators := in.pauses[i].Kind == pause.Operator; operators == (q.For == ForPause) {
 					kept[i] += stands
 				}
@@ -183,7 +183,7 @@ func (c *Inspector) backlog(ctx context.Context, in *surroundings, sizes map[int
 }
 
 // draw samples each of a shard's spots.
-func (c *Inspector) draw(ctx context.Context, shard *store.Shard, sizes store.Jobs, sample int, in *surroundings) ([]draw, error) {
+func (c *Inspector) draw(ctx context.Context, shard *store.Shard, sizes store.Jobs, sample int, in *liveState) ([]draw, error) {
 	var all []draw
 	for _, at := range store.Spots {
 		size := sizes[at.Queue][at.State]

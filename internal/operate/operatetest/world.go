@@ -167,7 +167,7 @@ func work(t testing.TB, o operate.Options, routes ...route.Status) {
 	if len(routes) > 1 {
 		w.Minutes, w.Quotas = []control.Minute{{At: time.Now(), Sent: 777_777}}, []route.QuotaStatus{{Key: "apns/" + Other}}
 	}
-	err := control.LeaveSnapshot(t.Context(), o.Queue, "", w)
+	err := control.PublishSnapshot(t.Context(), o.Queue, "", w)
 	must(t, err)
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// later holds delayed calls for lines: one call for each line, however many ask for it.
-type later struct {
+// delayed holds delayed calls for lines: one call for each line, however many ask for it.
+type delayed struct {
 	mu      sync.Mutex
 	waits   map[lineKey]bool
 	awake   map[lineKey]map[string]throttle.Booking // bookings to wake again, by ID
@@ -27,7 +27,7 @@ type lineKey struct {
 }
 
 // after calls f after left, unless a call for the key is pending.
-func (l *later) after(ctx context.Context, left time.Duration, key lineKey, f func(context.Context)) {
+func (l *delayed) after(ctx context.Context, left time.Duration, key lineKey, f func(context.Context)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waits[key] {
@@ -47,9 +47,9 @@ func (l *later) after(ctx context.Context, left time.Duration, key lineKey, f fu
 	})
 }
 
-// again calls f after wakePause with these bookings, and with those of further calls in that
+// again calls f after wakeRetryDelay with these bookings, and with those of further calls in that
 // time.
-func (l *later) again(ctx context.Context, key lineKey, awake []throttle.Booking, f func(context.Context, []throttle.Booking)) {
+func (l *delayed) again(ctx context.Context, key lineKey, awake []throttle.Booking, f func(context.Context, []throttle.Booking)) {
 	l.mu.Lock()
 	if l.awake == nil {
 		l.awake = map[lineKey]map[string]throttle.Booking{}
@@ -61,7 +61,7 @@ func (l *later) again(ctx context.Context, key lineKey, awake []throttle.Booking
 		l.awake[key][b.ID] = b
 	}
 	l.mu.Unlock()
-	l.after(ctx, wakePause, key, func(ctx context.Context) {
+	l.after(ctx, wakeRetryDelay, key, func(ctx context.Context) {
 		l.mu.Lock()
 		all := slices.SortedFunc(maps.Values(l.awake[key]), func(a, b throttle.Booking) int { return a.Slot.Compare(b.Slot) })
 		delete(l.awake, key)
@@ -71,7 +71,7 @@ func (l *later) again(ctx context.Context, key lineKey, awake []throttle.Booking
 }
 
 // rest waits until no call is pending, or ctx ends.
-func (l *later) rest(ctx context.Context) {
+func (l *delayed) rest(ctx context.Context) {
 	over := make(chan struct{})
 	go func() { l.pending.Wait(); close(over) }()
 	select {

@@ -13,7 +13,7 @@ import (
 func TestDelayedCallsAreMerged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, key := new(later), lineKey{app: "shop", user: "ada"}
+		l, key := new(delayed), lineKey{app: "shop", user: "ada"}
 		began, placed, woken := time.Now(), 0, [][]throttle.Booking(nil)
 		slot := func(id string, at time.Duration) throttle.Booking {
 			return throttle.Booking{ID: id, Slot: began.Add(at)}
