@@ -90,7 +90,7 @@ type Config struct {
 	Budget *Budget
 	// ShutdownTimeout is how long Shutdown waits for running jobs.
 	ShutdownTimeout time.Duration
-	// Reserve reserves capacity for a pull of at most most jobs from a queue with these parked
+	// Reserve reserves capacity for a pull of up to most jobs from a queue with these parked
 	// names. The pull calls taken with its jobs. taken ends the reservation for the rest, and
 	// sets Arrived of the jobs.
 	Reserve func(queue string, most int, parked []string) (bounds []store.Bound, taken func([]Job))
@@ -175,7 +175,7 @@ func (s *Server) Shutdown() {
 	s.heartbeats.Wait()
 }
 
-// drain waits at most most for the running jobs.
+// drain waits up to most for the running jobs.
 func (s *Server) drain(most time.Duration) {
 	done := make(chan struct{})
 	go func() { s.working.Wait(); close(done) }()

@@ -21,7 +21,7 @@ type PullRoom struct {
 	kept   []int    // reserved capacity by route
 }
 
-// Reserve reserves capacity for a pull of at most most jobs from that queue, where jobs are
+// Reserve reserves capacity for a pull of up to most jobs from that queue, where jobs are
 // parked under the given names. paused reports whether the operator's pause with that selector is
 // in force. Other pulls cannot use the capacity until Taken.
 func (rs *Routes) Reserve(queue string, most int, parked []string, paused func(selector string) bool, now time.Time) *PullRoom {

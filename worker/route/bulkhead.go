@@ -18,7 +18,7 @@ type Bulkhead struct {
 	most int // the configured number of permits
 
 	mu       sync.Mutex
-	permits  int                    // current number, at most most
+	permits  int                    // current number, up to most
 	open     int                    // how many may be in use after a closing: see reopen
 	wanted   int                    // the last result of demand
 	inUse    int                    // permits in use

@@ -39,7 +39,7 @@ func (c *Crowds) Note(app, user, category string, now time.Time) {
 	}
 }
 
-// Bounds appends a bound for each crowd to all, the bounds of a pull of at most most jobs.
+// Bounds appends a bound for each crowd to all, the bounds of a pull of up to most jobs.
 // Several crowds leave capacity for others. The critical queue has none, as the limiter rejects
 // nothing critical.
 func (c *Crowds) Bounds(all []store.Bound, queue string, most int, now time.Time) []store.Bound {
