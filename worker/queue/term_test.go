@@ -193,6 +193,7 @@ func TestFirstTermByNameLeads(t *testing.T) {
 			t.Helper()
 			for i, n := range all {
 				if n != nil {
+					n.since = time.Now() // a slow machine must not make it judge
 					n.signs()
 				}
 				if n != nil && n.Leads() != (i == want) {
