@@ -12,29 +12,30 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// A claim is a first visit: one MULTI that reads the clock, whether anybody waits, and for
-// each rule the n-th newest admission, and then enters the notification. The reads come
-// first, so that it does not count itself. judge decides by what was read; what it denies is
-// taken out again by the call of slots.lua that gives it a slot.
+// A claim is an optimistic first check: one MULTI that reads the clock, whether any notification
+// waits, and the n-th newest admission of each rule, and then adds the notification. The reads
+// come first, so that the claim does not count itself. judge decides from the replies; the
+// slots.lua call that follows a denied claim removes its entry.
 //
-// Its score is made before the server's clock is read: it is the instant at which the
-// server is predicted to execute it. It counts when it is at most stampEarly before the
-// server's own, which bounds how much closer than allowed two admissions can really be, or
-// at most stampLate after it, which only makes the next one wait.
+// The score is the predicted server time of execution, as it is sent before the server's clock is
+// read. It is accepted if it is at most stampEarly before that clock, which bounds how much
+// closer than allowed two admissions can be, or at most stampLate after it, which only delays the
+// next admission.
 type claim struct {
-	sent, stamp int64 // the process's time when it was sent, and its score, in µs
-	now         int64 // the server's, when it was executed
-	received    int64 // the process's time when it was answered
-	waits       bool  // somebody waits
-	entered     bool  // it is in every set, and was in none before
-	fresh       bool  // a set had no entry before, and has no expiry
-	housekept   bool  // it has trimmed the sets, and set their expiry
-	free        int64 // the first instant at which all rules allow an admission
-	counts      []int // admissions in each rate's window, its own among them, when reported
+	sent, stamp int64 // process time when it was sent, and its score, in µs
+	now         int64 // server time of its execution
+	received    int64 // process time of the reply
+	waits       bool  // a notification waits
+	entered     bool  // it was added to every set, and was in none before
+	fresh       bool  // a set was empty before, and has no expiry
+	housekept   bool  // it pruned the sets and set their expiry
+	free        int64 // the earliest time at which all rules allow an admission
+	counts      []int // with a report: admissions in each rate's window, its own included
 }
 
-// A stamp holds when it is at most stampEarly before the server's instant, which is the tolerance
-// of the limits, and at most stampLate behind: the user's next slots are later by as much.
+// A stamp is accepted if it is at most stampEarly before the server's time, which is the
+// tolerance of the limits, and at most stampLate after it, which delays the user's next slots by
+// as much.
 const (
 	stampEarly = 1_000  // µs
 	stampLate  = 10_000 // µs
@@ -47,11 +48,11 @@ func (c *claim) judge() bool {
 
 func stampHolds(stamp, now int64) bool { return stamp >= now-stampEarly && stamp <= now+stampLate }
 
-// errNotHere means that the transaction was not executed: the hash slot has moved
-// to another node of the Cluster, or the server cannot run it now.
+// errNotHere means that the transaction was not executed: the hash slot has moved to another node
+// of the Cluster, or the server cannot run the transaction now.
 var errNotHere = errors.New("the transaction was not executed")
 
-// claim makes the request's claim, asked for at that elapsed time.
+// claim sends the request's claim; asked is the elapsed time of the call.
 func (l *Redis) claim(ctx context.Context, r *Request, user *userState, asked int64) (*claim, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, StoreError(opAcquire, err)
@@ -76,7 +77,7 @@ func (l *Redis) claim(ctx context.Context, r *Request, user *userState, asked in
 	case err != nil:
 		return nil, StoreError(opAcquire, err)
 	}
-	for _, cmd := range group.Commands { // go-redis tells who was refused with the first one
+	for _, cmd := range group.Commands { // go-redis sets the error of a rejected command on the first one
 		switch err := cmd.Err(); {
 		case err == nil:
 		case redisError(err):
@@ -97,8 +98,8 @@ func redisError(err error) bool {
 	return errors.As(err, &of)
 }
 
-// commands are those of the claim but the last. What is trimmed must not hang on a
-// prediction: it goes by an instant that the server has had.
+// commands returns the claim's commands except EXEC. seen is a time that the server's clock has
+// reached: pruning must not depend on a prediction.
 func (l *Redis) commands(ctx context.Context, c *claim, r *Request, k *keys, seen int64) []redis.Cmder {
 	score := strconv.FormatInt(c.stamp, 10)
 	all := []redis.Cmder{redis.NewCmd(ctx, "multi")}
@@ -128,7 +129,7 @@ func (l *Redis) commands(ctx context.Context, c *claim, r *Request, k *keys, see
 	return all
 }
 
-// read reads the replies of the claim's commands.
+// read parses the replies of EXEC.
 func (c *claim) read(r *Request, replies []any) error {
 	var err error
 	next := func() (reply any) {
@@ -182,8 +183,8 @@ func (c *claim) read(r *Request, replies []any) error {
 	return err
 }
 
-// scored reads a ZRANGE … WITHSCORES of at most one entry: a flat pair in RESP2, a pair
-// inside an array in RESP3.
+// scored parses a ZRANGE … WITHSCORES of at most one entry: a flat pair in RESP2, a pair inside
+// an array in RESP3.
 func scored(reply any) (at int64, some bool) {
 	pair := items(reply)
 	if len(pair) == 1 {

@@ -11,13 +11,13 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// Replies that break off, or that are not a claim's, are never an admission.
+// Incomplete or foreign replies are never an admission.
 func TestClaimReadsNothingElse(t *testing.T) {
 	t.Parallel()
 	r := Request{User: "u", ID: "n", Scopes: []Scope{{General, Policy{MinGap: time.Millisecond}}}}
 	theTime, nobody := []any{"1700000000", "000042"}, []any{}
 	whole := []any{theTime, int64(0), []any{[]any{"foo", 1_700_000_000_000_000.0}}, int64(1)}
-	large := []any{theTime, int64(0), []any{"foo", "1.70e+15"}, int64(1)} // in RESP2, in the notation of large doubles
+	large := []any{theTime, int64(0), []any{"foo", "1.70e+15"}, int64(1)} // RESP2, in scientific notation
 	for _, replies := range [][]any{whole, large} {
 		if c := new(claim); c.read(&r, replies) != nil || !c.entered || c.free != 1_700_000_000_001_000 {
 			t.Errorf("%v are read as %+v", replies, c)
@@ -39,7 +39,7 @@ func TestClaimReadsNothingElse(t *testing.T) {
 	}
 }
 
-// A claim whose stamp is off by more than a little is no admission, nor one that comes a
+// A claim is no admission if its score is too far from the server's time, or if it is a
 // microsecond too early.
 func TestClaimIsJudged(t *testing.T) {
 	t.Parallel()
@@ -58,13 +58,13 @@ func TestClaimIsJudged(t *testing.T) {
 	}
 }
 
-// replied is an error that Redis answers.
+// replied is an error reply of Redis.
 type replied string
 
 func (r replied) Error() string { return string(r) }
 func (replied) RedisError()     {}
 
-// failingClaims answers the claims of a client with the error, executed or not.
+// failingClaims makes a client's claims fail with the error, executed or not.
 type failingClaims struct {
 	err     error
 	execute bool
@@ -80,8 +80,8 @@ func (f *failingClaims) run(_ context.Context, cmds []redis.Cmder, next func() e
 	return redistest.Fail(cmds, f.err)
 }
 
-// What Redis has not executed is decided by the script. Of what is lost nothing is known, and
-// asked again it is granted by the one admission that it has.
+// The script decides a claim that Redis has not executed. After a lost reply the result is
+// unknown, and a second call is granted with the one admission.
 func TestClaimThatWasNotExecuted(t *testing.T) {
 	t.Parallel()
 	moved := replied("MOVED 1 127.0.0.1:7000")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Who waits for another's claim in this process has the time of its caller, and no outage
-// is found when that is over.
+// A call that waits for another claim of this process waits until its caller's deadline, and the
+// end of that is no outage.
 func TestAClaimInThisProcessIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)

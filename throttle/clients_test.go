@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// What a limiter cannot serve from, and what it cannot work by, is refused with the reason.
+// New rejects unsuitable clients and options with the reason.
 func TestWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {

@@ -11,14 +11,14 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// TestClockPredicts has claims sent to a server whose clock is off, drifts and
-// is reached over a way of varying length. The stamp of nearly each holds.
+// TestClockPredicts simulates claims to a server with a clock that is off or drifts, and with
+// varying latency. Nearly all scores are accepted.
 func TestClockPredicts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		skew   time.Duration
-		ppm    float64       // how fast the server's clock is
+		ppm    float64       // drift of the server's clock
 		way    time.Duration // to the server
 		jitter time.Duration
 		stalls float64 // this share takes up to 10 ms longer
@@ -63,9 +63,8 @@ func TestClockPredicts(t *testing.T) {
 	}
 }
 
-// TestPassed has answers come back after 1 to 30 ms. What is said to have passed never
-// is more than has, and differs from it by no more than the fastest answer took lately;
-// a server's clock that is set back is followed.
+// TestPassed delays replies by 1 to 30 ms. passed never returns more than the true time, and at
+// most the fastest recent latency less. After a step of the server's clock it starts over.
 func TestPassed(t *testing.T) {
 	t.Parallel()
 	const fastest, slowest, drift = 1_000, 30_000, 100 // µs
@@ -83,7 +82,7 @@ func TestPassed(t *testing.T) {
 	}
 	for range 2000 {
 		process.advance(time.Duration(random.IntN(10_000)) * time.Microsecond)
-		server += random.Int64N(3) - 1 // which drifts
+		server += random.Int64N(3) - 1 // drift
 		ask(slowest, fastest)
 		back = fastest + random.Int64N(slowest)
 		if passed := ask(fastest, back); passed > back+drift || passed < back-fastest-drift {
@@ -103,8 +102,7 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// TestALateAnswer has an answer come 400 ms after the decision: so much less of the time
-// left is to be waited for.
+// TestLateReplyShortensLeft delays a reply by 400 ms: Left is shorter by as much.
 func TestALateAnswer(t *testing.T) {
 	t.Parallel()
 	const late = 400 * time.Millisecond
@@ -134,8 +132,7 @@ func TestALateAnswer(t *testing.T) {
 	}
 }
 
-// An answer that was on its way for long, or waited for replicas, makes no clock be out of
-// step.
+// A reply that was slow, or waited for replicas, is no sign of clock skew.
 func TestAClockIsOffBySoMuchAsIsSure(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ least, way, want int64 }{

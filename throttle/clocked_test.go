@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A clockedLine is a user's slots on a server of their own, whose clock is set.
+// A clockedLine has the slots of a user on its own server with a set clock.
 type clockedLine struct {
 	t       *testing.T
 	server  *miniredis.Miniredis
@@ -39,7 +39,7 @@ func (l *clockedLine) request(id string, p Policy) Request {
 	return Request{User: "u", ID: id, Horizon: time.Hour, Scopes: []Scope{{General, p}}}
 }
 
-// in is the request in a category, without limits of its own where p is nil.
+// in returns a request of a category, without limits of its own if p is nil.
 func (l *clockedLine) in(category, id string, general Policy, p *Policy) Request {
 	r := l.request(id, general)
 	r.Category = category
@@ -56,10 +56,10 @@ func (l *clockedLine) ask(r Request, claim denial) Decision {
 	return d
 }
 
-// start is where a fakeClock begins.
+// start is the initial time of a fakeClock.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// A fakeClock is one that the test moves.
+// A fakeClock is advanced by the test only.
 type fakeClock struct{ micros atomic.Int64 }
 
 func newFakeClock() *fakeClock {
@@ -81,5 +81,5 @@ func must(t rapid.TB, err error) {
 	}
 }
 
-// errOf is the error of a call that answers something too.
+// errOf returns the error of a call with two results.
 func errOf[T any](_ T, err error) error { return err }

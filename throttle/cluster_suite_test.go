@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/internal/throttletest"
 )
 
-// TestClusterPassesTheSuite runs the suite of all limiters on a cluster.
+// TestClusterPassesTheSuite runs the conformance suite on a Cluster.
 func TestClusterPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	client := startCluster(t)
@@ -58,7 +58,7 @@ func TestClusterPassesTheSuite(t *testing.T) {
 	})
 }
 
-// startCluster answers what connects to a Cluster of three masters.
+// startCluster starts a Cluster of three masters and returns a function that connects to it.
 func startCluster(t *testing.T) func() *redis.ClusterClient {
 	var addresses []string
 	for _, node := range redistest.StartCluster(t, 3) {

@@ -18,8 +18,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// TestATroubleOfOneNode has one master of a Cluster die, or hang: its users fare
-// as the operator has chosen, nobody else notices, and it ends with the trouble.
+// TestNodeOutageAffectsItsUsersOnly kills or stops one master of a Cluster: the outage mode
+// applies to its users, other users see nothing, and the outage ends with the failure.
 func TestATroubleOfOneNode(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]struct {
@@ -88,8 +88,8 @@ func TestATroubleOfOneNode(t *testing.T) {
 	}
 }
 
-// While a user's slot moves for longer than a call waits, that user's calls end as in an
-// outage, and others on the same node are checked.
+// While a user's hash slot moves for longer than a call waits, that user's calls end as in an
+// outage, and other users of the node are checked.
 func TestAMovingSlotIsNoOutage(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -140,7 +140,7 @@ func TestAMovingSlotIsNoOutage(t *testing.T) {
 	}
 }
 
-// clusterOf connects to a Cluster as the program does.
+// clusterOf connects to a Cluster as pushpace does.
 func clusterOf(t *testing.T, nodes []*redistest.Server) *redisconn.Conn {
 	t.Helper()
 	cfg := config.Redis{DialTimeout: 5 * time.Second, Timeout: 5 * time.Second}

@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A setClock is a clock that only the test moves.
+// A setClock is a clock that only the test advances.
 type setClock struct{ micros atomic.Int64 }
 
 func newSetClock() *setClock {

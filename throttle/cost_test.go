@@ -18,7 +18,7 @@ import (
 
 var statCalls = regexp.MustCompile(`calls=(\d+)`)
 
-// commands answers how many commands Redis has executed, those of scripts included.
+// commands returns the number of commands that Redis has executed, also in scripts.
 func commands(t *testing.T, client *redis.Client) (n int) {
 	t.Helper()
 	info, err := client.Info(context.Background(), "commandstats").Result()
@@ -30,8 +30,8 @@ func commands(t *testing.T, client *redis.Client) (n int) {
 	return n
 }
 
-// How many commands a call has Redis execute does not rise with how many wait: short and
-// long lines, of one category or of two, have the same bounds.
+// The number of Redis commands of a call does not depend on the number of waiting notifications:
+// short and long lines, of one category or of two, have the same bounds.
 func TestWhatACallCosts(t *testing.T) {
 	t.Parallel()
 	for _, waiting := range []int{10, 400} {
@@ -62,7 +62,7 @@ func TestWhatACallCosts(t *testing.T) {
 				do   func()
 				most int
 			}{
-				{"an admission", func() { acquire(request("other", "a", "n"), throttle.Granted) }, 46}, // a claim, and where its prediction fails a script
+				{"an admission", func() { acquire(request("other", "a", "n"), throttle.Granted) }, 46}, // a claim, and a script if the prediction fails
 				{"one that waits first", func() { acquire(request("other", "a", "m"), throttle.Deferred) }, 46},
 				{"one that waits behind others", func() { acquire(request("u", "a", "new"), throttle.Deferred) }, 36},
 				{"one that comes too early", func() { acquire(request("u", "a", "n4"), throttle.Deferred) }, 25},

@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestADeniedClaimLeavesNoHole has those who are booked while another process's
-// claim stands there, which is denied, wait no longer than without it.
+// TestDeniedClaimDelaysNoOther books slots while another process's claim is in the sets, which is
+// then denied. The slots are as without the claim.
 func TestADeniedClaimLeavesNoHole(t *testing.T) {
 	t.Parallel()
 	policy := Policy{MinGap: 300 * time.Millisecond, Rates: []Rate{{10, 5 * time.Second}}}
-	// slots are those of 15 who come at once, behind a claim or not
+	// slots returns the slots of 15 concurrent requests, with or without a claim
 	slots := func(claims bool) []Booking {
 		l := newClockedLine(t)
 		l.ask(l.request("n0", policy), denial{})

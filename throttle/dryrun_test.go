@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a dry run says of lines is what placing them again does at that instant.
+// A dry run returns the moves of a Replan at the same time.
 func TestADryRunIsWhatAReplanDoes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
@@ -36,7 +36,7 @@ func TestADryRunIsWhatAReplanDoes(t *testing.T) {
 		}
 		must(t, errOf(l.limiter.Replan(t.Context(), lines)))
 		timeline, err := l.limiter.Timeline(t.Context(), lines[0])
-		waiting := slices.DeleteFunc(timeline.Bookings, func(b Booking) bool { return b.Slot.Before(timeline.Now.Add(-time.Second)) }) // whom others may pass
+		waiting := slices.DeleteFunc(timeline.Bookings, func(b Booking) bool { return b.Slot.Before(timeline.Now.Add(-time.Second)) }) // others may pass it
 		if err != nil || len(waiting) != len(plan.Moves) {
 			t.Fatal(timeline, err)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A user gets one a minute. The second one is told when to come again, and holds its slot.
+// A user may receive one notification a minute. The second one gets a slot to ask again at.
 func Example() {
-	server, err := miniredis.Run() // in the place of a Redis
+	server, err := miniredis.Run() // in place of a Redis server
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func Example() {
 	// second deferred left: 1m0s
 }
 
-// Several limits at once: those of all that a user gets, and those of a category besides.
+// Several limits at once: the user's general ones, and a category's.
 func ExampleLimiter() {
 	limiter, err := throttle.NewMemory(throttle.Options{})
 	if err != nil {
@@ -62,19 +62,19 @@ func ExampleLimiter() {
 		}
 		fmt.Printf("%s %s by %q %q\n", id, d.Status, d.Scope, d.Rule)
 	}
-	// offer-1 is not sent after all: its place goes to the one who waits for it
+	// offer-1 is not sent after all: offer-2 moves up
 	placed, err := limiter.Cancel(ctx, offer("offer-1"))
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(placed.Early[0].ID, "comes forward")
+	fmt.Println(placed.Early[0].ID, "moves up")
 	// Output:
 	// offer-1 granted by "" ""
 	// offer-2 deferred by "marketing" "1/24h"
-	// offer-2 comes forward
+	// offer-2 moves up
 }
 
-// Without a Horizon nobody waits: it is now or never.
+// Without a Horizon a request is either granted or refused.
 func ExampleRequest_horizon() {
 	limiter, err := throttle.NewMemory(throttle.Options{})
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// Quiet hours are one more thing that a search for a place jumps over. Zones, days and the
-// spread stay in Go: the script has lists of instants alone.
+// The script jumps over quiet hours when it searches for a slot. Zones, days and the spread stay
+// in Go: the script gets intervals only.
 
-// A list is what is closed for the user by quiet hours, in Unix µs by the limiter's clock and in
-// order. nil says nothing, an empty one that nothing is.
+// A list holds the intervals closed by quiet hours, in Unix µs by the limiter's clock and in
+// order. nil means that no quiet hours apply, an empty list that they close nothing.
 type list []struct{ from, upto int64 }
 
-// listOf returns the intervals, which are in Unix s.
+// listOf converts intervals from Unix s.
 func listOf(all []quiet.Interval) list {
 	l := make(list, len(all))
 	for n, i := range all {
@@ -23,7 +23,7 @@ func listOf(all []quiet.Interval) list {
 	return l
 }
 
-// opened returns that instant, or the end of the interval around it.
+// opened returns at, or the end of the interval around it.
 func (l list) opened(at int64) int64 {
 	for _, i := range l {
 		if at < i.from {
@@ -36,8 +36,8 @@ func (l list) opened(at int64) int64 {
 	return at
 }
 
-// quietPolicy is the one whose quiet hours hold for the request, and the name of its scope, or
-// nil where none do.
+// quietPolicy returns the policy with the request's quiet hours, and its scope; nil without quiet
+// hours.
 func (r *Request) quietPolicy() (p *Policy, scope string) {
 	for i := range r.Scopes {
 		if s := &r.Scopes[i]; s.Policy.Quiet != nil {
@@ -50,7 +50,7 @@ func (r *Request) quietPolicy() (p *Policy, scope string) {
 	return p, scope
 }
 
-// zone is the one that the notification is of by itself.
+// zone returns the notification's own zone, or else that of a policy's Night, or else UTC.
 func (r *Request) zone() *time.Location {
 	if r.Zone != nil {
 		return r.Zone
@@ -63,7 +63,7 @@ func (r *Request) zone() *time.Location {
 	return time.UTC
 }
 
-// ahead is what quiet hours close to the request in the days ahead.
+// ahead returns the closed intervals of the coming days.
 func (r *Request) ahead(now time.Time) []quiet.Interval {
 	p, _ := r.quietPolicy()
 	if p == nil {
@@ -72,7 +72,7 @@ func (r *Request) ahead(now time.Time) []quiet.Interval {
 	return p.Quiet.Ahead(r.zone(), p.Night, r.App, r.User, now.Unix())
 }
 
-// closed is ahead at that instant, for the script.
+// closed returns ahead for the script.
 func (r *Request) closed(now int64) list {
 	all := r.ahead(micros(now))
 	if all == nil {
@@ -81,8 +81,8 @@ func (r *Request) closed(now int64) list {
 	return listOf(all)
 }
 
-// Held is how much of the time from an instant up to another quiet hours hold the
-// notification, by its own zone.
+// Held returns how much of the time between two instants is in quiet hours, by the notification's
+// own zone.
 func (r *Request) Held(from, upto time.Time) (held time.Duration) {
 	p, _ := r.quietPolicy()
 	if p == nil || r.Passes {
@@ -101,7 +101,7 @@ func (r *Request) Held(from, upto time.Time) (held time.Duration) {
 	return held
 }
 
-// quietly says what quiet hours have to do with the decision.
+// quietly sets Quiet, and the rule if the slot waits for the end of quiet hours.
 func (d *Decision) quietly(r *Request, l list) {
 	at, now := d.At.UnixMicro(), d.Now.UnixMicro()
 	if end := l.opened(now); end > now && !r.Passes {
@@ -113,19 +113,19 @@ func (d *Decision) quietly(r *Request, l list) {
 	}
 }
 
-// nightSlack is how far, in µs, behind the end of quiet hours a slot is still said to wait for it:
-// several margins (see Policy.margin), and a slot further behind waits for a limit.
+// nightSlack is how far, in µs, after the end of quiet hours a slot still counts as waiting for
+// them: several margins (see Policy.margin). A later slot waits for a limit.
 const nightSlack = 20_000
 
-// endsAt reports whether an interval ends at the instant, or just before.
+// endsAt reports whether an interval ends at the instant, or at most nightSlack before.
 func (l list) endsAt(at int64) bool {
 	return slices.ContainsFunc(l, func(i struct{ from, upto int64 }) bool {
 		return i.upto <= at && at <= i.upto+nightSlack
 	})
 }
 
-// until returns the end of the first quiet hours that hold the request in the time from an
-// instant to another, at most a day later, in µs; 0 where none do.
+// until returns the end of the first quiet hours between two instants at most a day apart, in µs;
+// 0 for none.
 func (r *Request) until(from, upto int64) int64 {
 	p, _ := r.quietPolicy()
 	if p == nil || r.Passes {
@@ -135,8 +135,8 @@ func (r *Request) until(from, upto int64) int64 {
 	return time.Unix(end, 0).UnixMicro()
 }
 
-// closes reports whether quiet hours hold the request within a second, so that a claim would be
-// in vain.
+// closes reports whether quiet hours hold the request within the next second, so that a claim
+// would be denied.
 func (l *Redis) closes(r *Request) bool {
 	if p, _ := r.quietPolicy(); p == nil {
 		return false

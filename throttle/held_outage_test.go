@@ -8,12 +8,12 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// While the store is away and all are let through, quiet hours hold.
+// With the store unavailable and on_outage open, quiet hours still hold.
 func TestQuietHoursNeedNoStore(t *testing.T) {
 	t.Parallel()
 	policy := Policy{Quiet: hoursOf(t, "22:00-08:00"), Night: quiet.Night{Zone: zoneOf(t, "Europe/Berlin")}}
 	tokyo := zoneOf(t, "Asia/Tokyo")
-	synctest.Test(t, func(t *testing.T) { // it is 2000-01-01T01:00 in Berlin
+	synctest.Test(t, func(t *testing.T) { // the time is 2000-01-01T01:00 in Berlin
 		s := new(scriptedStore)
 		s.set(storeRefuses)
 		o := WithOutage(s, Open, OutageOptions{})

@@ -26,7 +26,7 @@ func hoursOf(t *testing.T, windows ...string) quiet.Hours {
 	return h
 }
 
-// A nightLine is the line of one user. The test sets its clock, to times in Berlin.
+// A nightLine is the line of one user. The test sets its clock, in Berlin's time.
 type nightLine struct {
 	t       *testing.T
 	limiter Planner
@@ -48,7 +48,8 @@ func atNight(t *testing.T, test func(*nightLine)) {
 	test(&nightLine{t, r, berlin, func(at time.Time) { l.advance(at.Sub(l.clock.now())) }, l.clock.now, policy})
 }
 
-// at is a time of the night's first day in Berlin, or with "1 " of the next, and so on.
+// at parses a time of the night's first day in Berlin; with the prefix "1 " of the next day, and
+// so on.
 func (n *nightLine) at(text string) time.Time {
 	n.t.Helper()
 	days := 0
@@ -61,7 +62,7 @@ func (n *nightLine) at(text string) time.Time {
 	return time.Date(2026, time.November, 25+days, at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), n.berlin)
 }
 
-// shown is the instant as at reads it.
+// shown formats a time for at.
 func (n *nightLine) shown(at time.Time) string {
 	if at.IsZero() {
 		return "never"
@@ -74,7 +75,7 @@ func (n *nightLine) shown(at time.Time) string {
 	return text
 }
 
-// ask has the notification ask at that time.
+// ask calls Acquire at that time.
 func (n *nightLine) ask(at, id string, change ...func(*Request)) Decision {
 	n.t.Helper()
 	n.set(n.at(at))
@@ -104,7 +105,7 @@ func under(policies ...Policy) func(*Request) {
 	}
 }
 
-// want fails unless the decision is that: "now", or when to come and for which rule.
+// want fails unless the decision is want: "now", or status, time and rule.
 func (n *nightLine) want(d Decision, want string) {
 	n.t.Helper()
 	got := strings.TrimSpace(fmt.Sprint(d.Status, " ", n.shown(d.At), " ", d.Rule))
@@ -119,7 +120,7 @@ func (n *nightLine) want(d Decision, want string) {
 	}
 }
 
-// waiting are the slots of those who wait, in order.
+// waiting checks the slots, in order.
 func (n *nightLine) waiting(want ...string) {
 	n.t.Helper()
 	timeline, err := n.limiter.Timeline(context.Background(), n.request(""))
@@ -155,7 +156,7 @@ func TestQuietHoursHoldFromTheirBeginningToTheirEnd(t *testing.T) {
 	})
 }
 
-// What waits for the evening's limits goes on in the morning.
+// A line that waits for limits in the evening continues in the morning.
 func TestQuietHoursThatBeginInTheLine(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		policy := n.policy
@@ -167,7 +168,7 @@ func TestQuietHoursThatBeginInTheLine(t *testing.T) {
 		day.Rates = []Rate{{1, 24 * time.Hour}}
 		for i, want := range []string{"1 08:00:00 quiet_hours", "2 08:00:00.003 1/24h", "3 08:00:00.006 1/24h"} {
 			if i > 0 {
-				want = strings.Replace(want, "1/24h", "quiet_hours", 1) // a hair behind the end
+				want = strings.Replace(want, "1/24h", "quiet_hours", 1) // just after the end
 			}
 			n.want(n.ask("23:00:00", fmt.Sprint("n", i), under(day), n.user("other")), "deferred "+want)
 		}
@@ -207,7 +208,8 @@ func TestWhatPassesQuietHours(t *testing.T) {
 	})
 }
 
-// What passes and is charged fills a rate: behind it even what passes waits, without a slot.
+// Notifications that pass quiet hours are charged. When they fill a rate, the next one waits
+// without a slot.
 func TestWhatPassesIsCharged(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		for i, at := range []string{"22:00:00", "22:05:00", "22:10:00"} {
@@ -221,7 +223,7 @@ func TestWhatPassesIsCharged(t *testing.T) {
 	})
 }
 
-// Each notification goes by its own zone, and they share the user's limits.
+// Each notification has its own zone, and they share the user's limits.
 func TestTwoZonesOfAUser(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		in := func(zone string) func(*Request) { return func(r *Request) { r.Zone = zoneOf(n.t, zone) } }
@@ -264,7 +266,7 @@ func TestQuietHoursThatChangeAtNight(t *testing.T) {
 	}
 }
 
-// A long line has no slot in a night that is known, and the next day's list moves none.
+// A long line has no slot in any night, and the next day's intervals move none.
 func TestALineOverManyNights(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.policy.Rates = []Rate{{1, 24 * time.Hour}}
@@ -284,7 +286,7 @@ func TestALineOverManyNights(t *testing.T) {
 	})
 }
 
-// One that comes for its slot after quiet hours have begun has one behind them.
+// A notification that is late for its slot and asks in quiet hours gets a slot after them.
 func TestALateOneIsHeld(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.want(n.ask("21:59:59", "a"), "now")
@@ -294,7 +296,7 @@ func TestALateOneIsHeld(t *testing.T) {
 	})
 }
 
-// Each user's morning is at an instant of its own within the spread.
+// Each user's quiet hours end at a time of its own within the spread.
 func TestASpreadMorning(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.policy.Night.Spread = 10 * time.Minute

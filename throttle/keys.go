@@ -10,23 +10,23 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// The keys of a user, all under one hash tag so that a Redis Cluster keeps
-// them in one slot. Instants are in µs of Redis's clock.
+// The keys of a user, all under one hash tag so that a Redis Cluster stores them in one slot.
+// Times are in µs of Redis's clock.
 //
-//	PREFIX:{APP/USER}:sent          admissions: sorted set, by member(ID)
-//	PREFIX:{APP/USER}:sent:CAT      the category's, where it has limits of its own
-//	PREFIX:{APP/USER}:slots         who waits: sorted set, of "CAT ZONE ID"
-//	PREFIX:{APP/USER}:early         those of them whose slot is earlier than their job was
-//	                                told: sorted set
-//	PREFIX:{APP/USER}:lines         how many wait of each line, and when slots were placed:
-//	                                hash, while somebody waits
+//	PREFIX:{APP/USER}:sent          sorted set of admissions: member(ID)
+//	PREFIX:{APP/USER}:sent:CAT      sorted set of a category's admissions, if it has limits
+//	PREFIX:{APP/USER}:slots         sorted set of waiting notifications: "CAT ZONE ID"
+//	PREFIX:{APP/USER}:early         sorted set of the members of slots with a job that is due
+//	                                after its slot
+//	PREFIX:{APP/USER}:lines         hash while notifications wait: length of each line, and
+//	                                when slots were last placed
 //
-// A claim's are remembered, the others are written when a script needs them.
+// The struct holds the keys of a claim; the others are derived when needed.
 type keys struct {
 	sent, catSent, slots string
 }
 
-// timeline is the key of the scope's admissions.
+// timeline returns the key of the scope's admissions.
 func (k *keys) timeline(scope string) string {
 	if scope == General {
 		return k.sent
@@ -37,7 +37,7 @@ func (k *keys) timeline(scope string) string {
 func userKeys(prefix string, r *Request) keys {
 	base := prefix + ":{" + shard.UserTag(r.App, r.User) + "}:"
 	k := keys{catSent: base + "sent:" + Escape(r.class()), slots: base + "slots"}
-	k.sent = k.catSent[:len(base+"sent")] // parts of one: many users are remembered
+	k.sent = k.catSent[:len(base+"sent")] // a substring, to save memory: many users are cached
 	return k
 }
 
@@ -45,26 +45,25 @@ func (k *keys) base() string  { return k.sent[:len(k.sent)-len("sent")] }
 func (k *keys) early() string { return k.base() + "early" }
 func (k *keys) lines() string { return k.base() + "lines" }
 
-// Escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX,
-// so that no name can end the hash tag or reach into another's keys.
+// Escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX, so that no name can
+// end the hash tag or collide with another key.
 func Escape(name string) string { return shard.Escape(name) }
 
 const (
 	uuidMark   = "~"
 	digestMark = "#"
-	// longestMember is as long as an ULID, and as crypto/rand.Text. With it a timeline of 100
-	// admissions has less than 4.5 kB.
+	// longestMember is the length of a ULID and of crypto/rand.Text. With it a timeline of 100
+	// admissions is smaller than 4.5 kB.
 	longestMember = 26
 )
 
-// member is what stands for the notification in the sets of admissions, of
-// which there are many: the ID itself when it is short, a UUID in 23 bytes, a
-// digest of 128 bits otherwise.
+// member returns the short form of an ID for the sets of admissions, of which there are many: the
+// ID itself if it is short, a UUID in 23 bytes, otherwise a digest of 128 bits.
 func member(id string) string {
 	if id == "" {
 		return ""
 	}
-	if raw, err := uuid.Parse(id); err == nil && raw.String() == id { // as it is written canonically
+	if raw, err := uuid.Parse(id); err == nil && raw.String() == id { // only the canonical form
 		return uuidMark + base64.RawURLEncoding.EncodeToString(raw[:])
 	}
 	if len(id) <= longestMember && !strings.HasPrefix(id, uuidMark) && !strings.HasPrefix(id, digestMark) {
@@ -74,10 +73,10 @@ func member(id string) string {
 	return digestMark + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// AdmissionID answers the ID as the admissions of a Timeline have it.
+// AdmissionID returns the ID in the form of a Timeline's admissions.
 func AdmissionID(id string) string { return memberID(member(id)) }
 
-// memberID is the inverse of member, as far as there is one.
+// memberID is the inverse of member where one exists: a digest stays a digest.
 func memberID(m string) string {
 	if len(m) != 23 || !strings.HasPrefix(m, uuidMark) {
 		return m

@@ -11,8 +11,7 @@ import (
 
 var plainName = regexp.MustCompile(`^([A-Za-z0-9._~@+-]|%[0-9A-F]{2})*$`)
 
-// FuzzEscape checks that a name can be read back from its escape, so that no
-// two have the same.
+// FuzzEscape checks that unescaping returns the name, so that no two names have the same escape.
 func FuzzEscape(f *testing.F) {
 	for _, name := range []string{"", "user-1@example.com", "a/b", "{x}", "%41", "é", "\x00\xff", "日本"} {
 		f.Add(name)
@@ -28,8 +27,7 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-// FuzzMember checks that no two IDs have the same member, and that a UUID reads
-// back.
+// FuzzMember checks that no two IDs have the same member, and that memberID restores a UUID.
 func FuzzMember(f *testing.F) {
 	f.Add("a", "")
 	f.Add("0190a5f2-7c3e-7d21-9f3b-2a1d0c4e5f60", "~AZCl8nw-fSGfOyodDE5fYA")

@@ -1,24 +1,21 @@
-// Package throttle paces what each user receives. A Limiter admits a
-// notification when all of its user's limits allow it at that instant, and
-// gives each one that it denies a slot of its own to come back at.
+// Package throttle limits how often each user receives notifications. A Limiter grants a
+// notification if all limits of its user allow it now. Otherwise it returns a slot: the time at
+// which the caller asks again.
 //
-// Redis is the Limiter that programs use, Memory one without a store, and Outage
-// stands before either and says what happens while the store is away. The limits come
-// with each Request; throttle/limits says which are in force. The package knows
-// users, IDs and instants, and nothing of notifications or queues. All limiters are
-// safe for concurrent use, by any number of processes on one Redis.
+// Start with Redis. Memory is a Limiter for tests, and Outage adds the behaviour while the store
+// is unavailable. Each Request carries its limits; throttle/limits finds the ones in force. All
+// limiters are safe for concurrent use by any number of processes on one Redis. claim.go is the
+// fast path while no waiting notification is known; slots.lua does everything else.
 //
-// Admissions are law, slots are advice:
-//   - What is granted fits among the admissions, by the clock of the store, whatever
-//     waits and whoever crashed.
-//   - A slot says when to ask again. Were all lost, order and punctuality would suffer,
-//     and no limit.
-//   - A line is a category's notifications of one zone. They go in the order in which they
-//     asked. What is new respects every slot in its scopes.
-//   - A notification holds one slot, however often it asks.
-//   - What quiet hours hold is not let through in them, and has no slot there.
-//
-// claim.go asks where this process does not know that anybody waits; slots.lua does all else.
+// The rules:
+//   - Admissions are binding. A grant fits among the admissions by the store's clock, whatever
+//     notifications wait and whichever process crashed.
+//   - Slots are advice. If all slots are lost, order and punctuality suffer, and no limit is
+//     exceeded.
+//   - A line is the queue of a category's notifications of one zone, in the order of their first
+//     requests. A new notification respects every slot in its scopes.
+//   - A notification holds at most one slot, however often it asks.
+//   - A notification held by quiet hours is not granted in them and has no slot there.
 package throttle
 
 import (
@@ -33,76 +30,74 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// General is the name of the scope that carries a user's general limits.
+// General is the name of the scope of a user's general limits.
 const General = "all"
 
-// A Limiter keeps the timelines of users, for those who ask whether to send. It is safe
-// for concurrent use, and its answers are the same whichever process asks. Its store has a
-// time-out of the limiter's own for each answer, so that no call hangs on one that accepts
-// and never answers; how often a call asks depends on what it has to do.
+// A Limiter keeps the users' timelines. It is safe for concurrent use and gives every process the
+// same answers. Each round trip to its store has a timeout of the limiter's own, so that no call
+// hangs; the number of round trips depends on the call.
 //
-// In any order of calls, any N+1 admissions of a user and scope span at least
-// the rate's period, and any two at least the gap, to within a millisecond.
+// In any order of calls, any N+1 admissions of a user and scope span at least the rate's period,
+// and any two at least the gap, to within a millisecond.
 type Limiter interface {
-	// Acquire asks for an admission at this instant, or a slot to wait for. The same
-	// notification holds one slot, however often it asks: after a Deferred, the
-	// caller asks again at Decision.At. One that was let through and asks again goes
-	// before those who wait: at once if what was sent allows it, else it has the first slot
-	// of its line.
-	// An error means that nothing is known; it is safe to ask again.
+	// Acquire asks for an admission now, or for a slot. A notification holds at most one slot:
+	// after Deferred, the caller asks again at Decision.At. A notification that was granted
+	// before goes ahead of the waiting ones: it is granted at once if the admissions allow it,
+	// and otherwise gets the first slot of its line. After an error the result is unknown, and it
+	// is safe to ask again.
 	Acquire(context.Context, Request) (Decision, error)
-	// Cancel gives back what the notification holds, admission or slot, and moves those
-	// forward who wait behind it; of one that is Used, the slot only. Cancelling twice, or
-	// what holds nothing, does nothing.
+	// Cancel removes the notification's admission or slot and moves up the notifications behind
+	// it. With Request.Used it keeps the admission. A second Cancel, or one without anything to
+	// remove, does nothing.
 	Cancel(context.Context, Request) (Placed, error)
 }
 
-// A Planner is a Limiter for those who also look at, or change, how a user's notifications
-// wait: workers, and what operators use. Its calls fail as those of a Limiter do.
+// A Planner is a Limiter that also reads and reschedules a user's waiting notifications, for
+// workers and operators. After an error it is safe to call it again.
 type Planner interface {
 	Limiter
-	// AcquireAll is Acquire for several notifications with the user, the category and
-	// the scopes of the first one, in their order, at one instant. It decides of the
-	// first or of more, and answers as many decisions: the others ask again.
+	// AcquireAll is Acquire for several notifications at one instant, in their order. All have
+	// the user, category and scopes of the first one. It decides the first one or more and
+	// returns that many decisions; the caller asks again for the others.
 	AcquireAll(context.Context, []Request) ([]Decision, error)
-	// CancelAll is Cancel for several notifications of the user and category of the first one.
+	// CancelAll is Cancel for several notifications of one user and category.
 	CancelAll(context.Context, []Request) (Placed, error)
-	// Replan places lines of one user again, each by the scopes and the zone of its
-	// request; ID is not used. Whom nothing limits any more waits no longer: these are all
-	// in Placed.Early, with the instant of the call. Those overdue by more than a second stay
-	// where they are. Of a Leaver a line is placed once a second at most.
+	// Replan reschedules lines of one user, each by the scopes and the zone of its request; it
+	// ignores the ID. Notifications without any limit leave their line: all of them are in
+	// Placed.Early, with the instant of the call. Slots overdue by more than a second stay
+	// unchanged. With Request.Leaver, Replan reschedules a line at most once a second.
 	Replan(context.Context, []Request) (Placed, error)
-	// Told clears the marks of bookings whose jobs were woken. No later Placed.Early names
-	// them.
+	// Told removes the early marks of bookings after the caller has woken their jobs. Later calls
+	// do not return them in Placed.Early.
 	Told(context.Context, Request, []Booking) error
-	// Timeline answers what is known of the user in the request's scopes.
+	// Timeline returns the user's admissions and slots in the request's scopes.
 	Timeline(context.Context, Request) (Timeline, error)
 }
 
-// Placed is what a call has done to those who wait, and what is left to its caller.
+// Placed is the work that a call leaves to its caller.
 type Placed struct {
-	// Early have slots that are earlier than their jobs know: the user's first three, and
-	// those due within two seconds, at most 64; and at most 64 that are overdue by an hour,
-	// whose jobs may be no more. After a Replan also all whom nothing limits any more. The
-	// caller makes their jobs due at their slots, and then calls Told.
+	// Early are bookings with a slot before the due time of their job: the user's first three,
+	// and all due within two seconds, at most 64. Also at most 64 bookings overdue by an hour, as
+	// their jobs may no longer exist, and after a Replan all notifications without any limit. The
+	// caller makes the jobs due at their slots and then calls Told.
 	Early []Booking
-	// Others are the user's other lines that wait, if the call may change anything for them. The
-	// caller places each again once, by a Replan with the line's own limits: as a Leaver after
+	// Others are the user's other lines with waiting notifications, if the call may affect them.
+	// The caller reschedules each once by a Replan with the line's own limits: with Leaver after
 	// Acquire and Cancel, without it after a change of limits. It ignores the Others of that
 	// Replan.
 	Others []Line
-	// After is how long to wait before a Replan of the call's lines as a Leaver, because they
-	// were placed less than a second ago; 0 for no Replan.
+	// After is the delay before a Replan of the call's lines with Leaver, because they were
+	// rescheduled less than a second ago; 0 for no Replan.
 	After time.Duration
 }
 
-// Any reports whether anything is left to do.
+// Any reports whether p is not empty.
 func (p Placed) Any() bool { return len(p.Early) > 0 || len(p.Others) > 0 || p.After > 0 }
 
-// A Line is a category's notifications of one zone.
+// A Line is the queue of a category's notifications of one zone.
 type Line struct {
 	Category string
-	Zone     string // as time.LoadLocation takes it; empty where none is named or it matters not
+	Zone     string // a name for time.LoadLocation; empty without a zone or without quiet hours
 }
 
 // A Scope is a set of limits with a timeline of its own: the user's general
@@ -114,44 +109,45 @@ type Scope struct {
 
 // A Request asks for the admission of one notification.
 type Request struct {
-	// App and User say whose timeline it is. App may be empty.
+	// App and User identify the timeline. App may be empty.
 	App, User string
 	// ID of the notification.
 	ID string
-	// Scopes whose limits must all agree, at most two: the general one first,
-	// then the category's. Without the general one, no general limits hold for the
-	// user, whatever waits. A scope with an unlimited policy still keeps its
-	// timeline; a request without scopes is granted at once and leaves no trace.
+	// Scopes are the limits that must all allow the notification, at most two: the general one
+	// first, then the category's. Without the general one, the general limits do not apply. A
+	// scope with an unlimited policy still records admissions; a request without scopes is
+	// granted at once and records nothing.
 	Scopes []Scope
-	// Category of the notification, where no scope names it. Those that wait of a
-	// category go in the order in which they asked.
+	// Category of the notification, if no scope names it. Waiting notifications of a category
+	// keep the order of their first requests.
 	Category string
-	// Zone is the one by whose clocks quiet hours hold for the notification; nil for that of
-	// the policies' Night. One of zone.Load or time.UTC.
+	// Zone is the time zone of the notification's quiet hours, from zone.Load or time.UTC; nil
+	// for the zone of the policies' Night.
 	Zone *time.Location
-	// Passes has the notification pass quiet hours: in them it goes as soon as the admissions
-	// allow, and is charged. If they do not, it is Deferred there without a slot, unless it
-	// has one.
+	// Passes exempts the notification from quiet hours. During them it is granted as soon as the
+	// admissions allow it, and is charged. If they allow it only later in the same hours, it is
+	// Deferred without a slot, unless it already holds one.
 	Passes bool
-	// Horizon is how far ahead a slot may lie. A denied request whose slot would
-	// be further is Refused and holds nothing; with 0 every denied one is.
+	// Horizon is how far ahead a slot may be. A denied request with a later slot is Refused and
+	// holds nothing; with 0 every denied request is Refused.
 	Horizon time.Duration
-	// MaxBooked is how many of the user's notifications of the category may hold a slot, at
-	// most MaxEntries; 0 means that. A denied one beyond is Rejected, or
-	// if it is Kept Deferred without a slot.
+	// MaxBooked limits how many of the user's notifications of the category hold a slot, at most
+	// MaxEntries; 0 means MaxEntries. All categories together hold at most twice as many. A
+	// denied request beyond is Rejected, or Deferred without a slot if it is Kept.
 	MaxBooked int
-	// Kept says that a full line does not reject it: it is critical, or was accepted into the
-	// line before.
+	// Kept means that a full line does not reject the notification: it is critical, or was
+	// accepted into the line before.
 	Kept bool
-	// Elder is the ID of another one of the same user and category that it has taken the
-	// place of: it takes over its slot, the earlier one where both have one.
+	// Elder is the ID of another notification of the same user and category, which this one
+	// replaces. It takes over the other's slot, or keeps its own if that is earlier.
 	Elder string
-	// Books has it get a slot even where it might go now: its caller cannot send it yet.
+	// Books requests a slot even if the limits allow the notification now, because the caller
+	// cannot send it yet.
 	Books bool
-	// Leaver tells Replan that limits are as they were, and somebody has left.
+	// Leaver means that the limits are unchanged, and a notification has left the line. For
+	// Replan.
 	Leaver bool
-	// Used tells Cancel that the notification was sent, or may have been: its
-	// admission stays.
+	// Used means that the notification was sent or may have been: Cancel keeps its admission.
 	Used bool
 	// Report asks for Decision.Remaining. It costs a ZCOUNT for each rate.
 	Report bool
@@ -186,7 +182,7 @@ func (r *Request) validate() error {
 	return nil
 }
 
-// validateID is validate for the calls that concern one notification.
+// validateID is validate for calls about one notification.
 func (r *Request) validateID() error {
 	if r.ID == "" {
 		return errors.New("throttle: the request names no notification ID")
@@ -194,7 +190,7 @@ func (r *Request) validateID() error {
 	return r.validate()
 }
 
-// validateAll is validateID for those that are decided of together.
+// validateAll is validateID for requests that are decided together.
 func validateAll(all []Request) error {
 	if len(all) == 0 {
 		return errors.New("throttle: there is no request")
@@ -245,7 +241,7 @@ func (r *Request) policies() (general, own *Policy) {
 	return general, own
 }
 
-// class is the category whose order the notification keeps.
+// class returns the category of the notification's line.
 func (r *Request) class() string {
 	for _, s := range r.Scopes {
 		if s.Name != General {
@@ -255,8 +251,8 @@ func (r *Request) class() string {
 	return r.Category
 }
 
-// remaining is what the request's rates still admit, each with so many admissions in
-// the window that ends now.
+// remaining returns how many more admissions the request's rates allow. counts are the admissions
+// in each rate's window that ends now.
 func (r *Request) remaining(counts []int) []Remaining {
 	left := make([]Remaining, 0, len(counts))
 	for _, s := range r.Scopes {
@@ -267,13 +263,13 @@ func (r *Request) remaining(counts []int) []Remaining {
 	return left
 }
 
-// mostBooked is how many may hold a slot.
+// mostBooked returns the largest number of slots of the category.
 func (r *Request) mostBooked() int { return cmp.Or(r.MaxBooked, MaxEntries) }
 
-// A Status is what became of a request.
+// A Status is the result of a request.
 type Status uint8
 
-// The statuses. The zero Status is none of them.
+// The statuses. The zero Status is invalid.
 const (
 	// Granted: send at Decision.At.
 	Granted Status = iota + 1
@@ -281,12 +277,12 @@ const (
 	Deferred
 	// Refused: the slot, Decision.At, lies beyond the request's horizon.
 	Refused
-	// Rejected: as many of its category, or of its user, wait as may. It holds nothing.
+	// Rejected: the category or the user has as many slots as allowed. The request holds nothing.
 	Rejected
 	slotless // Deferred, with Decision.Slotless
 )
 
-// String returns the status as it is written in logs.
+// String returns the status in lower case.
 func (s Status) String() string {
 	switch s {
 	case Granted:
@@ -304,106 +300,105 @@ func (s Status) String() string {
 // A Decision is the answer to a request.
 type Decision struct {
 	Status Status
-	// At is the instant to send at (Granted), to ask again at (Deferred), or
-	// that was too late (Refused), on the limiter's clock, which for Redis is
-	// the server's.
+	// At is the time to send (Granted), the time to ask again (Deferred), or the slot beyond the
+	// horizon (Refused). It is on the limiter's clock, for Redis the server's.
 	At time.Time
 	// Now is the instant of the decision, on the same clock.
 	Now time.Time
-	// Left is the time from when Acquire returns until At: at least 0, in whole microseconds. It
-	// does not depend on this machine's clock. The time that the answer took is subtracted, by
-	// the limiter's clock as this process has learned it. For 1.5 s after that clock was set
-	// back, or became another node's, too much may be subtracted, at most what the answer took.
+	// Left is the time from Acquire's return until At, at least 0, in whole microseconds. It does
+	// not depend on this machine's clock: the limiter subtracts the time since the decision by
+	// its estimate of the store's clock. For 1.5 s after that clock was set back, or another node
+	// took over, it may subtract too much, at most the call's round-trip time.
 	Left time.Duration
-	// Slot is the slot that the notification held before this call; zero for
-	// none. At may be later: the job was late, or a limit was lowered.
+	// Slot is the slot that the notification held before this call; zero for none. At may be
+	// later than Slot: the job was late, or a limit was lowered.
 	Slot time.Time
-	// Slotless says of a Deferred one that it holds no slot: as many wait as may, or it passes
-	// the quiet hours it is in, and the limits do not. At is when to ask again. In an outage
-	// (Unchecked) nothing has a slot, and Slotless is false.
+	// Slotless means that a Deferred notification holds no slot: the line is full, or the
+	// notification passes the current quiet hours and the limits deny it. At is the time to ask
+	// again. In an outage (Unchecked) nothing has a slot, and Slotless is false.
 	Slotless bool
-	// Scope and Rule name the limit that sets At when it is in the future: Rule
-	// is "gap", a rate as it is written ("10/1m"), or "quiet_hours".
+	// Scope and Rule name the limit that sets At if At is in the future: Rule is "gap", a rate in
+	// its text form ("10/1m"), or "quiet_hours".
 	Scope string
 	Rule  string
-	// Quiet is the end of the quiet hours that hold the notification at the instant of the
-	// decision; zero when none do.
+	// Quiet is the end of the quiet hours that hold the notification at the time of the decision;
+	// zero for none.
 	Quiet time.Time
-	// Remaining is what each rate still admits at the instant of the decision,
-	// this admission taken off, when the request asked for a report.
+	// Remaining is how many more admissions each rate allows after this one, if Request.Report is
+	// set.
 	Remaining []Remaining
-	// Placed is what the call has done to those who wait; of several decisions the first
+	// Placed is the work that the call leaves to its caller; of several decisions only the first
 	// one has it.
 	Placed
-	// Unchecked says that the store was away and nothing was checked or charged, but quiet
-	// hours: Granted is the operator's choice (see Open), and At the local clock's.
+	// Unchecked means that the store was unreachable. Nothing was charged, and only quiet hours
+	// were checked. Granted is then the operator's choice (see Open), and At is on the local
+	// clock.
 	Unchecked bool
 }
 
-// grantedAt is the decision to send at once.
+// grantedAt returns the decision to send now.
 func grantedAt(now time.Time) Decision { return Decision{Status: Granted, At: now, Now: now} }
 
-// Remaining is what one rate still admits.
+// Remaining is how many more admissions one rate allows.
 type Remaining struct {
 	Scope string
 	Rate  Rate
 	Count int
 }
 
-// A Booking is the slot of a notification that waits.
+// A Booking is the slot of a waiting notification.
 type Booking struct {
 	ID    string    `json:"id"`
-	Scope string    `json:"scope"` // the scope whose limits it waits for, in a Timeline
+	Scope string    `json:"scope"` // in a Timeline: the scope whose limit sets the slot
 	Slot  time.Time `json:"slot"`
-	// Rule of the scope that lets it be no earlier, in a Timeline; empty when that is
-	// not known.
+	// Rule is the limit of the scope that sets the slot, in a Timeline; empty if unknown.
 	Rule string `json:"rule,omitempty"`
-	// After is the entry that the rule counts from, in a Timeline: that of the rate 10/1m
-	// is the tenth before this one.
+	// After is the entry that the rule counts from, in a Timeline: for the rate 10/1m the tenth
+	// entry before this one.
 	After Entry `json:"after,omitzero"`
-	// Category is the request's, in a Timeline, when this is one of those who wait of it.
+	// Category is set in a Timeline if the booking is of the request's category.
 	Category string `json:"category,omitempty"`
 
-	member string // in the set of slots
+	member string // the member of the slots key
 }
 
-// An Entry is an admission, a notification that was let through, or a slot.
+// An Entry is an admission (a granted notification) or a slot.
 type Entry struct {
-	// ID of the notification; of an admission, an ID longer than 26 bytes that is not a
-	// UUID appears as a digest.
+	// ID of the notification. An admission shows a digest in the place of an ID that is longer
+	// than 26 bytes and not a UUID.
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
 }
 
-// A Timeline is what is known of a user, oldest first, at most
-// MaxEntries of each kind (the newest admissions, the nearest bookings).
+// A Timeline is the state of one user, oldest first, at most MaxEntries of each kind (the newest
+// admissions, the nearest bookings).
 type Timeline struct {
 	Now        time.Time          `json:"now"`
 	Admissions map[string][]Entry `json:"admissions"` // by scope
 	Bookings   []Booking          `json:"bookings"`
-	// Quiet is what the quiet hours Hours close to the request in the days ahead, by the clocks
-	// of its Zone. Empty where nothing is closed.
+	// Quiet are the intervals of the coming days in which the quiet hours Hours hold the request,
+	// by the clock of Zone. Empty for none.
 	Quiet []quiet.Interval `json:"-"`
 	Hours quiet.Hours      `json:"-"`
 	Zone  string           `json:"-"`
 
-	marks map[string]*view // what counts, by scope
+	marks map[string]*view // the entries that count in each scope
 }
 
-// Decision.Rule when the minimum gap decides, and where quiet hours end at the slot.
+// Values of Decision.Rule besides rates: the minimum gap, and a slot at the end of quiet hours.
 const (
 	GapRule   = "gap"
 	QuietRule = "quiet_hours"
 )
 
-// A rule is a policy's limit as arithmetic sees it: n admissions in any window
-// of the period. The minimum gap is the rule of 1 in its length.
+// A rule is one limit of a policy: at most n admissions in any window of the period. The minimum
+// gap is the rule with n = 1.
 type rule struct {
 	n      int
 	period int64 // µs
 }
 
-// appendRules appends the policy's rules, the gap first even when it is 0.
+// appendRules appends the policy's rules, first the gap, even if it is 0.
 func (p Policy) appendRules(rules []rule) []rule {
 	rules = append(rules, rule{1, p.MinGap.Microseconds()})
 	for _, r := range p.Rates {
@@ -412,7 +407,7 @@ func (p Policy) appendRules(rules []rule) []rule {
 	return rules
 }
 
-// ruleName names the i-th of the policy's rules.
+// ruleName returns the name of the i-th rule.
 func (p Policy) ruleName(i int) string {
 	if i == 0 {
 		return GapRule
@@ -420,9 +415,8 @@ func (p Policy) ruleName(i int) string {
 	return p.Rates[i-1].String()
 }
 
-// margin is what lies between two booked slots beyond what the policy asks
-// for, in µs, so that a job that comes a hair late does not deny its successor:
-// a fiftieth of the mean distance the policy allows, at most 3 ms.
+// margin returns the extra distance between two slots, in µs, so that a slightly late job does
+// not deny the next one: 1/50 of the mean distance that the policy allows, at most 3 ms.
 func (p Policy) margin() int64 {
 	mean := p.MinGap.Microseconds()
 	for _, r := range p.Rates {
@@ -431,7 +425,7 @@ func (p Policy) margin() int64 {
 	return max(1, min(3000, mean/50))
 }
 
-// ErrUnavailable is wrapped by the errors of a limiter whose store does not answer.
+// ErrUnavailable is wrapped by the errors of a limiter while its store is unavailable.
 var ErrUnavailable = errors.New("throttle: the limits' store does not answer")
 
 // sortBookings orders bookings by slot, then scope and ID.

@@ -12,20 +12,19 @@ import (
 	"github.com/pushpace/pushpace/internal/base/embedded"
 )
 
-// Memory is the limiter of one process, for tests and small programs: a Redis limiter on a
-// Redis inside the process, which keeps nothing when it ends.
+// Memory is a Redis limiter on a Redis server inside the process, for tests and small programs.
+// Nothing outlives the process.
 type Memory struct {
 	limiter *Redis
 	client  *redis.Client
 	server  *embedded.Redis
-	now     func() time.Time // nil for that of the process
+	now     func() time.Time // nil for the process's clock
 	end     sync.Once
-	err     error // of its end
+	err     error // the result of Close
 }
 
-// NewMemory returns a limiter without any history, which Close ends. What Options.Now says is
-// its Redis's clock too, and decides. Options.Timeout is ten seconds by default: no network
-// is there to be slow.
+// NewMemory returns an empty limiter; Close ends it. Options.Now also sets the clock of its
+// Redis. The default Options.Timeout is ten seconds, as there is no network to be slow.
 func NewMemory(o Options) (*Memory, error) {
 	server, err := embedded.Start()
 	if err != nil {
@@ -41,7 +40,7 @@ func NewMemory(o Options) (*Memory, error) {
 	return m, nil
 }
 
-// Close waits for the calls under way, and ends the limiter and its Redis.
+// Close waits for the running calls and stops the limiter and its Redis.
 func (m *Memory) Close() error {
 	m.end.Do(func() {
 		m.err = errors.Join(m.limiter.Close(), m.client.Close())
@@ -50,7 +49,7 @@ func (m *Memory) Close() error {
 	return m.err
 }
 
-// redis returns the limiter, with its Redis's clock set.
+// redis returns the limiter after it sets the clock of its Redis.
 func (m *Memory) redis() *Redis {
 	if m.now != nil {
 		m.server.SetTime(m.now)

@@ -12,18 +12,18 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// A node is a server that holds timelines: the only one, or a master of a
-// Cluster. Each has a clock of its own.
+// A node is a server with timelines: the only one, or a master of a Cluster. Each has its own
+// clock.
 type node struct {
 	*pipeline.Pipeline
 	clock *clock
 }
 
-// laneCount is how many of the limiter's own pipelines to one node may be under way at once: with
-// two, one batch fills while the other is on its way, and with more the batches are smaller.
+// laneCount is the number of concurrent pipelines to one node. With two, one batch fills while
+// the other is in flight; more would make the batches smaller.
 const laneCount = 2
 
-// node answers the node that holds the key.
+// node returns the node that holds the key.
 func (l *Redis) node(ctx context.Context, key string) (*node, error) {
 	p, err := pipeline.For(ctx, l.shared, key)
 	if err != nil {
@@ -38,15 +38,15 @@ func (l *Redis) node(ctx context.Context, key string) (*node, error) {
 	return l.meet(ctx, p)
 }
 
-// met answers the node that was met before, or nil.
+// met returns a known node, or nil.
 func (l *Redis) met(p *pipeline.Pipeline) (n *node, closed bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.nodes[p], l.closed
 }
 
-// clockOf answers the clock of the server that holds the key, or nil: a claim has to
-// have met it.
+// clockOf returns the clock of the server that holds the key; nil before the first claim on that
+// server.
 func (l *Redis) clockOf(ctx context.Context, key string) *clock {
 	p, err := pipeline.For(ctx, l.shared, key)
 	if err != nil {
@@ -58,7 +58,7 @@ func (l *Redis) clockOf(ctx context.Context, key string) *clock {
 	return nil
 }
 
-// meet takes in a node. Its claims are stamped by a clock that has to be known.
+// meet adds a node after it has read the node's clock, which claims need for their scores.
 func (l *Redis) meet(ctx context.Context, p *pipeline.Pipeline) (*node, error) {
 	fresh := &node{Pipeline: p, clock: newClock(l.process)}
 	t := redis.NewTimeCmd(ctx, "time")
@@ -83,8 +83,8 @@ func (l *Redis) meet(ctx context.Context, p *pipeline.Pipeline) (*node, error) {
 	return fresh, nil
 }
 
-// Node names the master of a Cluster that keeps the
-// request's user, and is "" where there is one server.
+// Node returns the address of the Cluster master that holds the request's user; "" for a single
+// server.
 func (l *Redis) Node(ctx context.Context, r Request) string {
 	cluster, ok := pipeline.OfCluster(l.client)
 	if !ok {
@@ -97,9 +97,9 @@ func (l *Redis) Node(ctx context.Context, r Request) string {
 	return master.Options().Addr
 }
 
-// ClockOffset answers how far Redis's clock is ahead of this machine's, by no more than the
-// last answer shows for sure, of a Cluster's nodes that of the one which is furthest
-// off; 0 before the first admission.
+// ClockOffset returns how far Redis's clock is ahead of this machine's: the smallest offset that
+// the last reply proves. In a Cluster it is the offset of the node with the largest one; 0 before
+// the first admission.
 func (l *Redis) ClockOffset() time.Duration {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -115,58 +115,58 @@ func (l *Redis) ClockOffset() time.Duration {
 	return time.Duration(furthest) * time.Microsecond
 }
 
-// A clock predicts the clock of a Redis server from this process's monotonic one, so that a
-// step of the machine's time changes nothing. What it learns includes the way
-// to the server: the prediction is for when a command sent now is executed.
+// A clock predicts the clock of a Redis server from this process's monotonic clock, so that steps
+// of the machine's time have no effect. Its estimate includes the network latency: it predicts
+// when a command sent now is executed.
 type clock struct {
 	process
 
 	mu   sync.Mutex
-	late float64      // µs: how much later than at the soonest most commands are executed
-	wall atomic.Int64 // how far the server's clock is ahead of this machine's, in µs
-	seen atomic.Int64 // the server's instant that was observed last, µs
+	late float64      // µs by which most commands are executed later than at the earliest
+	wall atomic.Int64 // µs that the server's clock is ahead of this machine's
+	seen atomic.Int64 // the last observed server time, µs
 
-	// what the answers since then say, and those of the time before
+	// bounds from the replies since then, and from the time before
 	recent, older ahead
 	since         int64
 }
 
-// ahead is how far the server's clock is ahead of elapsed, in µs: by no less than what an
-// answer said when it was received, and by no more than when it was asked for. F. Cristian,
+// ahead bounds how far the server's clock is ahead of elapsed, in µs: at least the difference
+// when a reply was received, at most the difference when its command was sent. F. Cristian,
 // Probabilistic clock synchronization, 1989.
 type ahead struct{ least, most int64 }
 
-// and returns what both say.
+// and returns the intersection.
 func (a ahead) and(b ahead) ahead { return ahead{max(a.least, b.least), min(a.most, b.most)} }
 
-// A process is this process's clock, of which only the progress counts.
+// A process is this process's clock. Only differences of its times count.
 type process struct {
 	start time.Time
 	now   func() time.Time // tests set it
 }
 
-// elapsed answers the µs since the start.
+// elapsed returns the µs since the start.
 func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 
-// aheadKept is for how long, in µs, and for as long again, an answer shows how far the
-// server's clock is ahead: the two drift apart, and one stalled answer counts for a second at most.
+// aheadKept is how long, in µs, a bound is collected before it becomes the older one, which is
+// used for as long again. The clocks drift apart, and one stalled reply counts for at most a
+// second.
 const aheadKept = 500_000
 
 func newClock(p process) *clock {
-	return &clock{process: p, since: -3 * aheadKept} // so long ago that the first answer is all
+	return &clock{process: p, since: -3 * aheadKept} // in the past, so that the first reply replaces the bounds
 }
 
-// predict returns the server's instant at which a command that is sent at that elapsed time
-// is executed, rather a little late than early.
+// predict returns the server time at which a command sent at that elapsed time is executed,
+// rather late than early.
 func (c *clock) predict(elapsed int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return elapsed + c.recent.and(c.older).most + int64(c.late)
 }
 
-// passed returns how long ago, in µs, it surely was now on the server's clock, after the
-// answer to a command that was sent at that elapsed time. An answer that came faster
-// lately tells.
+// passed returns the least time in µs since the server's clock was at now, after the reply to a
+// command sent at that elapsed time. A faster recent reply makes the bound tighter.
 func (c *clock) passed(sent, now int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,11 +174,11 @@ func (c *clock) passed(sent, now int64) int64 {
 	return c.answered(sent, received, now).least - (now - received)
 }
 
-// answered takes in an answer, and returns how far the server's clock is ahead.
+// answered adds a reply and returns the bounds of the server's clock.
 func (c *clock) answered(sent, received, now int64) ahead {
 	said, known, age := ahead{now - received, now - sent}, c.recent.and(c.older), received-c.since
 	switch {
-	case known.least > said.most, known.most < said.least, age > 2*aheadKept: // it was set, or long ago
+	case known.least > said.most, known.most < said.least, age > 2*aheadKept: // the clock was set, or the bounds are too old
 		c.recent, c.older, c.since = said, said, received
 	case age > aheadKept:
 		c.recent, c.older, c.since = said, c.recent, received
@@ -188,16 +188,16 @@ func (c *clock) answered(sent, received, now int64) ahead {
 	return c.recent.and(c.older)
 }
 
-// surelyOff is by how much the server's clock is ahead at least, or behind, in µs: least as of
-// the answer, which was on its way or waited for replicas for so long.
+// surelyOff returns the proven offset of the server's clock in µs, negative if it is behind.
+// least is the offset at the reply, which was in flight or waited for replicas for way.
 func surelyOff(least, way int64) int64 {
 	return max(least, min(0, least+way))
 }
 
-// observe takes in that a command sent at that elapsed time was executed at the server's
-// instant now, and returns the elapsed time. One that was later than most counts for eight
-// that were not. A stamp is aimed behind the soonest instant of its execution by at most eight
-// tenths of stampLate: it still holds when the claim is executed at that instant.
+// observe adds a reply: a command sent at that elapsed time was executed at the server time now.
+// It returns the elapsed time. One reply later than most moves late eight times as much as an
+// earlier one. late is at most 8/10 of stampLate, so that a score is still accepted if its claim
+// is executed at the earliest time.
 func (c *clock) observe(sent, now int64) (received int64) {
 	at := c.now()
 	received = at.Sub(c.start).Microseconds()

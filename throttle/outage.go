@@ -13,47 +13,44 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// OnOutage is what happens while the limits' store is away.
+// OnOutage selects the behaviour while the limits' store is unavailable.
 type OnOutage string
 
 // The choices. The zero value is Closed.
 const (
-	Closed OnOutage = "closed" // nothing is admitted: the caller gets the error, and waits
-	Open   OnOutage = "open"   // everything is admitted, unchecked
+	Closed OnOutage = "closed" // nothing is granted: the caller gets the error and waits
+	Open   OnOutage = "open"   // everything is granted without a check
 )
 
 // OutageOptions configure an Outage. The zero value is ready for use.
 type OutageOptions struct {
-	// Log gets a line when an outage begins and one when it ends; nil for none.
+	// Log gets a line at the start and the end of an outage; nil for none.
 	Log *slog.Logger
 }
 
-// Outage is a Planner that stands before another and decides what becomes of
-// calls while that one's store is away.
+// Outage is a Planner that wraps another one and handles the outages of its store.
 //
-// An outage begins with a call that the store does not serve (an error that
-// wraps ErrUnavailable), and ends with the first that it does. A call that times out is
-// made once more before: its time may have passed in this process, as when that was
-// stopped for long, or behind other calls. Meanwhile one
-// call at a time tries the store, a quarter of a second after the last failure;
-// the others do not wait: they get the last error, or
-// with Open an Acquire is Granted with Decision.Unchecked, or waits for the
-// end of quiet hours. The other calls get the error in either mode.
+// An outage begins with a call that fails with ErrUnavailable, and ends with the first call that
+// the store serves. A timed-out call is retried once before an outage begins, because this
+// process may have been stopped or slow. During an outage one call at a time probes the store, a
+// quarter of a second after the last failure. The others do not wait: they get the last error, or
+// with Open an Acquire is Granted with Decision.Unchecked, or Deferred until the end of quiet
+// hours. The other calls get the error in either mode.
 //
-// Where the limiter keeps users on several nodes and says on which (Redis.Node), each
-// has outages of its own. One of a node that nobody has asked for half a minute is
-// over: another serves its users. A call that is not served because a user's timeline is
-// just moved from one node to another ends as in an outage, and begins none.
+// If the limiter spreads users over several nodes (Redis.Node), each node has its own outages. An
+// outage ends if no call has used its node for half a minute, because another node serves its
+// users. A call that fails because its user's hash slot is moving between nodes is handled as in
+// an outage, and begins none.
 //
-// A call whose own context ends says nothing of the store, and gets its error.
+// If a call's own context ends, the call returns that error, which is no sign of an outage.
 type Outage struct {
 	limiter Planner
-	locate  func(context.Context, Request) string // nil for a store in one place
+	locate  func(context.Context, Request) string // nil for a store of one node
 	mode    OnOutage
 	log     *slog.Logger
 
 	mu    sync.Mutex
-	last  map[string]*outageState // those that last, by node
+	last  map[string]*outageState // current outages by node
 	total OutageStats
 }
 
@@ -61,17 +58,15 @@ type Outage struct {
 type OutageStats struct {
 	Outages   int64 // begun
 	Unchecked int64 // granted without a check
-	Failed    int64 // answered with an error for want of the store
-	// Since is when the first of the outages that last began; zero for none. Cause
-	// is what its store last said, and wraps ErrUnavailable; Node is the one that
-	// said so where there are several.
+	Failed    int64 // failed because of the store
+	// Since is the start of the oldest current outage; zero for none. Cause is the last error of
+	// its store, which wraps ErrUnavailable; Node is its node if there are several.
 	Since time.Time
 	Cause error
 	Node  string
 }
 
-// WithOutage returns the planner with a stated behaviour when its store is
-// away. A mode other than Open is Closed.
+// WithOutage wraps the planner. A mode other than Open is Closed.
 func WithOutage(l Planner, mode OnOutage, o OutageOptions) *Outage {
 	if mode != Open {
 		mode = Closed
@@ -88,7 +83,7 @@ func WithOutage(l Planner, mode OnOutage, o OutageOptions) *Outage {
 	return outage
 }
 
-// Stats answers the counts.
+// Stats returns the counts.
 func (o *Outage) Stats() OutageStats {
 	o.forgetUnasked()
 	o.mu.Lock()
@@ -168,8 +163,8 @@ func (o *Outage) decide(ctx context.Context, r Request, f func(context.Context, 
 	return d, err
 }
 
-// unchecked is the answer while the store is away. What quiet hours hold by this machine's
-// clock waits for their end: they need no store.
+// unchecked returns the decision while the store is unavailable. Quiet hours need no store: a
+// notification in quiet hours by this machine's clock waits for their end.
 func unchecked(r *Request) Decision {
 	now := time.Now()
 	d := grantedAt(now)
@@ -186,8 +181,8 @@ func unchecked(r *Request) Decision {
 	return d
 }
 
-// withStore makes the call unless it is invalid, or an outage lasts and it is not its
-// turn to try the store. The mode changes the counts and the log, not the answer.
+// withStore makes the call unless it is invalid, or an outage lasts and another call probes. The
+// mode affects only the counts and the log.
 func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, invalid error, f func(context.Context, Request) (T, error)) (answer T, err error) {
 	if invalid != nil {
 		return answer, invalid
@@ -211,7 +206,7 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 		switch {
 		case err == nil:
 			o.answered(node)
-		case redisreply.Moving(err) && isAway(ctx, err): // one hash slot of the Cluster moves
+		case redisreply.Moving(err) && isAway(ctx, err): // one hash slot of the Cluster is moving
 			o.answered(node)
 			o.unserved(mode)
 		case isAway(ctx, err):
@@ -226,23 +221,22 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 	}
 }
 
-// timedOut reports whether the error is that a time-out is over, that for a connection of
-// this process among them.
+// timedOut reports whether the error is a timeout, also one of the wait for a connection of this
+// process.
 func timedOut(err error) bool {
 	var late interface{ Timeout() bool }
 	return errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &late) && late.Timeout()
 }
 
-// isAway reports whether the error is that the store is away, and not that the caller
-// has no more time: its deadline may show as an error of the network before the context
-// knows.
+// isAway reports whether the store is unavailable, as opposed to an expired caller: its deadline
+// may cause a network error before the context is done.
 func isAway(ctx context.Context, err error) bool {
 	deadline, ok := ctx.Deadline()
 	return errors.Is(err, ErrUnavailable) && ctx.Err() == nil && (!ok || time.Now().Before(deadline))
 }
 
-// enter returns the last error to a call that is not to try the store while an outage
-// lasts, and whether the call is the one that tries while the others do not.
+// enter returns the last error if the call must not use the store, and whether the call is the
+// probe of an outage.
 func (o *Outage) enter(node string, mode OnOutage) (probe bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -259,7 +253,7 @@ func (o *Outage) enter(node string, mode OnOutage) (probe bool, err error) {
 	return true, nil
 }
 
-// unserved counts a call that the store did not serve, though there is no outage.
+// unserved counts a call that the store did not serve outside an outage.
 func (o *Outage) unserved(mode OnOutage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -277,8 +271,8 @@ func (o *Outage) count(s *outageState, mode OnOutage) {
 	}
 }
 
-// failed takes in that the store did not serve a call. Calls that were under way
-// when the outage began do not put off the next try.
+// failed records a call that the store did not serve. Only a probe moves the next probe: calls
+// that were running when the outage began do not delay it.
 func (o *Outage) failed(node string, mode OnOutage, probe bool, err error) {
 	o.mu.Lock()
 	now, s := time.Now(), o.last[node]
@@ -306,19 +300,19 @@ func (o *Outage) answered(node string) {
 	o.ended("the limits' store is back", node, over)
 }
 
-// ended logs the end of an outage and how large it was; nil is none.
+// ended logs the end and the size of an outage; nil is none.
 func (o *Outage) ended(how, node string, s *outageState) {
 	if s != nil {
 		o.log.Info(how, append(where(node), "lasted", time.Since(s.since), "calls", s.calls, "unchecked", s.unchecked)...)
 	}
 }
 
-// leftAfter is after how long without a call a node in trouble is taken to have left the Cluster:
-// jobs that wait for it ask every few seconds, so that 30 s without any means that none do.
+// leftAfter is how long a failing node must be unused until it counts as removed from the
+// Cluster. Waiting jobs ask every few seconds, so 30 s without a call mean that no user is on it.
 const leftAfter = 30 * time.Second
 
-// forgetUnasked ends the outages of nodes that have left. No call can: whoever
-// asked one is served by another. The one server of a limiter cannot leave.
+// forgetUnasked ends the outages of removed nodes, which no call can end: other nodes serve their
+// users. A single server cannot be removed.
 func (o *Outage) forgetUnasked() {
 	now := time.Now()
 	left := map[string]*outageState{}
@@ -335,7 +329,7 @@ func (o *Outage) forgetUnasked() {
 	}
 }
 
-// where names the node for the log.
+// where returns the log attributes of the node.
 func where(node string) []any {
 	if node == "" {
 		return nil
@@ -351,23 +345,23 @@ func (o *Outage) learntNothing(node string) {
 	}
 }
 
-// tryPause is the pause between two tries of the store: a short outage ends soon, and in a long one
-// each process costs the store four tries a second at most.
+// tryPause is the pause between two probes: short, so that a short outage ends soon, and long
+// enough for at most four probes a second and process.
 const tryPause = 250 * time.Millisecond
 
-// An outageState is what is known of an outage that lasts.
+// An outageState is a current outage.
 type outageState struct {
 	since   time.Time
-	asked   time.Time // by a call, the last time
+	asked   time.Time // time of the last call
 	err     error     // the last
 	next    time.Time
 	probing bool
 
-	calls, unchecked int64 // that it met
+	calls, unchecked int64 // during the outage
 }
 
-// StoreError is the error of a call that failed. Whatever a store answers is its
-// own trouble, and concerns every user, unless it is about what is kept of one.
+// StoreError wraps the error of a failed call. It wraps ErrUnavailable unless the error is about
+// one user's keys, because any other error of a store affects every user.
 func StoreError(op string, err error) error {
 	if redisreply.OfItsKeys(err) {
 		return fmt.Errorf("throttle: %s: Redis answered: %w", op, said{err})
@@ -375,11 +369,11 @@ func StoreError(op string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, said{err})
 }
 
-// said is an error that names no user: logs have it, and whoever asks a probe.
+// said hides the names of users in an error, as logs and probes show it.
 type said struct{ error }
 
 // Error implements error.
 func (s said) Error() string { return redisreply.Said(s.error) }
 
-// Unwrap answers the error as it is.
+// Unwrap returns the original error.
 func (s said) Unwrap() error { return s.error }

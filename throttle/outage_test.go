@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// A scriptedStore is a Limiter whose store is as it is told to be.
+// A scriptedStore is a Planner with a scripted store.
 type scriptedStore struct {
 	calls atomic.Int64
 	ask   atomic.Pointer[func(context.Context) error]
@@ -56,7 +56,7 @@ var errRefused = fmt.Errorf("%w: connection refused", ErrUnavailable)
 func storeAnswers(context.Context) error { return nil }
 func storeRefuses(context.Context) error { return errRefused }
 
-// storeHangs does not answer within the limiter's own time-out.
+// storeHangs answers only after the limiter's timeout.
 func storeHangs(timeout time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
@@ -70,7 +70,7 @@ func storeHangs(timeout time.Duration) func(context.Context) error {
 
 var outageCall = Request{User: "u", ID: "n", Scopes: []Scope{{Name: General}}}
 
-// outageLog is a logger and what it has written.
+// outageLog returns a logger and its output.
 func outageLog() (*slog.Logger, *bytes.Buffer) {
 	var text bytes.Buffer
 	return slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{
@@ -99,7 +99,7 @@ func TestOutageClosedFailsFastAndProbes(t *testing.T) {
 		}
 		s.set(storeRefuses)
 		began := time.Now()
-		// The instants, after the outage began, at which the store is asked.
+		// Times since the start of the outage at which the store was called.
 		var asked []time.Duration
 		for range 400 { // 4 s
 			before := s.calls.Load()
@@ -191,8 +191,8 @@ func TestAProbeThatHangsHoldsNobodyElse(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// Ten failures are one outage, and do not lengthen the pause. One call
-		// probes, and while it hangs the others do not wait for it.
+		// Ten failures are one outage, and do not lengthen the pause. One call probes; while it
+		// hangs, the others do not wait.
 		time.Sleep(tryPause)
 		for range 10 {
 			wg.Go(func() { _, _ = o.Timeline(t.Context(), outageCall) })
@@ -229,7 +229,7 @@ func TestOutageIsNotTheCallersEnd(t *testing.T) {
 			if stats := o.Stats(); stats != (OutageStats{}) {
 				t.Errorf("%s: %+v", mode, stats)
 			}
-			// A probe whose caller leaves hands its turn to the next.
+			// If the caller of a probe gives up, the next call probes.
 			s.set(storeRefuses)
 			_, _ = o.Acquire(t.Context(), outageCall)
 			time.Sleep(tryPause)
@@ -289,8 +289,8 @@ func TestOutagePassesOtherErrorsAndAnswers(t *testing.T) {
 	}
 }
 
-// An outage is a node's own. It is over when the node serves again, or when
-// nobody asks it any more, which the only server does not come to.
+// Each node has its own outages. One ends when the node serves again, or when no call uses the
+// node any more; the outage of a single server ends only when it serves again.
 func TestAnOutageOfANodeEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestAnOutageOfANodeEnds(t *testing.T) {
 		o := WithOutage(s, Closed, OutageOptions{Log: log})
 		s.set(storeRefuses)
 		began := time.Now()
-		for range 10 { // 20 s; what waits asks every other second
+		for range 10 { // 20 s; a waiting job asks every 2 s
 			for _, s.node = range []string{"a:1", "b:2", ""} {
 				_, _ = o.Acquire(t.Context(), outageCall)
 			}
@@ -339,7 +339,7 @@ type scriptedNodes struct {
 
 func (s *scriptedNodes) Node(context.Context, Request) string { return s.node }
 
-// outageRedis is a Redis limiter with that time-out.
+// outageRedis returns a Redis limiter with that timeout.
 func outageRedis(t *testing.T, o *redis.Options, timeout time.Duration) *Redis {
 	o.ContextTimeoutEnabled = true
 	o.MaxRetries = -1

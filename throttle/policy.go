@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// MaxEntries bounds each kind of a user's entries, since a call may read them all, and others
-	// wait for Redis meanwhile: the count of a rate of a Policy, and its mean in a second; the
-	// notifications of a category that hold slots, twice as many of all; the entries of a Timeline.
+	// MaxEntries bounds each kind of a user's entries, because a call may read all of them and
+	// blocks Redis meanwhile: the count of a rate, and its mean per second; the notifications of
+	// a category that hold slots (twice as many in all categories); the entries of a Timeline.
 	MaxEntries = 1000
-	// MaxRates is the largest number of rates a Policy may have: each claim reads one admission for
-	// each. That is one for each unit from a second to a month, and more.
+	// MaxRates is the largest number of rates of a Policy: each claim reads one admission per
+	// rate. Eight are enough for one rate per unit from a second to a month.
 	MaxRates = 8
 )
 
-// Rate admits at most Count notifications in any window of length Period.
-// The zero value is not a valid rate.
+// Rate allows at most Count notifications in any window of length Period. The zero value is not a
+// valid rate.
 type Rate struct {
 	Count  int           // 1 or more
 	Period time.Duration // positive, whole microseconds
@@ -58,7 +58,7 @@ func ParseRate(s string) (Rate, error) {
 	return r, nil
 }
 
-// Validate reports what is wrong with r.
+// Validate returns an error if r is invalid.
 func (r Rate) Validate() error {
 	if fault := r.fault(); fault != "" {
 		return rateError(r.String(), fault)
@@ -74,7 +74,7 @@ func rateError(s, fault string) error {
 		"COUNT at least 1, PERIOD positive in whole microseconds", s, fault)
 }
 
-// fault says what is wrong with r, or "".
+// fault describes why r is invalid; "" if it is valid.
 func (r Rate) fault() string {
 	switch {
 	case r.Count < 1:
@@ -92,8 +92,7 @@ func (r Rate) String() string {
 	return strconv.Itoa(r.Count) + "/" + FormatPeriod(r.Period)
 }
 
-// FormatPeriod writes d without the zero units that time.Duration appends:
-// 24h, not 24h0m0s.
+// FormatPeriod writes d without the trailing zero units of time.Duration: 24h, not 24h0m0s.
 func FormatPeriod(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -118,11 +117,10 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Policy limits what one user receives in one scope: a minimum gap between any
-// two notifications, and any number of rates that all hold at once. The zero
-// value limits nothing.
+// Policy limits the notifications that one user receives in one scope: a minimum gap between any
+// two, and any number of rates that all apply. The zero value limits nothing.
 type Policy struct {
-	// The least time between any two, in whole microseconds; 0 for none.
+	// The minimum time between any two, in whole microseconds; 0 for none.
 	MinGap time.Duration `yaml:"min_gap" default:"0s"`
 	// At most COUNT in any PERIOD, as `COUNT/PERIOD`; COUNT is at most 1,000. At most 8 rates, each
 	// with a period of its own.
@@ -133,33 +131,32 @@ type Policy struct {
 	//
 	// It excludes MinGap, Rates and Quiet.
 	Exempt bool `yaml:"exempt" default:"false"`
-	// Windows in which nothing is sent, by the clocks of the user's zone: `22:00-08:00` of every
-	// day, or with the days on which it begins, as in `Sa-Su 22:00-10:00`. A category's take the
-	// place of the default's; `[]` is none. Notifications that they hold go out behind them, at the
-	// limits' pace; `critical` ones pass.
+	// Windows in which nothing is sent, by the clock of the user's zone: `22:00-08:00` of every
+	// day, or with the days on which it begins, as in `Sa-Su 22:00-10:00`. A category's windows
+	// replace the default's; `[]` is none. Held notifications are sent afterwards at the limits'
+	// rate; `critical` ones ignore quiet hours.
 	//
-	// nil says nothing of quiet hours, and an empty one that there are none. They must not change
-	// any more.
+	// nil inherits the quiet hours, and an empty value means that there are none. The slice must
+	// not be modified.
 	Quiet quiet.Hours `yaml:"quiet_hours"`
-	// Night says by which zone and with what spread they hold. throttle/limits has that of
-	// limits.default hold for all.
+	// Night is the zone and the spread of the quiet hours. throttle/limits uses that of
+	// limits.default for all policies.
 	Night quiet.Night `yaml:"-"`
 }
 
-// Faults are all that is wrong with a policy, by the keys that the configuration has for
-// its fields.
+// Faults are all errors of a policy, by the configuration keys of its fields.
 type Faults = faults.Faults
 
 // Unlimited reports whether p has neither a gap, nor a rate, nor quiet hours.
 func (p Policy) Unlimited() bool { return !p.paces() && len(p.Quiet) == 0 }
 
-// Says reports whether p says anything: it limits, or says that there are no quiet hours.
+// Says reports whether p limits anything or turns quiet hours off.
 func (p Policy) Says() bool { return !p.Unlimited() || p.Quiet != nil }
 
 // paces reports whether p has a gap or a rate.
 func (p Policy) paces() bool { return p.MinGap != 0 || len(p.Rates) > 0 }
 
-// String writes p for people, such as "500ms apart, 10/1m".
+// String returns a readable form of p, such as "500ms apart, 10/1m".
 func (p Policy) String() string {
 	if p.Exempt {
 		return "exempt"
@@ -179,10 +176,10 @@ func (p Policy) String() string {
 	return cmp.Or(strings.Join(parts, ", "), "no limit")
 }
 
-// Validate reports all that is wrong with p, as Faults. No gap or period may be longer
-// than horizon, which is how far back a timeline reaches. Limits that are well
-// formed and that nobody means are refused too: more than MaxEntries in all or in a second
-// on average, a gap longer than every period. See Warnings for what is merely odd.
+// Validate returns all errors of p, as Faults. No gap or period may exceed horizon, the length of
+// a timeline. Validate also rejects well-formed limits that are certainly mistakes: counts above
+// MaxEntries in all or per second on average, and a gap longer than every period. See Warnings
+// for limits that are odd but valid.
 func (p Policy) Validate(horizon time.Duration) error {
 	var all Faults
 	if p.Exempt && p.Says() {
@@ -220,7 +217,7 @@ func (p Policy) Validate(horizon time.Duration) error {
 	if len(all) > 0 {
 		return all.Err()
 	}
-	// what is well formed, and no operator means
+	// well formed, but certainly a mistake
 	if p.MinGap > 0 && tooMany(1, p.MinGap) {
 		all.Add("min_gap", "%s is shorter than %s: nobody receives %d a second; leave it out", FormatPeriod(p.MinGap), time.Second/MaxEntries, MaxEntries)
 	}
@@ -239,7 +236,7 @@ func (p Policy) Validate(horizon time.Duration) error {
 	return all.Err()
 }
 
-// tooLarge says what is wrong with r's count as one of a user's, or "".
+// tooLarge describes a count of r that is too large for one user; "" for none.
 func (r Rate) tooLarge() string {
 	if r.Count <= MaxEntries {
 		return ""
@@ -247,22 +244,21 @@ func (r Rate) tooLarge() string {
 	return fmt.Sprintf("%s counts more than %d, the most of one user: give a smaller count in a shorter period, or leave it out", r, MaxEntries)
 }
 
-// tooMany reports whether count in the period is more than MaxEntries in a second. Nobody receives
-// as much: it is a slip of the pen.
+// tooMany reports whether count in the period is more than MaxEntries per second, which is surely
+// a typing error.
 func tooMany(count int, period time.Duration) bool {
 	return float64(count) > MaxEntries*period.Seconds()
 }
 
-// most is how many admissions r lets into any window of the period.
+// most returns the largest number of admissions that r allows in a window of the period.
 func (r Rate) most(period time.Duration) int {
 	return int((period+r.Period-1)/r.Period) * r.Count
 }
 
-// implies reports whether whoever keeps r keeps the other one too.
+// implies reports whether any sequence that r allows is also allowed by other.
 func (r Rate) implies(other Rate) bool { return r.most(other.Period) <= other.Count }
 
-// asRates answers the policy's limits as rates, the gap as the first of them
-// when there is one.
+// asRates returns the policy's limits as rates, first the gap if there is one.
 func (p Policy) asRates() []Rate {
 	var all []Rate
 	if p.MinGap > 0 {
@@ -271,8 +267,8 @@ func (p Policy) asRates() []Rate {
 	return append(all, p.Rates...)
 }
 
-// Raises reports whether to may allow what from forbids, so that who waits may
-// come forward when it takes the place of from.
+// Raises reports whether to may allow something that from forbids, so that a change from the one
+// to the other may move slots earlier.
 func Raises(from, to Policy) bool {
 	if from.Exempt || to.Exempt {
 		return to.Exempt && !from.Exempt
@@ -282,8 +278,8 @@ func Raises(from, to Policy) bool {
 	}) || shortensNight(from, to)
 }
 
-// shortensNight reports whether somebody may go under to in hours that are quiet under from. A
-// policy without Quiet takes the general policy's, which this function does not know.
+// shortensNight reports whether to may allow a time that is quiet under from. A policy with nil
+// Quiet inherits the general policy's, which is unknown here.
 func shortensNight(from, to Policy) bool {
 	switch {
 	case from.Quiet == nil:
@@ -295,9 +291,8 @@ func shortensNight(from, to Policy) bool {
 		slices.ContainsFunc(from.Quiet, func(w quiet.Window) bool { return !slices.Contains(to.Quiet, w) })
 }
 
-// Warnings answers what is odd about a valid policy, each beginning with the
-// limit that it is about: a limit that another one makes void, and quiet hours that leave
-// little time. Empty when nothing is.
+// Warnings describes limits of a valid policy that are odd: a limit that another one makes void,
+// and quiet hours that leave little time. Each warning begins with the limit's name.
 func Warnings(p Policy) []string {
 	var odd []string
 	for i, r := range p.Rates {

@@ -20,24 +20,22 @@ import (
 type Options struct {
 	// Prefix of all keys. Empty means "pushpace".
 	Prefix string
-	// Horizon is how far back a timeline reaches: at least the longest period
-	// of any policy, for as long as it is remembered. 0 means 24 hours.
+	// Horizon is the length of a timeline: at least the longest period of any policy. 0 means 24
+	// hours.
 	Horizon time.Duration
-	// Timeout bounds each round trip of a call, also when Redis accepts and never
-	// answers. 0 means one second. Those of a client whose commands share pipelines
-	// have the pipelines' time-out.
+	// Timeout bounds each round trip, also if Redis accepts the connection and never answers. 0
+	// means one second. For a client with shared pipelines, their timeout applies.
 	Timeout time.Duration
-	// Now is the process's clock, nil for time.Now. Only its progress counts,
-	// not what it says: the instants that decide are Redis's.
+	// Now is the process's clock; nil for time.Now. Only differences of its times count:
+	// decisions use Redis's clock.
 	Now func() time.Time
 }
 
-// Redis is the Planner whose timelines are sorted sets on Redis. Its instants
-// are those of Redis's clock. See keys.go for the keys, claim.go for the first
-// visit, slots.go for all others.
+// Redis is the Planner on Redis, with timelines in sorted sets and times of Redis's clock.
+// keys.go has the keys, claim.go the first check, slots.go all others.
 type Redis struct {
 	client  redis.UniversalClient
-	shared  redis.UniversalClient // it, or one on it, whose round trips are shared; end ends that one
+	shared  redis.UniversalClient // client itself or a wrapper with shared pipelines; end closes the wrapper
 	end     func()
 	prefix  string
 	keep    int64 // µs
@@ -55,35 +53,33 @@ type Redis struct {
 
 type userKey struct{ app, user, category string }
 
-// A userState is what this process remembers of a user and category that it has seen
-// lately. It saves work, and is never needed.
+// A userState is a cache entry of this process for a user and category. It only saves work.
 type userState struct {
 	keys keys
-	// waits is until when somebody is thought to wait, so that a first visit
-	// would be in vain; kept is when the sets' expiry was last set. Both in µs of
-	// the process's clock.
+	// waits is the time until which a notification is expected to wait, so that a claim would be
+	// denied; kept is when the sets' expiry was last set. Both are in µs of the process's clock.
 	waits, kept atomic.Int64
-	// claiming is held by the claim for this user and category that this process has under way.
+	// claiming is held by this process's running claim for the user and category.
 	claiming *semaphore.Weighted
 }
 
-// waitsUntil notes that somebody waits until then at least. Of two notes at once one
-// may be lost, and a claim be made in vain.
+// waitsUntil notes that a notification waits at least until then. A concurrent call may be lost,
+// and the next claim is then denied.
 func (u *userState) waitsUntil(elapsed int64) {
 	if u.waits.Load() < elapsed {
 		u.waits.Store(elapsed)
 	}
 }
 
-// usersRemembered bounds the users of whom the process remembers whether somebody waits: each is
-// some 500 bytes. A claim for one that it has forgotten may be made in vain.
+// usersRemembered is the size of the userState cache, about 500 bytes a user. A claim for a user
+// that was evicted may be denied.
 const usersRemembered = 16384
 
 var errClosed = errors.New("throttle: the limiter is closed")
 
-// New returns a limiter on the client, a redis.Client or a redis.ClusterClient, which stays
-// the caller's to close after the limiter. It refuses other clients, and one without
-// ContextTimeoutEnabled: Options.Timeout would not hold.
+// New returns a limiter on a redis.Client or redis.ClusterClient, which the caller closes after
+// the limiter. It rejects other clients, and clients without ContextTimeoutEnabled, as they
+// ignore Options.Timeout.
 func New(client redis.UniversalClient, o Options) (*Redis, error) {
 	if o.Horizon < 0 || o.Timeout < 0 {
 		return nil, errors.New("throttle: Options.Horizon or Timeout is negative")
@@ -112,7 +108,7 @@ func New(client redis.UniversalClient, o Options) (*Redis, error) {
 	return l, nil
 }
 
-// serves returns why a limiter does not work on the client, or nil.
+// serves returns an error if a limiter does not work on the client.
 func serves(client redis.UniversalClient) error {
 	bounded := false
 	switch c := client.(type) {
@@ -133,7 +129,7 @@ func serves(client redis.UniversalClient) error {
 	return nil
 }
 
-// Close waits for the calls under way and ends the limiter's goroutines.
+// Close waits for the running calls and stops the limiter's goroutines.
 func (l *Redis) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -146,11 +142,11 @@ func (l *Redis) Close() error {
 	return nil
 }
 
-// RoundTrips answers how many round trips the limiter has made.
+// RoundTrips returns the number of round trips since New.
 func (l *Redis) RoundTrips() int64 { return l.trips.Load() }
 
-// life is how long a set lives after its last entry: what is kept, and as much
-// again as the claims of a process may leave the expiry alone.
+// life is the TTL of a set in µs: the horizon, and a quarter more, as claims renew the expiry
+// only after a quarter of the horizon.
 func (l *Redis) life() int64 { return l.keep + l.keep/4 }
 
 // Acquire implements Limiter.
@@ -171,16 +167,16 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		}
 		return l.wait(ctx, &r, user, denial{})
 	}
-	defer user.claiming.Release(1) // once it is known what the next one has to wait for
+	defer user.claiming.Release(1) // after waits is set for the next caller
 	if asked < user.waits.Load() {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	return l.arrive(ctx, &r, user, asked)
 }
 
-// besideNoClaim waits until this process has no claim for the user and category under way. Beside
-// one, a call of the script may deny it by coming first, or count it though it will be denied.
-// Claims for the user's other categories may be under way.
+// besideNoClaim waits until this process has no running claim for the user and category. A script
+// call at the same time could deny the claim by coming first, or could count the claim before it
+// is denied. Claims for the user's other categories may be running.
 func (l *Redis) besideNoClaim(ctx context.Context, user *userState) error {
 	if err := user.claiming.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("throttle: %w", err)
@@ -195,7 +191,7 @@ func (l *Redis) AcquireAll(ctx context.Context, all []Request) ([]Decision, erro
 		return nil, err
 	}
 	for i := range all {
-		if all[i].Line() != all[0].Line() { // it asks by other quiet hours
+		if all[i].Line() != all[0].Line() { // it has other quiet hours
 			all = all[:i]
 			break
 		}
@@ -214,7 +210,7 @@ func (l *Redis) AcquireAll(ctx context.Context, all []Request) ([]Decision, erro
 	return l.waitAll(ctx, all, user, denial{})
 }
 
-// arrive is a first visit: a claim, and what it denies asks the script.
+// arrive makes the first check: a claim, and the script if the claim is denied.
 func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked int64) (Decision, error) {
 	c, err := l.claim(ctx, r, user, asked)
 	if errors.Is(err, errNotHere) {
@@ -226,7 +222,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 	}
 	if !c.judge() || r.until(c.stamp, c.stamp) > 0 {
 		claim := denial{c.stamp, c.now}
-		if !c.entered { // an earlier admission stands there
+		if !c.entered { // the set holds an earlier admission of it
 			claim = denial{}
 		}
 		return l.wait(ctx, r, user, claim)
@@ -235,7 +231,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 	if r.Report {
 		d.Remaining = r.remaining(c.counts)
 	}
-	// whoever comes within the gap is denied: a claim would only be in the way
+	// a claim within the gap would be denied
 	for i := range r.Scopes {
 		user.waitsUntil(c.received + r.Scopes[i].Policy.MinGap.Microseconds())
 	}
@@ -261,7 +257,7 @@ func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim den
 func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, claim denial) ([]Decision, error) {
 	clock, asked := l.clockOf(ctx, user.keys.sent), l.elapsed()
 	decisions, err := l.visit(ctx, all, user, claim)
-	answered := clock != nil && clock == l.clockOf(ctx, user.keys.sent) // as far as the client knows
+	answered := clock != nil && clock == l.clockOf(ctx, user.keys.sent) // the key is still on the same server
 	for i := range decisions {
 		d := &decisions[i]
 		if d.Left > 0 && answered {
@@ -275,7 +271,7 @@ func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, cla
 	return decisions, err
 }
 
-// user answers what is remembered of the request's user.
+// user returns the cached state of the request's user and category.
 func (l *Redis) user(r *Request) *userState {
 	key := userKey{r.App, r.User, r.class()}
 	if u, ok := l.users.Get(key); ok {
@@ -305,5 +301,5 @@ func (l *Redis) now() time.Time {
 	return time.UnixMicro(l.process.now().UnixMicro()).Add(l.ClockOffset())
 }
 
-// elapsed answers the µs since the limiter was made.
+// elapsed returns the µs since New.
 func (l *Redis) elapsed() int64 { return l.process.elapsed() }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Claims see to it that a timeline lives as long as its last admission counts, also one
-// that another process has emptied.
+// Claims keep a timeline's TTL at least as long as its last admission counts, also after another
+// process has emptied the timeline.
 func TestClaimsKeepATimelineAlive(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)
@@ -34,8 +34,8 @@ func TestClaimsKeepATimelineAlive(t *testing.T) {
 	acquire("n2")
 }
 
-// What waits, and what tells of it, lives as long as the last slot counts, however slots
-// are given; an admission that is kept shortens no timeline's life.
+// The keys of waiting notifications expire after the last slot no longer counts. A cancel that
+// keeps the admission does not shorten the timeline's TTL.
 func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)
@@ -69,8 +69,8 @@ func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
 	lives("one that was kept", 0, "sent", "sent:a")
 }
 
-// A job that never comes holds those behind it back for a second, once: it stays where it is when
-// the line is placed again, and is named an hour later.
+// A job that never asks again delays the jobs behind it once, by a second. A replan leaves its
+// slot, and an hour later calls return it.
 func TestAJobThatNeverComesHoldsNobodyBack(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)

@@ -54,7 +54,7 @@ func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		gap   time.Duration
 		rates []string
-		want  []string // how each begins
+		want  []string // prefix of each
 	}{
 		{time.Second, []string{"10/1m", "100/24h"}, nil},
 		{0, []string{"5/1h", "10/24h"}, nil},
@@ -75,7 +75,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A rate that is void decides nothing: whoever keeps the other one keeps it.
+// Any sequence that a rate allows also keeps the rates that it implies.
 func TestVoidRatesAreVoid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -123,14 +123,14 @@ func TestRaises(t *testing.T) {
 		{p(0, "10/1m", "100/24h"), p(0, "10/1m"), true},
 		{p(time.Second), exempt, true},
 		{exempt, exempt, false},
-		{exempt, p(0), false}, // of an exempt category nobody waits
+		{exempt, p(0), false}, // an exempt category has no slots
 		{q("22:00-08:00"), q("22:00-08:00", "12:00-13:00"), false},
 		{q("22:00-08:00", "12:00-13:00"), q("22:00-08:00"), true},
 		{q("22:00-08:00"), q("22:00-07:00"), true},
 		{q("22:00-08:00"), spread, true},
 		{q("22:00-08:00"), q(), true},
 		{q(), q("22:00-08:00"), false},
-		{p(0), q("22:00-08:00"), true}, // a category whose own take the place of the general ones
+		{p(0), q("22:00-08:00"), true}, // a category with quiet hours in place of the general ones
 	} {
 		if got := Raises(c.from, c.to); got != c.want {
 			t.Errorf("from %+v to %+v: %t", c.from, c.to, got)

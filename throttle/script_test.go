@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A scripted user's calls are drawn, and after each of them the user's keys are judged.
+// A scripted draws calls of one user, and checks the user's keys after each of them.
 type scripted struct {
 	t       *rapid.T
 	limiter *Redis
@@ -21,9 +21,9 @@ type scripted struct {
 	user     string
 	policies map[string]Policy // by scope
 	sent     map[string][]sentOne
-	asked    map[string]int // of those who wait, their turn, by ID
+	asked    map[string]int // position in the order of requests of each waiting notification, by ID
 	turn     int
-	front    int // the turn of the last one that was let ahead of all others, below 0
+	front    int // position of the last one that went ahead of all others, below 0
 }
 
 type sentOne struct {
@@ -43,7 +43,7 @@ func drawnPolicy(rt *rapid.T, name string) Policy {
 	return p
 }
 
-// scripts runs the property on users of their own, under a clock that is set.
+// scripts runs the property, each time on a new user, under a set clock.
 func scripts(t *testing.T, property func(*scripted)) {
 	t.Helper()
 	t.Parallel()
@@ -73,7 +73,7 @@ func (s *scripted) keys() *keys {
 	return &s.limiter.user(&r).keys
 }
 
-// drawn is a request of a few notifications, each of one category for good.
+// drawn returns a request of one of 15 notifications, each always of the same category.
 func (s *scripted) drawn() Request {
 	n := rapid.IntRange(0, 14).Draw(s.t, "n")
 	return s.request(scriptCategories[n%3], fmt.Sprint("n", n))
@@ -81,7 +81,7 @@ func (s *scripted) drawn() Request {
 
 func (s *scripted) now() int64 { return s.limiter.now().UnixMicro() }
 
-// ask asks the script, past the claim.
+// ask runs the script without a claim.
 func (s *scripted) ask(r Request, claim denial) Decision {
 	admitted := s.admitted(r)
 	d, err := s.limiter.wait(context.Background(), &r, s.limiter.user(&r), claim)
@@ -91,13 +91,13 @@ func (s *scripted) ask(r Request, claim denial) Decision {
 	_, waits := s.asked[r.ID]
 	s.learn(r, d)
 	if _, now := s.asked[r.ID]; now && !waits && admitted != 0 && admitted != claim.stamp {
-		s.front-- // it has had its turn
+		s.front-- // it was granted before
 		s.asked[r.ID] = s.front
 	}
 	return d
 }
 
-// admitted is when the notification was let through last, as far as that is known; or 0.
+// admitted returns the time of the notification's admission, or 0.
 func (s *scripted) admitted(r Request) (last int64) {
 	for _, scope := range r.Scopes {
 		at, _ := s.client.ZScore(context.Background(), s.limiter.user(&r).keys.timeline(scope.Name), member(r.ID)).Result()
@@ -106,7 +106,7 @@ func (s *scripted) admitted(r Request) (last int64) {
 	return last
 }
 
-// learn judges the decision by what is known of the user.
+// learn checks the decision against the known state of the user, and updates that.
 func (s *scripted) learn(r Request, d Decision) {
 	switch d.Status {
 	case Granted:
@@ -126,7 +126,7 @@ func (s *scripted) learn(r Request, d Decision) {
 	}
 }
 
-// lawful fails where the admission at that instant makes too many in a window.
+// lawful fails if the admission exceeds a limit.
 func (s *scripted) lawful(r Request, at int64) {
 	for _, scope := range r.Scopes {
 		var instants []int64
@@ -162,13 +162,13 @@ func (s *scripted) replan(all ...Request) Placed {
 	slots := s.slots()
 	for _, b := range placed.Early {
 		if _, waits := slots[b.member]; !waits {
-			delete(s.asked, b.ID) // nothing limits it any more
+			delete(s.asked, b.ID) // it has no limits any more
 		}
 	}
 	return placed
 }
 
-// slots are the user's, by LINE ID.
+// slots returns the user's slots by member.
 func (s *scripted) slots() map[string]int64 {
 	all, err := s.client.ZRangeWithScores(context.Background(), s.keys().slots, 0, -1).Result()
 	must(s.t, err)
@@ -179,8 +179,7 @@ func (s *scripted) slots() map[string]int64 {
 	return slots
 }
 
-// judge holds the user's keys against each other, and the lines against the order in which
-// they asked.
+// judge checks the user's keys against each other, and the lines against the order of requests.
 func (s *scripted) judge(after string) {
 	if faults := faultsOfSlots(context.Background(), s.client, s.keys()); len(faults) > 0 {
 		s.t.Fatalf("after %s %q", after, faults)
@@ -212,12 +211,12 @@ func (s *scripted) judge(after string) {
 	}
 }
 
-// pass lets some time pass.
+// pass advances the clock by a drawn time.
 func (s *scripted) pass() {
 	s.advance(rapid.SampledFrom([]time.Duration{0, 0, time.Microsecond, 3 * time.Millisecond, 400 * time.Millisecond, time.Second, 5 * time.Second, 25 * time.Hour}).Draw(s.t, "passes"))
 }
 
-// step makes a call of any kind, and names it.
+// step makes a drawn call and returns its name.
 func (s *scripted) step() string {
 	r := s.drawn()
 	switch call := rapid.IntRange(0, 11).Draw(s.t, "call"); call {
@@ -231,19 +230,19 @@ func (s *scripted) step() string {
 		return "a replan"
 	case 2:
 		if s.policies[General] = drawnPolicy(s.t, General); s.policies[General].Unlimited() {
-			s.policies[General] = Policy{MinGap: time.Second} // else all of a line are let go
+			s.policies[General] = Policy{MinGap: time.Second} // otherwise a line without limits is released
 		}
 		all := []Request{s.request("", ""), s.request("a", ""), s.request("b", "")}
 		placed := s.replan(all...)
 		must(s.t, s.limiter.Told(context.Background(), all[0], placed.Early))
 		return "other limits"
-	case 3: // an heir, which asks twice
+	case 3: // a successor, which asks twice
 		elder := s.drawn()
 		r.Category, r.Scopes = elder.Category, elder.Scopes
 		r.ID, r.Elder = fmt.Sprint("heir-", elder.ID), elder.ID
 		s.heir(r)
 		return "an heir of " + elder.ID
-	case 4: // a claim that is denied, and others ask beside it
+	case 4: // a denied claim with a concurrent request
 		return s.beside(r)
 	default:
 		r.Books = call == 5
@@ -256,7 +255,7 @@ func (s *scripted) step() string {
 	}
 }
 
-// heir has a notification take over another's slot, twice: of two the earlier one.
+// heir takes over another notification's slot, twice: the earlier of two slots.
 func (s *scripted) heir(r Request) {
 	slots, line := s.slots(), r.Line().name()
 	slot, held := slots[line+r.Elder]
@@ -282,7 +281,7 @@ func (s *scripted) heir(r Request) {
 	}
 }
 
-// beside has a claim stand in the sets while another asks, and then be denied.
+// beside leaves a claim in the sets while another notification asks, and then denies it.
 func (s *scripted) beside(r Request) string {
 	ctx := context.Background()
 	late := s.request(r.Category, fmt.Sprint("claim", s.turn, "-", len(s.sent[General])))
@@ -298,8 +297,8 @@ func (s *scripted) beside(r Request) string {
 	return "a denied claim of " + late.ID
 }
 
-// Whatever is called in whatever order: no admission is sooner than the law allows, slots of
-// a line ascend in the order in which they were asked for, and the keys agree.
+// For any calls in any order: no admission is sooner than the limits allow, the slots of a line
+// ascend in the order of requests, and the keys agree.
 func TestTheScriptKeepsItsKeys(t *testing.T) {
 	scripts(t, func(s *scripted) {
 		for range rapid.IntRange(1, 40).Draw(s.t, "steps") {

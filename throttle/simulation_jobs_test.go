@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
-// A simUser has a timeline, and scopes that its jobs ask in.
+// A simUser has a timeline and the scopes of its jobs.
 type simUser struct {
 	name       string
 	categories []string // "" for a job without one
@@ -56,18 +56,18 @@ type job struct {
 	troubled  bool // a call for it failed
 	sent      bool
 	cancelled bool
-	open      int   // deliveries that have not ended
-	over      int64 // when the last call was executed whose answer was heard, µs
-	ghost     int64 // when a round trip of it was last executed with nobody listening, µs
-	unheard   int   // … and its place among all decisions
+	open      int   // running deliveries
+	over      int64 // execution time of the last call with a received reply, µs
+	ghost     int64 // time of the last round trip executed without a caller, µs
+	unheard   int   // and its position among all decisions
 	waiting   []*delivery
 }
 
-// A delivery is a job in a worker's hands, or on its way into them.
+// A delivery is a job in flight, or on its way to a worker.
 type delivery struct {
 	job      *job
 	acquires int
-	visit    int // tells a wake-up that has been overtaken
+	visit    int // detects an outdated wake-up
 }
 
 func (w *world) addJob(u *simUser, at int64) {
@@ -101,7 +101,7 @@ func (w *world) addJob(u *simUser, at int64) {
 	}
 }
 
-// request is what that worker asks for the job: the limits are those it knows.
+// request returns the worker's request for the job, with the limits that the worker knows.
 func (s *simWorker) request(j *job) Request {
 	r := Request{User: j.user.name, ID: j.id, Category: j.category, Horizon: j.horizon, Zone: j.zone, Passes: j.passes}
 	if j.user.general {
@@ -113,7 +113,7 @@ func (s *simWorker) request(j *job) Request {
 	return r
 }
 
-// freeWorker is any with a lane to spare.
+// freeWorker returns a worker with a free pipeline, or nil.
 func (w *world) freeWorker() *simWorker {
 	first := w.rng.IntN(len(w.workers))
 	for i := range w.workers {
@@ -149,7 +149,7 @@ func (w *world) deliver(d *delivery) {
 	})
 }
 
-// again delivers after that time, unless something wakes it before.
+// again delivers after that time, unless the delivery is woken before.
 func (w *world) again(d *delivery, in int64) {
 	d.visit++
 	visit := d.visit
@@ -200,7 +200,7 @@ func (w *world) acquired(d *delivery, c *simCall) {
 	}
 }
 
-// granted is an admission, and what a worker makes of it.
+// granted handles an admission as a worker does.
 func (w *world) granted(d *delivery, c *simCall) {
 	j := d.job
 	if j.cancelled {
@@ -218,18 +218,18 @@ func (w *world) granted(d *delivery, c *simCall) {
 		at: c.decision.At.UnixMicro(), instant: c.decided + ahead}
 	w.log = append(w.log, a)
 	left := c.decision.Left.Microseconds()
-	if w.p.jolts == 0 { // a grant is dated ahead where a denied claim of its own is
+	if w.p.jolts == 0 { // a grant is dated after a denied claim of the same job
 		a.instant = min(a.instant, w.serverNow()+left)
 	}
 	w.after(left, func() {
 		switch {
-		case j.cancelled: // while it waited to be sent
+		case j.cancelled: // before it was sent
 			a.void = true
 			w.giveBack(j, func() { w.end(d) })
-		case w.chance(w.p.lose / 2): // sent, and the worker is gone before it has settled
+		case w.chance(w.p.lose / 2): // sent, and the worker crashed before it recorded the result
 			j.sent, j.troubled = true, true
 			w.again(d, w.rng.Int64N(3*second))
-		case !j.twin && !j.troubled && w.chance(w.p.giveBack): // the provider did not take it
+		case !j.twin && !j.troubled && w.chance(w.p.giveBack): // the provider rejected it
 			a.void = true
 			w.giveBack(j, func() { w.end(d) })
 		default:
@@ -245,7 +245,7 @@ func (w *world) end(d *delivery) {
 	w.figures.most = max(w.figures.most, d.acquires)
 }
 
-// giveBack cancels what the job holds, as often as it takes.
+// giveBack retries Cancel until it succeeds.
 func (w *world) giveBack(j *job, then func()) {
 	worker := w.freeWorker()
 	if worker == nil {
@@ -265,7 +265,7 @@ func (w *world) giveBack(j *job, then func()) {
 	w.start(c, func(ctx context.Context, c *simCall) { c.placed, c.err = worker.limiter.Cancel(ctx, c.request) })
 }
 
-// cancelJob is a producer that wants the job back.
+// cancelJob cancels the job as a producer does.
 func (w *world) cancelJob(j *job) {
 	if j.open == 0 || j.sent || j.cancelled {
 		return
@@ -277,8 +277,8 @@ func (w *world) cancelJob(j *job) {
 	w.giveBack(j, func() { j.open-- })
 }
 
-// follow does what a call has left to do, most of the time: it wakes those who come forward,
-// and places the other lines again, or the line itself a second later.
+// follow handles Placed as a worker does, except for a lost wake-up in five: it wakes the early
+// jobs, and reschedules the other lines, or the user's lines a second later.
 func (w *world) follow(u *simUser, p Placed) {
 	for _, b := range p.Early {
 		for _, j := range w.jobs {
@@ -303,7 +303,7 @@ func (w *world) follow(u *simUser, p Placed) {
 	}
 }
 
-// replan has a line of the user placed again.
+// replan reschedules a line of the user.
 func (w *world) replan(u *simUser, line Line, leaver bool) {
 	worker := w.freeWorker()
 	if worker == nil || w.closing {
@@ -346,8 +346,8 @@ func (w *world) crash(s *simWorker) {
 	s.start()
 }
 
-// changeLimits gives a user's scope another policy. Each worker learns of it in
-// its own time, and one of them moves those who wait.
+// changeLimits changes the policy of a user's scope. Each worker learns of it at a random time,
+// and one of them reschedules the lines.
 func (w *world) changeLimits() {
 	u := w.users[w.rng.IntN(len(w.users))]
 	names := []string{General}

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// An admission is one that a caller has heard of, and means to send by.
+// An admission is a grant that its caller received and uses.
 type admission struct {
 	job     *job
 	scopes  []Scope // with the policies in force at the worker that asked
-	order   int     // its place among all decisions
+	order   int     // its position among all decisions
 	at      int64   // Decision.At in µs
-	instant int64   // the server's instant of the decision, and as much as At was ahead, in µs
+	instant int64   // server time of the decision plus the time by which At was ahead, in µs
 	void    bool    // given back before anything was sent
 }
 
@@ -22,10 +22,10 @@ func (a *admission) has(scope string) bool {
 	return slices.ContainsFunc(a.scopes, func(s Scope) bool { return s.Name == scope })
 }
 
-// tolerance is how much closer than its limits two admissions may be, in µs.
+// tolerance is how much closer than allowed two admissions may be, in µs.
 const tolerance = 1000
 
-// judge looks at what has happened and at what is left.
+// judge checks the log and the keys that are left.
 func (w *world) judge() {
 	if len(w.faults) == 0 && len(w.unfinished()) > 0 {
 		w.fault("never ended: %s", w.unfinished())
@@ -54,11 +54,10 @@ func (w *world) unfinished() []string {
 	return ids
 }
 
-// judgeAdmission holds an admission against all that were decided before it,
-// under the policies that it was decided by: with it, no n+1 notifications may
-// lie closer together than the period. A notification that was admitted twice
-// counts with each of its instants, and once in a window; where the server's
-// clock steps, only with the last, which is what the timeline knows.
+// judgeAdmission checks an admission against all earlier decisions, under its own policies: with
+// it, no n+1 notifications may be closer together than the period. A notification that was
+// admitted twice counts at each of its times, and once in a window. If the server's clock steps,
+// only the last admission counts, as in the timeline.
 func (w *world) judgeAdmission(x *admission, of string, instant func(*admission) int64) {
 	for _, scope := range x.scopes {
 		for i, rule := range scope.Policy.appendRules(nil) {
@@ -94,8 +93,8 @@ func (w *world) judgeAdmission(x *admission, of string, instant func(*admission)
 	}
 }
 
-// admittedAgain tells whether a's job was admitted again before that place, or may
-// have been, as nobody read the reply.
+// admittedAgain reports whether a's job was admitted again before that position, or may have been
+// without a reader of the reply.
 func (w *world) admittedAgain(a *admission, before int) bool {
 	if unheard := a.job.unheard; unheard > a.order && unheard < before {
 		return true
@@ -114,7 +113,7 @@ func spell(window map[*job]int64) string {
 	return strings.Join(lines, ", ")
 }
 
-// judgeKeys looks at what the history has left on the server.
+// judgeKeys checks the keys that are left on the server.
 func (w *world) judgeKeys() {
 	ctx := context.Background()
 	w.setTime()
@@ -146,7 +145,7 @@ func (w *world) judgeKeys() {
 	}
 }
 
-// judgeSlots has nobody hold a slot who has gone, and the counts and marks agree with the slots.
+// judgeSlots checks that ended jobs hold no slot, and that counts and marks agree with the slots.
 func (w *world) judgeSlots(u *simUser) {
 	ctx := context.Background()
 	k := userKeys("sim", &Request{User: u.name})
@@ -163,7 +162,7 @@ func (w *world) judgeSlots(u *simUser) {
 	}
 }
 
-// judgeSent holds a scope's timeline against the log.
+// judgeSent compares a scope's timeline with the log.
 func (w *world) judgeSent(u *simUser, scope, set string) {
 	entries, err := w.raw.ZRangeWithScores(context.Background(), set, 0, -1).Result()
 	w.must(err)
@@ -205,7 +204,7 @@ func (w *world) report(test string) string {
 	return fmt.Sprintf("seed %d, plan %+v (again with -run '^%s$' -seed %d -v):\n\t%s", w.seed, w.p, test, w.seed, strings.Join(w.faults, "\n\t"))
 }
 
-// figures say what a history was like.
+// figures count the events of histories.
 type figures struct {
 	runs                              int
 	trips, acquires, deliveries, most int

@@ -16,15 +16,14 @@ var (
 	simulatedRuns = flag.Int("runs", 0, "number of simulated runs; 0 means the usual one")
 )
 
-// TestSimulation runs the limiter's own code, its claims and its script, against
-// a Redis in memory under a virtual clock. Each of its round trips is held until
-// the simulation lets it run: late, twice, never, or with nobody left to read
-// the reply. What was granted is judged from a log of the simulation's own.
+// TestSimulation runs the limiter, its claims and its script, against a Redis in memory under a
+// virtual clock. The simulation holds each round trip and executes it late, twice, never, or
+// without a reader of the reply. It judges the grants from its own log.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	total := simulateAll(t, simulated, false)
 	if total.runs < 100 {
-		return // too few to show everything
+		return // too few for each event to happen
 	}
 	if total.granted == 0 || total.lost == 0 || total.ghosts == 0 || total.crashes == 0 || total.twins == 0 ||
 		total.cancels == 0 || total.changes == 0 || total.refused == 0 || total.held == 0 || total.passed == 0 {
@@ -32,8 +31,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSimulationOfAServerWhoseClockSteps has Redis's own clock step, back and
-// forth, by seconds. By that clock the limits hold all the same.
+// TestSimulationWithServerClockSteps steps Redis's own clock back and forth by seconds. The
+// limits still hold by that clock.
 func TestSimulationOfAServerWhoseClockSteps(t *testing.T) {
 	t.Parallel()
 	if total := simulateAll(t, simulated/4, true); total.jolts == 0 || total.granted == 0 {
@@ -41,7 +40,7 @@ func TestSimulationOfAServerWhoseClockSteps(t *testing.T) {
 	}
 }
 
-// simulateAll runs that many histories, or those that -seed and -runs name.
+// simulateAll runs that many histories, or the ones selected by -seed and -runs.
 func simulateAll(t *testing.T, runs int, jolts bool) (total figures) {
 	t.Helper()
 	if *simulatedRuns > 0 {
@@ -83,30 +82,30 @@ func simulate(t *testing.T, seed uint64, jolts bool, trace bool) *world {
 	return w
 }
 
-// A plan is what a seed makes of a history.
+// A plan holds the drawn parameters of a history.
 type plan struct {
 	latency  int64 // µs, one way
 	jitter   float64
 	stall    float64
-	lose     float64 // of the round trips, whose caller gets an error or none
+	lose     float64 // share of round trips with a lost request or reply
 	crash    float64 // workers per job
 	twin     float64
 	cancel   float64
 	giveBack float64
-	late     float64 // of those who wait: how many miss their slot
-	early    float64 // … and how many come up to a second before it
+	late     float64 // share of waiting jobs that miss their slot
+	early    float64 // share that come up to a second early
 	changes  int     // of limits
 	steps    int     // of workers' clocks
 	jolts    int     // of the server's clock
 	keep     time.Duration
 	night    bool // there are quiet hours
 	spread   time.Duration
-	zones    []*time.Location // of the users, by turns
+	zones    []*time.Location // of the users
 }
 
 const ms, second = int64(1000), int64(1_000_000)
 
-// longestPeriod is that of a simulation's policies, and its limiters' horizon.
+// longestPeriod is the longest period of a simulated policy, and the limiters' horizon.
 const longestPeriod = 4 * time.Second
 
 func (w *world) plan(jolts bool) {
@@ -114,7 +113,7 @@ func (w *world) plan(jolts bool) {
 	p := &w.p
 	p.keep = longestPeriod
 	if jolts {
-		p.keep += 20 * time.Second // a step must not put what counts out of sight
+		p.keep += 20 * time.Second // a clock step must not move counting entries out of the horizon
 		p.jolts = 1 + r.IntN(3)
 	}
 	some := func(most float64) float64 {
@@ -172,8 +171,8 @@ func (w *world) plan(jolts bool) {
 
 func between(r *rand.Rand, low, high int64) int64 { return low + r.Int64N(high-low+1) }
 
-// randomPolicy is small enough for a line to form, and for the longest period to
-// be the horizon now and then.
+// randomPolicy draws limits low enough that lines form. Sometimes its longest period is the
+// horizon.
 func randomPolicy(r *rand.Rand) Policy {
 	var p Policy
 	if r.IntN(3) > 0 {

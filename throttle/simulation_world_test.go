@@ -19,9 +19,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// A world is one simulated history. It has one thing happen to the limiters at a
-// time, and waits until all of their goroutines stand still again: at a round
-// trip, or behind one that is.
+// A world is one simulated history. It runs one event at a time and then waits until all
+// goroutines of the limiters are blocked: at a round trip, or behind one.
 type world struct {
 	seed  uint64
 	rng   *rand.Rand
@@ -29,7 +28,7 @@ type world struct {
 	trace func(string, ...any)
 
 	now    atomic.Int64 // µs
-	server int64        // what the server's clock is ahead, µs
+	server int64        // by which the server's clock is ahead, µs
 	order  int
 	events events
 	count  int
@@ -41,11 +40,11 @@ type world struct {
 	jobs    []*job
 
 	running *simCall
-	calls   []*simCall // those under way, oldest first
+	calls   []*simCall // running, oldest first
 	pending map[*trip]bool
 
 	mu      sync.Mutex
-	arrived []*trip // since the world last looked
+	arrived []*trip // since the last quiet
 	closing bool
 
 	log     []*admission
@@ -101,7 +100,7 @@ func (w *world) say(format string, args ...any) {
 	w.trace("%9.3f ms  %s", float64(w.now.Load())/1000, fmt.Sprintf(format, args...))
 }
 
-// run is the history, until nothing is left to happen.
+// run runs the history until no event is left.
 func (w *world) run() {
 	const longest = 20 * 60 * second
 	for len(w.events) > 0 && len(w.faults) == 0 {
@@ -190,7 +189,7 @@ func (s *simWorker) clock() time.Time {
 	return epoch.Add(time.Duration(now+int64(float64(now)*s.drift)+s.skew.Load()) * time.Microsecond)
 }
 
-// A call is one call of a limiter.
+// A simCall is one call of a limiter.
 type simCall struct {
 	worker  *simWorker
 	job     *job
@@ -202,12 +201,12 @@ type simCall struct {
 	err      error
 	then     func(*simCall)
 
-	executed int64 // when it was decided, µs
-	decided  int64 // … by the server's clock, since 1970
-	order    int   // … and its place among all decisions
+	executed int64 // time of the decision, µs
+	decided  int64 // the same on the server's clock, since 1970
+	order    int   // its position among all decisions
 }
 
-// start makes a call, as far as its first round trip.
+// start runs a call up to its first round trip.
 func (w *world) start(c *simCall, do func(context.Context, *simCall)) {
 	w.running = c
 	w.calls = append(w.calls, c)
@@ -218,11 +217,11 @@ func (w *world) start(c *simCall, do func(context.Context, *simCall)) {
 	w.quiet()
 }
 
-// callKey is where a call's context has it. The pipelines' have none.
+// callKey is the context key of a call. The pipelines' contexts have none.
 type callKey struct{}
 
-// quiet waits until every call stands at a round trip or is done. The end of one
-// may have let others go on.
+// quiet waits until every call is at a round trip or done. The end of one call may release
+// others.
 func (w *world) quiet() {
 	synctest.Wait()
 	w.running = nil
@@ -262,7 +261,7 @@ type trip struct {
 
 var errLost = errors.New("simulated: the connection is lost")
 
-// hold stands between a worker's client and its connection.
+// hold is the hook between a worker's client and its connection.
 func (worker *simWorker) hold(ctx context.Context, cmds []redis.Cmder, next func() error) error {
 	name := text(cmds[0].Args()[0])
 	if name == "hello" || name == "client" {
@@ -297,7 +296,7 @@ func text(arg any) string {
 	return fmt.Sprint(arg)
 }
 
-// arrive draws what becomes of a round trip.
+// arrive draws the fate of a round trip.
 func (w *world) arrive(t *trip) {
 	w.count++
 	t.number = w.count
@@ -310,16 +309,16 @@ func (w *world) arrive(t *trip) {
 	switch {
 	case !w.chance(w.p.lose):
 		w.after(there, func() { w.execute(t); w.after(w.way(), func() { w.answer(t) }) })
-	case w.chance(0.3): // lost on the way there, or late with nobody left
+	case w.chance(0.3): // request lost, or executed after its caller has given up
 		w.after(there, func() { w.lose(t, 0.7) })
-	case w.chance(0.5): // lost on the way back
+	case w.chance(0.5): // reply lost
 		w.after(there, func() { w.execute(t); w.after(w.way(), func() { w.lose(t, 0) }) })
-	default: // executed when the caller's patience has ended
+	default: // executed after the caller's timeout
 		w.after(between(w.rng, 5*ms, 200*ms), func() { w.lose(t, 1) })
 	}
 }
 
-// way is how long a message is on its way, in µs.
+// way returns the latency of a message, in µs.
 func (w *world) way() int64 {
 	d := w.p.latency + w.rng.Int64N(w.p.latency/5)
 	if w.chance(w.p.jitter) {
@@ -331,7 +330,7 @@ func (w *world) way() int64 {
 	return d
 }
 
-// execute lets the server run the round trip; its reply is on the way.
+// execute runs the round trip on the server; its reply is in flight.
 func (w *world) execute(t *trip) {
 	if !w.pending[t] {
 		return
@@ -349,11 +348,11 @@ func (w *world) execute(t *trip) {
 	w.say("%s %s %s executed", t.worker.name, t.call.request.ID, t.name)
 }
 
-// answer brings the reply to the caller.
+// answer delivers the reply to the caller.
 func (w *world) answer(t *trip) { w.release(t, nil) }
 
-// lose takes the reply away. What was not executed yet is, with that chance,
-// executed later, when nobody waits for it.
+// lose drops the reply. With probability late, a round trip that was not executed yet is executed
+// later, without a caller.
 func (w *world) lose(t *trip, late float64) {
 	if !w.pending[t] {
 		return
@@ -377,7 +376,7 @@ func (w *world) release(t *trip, err error) {
 	w.quiet()
 }
 
-// haunt has the server run a copy of the round trip later.
+// haunt runs a copy of the round trip on the server later.
 func (w *world) haunt(t *trip) {
 	var copies [][]any
 	for _, cmd := range t.cmds {

@@ -30,42 +30,43 @@ const (
 	opDryRun  = "dry_run"
 )
 
-// A call is what the script is asked: instants and periods in µs.
+// A call is the script's argument: times and periods in µs.
 type call struct {
 	op      string
 	Lines   []lined `json:"lines"`
-	All     []asked `json:"all"`     // nothing of replan
-	Claim   int64   `json:"claim"`   // the stamp of the claim that was denied, or 0
-	Entered int64   `json:"entered"` // when it was executed
+	All     []asked `json:"all"`     // empty for replan
+	Claim   int64   `json:"claim"`   // score of the denied claim, or 0
+	Entered int64   `json:"entered"` // when the claim was executed
 	Keep    int64   `json:"keep"`
 	Life    int64   `json:"life"`
-	Most    int     `json:"most"` // so many of a category may hold slots
+	Most    int     `json:"most"` // most slots of a category
 	Report  bool    `json:"report,omitempty"`
 	Leaver  bool    `json:"leaver,omitempty"`
 }
 
-// A lined is a line of the call, with the scopes that hold for it.
+// A lined is a line of the call, with its scopes.
 type lined struct {
 	Name     string   `json:"name"`
-	Category string   `json:"category"` // what the names of all of its lines begin with
+	Category string   `json:"category"` // prefix of the names of the category's lines
 	Scopes   []scoped `json:"scopes"`
-	Closed   []int64  `json:"closed,omitempty"` // FROM, UPTO in turns
-	Free     bool     `json:"free,omitempty"`   // nothing limits it
+	Closed   []int64  `json:"closed,omitempty"` // alternating FROM and UPTO
+	Free     bool     `json:"free,omitempty"`   // it has no limits
 }
 
-// A scoped is a scope's policy, and what counts in it.
+// A scoped is a scope's policy and the entries that count in it.
 type scoped struct {
-	Key    int     `json:"key"`   // the number of its admissions' key
-	Of     string  `json:"of"`    // what the names of its lines begin with
-	Rules  []int64 `json:"rules"` // N and PERIOD in turns, the minimum gap first
+	Key    int     `json:"key"`   // index in KEYS of its admissions
+	Of     string  `json:"of"`    // prefix of the names of its lines
+	Rules  []int64 `json:"rules"` // alternating N and PERIOD, first the minimum gap
 	Most   int     `json:"most"`  // the largest N
 	Margin int64   `json:"margin"`
 }
 
-// sentKey is the number of the key of all admissions. Those of the lines' categories follow.
+// sentKey is the index in KEYS of the user's admissions. The keys of the lines' categories
+// follow.
 const sentKey = 4
 
-// An asked is one of the notifications.
+// An asked is a notification of the call.
 type asked struct {
 	Member  string `json:"member"`
 	ID      string `json:"id"`
@@ -77,7 +78,7 @@ type asked struct {
 	Used    bool   `json:"used,omitempty"`
 }
 
-// Line is the one that the request is of. Its zone matters where there are quiet hours.
+// Line returns the line of the request. Its zone is empty without quiet hours.
 func (r *Request) Line() Line {
 	line := Line{Category: r.class()}
 	if p, _ := r.quietPolicy(); p != nil && r.Zone != nil {
@@ -86,10 +87,10 @@ func (r *Request) Line() Line {
 	return line
 }
 
-// name is the line as the script has it.
+// name returns the line's name in the script.
 func (l Line) name() string { return Escape(l.Category) + " " + Escape(l.Zone) + " " }
 
-// lineOf reads what name writes, and the ID behind it.
+// lineOf parses a member of slots: the line's name and the ID.
 func lineOf(member string) (l Line, id string) {
 	category, rest, _ := strings.Cut(member, " ")
 	zone, id, _ := strings.Cut(rest, " ")
@@ -98,7 +99,7 @@ func lineOf(member string) (l Line, id string) {
 	return l, id
 }
 
-// lined is the i-th line for the script, by the request's scopes and zone.
+// lined returns the line as the i-th of a call, with the request's scopes and zone.
 func (r *Request) lined(i int, line Line, now int64) lined {
 	general, own := r.policies()
 	l := lined{Name: line.name(), Category: Escape(line.Category) + " ", Scopes: []scoped{}, Free: general.free() && own.free() || own.exempt()}
@@ -123,13 +124,13 @@ func (p *Policy) free() bool { return p == nil || p.Exempt || p.Unlimited() }
 
 func (p *Policy) exempt() bool { return p != nil && p.Exempt }
 
-// A denial is what is known of the claim that was denied. The zero value is none.
+// A denial identifies a denied claim. The zero value is none.
 type denial struct {
-	stamp   int64 // its score
-	entered int64 // when it was executed, by Redis's clock
+	stamp   int64 // the claim's score
+	entered int64 // when the claim was executed, on Redis's clock
 }
 
-// asking begins a call for requests of one user; those of replan are of a line each.
+// asking returns the call for requests of one user; for replan each request is a line.
 func (l *Redis) asking(op string, all []Request) call {
 	r, now := &all[0], l.now().UnixMicro()
 	c := call{op: op, Keep: l.keep, Life: l.life(), Most: r.mostBooked(), Report: r.Report}
@@ -137,7 +138,7 @@ func (l *Redis) asking(op string, all []Request) call {
 		for i := range all {
 			line := Line{Category: all[i].class()}
 			if in := all[i].Zone; in != nil {
-				line.Zone = in.String() // also of a line whose quiet hours are gone
+				line.Zone = in.String() // also for a line that no longer has quiet hours
 			}
 			c.Lines = append(c.Lines, all[i].lined(i, line, now))
 		}
@@ -152,10 +153,10 @@ func (l *Redis) asking(op string, all []Request) call {
 	return c
 }
 
-// A slotted is the script's answer.
+// A slotted is the script's reply.
 type slotted struct {
 	now     int64
-	waits   bool // somebody waits
+	waits   bool // a notification waits
 	answers [][]int64
 	moves   []Move
 	Placed
@@ -179,8 +180,8 @@ func (l *Redis) run(ctx context.Context, c call, r *Request) (*slotted, error) {
 	return read(c.Lines, reply)
 }
 
-// script runs a script in one round trip, or in two where Redis does not know it. The
-// time-out is each one's own.
+// script runs a script in one round trip, or in two if Redis does not know it. Each has its own
+// timeout.
 func (l *Redis) script(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
 	trip := func(eval func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) *redis.Cmd {
 		ctx, cancel := context.WithTimeout(ctx, l.timeout)
@@ -197,7 +198,7 @@ func (l *Redis) script(ctx context.Context, script *redis.Script, keys []string,
 
 var errReply = errors.New("throttle: Redis gave a reply of another shape than asked for")
 
-// read reads the script's reply to a call for those lines.
+// read parses the script's reply to a call with these lines.
 func read(lines []lined, reply []any) (*slotted, error) {
 	if len(reply) != 7 {
 		return nil, errReply
@@ -263,7 +264,7 @@ func items(field any) []any {
 	return list
 }
 
-// visit asks for notifications of one line.
+// visit runs acquire for notifications of one line.
 func (l *Redis) visit(ctx context.Context, all []Request, user *userState, claim denial) ([]Decision, error) {
 	c := l.asking(opAcquire, all)
 	c.Claim, c.Entered = claim.stamp, claim.entered
@@ -283,14 +284,14 @@ func (l *Redis) visit(ctx context.Context, all []Request, user *userState, claim
 	}
 	decisions[0].Placed = s.Placed
 	if s.waits {
-		user.waitsUntil(l.elapsed() + time.Second.Microseconds()) // a claim before that is likely to be in vain
+		user.waitsUntil(l.elapsed() + time.Second.Microseconds()) // an earlier claim would probably be denied
 	}
 	return decisions, nil
 }
 
-// decision reads the script's answer about one notification.
+// decision parses the script's answer about one notification.
 func decision(r *Request, now int64, answer []int64) (d Decision, err error) {
-	var first [5]int64 // before the counts
+	var first [5]int64 // the counts follow
 	if copy(first[:], answer) < len(first) {
 		return d, errReply
 	}
@@ -366,7 +367,7 @@ func (l *Redis) Told(ctx context.Context, r Request, woken []Booking) error {
 	return nil
 }
 
-// place runs the script for those who leave, or lines that are placed again.
+// place runs leave or replan.
 func (l *Redis) place(ctx context.Context, op string, all []Request) (Placed, error) {
 	r := &all[0]
 	if op == opLeave && len(r.Scopes) == 0 {
@@ -377,27 +378,27 @@ func (l *Redis) place(ctx context.Context, op string, all []Request) (Placed, er
 	if err != nil {
 		return Placed{}, err
 	}
-	l.user(r).kept.Store(0) // a set that is empty now is gone, and its expiry with it
+	l.user(r).kept.Store(0) // if the set is empty now, Redis has removed its expiry
 	return s.Placed, nil
 }
 
-// A Move is what a Replan does with one that waits.
+// A Move is the effect of a Replan on one waiting notification.
 type Move struct {
 	ID, Category string
 	From, To     time.Time
-	// Free says that nothing limits it any more: it goes at once.
+	// Free means that it has no limits any more and goes at once.
 	Free bool
 }
 
-// A Plan is what a Replan would do.
+// A Plan is the preview of a Replan.
 type Plan struct {
 	Now   time.Time // on the limiter's clock
-	Moves []Move    // of the lines that were asked for, each in its order
-	// Others are the user's other lines that wait.
+	Moves []Move    // of the requested lines, in the order of each
+	// Others are the user's other lines with waiting notifications.
 	Others []Line
 }
 
-// DryRun answers what a Replan of the requests' lines would do, and does nothing.
+// DryRun returns the effect of a Replan of the requests' lines without changing anything.
 func (l *Redis) DryRun(ctx context.Context, all []Request) (Plan, error) {
 	if err := validateLines(all); err != nil {
 		return Plan{}, err

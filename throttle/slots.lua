@@ -1,23 +1,23 @@
--- The slots of one user's notifications: who waits, and until when.
+-- The slots of one user's waiting notifications.
 --
--- Admissions are law: a notification is granted at this very instant, and only if those that were
--- sent and its own quiet hours allow it. Slots are advice: they say when to ask again, and who
--- comes first. A line is a category's notifications of one zone; its name is "CATEGORY ZONE ".
--- Within a line slots ascend in the order in which its notifications have asked.
+-- Admissions are binding: the script grants a notification only for the present time, and only if
+-- the admissions and its own quiet hours allow it. Slots are advice: they give the time of the
+-- next request and the order. A line is the queue of a category's notifications of one zone; its
+-- name is "CATEGORY ZONE ". In a line, slots ascend in the order of the first requests.
 --
--- KEYS[1]  slots  who waits, as LINE ID, by its slot: sorted set
--- KEYS[2]  early  those of them whose slot is earlier than their job was told: sorted set
--- KEYS[3]  lines  hash, while somebody waits. LINE: how many wait of it; "left:LINE": when it was
---                 placed again for a leaver; "placed:": when any slot was placed last
--- KEYS[4]  sent   admissions, by their instant: sorted set
+-- KEYS[1]  slots  sorted set of waiting notifications, LINE ID, by slot
+-- KEYS[2]  early  sorted set of the members of slots with a job that is due after its slot
+-- KEYS[3]  lines  hash while notifications wait. LINE: its length; "left:LINE": when it was last
+--                 rescheduled after a leave; "placed:": when any slot was last placed
+-- KEYS[4]  sent   sorted set of admissions, by time
 -- KEYS[5…] sent:CATEGORY of each line
--- ARGV     acquire, leave, replan, or dry_run, which is replan and writes nothing; and the rest
---          of the call as JSON, see slots.go
+-- ARGV     acquire, leave, replan, or dry_run (replan without writes); and the rest of the call
+--          as JSON, see slots.go
 --
--- It returns now, how many wait, an answer for each notification, who is to be woken (LINE ID
--- and slot in turns), the lines that wait if anything changes for them, after how long the call's
--- line is to be placed again, and of a dry run LINE ID, old and new slot of each. Instants and
--- periods are in µs of this server's clock.
+-- Returns: now; the number of waiting notifications; an answer for each notification; the jobs to
+-- wake (alternating LINE ID and slot); the waiting lines if their slots may change; the delay
+-- until the call's line is to be rescheduled; for a dry run LINE ID, old and new slot of each.
+-- Times and periods are in µs of this server's clock.
 
 local op, ask = ARGV[1], cjson.decode(ARGV[2])
 local slotsKey, earlyKey, linesKey = KEYS[1], KEYS[2], KEYS[3]
@@ -27,29 +27,29 @@ local max, min = math.max, math.min
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local GRANTED, DEFERRED, REFUSED, REJECTED, SLOTLESS = 1, 2, 3, 4, 5 -- as decision in slots.go reads them
+local GRANTED, DEFERRED, REFUSED, REJECTED, SLOTLESS = 1, 2, 3, 4, 5 -- parsed by decision in slots.go
 local SECOND = 1000000
-local LITTLE = 25000             -- one that is earlier by less may be passed; one short by less moves nobody
-local PASSED = now - SECOND      -- others may pass whoever has an earlier slot, which stays where it is
-local GONE = now - 3600 * SECOND -- the job of an earlier slot may be no more: it is named to be looked at
-local SOON = now + 2 * SECOND    -- who is early and due before is woken,
-local AHEAD = 3                  -- and so many however far away: if a wake is lost, others name it again
-local WAKES = 64                 -- so many at most
+local LITTLE = 25000             -- an entry earlier by less may be passed; a job early by less moves no others
+local PASSED = now - SECOND      -- an overdue slot before this stays where it is, and others may pass it
+local GONE = now - 3600 * SECOND -- a slot before this is returned: its job may no longer exist
+local SOON = now + 2 * SECOND    -- early jobs due before this are woken,
+local AHEAD = 3                  -- and this many others, so that later calls repeat a lost wake-up
+local WAKES = 64                 -- the most of either kind
 
-local names, moves, after = {}, {}, 0 -- of what is returned
-local placed = false                  -- whether any slot was placed
-local changed = false                 -- whether anything changed for the other lines
+local names, moves, after = {}, {}, 0 -- parts of the reply
+local placed = false                  -- a slot was placed
+local changed = false                 -- the other lines may be affected
 
 local function text(instant) return string.format('%.0f', instant) end
 local function begins(name, with) return string.sub(name, 1, #with) == with end
 local function scoreOf(set, member) return tonumber(redis.call('ZSCORE', set, member) or nil) end
 local function fieldOf(name) return tonumber(redis.call('HGET', linesKey, name) or 0) end
 
--- nth returns the instant of the set's entry with that rank, from -1 for the newest, or nil.
+-- nth returns the time of the set's entry with that rank, -1 for the newest; or nil.
 local function nth(set, rank) return tonumber(redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')[2]) end
 
--- entries reads names and numbers in turns as a list of {name=, at=}, of names that begin so. The
--- number is an instant, or how many wait of a line.
+-- entries converts alternating names and numbers to a list of {name=, at=}, for names with that
+-- prefix. The number is a time, or the length of a line.
 local function entries(found, with, waits)
   local list = {}
   for i = 1, #found, 2 do
@@ -58,22 +58,22 @@ local function entries(found, with, waits)
   return list
 end
 
--- slotsIn are the line's slots from an instant on and before another.
+-- slotsIn returns the line's slots from one time and before another.
 local function slotsIn(line, from, before)
   return entries(redis.call('ZRANGEBYSCORE', slotsKey, text(from), '(' .. text(before), 'WITHSCORES'), line.name)
 end
 
--- linesOf are the lines of its category, with how many wait of each.
+-- linesOf returns the lines of the line's category, with the length of each.
 local function linesOf(line) return entries(redis.call('HGETALL', linesKey), line.category) end
 
--- all are those who wait, by their slots.
+-- all returns the waiting notifications by slot.
 local waiting
 local function all()
   waiting = waiting or entries(redis.call('ZRANGE', slotsKey, 0, -1, 'WITHSCORES'), '', true)
   return waiting
 end
 
--- upTo returns how many of the list, which is in order, are not later than that instant.
+-- upTo returns how many entries of the ordered list are not later than at.
 local function upTo(list, at)
   local low, high = 0, #list
   if high == 0 or list[high].at <= at then return high end
@@ -86,10 +86,10 @@ end
 
 local function insert(list, entry) table.insert(list, upTo(list, entry.at) + 1, entry) end
 
--- Where there is a place. Of a scope there are the key of what was sent, what the names of those
--- who count begin with, a margin, and the rules as N and PERIOD in turns, the minimum gap first.
+-- Search for a slot. A scope has the key of its admissions, the prefix of the names that count in
+-- it, a margin, and alternating N and PERIOD of its rules, first the minimum gap.
 
--- opened returns the first instant from that one on that is not in the line's quiet hours.
+-- opened returns the earliest time from at on outside the line's quiet hours.
 local function opened(line, at)
   local closed = line.closed or {}
   for i = 1, #closed, 2 do
@@ -98,8 +98,8 @@ local function opened(line, at)
   return at
 end
 
--- law returns the first instant from now on at which the admissions, but for its own, allow the
--- notification to go. One that cannot be sent yet may not go now.
+-- law returns the earliest time from now on at which the admissions, except its own, allow the
+-- notification. With books that is after now, because its caller cannot send it yet.
 local function law(line, r)
   local at = r.books and now + 1 or now
   for _, scope in ipairs(line.scopes) do
@@ -115,7 +115,7 @@ local function law(line, r)
   return at
 end
 
--- views returns for each scope of the line a list of what counts, but for the notification itself.
+-- views returns the entries that count in each scope of the line, except the notification's own.
 local function views(line, r)
   local lists = {}
   for i, scope in ipairs(line.scopes) do
@@ -132,10 +132,10 @@ local function views(line, r)
   return lists
 end
 
--- clash returns the first instant from that one on that the windows around it allow: n entries
--- and one more span the period. It looks at each n entries that follow each other around the
--- instant, the latest first: the first n that end too early for it end the search. A window that
--- begins or ends at a slot spans a margin more, so that a job that comes a hair late delays nobody.
+-- clash returns the earliest time from at on that the rules around it allow: n entries and the
+-- new one must span the period. It checks each n consecutive entries around at, the latest first,
+-- and stops at the first n that end too early to matter. A window that begins or ends at a slot
+-- spans the margin more, so that a slightly late job does not delay others.
 local function clash(list, at)
   local free, before, scope = at, upTo(list, at), list.scope
   for k = 1, #scope.rules, 2 do
@@ -154,7 +154,7 @@ local function clash(list, at)
   return free
 end
 
--- place returns the first instant from that one on that fits among the views and is open.
+-- place returns the earliest time from at on that fits among the views and is not in quiet hours.
 local function place(line, among, at)
   repeat
     local from = at
@@ -164,8 +164,8 @@ local function place(line, among, at)
   return at
 end
 
--- binding returns which scope and rule let that instant be no earlier. All that were sent count:
--- a claim may stand a little ahead.
+-- binding returns the scope and the rule that set at. All admissions count, because a claim may
+-- be dated slightly ahead.
 local function binding(among, at)
   local latest, scope, rule = 0, 0, 0
   for i, list in ipairs(among) do
@@ -179,15 +179,15 @@ local function binding(among, at)
   return scope, rule
 end
 
--- What is written.
+-- Writes.
 
--- count adds to how many wait of the line.
+-- count adds n to the length of the line.
 local function count(name, n)
   local waits = fieldOf(name) + n
   if waits > 0 then write('HSET', linesKey, name, waits) else write('HDEL', linesKey, name, 'left:' .. name) end
 end
 
--- enter gives the notification a slot, where it holds none.
+-- enter adds a slot for a notification without one.
 local function enter(line, r, slot)
   write('ZADD', slotsKey, text(slot), r.name)
   count(line.name, 1)
@@ -195,7 +195,7 @@ local function enter(line, r, slot)
   placed = true
 end
 
--- drop takes an entry of that line out, and returns its slot, or nil.
+-- drop removes an entry of that line and returns its slot, or nil.
 local function drop(name, id)
   local slot = scoreOf(slotsKey, name .. id)
   if not slot then return nil end
@@ -206,21 +206,21 @@ local function drop(name, id)
   return slot
 end
 
--- admitted returns when the notification was let through last, 0 for never.
+-- admitted returns the time of the notification's admission; 0 for none.
 local function admitted(line, r)
   local at = 0
   for _, scope in ipairs(line.scopes) do at = max(at, scoreOf(KEYS[scope.key], r.member) or 0) end
   return at
 end
 
--- giveBack takes the notification's admission out.
+-- giveBack removes the notification's admission.
 local function giveBack(line, r)
   for _, scope in ipairs(line.scopes) do write('ZREM', KEYS[scope.key], r.member) end
 end
 
--- again places those of the line who have that slot or a later one, in their order, each at the
--- first instant that fits among all others, none before the floor. Who gets an earlier slot is
--- early. The notification's own admission does not count.
+-- again reschedules the line's entries from slot on, in their order, each at the earliest time
+-- that fits among all others and is at least floor. An entry with an earlier slot than before
+-- becomes early. The admission of r does not count.
 local function again(line, slot, floor, r)
   local those, others, at = {}, {}, floor - 1
   for _, entry in ipairs(all()) do
@@ -246,7 +246,7 @@ local function again(line, slot, floor, r)
   placed = true
 end
 
--- moveUp is again for a leaver, at most once a second.
+-- moveUp is again after a leave, at most once a second.
 local function moveUp(line, slot)
   if fieldOf(line.name) == 0 then return end
   local since = now - fieldOf('left:' .. line.name)
@@ -258,9 +258,9 @@ local function moveUp(line, slot)
   end
 end
 
--- What is answered.
+-- Replies.
 
--- answer is the status and its instant, the scope and the rule that set it, the slot that was held
+-- answer returns the status and its time, the scope and the rule that set the time, the slot held
 -- before, and with a report the admissions in the window of each rate.
 local function answer(line, r, status, at, among)
   local scope, rule = 0, 0
@@ -274,8 +274,8 @@ local function answer(line, r, status, at, among)
   return a
 end
 
--- grant enters the notification among those sent: never before an admission of its own, and out
--- of reach of a denied claim of its own that is to be taken out.
+-- grant adds the admission: never before an earlier admission of the same notification, and later
+-- than its denied claim, so that the removal of the claim does not remove the admission.
 local function grant(line, r)
   local at = max(now, admitted(line, r) + 1)
   for _, scope in ipairs(line.scopes) do
@@ -287,7 +287,7 @@ local function grant(line, r)
   return answer(line, r, GRANTED, at)
 end
 
--- full reports whether as many of the category hold slots as may, or twice as many of the user.
+-- full reports whether the category has its limit of slots, or the user twice that.
 local function full(line)
   local user, category = redis.call('ZCARD', slotsKey), 0
   if user < ask.most then return false end
@@ -295,8 +295,8 @@ local function full(line)
   return category >= ask.most or user >= 2 * ask.most
 end
 
--- slotOf returns the slot that the notification holds, or takes over: its own in another zone, or
--- its elder's. Of several it is the earliest.
+-- slotOf returns the slot that the notification holds or takes over: its own in another zone, or
+-- its elder's; the earliest of several.
 local function slotOf(line, r)
   local own = scoreOf(slotsKey, r.name)
   if own and not r.elder then return own end
@@ -311,9 +311,10 @@ local function slotOf(line, r)
   return slot
 end
 
--- come decides of one that holds a slot. At its slot it is granted if the law allows it and no
--- earlier one of its line is due. Else it gets another slot: alone, if it is short by little and
--- nobody is in between, or with all behind it; behind a rival that is due, when others may pass that.
+-- come decides a notification with a slot. At its slot it is granted if law allows it and no
+-- earlier slot of its line is due. Otherwise it gets another slot: alone, if it is short by less
+-- than LITTLE and no other slot is in between; else with all entries behind it, after the second
+-- in which a due earlier entry may not be passed.
 local function come(line, r, slot)
   if slot <= now then
     local free = opened(line, law(line, r))
@@ -328,13 +329,13 @@ local function come(line, r, slot)
     end
     slot = scoreOf(slotsKey, r.name)
   end
-  write('ZREM', earlyKey, r.name) -- it is told now
+  write('ZREM', earlyKey, r.name) -- the reply has the new slot
   if slot <= now + r.horizon then return answer(line, r, DEFERRED, slot) end
   drop(line.name, r.id)
   return answer(line, r, REFUSED, slot)
 end
 
--- arrive decides of one that holds none.
+-- arrive decides a notification without a slot.
 local function arrive(line, r)
   local crowded = full(line)
   if crowded and not r.kept and fieldOf(line.name) > 0 then return answer(line, r, REJECTED, now) end
@@ -354,11 +355,11 @@ local function arrive(line, r)
   return answer(line, r, DEFERRED, at, among)
 end
 
--- acquire decides of one notification. What passes quiet hours, and what was let through before
--- and comes back, as its answer was lost or it did not leave in time, needs the law alone.
+-- acquire decides one notification. It needs only law, and no slot delays it, if it passes the
+-- current quiet hours or was granted before: then the reply was lost or it was not sent in time.
 local function acquire(line, r)
   local own = admitted(line, r)
-  if own > 0 and own == ask.claim then -- it was denied: who was placed since has respected it
+  if own > 0 and own == ask.claim then -- the claim was denied: slots placed since have respected it
     giveBack(line, r)
     own = 0
     if fieldOf('placed:') >= ask.entered then
@@ -377,7 +378,7 @@ local function acquire(line, r)
       return answer(line, r, free > now + r.horizon and REFUSED or SLOTLESS, free)
     end
   end
-  if back then -- it has had its turn: it is the first of its line
+  if back then -- it was granted before: it is first in its line
     local first = slotsIn(line, 0, now + 1)[1]
     slot = first and first.at - 1 or now
     enter(line, r, slot)
@@ -386,8 +387,8 @@ local function acquire(line, r)
   return arrive(line, r)
 end
 
--- leave removes notifications that have ended, or go back, and moves up those behind. One that
--- was not used gives its admission back too.
+-- leave removes ended or retried notifications and moves up the entries behind them. Without used
+-- it also removes their admissions.
 local function leave(line)
   local first, lines = math.huge, linesOf(line)
   for _, r in ipairs(ask.all) do
@@ -402,8 +403,8 @@ local function leave(line)
   moveUp(line, first)
 end
 
--- replan places the line again, as limits have changed or its caller was told to. Those whom
--- nothing limits any more wait no longer, and are named at now.
+-- replan reschedules the line, after a change of limits or for a leave. If the line has no limits
+-- any more, all leave it and are returned with the time now.
 local function replan(line)
   if ask.leaver and not line.free then return moveUp(line, PASSED) end
   if not line.free then return again(line, PASSED, now) end
@@ -420,7 +421,7 @@ local function replan(line)
   waiting = others
 end
 
--- wake names the first ones that are early, and those whose job may be no more.
+-- wake collects the first early jobs, and jobs that may no longer exist.
 local function wake()
   local gone = redis.call('ZRANGEBYSCORE', slotsKey, '-inf', text(GONE), 'WITHSCORES', 'LIMIT', 0, WAKES)
   local early = redis.call('ZRANGE', earlyKey, 0, WAKES - 1, 'WITHSCORES')
@@ -445,7 +446,7 @@ end
 local held = redis.call('ZCARD', slotsKey)
 if held == 0 then
   write('DEL', linesKey)
-elseif placed then -- what waits is kept for as long as the last slot counts
+elseif placed then -- the keys expire only after the last slot no longer counts
   write('HSET', linesKey, 'placed:', text(now))
   local life = ask.life + max(0, nth(slotsKey, -1) - now)
   for _, key in ipairs({slotsKey, earlyKey, linesKey}) do write('PEXPIRE', key, text(life / 1000)) end

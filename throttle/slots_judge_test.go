@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// faultsOfSlots holds a user's keys against each other: `lines` counts the entries of
-// `slots`, and who is early holds a slot, at the same instant.
+// faultsOfSlots checks a user's keys: `lines` counts the entries of `slots`, and the entries of
+// `early` are in `slots` with the same time.
 func faultsOfSlots(ctx context.Context, client *redis.Client, k *keys) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	slots, err1 := client.ZRangeWithScores(ctx, k.slots, 0, -1).Result()

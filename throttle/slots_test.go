@@ -11,18 +11,18 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A lane has the jobs of one user come to a limiter in virtual time, each at the instant that
-// it was told and up to 2 ms late, and does what Placed asks of a worker.
+// A lane runs the jobs of one user against a limiter in virtual time. Each asks up to 2 ms after
+// its time, and the lane handles Placed as a worker does.
 type lane struct {
 	t       *testing.T
 	limiter *throttle.Memory
 	clock   time.Time
 	random  *rand.Rand
 	late    func(*rand.Rand) time.Duration
-	lost    int // of so many wakes nobody hears one; 0 for none
+	lost    int // one in lost wake-ups is lost; 0 for none
 	wakes   int
 	pushes  int
-	most    int // so many hold a slot
+	most    int // MaxBooked
 
 	general throttle.Policy
 	own     map[string]throttle.Policy // by category
@@ -30,13 +30,13 @@ type lane struct {
 	jobs  map[string]*laneJob
 	order []*laneJob
 	queue laneComers
-	out   []*laneJob // in the order in which they were granted
+	out   []*laneJob // in the order of the grants
 }
 
 type laneJob struct {
 	id, category string
 	number       int
-	told         time.Time // when it comes; zero when it is not to
+	told         time.Time // time of its next request; zero for none
 	checks       int
 	granted      time.Time
 	rejected     bool
@@ -83,7 +83,7 @@ func (l *lane) request(id, category string) throttle.Request {
 	return r
 }
 
-// add has n jobs arrive in their order, that far apart.
+// add adds n jobs, the first at from and each apart after the one before.
 func (l *lane) add(category string, n int, from, apart time.Duration) {
 	for i := range n {
 		j := &laneJob{id: fmt.Sprint(category, "-", i), category: category, number: len(l.order)}
@@ -103,8 +103,7 @@ func (l *lane) tell(j *laneJob, at time.Time) {
 	l.push(j, at.Add(l.late(l.random)))
 }
 
-// placed wakes those who are early, has other lines placed again once, and the line itself
-// when its second is over.
+// placed wakes the early jobs, and reschedules the other lines once. It ignores After.
 func (l *lane) placed(category string, p throttle.Placed) {
 	var told []throttle.Booking
 	for _, b := range p.Early {
@@ -113,7 +112,7 @@ func (l *lane) placed(category string, p throttle.Placed) {
 			continue
 		}
 		told = append(told, b)
-		if b.Slot.Before(j.told) { // never of one that is not to come
+		if b.Slot.Before(j.told) { // never before the zero time
 			l.tell(j, later(b.Slot, l.clock))
 		}
 	}
@@ -127,7 +126,7 @@ func (l *lane) placed(category string, p throttle.Placed) {
 	}
 }
 
-// replan places lines again, and those of their answer no more.
+// replan reschedules lines, but not the other lines of the answer.
 func (l *lane) replan(all ...throttle.Request) {
 	placed, err := l.limiter.Replan(l.t.Context(), all)
 	must(l.t, err)
@@ -142,8 +141,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// run has all come until nobody waits or that long is over. In between it does what is to
-// happen at an instant.
+// run runs the requests until none is left, or for the duration until if that is positive. It
+// calls then once, at when.
 func (l *lane) run(until, when time.Duration, then func()) {
 	for len(l.queue) > 0 {
 		c := l.queue[0]
@@ -184,7 +183,7 @@ func (l *lane) come(j *laneJob) {
 	l.placed(j.category, d.Placed)
 }
 
-// costs fails where a delivery takes more checks on average.
+// costs fails if a delivery takes more checks on average.
 func (l *lane) costs(most float64) {
 	l.t.Helper()
 	checks := 0
@@ -198,7 +197,7 @@ func (l *lane) costs(most float64) {
 	}
 }
 
-// inOrder fails where one passes another of its category that arrived before it.
+// inOrder fails if a job was sent before an earlier one of its category.
 func (l *lane) inOrder() {
 	l.t.Helper()
 	last := map[string]*laneJob{}
@@ -214,7 +213,7 @@ func (l *lane) span() time.Duration {
 	return l.out[len(l.out)-1].granted.Sub(l.out[0].granted)
 }
 
-// drains fails where that takes longer.
+// drains fails if took is longer than most.
 func (l *lane) drains(took, most time.Duration) {
 	l.t.Helper()
 	l.t.Logf("it takes %v, want %v", took, most)
@@ -223,7 +222,7 @@ func (l *lane) drains(took, most time.Duration) {
 	}
 }
 
-// all fails unless as many were sent, and nobody waits.
+// all fails unless n jobs were sent.
 func (l *lane) all(n int) {
 	l.t.Helper()
 	if len(l.out) != n {
@@ -247,7 +246,7 @@ func TestADeferralIsCheapOnAHotLine(t *testing.T) {
 	l.inOrder()
 }
 
-// A limit is lowered from 1 s to 60 s under a long line: told, or found out by who comes.
+// The gap is raised from 1 s to 60 s for a long line, with a replan or without.
 func TestADeferralIsCheapUnderALoweredLimit(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {
@@ -267,7 +266,7 @@ func TestADeferralIsCheapUnderALoweredLimit(t *testing.T) {
 	}
 }
 
-// For as long as 300 slots all that come are held by a pause; then all of them come at once.
+// A pause of 300 slots holds all jobs; then all of them ask at once.
 func TestADeferralIsCheapAfterAPause(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, gapAndRates(3*time.Second))
@@ -304,14 +303,13 @@ func TestADeferralIsCheapWhereSomeComeLate(t *testing.T) {
 	l.costs(3.5)
 }
 
-// A limit is raised, the line is placed again, and of those who are woken one in twenty does
-// not hear it.
+// A limit is raised and the line rescheduled; one in twenty wake-ups is lost.
 func TestARaisedLimitDrainsAtItsPace(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		waiting int
 		raised  throttle.Policy
-		most    time.Duration // 1.1 of the ideal
+		most    time.Duration // 1.1 times the ideal
 		checks  float64
 	}{
 		{300, gapAndRates(time.Second), 298 * 11 / 10 * time.Second, 2.3},
@@ -321,7 +319,7 @@ func TestARaisedLimitDrainsAtItsPace(t *testing.T) {
 			t.Parallel()
 			l := newLane(t, gapAndRates(time.Minute))
 			l.lost = 20
-			l.late = func(*rand.Rand) time.Duration { return time.Millisecond } // as one worker asks, in order
+			l.late = func(*rand.Rand) time.Duration { return time.Millisecond } // one worker asks in order
 			l.add("", tt.waiting, 0, 0)
 			const when = 100 * time.Second
 			l.run(0, when, func() {
@@ -330,7 +328,7 @@ func TestARaisedLimitDrainsAtItsPace(t *testing.T) {
 			})
 			l.all(tt.waiting)
 			l.costs(tt.checks)
-			if tt.raised.MinGap > 0 { // who is due with others at once may be passed by them
+			if tt.raised.MinGap > 0 { // jobs due at the same time may swap
 				l.inOrder()
 			}
 			last := l.out[len(l.out)-1].granted
@@ -339,8 +337,8 @@ func TestARaisedLimitDrainsAtItsPace(t *testing.T) {
 	}
 }
 
-// Of a stream that takes all of the general limit, and of a category beside it that may send
-// one in 20 s, the category's leave when they may.
+// A stream uses all of the general limit, and another category may send one in 20 s: its jobs are
+// on time.
 func TestAStreamStarvesNoOtherCategory(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, gapAndRates(time.Second))
@@ -364,7 +362,7 @@ func TestAStreamStarvesNoOtherCategory(t *testing.T) {
 	}
 }
 
-// A full line rejects each newcomer at once, and no other notification.
+// A full line rejects each new notification at once, and no other one.
 func TestAFloodIsRejectedBeyondTheFullLine(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, hourly)
@@ -381,7 +379,7 @@ func TestAFloodIsRejectedBeyondTheFullLine(t *testing.T) {
 		}
 	}
 	l.inOrder()
-	// 10 a minute: one and those of the burst are sent before the line is full
+	// 10 a minute: one and the burst are sent before the line is full
 	if rejected < flood-most-20 || rejected > flood-most || waiting+len(l.out)+rejected != flood {
 		t.Errorf("%d are sent, %d wait and %d are rejected", len(l.out), waiting, rejected)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A call that times out is made once more: this process may have lost the time. One that
-// is refused is not, nor one that only looks whether an outage is over.
+// A timed-out call is retried once, because this process may have lost the time. A refused call
+// or a probe is not retried.
 func TestATimeOutIsNoOutageYet(t *testing.T) {
 	t.Parallel()
 	errLate := fmt.Errorf("%w: %w", ErrUnavailable, context.DeadlineExceeded)

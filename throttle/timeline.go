@@ -12,20 +12,20 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
-// A view is a scope's limits, and the entries that they are held against.
+// A view is a scope's limits and the entries that count towards them.
 type view struct {
 	name   string
 	policy Policy
 	marks  []mark // in order
 }
 
-// A mark is an entry of a scope: of one that was sent, or of one that waits.
+// A mark is an admission or a slot of a scope.
 type mark struct {
 	Entry
 	waits bool
 }
 
-// compare has those who wait come last at an instant.
+// compare orders marks by time, and slots after admissions.
 func (m mark) compare(o mark) int {
 	if c := m.At.Compare(o.At); c != 0 || m.waits == o.waits {
 		return c
@@ -36,9 +36,8 @@ func (m mark) compare(o mark) int {
 	return -1
 }
 
-// binding returns the view, and of its policy's rules the one, that let an entry at
-// the instant be no earlier than it is, and the entry that the rule counts from; nil and
-// "" when none does.
+// binding returns the view and the rule that set the time of an entry, and the entry that the
+// rule counts from; nil and "" for none.
 func binding(views []*view, at time.Time) (scope *view, rule string, after Entry) {
 	var latest time.Time
 	for _, s := range views {
@@ -56,8 +55,8 @@ func binding(views []*view, at time.Time) (scope *view, rule string, after Entry
 	return scope, rule, after
 }
 
-// Timeline implements Planner. Of those that wait it has the nearest of the scopes, with the
-// scope and the rule that let them be no earlier.
+// Timeline implements Planner. It returns the earliest bookings of the scopes, each with the
+// scope and the rule that set its slot.
 func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	t := Timeline{Admissions: map[string][]Entry{}, marks: map[string]*view{}}
 	r.ID = ""
@@ -95,7 +94,7 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	return t, nil
 }
 
-// wait adds those who wait, by their slots.
+// wait adds the bookings by slot.
 func (t *Timeline) wait(r *Request, slots []redis.Z) {
 	general, own := r.policies()
 	var lines []Line
@@ -151,24 +150,24 @@ func (t *Timeline) wait(r *Request, slots []redis.Z) {
 	sortBookings(t.Bookings)
 }
 
-// A Window is what one limit of a scope holds: of Count admissions in any
-// window of the length Period, Used are in the one that ends now, or with the
-// newest admission where that is let through for an instant ahead.
+// A Window is the state of one limit of a scope: at most Count admissions in any window of length
+// Period. Used counts the window that ends now, or at the newest admission if that is in the
+// future.
 type Window struct {
-	Rule   string // "gap", or a rate as it is written
+	Rule   string // "gap", or a rate in its text form
 	Count  int    // 1 for the gap
 	Period time.Duration
 	Used   int
-	// AtLeast says that Used may be more: the timeline shows its newest
-	// MaxEntries admissions only.
+	// AtLeast means that Used may be larger: the timeline has only its newest MaxEntries
+	// admissions.
 	AtLeast bool
-	// Free is when this limit alone admits the next one: the timeline's Now when
-	// it does already, zero when the timeline does not reach back far enough.
+	// Free is when this limit alone allows the next notification: the timeline's Now if it does
+	// already, zero if the timeline is too short to know.
 	Free time.Time
 }
 
-// Windows answers the scope's limits in the order of its policy, the gap first
-// if there is one. What waits is not counted: it has not been sent.
+// Windows returns the scope's limits in the order of its policy, first the gap if there is one.
+// Slots do not count.
 func (t *Timeline) Windows(s Scope) []Window {
 	sent := t.Admissions[s.Name]
 	cut := len(sent) >= MaxEntries

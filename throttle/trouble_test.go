@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// Redis quotes the keys of a command that it does not know. No log, probe or
-// snapshot has them, and no name among them passes for one user's trouble.
+// Redis quotes the keys of an unknown command. No log, probe or snapshot may show them, and a
+// user's name in the message must not make the error look like one of that user's keys.
 func TestAnOutageNamesNoUser(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Args("--rename-command", "ZADD", "", "--rename-command", "EVALSHA", ""))
@@ -40,7 +40,7 @@ func TestAnOutageNamesNoUser(t *testing.T) {
 	}
 }
 
-// A limiter whose rights are those of a user of its own.
+// limiterWithRights returns a limiter that connects as a Redis user of its own.
 func limiterWithRights(t *testing.T, server *redistest.Server, name string) *Redis {
 	t.Helper()
 	admin := server.Client(t)
@@ -57,8 +57,8 @@ func limiterWithRights(t *testing.T, server *redistest.Server, name string) *Red
 	return l
 }
 
-// TestARedisThatRefuses has Redis answer errors that concern every user: what
-// the operator has chosen for an outage is in force, and it ends with the error.
+// TestRedisErrorStartsOutage makes Redis return errors that affect every user: the outage mode
+// applies until the error ends.
 func TestARedisThatRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -90,7 +90,7 @@ func TestARedisThatRefuses(t *testing.T) {
 				t.Fatalf("before: %+v, %v", d, err)
 			}
 			ask(tt.refuse)
-			_ = server.Client(t).Do(t.Context(), "CLIENT", "KILL", "USER", "lim").Err() // it has to come in again
+			_ = server.Client(t).Do(t.Context(), "CLIENT", "KILL", "USER", "lim").Err() // it must log in again
 			for i := range 3 {
 				r.ID = string(rune('a' + i))
 				if d, err := closed.Acquire(t.Context(), r); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), tt.says) {
@@ -129,8 +129,8 @@ func TestARedisThatRefuses(t *testing.T) {
 	}
 }
 
-// TestOneUsersKeys has the keys of a user hold what is not the limiter's: that
-// user's calls fail, and nobody else's, whatever is chosen for an outage.
+// TestForeignKeysFailOneUserOnly puts foreign data into a user's keys: only that user's calls
+// fail, in either outage mode.
 func TestOneUsersKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
@@ -189,7 +189,7 @@ func TestOneUsersKeys(t *testing.T) {
 	}
 }
 
-// Whether Redis lets the limiter look for who waits shows in one page of its keys.
+// One page of SCAN is enough to test the permission.
 func TestTryScansOnePage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Try has Redis execute all that the limiter asks of it, on the keys of a user
-// that there is not, on each master of a Cluster. It answers what Redis refuses,
-// such as a right that the limiter's user lacks.
+// Try runs each operation of the limiter on the keys of a user that does not exist, on each
+// master of a Cluster. It returns the error of an operation that Redis rejects, for example for
+// lack of a permission.
 func (l *Redis) Try(ctx context.Context) error {
 	masters, err := l.masters(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (l *Redis) Try(ctx context.Context) error {
 	return fmt.Errorf("%w: of %d masters %d have slots", ErrUnavailable, len(masters), len(tried))
 }
 
-// tryScan looks at a page of each master's keys, of which a Waiting reads all.
+// tryScan scans one page of each master's keys; Waiting scans all.
 func (l *Redis) tryScan(ctx context.Context, masters []redis.UniversalClient) error {
 	for _, master := range masters {
 		if _, _, err := l.scan(ctx, master, 0, globbed(l.prefix+":{")+"*"); err != nil {
@@ -51,7 +51,7 @@ func tryRequest() Request {
 	}
 }
 
-// try is a visit of each kind: one goes, one waits, one waits without a slot.
+// try makes each kind of call: one is granted, one gets a slot, one waits without a slot.
 func (l *Redis) try(ctx context.Context, r Request) error {
 	ask := func(id string) (err error) {
 		r.ID = id
@@ -64,8 +64,8 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 		return err
 	}
 	k := l.user(&r).keys
-	defer l.client.Del(ctx, k.sent, k.catSent, k.slots, k.early(), k.lines()) // what a refusal leaves expires too
-	if _, err := l.claim(ctx, &r, l.user(&r), l.elapsed()); err != nil {      // which a visit of another kind would stand in for
+	defer l.client.Del(ctx, k.sent, k.catSent, k.slots, k.early(), k.lines()) // the keys also expire
+	if _, err := l.claim(ctx, &r, l.user(&r), l.elapsed()); err != nil {      // Acquire would fall back to the script
 		return fmt.Errorf("%w: a claim: %w", ErrUnavailable, err)
 	}
 	for _, id := range []string{"second", "third"} {

@@ -20,7 +20,7 @@ const shortTimeout = 150 * time.Millisecond
 func limiterOn(t *testing.T, o *redis.Options) *throttle.Redis {
 	t.Helper()
 	o.ContextTimeoutEnabled = true
-	o.DialTimeout, o.ReadTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute // the limiter's own ends it
+	o.DialTimeout, o.ReadTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute // the limiter's timeout applies
 	client := redis.NewClient(o)
 	l := throttle.NewRedis(client, throttle.Options{Timeout: shortTimeout})
 	t.Cleanup(func() {
@@ -30,7 +30,7 @@ func limiterOn(t *testing.T, o *redis.Options) *throttle.Redis {
 	return l
 }
 
-// calls are all calls of a limiter, on a user each.
+// calls returns all calls of a limiter; the report has a user of its own.
 func calls(l throttle.Planner, user string) map[string]func(context.Context) error {
 	r := throttle.Request{User: user, ID: "n", Scopes: []throttle.Scope{
 		{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Minute}}, {Name: "c", Policy: throttle.Policy{MinGap: time.Hour}}}}
@@ -45,7 +45,7 @@ func calls(l throttle.Planner, user string) map[string]func(context.Context) err
 	}
 }
 
-// unavailable expects every call to fail within the time-out.
+// unavailable fails unless every call returns ErrUnavailable in time.
 func unavailable(t *testing.T, l throttle.Planner) {
 	t.Helper()
 	for name, call := range calls(l, "unavailable") {
@@ -57,8 +57,8 @@ func unavailable(t *testing.T, l throttle.Planner) {
 	}
 }
 
-// inTime expects a call to end when the time-out does, however busy the machine is, and not
-// when the client's do.
+// inTime fails if a call lasts for more than 30 s: longer than the limiter's timeout on any busy
+// machine, and shorter than the client's timeouts.
 func inTime(t *testing.T, name string, call func()) {
 	t.Helper()
 	began := time.Now()
@@ -68,18 +68,18 @@ func inTime(t *testing.T, name string, call func()) {
 	}
 }
 
-// TestARedisThatStopsAnswering has a Redis hang that answered before, and go
-// on: what was asked meanwhile is asked again, and holds one slot.
+// TestHungRedisFailsCallsInTime stops a Redis that has answered before, and resumes it: a
+// repeated request then holds one admission.
 func TestARedisThatStopsAnswering(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	l := limiterOn(t, server.Options())
 	for name, call := range calls(l, "before") {
-		eventually.Holds(t, name+" is answered", func() bool { return call(context.Background()) == nil }) // in so short a time, on a busy machine
+		eventually.Holds(t, name+" is answered", func() bool { return call(context.Background()) == nil }) // a busy machine may need several tries within so short a timeout
 	}
 	server.Pause(t)
 	unavailable(t, l)
-	unavailable(t, limiterOn(t, &redis.Options{Addr: "127.0.0.1:1"})) // where nobody is
+	unavailable(t, limiterOn(t, &redis.Options{Addr: "127.0.0.1:1"})) // no server
 	ctx, cancel := context.WithTimeout(context.Background(), shortTimeout/10)
 	defer cancel()
 	for name, call := range calls(l, "unavailable") {

@@ -13,14 +13,13 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// scanPage is how many keys Redis looks at in one step of a Waiting, which occupies it for
-// about a millisecond.
+// scanPage is the number of keys per SCAN of Waiting, which occupies Redis for about a
+// millisecond.
 const scanPage = 1000
 
-// Waiting calls f for each user who has waiting notifications. It looks through all keys, on each master of a
-// Cluster, and leaves Redis at least half of the time to others. A user who
-// comes or goes meanwhile may be missed, and one may be told twice. An error of
-// f ends it.
+// Waiting calls f for each user with waiting notifications. It scans all keys, on each master of
+// a Cluster, and leaves at least half of Redis's time to other clients. It may miss a user that
+// begins or stops waiting meanwhile, and may call f twice for one. An error of f ends it.
 func (l *Redis) Waiting(ctx context.Context, f func(app, user string) error) error {
 	const suffix = "}:lines"
 	pattern := globbed(l.prefix+":{") + "*" + suffix
@@ -92,7 +91,7 @@ func (l *Redis) scan(ctx context.Context, master redis.UniversalClient, cursor u
 	return keys, next, nil
 }
 
-// owner returns whose key it is, and whether it is one of ours.
+// owner returns the app and the user of a key, and whether the key is the limiter's.
 func (l *Redis) owner(key, suffix string) (app, user string, ours bool) {
 	tag, found := strings.CutSuffix(strings.TrimPrefix(key, l.prefix+":{"), suffix)
 	a, u, named := strings.Cut(tag, "/")
@@ -104,7 +103,7 @@ func (l *Redis) owner(key, suffix string) (app, user string, ours bool) {
 	return app, user, found && err1 == nil && err2 == nil && u != "" && !strings.Contains(u, "/")
 }
 
-// globbed writes text for a pattern that matches it as it is.
+// globbed escapes text for a glob pattern.
 func globbed(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, "^", `\^`).Replace(text)
 }

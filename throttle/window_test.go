@@ -62,8 +62,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// The limit that a timeline is said to wait for is the one that the limiter
-// itself named when it deferred.
+// A timeline names the same limit as the limiter's deferral did.
 func TestBoundAgreesWithTheLimiter(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
@@ -75,7 +74,7 @@ func TestBoundAgreesWithTheLimiter(t *testing.T) {
 		{Name: "news", Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: time.Hour}}}},
 	}
 	said := map[string]string{}
-	for i, scope := range []int{1, 2, 1, 2, 1, 1, 2, 2, 1, 1} { // how many of the scopes count
+	for i, scope := range []int{1, 2, 1, 2, 1, 1, 2, 2, 1, 1} { // number of scopes of the request
 		id := string(rune('a' + i))
 		d, err := limiter.Acquire(t.Context(), throttle.Request{User: "ada", ID: id, Scopes: scopes[:scope], Horizon: 24 * time.Hour})
 		must(t, err)
