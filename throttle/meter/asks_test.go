@@ -12,7 +12,7 @@ func forgets(s *stage) {
 		for range 20 {
 			s.actor(nil).all(spec)
 		}
-		s.actor(nil).take(spec, meter.Ask{}) // only a look
+		s.actor(nil).take(spec, meter.Ask{}) // reads only
 		if n := s.Held(); n != 20 {
 			s.Fatalf("%s: %d keys are held, want 20", algorithm, n)
 		}

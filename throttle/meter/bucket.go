@@ -8,24 +8,24 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// bucketTerms are what a spec says to a bucket.
+// bucketTerms are a spec's parameters for a bucket.
 type bucketTerms struct {
-	unit  int64 // parts that a unit costs
-	drain int64 // parts that drain in a µs
-	burst int   // units that are covered at once
-	size  int   // units of the whole: of a leaky bucket those that wait too
+	unit  int64 // cost of a unit in parts
+	drain int64 // parts that drain per µs
+	burst int   // units available at once
+	size  int   // units of the bucket; of a leaky one including the waiting ones
 	leaky bool
 	ramp  int64 // µs
 	rate  throttle.Rate
 }
 
-// coldest is what a unit costs of a cold bucket, in units: it begins with a twentieth of its
-// pace. Google's steps for new traffic are 1, 5, 10, 25, 50, 75 and 100 %.
+// coldest is the cost of a unit of a cold bucket, in units: it starts at 1/20 of its rate.
+// Google's steps for new traffic are 1, 5, 10, 25, 50, 75 and 100 %.
 const coldest = 20
 
-// bucket returns the spec's terms. A promise of N in a period P, of units that live for
-// T, is kept when those that are taken within P+T are N at most: the burst B, and one
-// more after each (P+T)/(N-B+1). 1 µs is for the clock, which has no less.
+// bucket returns the spec's terms. A promise of N in a period P, with units of life T, holds if
+// at most N units are taken within P+T: the burst B, and one more after each (P+T)/(N-B+1). 1 µs
+// is added for the resolution of the clock.
 func (s Spec) bucket() bucketTerms {
 	n, period := s.Rates[0].Count, s.Rates[0].Period.Microseconds()
 	t := bucketTerms{unit: period, drain: int64(n), leaky: s.Algorithm == LeakyBucket, ramp: s.Ramp.Microseconds(), rate: s.Rates[0]}
@@ -38,13 +38,13 @@ func (s Spec) bucket() bucketTerms {
 	return t
 }
 
-// sizes are how many units a bucket covers at once, and how many may be owed.
+// sizes returns the units that a bucket covers at once, and the units that may be owed.
 func (s Spec) sizes() (burst, size int) {
 	n := s.Rates[0].Count
 	switch {
 	case s.Algorithm == LeakyBucket:
 		return 1, cmp.Or(s.Burst, n)
-	case s.Life > 0: // the fill is less by the burst: 1 %, but 100 for a batch to serve many, and at most a tenth
+	case s.Life > 0: // the burst lowers the fill rate: so 1 %, but 100 for large batches, and at most a tenth
 		n = max(1, min(max(100, n/100), n/10))
 	}
 	n = cmp.Or(s.Burst, n)
@@ -62,8 +62,8 @@ func gcd(a, b int64) int64 {
 func (t bucketTerms) covered() int64 { return int64(t.burst) * t.unit }
 func (t bucketTerms) full() int64    { return int64(t.size) * t.unit }
 
-// most is how many units are covered at instants of which the last is at most so many
-// µs after the first.
+// most returns the largest number of units covered within reach, the µs from the first to the
+// last.
 func (t bucketTerms) most(reach int64) int {
 	high, low := bits.Mul64(uint64(reach), uint64(t.drain))
 	if high >= uint64(t.unit) {
@@ -73,8 +73,8 @@ func (t bucketTerms) most(reach int64) int {
 	return t.burst + int(min(drained, math.MaxInt32))
 }
 
-// limit is how much may be owed after a take: as much as is covered, and what drains
-// in the time ahead.
+// limit returns the largest debt after a take: the covered units and the units that drain in
+// a.Ahead.
 func (t bucketTerms) limit(a Ask) int64 {
 	ahead := min(a.Ahead.Microseconds(), (exact-t.full())/t.drain) * t.drain
 	limit := t.covered() + ahead

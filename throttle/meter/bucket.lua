@@ -1,10 +1,11 @@
--- Takes of buckets, alike in all but the key. bucket.go is the same arithmetic, and says why.
+-- Takes of buckets that differ only in the key. bucket.go has the same arithmetic and its
+-- reasons.
 --
 -- KEYS  the buckets: strings, DEBT AT DRAIN BURST WARM
--- ARGV  unit, drain, burst, full, limit, ramp, least, most; how often to take from each
---       bucket, "" for once
--- Returns of each take the units, what is left in µs, and 1 where it denies; in the place of
--- the units what is wrong with the key. Instants are in µs of this server's clock.
+-- ARGV  unit, drain, burst, full, limit, ramp, least, most; the number of takes from each
+--       bucket, "" for one
+-- Returns for each take: the units, or an error of the key; the time left in µs; 1 if the bucket
+-- denies. Times are in µs of this server's clock.
 
 local unit, drain, burst = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local full, limit, ramp = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
@@ -14,9 +15,9 @@ local exact = 2 ^ 53
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local debt, warm, known, changed -- of the bucket at hand
+local debt, warm, known, changed -- of the current bucket
 
--- read returns what is wrong with the key.
+-- read loads the bucket, or returns an error.
 local function read(key)
   debt, warm, changed = 0, 0, false
   known = redis.pcall('GET', key)
@@ -24,7 +25,7 @@ local function read(key)
   local owed, at, drained, covered, heat
   if type(known) == 'string' then owed, at, drained, covered, heat = string.match(known, '^(%d+) (%d+) (%d+) (%d+) (%d+)$') end
   if not owed then return 'WRONGTYPE it holds no bucket: delete it' end
-  debt, warm, drained, covered = min(owed + 0, exact), heat + 0, drained + 0, covered + 0 -- more than exact cannot be written
+  debt, warm, drained, covered = min(owed + 0, exact), heat + 0, drained + 0, covered + 0 -- larger numbers lose precision
   local elapsed = now - at
   if elapsed > 0 then
     local busy = min(elapsed, ceil(debt / drained))
@@ -36,7 +37,7 @@ local function read(key)
   warm = min(warm, ramp)
 end
 
--- take returns the units, what is left and whether it denies.
+-- take returns the units, the time left, and 1 if the bucket denies.
 local function take()
   if most < 0 then
     debt, changed = max(0, debt + most * unit), true
@@ -53,7 +54,7 @@ local function take()
   return units, ceil(max(0, left) / drain), 0
 end
 
--- write fails where Redis writes nothing, and so for the first key of all.
+-- write fails if Redis rejects writes, and then already for the first key.
 local function write(key)
   local busy = ceil(debt / drain)
   local life = busy + min(ramp, warm + busy)

@@ -4,13 +4,11 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// cellTerms are what one rate says to its cells: that so many of them, one after the
-// other, never hold more than the count.
+// cellTerms are the parameters of one rate: any span consecutive cells hold at most the count.
 //
-// All that lies in a period touches its k cells and one more. A sliding window that
-// counts k+1 lets the count pass in any period, and has its users wait for up to a cell
-// longer; one that counts k, as published, lets twice the count pass. So does a fixed
-// window, which counts one.
+// A period touches its k cells and one more. A sliding window that counts k+1 cells allows the
+// count in any period, and a Take waits up to a cell too long. One that counts k cells, as
+// published, allows twice the count. So does a fixed window, which counts one cell.
 type cellTerms struct {
 	count  int
 	length int64
@@ -18,8 +16,7 @@ type cellTerms struct {
 	rate   throttle.Rate
 }
 
-// cells returns the spec's terms. Units that live on after they are taken make the
-// period longer.
+// cells returns the spec's terms. Life extends the period.
 func (s Spec) cells() []cellTerms {
 	terms := make([]cellTerms, len(s.Rates))
 	for i, r := range s.Rates {
@@ -38,8 +35,7 @@ func (s Spec) cells() []cellTerms {
 	return terms
 }
 
-// most is how many units may be taken at instants of which the last is at most so many
-// µs after the first.
+// most returns the largest number of units taken within reach, the µs from the first to the last.
 func (t cellTerms) most(reach int64) int {
 	touched := (reach+t.length-1)/t.length + 1
 	return t.count * int((touched+int64(t.span)-1)/int64(t.span))

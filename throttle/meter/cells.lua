@@ -1,10 +1,10 @@
--- Takes of cells, alike in all but the key. cells.go is the same arithmetic, and says why.
+-- Takes of cells that differ only in the key. cells.go has the same arithmetic and its reasons.
 --
--- KEYS  the cells: strings, for each rate LENGTH NEWEST COUNT…; with the newest cell first
--- ARGV  least, most, and for each rate: count without what is kept, length, span; how often
---       to take from each key, "" for once
--- Returns of each take the units, what is left in µs, and which rate denies, from 1; in the
--- place of the units what is wrong with the key. Lengths are in µs of this server's clock.
+-- KEYS  the cells: strings, for each rate LENGTH NEWEST COUNT…; first the newest cell
+-- ARGV  least, most, and for each rate: count minus the reserve, length, span; the number of
+--       takes from each key, "" for one
+-- Returns for each take: the units, or an error of the key; the time left in µs; the index of the
+-- rate that denies, from 1. Lengths are in µs of this server's clock.
 
 local least, most = ARGV[1] + 0, ARGV[2] + 0
 local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
@@ -18,7 +18,7 @@ for i = 3, #ARGV - 1, 3 do
   rates[#rates + 1] = {room = ARGV[i] + 0, length = length, span = ARGV[i + 2] + 0, newest = floor(now / length)}
 end
 
--- read returns the cells of each rate that the key holds, and what is wrong with the key.
+-- read returns the key's cells of each rate, and an error.
 local function read(key)
   local text, known = redis.pcall('GET', key), {}
   if not text then return known end
@@ -33,9 +33,9 @@ local function read(key)
   return known
 end
 
--- aged returns the rate's cells as they are now, and whether they differ by more than time.
+-- aged returns the rate's cells as of now, and whether more than time has changed them.
 local function aged(known, rate)
-  local from -- those of the same length, else of the greatest
+  local from -- cells of the same length, or else of the greatest
   for _, cells in ipairs(known) do
     if not from or from.length ~= rate.length and (cells.length == rate.length or cells.length > from.length) then from = cells end
   end
@@ -51,10 +51,10 @@ local function aged(known, rate)
   return cells, from and (from.length ~= rate.length or from.newest > rate.newest)
 end
 
--- passes is when the rate's cell of that age counts no more.
+-- passes returns when the rate's cell of that age no longer counts.
 local function passes(rate, age) return (rate.newest - age + 1 + rate.span) * rate.length end
 
--- take returns the units, what is left, which rate denies, and whether the cells have changed.
+-- take returns the units, the time left, the rate that denies, and whether the cells changed.
 local function take(all)
   if most < 0 then
     for _, cells in ipairs(all) do
@@ -86,7 +86,7 @@ local function take(all)
   return units, 0, 0, true
 end
 
--- write fails where Redis writes nothing, and so for the first key of all.
+-- write fails if Redis rejects writes, and then already for the first key.
 local function write(key, all)
   local expires, texts = 0, {}
   for i, rate in ipairs(rates) do

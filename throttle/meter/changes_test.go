@@ -8,8 +8,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A clock that is set back or forth lets at most one burst more pass, and what is left
-// after it is no longer than without.
+// After a clock step at most one burst more passes, and Left is no longer than before.
 func clockHeals(s *stage) {
 	s.check(func(a *actor) {
 		spec := drawSpec(a.rt)
@@ -31,18 +30,18 @@ func clockHeals(s *stage) {
 	})
 }
 
-// untilFull is how long it takes at most until all units are there that may be at once.
+// untilFull returns the longest time until AtOnce units are available.
 func (a *actor) untilFull(spec meter.Spec) time.Duration {
 	return time.Duration(spec.AtOnce()+2) * (longest(spec) + spec.Life + time.Microsecond)
 }
 
-// A changed spec: what is used up stays so, and what is owed is at most the burst of the
-// new one. Where askers disagree for a while nothing is gained by that.
+// After a change of the spec, used units stay used, and the debt is at most the burst of the new
+// one. Callers that disagree for a while gain nothing.
 func changesNeitherRefillNorOwe(s *stage) {
 	s.check(func(a *actor) {
 		was, is := drawSpec(a.rt), drawSpec(a.rt)
 		if windowed(was) != windowed(is) {
-			return // begins anew
+			return // starts empty
 		}
 		if windowed(was) && len(was.Rates) > 1 {
 			was.Rates, is.Rates = was.Rates[:1], is.Rates[:1]
@@ -68,7 +67,7 @@ func changesNeitherRefillNorOwe(s *stage) {
 	})
 }
 
-// Of a window that becomes shorter the cells count that are in it still.
+// When a window becomes shorter, the cells still in it count.
 func fewerCells(s *stage) {
 	for _, is := range []meter.Spec{
 		{Algorithm: meter.FixedWindow, Rates: rate(10, 6*time.Second)},
@@ -94,8 +93,8 @@ func windowed(s meter.Spec) bool {
 	return s.Algorithm != meter.TokenBucket && s.Algorithm != meter.LeakyBucket
 }
 
-// From silence a twentieth of the burst and of the pace, then more and more, and the
-// rate once it has been busy for as long as the ramp is.
+// An idle bucket starts at 1/20 of its burst and rate, and reaches the full rate after as much
+// use as the ramp is long.
 func ramps(s *stage) {
 	a := s.actor(nil)
 	spec := meter.Spec{Rates: rate(600_000, time.Minute), Ramp: time.Minute}.Promise()
@@ -125,7 +124,7 @@ func ramps(s *stage) {
 	if n := second(); n > 1000 {
 		s.Errorf("%d in the first second after a silence", n)
 	}
-	// Who never has more than one ready is not held up, however cold it is.
+	// A caller that never needs more than one unit is not delayed, however cold the bucket is.
 	small := meter.Spec{Rates: rate(10, time.Second), Burst: 3, Ramp: time.Minute}
 	b := s.actor(nil)
 	if answer := b.take(small, meter.Ask{Least: 3, Most: 3}); answer.Units != 3 {

@@ -38,12 +38,11 @@ func TestMiniredis(t *testing.T) {
 	}, embedded...)
 }
 
-// The embedded Redis shows these properties alone, since it is ten times slower. TestRedis
-// shows all of them on a real Redis.
+// The embedded Redis runs only these properties, as it is ten times slower. TestRedis runs all of
+// them on a real Redis.
 var embedded = []string{"counts as an exact oracle", "a key that says nothing is forgotten"}
 
-// On real Redis the suite's clock is in a key, and it is Redis itself that says of each
-// key when it expires.
+// On real Redis the suite's clock is in a key, and Redis itself reports each key's expiry.
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

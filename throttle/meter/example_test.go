@@ -13,9 +13,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// All workers together take three units an hour of a key, in any hour.
+// All workers together take three units of a key in any hour.
 func Example() {
-	server, err := miniredis.Run() // in the place of a Redis
+	server, err := miniredis.Run() // in place of a Redis server
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -7,15 +7,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// NewPatient is NewRedis for a machine that is busy with tests.
+// NewPatient is NewRedis with a timeout for a machine that is busy with tests.
 func NewPatient(client redis.UniversalClient, prefix string) *Redis {
 	r := NewRedis(client, prefix)
 	r.timeout = time.Minute
 	return r
 }
 
-// NewRedisAt returns a meter whose clock is in a key of Redis, in µs. What has expired by
-// that clock is gone.
+// NewRedisAt returns a meter with its clock, in µs, in a key of Redis. It ignores keys that have
+// expired by that clock.
 func NewRedisAt(client redis.UniversalClient, prefix, clock string) *Redis {
 	r := NewPatient(client, prefix)
 	on := func(source string) *redis.Script {

@@ -2,10 +2,10 @@ package meter
 
 import "time"
 
-// A flow is how much was used lately. The zero value is nothing.
+// A flow measures the use of the last two seconds. The zero value is no use.
 type flow struct {
-	begun       time.Time // of this second
-	now, before int       // in this second, and in the one before
+	begun       time.Time // start of the current second
+	now, before int       // in the current second, and in the one before
 }
 
 func (f *flow) add(now time.Time, units int) {
@@ -18,7 +18,7 @@ func (f *flow) add(now time.Time, units int) {
 	f.now += units
 }
 
-// over is about how much is used in so long.
+// over estimates the use in that length of time.
 func (f *flow) over(now time.Time, length time.Duration) int {
 	passed := now.Sub(f.begun)
 	second := float64(f.now)

@@ -1,9 +1,9 @@
-// Package meter limits what all workers do together by a few numbers kept for each
-// key: a provider's quota, a campaign's throughput, an API token's requests.
+// Package meter limits the combined rate of all workers for a key: a provider's quota, a
+// campaign's throughput, an API token's requests.
 //
-// A meter knows no notification by name. What it admitted cannot be listed, booked or
-// cancelled as a user's timeline can, only given back; in return its cost does not
-// depend on how much it admits.
+// Start with Meter, or with Pools, which leases units ahead so that one round trip serves many
+// pushes. Units cannot be listed, reserved or cancelled like a user's timeline, only given back;
+// in return the cost of a Take does not depend on the number of units.
 package meter
 
 import (
@@ -11,28 +11,27 @@ import (
 	"time"
 )
 
-// A Meter admits units of a key, of which all its users share what the spec allows.
-// Safe for concurrent use.
+// A Meter grants units of a key within a Spec that all its users share. Safe for concurrent use.
 type Meter interface {
-	// Take takes between Ask.Least and Ask.Most units of the key, as many as there
-	// are, or none. What certainly was not used is given back by a negative Most. An
-	// error means that nothing is known: the units may have been taken.
+	// Take takes between Ask.Least and Ask.Most units of the key, as many as available, or none.
+	// A negative Most gives back units that were certainly not used. After an error the result is
+	// unknown: the units may have been taken.
 	Take(ctx context.Context, key string, s Spec, a Ask) (Answer, error)
 }
 
-// An Ask is how much is wanted. The zero value only looks.
+// An Ask is a request for units. The zero value takes none and only reads.
 type Ask struct {
-	Least, Most int           // units, 0 to Most; a negative Most gives so many back
-	Keep        int           // units that have to stay for others
-	Ahead       time.Duration // how far ahead what is taken may be covered: prepayment
+	Least, Most int           // units, 0 to Most; a negative Most gives that many back
+	Keep        int           // units that must remain for others
+	Ahead       time.Duration // how far in advance units may be taken: prepayment
 }
 
-// An Answer is what was taken.
+// An Answer is the result of an Ask.
 type Answer struct {
 	Units int // 0, or from Least to Most
-	// Left is when the last of them is covered where they were taken ahead. Where none
-	// were taken it is when Least would be, at least one, if nobody else asks; with a
-	// ramp at the latest.
+	// Left is the time until the last of the units is covered, if they were taken in advance. If
+	// none were taken, it is the time until Least units (at least one) are available without
+	// other requests; with a ramp it is an upper bound.
 	Left time.Duration
-	Rule string // of several rates the one that denies, as it is written
+	Rule string // of several rates the one that denies, in its text form
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// An oracle says what a meter should answer, from the definitions and with exact
-// fractions. It forgets nothing.
+// An oracle computes a meter's answers from the definitions, with exact fractions. It keeps all
+// history.
 type oracle interface {
 	take(now time.Time, a meter.Ask) (units int, left time.Duration, rule string)
 }
@@ -27,7 +27,7 @@ func newOracle(s meter.Spec) oracle {
 	return &windowOracle{spec: s}
 }
 
-// A bucketOracle is a bucket of which units drain.
+// A bucketOracle is a bucket with draining units.
 type bucketOracle struct {
 	spec  meter.Spec
 	every *big.Rat // µs from one unit to the next
@@ -99,7 +99,7 @@ func (o *bucketOracle) take(now time.Time, a meter.Ask) (int, time.Duration, str
 	return units, o.lasts(new(big.Rat).Sub(o.owed, big.NewRat(int64(o.burst), 1))), ""
 }
 
-// lasts is how long so much takes to drain, in whole µs.
+// lasts returns how long the debt takes to drain, in whole µs.
 func (o *bucketOracle) lasts(units *big.Rat) time.Duration {
 	if units.Sign() <= 0 {
 		return 0
@@ -144,7 +144,7 @@ type windowOracle struct {
 	taken []time.Time
 }
 
-// leaves is the instant from which on a unit that was taken at one counts no more.
+// leaves returns when a unit taken at that time no longer counts.
 func (o *windowOracle) leaves(taken time.Time, period time.Duration) time.Time {
 	k, span := int64(o.spec.Cells), int64(1)
 	if k == 0 {
@@ -171,7 +171,7 @@ func (o *windowOracle) take(now time.Time, a meter.Ask) (int, time.Duration, str
 	}
 	units, left, rule := a.Most, time.Duration(0), ""
 	for _, r := range o.spec.Rates {
-		var until []time.Time // of each unit that counts, in order
+		var until []time.Time // for each counting unit, in order
 		for _, taken := range o.taken {
 			if at := o.leaves(taken, r.Period); at.After(now) {
 				until = append(until, at)
@@ -194,8 +194,8 @@ func (o *windowOracle) take(now time.Time, a meter.Ask) (int, time.Duration, str
 	return units, 0, ""
 }
 
-// countsAsOracle holds every answer of random histories against the oracle's. As that
-// forgets nothing, it shows too that what a store forgets cannot be told.
+// countsAsOracle compares every answer of random histories with the oracle's. The oracle keeps
+// all history, so this also shows that expired keys make no difference.
 func countsAsOracle(s *stage) {
 	s.check(func(a *actor) {
 		spec := drawSpec(a.rt)

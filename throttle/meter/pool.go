@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Pools hold units that this process has leased from a meter ahead of their use, so that
-// one round trip serves many pushes. For each key one request is under way at a time. It
-// asks for the units that are waited for or will be used soon, so an idle process asks for
-// nothing. A meter that fails is asked again, after growing delays.
+// Pools hold units that this process has leased from a meter ahead of their use, so that one
+// round trip serves many pushes. Each key has at most one request in flight. It asks for the
+// units that waiters need or that will be used soon, so an idle process asks for nothing. After a
+// failure the requests repeat with growing delays.
 //
-// A unit is used within Spec.Life of the instant before it was requested, by this
-// process's monotonic clock. So clocks need not agree, and a crash, a stall or a lost reply
-// only wastes units. Units never go back to the meter: it never counts less than is used.
+// A unit is used within Spec.Life of the time before it was requested, by this process's
+// monotonic clock. So clocks need not agree, and a crash, a stall or a lost reply only wastes
+// units. Units never go back to the meter: it never counts less than is used.
 //
-// Safe for concurrent use. No lock is held while the meter is asked.
+// Safe for concurrent use. No lock is held during a request.
 type Pools struct {
 	meter  Meter
 	ctx    context.Context
@@ -31,27 +31,28 @@ type Pools struct {
 type Pool struct {
 	Key  string
 	all  *Pools
-	spec func() Spec // a promise: units are used after they were taken
+	spec func() Spec // a promise, as units are used after they were taken
 
 	// under all.mu
-	batches []batch                 // by when they expire
+	batches []batch                 // in the order of expiry
 	waiting [Ordinary + 1][]*waiter // in the order of arrival
 	asking  bool
-	asks    [2]turn     // of urgent ones, and of the others
-	scarce  time.Time   // when the others last got fewer units than they asked for
+	asks    [2]turn     // for urgent callers, and for the others
+	scarce  time.Time   // when the other callers last got fewer units than requested
 	timer   *time.Timer // calls wake
 	err     error       // of the last request
-	failed  int         // requests since the last one that was answered
+	failed  int         // failed requests since the last answer
 	used    flow
 	taken   int64 // units, since the start
-	delayed int64 // how often somebody found too few
+	delayed int64 // calls that found too few units
 }
 
-// A turn says when the meter may be asked again, and when it has units again, by those rates.
+// A turn is the time of the next request, and the time at which the meter has units again by the
+// rates then in force.
 type turn struct {
 	next, free time.Time
 	rates      string
-	short      bool // the last answer was less than was asked for
+	short      bool // the last answer had fewer units than requested
 }
 
 // A batch is leased units, usable from the instant at which they are covered.
@@ -60,22 +61,22 @@ type batch struct {
 	from, until time.Time
 }
 
-// A Rank orders those who wait for the same pool: a lower one is served first, and equal
-// ones in the order of arrival.
+// A Rank is the priority of a waiter: a lower rank is served first, and equal ranks in the order
+// of arrival.
 type Rank int
 
-// The ranks. Urgent ones may use the units that are kept from the others. Begun ones hold
-// something that expires while they wait: units of another pool, or a user's admission.
+// The ranks. Urgent callers may use the reserved units. Begun callers hold something that expires
+// while they wait: units of another pool, or a user's admission.
 const (
 	Urgent Rank = iota
 	Begun
 	Ordinary
 )
 
-// turn is which of a pool's requests serves the rank.
+// turn returns the index of the pool's requests that serve the rank.
 func (r Rank) turn() int { return int(min(r, 1)) }
 
-// A Need is how many units of a pool something costs.
+// A Need is a number of units of a pool.
 type Need struct {
 	Pool  *Pool
 	Units int
@@ -88,12 +89,14 @@ type waiter struct {
 	given chan struct{} // closed when it has them
 }
 
-// MostWaiting is how many may wait for one pool, half of them urgent: as many as two quotas that have
-// nothing left fill a worker's hands. Each is a goroutine and a notification, some 10 kB.
+// MostWaiting is twice the number of waiters that one pool accepts of each rank: two exhausted
+// quotas may occupy all of a worker's capacity. Each waiter is a goroutine and a notification,
+// about 10 kB.
 const MostWaiting = 4096
 
-// keptShare is the part of a burst that is kept for urgent ones: a tenth, as
-// docs/operators.md says. It serves them until the next lease, and costs the others little.
+// keptShare is the part of a burst that is reserved for urgent callers: one in keptShare, a
+// tenth, as docs/operators.md says. It serves them until the next lease, and costs the others
+// little.
 const keptShare = 10
 
 // NewPools returns pools of the meter. The caller closes them.
@@ -114,26 +117,25 @@ func (ps *Pools) Close() {
 	ps.asks.Wait()
 }
 
-// Of returns the pool of the key, always the same. spec returns the present limit.
+// Of returns the pool of the key, always the same one. spec returns the current limit.
 func (ps *Pools) Of(key string, spec func() Spec) *Pool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.pools[key]
 	if p == nil {
 		p = &Pool{Key: key, all: ps, spec: func() Spec { return spec().Promise() }}
-		p.timer = time.AfterFunc(time.Hour, p.wake) // and is reset before
+		p.timer = time.AfterFunc(time.Hour, p.wake) // the time does not matter: refill resets it
 		ps.pools[key] = p
 	}
 	return p
 }
 
-// Take takes everything that is needed, or nothing. It waits at most that long, and not at
-// all in a full queue or for units that come later. It returns when the units expire, or a
-// pool that has too few. If a need is larger than its pool can ever hold, Take lowers the
-// need to that.
+// Take takes all needs, or nothing. It waits for at most most, and not at all if the queue is
+// full or the units come later. It returns when the units expire, or a pool with too few units.
+// It lowers a need that is larger than its pool can ever hold.
 //
-// It waits for one pool at a time. With the units of the first it goes before others in the
-// second, and gives them back if they expire before those of the second come.
+// Take waits for one pool at a time. With the units of the first pool it has a higher rank in the
+// second, and returns them if they expire before the units of the second come.
 func (ps *Pools) Take(ctx context.Context, needs []Need, rank Rank, most time.Duration) (until time.Time, lacking *Pool) {
 	for end := time.Now().Add(most); ; {
 		until, lacking, w := ps.enter(needs, rank, end)
@@ -164,9 +166,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// enter takes everything, or returns a pool that has too few, and a waiter in its queue if
-// there is room. Of several such pools it is the one that has units last: units of the
-// others would expire meanwhile.
+// enter takes everything, or returns the pool that has too few units, and a waiter in its queue
+// if the queue has room. Of several such pools it returns the one that has units last: units of
+// the others would expire meanwhile.
 func (ps *Pools) enter(needs []Need, rank Rank, end time.Time) (until time.Time, lacking *Pool, w *waiter) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -211,11 +213,11 @@ func (p *Pool) await(ctx context.Context, w *waiter, rank Rank, end time.Time) b
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	if !w.until.IsZero() {
-		return true // it got them at this moment
+		return true // it got them just now
 	}
 	i := slices.Index(p.waiting[rank], w)
 	p.waiting[rank] = slices.Delete(p.waiting[rank], i, i+1)
-	p.serve(time.Now()) // those behind it may need fewer
+	p.serve(time.Now()) // the next waiters may need fewer
 	return false
 }
 
@@ -233,8 +235,8 @@ func (ps *Pools) Return(needs []Need, until time.Time) {
 	}
 }
 
-// Room returns how many more of the rank may come and wait in the process for at most that
-// long: none when there are no units for that long.
+// Room returns how many more callers of the rank may wait for at most most: none if the pool gets
+// no units within that time.
 func (p *Pool) Room(rank Rank, most time.Duration) int {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -247,16 +249,16 @@ func (p *Pool) room(rank Rank, now time.Time, most time.Duration) int {
 	}
 	room := MostWaiting / 2
 	switch {
-	case p.failed > 0: // one finds out whether the meter answers again
+	case p.failed > 0: // one waiter probes the meter
 		room = 1
-	case p.asks[rank.turn()].short: // else the next answer serves them all
+	case p.asks[rank.turn()].short: // otherwise the next answer serves all of them
 		room = min(room, 1+int(most/max(1, p.spec().each())))
 	}
 	return max(0, room-len(p.waiting[rank]))
 }
 
-// free is when the meter has units again for the rank; zero when that is unknown, as after
-// a change of the rates.
+// free returns when the meter has units again for the rank; zero if unknown, as after a change of
+// the rates.
 func (p *Pool) free(rank Rank) time.Time {
 	if t := p.asks[rank.turn()]; t.free.IsZero() || t.rates == p.spec().text() {
 		return t.free
@@ -267,22 +269,22 @@ func (p *Pool) free(rank Rank) time.Time {
 // Stats describe a pool.
 type Stats struct {
 	Key string
-	// Taken is how many units this process has leased. Waited is how many times a caller had to
-	// wait for units.
+	// Taken is the number of units that this process has leased. Waited is the number of calls
+	// that found too few units.
 	Taken, Waited int64
-	// Waiting is how many wait in the process.
+	// Waiting is the number of waiters in this process.
 	Waiting int
 	// Used is the share of the limit that this process uses.
 	Used float64
-	// Free is when there are units again; zero when there are.
+	// Free is when units are available again; zero for now.
 	Free time.Time
-	// Rate is the limit, as the configuration writes it.
+	// Rate is the limit in its configuration form.
 	Rate string
-	// Err is why the meter does not answer; nil when it does.
+	// Err is the error of the last request; nil if it succeeded.
 	Err error
 }
 
-// Stats returns those of each pool, in no order.
+// Stats returns the stats of all pools, in no order.
 func (ps *Pools) Stats() []Stats {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -293,7 +295,7 @@ func (ps *Pools) Stats() []Stats {
 	return all
 }
 
-// Stats describes the pool.
+// Stats returns the pool's stats.
 func (p *Pool) Stats() Stats {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -313,7 +315,7 @@ func (p *Pool) stats(now time.Time) Stats {
 	return s
 }
 
-// most is how many units one of the rank gets at once at most.
+// most returns the largest number of units that one caller of the rank can get.
 func (p *Pool) most(r Rank) int {
 	s := p.spec()
 	if r == Urgent {
@@ -322,7 +324,7 @@ func (p *Pool) most(r Rank) int {
 	return s.AtOnce() - s.kept()
 }
 
-// lacks reports whether there are too few units for one more of the rank, or others wait.
+// lacks reports whether the caller must wait: for units, or behind others.
 func (p *Pool) lacks(units int, rank Rank, now time.Time) bool {
 	for _, queue := range p.waiting[:rank+1] {
 		if len(queue) > 0 {
@@ -332,7 +334,7 @@ func (p *Pool) lacks(units int, rank Rank, now time.Time) bool {
 	return p.held(now) < units
 }
 
-// held is how many units can be used. It drops those that have expired.
+// held returns the usable units. It removes expired batches.
 func (p *Pool) held(now time.Time) (n int) {
 	for len(p.batches) > 0 && !now.Before(p.batches[0].until) {
 		p.batches = p.batches[1:]
@@ -355,7 +357,7 @@ func (p *Pool) hold(b batch) {
 	p.batches = slices.Insert(p.batches, i, b)
 }
 
-// use takes units, those first that expire first, and returns when the first of them does.
+// use takes the units that expire first, and returns the earliest expiry.
 func (p *Pool) use(units int, now time.Time) (until time.Time) {
 	p.used.add(now, units)
 	for i := range p.batches {
@@ -374,7 +376,7 @@ func (p *Pool) use(units int, now time.Time) (until time.Time) {
 	return until
 }
 
-// serve gives units to the waiters, in their order.
+// serve gives units to the waiters in order.
 func (p *Pool) serve(now time.Time) {
 	for rank := range p.waiting {
 		for len(p.waiting[rank]) > 0 {

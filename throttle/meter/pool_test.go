@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A strained meter takes its time, and loses replies.
+// A strained meter is slow and loses replies.
 type strained struct {
 	meter.Meter
 	mu    sync.Mutex
@@ -43,10 +43,10 @@ func (m *strained) asks() int        { return len(m.all()) }
 
 // thousand is 1000 a second, in any 6 s.
 func thousand() meter.Spec {
-	return meter.Spec{Rates: []throttle.Rate{{Count: 6000, Period: 6 * time.Second}}} // a pool has it promise
+	return meter.Spec{Rates: []throttle.Rate{{Count: 6000, Period: 6 * time.Second}}} // a pool turns it into a promise
 }
 
-// even is 5000 a second, one after the other.
+// even is 5000 a second, evenly spaced.
 func even() meter.Spec {
 	return meter.Spec{Algorithm: meter.LeakyBucket, Rates: []throttle.Rate{{Count: 30_000, Period: 6 * time.Second}}}.Promise()
 }
@@ -59,8 +59,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Any number of processes use no more than the rate in any period, and nearly all of it,
-// whatever crashes, stalls and is lost.
+// Any number of processes together use at most the rate in any period, and nearly all of it,
+// despite crashes, stalls and lost replies.
 func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 				var all sync.WaitGroup
 				for range processes {
 					all.Go(func() {
-						for ctx.Err() == nil { // one process after another crashes
+						for ctx.Err() == nil { // each process ends with a crash
 							alive, crash := context.WithTimeout(ctx, time.Duration(2+processes)*time.Second)
 							pools := meter.NewPools(m)
 							var senders sync.WaitGroup
@@ -143,7 +143,7 @@ func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 	}
 }
 
-// inPools runs a test of pools over a meter that answers at once.
+// inPools runs a test of pools on a meter that answers at once.
 func inPools(t *testing.T, test func(t *testing.T, pools *meter.Pools, m *strained)) {
 	t.Helper()
 	t.Parallel()
@@ -166,15 +166,15 @@ func take(t *testing.T, pools *meter.Pools, rank meter.Rank, most time.Duration,
 	return until, lacking == nil
 }
 
-// spec is of a rate, and a burst.
+// spec returns a function for a rate with a burst.
 func spec(count int, period time.Duration, burst int) func() meter.Spec {
 	return func() meter.Spec {
 		return meter.Spec{Rates: []throttle.Rate{{Count: count, Period: period}}, Burst: burst}.Promise()
 	}
 }
 
-// While there are too few, no more are asked for than are waited for: what lapsed here
-// others would have used.
+// During a shortage a pool requests only the units that its waiters need: others would miss units
+// that expire here.
 func TestNothingIsHoardedOfTooFew(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		const takers = 50
@@ -200,7 +200,7 @@ func TestNothingIsHoardedOfTooFew(t *testing.T) {
 	})
 }
 
-// A unit is used by the end of its life, or given to another one.
+// A unit is used by the end of its life, or given to another caller.
 func TestUnitsLapse(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		fcm := pools.Of("fcm", spec(600, time.Minute, 10))
@@ -221,14 +221,14 @@ func TestUnitsLapse(t *testing.T) {
 	})
 }
 
-// While others use all that there is, urgent ones find what is kept for them.
+// Urgent callers find the reserved units while others use all the rest.
 func TestUrgentOnesFindWhatIsKept(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		others := meter.NewPools(m)
 		defer others.Close()
 		const rate = 100
 		fcm, theirs := pools.Of("fcm", spec(rate, time.Second, 20)), others.Of("fcm", spec(rate, time.Second, 20))
-		for range 40 { // they use it up, and wait for more
+		for range 40 { // they use all units, and wait for more
 			go others.Take(t.Context(), []meter.Need{{Pool: theirs, Units: 1}}, meter.Ordinary, time.Hour)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -243,7 +243,7 @@ func TestUrgentOnesFindWhatIsKept(t *testing.T) {
 	})
 }
 
-// Who needs two keys takes of both or of none, and holds up nobody who needs one.
+// A Take of two keys gets units of both or of none, and does not delay callers with one key.
 func TestAllOrNone(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		fcm, news := pools.Of("fcm", spec(60_000, time.Minute, 100)), pools.Of("news", spec(60, time.Minute, 1))
@@ -269,7 +269,7 @@ func TestAllOrNone(t *testing.T) {
 	})
 }
 
-// What needs more than there ever is gets as much as there is.
+// A need larger than its pool gets as many units as the pool can hold.
 func TestMoreThanThereEverIs(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		needs := []meter.Need{{Pool: pools.Of("fcm", spec(600, time.Minute, 20)), Units: 100}}
@@ -279,7 +279,7 @@ func TestMoreThanThereEverIs(t *testing.T) {
 	})
 }
 
-// Nobody is to wait for a pool that has no units for longer than that.
+// A pool has no room for waiters if it gets no units within their time.
 func TestNoRoomWithoutUnits(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		rare := pools.Of("fcm", spec(6, time.Minute, 1))
@@ -294,7 +294,7 @@ func TestNoRoomWithoutUnits(t *testing.T) {
 	})
 }
 
-// A rate that is raised is in force for who comes next.
+// A raised rate applies to the next caller.
 func TestARateIsRaised(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		now := spec(2, 24*time.Hour, 1)
@@ -315,7 +315,8 @@ func TestARateIsRaised(t *testing.T) {
 	})
 }
 
-// Who waits for more than there ever is, once the rate is lowered, waits for as much as that.
+// After a change to a lower rate, a waiter with a larger need gets as many units as the pool can
+// hold.
 func TestARateIsLowered(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		var lowered atomic.Bool
@@ -338,7 +339,7 @@ func TestARateIsLowered(t *testing.T) {
 	})
 }
 
-// While the meter does not answer, nothing is given out but what is held; then it goes on.
+// While the meter fails, a pool gives out only the units that it holds; afterwards it continues.
 func TestTheMeterIsAway(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		var away atomic.Bool
@@ -367,7 +368,7 @@ func TestTheMeterIsAway(t *testing.T) {
 	})
 }
 
-// Who needs many at once gets them, however many others need one each.
+// A caller that needs many units gets them, however many others need one each.
 func TestManyAtOnce(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		const rate = 100
@@ -396,8 +397,8 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// A burst from silence waits for one answer, and nobody of it is turned away, where there
-// is enough for all.
+// A burst on an idle pool waits for one answer, and no caller is rejected if there are units for
+// all.
 func TestABurstFromSilence(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		m.trip = func() time.Duration { return time.Millisecond }
@@ -417,7 +418,7 @@ func TestABurstFromSilence(t *testing.T) {
 	})
 }
 
-// Who needs units of two pools gets them within a second, however many others use up each of them.
+// A Take of two exhausted pools gets its units within a second.
 func TestTwoUsedUpPools(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		fcm, news := pools.Of("fcm", spec(6000, time.Minute, 10)), pools.Of("news", spec(6000, time.Minute, 10))

@@ -13,20 +13,19 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Redis is the Meter that all processes of one Redis share, on its clock. A take is one
-// script on one key; on a client whose commands share round trips, those of about the same
-// time share the script too:
+// Redis is the Meter shared by all processes of one Redis, on its clock. A take is one script on
+// one key. On a client with shared round trips, concurrent takes also share the script:
 //
-//	PREFIX:{meter/KEY}:bucket   what is owed: bucket.lua
+//	PREFIX:{meter/KEY}:bucket   debt of a bucket: bucket.lua
 //	PREFIX:{meter/KEY}:cells    the counts of windows: cells.lua
 //
-// The key expires as soon as it says nothing any more.
+// A key expires when it no longer affects a take.
 type Redis struct {
 	client        redis.UniversalClient
 	prefix        string
 	bucket, cells *redis.Script
 	batches       *pipeline.Batches[*takes]
-	timeout       time.Duration // 0 where the client's pipeline has one
+	timeout       time.Duration // 0 if the client's pipeline has one
 }
 
 //go:embed bucket.lua
@@ -35,13 +34,13 @@ var bucketSource string
 //go:embed cells.lua
 var cellsSource string
 
-// NewRedis returns a meter on the client, which needs ContextTimeoutEnabled and stays
-// the caller's, with that prefix of all keys, "pushpace" when it is empty.
+// NewRedis returns a meter on the client, which needs ContextTimeoutEnabled and stays the
+// caller's to close. prefix is that of all keys; empty means "pushpace".
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	r := &Redis{client: client, prefix: cmp.Or(prefix, "pushpace") + ":{meter/", batches: pipeline.NewBatches[*takes](client),
 		bucket: redis.NewScript(bucketSource), cells: redis.NewScript(cellsSource)}
 	if !pipeline.Shares(client) {
-		r.timeout = recheck // in case Redis never answers
+		r.timeout = recheck // Redis may never answer
 	}
 	return r
 }

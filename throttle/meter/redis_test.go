@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// both are specs of which each counts by a script of its own.
+// both has a spec for each script.
 func both(t testing.TB) map[string]meter.Spec {
 	return map[string]meter.Spec{
 		"bucket": {Rates: rates(t, "10/1h")},
@@ -28,7 +28,7 @@ func both(t testing.TB) map[string]meter.Spec {
 	}
 }
 
-// On Redis's own clock, on a Cluster too: all units, then none, and one key, which lapses.
+// On Redis's own clock, also on a Cluster: all units, then none, and one key, which expires.
 func TestOnItsClock(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		m, ctx := meter.NewPatient(client, prefix), t.Context()
@@ -47,7 +47,7 @@ func TestOnItsClock(t *testing.T) {
 	})
 }
 
-// A key that is not ours is named, with what to do, and is no outage.
+// A foreign key gives an error with the key and the remedy, and no outage.
 func TestAnotherTypeUnderTheKey(t *testing.T) {
 	t.Parallel()
 	client, prefix, ctx := redistest.Shared(t).Client(t), redistest.Prefix(), t.Context()
@@ -68,7 +68,7 @@ func TestAnotherTypeUnderTheKey(t *testing.T) {
 	}
 }
 
-// A Redis without memory still denies what is used up. What it cannot note it does not give.
+// A Redis without memory still denies when units are used up, and fails other takes.
 func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -89,8 +89,8 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// What a replica refuses to write is no trouble of one key: the client learns of it, and
-// looks for another server. Nobody gets anything.
+// A replica's refusal to write is not an error of one key: the client sees it and looks for
+// another server. No units are given out.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -115,9 +115,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// Takes of about the same time share scripts, and each gets its own answer: those of one
-// key no more than it has, those of a broken key what is wrong with it. What looks like
-// ours there, and is not, is nobody else's trouble.
+// Concurrent takes share scripts, and each gets its own answer: the takes of one key get at most
+// its units, and the takes of a broken key an error. Foreign data in a key affects no other key.
 func TestTakesTogether(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -129,13 +128,13 @@ func TestTakesTogether(t *testing.T) {
 	large := strings.Repeat("9", 40)
 	odd := map[string]string{
 		"bucket": fmt.Sprintf("%s %s 1 1 %s", large, large, large),
-		"cells":  fmt.Sprintf("360000000 %d 0 %s;8640000000 %d 0 %s;", time.Now().Unix()/360, large, time.Now().Unix()/8640, large), // no cell has them
+		"cells":  fmt.Sprintf("360000000 %d 0 %s;8640000000 %d 0 %s;", time.Now().Unix()/360, large, time.Now().Unix()/8640, large), // beyond any cell
 	}
 	for name, spec := range both(t) {
 		broken := "p:{meter/broken}:" + name
 		must(t, errors.Join(base.LPush(ctx, broken, "x").Err(), base.Set(ctx, "p:{meter/odd}:"+name, odd[name], 0).Err()))
 		scripts.Store(0)
-		server.Pause(t) // what comes meanwhile is together
+		server.Pause(t) // the takes meanwhile share a batch
 		var wg sync.WaitGroup
 		taken := map[string]*atomic.Int64{"a": {}, "b": {}, "c": {}}
 		const each = 25
@@ -161,7 +160,7 @@ func TestTakesTogether(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond) // until they have come
+		time.Sleep(100 * time.Millisecond) // until all takes are queued
 		server.Resume(t)
 		wg.Wait()
 		for key, n := range taken {
@@ -175,13 +174,13 @@ func TestTakesTogether(t *testing.T) {
 	}
 }
 
-// A Redis that accepts and never answers, or is gone, holds nobody for long.
+// A hung or stopped Redis does not block a call for long.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: time.Minute, ReadTimeout: time.Minute})
 	defer client.Close()
-	m := meter.NewRedis(client, "p") // whose time-out is shorter
+	m := meter.NewRedis(client, "p") // with a shorter timeout
 	ask := func() error {
 		start := time.Now()
 		_, err := m.Take(t.Context(), "k", both(t)["bucket"], meter.Ask{Most: 1})

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// recheck is the longest time between two requests while somebody waits, whether the meter denies,
-// fails or does not answer: the limit may have been raised meanwhile, and an operator expects a
-// change within a second.
+// recheck is the longest time between two requests while a caller waits, whether the meter denies
+// or fails: the limit may have been raised, and an operator expects a change within a second.
 const recheck = time.Second
 
-// refill requests the units that are waited for or will be used soon, now or when the meter
-// may be asked.
+// refill requests the units that waiters need or that will be used soon, now or at the time at
+// which the meter may be asked again.
 func (p *Pool) refill(now time.Time) {
 	if p.all.ctx.Err() != nil {
 		return
 	}
-	var next time.Time // when there is something to do
+	var next time.Time // time of the next action
 	if i := slices.IndexFunc(p.batches, func(b batch) bool { return b.from.After(now) }); i >= 0 {
 		next = p.batches[i].from
 	}
@@ -25,7 +24,7 @@ func (p *Pool) refill(now time.Time) {
 			break
 		}
 		ask := p.wants(i, now)
-		if ask.Most == 0 && (p.failed == 0 || i == 0) { // of a meter that fails it only asks for an answer
+		if ask.Most == 0 && (p.failed == 0 || i == 0) { // a failing meter is only probed
 			continue
 		}
 		if at := p.asks[i].next; at.After(now) {
@@ -43,7 +42,7 @@ func (p *Pool) refill(now time.Time) {
 	}
 }
 
-// wake serves the waiters and asks again, at the instant for which refill has set the timer.
+// wake serves the waiters and refills, at the time for which refill has set the timer.
 func (p *Pool) wake() {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -52,8 +51,8 @@ func (p *Pool) wake() {
 	p.refill(now)
 }
 
-// wants is the request of a turn: the units that its waiters lack and, but for urgent ones,
-// those that will be used soon.
+// wants returns the request of a turn: the units that its waiters need and, except for urgent
+// ones, the units that will be used soon.
 func (p *Pool) wants(turn int, now time.Time) (ask Ask) {
 	held, first := p.held(now), 0
 	for _, b := range p.batches {
@@ -91,7 +90,7 @@ func (p *Pool) wants(turn int, now time.Time) (ask Ask) {
 		return ask
 	}
 	ask.Keep, ask.Ahead = turn*spec.kept(), spec.ahead()
-	if ask.Least = max(1, first-held); ask.Least > 1 { // else those who need one each would always come first
+	if ask.Least = max(1, first-held); ask.Least > 1 { // otherwise waiters for one unit would always come first
 		ask.Most, ask.Ahead = ask.Least, min(2*time.Duration(ask.Least)*spec.each(), recheck)
 	}
 	return ask
@@ -109,7 +108,7 @@ func (p *Pool) ask(turn int, spec Spec, ask Ask) {
 		p.failed = 0
 	}
 	covered, until := now.Add(answer.Left), began.Add(spec.Life)
-	if ask.Least > 1 { // as if all were taken when the last of them is covered, which a bucket holds
+	if ask.Least > 1 { // a bucket allows the units as if all were taken when the last one is covered
 		until = until.Add(answer.Left)
 	}
 	p.taken += int64(answer.Units)
@@ -127,7 +126,7 @@ func (p *Pool) ask(turn int, spec Spec, ask Ask) {
 	p.refill(now)
 }
 
-// after returns when the meter is asked again after that answer, or after so many failures.
+// after returns the next request time after that answer, or after failed failures in a row.
 func after(now time.Time, spec Spec, ask Ask, answer Answer, failed int) (t turn) {
 	// A bucket that fills up meanwhile would lose units, so it is asked when it is half
 	// full; a larger one twice in a life. More than a thousand requests a second gain nothing.
@@ -145,10 +144,10 @@ func after(now time.Time, spec Spec, ask Ask, answer Answer, failed int) (t turn
 	return t
 }
 
-// kept is how many units of a burst only urgent ones get.
+// kept returns the units of a burst that are reserved for urgent callers.
 func (s Spec) kept() int { return s.AtOnce() / keptShare }
 
-// each is the time from one unit to the next, in the long run.
+// each returns the average time between two units.
 func (s Spec) each() (most time.Duration) {
 	for _, r := range s.Rates {
 		most = max(most, r.Period/time.Duration(r.Count))
@@ -156,10 +155,9 @@ func (s Spec) each() (most time.Duration) {
 	return most
 }
 
-// ahead is how far ahead units are leased of a bucket that holds less than drains in that
-// time, as a leaky one does. So one request serves several, who use their units a little
-// later than they might. A quarter of the life that begins with the request leaves time to
-// use them.
+// ahead returns how far in advance units are leased from a bucket that holds less than drains in
+// that time, as a leaky one does. Then one request serves several callers, and they use their
+// units a little later. A quarter of the life leaves time to use the units.
 func (s Spec) ahead() time.Duration {
 	if s.windowed() || time.Duration(s.AtOnce())*s.each() >= s.Life/4 {
 		return 0
@@ -167,7 +165,7 @@ func (s Spec) ahead() time.Duration {
 	return s.Life / 4
 }
 
-// text is the rates as the configuration writes them.
+// text returns the rates in their configuration form.
 func (s Spec) text() string {
 	text := ""
 	for i, r := range s.Rates {

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// Shares divides numbers: of each, which has a key, holders have a part until they give
-// it back or their lease ends, and the parts of all together are never more than the
-// number. Safe for concurrent use.
+// Shares divides numbers among holders. Each number has a key, and each holder has a part until
+// it gives the part back or its lease ends. The sum of the parts never exceeds the number. Safe
+// for concurrent use.
 //
-// A part is fair: as many as the holder wants, or as everybody gets who wants more than
-// there is. It shrinks when the holder says that it uses no more than it was told, so
-// that somebody who comes waits for that, and the parts never overlap.
+// The parts are fair: a holder gets all it wants, or an equal part of the rest. A part shrinks
+// only when its holder confirms that it uses no more, so a new holder waits for that, and the
+// parts never overlap.
 type Shares interface {
-	// Renew leases the holder a part of the number under the key. An error means that
-	// nothing is known: the part may be what was asked for, or what it was.
+	// Renew leases the holder a part of the number under the key. After an error the part is
+	// unknown: it may be the new one or the one before.
 	Renew(ctx context.Context, key string, c Claim) (part int, err error)
 }
 
-// A Claim is what a holder says of its part.
+// A Claim is a holder's request for a part.
 type Claim struct {
-	Holder string // one that has started again is another one
-	// Number is higher with each of the holder's claims. One that comes after a later
-	// one is without effect: it says what was.
+	Holder string // a new one after each start
+	// Number increases with each claim of the holder. A claim that arrives after a later one has
+	// no effect.
 	Number int64
-	Limit  int           // the number that is divided
-	Holds  int           // what the holder may be using until it is answered
-	Wants  int           // what it could use; with nothing held either it gives its part back
+	Limit  int           // the divided number
+	Holds  int           // what the holder may use until the answer
+	Wants  int           // what it could use; 0 with Holds 0 gives the part back
 	Life   time.Duration // of the lease
 }
 
-// answered is what a claim was answered with.
+// answered converts the reply to a claim.
 func answered(part int64) (int, error) {
 	if part < 0 {
 		return 0, errAnswered
@@ -42,29 +42,28 @@ func answered(part int64) (int, error) {
 
 var errAnswered = errors.New("meter: the claim was answered before, and the answer was lost")
 
-// A Lease is one holder's part of a number, from one renewal to the next. It is one
-// goroutine's.
+// A Lease is one holder's part of a number, across renewals. It is not safe for concurrent use.
 type Lease struct {
 	shares Shares
 	key    string
 	claim  Claim
-	within time.Duration // how long an answer is waited for
+	within time.Duration // timeout of a renewal
 }
 
-// LeaseEvery is how often a Lease is to be renewed. A part is held four times as long for one who
-// does not renew it, and used for nine tenths of that: what is cut off then is over everywhere
-// before the part is another's. So what a dead one had is another's within four seconds, and a
-// Redis that misses one renewal, or is slow, costs nothing.
+// LeaseEvery is the renewal interval of a Lease. A part is reserved for four intervals and used
+// for nine tenths of that: pushes that are aborted then have ended before another holder gets the
+// part. So others get a dead holder's part within four seconds, and one missed or slow renewal
+// costs nothing.
 const LeaseEvery = 750 * time.Millisecond
 
-// NewLease returns a lease of nothing yet, of the number under the key.
+// NewLease returns a lease without a part yet, of the number under the key.
 func NewLease(shares Shares, key string, limit int) *Lease {
 	return &Lease{shares: shares, key: key, claim: Claim{Holder: rand.Text(), Limit: limit, Life: 4 * LeaseEvery}, within: LeaseEvery}
 }
 
-// Renew asks for as much as is wanted, while the holder uses no more than holds until it
-// returns. Of the part that it returns nothing may be in use any more at that instant,
-// by the monotonic clock: after an error the one before stands until its own.
+// Renew requests a part of wants, while the holder uses at most holds until Renew returns. At
+// until, by the monotonic clock, nothing of the part may be in use any more. After an error the
+// previous part remains valid until its own end.
 func (l *Lease) Renew(ctx context.Context, holds, wants int) (part int, until time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
@@ -75,7 +74,7 @@ func (l *Lease) Renew(ctx context.Context, holds, wants int) (part int, until ti
 	return part, asked.Add(l.claim.Life * 9 / 10), err
 }
 
-// Release gives the part back, of which nothing is in use.
+// Release gives the part back. Nothing of it may be in use.
 func (l *Lease) Release(ctx context.Context) error {
 	_, _, err := l.Renew(ctx, 0, 0)
 	return err

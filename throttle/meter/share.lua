@@ -1,8 +1,8 @@
--- What holders have of a number, on Redis's clock, in µs since 1970. share.go says the
--- same with a map.
+-- The parts of a number by holder, on Redis's clock, in µs since 1970. The tests compare it with
+-- a model in Go.
 -- KEYS  1 hash: HOLDER -> "NUMBER HELD WANTS UNTIL"
 -- ARGV  holder, number of the claim, limit, holds, wants, life
--- It returns the holder's part; -1 when a later claim of it was answered.
+-- Returns the holder's part; -1 if a later claim of the holder was answered before.
 local key, holder = KEYS[1], ARGV[1]
 local number, limit, holds, wants, life = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local clock = redis.call('TIME')
@@ -25,7 +25,7 @@ for i = 1, #all, 2 do
 end
 room = math.max(room, 0)
 
--- those who want least are served first, and each may have an equal part of what is left
+-- the smallest wants are served first; each gets at most an equal part of the rest
 table.sort(wishes, function(a, b) return a[1] < b[1] or a[1] == b[1] and a[2] < b[2] end)
 local left, fair = math.max(limit, 0), 0
 for i, wish in ipairs(wishes) do
@@ -37,7 +37,7 @@ end
 local granted = math.min(fair, room)
 if own then
   holds = math.min(holds, own)
-elseif holds > 0 then -- it is forgotten, and so may others be who have not come since
+elseif holds > 0 then -- Redis has lost this holder, and maybe others that have not renewed since
   holds = math.min(holds, room)
   granted = math.min(granted, holds)
 end

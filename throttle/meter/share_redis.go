@@ -16,14 +16,13 @@ var shareSource string
 
 var shareScript = redis.NewScript(shareSource)
 
-// NewRedisShares returns Shares for the holders of all processes, on Redis's clock, with
-// a hash for each number:
+// NewRedisShares returns Shares for the holders of all processes, on Redis's clock, with a hash
+// for each number:
 //
-//	PREFIX:{share/KEY}   HOLDER -> its part, as share.lua says; as long as the last lease
+//	PREFIX:{share/KEY}   HOLDER -> its part, see share.lua; expires with the last lease
 //
-// The prefix is "pushpace" when it is empty. What a Redis forgets, and a step of its
-// clock by more than a lease's life, may have the parts of those be more than the number
-// who come within that life.
+// An empty prefix means "pushpace". After a loss of data in Redis, or a step of its clock by more
+// than a lease's life, the sum of the parts may exceed the number for the length of that life.
 func NewRedisShares(client redis.UniversalClient, prefix string) Shares {
 	return &redisShares{client, cmp.Or(prefix, "pushpace") + ":{share/"}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// shareAt is share.lua with a clock that the test sets.
+// shareAt is share.lua with a clock set by the test.
 var shareAt = redis.NewScript(strings.Replace(shareSource, "redis.call('TIME')", "{ARGV[7], ARGV[8]}", 1))
 
-// held is what all holders have, by holder.
+// held maps each holder to its part.
 func (p parts) held(now int64) map[string]string {
 	all := map[string]string{}
 	for holder, of := range p {
@@ -32,7 +32,7 @@ func (p parts) held(now int64) map[string]string {
 	return all
 }
 
-// The script divides as the model does, whatever is claimed, and never more than there is.
+// The script divides like the model, for any claims, and never more than the number.
 func TestTheScriptSharesAsTheModel(t *testing.T) {
 	t.Parallel()
 	client := redistest.Connect(t, redistest.Shared(t).Options())
@@ -79,7 +79,7 @@ func TestTheScriptSharesAsTheModel(t *testing.T) {
 	})
 }
 
-// Parts are equal, but for what others do not want.
+// Parts are equal, except that unwanted units go to the other holders.
 func TestFairShares(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -107,8 +107,8 @@ func TestFairShares(t *testing.T) {
 	}
 }
 
-// What one had who died or has left is another's after its life and a renewal, and of
-// one who comes it is after three.
+// The part of a dead holder goes to others after its life and a renewal; a new holder gets its
+// part after three renewals.
 func TestPartsComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,12 +133,12 @@ func TestPartsComeBack(t *testing.T) {
 		renew(a)
 		want(a, limit)
 		renew(b)
-		want(b, 0) // it is all another's
+		want(b, 0) // a holds all of it
 		time.Sleep(LeaseEvery)
 		renew(a)
 		want(a, limit/2)
 		renew(b)
-		want(b, 0) // which may still use it
+		want(b, 0) // a may still use it
 		time.Sleep(LeaseEvery)
 		renew(a)
 		renew(b)
@@ -162,8 +162,8 @@ func TestPartsComeBack(t *testing.T) {
 	})
 }
 
-// A number that was lost by Redis is not given out again while those may use it who have
-// come within a renewal.
+// After Redis has lost its data, the holders that renew within one interval do not exceed the
+// number.
 func TestALostNumberIsNotGivenTwice(t *testing.T) {
 	t.Parallel()
 	p, life := parts{}, time.Second
@@ -175,8 +175,8 @@ func TestALostNumberIsNotGivenTwice(t *testing.T) {
 	}
 }
 
-// On Redis a share is a key that goes when nobody has a part, and whatever else stands
-// there is an error.
+// On Redis a share's key is deleted when its last holder releases it, and foreign data there is
+// an error.
 func TestRedisShares(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -190,7 +190,7 @@ func TestRedisShares(t *testing.T) {
 		if left := client.PTTL(ctx, key).Val(); left <= 0 || left > 4*LeaseEvery+time.Millisecond {
 			t.Errorf("the key lives for %s", left)
 		}
-		l.claim.Number-- // its answer was lost, and it comes again
+		l.claim.Number-- // its answer was lost, and the claim is sent again
 		if _, _, err := l.Renew(ctx, 4, 2); !errors.Is(err, errAnswered) {
 			t.Errorf("a claim was taken twice: %v", err)
 		}

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A part is a holder's part of a number, until an instant in µs.
+// A part is a holder's part of a number, until a time in µs.
 type part struct{ number, held, wants, until int64 }
 
-// parts are the parts of a number, by holder. share.lua follows this model.
+// parts are the parts of a number by holder: the model of share.lua.
 type parts map[string]part
 
-// renew takes in a claim. It returns -1 for one that comes after a later one.
+// renew applies a claim. It returns -1 if a later one was applied before.
 func (p parts) renew(now int64, c Claim) int64 {
 	limit, holds := int64(c.Limit), int64(c.Holds)
 	for holder, of := range p {
@@ -36,7 +36,7 @@ func (p parts) renew(now int64, c Claim) int64 {
 	granted := min(p.fair(limit, c.Holder), room)
 	if known {
 		holds = min(holds, own.held)
-	} else if holds > 0 { // it is forgotten, and so may others be who have not come since
+	} else if holds > 0 { // Redis has lost this holder, and maybe others that have not renewed since
 		holds = min(holds, room)
 		granted = min(granted, holds)
 	}
@@ -71,7 +71,7 @@ func (p parts) fair(limit int64, holder string) int64 {
 	return share
 }
 
-// NewMemoryShares returns Shares for the holders of one process: the model that share.lua follows.
+// NewMemoryShares returns Shares on the model.
 func NewMemoryShares() Shares { return &memoryShares{numbers: map[string]parts{}} }
 
 type memoryShares struct {

@@ -2,5 +2,5 @@
 
 package meter_test
 
-// histories is how many random ones a test has.
+// histories is the number of random histories of a test.
 const histories = 40

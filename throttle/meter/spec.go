@@ -10,66 +10,65 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// An Algorithm is how a meter counts, by its name in the configuration.
+// An Algorithm is the way a meter counts, by its name in the configuration.
 type Algorithm string
 
-// The algorithms. TokenBucket is what an empty one stands for.
+// The algorithms. An empty one means TokenBucket.
 const (
 	TokenBucket   Algorithm = "token_bucket"
 	LeakyBucket   Algorithm = "leaky_bucket"
 	FixedWindow   Algorithm = "fixed_window"
 	SlidingWindow Algorithm = "sliding_window"
-	// PublishedWindow is the sliding window as it is mostly described: around the
-	// border of a cell up to twice the count passes in a period. It is for
-	// comparisons, and no valid spec has it.
+	// PublishedWindow is the sliding window in its common form: around the border of a cell, up
+	// to twice the count passes in a period. It is for comparisons; no valid spec has it.
 	PublishedWindow Algorithm = "published_window"
 )
 
-// Algorithms are those that a valid spec may have.
+// Algorithms are the valid ones.
 var Algorithms = []Algorithm{TokenBucket, LeakyBucket, FixedWindow, SlidingWindow}
 
-// A Spec is what a meter allows. It is a value, and may change from one Take to the
-// next: a changed one neither refills what is used nor leaves a debt beyond its burst.
-// From a bucket to a window, or back, it begins anew.
+// A Spec is the limit of a meter. It is a value, and may change from one Take to the next: a
+// changed spec neither refills used units nor leaves a debt above its burst. A change between a
+// bucket and a window starts empty.
 type Spec struct {
 	Algorithm Algorithm
-	// Rates are what is allowed: one, or several at once for the windows, of which all
-	// allow or none is charged.
+	// Rates are the limits: one, or for windows several, which must all allow a Take before any
+	// is charged.
 	Rates []throttle.Rate
-	// Burst is how many units a bucket holds: of a leaky one how many may wait, its
-	// outflow is even. 0 is for the rate's count; for a promise it is the larger of 100
-	// and a hundredth of the count, and at most a tenth of it.
+	// Burst is the number of units that a bucket holds. For a leaky bucket, with its even
+	// outflow, it is the number that may wait. 0 means the rate's count; for a spec with Life the
+	// larger of 100 and 1/100 of the count, but at most a tenth of the count.
 	Burst int
-	// Cells is of how many parts a sliding window is, 0 for 10.
+	// Cells is the number of parts of a sliding window; 0 for 10.
 	Cells int
-	// Ramp is how long a bucket takes from silence to its rate, 0 for none.
+	// Ramp is the time in which an idle bucket reaches its full rate; 0 for none.
 	Ramp time.Duration
-	// Life is within which time of the ask a unit is used or lapses; more than 0
-	// turns the rate into a promise: at most Count units are used in any Period, by
-	// any number of workers.
+	// Life is the time from the request within which a unit is used or expires. With more than 0
+	// the spec is a promise: at most Count units are used in any Period, by any number of
+	// workers.
 	Life time.Duration
 }
 
-// The lives that Promise gives. A shorter one would not outlast a round trip and the way to
-// the send. At 250 ms a busy pool makes 4 to 8 requests a second: fewer would save nothing.
+// The bounds of Promise's Life. A shorter one would not outlast a round trip and the way to the
+// send. At 250 ms a busy pool makes 4 to 8 requests a second: fewer would save nothing.
 const (
 	shortestLife = 10 * time.Millisecond
 	longestLife  = 250 * time.Millisecond
 )
 
 const (
-	// defaultCells has nobody wait for longer than a tenth of the period too long.
+	// With defaultCells, a Take waits at most a tenth of the period too long.
 	defaultCells = 10
-	// MaxCells is the largest number of cells that a sliding window may have: a wait that is too long
-	// by a hundredth of the period at most. The key and the time of a take grow with it.
+	// MaxCells is the largest number of cells of a sliding window: a Take then waits at most
+	// 1/100 of the period too long. The size of the key and the time of a Take grow with the
+	// cells.
 	MaxCells = 100
-	// exact bounds what is counted, and may be owed of a bucket; of a cold one up to twice as much.
-	// Lua's numbers are whole to 1 << 53.
+	// exact bounds a count, and the debt of a bucket; a cold bucket owes up to twice as much.
+	// Lua's numbers are exact up to 1 << 53.
 	exact = 1 << 51
 )
 
-// Promise returns the spec with a Life, where it has none: a hundredth of the period,
-// from 10 to 250 ms.
+// Promise returns the spec with a Life if it has none: 1/100 of the period, from 10 to 250 ms.
 func (s Spec) Promise() Spec {
 	if s.Life == 0 && len(s.Rates) > 0 {
 		s.Life = min(max(s.Rates[0].Period/100, shortestLife), longestLife).Truncate(time.Microsecond)
@@ -82,7 +81,7 @@ func (s Spec) windowed() bool {
 	return s.Algorithm == FixedWindow || s.Algorithm == SlidingWindow || s.Algorithm == PublishedWindow
 }
 
-// AtOnce returns how many units may be there at the same instant.
+// AtOnce returns the largest number of units available at the same instant.
 func (s Spec) AtOnce() int {
 	if !s.windowed() {
 		burst, _ := s.sizes()
@@ -91,14 +90,13 @@ func (s Spec) AtOnce() int {
 	return slices.MinFunc(s.Rates, func(a, b throttle.Rate) int { return cmp.Compare(a.Count, b.Count) }).Count
 }
 
-// Most returns how many units may pass in any window of that length: of a promise
-// how many may be used, of units taken ahead how many are covered. Of several rates
-// it is the least that one of them says.
+// Most returns the largest number of units in any window of that length: of a promise the units
+// used, otherwise the units covered. Of several rates, the lowest number applies.
 func (s Spec) Most(window time.Duration) int {
 	if window <= 0 {
 		return 0
 	}
-	reach := (window - 1).Microseconds() // from the first of them to the last
+	reach := (window - 1).Microseconds() // from the first unit to the last
 	if s.Life > 0 {
 		reach += s.Life.Microseconds() + 1
 	}
@@ -113,7 +111,7 @@ func (s Spec) Most(window time.Duration) int {
 	return most
 }
 
-// Validate reports all that is wrong with the spec, as throttle.Faults.
+// Validate returns all errors of the spec, as throttle.Faults.
 func (s Spec) Validate() error {
 	if s.Algorithm != "" && !slices.Contains(Algorithms, s.Algorithm) {
 		return faults.New("algorithm", "%q is none of %v", s.Algorithm, Algorithms)
@@ -121,7 +119,7 @@ func (s Spec) Validate() error {
 	if all := s.faults(); len(all) > 0 || s.Life == 0 || s.windowed() {
 		return all.Err()
 	}
-	// what fills a bucket of a promise is what its burst leaves of the count
+	// the fill rate of a promise's bucket is the count minus its burst
 	if burst, _ := s.sizes(); 2*(burst-1) > s.Rates[0].Count {
 		return faults.New("burst", "%d leaves %d of %s for the time after it: at most %d, and small is better", burst, s.Rates[0].Count-burst, s.Rates[0], s.Rates[0].Count/2+1)
 	}
@@ -199,7 +197,7 @@ func (s Spec) bucketFaults(all *throttle.Faults) {
 	}
 }
 
-// exactFault is of a bucket that cannot be counted without losing fractions.
+// exactFault reports a bucket too large to be counted without rounding.
 func (s Spec) exactFault(all *throttle.Faults) {
 	b := s.bucket()
 	largest := int64(exact)
@@ -211,7 +209,7 @@ func (s Spec) exactFault(all *throttle.Faults) {
 	}
 }
 
-// check reports what is wrong with the spec or the ask.
+// check returns an error of the spec or the ask.
 func (s Spec) check(key string, a Ask) error {
 	if err := s.faults().Err(); err != nil {
 		return fmt.Errorf("meter %s: %w", key, err)
@@ -225,7 +223,7 @@ func (s Spec) check(key string, a Ask) error {
 	return nil
 }
 
-// has reports whether there may ever be as many units as are asked for.
+// has reports whether the ask can ever succeed.
 func (s Spec) has(a Ask) bool {
 	least := max(1, a.Least)
 	if s.windowed() {
@@ -235,6 +233,6 @@ func (s Spec) has(a Ask) bool {
 	return int64(least)*b.unit <= b.limit(a)
 }
 
-// lapse reports whether the ask gives back units of a promise: these lapse. Given back
-// they might be there twice, for others and as what has drained meanwhile.
+// lapse reports whether the ask gives back units of a promise, which simply expire. A returned
+// unit could be counted twice: for others, and as drained meanwhile.
 func (s Spec) lapse(a Ask) bool { return a.Most < 0 && s.Life > 0 }

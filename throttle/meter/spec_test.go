@@ -62,14 +62,14 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// What a quota of FCM's and one of APNs' size promise, and use of it.
+// The promises for quotas of FCM's and of APNs' size, and the share of each that can be used.
 func TestPromise(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		rate  string
 		life  time.Duration
 		burst int
-		used  float64 // of the rate, in the long run
+		used  float64 // of the rate, on average
 	}{
 		{"600000/1m", 250 * time.Millisecond, 6000, 0.985},
 		{"9000/1s", 10 * time.Millisecond, 100, 0.979},

@@ -13,16 +13,16 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// An instance is a meter under test, on a clock that the suite sets.
+// An instance is a meter under test, on a clock set by the suite.
 type instance struct {
 	Meter meter.Meter
-	// Peer shares all units with Meter, as another process does.
+	// Peer shares all units with Meter, like another process.
 	Peer meter.Meter
-	// Held returns of how many keys anything is known.
+	// Held returns the number of stored keys.
 	Held func() int
 }
 
-// A suiteClock is the clock that the meter goes by. It moves when it is set, to and fro.
+// A suiteClock is the meter's clock. The suite sets it back and forth.
 type suiteClock struct {
 	micros atomic.Int64
 	follow []func(time.Time)
@@ -31,7 +31,7 @@ type suiteClock struct {
 // Now returns the instant.
 func (c *suiteClock) Now() time.Time { return time.UnixMicro(c.micros.Load()) }
 
-// Follow has f called with each instant from now on.
+// Follow calls f with each later time.
 func (c *suiteClock) Follow(f func(time.Time)) {
 	c.follow = append(c.follow, f)
 	f(c.Now())
@@ -44,7 +44,7 @@ func (c *suiteClock) advance(d time.Duration) {
 	}
 }
 
-// conforms checks the properties named in only, or all of them, on meters that open makes.
+// conforms checks the properties named in only, or all of them, on meters from open.
 func conforms(t *testing.T, open func(testing.TB, *suiteClock) instance, only ...string) {
 	t.Helper()
 	for _, p := range []struct {
@@ -72,7 +72,7 @@ func conforms(t *testing.T, open func(testing.TB, *suiteClock) instance, only ..
 	}
 }
 
-// A stage is where a property is tested.
+// A stage is the environment of a property.
 type stage struct {
 	*testing.T
 	*suiteClock
@@ -80,7 +80,7 @@ type stage struct {
 	keys int
 }
 
-// check runs the property for many drawn values, each time with keys of its own.
+// check runs the property for many drawn values, each on keys of its own.
 func (s *stage) check(property func(*actor)) {
 	s.Helper()
 	rapid.Check(s.T, func(rt *rapid.T) { property(s.actor(rt)) })
@@ -89,7 +89,7 @@ func (s *stage) check(property func(*actor)) {
 // An actor asks for units of one key.
 type actor struct {
 	*stage
-	rt  *rapid.T // nil where nothing is drawn
+	rt  *rapid.T // nil without drawn values
 	key string
 }
 
@@ -120,7 +120,7 @@ func (a *actor) take(spec meter.Spec, ask meter.Ask) meter.Answer {
 	return answer
 }
 
-// all takes as many as there are.
+// all takes all available units.
 func (a *actor) all(spec meter.Spec) int {
 	return a.take(spec, meter.Ask{Most: 1_000_000}).Units
 }
@@ -170,7 +170,7 @@ func longest(s meter.Spec) time.Duration {
 	return d
 }
 
-// pass lets time pass, of the order of what the spec counts in.
+// pass advances the clock by a time of the order of the spec's periods.
 func (a *actor) pass(s meter.Spec) {
 	period := rapid.SampledFrom(s.Rates).Draw(a.rt, "of").Period
 	a.advance(rapid.SampledFrom([]time.Duration{
@@ -179,7 +179,7 @@ func (a *actor) pass(s meter.Spec) {
 	}).Draw(a.rt, "pass"))
 }
 
-// ask draws an ask that there may ever be room for, and that takes or looks.
+// ask draws an ask that can succeed at some time: a take or a read.
 func (a *actor) ask(s meter.Spec) meter.Ask {
 	var ask meter.Ask
 	if rapid.IntRange(0, 3).Draw(a.rt, "keep") == 0 {

@@ -10,20 +10,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Takes are asks that differ by nothing but their keys. They share a command, which
-// answers those of one key in the order in which they came.
+// takes are asks that differ only in their keys. They share a command, which answers the asks of
+// one key in order.
 type takes struct {
 	client redis.UniversalClient
 	script *redis.Script
 	terms  []int64
 
 	keys    []string
-	asked   []int // how often of each key
+	asked   []int // number of asks of each key
 	places  []place
-	answers []any // of the script
+	answers []any // the script's reply
 }
 
-// A place is whose answer it is: of which key, and behind how many of that key.
+// A place identifies an ask: its key, and the number of earlier asks of that key.
 type place struct{ key, behind int }
 
 // add adds an ask of the key.
@@ -42,7 +42,7 @@ func (t *takes) Len() int { return len(t.places) }
 
 // Command implements pipeline.Batch.
 func (t *takes) Command(ctx context.Context) *redis.Cmd {
-	return t.script.EvalSha(ctx, t.client.Pipeline(), t.keys, t.args()...) // of a pipeline that is not sent
+	return t.script.EvalSha(ctx, t.client.Pipeline(), t.keys, t.args()...) // on a pipeline that is not sent
 }
 
 func (t *takes) args() []any {
@@ -50,7 +50,7 @@ func (t *takes) args() []any {
 	for _, n := range t.terms {
 		args = append(args, n)
 	}
-	var times []byte // how often, where some are asked more than once
+	var times []byte // asks of each key, if any has several
 	if len(t.keys) < len(t.places) {
 		for _, n := range t.asked {
 			times = strconv.AppendInt(append(times, ' '), int64(n), 10)
@@ -84,16 +84,16 @@ func (t *takes) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	return errs, nil
 }
 
-// words are the answer to one: units taken, when more are covered in µs, and which of the rates
+// words are one answer: units, µs until they or more are covered, and the index of the rate that
 // denies.
 type words [3]int64
 
-// answer is what the script answers the i-th.
+// answer returns the script's answer to the i-th ask.
 func (t *takes) answer(i int) []any {
 	return t.answers[len(words{})*t.places[i].behind:][:len(words{})]
 }
 
-// read returns what the i-th has taken, and which of the rates denies, from 1.
+// read returns the i-th answer, and the index of the rate that denies, from 1.
 func (t *takes) read(i int) (answer Answer, denies int, err error) {
 	var said words
 	for j, word := range t.answer(i) {
@@ -108,7 +108,7 @@ func (t *takes) read(i int) (answer Answer, denies int, err error) {
 
 var errReply = errors.New("Redis gave a reply of another shape than asked for")
 
-// A refusal is what the script says of one key, as Redis does of all of a command.
+// A refusal is the script's error about one key, in the form of a Redis error.
 type refusal string
 
 // Error implements error.
@@ -117,7 +117,7 @@ func (r refusal) Error() string { return string(r) }
 // RedisError implements redis.Error.
 func (refusal) RedisError() {}
 
-// kind is the same for asks that can share a command.
+// kind returns a string that is equal for asks that can share a command.
 func kind(name string, terms []int64) string {
 	text := make([]byte, 0, 128)
 	text = append(text, name...)

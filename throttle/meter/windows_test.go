@@ -9,13 +9,13 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A passed is units that passed at an instant.
+// A passed is a number of units with a time.
 type passed struct {
 	at    time.Time
 	units int
 }
 
-// most returns the most of them in any window.
+// most returns the largest sum in any window.
 func most(history []passed, window time.Duration) int {
 	largest := 0
 	for _, from := range history {
@@ -30,7 +30,7 @@ func most(history []passed, window time.Duration) int {
 	return largest
 }
 
-// windows are lengths at which a spec is looked at.
+// windows are the window lengths under test.
 func (a *actor) windows(spec meter.Spec) []time.Duration {
 	all := []time.Duration{time.Microsecond, 2 * time.Microsecond}
 	for _, r := range spec.Rates {
@@ -39,13 +39,13 @@ func (a *actor) windows(spec meter.Spec) []time.Duration {
 	return append(all, time.Duration(rapid.Int64Range(1, 3*longest(spec).Microseconds()).Draw(a.rt, "window"))*time.Microsecond)
 }
 
-// In no window more units pass than Most says: those that are taken ahead when they are
-// covered, those of a promise at any instant of their life.
+// No window has more units than Most returns: units taken in advance when they are covered, units
+// of a promise at any time of their life.
 func neverMoreThanMost(s *stage) {
 	s.check(func(a *actor) {
 		spec := drawSpec(a.rt)
 		var history []passed
-		var rounded time.Duration // what is left is told in whole µs
+		var rounded time.Duration // Left is in whole µs
 		for range rapid.IntRange(1, 50).Draw(a.rt, "asks") {
 			a.pass(spec)
 			ask := a.ask(spec)
@@ -64,8 +64,7 @@ func neverMoreThanMost(s *stage) {
 			}
 		}
 		for _, w := range a.windows(spec) {
-			// Those that can be used within the window were taken within it, or at most
-			// their life before.
+			// Units usable within the window were taken within it, or at most their life before.
 			if n := most(history, w+spec.Life-rounded); n > spec.Most(w) {
 				a.Fatalf("%+v: %d in %s; Most says %d", spec, n, w, spec.Most(w))
 			}
@@ -79,7 +78,7 @@ func neverMoreThanMost(s *stage) {
 	})
 }
 
-// tooManyIsAnError: what can never be there is not waited for.
+// tooManyIsAnError: an ask that can never succeed is an error.
 func tooManyIsAnError(s *stage) {
 	for _, spec := range []meter.Spec{
 		{Rates: rate(100, time.Second), Burst: 10},
