@@ -5,11 +5,11 @@ import (
 	"reflect"
 )
 
-// apply puts the changes in force, in their order.
+// apply applies the changes in order.
 func (l *Policies) apply(changes []Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var everyone, mutes map[Level]*Override // nil when none of these has changed
+	var everyone, mutes map[Level]*Override // nil for no change
 	for _, c := range changes {
 		put := func(overrides map[Level]*Override) {
 			if c.To == nil {
@@ -41,15 +41,15 @@ func (l *Policies) apply(changes []Change) {
 	}
 }
 
-// replace puts these overrides in the place of all, and returns what has
-// changed by it. A nil one is none. Only one caller at a time applies and replaces.
+// replace replaces all overrides and returns the changes. A nil override means none. Only one
+// caller at a time may apply or replace.
 func (l *Policies) replace(all map[Level]*Override) []Change {
 	changes := l.differences(all)
 	l.apply(changes)
 	return changes
 }
 
-// differences returns what has to change to get to these overrides.
+// differences returns the changes from the current overrides to all.
 func (l *Policies) differences(all map[Level]*Override) []Change {
 	var changes []Change
 	current := maps.Clone(l.base.Load().overrides)

@@ -2,21 +2,21 @@ package limits
 
 import "github.com/pushpace/pushpace/throttle"
 
-// base is what holds for everyone. It never changes: another one takes its place.
+// base holds the policies for all users. It is immutable: a change replaces it.
 type base struct {
 	general    throttle.Policy
 	configured map[string]throttle.Policy // by category
-	overrides  map[Level]*Override        // of no user
-	ends       int64                      // when the first of them ends, in Unix ms; 0 for never
+	overrides  map[Level]*Override        // without a user
+	ends       int64                      // earliest end, in Unix ms; 0 for never
 
 	inAll *everyone
-	apps  map[string]*everyone // of those that overrides name
+	apps  map[string]*everyone // of apps with overrides
 }
 
 // everyone has the scopes of users without overrides.
 type everyone struct {
-	scopes   map[string][]throttle.Scope // of the categories that have a policy
-	defaults []throttle.Scope            // of the others
+	scopes   map[string][]throttle.Scope // of categories with a policy
+	defaults []throttle.Scope            // of other categories
 }
 
 func newBase(general throttle.Policy, configured map[string]throttle.Policy, overrides map[Level]*Override, now int64) *base {
@@ -36,7 +36,7 @@ func newBase(general throttle.Policy, configured map[string]throttle.Policy, ove
 	return b
 }
 
-// everyone returns what holds in the app.
+// everyone computes the scopes of the app.
 func (b *base) everyone(app string) *everyone {
 	e := &everyone{scopes: make(map[string][]throttle.Scope, len(b.configured)), defaults: b.resolve(Level{App: app}, nil)}
 	for name := range b.configured {
@@ -50,7 +50,7 @@ func (b *base) everyone(app string) *everyone {
 	return e
 }
 
-// in returns what holds in the app.
+// in returns the scopes of the app.
 func (b *base) in(app string) *everyone {
 	if e := b.apps[app]; e != nil {
 		return e
@@ -58,7 +58,7 @@ func (b *base) in(app string) *everyone {
 	return b.inAll
 }
 
-// firstEnd is the earlier of an end and the override's, 0 for none.
+// firstEnd returns the earlier of end and the override's end, 0 for none.
 func firstEnd(end int64, o *Override) int64 {
 	if until := o.Until.UnixMilli(); !o.Until.IsZero() && (end == 0 || until < end) {
 		return until
@@ -66,8 +66,8 @@ func firstEnd(end int64, o *Override) int64 {
 	return end
 }
 
-// inForce returns the policy in force at the level, the general one or a category's
-// own, where there are these overrides, the first before the others; a nil one is none.
+// inForce returns the policy in force at the level: the general one, or a category's own. Of the
+// maps there, the first has precedence, and the base comes last; a nil override means none.
 func (b *base) inForce(at Level, there ...map[Level]*Override) EffectivePolicy {
 	there = append(there, b.overrides)
 	for _, level := range at.precedence() {
@@ -88,14 +88,14 @@ func (b *base) inForce(at Level, there ...map[Level]*Override) EffectivePolicy {
 	return EffectivePolicy{Policy: b.withNight(configured), Source: FromConfiguration}
 }
 
-// withNight is the policy with the zone and the spread that hold for all.
+// withNight returns the policy with the common zone and spread.
 func (b *base) withNight(p throttle.Policy) throttle.Policy {
 	p.Night = b.general.Night
 	return p
 }
 
-// resolve returns the scopes at the level, where the user has these overrides. Quiet hours
-// alone are one, and that a category has none: the limiter keeps them.
+// resolve returns the scopes at the level with the user's overrides. Quiet hours alone make a
+// scope, and so does a category without quiet hours: the limiter keeps them.
 func (b *base) resolve(at Level, users map[Level]*Override) []throttle.Scope {
 	general, own := b.inForce(Level{App: at.App, User: at.User}, users).Policy, throttle.Policy{}
 	if at.Category != "" {
@@ -114,7 +114,7 @@ func (b *base) resolve(at Level, users map[Level]*Override) []throttle.Scope {
 	return scopes
 }
 
-// current returns what holds for everyone now.
+// current returns the base without ended overrides.
 func (l *Policies) current() *base {
 	b := l.base.Load()
 	if b.ends == 0 || l.now() < b.ends {
@@ -125,7 +125,7 @@ func (l *Policies) current() *base {
 	return l.renew(l.base.Load().overrides)
 }
 
-// renew puts these overrides in force for everyone. The caller holds l.mu.
+// renew replaces the overrides of the base. The caller holds l.mu.
 func (l *Policies) renew(overrides map[Level]*Override) *base {
 	b := l.base.Load()
 	b = newBase(b.general, b.configured, overrides, l.now())

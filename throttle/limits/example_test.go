@@ -13,10 +13,10 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// An override of a user takes the place of the configured general limits, in every
-// process that follows the overrides, until it ends.
+// An override of a user replaces the configured general limits in every process that follows the
+// overrides, until it ends.
 func Example() {
-	server, err := miniredis.Run() // in the place of a Redis
+	server, err := miniredis.Run() // in place of a Redis server
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := overrides.Refresh(ctx, policies); err != nil { // once; Follow goes on
+	if _, err := overrides.Refresh(ctx, policies); err != nil { // once; Follow repeats it
 		log.Fatal(err)
 	}
 	for _, user := range []string{"u1", "u2"} {

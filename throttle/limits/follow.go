@@ -7,16 +7,14 @@ import (
 	"time"
 )
 
-// followEvery is how often the overrides' followers ask for changes. Twice
-// that, and a command's answer, is well within the second after which a change
-// is in force everywhere.
+// followEvery is the poll interval of followers. Twice that and the time of a command are well
+// below the second within which a change applies everywhere.
 const followEvery = 250 * time.Millisecond
 
-// Follow keeps the limits in step with the overrides until ctx ends: a change is
-// in force within a second. It asks Redis four times a second, by one command
-// each. onChange, if not nil, hears of the outcome each time: what has changed
-// since the last time, or why that is not known. While Redis is away the limits
-// stay as they are, and overrides end when their time has come.
+// Follow applies the overrides to the limits until ctx ends, each change within a second. It
+// polls Redis four times a second, with one command each. After each poll it calls onChange, if
+// not nil, with the changes since the last poll, or an error. While Redis is unreachable the
+// limits stay as they are, and overrides end on time.
 func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Change, error)) {
 	ticker := time.NewTicker(followEvery)
 	defer ticker.Stop()
@@ -36,8 +34,8 @@ func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Cha
 	}
 }
 
-// Refresh brings the limits up to date once, and returns what has changed since
-// the last time; nothing the first time. Limits follow one set of overrides.
+// Refresh polls once and returns the changes since the last poll; none the first time. Limits
+// must follow only one Overrides.
 func (o *Overrides) Refresh(ctx context.Context, l *Policies) ([]Change, error) {
 	l.following.Lock()
 	defer l.following.Unlock()
@@ -64,11 +62,11 @@ func (o *Overrides) Refresh(ctx context.Context, l *Policies) ([]Change, error) 
 	}
 }
 
-// errTruncated means that the log does not lead from what is known to now.
+// errTruncated means that the log has a gap after the last known entry.
 var errTruncated = fmt.Errorf("the log of the overrides is truncated")
 
-// changesSince returns the changes after that entry of the log, and the entry up to which
-// that is. The limits learn Redis's clock.
+// changesSince returns the changes after the log entry last, and the last entry returned. It also
+// updates the limits' estimate of Redis's clock.
 func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) ([]Change, string, error) {
 	asked := time.Now()
 	reply, err := o.run(ctx, "changes", LogKept, last, page).Slice()
@@ -83,7 +81,7 @@ func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) 
 	if err != nil {
 		return nil, "", errForeign
 	}
-	// the reply was written between asking and now
+	// assume that Redis replied halfway between request and reply
 	l.observe(now, asked.Add(time.Since(asked)/2))
 	if truncated, _ := reply[1].(int64); truncated != 0 {
 		return nil, "", errTruncated
@@ -107,8 +105,7 @@ func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) 
 	return changes, last, nil
 }
 
-// readEntry reads an entry of the stream as a script returns it: ID, and names
-// and values in turn.
+// readEntry parses a stream entry from a script: ID, and alternating names and values.
 func readEntry(entry any) (Change, string, error) {
 	parts, _ := entry.([]any)
 	if len(parts) != 2 {
@@ -125,8 +122,8 @@ func readEntry(entry any) (Change, string, error) {
 	return c, id, err
 }
 
-// reload reads all overrides, and returns in what they differ from those that were in force. It
-// fails when more of them change meanwhile than the log keeps: the next Refresh begins anew.
+// reload reads all overrides and returns the differences to the ones in force. It fails if more
+// overrides change meanwhile than the log keeps; the next Refresh then starts over.
 func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 	head, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", 1).Result()
 	if err != nil {
@@ -144,7 +141,7 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	// what has changed while they were listed; each entry says the whole of it
+	// apply the changes during the listing; each entry has the whole override
 	changes, last, err := o.changesSince(ctx, l, from)
 	if err != nil {
 		return nil, err
@@ -163,8 +160,8 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 	return differences, nil
 }
 
-// olderThan reports whether an entry of the log is of an earlier version than the other: the
-// log has lost what was known.
+// olderThan reports whether a log entry has a lower version than the other: then Redis has lost
+// entries.
 func olderThan(id, other string) bool {
 	version, _, err := readEntryID(id)
 	known, _, unknown := readEntryID(other)

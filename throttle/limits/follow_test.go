@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// Whenever an override is set, it is in force a second later.
+// An override applies within a second.
 func TestFollowWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

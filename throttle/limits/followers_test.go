@@ -15,8 +15,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// An override, of a user or a quota, is in force wherever it is followed, until it is removed
-// or ends by Redis's clock.
+// An override of a user or a quota applies in all followers until it is removed or ends by
+// Redis's clock.
 func TestFollow(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
@@ -68,15 +68,14 @@ func TestFollow(t *testing.T) {
 		if newest, err := o.Log(ctx, 0, 100); err != nil || len(newest) != 8 || newest[0].Why != "ended" || newest[0].From == nil || newest[0].To != nil {
 			t.Errorf("the log says %+v, %v", newest, err)
 		}
-		client.HSet(ctx, prefix+":{limits}:overrides", "quota=odd", `9-1 ann {"min_gap":"1s"}`) // which Set refuses
+		client.HSet(ctx, prefix+":{limits}:overrides", "quota=odd", `9-1 ann {"min_gap":"1s"}`) // rejected by Set
 		if _, found := follow(t, o).Quota("odd"); found {
 			t.Error("a policy without a rate is taken for a quota's")
 		}
 	})
 }
 
-// Changes that come faster than they are followed, and gaps in the log, end in
-// the state that is kept.
+// Followers reach the stored state after too many changes and after gaps in the log.
 func TestFollowCatchesUp(t *testing.T) {
 	t.Parallel()
 	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
@@ -96,9 +95,9 @@ func TestFollowCatchesUp(t *testing.T) {
 		return f.period("u0") == time.Minute && f.period(fmt.Sprint("u", n-1)) == time.Minute
 	})
 	for _, gap := range []func(){
-		func() { client.XTrimMaxLen(ctx, prefix+":{limits}:log", 1) }, // not one: the last is there
+		func() { client.XTrimMaxLen(ctx, prefix+":{limits}:log", 1) }, // no gap: the last entry is there
 		func() { client.Del(ctx, prefix+":{limits}:log") },
-		func() { // a replica takes over that has not got the last changes
+		func() { // failover to a replica without the last changes
 			client.Del(ctx, prefix+":{limits}:log")
 			client.XAdd(ctx, &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: "15000-1", Values: []string{"field", "user=x", "why", "unset", "by", "ann", "from", "", "to", ""}})
 		},
@@ -118,7 +117,7 @@ func TestFollowCatchesUp(t *testing.T) {
 	eventually.Holds(t, "nothing is left", func() bool { return f.period("u10") == time.Second })
 }
 
-// While Redis is away the limits stay, and ends are kept; then all catches up.
+// While Redis is unreachable the limits stay and overrides end; afterwards followers catch up.
 func TestFollowThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())

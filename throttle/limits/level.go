@@ -5,11 +5,10 @@ import (
 	"net/url"
 )
 
-// A Level says whose policy an override takes the place of: that of one app or of
-// every app, of one user or of everyone, the general one or a category's. What is
-// empty is not named. The zero Level is that of the configuration. Or it says whose rate
-// it takes the place of: that of a quota, by its key with the meter, and of nothing else.
-// Or it says who is muted: a mute stands beside the policies, and takes the place of none.
+// A Level identifies the policy that an override replaces: of one app or of all apps, of one user
+// or of all users, the general one or a category's. Empty names stand for all. The zero Level is
+// the configuration's. With Quota, it identifies the rate of that quota (the meter's key) and
+// nothing else. With Mute, it identifies a mute, which replaces no policy.
 type Level struct {
 	App      string `json:"app,omitempty"`
 	User     string `json:"user,omitempty"`
@@ -18,14 +17,12 @@ type Level struct {
 	Mute     bool   `json:"mute,omitempty"`
 }
 
-// precedence returns the levels whose overrides may be in force at l, of which the
-// first that has one is.
+// precedence returns the levels that apply to l; the first one with an override wins.
 func (l Level) precedence() []Level {
 	return []Level{l, {User: l.User, Category: l.Category}, {App: l.App, Category: l.Category}, {Category: l.Category}}
 }
 
-// A Source is where a policy in force is from: the configuration, or the override of
-// the level that it names.
+// A Source is the origin of a policy in force: the configuration, or the level of an override.
 type Source string
 
 // The sources.
@@ -41,7 +38,7 @@ const (
 	FromQuota           Source = "quota"
 )
 
-// Words name s for people, behind "from".
+// Words returns a readable form of s, to follow "from".
 func (s Source) Words() string {
 	if s == FromConfiguration {
 		return "the configuration"
@@ -67,7 +64,7 @@ func (l Level) source() Source {
 	return sources[[3]bool{l.App != "", l.User != "", l.Category != ""}]
 }
 
-// A levelName is one name of a level.
+// A levelName is a name of a level, with its field.
 type levelName struct {
 	of    string
 	value *string
@@ -77,8 +74,8 @@ func (l *Level) names() []levelName {
 	return []levelName{{"app", &l.App}, {"user", &l.User}, {"category", &l.Category}, {"quota", &l.Quota}}
 }
 
-// Key names the level as app=shop&user=u1, sorted and escaped as a query is. That of a mute
-// has mute=true.
+// Key returns the level as a query such as app=shop&user=u1, sorted and escaped. A mute has
+// mute=true.
 func (l Level) Key() string {
 	named := url.Values{}
 	for _, name := range l.names() {
@@ -94,8 +91,8 @@ func (l Level) Key() string {
 
 var errForeign = errors.New("an entry of the overrides is not one of this version")
 
-// readLevel reads what Key writes. One that names what this version does not know
-// is none of a wider level.
+// readLevel parses Key's form. A field with an unknown name is an error, so that it does not
+// become a wider level.
 func readLevel(field string) (l Level, err error) {
 	named, err := url.ParseQuery(field)
 	for _, name := range l.names() {

@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// muteFaults returns what is wrong with a mute.
+// muteFaults returns the errors of a mute.
 func (o *Override) muteFaults() (all throttle.Faults) {
 	if o.Quota != "" {
 		all.Add("quota", "cannot be muted: mute an app, a user or a category")
@@ -19,7 +19,7 @@ func (o *Override) muteFaults() (all throttle.Faults) {
 	return all
 }
 
-// mutings returns the levels whose mutes mute what is sent at l.
+// mutings returns the levels of mutes that apply to l.
 func (l Level) mutings() (all []Level) {
 	for _, app := range named(l.App) {
 		for _, user := range named(l.User) {
@@ -34,7 +34,7 @@ func (l Level) mutings() (all []Level) {
 	return all
 }
 
-// named are the name, if there is one, and none.
+// named returns the name, if not empty, and "".
 func named(name string) []string {
 	if name == "" {
 		return []string{""}
@@ -42,8 +42,8 @@ func named(name string) []string {
 	return []string{name, ""}
 }
 
-// muting returns the mute among these that keeps what is sent at that level at that instant,
-// in Unix ms; nil for none. What passes is kept by one of all alone.
+// muting returns the mute that holds a notification of that level at now, in Unix ms; nil for
+// none. Only a mute with All holds a notification that passes.
 func muting(mutes map[Level]*Override, at Level, passes bool, now int64) *Override {
 	for _, of := range at.mutings() {
 		if o := mutes[of]; o != nil && !o.ended(now) && (o.All || !passes) {
@@ -53,12 +53,11 @@ func muting(mutes map[Level]*Override, at Level, passes bool, now int64) *Overri
 	return nil
 }
 
-// muted are the mutes that are known. The caller must not change the map.
+// muted returns the known mutes. The caller must not modify the map.
 func (l *Policies) muted() map[Level]*Override { return *l.mutes.Load() }
 
-// Muted reports whether a notification of that app, user and category is not to be sent:
-// there is a mute at any level that it is of. A critical one, and one of an exempt category,
-// passes, unless the mute is of all.
+// Muted reports whether a mute holds notifications of that app, user and category: one at any of
+// their levels. Critical notifications and exempt categories pass, unless the mute has All.
 func (l *Policies) Muted(at Level, critical bool) bool {
 	mutes := l.muted()
 	if len(mutes) == 0 || muting(mutes, at, false, l.now()) == nil {
@@ -67,13 +66,12 @@ func (l *Policies) Muted(at Level, critical bool) bool {
 	return !l.Passes(at, critical) || muting(mutes, at, true, l.now()) != nil
 }
 
-// Passes reports whether a notification of that app, user and category passes the mutes that
-// are not of all.
+// Passes reports whether a notification of that app, user and category passes mutes without All.
 func (l *Policies) Passes(at Level, critical bool) bool {
 	return critical || at.Category != "" && l.InForce(at).Policy.Exempt
 }
 
-// LastMuted returns the mute that was set last; nil where there is none.
+// LastMuted returns the newest mute; nil for none.
 func (l *Policies) LastMuted() (last *Override) {
 	for _, o := range l.muted() {
 		if last == nil || o.Version > last.Version {
@@ -83,8 +81,7 @@ func (l *Policies) LastMuted() (last *Override) {
 	return last
 }
 
-// An EffectiveMute is a mute in force: of whom it is, whether it is of all, and when it ends,
-// zero for never.
+// An EffectiveMute is a mute in force: its level, its extent, and its end (zero for never).
 type EffectiveMute struct {
 	Level  Level     `json:"-"`
 	Source Source    `json:"source"`
@@ -92,8 +89,7 @@ type EffectiveMute struct {
 	Until  time.Time `json:"until,omitzero"`
 }
 
-// Mutes returns the mutes that Redis has now of what is sent at the level, the most specific
-// first.
+// Mutes returns the mutes now in Redis that apply to the level, the most specific first.
 func (o *Overrides) Mutes(ctx context.Context, at Level) ([]EffectiveMute, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

@@ -10,8 +10,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Muted is who is muted at any level that it is of; what passes is kept by a mute of all
-// alone.
+// A mute at any level of a notification holds it; a passing one is held only by a mute with All.
 func TestMuted(t *testing.T) {
 	t.Parallel()
 	ada := at("shop", "ada", "news")
@@ -99,7 +98,7 @@ func TestMutesInRedis(t *testing.T) {
 		if all, err := o.Mutes(ctx, at("", "ada", "")); err != nil || len(all) != 1 {
 			t.Errorf("%+v, %v", all, err)
 		}
-		must(client.ZAdd(ctx, o.keys[1], redis.Z{Score: 1, Member: ofShop.Key()}).Err()) // its end comes
+		must(client.ZAdd(ctx, o.keys[1], redis.Z{Score: 1, Member: ofShop.Key()}).Err()) // it ends
 		refresh()
 		if l.Muted(at("shop", "bob", "news"), false) {
 			t.Error("what has ended mutes still")

@@ -12,32 +12,31 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// An Override replaces a whole policy at its level: the general limits of an app, of a
-// user, or of a user in an app; with a category, its own limits there. That of a quota
-// has one rate. A mute has no policy: see Policies.Muted.
+// An Override replaces a whole policy at its level: the general limits of an app, of a user, or
+// of a user in an app; with a category, the category's limits there. An override of a quota has
+// one rate. A mute has no policy: see Policies.Muted.
 //
-// The API, its client and the commands read and write it as MarshalJSON does.
+// The API, its client and the commands use the form of MarshalJSON.
 type Override struct {
 	Level
-	Policy throttle.Policy `json:"-"` // its fields are written beside the others
-	// All says of a mute that critical notifications and those of exempt categories do not
-	// pass it either.
+	Policy throttle.Policy `json:"-"` // its fields are on the top level of the JSON
+	// All means that a mute also holds critical notifications and exempt categories.
 	All bool `json:"all,omitempty"`
-	// Until is when it ends, in whole milliseconds; zero when it has no end.
+	// Until is when it ends, in whole milliseconds; zero for never.
 	Until time.Time `json:"-"`
-	// By is who set it, and At when, on Redis's clock. Version is that of the change in
-	// the log; 0 for what is not set.
+	// By is the user that set it, and At the time, on Redis's clock. Version is that of the
+	// change in the log; 0 for an override that is not stored.
 	By      string    `json:"by,omitempty"`
 	At      time.Time `json:"at,omitzero"`
 	Version int64     `json:"-"`
 }
 
-// errNobody refuses a change without a name.
+// errNobody rejects a change without a user name.
 var errNobody = throttle.Faults{{Field: "by", Problem: "is missing: the audit log says who changed a limit"}}
 
-// Validate reports all that is wrong with o, as strictly as the configuration is
-// read, as throttle.Faults; horizon is limits.horizon. The fields are app, user, category,
-// min_gap, rates, quiet_hours, exempt, until, by, quota, mute and all.
+// Validate returns all errors of o as throttle.Faults, with the same rules as the configuration.
+// horizon is limits.horizon. The fields are app, user, category, min_gap, rates, quiet_hours,
+// exempt, until, by, quota, mute and all.
 func (o *Override) Validate(horizon time.Duration) error {
 	var all throttle.Faults
 	if o.Level == (Level{Mute: o.Mute}) {
@@ -46,7 +45,7 @@ func (o *Override) Validate(horizon time.Duration) error {
 	for _, name := range append(o.names(), levelName{"by", &o.By}) {
 		most := names.MaxBytes
 		if name.value == &o.Quota {
-			most = 8 * names.MaxBytes // a quota's key may have the names of an app and a category, escaped
+			most = 8 * names.MaxBytes // a quota's key may contain an app's and a category's name, escaped
 		}
 		if problem := names.Fault(*name.value, most); problem != "" {
 			all.Add(name.of, "%s", problem)
@@ -80,8 +79,8 @@ func (o *Override) Validate(horizon time.Duration) error {
 	return all.Err()
 }
 
-// quotaFaults returns what is wrong with an override of a quota. internal/operate checks
-// what the quota's algorithm asks of its rate.
+// quotaFaults returns the errors of a quota's override. It does not check the rate against the
+// quota's algorithm.
 func (o *Override) quotaFaults() (all throttle.Faults) {
 	switch {
 	case o.Level != (Level{Quota: o.Quota}):
@@ -96,21 +95,21 @@ func (o *Override) quotaFaults() (all throttle.Faults) {
 	return all
 }
 
-// ended reports whether o has ended at that instant, in Unix ms.
+// ended reports whether o has ended at now, in Unix ms.
 func (o *Override) ended(now int64) bool { return !o.Until.IsZero() && o.Until.UnixMilli() <= now }
 
-// A form is an override as it is written in JSON: the fields of its policy beside its own.
+// A form is an Override in JSON, with the fields of its policy on the top level.
 type form struct {
 	Level
 	policyForm
-	Until *time.Time `json:"until,omitempty"` // the zero instant is one that has passed
+	Until *time.Time `json:"until,omitempty"` // the zero time is in the past
 	plain
 }
 
 // plain is an Override without its methods.
 type plain Override
 
-// A policyForm is a policy as it is written in JSON.
+// A policyForm is a Policy in JSON.
 type policyForm struct {
 	MinGap     gap             `json:"min_gap,omitzero"`
 	Rates      []throttle.Rate `json:"rates,omitempty"`
@@ -126,7 +125,7 @@ func (f policyForm) policy() throttle.Policy {
 	return throttle.Policy{MinGap: time.Duration(f.MinGap), Rates: f.Rates, Quiet: f.QuietHours, Exempt: f.Exempt}
 }
 
-// A gap is a duration as people write it.
+// A gap is a duration with a readable text form.
 type gap time.Duration
 
 func (g gap) MarshalText() ([]byte, error) {
@@ -141,7 +140,7 @@ func (g *gap) UnmarshalText(text []byte) error {
 
 // MarshalJSON writes o as {"app":"shop","user":"u1","category":"c","min_gap":"1s",
 // "rates":["10/1m"],"quiet_hours":["22:00-08:00"],"exempt":true,"until":"…","by":"…","at":"…"},
-// without what is not set; a mute with "mute":true and perhaps "all":true.
+// without empty fields; a mute with "mute":true and perhaps "all":true.
 func (o Override) MarshalJSON() ([]byte, error) {
 	w := form{Level: o.Level, policyForm: formOf(o.Policy), plain: plain(o)}
 	if !o.Until.IsZero() {
@@ -150,8 +149,8 @@ func (o Override) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, and refuses every other field. It
-// does not validate. Its error is of type throttle.Faults, by JSON pointers.
+// UnmarshalJSON reads the form of MarshalJSON and rejects unknown fields. It does not validate.
+// Its error is a throttle.Faults with JSON pointers.
 func (o *Override) UnmarshalJSON(text []byte) error {
 	var w form
 	if err := strictjson.Decode(text, &w); err != nil {
@@ -173,9 +172,10 @@ func (w *form) override() Override {
 	return o
 }
 
-// setting is o as it is kept, without its level, and who set it when, which are kept beside it.
+// setting returns the stored form of o, without the level, By and At, which are stored
+// separately.
 func (o Override) setting() string {
 	o.Level, o.By, o.At = Level{}, "", time.Time{}
-	text, _ := json.Marshal(o) // of texts and a sensible instant, which never fails
+	text, _ := json.Marshal(o) // strings and a valid time never fail
 	return string(text)
 }

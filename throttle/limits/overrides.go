@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// MaxOverrides bounds the overrides: every worker holds all of them, some 50 MB.
+	// MaxOverrides bounds the overrides: each worker holds all of them, about 50 MB.
 	MaxOverrides = 100_000
-	// LogKept is about how many entries of the audit log are kept, of some 300 bytes each. A follower
-	// that lags by more reads all overrides again, as after an import of more.
+	// LogKept is the approximate length of the audit log, with about 300 bytes an entry. A
+	// follower that lags by more reloads all overrides, for example after an import of more.
 	LogKept = 10_000
 )
 
-// Overrides keep the overrides in Redis, with a log of who changed what. All
-// keys share a hash tag, so that a change and its entry are one step:
+// Overrides stores the overrides in Redis, with an audit log. All keys share a hash tag, so that
+// a change and its log entry are atomic:
 //
 //	PREFIX:{limits}:overrides   hash: by level, as app=shop&user=u1
-//	PREFIX:{limits}:ends        sorted set: those with an end, by Unix ms
-//	PREFIX:{limits}:log         stream: the changes, versions in a row
+//	PREFIX:{limits}:ends        sorted set: the ones with an end, by Unix ms
+//	PREFIX:{limits}:log         stream: the changes, with consecutive versions
 //
 // Safe for concurrent use.
 type Overrides struct {
@@ -42,22 +42,22 @@ type Overrides struct {
 	horizon time.Duration
 }
 
-// NewOverrides returns the overrides under the prefix, "pushpace" when it is
-// empty. horizon is limits.horizon, the longest period; 0 means 24 h.
+// NewOverrides returns the overrides under the prefix; empty means "pushpace". horizon is
+// limits.horizon, the longest period; 0 means 24 h.
 func NewOverrides(client redis.UniversalClient, prefix string, horizon time.Duration) *Overrides {
 	tag := cmp.Or(prefix, "pushpace") + ":{limits}:"
 	return &Overrides{client, []string{tag + "overrides", tag + "ends", tag + "log"}, cmp.Or(horizon, 24*time.Hour)}
 }
 
-// Horizon is the longest gap or period that an override may have.
+// Horizon returns the longest gap or period of an override.
 func (o *Overrides) Horizon() time.Duration { return o.horizon }
 
 var (
-	// ErrPast means that an override would end before it begins.
+	// ErrPast means that the override's end is in the past.
 	ErrPast = errors.New("until has passed")
-	// ErrOvertaken means that another override stands there than a change was made over.
+	// ErrOvertaken means that the stored override is not the version that a change expects.
 	ErrOvertaken = errors.New("the override there has changed since")
-	// ErrTooManyOverrides means that there are MaxOverrides already.
+	// ErrTooManyOverrides means that MaxOverrides are stored.
 	ErrTooManyOverrides = fmt.Errorf("there are %d overrides already: remove some, or change the configuration", MaxOverrides)
 )
 
@@ -75,10 +75,10 @@ func (o *Overrides) run(ctx context.Context, args ...any) *redis.Cmd {
 	return overridesScript.Run(ctx, o.client, o.keys, args...)
 }
 
-// Set validates the override and puts it in force on all workers, in the place
-// of the one of its level. At is not used. One that stands there
-// already changes nothing, and leaves no entry in the log. Where a version is given, 0 for
-// none, the one there has to be of that: else it returns ErrOvertaken.
+// Set validates the override and stores it, replacing the one of its level; all workers then
+// apply it. It ignores At. Setting an equal override changes nothing and adds no log entry. If a
+// version is given (0 for none), the stored override must have it; otherwise Set returns
+// ErrOvertaken.
 func (o *Overrides) Set(ctx context.Context, override Override, over ...int64) error {
 	if err := override.Validate(o.horizon); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (o *Overrides) Set(ctx context.Context, override Override, over ...int64) e
 	return err
 }
 
-// change are the script's arguments for one that is valid.
+// change returns the script's arguments for a valid override.
 func (o *Override) change(over ...int64) []any {
 	end := int64(0)
 	if !o.Until.IsZero() {
@@ -96,7 +96,7 @@ func (o *Override) change(over ...int64) []any {
 	return change(o.Level, o.By, o.setting(), end, over)
 }
 
-// change are the script's arguments for a level where a setting is to be, "" for none.
+// change returns the script's arguments for a level's new setting, "" for none.
 func change(at Level, by, setting string, end int64, over []int64) []any {
 	args := []any{"change", LogKept, at.Key(), throttle.Escape(by), setting, end, MaxOverrides}
 	for _, version := range over {
@@ -121,12 +121,12 @@ func changed(cmd *redis.Cmd) (bool, error) {
 	}
 }
 
-// page is how many overrides or changes share a round trip: it holds Redis up for a millisecond or
-// two, and the 100,000 that there may be take 200.
+// page is the number of overrides or changes per round trip, which blocks Redis for 1 to 2 ms;
+// all 100,000 overrides take 200 round trips.
 const page = 500
 
-// Import sets all the overrides, once all of them are valid. An error after that
-// leaves those before it set: setting them again changes nothing.
+// Import validates all overrides and then sets them. After an error the ones before it are set;
+// setting them again changes nothing.
 func (o *Overrides) Import(ctx context.Context, all []Override) error {
 	for i := range all {
 		if err := all[i].Validate(o.horizon); err != nil {
@@ -150,7 +150,7 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 	answers := make([]*redis.Cmd, len(batch))
 	for i := range batch {
 		args := batch[i].change()
-		if i == 0 { // after which the server knows the script
+		if i == 0 { // then the server has the script
 			answers[i] = pipe.Eval(ctx, overridesSource, o.keys, args...)
 		} else {
 			answers[i] = pipe.EvalSha(ctx, overridesScript.Hash(), o.keys, args...)
@@ -165,8 +165,8 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 	return failed
 }
 
-// Unset removes the override of exactly that level, on behalf of by, and returns
-// whether there was one. Where a version is given it has to be of that, as for Set.
+// Unset removes the override of exactly that level on behalf of by, and reports whether one
+// existed. A version has the same effect as for Set.
 func (o *Overrides) Unset(ctx context.Context, level Level, by string, over ...int64) (bool, error) {
 	if by == "" {
 		return false, errNobody
@@ -177,8 +177,8 @@ func (o *Overrides) Unset(ctx context.Context, level Level, by string, over ...i
 	return changed(o.run(ctx, change(level, by, "", 0, over)...))
 }
 
-// Get returns the override of exactly that level, or nil. One that has ended may
-// still be returned for a moment.
+// Get returns the override of exactly that level, or nil. It may return one that has ended a
+// moment ago.
 func (o *Overrides) Get(ctx context.Context, level Level) (*Override, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -193,9 +193,8 @@ func (o *Overrides) Get(ctx context.Context, level Level) (*Override, error) {
 	return readOverride(name, value)
 }
 
-// InForce returns the general policy in force at the level and its category's own, by
-// the overrides that Redis has now, and the override of exactly that level, nil for
-// none.
+// InForce returns the general policy in force at the level, the category's own, and the override
+// of exactly that level (nil for none), all from the overrides now in Redis.
 func (o *Overrides) InForce(ctx context.Context, l *Policies, at Level) (general, own EffectivePolicy, exactly *Override, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -228,7 +227,7 @@ func (o *Overrides) InForce(ctx context.Context, l *Policies, at Level) (general
 	return b.inForce(all), b.inForce(at), there[at], nil
 }
 
-// List returns each override once, in no order, until f returns false.
+// List calls f for each override once, in no order, until f returns false.
 func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
 	seen := map[Level]bool{}
 	for cursor := uint64(0); ; {
@@ -254,9 +253,9 @@ func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
 // ErrCursor means that a cursor is none that ListFrom has returned.
 var ErrCursor = errors.New("the cursor is not known")
 
-// ListFrom returns about as many overrides as limit says, in no order, and the
-// cursor that the next call goes on from; "" begins, and is returned at the end.
-// One that comes or goes meanwhile may be missed, and one may come twice.
+// ListFrom returns about limit overrides, in no order, and the cursor of the next call; ""
+// starts, and is returned at the end. An override that is set or unset meanwhile may be missed,
+// and one may be returned twice.
 func (o *Overrides) ListFrom(ctx context.Context, cursor string, limit int) (overrides []Override, next string, err error) {
 	at := uint64(0)
 	if cursor != "" {
@@ -299,18 +298,17 @@ type Change struct {
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"` // on Redis's clock
 	By      string    `json:"by"`
-	// Why is set, unset, or ended: its end had come. Who follows is told of Lost ones too.
+	// Why is set, unset, or ended (its end has come). Followers also see Lost.
 	Why string `json:"why"`
 	Level
-	From *Override `json:"from,omitempty"` // nil: there was none
-	To   *Override `json:"to,omitempty"`   // nil: there is none any more
+	From *Override `json:"from,omitempty"` // nil for none before
+	To   *Override `json:"to,omitempty"`   // nil for none after
 }
 
-// Lost is why an override is gone that nobody has unset: Redis has lost it before its end.
+// Lost is the Why of an override that Redis has lost before its end.
 const Lost = "lost"
 
-// Log returns the newest changes before a version, 0 for all, the newest first, at
-// most so many.
+// Log returns at most newest changes before a version (0 for all), the newest first.
 func (o *Overrides) Log(ctx context.Context, version int64, newest int) ([]Change, error) {
 	from := "+"
 	if version > 0 {
@@ -333,7 +331,7 @@ func (o *Overrides) Log(ctx context.Context, version int64, newest int) ([]Chang
 	return changes, nil
 }
 
-// readOverride reads an entry of the hash.
+// readOverride parses an entry of the hash.
 func readOverride(name, value string) (*Override, error) {
 	level, err := readLevel(name)
 	if err != nil {
@@ -343,7 +341,7 @@ func readOverride(name, value string) (*Override, error) {
 	if len(parts) != 3 {
 		return nil, errForeign
 	}
-	var kept form // a field of a newer version is passed over
+	var kept form // fields of a newer version are ignored
 	if err := json.Unmarshal([]byte(parts[2]), &kept); err != nil {
 		return nil, errForeign
 	}
@@ -358,7 +356,7 @@ func readOverride(name, value string) (*Override, error) {
 	return &o, nil
 }
 
-// readEntryID reads VERSION-MS.
+// readEntryID parses VERSION-MS.
 func readEntryID(id string) (version int64, at time.Time, err error) {
 	v, ms, _ := strings.Cut(id, "-")
 	version, err1 := strconv.ParseInt(v, 10, 64)

@@ -1,19 +1,19 @@
--- The overrides and their log, which is also how their followers learn of changes.
+-- The overrides and their audit log, which followers poll for changes.
 -- KEYS  hash:   level, as app=shop&user=u1 -> "ENTRY BY SETTING", ENTRY of the log
---       zset:   the fields of those that end, by when, in Unix ms
---       stream: the log; an entry's ID is VERSION-MS, the versions count from 1
--- ARGV  change, entries of the log to keep, field, by, setting ('' for none any more), end
---       (ms, 0 for none), overrides at most, VERSION of the entry that it is made over (0
---       for none; left out: over any)
---       changes, entries to keep, last entry that is known, entries to return at most
+--       zset:   the fields with an end, by Unix ms
+--       stream: the log; an entry's ID is VERSION-MS, versions count from 1
+-- ARGV  change, entries of the log to keep, field, by, setting ('' to remove), end
+--       (ms, 0 for none), largest number of overrides, expected VERSION (0 for no override;
+--       left out: any)
+--       changes, entries to keep, last known entry, largest number of entries to return
 local hash, ends, log = KEYS[1], KEYS[2], KEYS[3]
 local op, keep = ARGV[1], ARGV[2]
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local function text(n) return string.format('%.0f', n) end
 
--- note writes an entry, and returns what it changes to, and an error. It goes before the
--- change itself: a Redis without memory refuses it, and so changes nothing.
+-- note writes a log entry, and returns the new value and an error. It precedes the change itself:
+-- a Redis without memory rejects it, and then nothing changes.
 local function note(field, why, by, from, setting)
   local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
   local version = last and tonumber(string.match(last[1], '^%d+')) + 1 or 1
@@ -37,12 +37,12 @@ if op == 'change' then
   return 1
 end
 
--- changes: those whose end has come are removed by whoever asks first
+-- changes: the first poll after an override's end removes it
 for _, field in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now), 'LIMIT', 0, 100)) do
   local old = redis.call('HGET', hash, field)
   if old then
     local _, failed = note(field, 'ended', 'pushpace', old, '')
-    if failed then break end -- it has stopped counting anyway
+    if failed then break end -- followers ignore ended overrides anyway
     redis.call('HDEL', hash, field)
   end
   redis.call('ZREM', ends, field)

@@ -35,7 +35,7 @@ func TestOverrides(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
 		o := limits.NewOverrides(client, prefix, time.Hour)
-		odd := "a b/ü%{}" // names are anything
+		odd := "a b/ü%{}" // names may have any characters
 		until := time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
 		all := []limits.Override{
 			{Level: limits.Level{User: "u1"}, Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}}, By: "ann"},
@@ -44,7 +44,7 @@ func TestOverrides(t *testing.T) {
 		}
 		for _, override := range all {
 			ok(t, o.Set(ctx, override))
-			ok(t, o.Set(ctx, override)) // which changes nothing
+			ok(t, o.Set(ctx, override)) // changes nothing
 		}
 		for _, want := range all {
 			got, err := o.Get(ctx, want.Level)
@@ -199,7 +199,7 @@ func TestOverrideJSON(t *testing.T) {
 	}
 }
 
-// What Redis says is in force is what is in force wherever it is followed.
+// InForce from Redis agrees with all followers.
 func TestInForceByRedis(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
@@ -217,7 +217,7 @@ func TestInForceByRedis(t *testing.T) {
 		for i, level := range overridden {
 			ok(t, o.Set(ctx, limits.Override{Level: level, Policy: rate(1, time.Duration(i+1)*time.Hour), Until: ends, By: "ann"}))
 		}
-		// whose end has come, and which nobody has removed yet
+		// ended, and not removed yet
 		ok(t, client.HSet(ctx, prefix+":{limits}:overrides", "app=kiosk", `1-1 ann {"rates":["1/9h"],"until":"2020-01-01T00:00:00Z"}`).Err())
 		_, err := o.Refresh(ctx, l)
 		ok(t, err)
@@ -237,8 +237,7 @@ func TestInForceByRedis(t *testing.T) {
 	})
 }
 
-// Entries of another version are told, and never taken for an override of more than
-// they name.
+// Entries of another version are an error, and never apply to more than their level.
 func TestEntriesOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"", "u/", "a/u/c", "user=u&region=eu", "region=eu", "user=", "user=a&user=b", "user=u&app=shop", "user=%zz"} {
@@ -265,13 +264,13 @@ func TestEntriesOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// follower keeps limits in step until the test ends.
+// follower follows the overrides until the test ends.
 type follower struct {
 	*limits.Policies
 	mu      sync.Mutex
 	changes []limits.Change
 	err     error
-	looks   int // that succeeded
+	looks   int // successful polls
 }
 
 func follow(t *testing.T, o *limits.Overrides) *follower {
@@ -295,8 +294,8 @@ func follow(t *testing.T, o *limits.Overrides) *follower {
 	return f
 }
 
-// next waits until what is so already is in force, for which the next look that
-// succeeds is enough; one may be under way.
+// next waits until the condition holds. It fails after two more successful polls, as one may have
+// been in flight.
 func (f *follower) next(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	looks := func() int { f.mu.Lock(); defer f.mu.Unlock(); return f.looks }
@@ -313,7 +312,7 @@ func (f *follower) next(t *testing.T, what string, condition func() bool) {
 	})
 }
 
-// period is that of the general limit in force.
+// period returns that of the general limit in force.
 func (f *follower) period(user string) time.Duration { return f.periodIn("shop", user) }
 
 func (f *follower) periodIn(app, user string) time.Duration {
@@ -353,7 +352,7 @@ func TestTooManyOverrides(t *testing.T) {
 	t.Logf("%d are read within %s", limits.MaxOverrides, time.Since(began))
 }
 
-// A change that was made over another override than the one there changes nothing.
+// A change that expects another version than the stored one changes nothing.
 func TestOvertakenChanges(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx, level := t.Context(), limits.Level{User: "u"}
@@ -375,7 +374,7 @@ func TestOvertakenChanges(t *testing.T) {
 		overtaken(unset(7))
 		ok(t, o.Set(ctx, to(1), 0))
 		overtaken(o.Set(ctx, to(2), 0))
-		overtaken(o.Set(ctx, to(1), 0)) // as it is, and made over none
+		overtaken(o.Set(ctx, to(1), 0)) // equal, but expects none
 		there, err := o.Get(ctx, level)
 		ok(t, err)
 		if there.Version != 1 || there.Policy.Rates[0].Count != 1 {

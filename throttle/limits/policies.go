@@ -1,17 +1,16 @@
-// Package limits holds the policies in force: those of the configuration, and
-// above them the overrides that operators set at run time.
+// Package limits finds the policies in force: the configured ones, and the overrides that
+// operators set at run time.
 //
-// Policies answer, for each notification, which scopes limit it (Scopes), and for
-// operators which policy is effective and where it is from (InForce). The readers
-// are the handlers, once a notification: they take no lock and allocate nothing.
-// What they read never changes; a change makes another copy and swaps a pointer.
+// Start with Policies. Scopes returns the scopes that limit a notification, and InForce the
+// effective policy and its source. Readers take no lock and allocate nothing, as each
+// notification is one read; a change swaps immutable copies.
 //
-// Overrides keep the operators' settings in Redis, together with the log of who
-// changed what. Every process follows the log (Follow) and applies what is new to
-// its own Policies, so that a change binds everywhere within a second.
+// Overrides stores the operators' settings and their audit log in Redis. Every process follows
+// the log (Follow) and applies changes to its Policies, so that a change binds everywhere within
+// a second.
 //
-// The general limits and a category's own both apply. Of each the first of these counts
-// that there is; --app and so on are what set it:
+// Both the general limits and the category's own apply. Of each, the first existing one counts,
+// here with the flags that set it:
 //
 //	general limits   a category's own
 //	--app --user     --app --user --category
@@ -20,18 +19,18 @@
 //	                 --category
 //	limits.default   limits.categories
 //
-// So a user's own come before everyone's, and of each those in the app before those in
-// all apps. What names an app binds nobody in another.
+// So a user's override precedes one for all users, and of each the override in the app precedes
+// the one in all apps. An override of one app does not affect another.
 //
-// --quota overrides the rate of what a meter counts, which is no user's (Quota). A mute of
-// any of these levels stands beside all that (Muted).
+// --quota overrides the rate of a meter (Quota), which belongs to no user. A mute of any of these
+// levels is independent of the limits (Muted).
 //
 // Invariants:
 //   - An override replaces the whole policy at its level.
-//   - An override and its entry in the log are one step; versions have no gaps, so
-//     that a follower knows when it has missed one, and loads all of them anew.
-//   - An override ends by Redis's clock, also while Redis is away.
-//   - While Redis is away the policies stay as they are.
+//   - An override and its log entry are written atomically. Versions have no gaps, so that a
+//     follower detects a missed one and reloads all overrides.
+//   - An override ends by Redis's clock, also while Redis is unreachable.
+//   - While Redis is unreachable the policies stay as they are.
 package limits
 
 import (
@@ -47,27 +46,26 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Policies are those in force: the configured ones, and above them the overrides
-// that a Follow or Refresh brings. They may change while they are in use. Safe for
-// concurrent use; what reads them takes no lock.
+// Policies are the policies in force: the configured ones, and the overrides from Follow or
+// Refresh. Safe for concurrent use; readers take no lock.
 type Policies struct {
 	base  atomic.Pointer[base]
-	users sync.Map // by user, the *userPolicy of each, which never changes
+	users sync.Map // *userPolicy by user; the values are immutable
 	mutes atomic.Pointer[map[Level]*Override]
-	began time.Time    // of this process's clock, of which only the progress counts
-	clock atomic.Int64 // what Redis's clock said then, in µs
+	began time.Time    // start on this process's clock, of which only differences count
+	clock atomic.Int64 // Redis's clock at began, in µs
 
 	unknown atomic.Pointer[UnknownCategory]
 
-	mu    sync.Mutex      // of who changes base, users and what follows
-	named map[string]bool // unknown categories that were told of
+	mu    sync.Mutex      // for writers of base, users and the fields below
+	named map[string]bool // unknown categories that were reported
 
 	following sync.Mutex
-	known     string // the last entry of the overrides' log that is in force; "" before the first
+	known     string // the last applied log entry; "" before the first
 }
 
-// New returns the configured policies, without overrides. The Night of the general one holds
-// for all, those of overrides among them.
+// New returns the configured policies, without overrides. The Night of general applies to all
+// policies, including overrides.
 func New(general throttle.Policy, categories map[string]throttle.Policy) *Policies {
 	l := &Policies{began: time.Now(), named: map[string]bool{}}
 	l.clock.Store(l.began.UnixMicro())
@@ -76,24 +74,22 @@ func New(general throttle.Policy, categories map[string]throttle.Policy) *Polici
 	return l
 }
 
-// SetBase has these policies take the place of the configured ones. The
-// overrides above them stay.
+// SetBase replaces the configured policies. The overrides stay.
 func (l *Policies) SetBase(general throttle.Policy, categories map[string]throttle.Policy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.base.Store(newBase(general, maps.Clone(categories), l.base.Load().overrides, l.now()))
 }
 
-// Base returns the configured policies. The caller must not change the map.
+// Base returns the configured policies. The caller must not modify the map.
 func (l *Policies) Base() (general throttle.Policy, categories map[string]throttle.Policy) {
 	b := l.base.Load()
 	return b.general, b.configured
 }
 
-// Scopes returns what limits a notification of that app, user and category, for
-// Request.Scopes: the general policy in force and the category's own. It is empty for
-// an exempt category. The caller must not change it. As long as nothing has changed it is
-// the same slice.
+// Scopes returns the Request.Scopes of a notification: the general policy in force and the
+// category's own. It is empty for an exempt category. The caller must not modify the slice. Until
+// a change, Scopes returns the same slice.
 func (l *Policies) Scopes(app, user, category string) []throttle.Scope {
 	b := l.current()
 	if p := l.user(user); p != nil {
@@ -106,18 +102,17 @@ func (l *Policies) Scopes(app, user, category string) []throttle.Scope {
 	return everyone.defaults
 }
 
-// An EffectivePolicy is a policy in force and where it is from. The zero Policy limits
-// nothing.
+// An EffectivePolicy is a policy in force and its source. The zero Policy limits nothing.
 type EffectivePolicy struct {
 	Policy throttle.Policy
 	Source Source
-	Until  time.Time // when the override that it is from ends; zero for never
+	Until  time.Time // end of the override; zero for never
 }
 
-// effective is an EffectivePolicy as it is written in JSON.
+// effective is an EffectivePolicy in JSON.
 type effective struct {
 	policyForm
-	// TimeZone and Spread are of the quiet hours.
+	// TimeZone and Spread of the quiet hours.
 	TimeZone string    `json:"time_zone,omitempty"`
 	Spread   string    `json:"quiet_hours_spread,omitempty"`
 	Source   Source    `json:"source,omitempty"`
@@ -126,7 +121,7 @@ type effective struct {
 
 // MarshalJSON writes p as {"min_gap":"1s","rates":["10/1m"],"quiet_hours":["22:00-08:00"],
 // "exempt":true,"time_zone":"Europe/Berlin","quiet_hours_spread":"10m","source":"user",
-// "until":"…"}, without what is not set.
+// "until":"…"}, without empty fields.
 func (p EffectivePolicy) MarshalJSON() ([]byte, error) {
 	w := effective{policyForm: formOf(p.Policy), Source: p.Source, Until: p.Until}
 	if night := p.Policy.Night; len(p.Policy.Quiet) > 0 {
@@ -135,7 +130,7 @@ func (p EffectivePolicy) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. What names no source is the configuration's.
+// UnmarshalJSON reads the form of MarshalJSON. Without a source it is the configuration's.
 func (p *EffectivePolicy) UnmarshalJSON(text []byte) (err error) {
 	var w effective
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -152,13 +147,12 @@ func (p *EffectivePolicy) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// InForce returns the policy in force at the level: its category's own, or the general
-// one where it names none. Where it names no app or user it is the one for those without
-// overrides.
+// InForce returns the policy in force at the level: the category's own, or the general one
+// without a category. For an empty app or user, overrides of single apps or users do not count.
 func (l *Policies) InForce(at Level) EffectivePolicy { return l.InForceIf(at, nil) }
 
-// InForceIf returns what InForce would with these overrides in the place of those of their
-// levels, nil for none there. That of the zero level stands for limits.default.
+// InForceIf is InForce as if the supposed overrides replaced the ones of their levels; nil
+// removes one. The zero level stands for limits.default.
 func (l *Policies) InForceIf(at Level, supposed map[Level]*Override) EffectivePolicy {
 	var overrides map[Level]*Override
 	if p := l.user(at.User); p != nil {
@@ -167,8 +161,7 @@ func (l *Policies) InForceIf(at Level, supposed map[Level]*Override) EffectivePo
 	return l.current().inForce(at, supposed, overrides)
 }
 
-// Quota returns the rate that an override gives the quota of that key, and whether there
-// is one.
+// Quota returns the rate of the quota's override, and whether there is one.
 func (l *Policies) Quota(key string) (rate throttle.Rate, found bool) {
 	o := l.current().overrides[Level{Quota: key}]
 	if o == nil || len(o.Policy.Rates) != 1 {
@@ -177,8 +170,7 @@ func (l *Policies) Quota(key string) (rate throttle.Rate, found bool) {
 	return o.Policy.Rates[0], true
 }
 
-// Categories returns the categories that have a policy of their own for the user in the
-// app.
+// Categories returns the categories with a policy of their own for the user in the app.
 func (l *Policies) Categories(app, user string) []string {
 	names := map[string]bool{}
 	for name := range l.current().in(app).scopes {
@@ -195,8 +187,8 @@ func (l *Policies) Categories(app, user string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Zoneless returns one of the levels whose overrides have quiet hours where the configuration
-// names no zone, so that they go by UTC; false where there is none.
+// Zoneless returns a level with an override that has quiet hours, if the configuration has no
+// time zone, so that they use UTC; otherwise false.
 func (l *Policies) Zoneless() (Level, bool) {
 	b := l.base.Load()
 	if b.general.Night.Zone != nil {
@@ -220,14 +212,14 @@ func (l *Policies) Zoneless() (Level, bool) {
 	return level, found
 }
 
-// Now is the clock of the overrides' Redis, as learned on the way; before the
-// first Refresh, this machine's. It does not step with this machine's.
+// Now returns the estimated clock of the overrides' Redis; before the first Refresh, this
+// machine's. It does not step with this machine's clock.
 func (l *Policies) Now() time.Time { return time.UnixMilli(l.now()) }
 
-// now is Redis's clock in Unix ms.
+// now returns Redis's clock in Unix ms.
 func (l *Policies) now() int64 { return (l.clock.Load() + time.Since(l.began).Microseconds()) / 1000 }
 
-// observe learns from an answer of Redis what its clock said at that instant.
+// observe records a reading of Redis's clock at that time.
 func (l *Policies) observe(clock int64, at time.Time) {
 	l.clock.Store(clock*1000 - at.Sub(l.began).Microseconds())
 }

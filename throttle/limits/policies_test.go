@@ -13,18 +13,18 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// per is a policy of one in the period.
+// per returns a policy of one notification per period.
 func per(period time.Duration) throttle.Policy {
 	return throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: period}}}
 }
 
-// at is the level of these.
+// at returns the level of the names.
 func at(app, user, category string) Level { return Level{App: app, User: user, Category: category} }
 
 func of(name string, p throttle.Policy) throttle.Scope { return throttle.Scope{Name: name, Policy: p} }
 
-// After any steps the most specific override of the app and the user decides the scopes and
-// the policy in force. Mutes change neither.
+// After any changes the most specific override of the app and the user decides the scopes and the
+// policy in force. Mutes change neither.
 func TestScopesFollowTheRules(t *testing.T) {
 	t.Parallel()
 	apps, users, categories := []string{"", "x", "y"}, []string{"", "u", "v"}, []string{"", "a", "b", "c"}
@@ -119,7 +119,7 @@ func TestScopesFollowTheRules(t *testing.T) {
 	})
 }
 
-// The lookup for each job allocates nothing, among 100,000 overrides as among none.
+// The lookup for each job allocates nothing, with 100,000 overrides and with none.
 func TestScopesAllocateNothing(t *testing.T) {
 	l := New(per(time.Second), map[string]throttle.Policy{"marketing": per(time.Hour), "security": {Exempt: true}})
 	names := []string{"", "marketing", "security", "unnamed"}
@@ -166,7 +166,7 @@ func TestScopesAllocateNothing(t *testing.T) {
 	}
 }
 
-// Who asks twice sees that something has changed, also where it was changed back.
+// A caller that compares Scopes of two times sees a change, also if it was reverted.
 func TestScopesTellOfAChange(t *testing.T) {
 	t.Parallel()
 	set := func(level Level, gap time.Duration) Change {
@@ -193,8 +193,8 @@ func TestScopesTellOfAChange(t *testing.T) {
 	}
 }
 
-// Quiet hours are a scope, also where they are all that a policy has, and so it is that a
-// category has none. Zone and spread of limits.default hold for all.
+// A policy with quiet hours alone is a scope, and so is a category without quiet hours. Zone and
+// spread of limits.default apply to all.
 func TestQuietHoursAreAScope(t *testing.T) {
 	t.Parallel()
 	hours, err := quiet.ParseHours([]string{"22:00-08:00"})

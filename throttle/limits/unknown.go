@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// An UnknownCategory is what becomes of a notification whose category the
-// configuration does not have: it has no limits of its own, and may be mistyped.
+// An UnknownCategory is the treatment of a notification with a category that the configuration
+// does not have: it has no limits of its own and may be mistyped.
 type UnknownCategory string
 
 // The choices.
@@ -16,15 +16,14 @@ const (
 	RefuseUnknown UnknownCategory = "refuse"
 )
 
-// unknownNamed bounds the unknown categories that are logged, each once, and remembered: a
-// producer that makes up a name for each push must not fill the memory.
+// unknownNamed bounds the unknown categories that are logged once each and remembered: a producer
+// that invents a name for each push must not fill the memory.
 const unknownNamed = 1000
 
-// SetUnknown says what becomes of unknown categories; at first all are allowed.
+// SetUnknown sets the treatment of unknown categories. The default is AllowUnknown.
 func (l *Policies) SetUnknown(u UnknownCategory) { l.unknown.Store(&u) }
 
-// Unknown returns what becomes of a notification of the category: AllowUnknown
-// for one that the configuration has, and for none.
+// Unknown returns the treatment of the category: AllowUnknown for a configured or empty one.
 func (l *Policies) Unknown(category string) UnknownCategory {
 	u := l.unknown.Load()
 	if u == nil || *u == AllowUnknown || category == "" {
@@ -36,8 +35,8 @@ func (l *Policies) Unknown(category string) UnknownCategory {
 	return *u
 }
 
-// FirstUnknown reports, once for each category, that it is the first of its name;
-// of so many names at most as a process may well remember.
+// FirstUnknown reports whether the category is seen for the first time. After unknownNamed
+// categories it always returns false.
 func (l *Policies) FirstUnknown(category string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

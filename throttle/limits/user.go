@@ -7,24 +7,22 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// userPolicy is what one user has of its own. But for what it remembers, it never
-// changes.
+// userPolicy holds the overrides of one user. Apart from its cache, it is immutable.
 type userPolicy struct {
 	overrides  map[Level]*Override
-	apps       map[string]bool // those that the overrides name, and ""
-	ends       int64           // when the first of them ends, in Unix ms; 0 for never
+	apps       map[string]bool // apps of the overrides, and ""
+	ends       int64           // earliest end, in Unix ms; 0 for never
 	remembered atomic.Pointer[userScopes]
 }
 
-// userScopes are a user's scopes, over what holds for everyone, by app and category.
-// Those of apps and categories that nothing names are under "".
+// userScopes are a user's scopes by app and category, computed over a base. All apps without
+// overrides share the key "", and so do all categories without a policy.
 type userScopes struct {
 	over *base
 	by   map[[2]string][]throttle.Scope
 }
 
-// scopes returns the user's scopes. They are made once for each app and category that
-// something names.
+// scopes returns the user's scopes. It computes them once for each key of userScopes.
 func (p *userPolicy) scopes(b *base, at Level) []throttle.Scope {
 	known := p.remembered.Load()
 	if known == nil || known.over != b {
@@ -50,7 +48,7 @@ func (p *userPolicy) scopes(b *base, at Level) []throttle.Scope {
 	return next.by[of]
 }
 
-// user returns what the user has of its own now, or nil.
+// user returns the user's current overrides, or nil.
 func (l *Policies) user(user string) *userPolicy {
 	known, ok := l.users.Load(user)
 	if !ok {
@@ -67,8 +65,7 @@ func (l *Policies) user(user string) *userPolicy {
 	})
 }
 
-// change changes the user's overrides, and returns what the user has of its own then.
-// The caller holds l.mu.
+// change changes the user's overrides and returns the new ones. The caller holds l.mu.
 func (l *Policies) change(user string, change func(map[Level]*Override)) *userPolicy {
 	overrides := map[Level]*Override{}
 	if known, ok := l.users.Load(user); ok {
