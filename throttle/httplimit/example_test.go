@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/httplimit"
 )
 
-// Each client gets two requests an hour, by a limiter that all servers share, or one in
-// memory as here.
+// Each client gets two requests an hour. A limiter on Redis would share them among servers; this
+// one is in memory.
 func Example() {
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	scopes := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: time.Hour}}}}}

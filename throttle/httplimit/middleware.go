@@ -1,16 +1,15 @@
-// Package httplimit throttles HTTP requests by a throttle.Limiter, as net/http
-// middleware.
+// Package httplimit is net/http middleware that limits HTTP requests by a throttle.Limiter. Start
+// with Middleware.
 //
-// A request is asked for now or never: it is admitted, or answered with 429 and
-// leaves no trace in the timeline. So that clients need not guess, every reply
-// says what the limits are and what is left of them, in the fields of
-// draft-ietf-httpapi-ratelimit-headers-11, and a 429 is a problem document.
+// A request is granted now, or answered with 429 and not recorded in the timeline. Every reply
+// shows the limits and the remaining requests in the fields of
+// draft-ietf-httpapi-ratelimit-headers-11, and a 429 has a problem document.
 //
 // Invariants:
-//   - Every request is an admission of its own, with an ID that nobody repeats.
-//   - No reply says more of a limit than the limiter has checked: where the store
-//     was away, or the limiter names no rule, RateLimit is left out.
-//   - No client reads an error of the store; Options.Report does.
+//   - Every request is an admission of its own, with a unique ID.
+//   - A reply shows only limits that the limiter has checked: without a check or a rule, it has
+//     no RateLimit field.
+//   - Clients never see the store's errors; Options.Report gets them.
 package httplimit
 
 import (
@@ -27,34 +26,30 @@ import (
 
 // Options configure a Middleware. The zero value is ready for use.
 type Options struct {
-	// OnError is what becomes of a request that the limiter answers with an
-	// error: Closed, the default, answers 503; Open lets it pass.
+	// OnError handles a request for which the limiter returns an error: Closed, the default,
+	// answers 503; Open passes it on.
 	OnError throttle.OnOutage
-	// Report is told of each such error, to log it; nil for nobody.
+	// Report is called with each such error, for logging; nil for none.
 	Report func(*http.Request, error)
 }
 
-// Middleware throttles HTTP requests. The key function says whose timeline a
-// request belongs to and which scopes limit it, by rates that count throttle.MaxEntries
-// at most; ID, Horizon, Wait and Report of
-// what it returns are not used. A key without a user or scopes passes the
-// request.
+// Middleware limits HTTP requests. key returns the timeline and the scopes of a request, with
+// rates of at most throttle.MaxEntries; its ID, Horizon and Report are ignored. Requests without
+// a user or scopes pass.
 //
-// A request that is over a limit is answered with 429 (RFC 6585), Retry-After
-// in whole seconds, rounded up, and a problem document (RFC 9457) of the type
-// quota-exceeded. It leaves no trace in the timeline.
+// A request above a limit is answered with 429 (RFC 6585), Retry-After in whole seconds, rounded
+// up, and a problem document (RFC 9457) of the type quota-exceeded. The timeline does not record
+// it.
 //
-// The fields RateLimit-Policy and RateLimit are those of
-// draft-ietf-httpapi-ratelimit-headers-11: every rate and minimum gap is a
-// policy named SCOPE:RULE, as in
+// The fields RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers-11:
+// every rate and minimum gap is a policy named SCOPE:RULE, as in
 //
 //	RateLimit-Policy: "all:gap";q=1;w=1, "all:10/1m";q=10;w=60
 //	RateLimit: "all:gap";r=0;t=1, "all:10/1m";r=9;t=60
 //
-// The draft knows whole seconds only: shorter windows are rounded up. On a
-// request that passes, t is the whole window: no more than r requests within it
-// is always allowed. On a 429, RateLimit names the policy that it violates, and
-// t is what Retry-After says.
+// The draft has whole seconds only: shorter windows are rounded up. In the reply to a granted
+// request, t is the whole window, so that r requests within it are always allowed. In a 429,
+// RateLimit has only the violated policy, and t equals Retry-After.
 func Middleware(l throttle.Limiter, key func(*http.Request) throttle.Request, o Options) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +81,7 @@ func Middleware(l throttle.Limiter, key func(*http.Request) throttle.Request, o 
 	}
 }
 
-// Advertise sets the draft's fields for a decision, as Middleware does.
+// Advertise sets the draft's fields for a decision.
 func Advertise(h http.Header, scopes []throttle.Scope, d throttle.Decision) {
 	var policies, limits []string
 	for _, s := range scopes {
@@ -104,7 +99,7 @@ func Advertise(h http.Header, scopes []throttle.Scope, d throttle.Decision) {
 	}
 	switch {
 	case d.Unchecked, d.Status != throttle.Granted && d.Rule == "":
-		limits = nil // nothing is known of them
+		limits = nil // their state is unknown
 	case d.Status != throttle.Granted:
 		limits = []string{item(d.Scope, d.Rule, "r", 0, "t", seconds(d.Left))}
 	}
@@ -121,8 +116,8 @@ func item(scope, rule, first string, a int, second string, b int) string {
 	return `"` + policyName(scope, rule) + `";` + first + "=" + strconv.Itoa(a) + ";" + second + "=" + strconv.Itoa(b)
 }
 
-// policyName is plain ASCII without quotes: escape leaves no other byte, and
-// rules have none.
+// policyName returns plain ASCII without quotes: Escape leaves no other bytes, and rules have
+// none.
 func policyName(scope, rule string) string { return throttle.Escape(scope) + ":" + rule }
 
 // seconds rounds up.
@@ -142,7 +137,7 @@ var unavailable503 = problem{
 	Status: http.StatusServiceUnavailable,
 }
 
-// over is the problem type quota-exceeded of the draft.
+// over returns the draft's problem of the type quota-exceeded.
 func over(d throttle.Decision) problem {
 	p := problem{
 		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",

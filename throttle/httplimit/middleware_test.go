@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// byUser limits the requests that name a user.
+// byUser limits the requests with a user.
 func byUser(scopes ...throttle.Scope) func(*http.Request) throttle.Request {
 	return func(r *http.Request) throttle.Request {
 		return throttle.Request{App: "shop", User: r.Header.Get("User"), Scopes: scopes}
@@ -70,7 +70,7 @@ func TestMiddleware(t *testing.T) {
 		{time.Second, "u1", 429, `"all:gap";r=0;t=1`, "1", "all:gap"},
 		{500 * time.Millisecond, "u1", 200, `"all:gap";r=0;t=2, "all:2/1m";r=0;t=60, "a%C3%B1b:10/1h";r=8;t=3600`, "", ""},
 		{18 * time.Second, "u1", 429, `"all:2/1m";r=0;t=41`, "41", "all:2/1m"},
-		// The denied ones left no trace.
+		// Denied requests are not recorded.
 		{40500 * time.Millisecond, "u1", 200, `"all:gap";r=0;t=2, "all:2/1m";r=0;t=60, "a%C3%B1b:10/1h";r=7;t=3600`, "", ""},
 	} {
 		passed.Add(int64(step.after))
@@ -123,7 +123,7 @@ func TestMiddlewarePassesWithoutAKey(t *testing.T) {
 	}
 }
 
-// away is a limiter whose store refuses connections.
+// away is a limiter without a connection to its store.
 type away struct{ throttle.Planner }
 
 func (away) Acquire(context.Context, throttle.Request) (throttle.Decision, error) {

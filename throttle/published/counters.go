@@ -13,11 +13,11 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Counters limit by several rates at once, with a counter for each rate and each period of
-// the clock. It is "Pattern: Rate limiter 1" of https://redis.io/docs/latest/commands/incr,
-// for all rates in one pipeline. Two points to be known:
-//   - A rate lets through twice its count around the border of two periods.
-//   - An attempt that one rate denies is charged to all rates.
+// Counters limit by several rates at once, with a counter for each rate and period of the clock.
+// It is "Pattern: Rate limiter 1" of https://redis.io/docs/latest/commands/incr for all rates in
+// one pipeline. Its known faults:
+//   - A rate allows twice its count around the border of two periods.
+//   - An attempt denied by one rate is charged to all rates.
 type Counters struct {
 	client redis.UniversalClient
 	rates  []throttle.Rate
@@ -43,8 +43,8 @@ func NewCounters(client redis.UniversalClient, rates []throttle.Rate, o Options)
 	return &Counters{client: client, rates: rates, o: o}, nil
 }
 
-// Limit makes an attempt, which counts whatever the answer. Left is the time until the
-// period ends of each rate that denies it.
+// Limit makes an attempt, which counts even if it is denied. Left is the time until the periods
+// of all denying rates have ended.
 func (c *Counters) Limit(ctx context.Context, id string) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()

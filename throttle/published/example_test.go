@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/published"
 )
 
-// A denied attempt counts: who goes on trying stays out.
+// Denied attempts count: a client that keeps trying stays blocked.
 func Example() {
 	now := time.Unix(1_800_000_000, 0)
 	limiter, err := published.NewMemory(published.Options{Interval: time.Minute, Max: 1, Now: func() time.Time { return now }})

@@ -10,10 +10,10 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// took reports whether a result lets the attempt through.
+// took makes an attempt at now, in µs.
 type took func(now int64) Result
 
-// inMemory are the limiters in memory at ten in 100 ms.
+// inMemory returns the limiters in memory, at ten in 100 ms.
 func inMemory(t rapid.TB, clock *virtual) map[string]took {
 	rate := throttle.Rate{Count: 10, Period: 100 * time.Millisecond}
 	w, err := NewWeightedWindow(rate, clock.now)
@@ -50,7 +50,7 @@ func TestLeftIsWhenOneIsLetThrough(t *testing.T) {
 	})
 }
 
-// The most that may pass in a period: of the window one less than twice the count.
+// The largest number in a period is one less than twice the count.
 func TestWeightedWindowLetsAlmostTwiceTheCountThrough(t *testing.T) {
 	t.Parallel()
 	clock := new(virtual)
@@ -70,7 +70,7 @@ func TestWeightedWindowLetsAlmostTwiceTheCountThrough(t *testing.T) {
 	}
 }
 
-// A bucket that drops the fraction of a token each time it is asked fills at half its rate.
+// A bucket that loses the fraction of a token at each attempt refills at half its rate.
 func TestFlooredBucketLosesFractions(t *testing.T) {
 	t.Parallel()
 	clock := new(virtual)

@@ -2,20 +2,19 @@ package published
 
 import "sync"
 
-// kept is the state of each ID in memory. Each time the number of IDs has doubled it forgets the
-// idle ones.
+// kept is the state of each ID in memory. It removes idle IDs each time their number has doubled.
 type kept[S any] struct {
 	mu      sync.Mutex
 	ids     map[string]S
 	sweepAt int
-	idle    func(state S, now int64) bool // reports whether the state says no more than a new one
+	idle    func(state S, now int64) bool // reports whether the state equals a new one
 }
 
 func newKept[S any](idle func(S, int64) bool) *kept[S] {
 	return &kept[S]{ids: map[string]S{}, idle: idle}
 }
 
-// change updates the ID's state, which is the zero value for a new one.
+// change updates the ID's state; a new ID has the zero value.
 func (k *kept[S]) change(id string, now int64, change func(*S)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -37,7 +36,7 @@ func (k *kept[S]) change(id string, now int64, change func(*S)) {
 	k.sweepAt = 2 * len(k.ids)
 }
 
-// forget forgets the ID.
+// forget removes the ID.
 func (k *kept[S]) forget(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

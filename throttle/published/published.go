@@ -1,22 +1,21 @@
-// Package published has limiters as others publish them, faults included, to compare with
-// and to learn from: Limiter, Counters, WeightedWindow and FlooredBucket. The fixed and the
-// sliding window, the token and the leaky bucket without such faults are in package meter.
+// Package published has limiters as published by others, with their faults, for comparison and
+// study: Limiter, Counters, WeightedWindow and FlooredBucket. Package meter has windows and
+// buckets without these faults.
 //
-// Limiter is the rolling window of rolling-rate-limiter (npm, 0.4.2): one rate and one
-// minimum gap for each ID, under which denied attempts count. It suits requests, whose
-// sender is to calm down; a job that retries under it keeps itself out for ever.
+// Limiter is the rolling window of rolling-rate-limiter (npm, 0.4.2): one rate and one minimum
+// gap for each ID, and denied attempts count. It suits requests with a sender that should slow
+// down; a job that retries under it stays blocked for ever.
 //
-// Its answers are that package's, in four points to be known:
-//   - An attempt exactly Interval old has expired, and with it the gap to it: a
-//     gap longer than Interval is not enforced.
-//   - The gap is measured from the last attempt, denied or not.
-//   - The clock of the process decides, not the server's: those of all
-//     processes that share a Redis should agree.
-//   - Left and Remaining are of the instant after the attempt, also when it was
-//     allowed.
+// It gives that package's answers, with these properties:
+//   - An attempt exactly Interval old has expired, and with it the gap to it: a gap longer than
+//     Interval is not enforced.
+//   - The gap counts from the last attempt, denied or not.
+//   - The process's clock decides, not the server's: all processes that share a Redis should
+//     have synchronized clocks.
+//   - Left and Remaining are as of the instant after the attempt, also if it was allowed.
 //
-// Limiter costs less: the package stores every attempt and reads all of them each time,
-// this keeps about Max of an ID and reads three. No answer depends on the others.
+// Limiter costs less: the package stores and reads every attempt, this one keeps about Max of an
+// ID and reads three. No answer depends on the others.
 package published
 
 import (
@@ -44,7 +43,7 @@ type Limiter struct {
 type Options struct {
 	// Interval is the length of the window: positive, in whole microseconds.
 	Interval time.Duration
-	// Max is how many attempts a window allows: 1 or more.
+	// Max is the number of attempts that a window allows: 1 or more.
 	Max int
 	// MinGap between two attempts: 0 for none; whole microseconds.
 	MinGap time.Duration
@@ -63,24 +62,22 @@ type Result struct {
 	Blocked bool
 	ByCount bool // the window holds more than Max attempts, this one included
 	ByGap   bool // the attempt before is less than MinGap ago
-	// Left is how long to wait before the next attempt, in whole milliseconds,
-	// rounded up.
+	// Left is the time to wait before the next attempt, in whole milliseconds, rounded up.
 	Left time.Duration
-	// Remaining is how many attempts the window still allows, at least 0.
+	// Remaining is how many more attempts the window allows, at least 0.
 	Remaining int
 }
 
-// New returns a limiter whose attempts are on Redis, in a sorted set
-// of instants in µs for each ID, PREFIX:{ID}:published. The client stays the
-// caller's to close; it should have ContextTimeoutEnabled, or time-outs of its
-// own below Options.Timeout.
+// New returns a limiter with its attempts on Redis, in a sorted set of times in µs for each ID,
+// PREFIX:{ID}:published. The client stays the caller's to close; it should have
+// ContextTimeoutEnabled, or timeouts of its own below Options.Timeout.
 func New(client redis.UniversalClient, o Options) (*Limiter, error) {
 	o.Prefix = cmp.Or(o.Prefix, "pushpace")
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	return newLimiter(o, &attemptsOnRedis{client: client, o: o})
 }
 
-// NewMemory returns a limiter whose attempts are in this process.
+// NewMemory returns a limiter with its attempts in this process.
 func NewMemory(o Options) (*Limiter, error) {
 	return newLimiter(o, newAttemptsInMemory(o))
 }
@@ -100,17 +97,17 @@ func newLimiter(o Options, store attemptStore) (*Limiter, error) {
 	return &Limiter{o: o, store: store}, nil
 }
 
-// Limit makes an attempt. It counts, whatever the answer.
+// Limit makes an attempt. It counts even if it is denied.
 func (p *Limiter) Limit(ctx context.Context, id string) (Result, error) {
 	return p.ask(ctx, id, true)
 }
 
-// WouldLimit returns what Limit would, and counts nothing.
+// WouldLimit returns Limit's result without an attempt.
 func (p *Limiter) WouldLimit(ctx context.Context, id string) (Result, error) {
 	return p.ask(ctx, id, false)
 }
 
-// Clear forgets the attempts of the ID.
+// Clear removes the attempts of the ID.
 func (p *Limiter) Clear(ctx context.Context, id string) error {
 	return p.store.clear(ctx, id)
 }
@@ -123,8 +120,8 @@ func (p *Limiter) ask(ctx context.Context, id string, record bool) (Result, erro
 	return p.o.decide(a), nil
 }
 
-// attempts is what a decision needs to know of an ID's attempts, the one in
-// question included, those that have expired left out. Instants are in µs.
+// attempts is the input of a decision about an ID: its unexpired attempts, with the current one.
+// Times are in µs.
 type attempts struct {
 	count    int
 	current  int64
@@ -132,7 +129,7 @@ type attempts struct {
 	nth      int64 // the Max-th newest, when count is at least Max
 }
 
-// decide is the published decision.
+// decide makes the published decision.
 func (o *Options) decide(a attempts) Result {
 	gap := o.MinGap.Microseconds()
 	left := gap
@@ -149,14 +146,14 @@ func (o *Options) decide(a attempts) Result {
 	return r
 }
 
-// kept is how many of the attempts before say all there is to say: the Max-th
-// newest, and the newest two should the clock have stepped back.
+// kept returns how many earlier attempts are needed: up to the Max-th newest, and two in case the
+// clock has stepped back.
 func (o *Options) kept() int64 { return int64(max(2, o.Max)) }
 
 // An attemptStore keeps the newest attempts of each ID.
 type attemptStore interface {
-	// attempt drops what has expired and returns what an attempt now sees. With
-	// record it counts.
+	// attempt removes expired attempts and returns the input of a decision now. With record it
+	// counts.
 	attempt(ctx context.Context, id string, now int64, record bool) (attempts, error)
 	clear(ctx context.Context, id string) error
 }
@@ -170,12 +167,12 @@ func (s *attemptsOnRedis) key(id string) string {
 	return s.o.Prefix + ":{" + throttle.Escape(id) + "}:published"
 }
 
-// clockSlack is how much longer than needed a set lives: its expiry follows the
-// server's clock, its entries those of the clients.
+// clockSlack is the extra life of a set: its expiry is on the server's clock, its entries on the
+// clients' clocks.
 const clockSlack = time.Minute
 
-// attempt is one MULTI. The entry's member is chosen before it is sent, so that
-// a repetition by the client, after a lost reply, does not count twice.
+// attempt is one MULTI. The member is chosen before it is sent, so that a retry by the client
+// after a lost reply does not count twice.
 func (s *attemptsOnRedis) attempt(ctx context.Context, id string, now int64, record bool) (attempts, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
@@ -200,7 +197,7 @@ func (s *attemptsOnRedis) attempt(ctx context.Context, id string, now int64, rec
 	}
 	a := attempts{count: int(count.Val()), current: now, nth: now}
 	last := newest.Val()
-	if record { // the newest entry stands for the current one, as published
+	if record { // the newest entry replaces the current one, as published
 		a.current = int64(last[len(last)-1].Score)
 		last = last[:len(last)-1]
 	} else {
@@ -224,7 +221,7 @@ func (s *attemptsOnRedis) clear(ctx context.Context, id string) error {
 	return nil
 }
 
-// attemptsInMemory has the live attempts of each ID in order of time.
+// attemptsInMemory has the live attempts of each ID in order.
 type attemptsInMemory struct {
 	o   Options
 	ids *kept[[]int64]
@@ -259,7 +256,7 @@ func (s *attemptsInMemory) attempt(_ context.Context, id string, now int64, reco
 	return a, nil
 }
 
-// live returns what has not expired.
+// live returns the unexpired attempts.
 func (s *attemptsInMemory) live(all []int64, now int64) []int64 {
 	from, _ := slices.BinarySearch(all, now-s.o.Interval.Microseconds()+1)
 	return all[from:]

@@ -24,7 +24,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A virtual is a clock that is set, in µs.
+// A virtual is a set clock, in µs.
 type virtual struct{ us int64 }
 
 func (v *virtual) now() time.Time { return time.UnixMicro(v.us) }
@@ -62,7 +62,7 @@ type traceResult struct {
 	Rem     int   `json:"rem"`
 }
 
-// replay runs a trace and answers its output.
+// replay runs a trace and returns its output.
 func replay(ctx context.Context, p *Limiter, clock *virtual, trace []byte) ([]byte, error) {
 	var out bytes.Buffer
 	lines := bufio.NewScanner(bytes.NewReader(trace))
@@ -105,7 +105,7 @@ func replay(ctx context.Context, p *Limiter, clock *virtual, trace []byte) ([]by
 
 var outName = regexp.MustCompile(`^(.+)\.interval([0-9.]+)\.max([0-9]+)\.gap([0-9.]+)\.out$`)
 
-// traceOptions reads the name of a trace's output.
+// traceOptions parses the name of a trace's output.
 func traceOptions(t testing.TB, path string) (input string, o Options) {
 	t.Helper()
 	m := outName.FindStringSubmatch(filepath.Base(path))
@@ -189,7 +189,7 @@ func TestIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(store.ids.ids); n > 200 { // those of an hour, and as many until they are swept
+	if n := len(store.ids.ids); n > 200 { // the IDs of an hour, and as many until they are removed
 		t.Errorf("%d IDs are kept", n)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 const utcDay = 24 * 60 * 60
 
-// What is told one day and the next agrees where both tell of it, and Until says the same.
+// The intervals of consecutive days agree where they overlap, and Until agrees with them.
 func TestAhead(t *testing.T) {
 	t.Parallel()
 	h, err := ParseHours([]string{"22:00-08:00", "Sa 12:00-18:00"})
@@ -46,7 +46,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// Whoever is not left alone, and not at the end of it, costs no allocation.
+// Until allocates nothing outside quiet hours.
 func TestUntilAllocatesNothing(t *testing.T) {
 	h, err := ParseHours([]string{"22:00-08:00"})
 	must(t, err)

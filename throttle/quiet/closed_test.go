@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
-// zones returns those of Go's own data; of those that are the same from 2000 to 2037 one.
+// zones returns the zones of Go's own data; of zones equal from 2000 to 2037 only one.
 func zones(t *testing.T) map[string]*time.Location {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -42,7 +42,7 @@ func zones(t *testing.T) map[string]*time.Location {
 	return all
 }
 
-// jumps are the instants from 2000 to 2037 at which the zone changes, and one more.
+// jumps returns the zone's changes from 2000 to 2037, and the start of 2000.
 func jumps(in *time.Location) []time.Time {
 	last := time.Date(2038, time.January, 1, 0, 0, 0, 0, time.UTC)
 	list := []time.Time{time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)}
@@ -54,12 +54,11 @@ func jumps(in *time.Location) []time.Time {
 	}
 }
 
-// step is how far the instants lie apart that are looked at one by one: all jumps and windows
-// below are at such.
+// step is the distance of the instants under test: all jumps and windows below are multiples of
+// it.
 const step = 5 * 60
 
-// looked is what is closed, by looking at what the zone's clocks show at one instant after
-// another.
+// looked computes the closed intervals by stepping through what the zone's clock shows.
 func looked(h Hours, in *time.Location, from, upto int64) []Interval {
 	const around = 4 * 24 * 60 * 60
 	begin := (from - around) / step * step
@@ -91,7 +90,7 @@ func looked(h Hours, in *time.Location, from, upto int64) []Interval {
 	return slices.DeleteFunc(joined(all), func(i Interval) bool { return i.Upto <= from || i.From >= upto })
 }
 
-// What is closed around every jump of every zone is what a look at its clocks says.
+// Closed agrees with the clock around every jump of every zone.
 func TestClosedIsWhatClocksShow(t *testing.T) {
 	t.Parallel()
 	h, err := ParseHours([]string{"22:00-08:00", "Sa-Su 01:30-02:30", "Su 00:00-10:05", "Mo 02:00-03:00", "We-Fr 23:30-00:00", "12:00-12:05"})
@@ -124,8 +123,8 @@ func unix(t *testing.T, text string) int64 {
 	return at.Unix()
 }
 
-// Each user's quiet hours end at an instant of their own within the spread, another one each
-// day, and what is open stays so for half of its time.
+// Each user's quiet hours end at a time of its own within the spread, a different one each day,
+// and at least half of the open time remains.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	const hour, users = int64(3600), 10_000

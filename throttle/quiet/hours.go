@@ -14,18 +14,18 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 )
 
-// Hours are the quiet hours of a policy, in no order. None are never quiet.
+// Hours are the quiet hours of a policy, in no order. Empty Hours are never quiet.
 type Hours []Window
 
-// MaxWindows is how many there may be: two for each day of the week, and two of all days. Closed
-// looks at each for each day.
+// MaxWindows is the largest number of windows: two for each day of the week, and two for all
+// days. Closed checks each window for each day.
 const MaxWindows = 16
 
-// None is what stands for no quiet hours where somebody writes some.
+// None is the text form of no quiet hours.
 const None = "none"
 
-// ParseHours reads windows as Parse does, or None alone. Its error is that there are too many, the first of
-// Parse's, or that of Validate.
+// ParseHours parses windows with Parse, or None alone. It returns an error for too many windows,
+// the first error of Parse, or that of Validate.
 func ParseHours(texts []string) (Hours, error) {
 	if len(texts) == 1 && texts[0] == None {
 		return Hours{}, nil
@@ -50,7 +50,7 @@ func (h Hours) tooMany() error {
 	return fmt.Errorf("there are %d quiet hours; at most %d are allowed", len(h), MaxWindows)
 }
 
-// Validate reports too many windows, one that is there twice, and hours that leave no time to
+// Validate returns an error for too many windows, a duplicate, or hours that leave no time to
 // send.
 func (h Hours) Validate() error {
 	if err := h.tooMany(); err != nil {
@@ -67,10 +67,9 @@ func (h Hours) Validate() error {
 	return nil
 }
 
-// LongestOpen is how long the longest stretch is that is open, in weeks whose clocks
-// do not jump.
+// LongestOpen returns the longest time without quiet hours, in a week without clock changes.
 func (h Hours) LongestOpen() time.Duration {
-	var quiet [2 * 7 * day]bool // a week, and again
+	var quiet [2 * 7 * day]bool // two equal weeks
 	for _, w := range h {
 		length := w.Upto - w.From
 		if length <= 0 {
@@ -93,7 +92,7 @@ func (h Hours) LongestOpen() time.Duration {
 	return time.Duration(longest) * time.Minute
 }
 
-// String is the hours as a list of what Parse reads.
+// String returns the windows in Parse's form, with commas.
 func (h Hours) String() string {
 	texts := make([]string, len(h))
 	for i, w := range h {
@@ -102,16 +101,16 @@ func (h Hours) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// An Interval is quiet from an instant up to another, in Unix s.
+// An Interval is quiet from From until just before Upto, in Unix s.
 type Interval struct{ From, Upto int64 }
 
-// Closed returns the intervals that are quiet by the zone's clocks and touch the time from an
-// instant up to another, in Unix s and in their order, each whole. Those that touch are one.
-// The hours are valid.
+// Closed returns the quiet intervals by the zone's clock that overlap the time from from until
+// upto, in Unix s and in order. It returns them whole, and joins adjacent ones. The hours must be
+// valid.
 //
-// A window that begins on a date is quiet from the first instant that shows its beginning or
-// later, up to the end of the last one that shows less than its end. Where clocks jump, and
-// on dates that never were, nothing else is needed.
+// A window starts at the first instant at which the clock shows its start or later. It ends with
+// the last instant at which the clock shows less than its end. That covers clock changes and
+// skipped dates.
 func (h Hours) Closed(in *time.Location, from, upto int64) []Interval {
 	var all []Interval
 	if len(h) == 0 || upto <= from {
@@ -138,7 +137,7 @@ func (h Hours) Closed(in *time.Location, from, upto int64) []Interval {
 	return slices.DeleteFunc(all, func(i Interval) bool { return i.Upto <= from || i.From >= upto })
 }
 
-// joined returns the intervals in their order, those that touch as one.
+// joined sorts the intervals and joins adjacent ones.
 func joined(all []Interval) []Interval {
 	slices.SortFunc(all, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
 	n := 0
@@ -153,10 +152,9 @@ func joined(all []Interval) []Interval {
 	return all[:n]
 }
 
-// Spread has each interval end later by up to so many seconds, and by no more than half of
-// what is open behind it: for each user of an app at an instant of their own, another one
-// each day. The intervals are some of Closed; the last one stands before what is not known,
-// and ends when it does.
+// Spread delays the end of each interval by less than seconds, and by at most half of the open
+// time after it: for each user of an app by a different time, and on each day by another. closed
+// comes from Closed; its last interval stays, as the time after it is unknown.
 func Spread(closed []Interval, app, user string, seconds int64) []Interval {
 	spread := slices.Clone(closed)
 	for i := range spread {
@@ -165,7 +163,7 @@ func Spread(closed []Interval, app, user string, seconds int64) []Interval {
 	return spread
 }
 
-// later is by how much later the k-th interval ends for the user.
+// later returns the delay of the k-th interval's end for the user.
 func later(closed []Interval, k int, app, user string, seconds int64) int64 {
 	most := mostLater(closed, k, seconds)
 	if most <= 0 {
@@ -175,7 +173,7 @@ func later(closed []Interval, k int, app, user string, seconds int64) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]) % uint64(most))
 }
 
-// mostLater is by how much later the k-th interval may end.
+// mostLater returns the largest delay of the k-th interval's end.
 func mostLater(closed []Interval, k int, seconds int64) int64 {
 	if k+1 >= len(closed) {
 		return 0

@@ -1,5 +1,5 @@
-// Package quiet says when a user is left alone: quiet hours, windows of the week by the
-// clocks of the user's time zone.
+// Package quiet computes quiet hours: windows of the week by the clock of the user's time zone.
+// Start with Hours.
 package quiet
 
 import (
@@ -10,33 +10,34 @@ import (
 	"time"
 )
 
-// A Window is a part of the days on which it begins. The zero value is no valid window.
+// A Window is a time of day on some days of the week, on which it begins. The zero value is
+// invalid.
 type Window struct {
 	Days Days
-	// From and Upto are minutes after midnight, From up to 1,439. An Upto that is not after
-	// From is of the next day; 1,440 is midnight, the end of the day.
+	// From and Upto are minutes after midnight, From up to 1,439. If Upto is not after From, it
+	// is on the next day; 1,440 is midnight, the end of the day.
 	From, Upto int
 }
 
-// Days are days of the week: the bit of each time.Weekday.
+// Days is a set of weekdays: bit d is time.Weekday(d).
 type Days uint8
 
-// everyDay are all of them.
+// everyDay has all weekdays.
 const everyDay Days = 1<<7 - 1
 
-// Has reports whether that day is among them.
+// Has reports whether d contains the day.
 func (d Days) Has(day time.Weekday) bool { return d>>day&1 == 1 }
 
-// names are those of the days as OpenStreetMap's opening hours have them, from Monday on.
+// names are the names of the days in OpenStreetMap's opening hours, from Monday on.
 var names = []string{"Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"}
 
-// weekday is the day of that place in names.
+// weekday returns the day with index i in names.
 func weekday(i int) time.Weekday { return time.Weekday((i + 1) % 7) }
 
 const day = 24 * 60 // minutes
 
-// Parse reads a window: "22:00-08:00" of every day, or with the days before it on which it
-// begins, such as "Sa-Su 22:00-10:00" or "Mo,We,Fr 12:00-24:00".
+// Parse parses a window: "22:00-08:00" for every day, or after the days on which it begins, such
+// as "Sa-Su 22:00-10:00" or "Mo,We,Fr 12:00-24:00".
 func Parse(text string) (w Window, err error) {
 	days, span, some := strings.Cut(text, " ")
 	if !some {
@@ -65,7 +66,7 @@ func fault(text, problem string) error {
 	return fmt.Errorf("quiet_hours %q%s", text, problem)
 }
 
-// minutes reads HH:MM.
+// minutes parses HH:MM.
 func minutes(text string, ok bool) (int, bool) {
 	if !ok || len(text) != len("HH:MM") || text[2] != ':' || strings.Trim(text[:2]+text[3:], "0123456789") != "" {
 		return 0, false
@@ -75,7 +76,7 @@ func minutes(text string, ok bool) (int, bool) {
 	return h*60 + m, m < 60 && h*60+m <= day
 }
 
-// parseDays reads days and ranges of days, with commas between.
+// parseDays parses days and ranges of days, separated by commas.
 func parseDays(text string) (days Days, ok bool) {
 	for _, part := range strings.Split(text, ",") {
 		first, last, ranged := strings.Cut(part, "-")
@@ -96,7 +97,7 @@ func parseDays(text string) (days Days, ok bool) {
 	return days, true
 }
 
-// String is the window as Parse reads it.
+// String returns the window in Parse's form.
 func (w Window) String() string {
 	span := fmt.Sprintf("%02d:%02d-%02d:%02d", w.From/60, w.From%60, w.Upto/60, w.Upto%60)
 	if w.Days == everyDay {
@@ -114,7 +115,7 @@ func (w *Window) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// String is the days as Parse reads them: runs of three or more as a range.
+// String returns the days in Parse's form: runs of three or more as a range.
 func (d Days) String() string {
 	var parts []string
 	for i := 0; i < len(names); i++ {

@@ -7,8 +7,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// brieflyShort: who comes for its slot among those who wait for the general
-// limits, and is short for its category by a hair, does not lose its place.
+// brieflyShort: a notification that waits for the general limits and is slightly too early for
+// its category keeps its position.
 func brieflyShort(s *stage) {
 	general, own := policy(time.Second), policy(3*time.Second)
 	user := s.user()
@@ -20,7 +20,7 @@ func brieflyShort(s *stage) {
 	ask("b", policy(0), "b2")
 	a3 := ask("a", own, "a3")
 	for i := range 30 {
-		ask("b", policy(0), fmt.Sprint("c", i)) // more who wait for the general limits
+		ask("b", policy(0), fmt.Sprint("c", i)) // more waiting for the general limits
 	}
 	own.MinGap = a3.Left + 20*time.Millisecond
 	s.Advance(a3.Left)
@@ -34,8 +34,8 @@ func brieflyShort(s *stage) {
 	}
 }
 
-// replanning: Replan moves those who wait as far forward as the limits of its request allow,
-// in their order, and tells who is first. Without a change nobody moves.
+// replanning: Replan moves slots as early as its request's limits allow, keeps their order, and
+// returns the first ones. Without a change no slot moves.
 func replanning(s *stage) {
 	for _, tt := range []struct {
 		name         string
@@ -72,7 +72,7 @@ func replanning(s *stage) {
 				s.Errorf("%s: there waits %+v, want the slot %v by %s", tt.name, b, slot, tt.waits)
 			}
 		}
-		r.Scopes = tt.before // back again
+		r.Scopes = tt.before // revert
 		s.replan(s, r)
 		if after := s.timeline(s, r); describe(after) != describe(before) {
 			s.Errorf("%s: lowered again there wait\n%sbefore\n%s", tt.name, describe(after), describe(before))
@@ -80,8 +80,8 @@ func replanning(s *stage) {
 	}
 }
 
-// raisedForEveryCategory: the general limits are raised. A call for one category names the
-// others that wait, and these move with their part of the limits.
+// raisedForEveryCategory: after the general limits are raised, a Replan of one category returns
+// the other waiting lines, and these move within their own limits.
 func raisedForEveryCategory(s *stage) {
 	slow, fast := policy(time.Hour), policy(time.Second)
 	own := policy(time.Second)

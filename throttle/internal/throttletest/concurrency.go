@@ -12,14 +12,13 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// linearizable: what concurrent calls of a user answer is what they would in
-// some order, one after another.
+// linearizable: concurrent calls of a user return the same as sequential calls in some order.
 func linearizable(s *stage) { s.linearizable([]throttle.Planner{s.Limiter}) }
 
-// linearizablePeers: so it is when they go through the limiters of two processes.
+// linearizablePeers is linearizable with the limiters of two processes.
 func linearizablePeers(s *stage) { s.linearizable([]throttle.Planner{s.Limiter, s.Peer}) }
 
-// callKind is what a concurrent call asks.
+// callKind is the kind of a concurrent call.
 type callKind int
 
 const (
@@ -31,7 +30,7 @@ const (
 type asked struct {
 	kind    callKind
 	request throttle.Request
-	// beside is how many acquires overlap the call, whose claims it may see.
+	// beside is the number of overlapping acquires; the call may see their claims.
 	beside int
 }
 
@@ -54,8 +53,7 @@ func (s *stage) linearizable(limiters []throttle.Planner) {
 	}
 }
 
-// concurrentHistory has several goroutines call at random, in rounds between
-// which time passes.
+// concurrentHistory makes random calls from several goroutines, in rounds with time in between.
 func (s *stage) concurrentHistory(limiters []throttle.Planner) []porcupine.Operation {
 	unit := s.unit()
 	general, own := policy(unit, rate(4, 10*unit)), policy(0, rate(2, 8*unit))
@@ -72,7 +70,7 @@ func (s *stage) concurrentHistory(limiters []throttle.Planner) []porcupine.Opera
 					n := rand.IntN(6)
 					in := asked{request: throttle.Request{User: user, ID: fmt.Sprint("n", n),
 						Scopes: scopes(general, []string{"", "a", "b"}[n%3], own)}}
-					if rand.IntN(3) == 0 { // one that is new
+					if rand.IntN(3) == 0 { // a new one
 						in.request.ID = fmt.Sprint("new", n%3, "-", round, "-", clock.Add(1))
 					}
 					if rand.IntN(8) == 0 {
@@ -118,9 +116,8 @@ func overlapping(history []porcupine.Operation, i int) int {
 	return n
 }
 
-// model is one user's list of admissions. A request is granted when its limits
-// allow it among them, and refused when they do not, or would not if the calls
-// beside it had been admitted.
+// model is one user's list of admissions. A request is granted if its limits allow it among them.
+// It is refused if they deny it, or would deny it if the overlapping calls had been granted.
 var model = porcupine.Model{
 	Init: func() any { return plainList(nil) },
 	Step: func(state, input, output any) (bool, any) {
@@ -152,7 +149,7 @@ var model = porcupine.Model{
 	},
 }
 
-// equal compares two lists of which the order does not matter.
+// equal compares two lists without regard to order.
 func (l plainList) equal(other plainList) bool {
 	if len(l) != len(other) {
 		return false

@@ -8,16 +8,15 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// hostile are names that would end a hash tag, reach into another's keys or
-// break a protocol, were they not escaped.
+// hostile are names that without escapes would end a hash tag, collide with another key or break
+// a protocol.
 var hostile = []string{
 	"a", "b", "a/b", "b/a", "a:b", "a}", "{a}", "}{", "a:sent", "sent", "booked", "line:a", "sent:a",
 	"a b", " ", "%", "%41", "%2F", "A", "~a", "#a", "a\nb", "a\r\n", "\x00", "\x00a", "é", "e\u0301", "日本", "🔔",
 	"*", "?", "[a]", "-1", "+inf", "(1", strings.Repeat("x", 128), strings.Repeat("x", 127) + "y", strings.Repeat("{", 128),
 }
 
-// namesDoNotMix: every app, user, category and notification has what is its
-// own, whatever it is called.
+// namesDoNotMix: every app, user, category and notification has its own state, whatever its name.
 func namesDoNotMix(s *stage) {
 	prefix := s.user()
 	once := policy(0, rate(1, time.Hour))
@@ -62,7 +61,7 @@ func namesDoNotMix(s *stage) {
 	}
 }
 
-// busy gives some users admissions, slots and refusals, of all kinds.
+// busy gives some users admissions, slots and refusals of all kinds.
 func (s *stage) busy(users int) {
 	for range users {
 		user := s.user()
@@ -81,7 +80,7 @@ func (s *stage) busy(users int) {
 	}
 }
 
-// everythingExpires: nothing is held for ever.
+// everythingExpires: every key has an expiry.
 func everythingExpires(s *stage) {
 	s.busy(10)
 	if lasting := s.Lasting(); len(lasting) > 0 {

@@ -8,16 +8,16 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// liftedLimit: when a limit is there no more, placing its line again ends the waiting
-// for it, tells who waited, and leaves no trace of them. Who waits for another limit
-// goes on waiting, unless its category is exempt.
+// liftedLimit: after the removal of a limit, a Replan of its line returns all of the line's
+// notifications and removes their slots. Notifications under another limit keep waiting, unless
+// their category is exempt.
 func liftedLimit(s *stage) {
 	hour, none, exempt := policy(time.Hour), policy(0), throttle.Policy{Exempt: true}
 	for _, tt := range []struct {
 		name                string
-		before, then, after []throttle.Scope // after: what a newcomer asks for
-		others              []throttle.Scope // besides, such ones wait; nil for none
-		wantOthers          int              // that go on waiting
+		before, then, after []throttle.Scope // after: the scopes of a new notification
+		others              []throttle.Scope // scopes of other waiting notifications; nil for none
+		wantOthers          int              // how many of these keep waiting
 	}{
 		{"the general limits", scopes(hour, "", none), scopes(none, "", none), scopes(hour, "", none), nil, 0},
 		{"the general limits, of a category", scopes(hour, "c", none), scopes(none, "c", none), scopes(hour, "c", none), scopes(hour, "", none), 0},
@@ -53,7 +53,7 @@ func liftedLimit(s *stage) {
 		})
 		for _, b := range early {
 			if b.ID[0] == 'o' && tt.wantOthers > 0 {
-				continue // they come forward
+				continue // they are released
 			}
 			moved = append(moved, b.ID)
 		}
@@ -78,7 +78,7 @@ func liftedLimit(s *stage) {
 				s.Errorf("%s: %d of those with other limits wait", tt.name, left)
 			}
 		}
-		// the admission before still counts
+		// the first admission still counts
 		r.ID = "newcomer"
 		if d := s.acquire(s, r); d.Status != throttle.Deferred {
 			s.Errorf("%s: with the limit back a newcomer has %+v", tt.name, d)

@@ -9,15 +9,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history is a random sequence of calls on one user, with the list of what
-// the user holds.
+// A history is a random sequence of calls for one user, with the list of its admissions.
 type history struct {
 	*stage
 	user       string
 	list       plainList
 	policies   map[string]throttle.Policy
 	categories []string
-	// of requests without general limits: some, as of workers that disagree, none or all
+	// requests without general limits: some (workers that disagree), none or all
 	alone aloneness
 }
 
@@ -37,8 +36,7 @@ func (s *stage) history(rt *rapid.T) *history {
 	return h
 }
 
-// request draws a request of one of a few notifications, each of which has one
-// category for good.
+// request draws a request of one of a few notifications, each always of the same category.
 func (h *history) request(rt *rapid.T) throttle.Request {
 	n := rapid.IntRange(0, 17).Draw(rt, "id")
 	r := throttle.Request{User: h.user, ID: fmt.Sprint("n", n)}
@@ -67,7 +65,7 @@ func (h *history) scopes(names ...string) []throttle.Scope {
 	return scopes
 }
 
-// change redraws a policy now and then.
+// change sometimes redraws a policy.
 func (h *history) change(rt *rapid.T) {
 	if rapid.IntRange(0, 15).Draw(rt, "change") == 0 {
 		name := rapid.SampledFrom([]string{throttle.General, "a", "b"}).Draw(rt, "whose")
@@ -75,8 +73,8 @@ func (h *history) change(rt *rapid.T) {
 	}
 }
 
-// limitsHold: whatever is asked, cancelled, waited for and changed, each
-// admission fits among those held by the policies it asked under.
+// limitsHold: in any history, each admission fits among the current ones by the policies of its
+// request.
 func limitsHold(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.history(rt)
@@ -116,7 +114,7 @@ func limitsHold(s *stage) {
 						rt.Fatalf("%s is refused for %v with a horizon of %v", r.ID, d.Left, r.Horizon)
 					}
 				}
-				// come back just in time, now and then
+				// sometimes ask again exactly in time
 				if d.Status == throttle.Deferred && s.Advance != nil && rapid.Bool().Draw(rt, "to the slot") {
 					s.Advance(d.Left)
 				}
@@ -134,8 +132,8 @@ func instantOf(l plainList, id string) time.Time {
 	return time.Time{}
 }
 
-// answersOfAPlainList: while nobody waits, a newcomer is granted iff the list
-// allows it, and refused with exactly what is missing otherwise.
+// answersOfAPlainList: without waiting notifications, a new one is granted exactly if the list
+// allows it, and otherwise refused with exactly the violated limits.
 func answersOfAPlainList(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.history(rt)
@@ -144,7 +142,7 @@ func answersOfAPlainList(s *stage) {
 			h.change(rt)
 			r := h.request(rt)
 			if rapid.IntRange(0, 9).Draw(rt, "again") > 0 {
-				r.ID = fmt.Sprint("new", i) // mostly newcomers
+				r.ID = fmt.Sprint("new", i) // mostly new ones
 			}
 			var d throttle.Decision
 			call := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "cancel"}).Draw(rt, "call")
@@ -166,7 +164,7 @@ func answersOfAPlainList(s *stage) {
 	})
 }
 
-// compare compares a decision about a newcomer with the list's.
+// compare compares a decision about a new notification with the list's.
 func (h *history) compare(rt *rapid.T, r throttle.Request, d throttle.Decision) {
 	switch d.Status {
 	case throttle.Granted:
@@ -177,7 +175,7 @@ func (h *history) compare(rt *rapid.T, r throttle.Request, d throttle.Decision) 
 		now := d.Now
 		from := now
 		if own := instantOf(h.list, r.ID); own.After(from) {
-			from = own // what is admitted ahead does not come forward
+			from = own // an admission in the future does not move earlier
 		}
 		at, because := h.list.first(r, from)
 		if !at.After(now) {
@@ -194,8 +192,7 @@ func (h *history) compare(rt *rapid.T, r throttle.Request, d throttle.Decision) 
 	}
 }
 
-// limitsReachBack: an admission counts for as long as the horizon, whatever is
-// admitted since, and no longer.
+// limitsReachBack: an admission counts for exactly the horizon, whatever is admitted since.
 func limitsReachBack(s *stage) {
 	for _, category := range []string{"", "c"} {
 		day := policy(0, rate(3, Horizon))
@@ -220,7 +217,7 @@ func limitsReachBack(s *stage) {
 	}
 }
 
-// remainingIsCounted: a report is what the list counts at that instant.
+// remainingIsCounted: a report equals the list's counts at that time.
 func remainingIsCounted(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.history(rt)

@@ -8,18 +8,17 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A plainList is the rules written down as they are said, on a list: what the
-// limiters are compared with.
+// A plainList implements the rules literally, on a list, for comparison with the limiters.
 type plainList []held
 
-// held is an admission that counts in these scopes.
+// held is an admission that counts in the scopes.
 type held struct {
 	id     string
 	at     time.Time
 	scopes []string
 }
 
-// in answers the instants of a scope, newest first, save those of one ID.
+// in returns the times of a scope, newest first, except those of one ID.
 func (l plainList) in(scope, except string) []time.Time {
 	var at []time.Time
 	for _, h := range l {
@@ -31,12 +30,12 @@ func (l plainList) in(scope, except string) []time.Time {
 	return at
 }
 
-// without answers the list without the ID.
+// without returns the list without the ID.
 func (l plainList) without(id string) plainList {
 	return slices.DeleteFunc(slices.Clone(l), func(h held) bool { return h.id == id })
 }
 
-// with answers the list with the request admitted then, and not before.
+// with returns the list with the request admitted at that time only.
 func (l plainList) with(r throttle.Request, at time.Time) plainList {
 	return append(l.without(r.ID), held{r.ID, at, names(r)})
 }
@@ -49,7 +48,7 @@ func names(r throttle.Request) []string {
 	return names
 }
 
-// limits answers the policy's rules by name: at most n within the period.
+// limits returns the policy's rules by name: at most n within the period.
 func limits(p throttle.Policy) map[string]throttle.Rate {
 	rules := map[string]throttle.Rate{}
 	if p.MinGap > 0 {
@@ -61,8 +60,8 @@ func limits(p throttle.Policy) map[string]throttle.Rate {
 	return rules
 }
 
-// first answers the first instant from that one on at which the request is
-// allowed after all that is in the list, and which limits say so, as SCOPE RULE.
+// first returns the earliest time from from on at which the list allows the request, and the
+// limits that set it, as SCOPE RULE.
 func (l plainList) first(r throttle.Request, from time.Time) (at time.Time, because []string) {
 	at = from
 	for _, s := range r.Scopes {
@@ -86,7 +85,7 @@ func (l plainList) first(r throttle.Request, from time.Time) (at time.Time, beca
 	return at, because
 }
 
-// fault answers what an admission of the request at that instant violates, or "".
+// fault describes the limit that an admission of the request at that time would violate, or "".
 func (l plainList) fault(r throttle.Request, at time.Time) string {
 	for _, s := range r.Scopes {
 		instants := append(l.in(s.Name, r.ID), at)
@@ -97,12 +96,12 @@ func (l plainList) fault(r throttle.Request, at time.Time) string {
 	return ""
 }
 
-// slip is by how much a window may be too short: an admission that is asked for
-// again while it lies ahead may move by a microsecond each time.
+// slip is how much too short a window may be: an admission in the future may move by a
+// microsecond at each repeated request.
 const slip = 20 * time.Microsecond
 
-// windowFault answers which window of n+1 instants, among those that hold the
-// given one, is shorter than a rate's period; any of them with the zero time.
+// windowFault describes a window of n+1 times shorter than a rate's period, among those that
+// contain the time holds, or among all if it is zero.
 func windowFault(instants []time.Time, p throttle.Policy, holds time.Time) string {
 	slices.SortFunc(instants, func(a, b time.Time) int { return a.Compare(b) })
 	for name, rule := range limits(p) {
@@ -119,7 +118,7 @@ func windowFault(instants []time.Time, p throttle.Policy, holds time.Time) strin
 	return ""
 }
 
-// remaining answers what each rate of the request still admits at the instant.
+// remaining returns how many more admissions each rate of the request allows at that time.
 func (l plainList) remaining(r throttle.Request, at time.Time) []throttle.Remaining {
 	var left []throttle.Remaining
 	for _, s := range r.Scopes {
@@ -136,8 +135,8 @@ func (l plainList) remaining(r throttle.Request, at time.Time) []throttle.Remain
 	return left
 }
 
-// ideal answers when requests that all ask at the start are admitted one after
-// another, each as soon as its limits allow, the first that asked first.
+// ideal returns the admission times of requests that all ask at the start: each as early as its
+// limits allow, in order.
 func ideal(requests []throttle.Request, start time.Time) []time.Time {
 	at := make([]time.Time, len(requests))
 	var list plainList
@@ -147,7 +146,7 @@ func ideal(requests []throttle.Request, start time.Time) []time.Time {
 	}
 	for now := start; len(waiting) > 0; {
 		best, bestAt := 0, time.Time{}
-		seen := map[string]bool{} // requests of the same scopes have the same answer
+		seen := map[string]bool{} // requests with the same scopes have the same answer
 		for k, i := range waiting {
 			key := fmt.Sprint(names(requests[i]))
 			if seen[key] {
@@ -166,8 +165,7 @@ func ideal(requests []throttle.Request, start time.Time) []time.Time {
 	return at
 }
 
-// inOrder reports whether the instants never go back, but for what two
-// admissions that are granted at once may differ by.
+// inOrder reports whether the times ascend, within the tolerance of two simultaneous grants.
 func inOrder(instants []time.Time) bool {
 	for i := 1; i < len(instants); i++ {
 		if instants[i-1].Sub(instants[i]) > time.Millisecond {

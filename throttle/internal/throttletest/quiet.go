@@ -8,9 +8,9 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// quietHours: what they hold has its slots behind them, as its limits space it, also where
-// others leave, limits change, or nothing else limits it. What passes them, and a category
-// that has none, goes; so does one whose zone's clocks show another time.
+// quietHours: held notifications get slots after the quiet hours at the distance of their limits,
+// also after a cancel or a change of limits, and without other limits. A notification is granted
+// if it passes them, if its category has none, or if its own zone's clock shows another time.
 func quietHours(s *stage) {
 	now := s.want(s, throttle.Granted, throttle.Request{User: s.user(), ID: "now", Scopes: scopes(policy(time.Hour), "", policy(0))}).Now.UTC()
 	minutes := now.Hour()*60 + now.Minute()

@@ -8,8 +8,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A backlog is notifications that all ask at the start and then obey: each
-// comes back when its decision says.
+// A backlog is a set of notifications that all ask at the start, and again when their decision
+// says.
 type backlog struct {
 	*stage
 	jobs  []*job
@@ -28,7 +28,7 @@ type job struct {
 
 type wakeup struct {
 	at  time.Time
-	n   int // those at the same instant come in the order they were told
+	n   int // order of equal times
 	job *job
 }
 
@@ -50,7 +50,7 @@ func (w *wakeups) Pop() any {
 	return x
 }
 
-// backlog answers n notifications for each list of scopes, which ask in turn.
+// backlog returns n notifications for each list of scopes, which ask in turn.
 func (s *stage) backlog(n int, kinds ...[]throttle.Scope) *backlog {
 	b := &backlog{stage: s}
 	user := s.user()
@@ -74,7 +74,7 @@ func (b *backlog) at(when time.Time, j *job) {
 	heap.Push(&b.queue, wakeup{when, len(b.queue) + 1, j})
 }
 
-// drain runs until nobody waits. It stops at calls far beyond any promise.
+// drain runs until no notification waits. It fails after far more calls than promised.
 func (b *backlog) drain() {
 	b.Helper()
 	for _, j := range b.jobs {
@@ -84,7 +84,7 @@ func (b *backlog) drain() {
 		next := heap.Pop(&b.queue).(wakeup)
 		j := next.job
 		if !j.admitted.IsZero() || !next.at.Equal(j.wakeup) {
-			continue // it was woken for another slot
+			continue // woken for another slot
 		}
 		b.to(next.at)
 		if calls++; calls > 50*len(b.jobs) {
@@ -113,7 +113,7 @@ func (b *backlog) drain() {
 	}
 }
 
-// follow wakes those who come forward by a call, as a worker does.
+// follow wakes the early jobs of a call, as a worker does.
 func (b *backlog) follow(r throttle.Request, placed throttle.Placed) {
 	b.Helper()
 	early := b.settle(b, r, placed, func(category string) []throttle.Scope {
@@ -143,11 +143,11 @@ func (b *backlog) to(when time.Time) {
 	}
 }
 
-// figures are what a drained backlog cost.
+// figures are the costs of a drained backlog.
 type figures struct {
 	asks     float64 // calls per notification
-	makespan float64 // over the ideal schedule's
-	waits    float64 // the sum of the waits, over the ideal schedule's
+	makespan float64 // relative to the ideal schedule
+	waits    float64 // the sum of the waits, relative to the ideal schedule
 }
 
 func (b *backlog) figures() figures {
@@ -179,7 +179,7 @@ func (b *backlog) within(name string, most figures) {
 	}
 }
 
-// ordered checks that those of each category were admitted in the order they asked.
+// ordered checks that each category was granted in the order of its requests.
 func (b *backlog) ordered(name string) {
 	b.Helper()
 	admitted := map[string][]time.Time{}
@@ -206,8 +206,8 @@ var backlogPolicies = map[string]throttle.Policy{
 
 const backlogSize = 150
 
-// oneBacklog: obedient notifications ask twice each, and are admitted in the
-// order they asked, on the schedule that their limits allow.
+// oneBacklog: notifications that ask on time ask twice each, and are granted in order, on the
+// ideal schedule of their limits.
 func oneBacklog(s *stage) {
 	for _, name := range sortedKeys(backlogPolicies) {
 		b := s.backlog(s.size(backlogSize), scopes(backlogPolicies[name], "", throttle.Policy{}))
@@ -217,8 +217,8 @@ func oneBacklog(s *stage) {
 	}
 }
 
-// severalBacklogs: so they are when notifications of one category or several share
-// the general limits, whichever binds.
+// severalBacklogs is oneBacklog for categories that share the general limits, whichever limit
+// binds.
 func severalBacklogs(s *stage) {
 	for _, tt := range []struct {
 		name    string

@@ -9,8 +9,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// slotsAskedAtOnce: notifications that ask at the same time have slots of
-// their own too.
+// slotsAskedAtOnce: concurrent requests get different slots.
 func slotsAskedAtOnce(s *stage) {
 	r := throttle.Request{User: s.user(), Horizon: 48 * time.Hour,
 		Scopes: scopes(policy(10*time.Second, rate(3, time.Minute)), "", throttle.Policy{})}
@@ -49,8 +48,8 @@ func slotsAskedAtOnce(s *stage) {
 	}
 }
 
-// sameHoldsOneSlot: however often, and from however many at once, a
-// notification asks, it holds one admission or one slot.
+// sameHoldsOneSlot: a notification holds one admission or one slot, however often it asks, also
+// concurrently.
 func sameHoldsOneSlot(s *stage) {
 	limiters := []throttle.Planner{s.Limiter}
 	if s.Peer != nil {
@@ -86,8 +85,8 @@ func sameHoldsOneSlot(s *stage) {
 	}
 }
 
-// replayMoves: who was granted and asks again is granted again, at the later
-// instant, and holds one admission. When it is denied it holds the old one.
+// replayMoves: a granted notification that asks again is granted at the later time and holds one
+// admission. If it is denied, it keeps the old one.
 func replayMoves(s *stage) {
 	for _, category := range []string{"", "c"} {
 		r := throttle.Request{User: s.user(), Scopes: scopes(policy(10*time.Second), category, policy(0, rate(2, 25*time.Second)))}
@@ -105,7 +104,7 @@ func replayMoves(s *stage) {
 		s.Advance(4 * time.Second)
 		y := ask(throttle.Granted, "y")
 		s.Advance(time.Second)
-		ask(throttle.Refused, "x") // y is too near
+		ask(throttle.Refused, "x") // too soon after y
 		admissions := s.timeline(s, r).Admissions[throttle.General]
 		if len(admissions) != 2 || admissions[0].ID != "x" || !admissions[0].At.Equal(moved.At) ||
 			admissions[1].ID != "y" || !admissions[1].At.Equal(y.At) {
@@ -121,8 +120,8 @@ func replayMoves(s *stage) {
 	}
 }
 
-// eachSpacing has a user of its own meet each kind of limits that let one pass in
-// 10 s. ask asks for a notification of r's.
+// eachSpacing calls f for each kind of limits that allow one in 10 s, each with its own user. ask
+// makes a request of r's user.
 func eachSpacing(s *stage, f func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision)) {
 	for _, tt := range []struct {
 		name   string
@@ -141,8 +140,8 @@ func eachSpacing(s *stage, f func(name string, r *throttle.Request, ask func(thr
 	}
 }
 
-// usedAdmissionStays: a notification that was sent and waits to be sent again
-// gives its slot back when it is cancelled, and not the admission.
+// usedAdmissionStays: cancelling a notification that was sent and waits again removes its slot,
+// and keeps its admission.
 func usedAdmissionStays(s *stage) {
 	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
 		ask(throttle.Granted, "sent")
@@ -170,8 +169,8 @@ func usedAdmissionStays(s *stage) {
 	})
 }
 
-// admissionIsKept: a notification that was let through and comes again, as it had
-// no connection, goes ahead of those who wait behind it, and they follow.
+// admissionIsKept: a notification that was granted and asks again, for lack of a connection, goes
+// ahead of the waiting ones, and they move behind it.
 func admissionIsKept(s *stage) {
 	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
 		ask(throttle.Granted, "first")
@@ -191,8 +190,8 @@ func admissionIsKept(s *stage) {
 	})
 }
 
-// fullLine: no more of a category hold slots than may. One beyond that is new is rejected, and
-// holds nothing; one that is kept comes back when the last of the line is due.
+// fullLine: a category holds at most MaxBooked slots. A new notification beyond is rejected and
+// holds nothing; one that is Kept asks again when the last slot of the line is due.
 func fullLine(s *stage) {
 	const most = 10
 	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
@@ -221,9 +220,9 @@ func fullLine(s *stage) {
 	})
 }
 
-// severalAtOnce: one call for several gives each what calls for them one after another at
-// that instant would, whatever waits, was let through or finds no room. A first call alone
-// may be let through some milliseconds later.
+// severalAtOnce: one call for several notifications decides like one call for each at that time,
+// for waiting, granted and rejected ones. Only the first call for one may be granted some ms
+// later.
 func severalAtOnce(s *stage) {
 	for name, limits := range map[string][]throttle.Scope{
 		"a gap and a rate": scopes(policy(time.Second, rate(3, 10*time.Second)), "", throttle.Policy{}),

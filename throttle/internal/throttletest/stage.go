@@ -12,8 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A stage is where one property is shown: an instance, and users without any
-// history.
+// A stage is the environment of one property: an instance, and new users.
 type stage struct {
 	*testing.T
 	Instance
@@ -22,13 +21,13 @@ type stage struct {
 
 var users atomic.Int64
 
-// user answers the name of a user that nobody has seen.
+// user returns the name of a new user.
 func (s *stage) user() string { return fmt.Sprint("user", users.Add(1)) }
 
-// slowChecks is how many random histories a slow implementation is shown.
+// slowChecks is the number of random histories of a slow implementation.
 const slowChecks = 10
 
-// size answers how many of something there are, fewer for a slow implementation.
+// size returns n, or less for a slow implementation.
 func (s *stage) size(n int) int {
 	if s.harness.Slow {
 		return n / 6
@@ -45,20 +44,20 @@ func (s *stage) check(property func(*rapid.T)) {
 			return
 		}
 		done := false
-		defer func() { failed = failed || !done }() // what shrinks a failure runs on
+		defer func() { failed = failed || !done }() // histories that shrink a failure must run
 		property(rt)
 		done = true
 	})
 }
 
-// pass lets some time pass, where the test can.
+// pass advances the clock if the test can.
 func (s *stage) pass(d time.Duration) {
 	if s.Advance != nil {
 		s.Advance(d)
 	}
 }
 
-// unit is what periods are drawn in: time that has to pass by itself is short.
+// unit returns the unit of drawn periods: short in real time.
 func (s *stage) unit() time.Duration {
 	if s.Advance == nil {
 		return time.Millisecond
@@ -66,7 +65,7 @@ func (s *stage) unit() time.Duration {
 	return time.Second
 }
 
-// failer is what testing.T and rapid.T share.
+// failer is the common part of testing.T and rapid.T.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -81,7 +80,7 @@ func (s *stage) acquire(t failer, r throttle.Request) throttle.Decision {
 	return d
 }
 
-// want acquires and expects the status.
+// want calls acquire and fails unless it returns the status.
 func (s *stage) want(t failer, status throttle.Status, r throttle.Request) throttle.Decision {
 	t.Helper()
 	d := s.acquire(t, r)
@@ -100,7 +99,7 @@ func (s *stage) cancel(t failer, r throttle.Request) throttle.Placed {
 	return placed
 }
 
-// replan has the lines of the requests placed again.
+// replan reschedules the lines of the requests.
 func (s *stage) replan(t failer, all ...throttle.Request) throttle.Placed {
 	t.Helper()
 	placed, err := s.Limiter.Replan(context.Background(), all)
@@ -110,9 +109,8 @@ func (s *stage) replan(t failer, all ...throttle.Request) throttle.Placed {
 	return placed
 }
 
-// settle does what a call of a request has left to do: it places the user's lines again, a
-// second later where a line was placed just before, each by the scopes of its category.
-// It returns who is to be woken.
+// settle handles Placed: it reschedules the user's other lines by the scopes of their categories,
+// and the request's line if a second must pass first. It returns the jobs to wake.
 func (s *stage) settle(t failer, r throttle.Request, placed throttle.Placed, of func(category string) []throttle.Scope) (early []throttle.Booking) {
 	t.Helper()
 	early = placed.Early
@@ -129,7 +127,7 @@ func (s *stage) settle(t failer, r throttle.Request, placed throttle.Placed, of 
 	return early
 }
 
-// timeline answers the request's timeline without the instant it was read at.
+// timeline returns the request's timeline without its Now.
 func (s *stage) timeline(t failer, r throttle.Request) throttle.Timeline {
 	t.Helper()
 	timeline, err := s.Limiter.Timeline(context.Background(), r)
@@ -140,7 +138,7 @@ func (s *stage) timeline(t failer, r throttle.Request) throttle.Timeline {
 	return timeline
 }
 
-// describe writes a timeline for comparison.
+// describe returns a timeline as text, for comparison.
 func describe(t throttle.Timeline) string {
 	text := ""
 	for _, scope := range sortedKeys(t.Admissions) {
@@ -165,8 +163,8 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// scopes answers the scopes of a request: the general policy first, then the
-// category's, where a name is given.
+// scopes returns the scopes of a request: the general policy first, then the category's if name
+// is not empty.
 func scopes(general throttle.Policy, name string, category throttle.Policy) []throttle.Scope {
 	s := []throttle.Scope{{Name: throttle.General, Policy: general}}
 	if name != "" {
@@ -175,7 +173,7 @@ func scopes(general throttle.Policy, name string, category throttle.Policy) []th
 	return s
 }
 
-// policy is a gap and rates in one call.
+// policy returns a policy with a gap and rates.
 func policy(gap time.Duration, rates ...throttle.Rate) throttle.Policy {
 	return throttle.Policy{MinGap: gap, Rates: rates}
 }
@@ -184,7 +182,7 @@ func rate(n int, period time.Duration) throttle.Rate {
 	return throttle.Rate{Count: n, Period: period}
 }
 
-// drawPolicy draws a policy whose periods are some units long.
+// drawPolicy draws a policy with periods of some units.
 func drawPolicy(rt *rapid.T, unit time.Duration, label string) throttle.Policy {
 	var p throttle.Policy
 	p.MinGap = time.Duration(rapid.SampledFrom([]float64{0, 0, 0.001, 0.3, 1, 7}).Draw(rt, label+" gap") * float64(unit))
@@ -194,7 +192,7 @@ func drawPolicy(rt *rapid.T, unit time.Duration, label string) throttle.Policy {
 	return p
 }
 
-// passing draws how much time passes, and lets it.
+// passing advances the clock by a drawn time.
 func (s *stage) passing(rt *rapid.T) {
 	if s.Advance != nil && rapid.IntRange(0, 2).Draw(rt, "time passes") > 0 {
 		steps := []float64{0.000001, 0.001, 0.0025, 0.1, 0.299999, 1, 3, 30}

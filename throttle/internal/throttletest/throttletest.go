@@ -1,7 +1,6 @@
-// Package throttletest is the suite that every throttle.Planner passes: Run
-// shows each promise of the interface on an implementation. What an
-// implementation cannot be asked, its Harness declares, and the suite says in
-// the log what it could not show for it.
+// Package throttletest is the conformance suite of throttle.Planner. Run tests each promise of
+// the interface on an implementation. A Harness declares the abilities that its implementation
+// lacks; the suite logs the properties that it skips for them.
 package throttletest
 
 import (
@@ -13,17 +12,17 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Horizon is how far back the limiters under test reach.
+// Horizon is the horizon of the limiters under test.
 const Horizon = 24 * time.Hour
 
-// An Ability is what a property needs beyond throttle.Planner.
+// An Ability is a requirement of a property beyond throttle.Planner.
 type Ability string
 
 // The abilities.
 const (
-	// SetClock is Instance.Advance: time passes when the test says so.
+	// SetClock is Instance.Advance: the test sets the clock.
 	SetClock Ability = "set the clock"
-	// SharePeers is Instance.Peer: two limiters keep the same timelines.
+	// SharePeers is Instance.Peer: two limiters share timelines.
 	SharePeers Ability = "share timelines between limiters"
 	// ListExpiry is Instance.Lasting: entries expire one by one.
 	ListExpiry Ability = "list what has no expiry"
@@ -31,26 +30,25 @@ const (
 
 // A Harness makes limiters of one implementation.
 type Harness struct {
-	// New returns a limiter that reaches Horizon back, with whatever history: the
-	// suite names users of its own. It lives until the test ends.
+	// New returns a limiter with the horizon Horizon. It may have any history, as the suite uses
+	// users of its own. It lives until the test ends.
 	New func(t testing.TB) Instance
 	// Cannot lists the abilities that its instances lack.
 	Cannot []Ability
-	// Claims says that a call may hold back another one that is under way at
-	// the same time although it is denied itself.
+	// Claims means that a call that is denied may still cause the denial of a concurrent one.
 	Claims bool
-	// Slow has the suite use fewer and shorter histories.
+	// Slow selects fewer and shorter histories.
 	Slow bool
 }
 
 // An Instance is a limiter under test. A func that the Harness cannot offer is nil.
 type Instance struct {
 	Limiter throttle.Planner
-	// Peer is another limiter on the same timelines, as another process has it.
+	// Peer is another limiter on the same timelines, like that of another process.
 	Peer throttle.Planner
-	// Advance lets time pass; without it time is the real one.
+	// Advance advances the clock; nil for real time.
 	Advance func(time.Duration)
-	// Lasting names whatever is held without an expiry.
+	// Lasting returns the keys without an expiry.
 	Lasting func() []string
 }
 
@@ -66,7 +64,7 @@ func (i Instance) abilities() []Ability {
 	return able
 }
 
-// A property is one promise, and what showing it needs.
+// A property is one promise, and the abilities that its test needs.
 type property struct {
 	name  string
 	needs []Ability
@@ -109,7 +107,7 @@ var properties = []property{
 	{"everything held has an expiry", []Ability{ListExpiry}, everythingExpires},
 }
 
-// Run shows every property that the harness can be asked for.
+// Run tests every property for which the harness has the abilities.
 func Run(t *testing.T, h Harness) {
 	able := h.New(t).abilities()
 	for _, ability := range []Ability{SetClock, SharePeers, ListExpiry} {

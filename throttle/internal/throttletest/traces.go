@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// waiters draws a user of whom some notifications are admitted and some wait,
-// under long periods so that nothing changes by itself.
+// waiters draws a user with admissions and slots, under long periods so that time changes
+// nothing.
 func (s *stage) waiters(rt *rapid.T) *history {
 	h := &history{stage: s, user: s.user(), policies: map[string]throttle.Policy{}, alone: noneAlone}
 	if rapid.IntRange(0, 3).Draw(rt, "alone") == 0 {
@@ -31,7 +31,7 @@ func (s *stage) waiters(rt *rapid.T) *history {
 	return h
 }
 
-// snapshot describes all that is known of the history's user.
+// snapshot describes all state of the history's user.
 func (h *history) snapshot(t failer) string {
 	text := ""
 	for _, category := range []string{"a", "b", "c"} {
@@ -40,7 +40,7 @@ func (h *history) snapshot(t failer) string {
 	return text
 }
 
-// refusalsLeaveNothing: a refusal changes nothing that is known of a user.
+// refusalsLeaveNothing: a refusal changes no state.
 func refusalsLeaveNothing(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.waiters(rt)
@@ -59,8 +59,8 @@ func refusalsLeaveNothing(s *stage) {
 	})
 }
 
-// cancelTheLast: who asks and cancels leaves everything as it was, whether it
-// was granted or deferred.
+// cancelTheLast: a request and its cancel change nothing together, whether it was granted or
+// deferred.
 func cancelTheLast(s *stage) {
 	s.check(func(rt *rapid.T) {
 		h := s.waiters(rt)
@@ -69,7 +69,7 @@ func cancelTheLast(s *stage) {
 			r := h.request(rt)
 			r.ID, r.Horizon = fmt.Sprint("new", i), 1000*time.Hour
 			s.acquire(rt, r)
-			s.pass(time.Second) // a line is placed again once a second
+			s.pass(time.Second) // a line is rescheduled once a second
 			if placed := s.cancel(rt, r); len(placed.Early) > 0 {
 				rt.Fatalf("cancelling the last moves %v", placed.Early)
 			}
@@ -83,12 +83,12 @@ func cancelTheLast(s *stage) {
 	})
 }
 
-// cancelAnEarlier: who waits behind a cancelled one has its slot, and so on.
+// cancelAnEarlier: the notification behind a cancelled one gets its slot, and so on.
 func cancelAnEarlier(s *stage) {
 	for _, tt := range []struct {
 		name   string
 		scopes []throttle.Scope
-		waits  string // the scope they wait for
+		waits  string // the scope with the limit
 	}{
 		{"the general limits", scopes(policy(time.Minute), "", throttle.Policy{}), throttle.General},
 		{"both", scopes(policy(time.Minute), "c", policy(time.Second)), throttle.General},
@@ -116,7 +116,7 @@ func cancelAnEarlier(s *stage) {
 		if d := s.want(s, throttle.Deferred, r); !d.At.Equal(slots[8]) {
 			s.Fatalf("%s: the last waits until %v, want %v", tt.name, d.At, slots[8])
 		}
-		r.ID = "n0" // an admission is given back too
+		r.ID = "n0" // cancels an admission too
 		s.pass(time.Second)
 		if early := s.settle(s, r, s.cancel(s, r), nil); !slices.ContainsFunc(early, func(b throttle.Booking) bool { return b.ID == "n1" }) {
 			s.Fatalf("%s: giving the admission back wakes %v", tt.name, early)
@@ -124,8 +124,8 @@ func cancelAnEarlier(s *stage) {
 	}
 }
 
-// cancelLeavesTheDue: a cancel while somebody's slot has just come, and he has
-// not, changes neither his slot nor those before the cancelled one.
+// cancelLeavesTheDue: a cancel does not change a slot that is due and not asked for yet, nor the
+// slots before the cancelled one.
 func cancelLeavesTheDue(s *stage) {
 	r := throttle.Request{User: s.user(), Scopes: scopes(policy(10*time.Second), "", throttle.Policy{}), Horizon: time.Hour}
 	var due throttle.Decision
@@ -150,7 +150,7 @@ func sameBooking(a, b throttle.Booking) bool { return sameSlot(a, b) && a.Scope 
 
 func sameSlot(a, b throttle.Booking) bool { return a.ID == b.ID && a.Slot.Equal(b.Slot) }
 
-// noScopesNoTrace: a request without limits is granted at once.
+// noScopesNoTrace: a request without scopes is granted at once and recorded nowhere.
 func noScopesNoTrace(s *stage) {
 	r := throttle.Request{User: s.user(), ID: "n"}
 	for range 3 {
@@ -166,7 +166,7 @@ func noScopesNoTrace(s *stage) {
 	s.want(s, throttle.Granted, r)
 }
 
-// badRequests: what makes no sense is an error that says what.
+// badRequests: an invalid request is an error with the reason.
 func badRequests(s *stage) {
 	good := throttle.Request{User: s.user(), ID: "n", Scopes: scopes(policy(time.Hour), "c", policy(time.Hour))}
 	all, own := good.Scopes[0], good.Scopes[1]
@@ -201,7 +201,7 @@ func badRequests(s *stage) {
 			r := good
 			tt.spoil(&r)
 			if r.ID == "" && (name == "replan" || name == "timeline") {
-				continue // they concern no single notification
+				continue // they are not about one notification
 			}
 			if err := call(ctx, r); err == nil || !strings.Contains(err.Error(), tt.fault) {
 				s.Errorf("%s answers %v, want an error with %q", name, err, tt.fault)
