@@ -12,7 +12,7 @@ import (
 )
 
 // Incomplete or foreign replies are never an admission.
-func TestClaimReadsNothingElse(t *testing.T) {
+func TestIncompleteClaimReplyIsRejected(t *testing.T) {
 	t.Parallel()
 	r := Request{User: "u", ID: "n", Scopes: []Scope{{General, Policy{MinGap: time.Millisecond}}}}
 	theTime, nobody := []any{"1700000000", "000042"}, []any{}
@@ -41,7 +41,7 @@ func TestClaimReadsNothingElse(t *testing.T) {
 
 // A claim is no admission if its score is too far from the server's time, or if it is a
 // microsecond too early.
-func TestClaimIsJudged(t *testing.T) {
+func TestClaimIsGrantedByScoreAndFreeTime(t *testing.T) {
 	t.Parallel()
 	const now = 1_000_000_000
 	for _, c := range []struct {
@@ -82,7 +82,7 @@ func (f *failingClaims) run(_ context.Context, cmds []redis.Cmder, next func() e
 
 // The script decides a claim that Redis has not executed. After a lost reply the result is
 // unknown, and a second call is granted with the one admission.
-func TestClaimThatWasNotExecuted(t *testing.T) {
+func TestLostClaimIsRetried(t *testing.T) {
 	t.Parallel()
 	moved := replied("MOVED 1 127.0.0.1:7000")
 	lost := errors.New("the connection is lost")

@@ -11,7 +11,7 @@ import (
 )
 
 // New rejects unsuitable clients and options with the reason.
-func TestWhatIsRefused(t *testing.T) {
+func TestNewRejectsUnsuitableClients(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {
 		client  redis.UniversalClient

@@ -63,9 +63,9 @@ func TestClockPredicts(t *testing.T) {
 	}
 }
 
-// TestPassed delays replies by 1 to 30 ms. passed never returns more than the true time, and at
+// TestPassedIsLowerBound delays replies by 1 to 30 ms. passed never returns more than the true time, and at
 // most the fastest recent latency less. After a step of the server's clock it starts over.
-func TestPassed(t *testing.T) {
+func TestPassedIsLowerBound(t *testing.T) {
 	t.Parallel()
 	const fastest, slowest, drift = 1_000, 30_000, 100 // µs
 	random := rand.New(rand.NewPCG(3, 4))
@@ -103,7 +103,7 @@ func TestPassed(t *testing.T) {
 }
 
 // TestLateReplyShortensLeft delays a reply by 400 ms: Left is shorter by as much.
-func TestALateAnswer(t *testing.T) {
+func TestLateReplyShortensLeft(t *testing.T) {
 	t.Parallel()
 	const late = 400 * time.Millisecond
 	server, clock := redistest.Miniredis(t), newFakeClock()
@@ -133,7 +133,7 @@ func TestALateAnswer(t *testing.T) {
 }
 
 // A reply that was slow, or waited for replicas, is no sign of clock skew.
-func TestAClockIsOffBySoMuchAsIsSure(t *testing.T) {
+func TestSurelyOffIgnoresLatency(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ least, way, want int64 }{
 		{-600_000, 600_400, 0},

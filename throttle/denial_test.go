@@ -11,7 +11,7 @@ import (
 
 // TestDeniedClaimDelaysNoOther books slots while another process's claim is in the sets, which is
 // then denied. The slots are as without the claim.
-func TestADeniedClaimLeavesNoHole(t *testing.T) {
+func TestDeniedClaimDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	policy := Policy{MinGap: 300 * time.Millisecond, Rates: []Rate{{10, 5 * time.Second}}}
 	// slots returns the slots of 15 concurrent requests, with or without a claim

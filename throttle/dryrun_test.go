@@ -9,7 +9,7 @@ import (
 )
 
 // A dry run returns the moves of a Replan at the same time.
-func TestADryRunIsWhatAReplanDoes(t *testing.T) {
+func TestDryRunEqualsReplan(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		l, random := newClockedLine(t), rand.New(rand.NewPCG(seed, 0))

@@ -176,7 +176,7 @@ func TestOutageOpenGrantsUnchecked(t *testing.T) {
 	})
 }
 
-func TestAProbeThatHangsHoldsNobodyElse(t *testing.T) {
+func TestHungProbeBlocksNoOtherCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scriptedStore{}
@@ -211,7 +211,7 @@ func TestAProbeThatHangsHoldsNobodyElse(t *testing.T) {
 	})
 }
 
-func TestOutageIsNotTheCallersEnd(t *testing.T) {
+func TestCallerDeadlineIsNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, mode := range []OnOutage{Closed, Open} {
@@ -291,7 +291,7 @@ func TestOutagePassesOtherErrorsAndAnswers(t *testing.T) {
 
 // Each node has its own outages. One ends when the node serves again, or when no call uses the
 // node any more; the outage of a single server ends only when it serves again.
-func TestAnOutageOfANodeEnds(t *testing.T) {
+func TestNodeOutageEndsWhenUnused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scriptedNodes{}

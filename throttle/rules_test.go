@@ -8,7 +8,7 @@ import (
 
 // Claims keep a timeline's TTL at least as long as its last admission counts, also after another
 // process has emptied the timeline.
-func TestClaimsKeepATimelineAlive(t *testing.T) {
+func TestClaimsRenewTimelineExpiry(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)
 	policy := Policy{MinGap: time.Second}
@@ -36,7 +36,7 @@ func TestClaimsKeepATimelineAlive(t *testing.T) {
 
 // The keys of waiting notifications expire after the last slot no longer counts. A cancel that
 // keeps the admission does not shorten the timeline's TTL.
-func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
+func TestSlotKeysOutliveLastSlot(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)
 	far, near := Policy{MinGap: 20 * time.Hour}, Policy{MinGap: 10 * time.Hour}
@@ -71,7 +71,7 @@ func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
 
 // A job that never asks again delays the jobs behind it once, by a second. A replan leaves its
 // slot, and an hour later calls return it.
-func TestAJobThatNeverComesHoldsNobodyBack(t *testing.T) {
+func TestMissingJobDelaysLineOnce(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)
 	policy := Policy{MinGap: 10 * time.Second}

@@ -20,7 +20,7 @@ func rates(t testing.TB, list ...string) []Rate {
 	return all
 }
 
-func TestNonsense(t *testing.T) {
+func TestValidateRejectsUnreasonableLimits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		gap   time.Duration
@@ -76,7 +76,7 @@ func TestWarnings(t *testing.T) {
 }
 
 // Any sequence that a rate allows also keeps the rates that it implies.
-func TestVoidRatesAreVoid(t *testing.T) {
+func TestImpliedRateNeverDecides(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		rate := func(label string) Rate {

@@ -299,7 +299,7 @@ func (s *scripted) beside(r Request) string {
 
 // For any calls in any order: no admission is sooner than the limits allow, the slots of a line
 // ascend in the order of requests, and the keys agree.
-func TestTheScriptKeepsItsKeys(t *testing.T) {
+func TestScriptKeysStayConsistent(t *testing.T) {
 	scripts(t, func(s *scripted) {
 		for range rapid.IntRange(1, 40).Draw(s.t, "steps") {
 			s.judge(s.step())

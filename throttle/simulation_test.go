@@ -33,7 +33,7 @@ func TestSimulation(t *testing.T) {
 
 // TestSimulationWithServerClockSteps steps Redis's own clock back and forth by seconds. The
 // limits still hold by that clock.
-func TestSimulationOfAServerWhoseClockSteps(t *testing.T) {
+func TestSimulationWithServerClockSteps(t *testing.T) {
 	t.Parallel()
 	if total := simulateAll(t, simulated/4, true); total.jolts == 0 || total.granted == 0 {
 		t.Error("the clock did not step")

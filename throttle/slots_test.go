@@ -236,7 +236,7 @@ func gapAndRates(gap time.Duration, all ...throttle.Rate) throttle.Policy {
 
 var hourly = gapAndRates(time.Second, throttle.Rate{Count: 10, Period: time.Minute})
 
-func TestADeferralIsCheapOnAHotLine(t *testing.T) {
+func TestDeferralCostInLongLine(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, hourly)
 	l.add("", 60, 0, 2*time.Millisecond)
@@ -247,7 +247,7 @@ func TestADeferralIsCheapOnAHotLine(t *testing.T) {
 }
 
 // The gap is raised from 1 s to 60 s for a long line, with a replan or without.
-func TestADeferralIsCheapUnderALoweredLimit(t *testing.T) {
+func TestDeferralCostAfterLoweredLimit(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {
 		t.Run(fmt.Sprint("told ", told), func(t *testing.T) {
@@ -267,7 +267,7 @@ func TestADeferralIsCheapUnderALoweredLimit(t *testing.T) {
 }
 
 // A pause of 300 slots holds all jobs; then all of them ask at once.
-func TestADeferralIsCheapAfterAPause(t *testing.T) {
+func TestDeferralCostAfterPause(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, gapAndRates(3*time.Second))
 	l.add("", 300, 0, 0)
@@ -286,7 +286,7 @@ func TestADeferralIsCheapAfterAPause(t *testing.T) {
 	l.inOrder()
 }
 
-func TestADeferralIsCheapWhereSomeComeLate(t *testing.T) {
+func TestDeferralCostWithLateJobs(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, hourly)
 	l.own["m"] = gapAndRates(0, throttle.Rate{Count: 3, Period: 30 * time.Second})
@@ -304,7 +304,7 @@ func TestADeferralIsCheapWhereSomeComeLate(t *testing.T) {
 }
 
 // A limit is raised and the line rescheduled; one in twenty wake-ups is lost.
-func TestARaisedLimitDrainsAtItsPace(t *testing.T) {
+func TestRaisedLimitDrainsAtItsRate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		waiting int
@@ -339,7 +339,7 @@ func TestARaisedLimitDrainsAtItsPace(t *testing.T) {
 
 // A stream uses all of the general limit, and another category may send one in 20 s: its jobs are
 // on time.
-func TestAStreamStarvesNoOtherCategory(t *testing.T) {
+func TestStreamDelaysNoOtherCategory(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, gapAndRates(time.Second))
 	l.own["rare"] = gapAndRates(20 * time.Second)
@@ -363,7 +363,7 @@ func TestAStreamStarvesNoOtherCategory(t *testing.T) {
 }
 
 // A full line rejects each new notification at once, and no other one.
-func TestAFloodIsRejectedBeyondTheFullLine(t *testing.T) {
+func TestFullLineRejectsFlood(t *testing.T) {
 	t.Parallel()
 	l := newLane(t, hourly)
 	const most, flood = 300, 500

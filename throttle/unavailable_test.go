@@ -70,7 +70,7 @@ func inTime(t *testing.T, name string, call func()) {
 
 // TestHungRedisFailsCallsInTime stops a Redis that has answered before, and resumes it: a
 // repeated request then holds one admission.
-func TestARedisThatStopsAnswering(t *testing.T) {
+func TestHungRedisFailsCallsInTime(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	l := limiterOn(t, server.Options())
@@ -104,7 +104,7 @@ func TestARedisThatStopsAnswering(t *testing.T) {
 	}
 }
 
-func TestAClosedLimiter(t *testing.T) {
+func TestClosedLimiterFails(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client := server.Client(t)

@@ -63,7 +63,7 @@ func TestWindows(t *testing.T) {
 }
 
 // A timeline names the same limit as the limiter's deferral did.
-func TestBoundAgreesWithTheLimiter(t *testing.T) {
+func TestTimelineRuleEqualsDecisionRule(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 	limiter, err := throttle.NewMemory(throttle.Options{Now: func() time.Time { return clock }})

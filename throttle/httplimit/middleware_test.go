@@ -130,7 +130,7 @@ func (away) Acquire(context.Context, throttle.Request) (throttle.Decision, error
 	return throttle.Decision{}, fmt.Errorf("%w: connection refused", throttle.ErrUnavailable)
 }
 
-func TestMiddlewareWhenTheLimiterFails(t *testing.T) {
+func TestMiddlewareOnLimiterError(t *testing.T) {
 	t.Parallel()
 	key := byUser(throttle.Scope{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}})
 	for _, tt := range []struct {
@@ -173,7 +173,7 @@ func TestMiddlewareWhenTheLimiterFails(t *testing.T) {
 	}
 }
 
-func TestAdvertiseADenialWithoutARule(t *testing.T) {
+func TestAdvertiseDenialWithoutRule(t *testing.T) {
 	t.Parallel()
 	h := http.Header{}
 	Advertise(h, []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}}}, throttle.Decision{Status: throttle.Refused, Left: time.Second})

@@ -115,7 +115,7 @@ func TestOverrides(t *testing.T) {
 	})
 }
 
-func TestOverridesThatAreRefused(t *testing.T) {
+func TestInvalidOverridesAreRejected(t *testing.T) {
 	t.Parallel()
 	good := limits.Override{Level: limits.Level{User: "u"}, Policy: rate(10, time.Minute), By: "ann"}
 	for _, c := range []struct {
@@ -200,7 +200,7 @@ func TestOverrideJSON(t *testing.T) {
 }
 
 // InForce from Redis agrees with all followers.
-func TestInForceByRedis(t *testing.T) {
+func TestInForceEqualsFollowers(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
 		o, l := limits.NewOverrides(client, prefix, 0), limits.New(rate(1, time.Second), map[string]throttle.Policy{"news": rate(1, time.Minute)})
@@ -238,7 +238,7 @@ func TestInForceByRedis(t *testing.T) {
 }
 
 // Entries of another version are an error, and never apply to more than their level.
-func TestEntriesOfAnotherVersion(t *testing.T) {
+func TestForeignEntriesAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"", "u/", "a/u/c", "user=u&region=eu", "region=eu", "user=", "user=a&user=b", "user=u&app=shop", "user=%zz"} {
 		client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
@@ -353,7 +353,7 @@ func TestTooManyOverrides(t *testing.T) {
 }
 
 // A change that expects another version than the stored one changes nothing.
-func TestOvertakenChanges(t *testing.T) {
+func TestChangeOfOtherVersionIsRejected(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx, level := t.Context(), limits.Level{User: "u"}
 		o := limits.NewOverrides(client, prefix, 0)

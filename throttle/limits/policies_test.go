@@ -25,7 +25,7 @@ func of(name string, p throttle.Policy) throttle.Scope { return throttle.Scope{N
 
 // After any changes the most specific override of the app and the user decides the scopes and the
 // policy in force. Mutes change neither.
-func TestScopesFollowTheRules(t *testing.T) {
+func TestMostSpecificOverrideDecides(t *testing.T) {
 	t.Parallel()
 	apps, users, categories := []string{"", "x", "y"}, []string{"", "u", "v"}, []string{"", "a", "b", "c"}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -167,7 +167,7 @@ func TestScopesAllocateNothing(t *testing.T) {
 }
 
 // A caller that compares Scopes of two times sees a change, also if it was reverted.
-func TestScopesTellOfAChange(t *testing.T) {
+func TestScopesChangeIdentity(t *testing.T) {
 	t.Parallel()
 	set := func(level Level, gap time.Duration) Change {
 		return Change{Level: level, To: &Override{Level: level, Policy: per(gap)}}
@@ -195,7 +195,7 @@ func TestScopesTellOfAChange(t *testing.T) {
 
 // A policy with quiet hours alone is a scope, and so is a category without quiet hours. Zone and
 // spread of limits.default apply to all.
-func TestQuietHoursAreAScope(t *testing.T) {
+func TestQuietHoursMakeScope(t *testing.T) {
 	t.Parallel()
 	hours, err := quiet.ParseHours([]string{"22:00-08:00"})
 	if err != nil {

@@ -61,7 +61,7 @@ func rest(ctx context.Context, d time.Duration) {
 
 // Any number of processes together use at most the rate in any period, and nearly all of it,
 // despite crashes, stalls and lost replies.
-func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
+func TestProcessesShareRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		processes int
@@ -175,7 +175,7 @@ func spec(count int, period time.Duration, burst int) func() meter.Spec {
 
 // During a shortage a pool requests only the units that its waiters need: others would miss units
 // that expire here.
-func TestNothingIsHoardedOfTooFew(t *testing.T) {
+func TestShortageStopsPrefetch(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		const takers = 50
 		fcm := pools.Of("fcm", spec(60_000, time.Minute, 100))
@@ -201,7 +201,7 @@ func TestNothingIsHoardedOfTooFew(t *testing.T) {
 }
 
 // A unit is used by the end of its life, or given to another caller.
-func TestUnitsLapse(t *testing.T) {
+func TestUnitsExpire(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		fcm := pools.Of("fcm", spec(600, time.Minute, 10))
 		asked := time.Now()
@@ -222,7 +222,7 @@ func TestUnitsLapse(t *testing.T) {
 }
 
 // Urgent callers find the reserved units while others use all the rest.
-func TestUrgentOnesFindWhatIsKept(t *testing.T) {
+func TestUrgentTakesReservedUnits(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		others := meter.NewPools(m)
 		defer others.Close()
@@ -244,7 +244,7 @@ func TestUrgentOnesFindWhatIsKept(t *testing.T) {
 }
 
 // A Take of two keys gets units of both or of none, and does not delay callers with one key.
-func TestAllOrNone(t *testing.T) {
+func TestTakeOfTwoKeysIsAtomic(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		fcm, news := pools.Of("fcm", spec(60_000, time.Minute, 100)), pools.Of("news", spec(60, time.Minute, 1))
 		if _, ok := take(t, pools, meter.Ordinary, time.Second, fcm, news); !ok {
@@ -270,7 +270,7 @@ func TestAllOrNone(t *testing.T) {
 }
 
 // A need larger than its pool gets as many units as the pool can hold.
-func TestMoreThanThereEverIs(t *testing.T) {
+func TestTooLargeNeedIsLowered(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		needs := []meter.Need{{Pool: pools.Of("fcm", spec(600, time.Minute, 20)), Units: 100}}
 		if _, lacking := pools.Take(t.Context(), needs, meter.Ordinary, time.Second); lacking != nil || needs[0].Units != 18 {
@@ -280,7 +280,7 @@ func TestMoreThanThereEverIs(t *testing.T) {
 }
 
 // A pool has no room for waiters if it gets no units within their time.
-func TestNoRoomWithoutUnits(t *testing.T) {
+func TestRoomWithoutUnitsIsZero(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		rare := pools.Of("fcm", spec(6, time.Minute, 1))
 		take(t, pools, meter.Ordinary, time.Second, rare)
@@ -295,7 +295,7 @@ func TestNoRoomWithoutUnits(t *testing.T) {
 }
 
 // A raised rate applies to the next caller.
-func TestARateIsRaised(t *testing.T) {
+func TestRaisedRateAppliesToNextTake(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		now := spec(2, 24*time.Hour, 1)
 		news := pools.Of("news", func() meter.Spec { return now() })
@@ -317,7 +317,7 @@ func TestARateIsRaised(t *testing.T) {
 
 // After a change to a lower rate, a waiter with a larger need gets as many units as the pool can
 // hold.
-func TestARateIsLowered(t *testing.T) {
+func TestLoweredRateLowersWaitingNeed(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		var lowered atomic.Bool
 		fcm := pools.Of("fcm", func() meter.Spec {
@@ -340,7 +340,7 @@ func TestARateIsLowered(t *testing.T) {
 }
 
 // While the meter fails, a pool gives out only the units that it holds; afterwards it continues.
-func TestTheMeterIsAway(t *testing.T) {
+func TestPoolWhileMeterFails(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		var away atomic.Bool
 		away.Store(true)
@@ -369,7 +369,7 @@ func TestTheMeterIsAway(t *testing.T) {
 }
 
 // A caller that needs many units gets them, however many others need one each.
-func TestManyAtOnce(t *testing.T) {
+func TestLargeNeedIsServed(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		const rate = 100
 		fcm := spec(rate, time.Second, 20)
@@ -399,7 +399,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // A burst on an idle pool waits for one answer, and no caller is rejected if there are units for
 // all.
-func TestABurstFromSilence(t *testing.T) {
+func TestBurstOnIdlePool(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
 		m.trip = func() time.Duration { return time.Millisecond }
 		fcm := pools.Of("fcm", spec(600_000, time.Minute, 6000))
@@ -419,7 +419,7 @@ func TestABurstFromSilence(t *testing.T) {
 }
 
 // A Take of two exhausted pools gets its units within a second.
-func TestTwoUsedUpPools(t *testing.T) {
+func TestTakeOfTwoExhaustedPools(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		fcm, news := pools.Of("fcm", spec(6000, time.Minute, 10)), pools.Of("news", spec(6000, time.Minute, 10))
 		stop, cancel := context.WithCancel(t.Context())

@@ -29,7 +29,7 @@ func both(t testing.TB) map[string]meter.Spec {
 }
 
 // On Redis's own clock, also on a Cluster: all units, then none, and one key, which expires.
-func TestOnItsClock(t *testing.T) {
+func TestTakeOnRedisClock(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		m, ctx := meter.NewPatient(client, prefix), t.Context()
 		for name, spec := range both(t) {
@@ -48,7 +48,7 @@ func TestOnItsClock(t *testing.T) {
 }
 
 // A foreign key gives an error with the key and the remedy, and no outage.
-func TestAnotherTypeUnderTheKey(t *testing.T) {
+func TestForeignKeyIsNoOutage(t *testing.T) {
 	t.Parallel()
 	client, prefix, ctx := redistest.Shared(t).Client(t), redistest.Prefix(), t.Context()
 	m := meter.NewPatient(client, prefix)
@@ -69,7 +69,7 @@ func TestAnotherTypeUnderTheKey(t *testing.T) {
 }
 
 // A Redis without memory still denies when units are used up, and fails other takes.
-func TestNoMemory(t *testing.T) {
+func TestTakeWithoutMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), t.Context()
@@ -91,7 +91,7 @@ func TestNoMemory(t *testing.T) {
 
 // A replica's refusal to write is not an error of one key: the client sees it and looks for
 // another server. No units are given out.
-func TestReadOnly(t *testing.T) {
+func TestTakeOnReadOnlyReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	options := server.Options()
@@ -117,7 +117,7 @@ func TestReadOnly(t *testing.T) {
 
 // Concurrent takes share scripts, and each gets its own answer: the takes of one key get at most
 // its units, and the takes of a broken key an error. Foreign data in a key affects no other key.
-func TestTakesTogether(t *testing.T) {
+func TestConcurrentTakesShareScripts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	base := server.Client(t)
@@ -175,7 +175,7 @@ func TestTakesTogether(t *testing.T) {
 }
 
 // A hung or stopped Redis does not block a call for long.
-func TestAway(t *testing.T) {
+func TestTakeFailsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: time.Minute, ReadTimeout: time.Minute})

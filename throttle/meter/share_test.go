@@ -33,7 +33,7 @@ func (p parts) held(now int64) map[string]string {
 }
 
 // The script divides like the model, for any claims, and never more than the number.
-func TestTheScriptSharesAsTheModel(t *testing.T) {
+func TestShareScriptEqualsModel(t *testing.T) {
 	t.Parallel()
 	client := redistest.Connect(t, redistest.Shared(t).Options())
 	ctx := context.Background()
@@ -109,7 +109,7 @@ func TestFairShares(t *testing.T) {
 
 // The part of a dead holder goes to others after its life and a renewal; a new holder gets its
 // part after three renewals.
-func TestPartsComeBack(t *testing.T) {
+func TestPartsOfDeadHolderAreReassigned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 100
@@ -164,7 +164,7 @@ func TestPartsComeBack(t *testing.T) {
 
 // After Redis has lost its data, the holders that renew within one interval do not exceed the
 // number.
-func TestALostNumberIsNotGivenTwice(t *testing.T) {
+func TestLostShareDataKeepsLimit(t *testing.T) {
 	t.Parallel()
 	p, life := parts{}, time.Second
 	if got := p.renew(1, Claim{Holder: "a", Number: 7, Limit: 10, Holds: 5, Wants: 10, Life: life}); got != 5 {

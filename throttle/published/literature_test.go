@@ -29,7 +29,7 @@ func inMemory(t rapid.TB, clock *virtual) map[string]took {
 	return map[string]took{"window": at(w.Limit), "bucket": at(b.Limit)}
 }
 
-func TestLeftIsWhenOneIsLetThrough(t *testing.T) {
+func TestNextAttemptPassesAfterLeft(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		for name, attempt := range inMemory(t, new(virtual)) {
@@ -51,7 +51,7 @@ func TestLeftIsWhenOneIsLetThrough(t *testing.T) {
 }
 
 // The largest number in a period is one less than twice the count.
-func TestWeightedWindowLetsAlmostTwiceTheCountThrough(t *testing.T) {
+func TestWeightedWindowAllowsAlmostTwiceTheCount(t *testing.T) {
 	t.Parallel()
 	clock := new(virtual)
 	w, err := NewWeightedWindow(throttle.Rate{Count: 600, Period: time.Minute}, clock.now)
@@ -99,7 +99,7 @@ func newCounters(t *testing.T, clock *virtual, rates ...throttle.Rate) func() Re
 	}
 }
 
-func TestCountersChargeWhatIsDenied(t *testing.T) {
+func TestCountersChargeDeniedAttempts(t *testing.T) {
 	t.Parallel()
 	clock := &virtual{us: 1_800_000_000_000_000}
 	attempt := newCounters(t, clock, throttle.Rate{Count: 1, Period: time.Second}, throttle.Rate{Count: 3, Period: time.Minute})
@@ -117,7 +117,7 @@ func TestCountersChargeWhatIsDenied(t *testing.T) {
 	}
 }
 
-func TestCountersLetTwiceTheCountThroughAroundABorder(t *testing.T) {
+func TestCountersAllowTwiceTheCountAroundBorder(t *testing.T) {
 	t.Parallel()
 	clock := &virtual{us: 1_800_000_000_000_000 - 1}
 	attempt := newCounters(t, clock, throttle.Rate{Count: 5, Period: time.Minute})

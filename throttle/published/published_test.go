@@ -126,7 +126,7 @@ func traceOptions(t testing.TB, path string) (input string, o Options) {
 	return filepath.Join(filepath.Dir(path), m[1]+".jsonl"), Options{Interval: ms(m[2]), Max: n, MinGap: ms(m[4])}
 }
 
-func TestReplaysTheLibrary(t *testing.T) {
+func TestAnswersEqualLibrary(t *testing.T) {
 	t.Parallel()
 	outputs, err := filepath.Glob("testdata/*.out")
 	if err != nil || len(outputs) == 0 {
@@ -159,7 +159,7 @@ func TestReplaysTheLibrary(t *testing.T) {
 	}
 }
 
-func TestIsBounded(t *testing.T) {
+func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	o := Options{Interval: time.Hour, Max: 3, Prefix: redistest.Prefix()}
 	client := redistest.Shared(t).Client(t)
@@ -194,7 +194,7 @@ func TestIsBounded(t *testing.T) {
 	}
 }
 
-func TestRefusesBadOptions(t *testing.T) {
+func TestBadOptionsAreRejected(t *testing.T) {
 	t.Parallel()
 	good := Options{Interval: time.Second, Max: 1}
 	for name, change := range map[string]func(*Options){
@@ -226,7 +226,7 @@ func TestRefusesBadOptions(t *testing.T) {
 	}
 }
 
-func TestWithoutRedis(t *testing.T) {
+func TestHungRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
 	must(t, err)

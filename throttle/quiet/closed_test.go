@@ -91,7 +91,7 @@ func looked(h Hours, in *time.Location, from, upto int64) []Interval {
 }
 
 // Closed agrees with the clock around every jump of every zone.
-func TestClosedIsWhatClocksShow(t *testing.T) {
+func TestClosedAgreesWithZoneClock(t *testing.T) {
 	t.Parallel()
 	h, err := ParseHours([]string{"22:00-08:00", "Sa-Su 01:30-02:30", "Su 00:00-10:05", "Mo 02:00-03:00", "We-Fr 23:30-00:00", "12:00-12:05"})
 	must(t, err)

@@ -9,7 +9,7 @@ import (
 )
 
 // With the store unavailable and on_outage open, quiet hours still hold.
-func TestQuietHoursNeedNoStore(t *testing.T) {
+func TestQuietHoursHoldDuringOutage(t *testing.T) {
 	t.Parallel()
 	policy := Policy{Quiet: hoursOf(t, "22:00-08:00"), Night: quiet.Night{Zone: zoneOf(t, "Europe/Berlin")}}
 	tokyo := zoneOf(t, "Asia/Tokyo")

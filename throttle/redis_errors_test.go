@@ -18,7 +18,7 @@ import (
 
 // Redis quotes the keys of an unknown command. No log, probe or snapshot may show them, and a
 // user's name in the message must not make the error look like one of that user's keys.
-func TestAnOutageNamesNoUser(t *testing.T) {
+func TestOutageHidesUserNames(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Args("--rename-command", "ZADD", "", "--rename-command", "EVALSHA", ""))
 	for _, user := range []string{"canary-ada", "WRONGTYPE canary-ada"} {
@@ -59,7 +59,7 @@ func limiterWithRights(t *testing.T, server *redistest.Server, name string) *Red
 
 // TestRedisErrorStartsOutage makes Redis return errors that affect every user: the outage mode
 // applies until the error ends.
-func TestARedisThatRefuses(t *testing.T) {
+func TestRedisErrorStartsOutage(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name         string
@@ -131,7 +131,7 @@ func TestARedisThatRefuses(t *testing.T) {
 
 // TestForeignKeysFailOneUserOnly puts foreign data into a user's keys: only that user's calls
 // fail, in either outage mode.
-func TestOneUsersKeys(t *testing.T) {
+func TestForeignKeysFailOneUserOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	admin := server.Client(t)

@@ -12,7 +12,7 @@ import (
 
 // A timed-out call is retried once, because this process may have lost the time. A refused call
 // or a probe is not retried.
-func TestATimeOutIsNoOutageYet(t *testing.T) {
+func TestTimeoutIsRetriedBeforeOutage(t *testing.T) {
 	t.Parallel()
 	errLate := fmt.Errorf("%w: %w", ErrUnavailable, context.DeadlineExceeded)
 	s := &scriptedStore{}

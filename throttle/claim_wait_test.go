@@ -9,7 +9,7 @@ import (
 
 // A call that waits for another claim of this process waits until its caller's deadline, and the
 // end of that is no outage.
-func TestAClaimInThisProcessIsWaitedFor(t *testing.T) {
+func TestAcquireWaitsForRunningClaim(t *testing.T) {
 	t.Parallel()
 	l := newClockedLine(t)
 	l.limiter.timeout = time.Second

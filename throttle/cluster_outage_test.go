@@ -20,7 +20,7 @@ import (
 
 // TestNodeOutageAffectsItsUsersOnly kills or stops one master of a Cluster: the outage mode
 // applies to its users, other users see nothing, and the outage ends with the failure.
-func TestATroubleOfOneNode(t *testing.T) {
+func TestNodeOutageAffectsItsUsersOnly(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]struct {
 		begin, end func(*redistest.Server, testing.TB)
@@ -90,7 +90,7 @@ func TestATroubleOfOneNode(t *testing.T) {
 
 // While a user's hash slot moves for longer than a call waits, that user's calls end as in an
 // outage, and other users of the node are checked.
-func TestAMovingSlotIsNoOutage(t *testing.T) {
+func TestMovingHashSlotIsNoOutage(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	limiter := throttle.NewRedis(clusterOf(t, nodes).Client, throttle.Options{Timeout: 5 * time.Second})

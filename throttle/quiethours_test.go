@@ -143,7 +143,7 @@ func (n *nightLine) five(at string) {
 
 var fiveInTheMorning = []string{"1 08:00:00", "1 08:00:01.003", "1 08:00:02.006", "1 09:00:00.003", "1 09:00:01.006"}
 
-func TestQuietHoursHoldFromTheirBeginningToTheirEnd(t *testing.T) {
+func TestQuietHoursDeferUntilEnd(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.want(n.ask("21:59:59.999", "a", n.user("a")), "now")
 		d := n.ask("22:00:00", "b", n.user("b"))
@@ -157,7 +157,7 @@ func TestQuietHoursHoldFromTheirBeginningToTheirEnd(t *testing.T) {
 }
 
 // A line that waits for limits in the evening continues in the morning.
-func TestQuietHoursThatBeginInTheLine(t *testing.T) {
+func TestQuietHoursInterruptLine(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		policy := n.policy
 		policy.MinGap = 30 * time.Second
@@ -175,7 +175,7 @@ func TestQuietHoursThatBeginInTheLine(t *testing.T) {
 	})
 }
 
-func TestAnEndInQuietHours(t *testing.T) {
+func TestQuietHoursRefuseShortHorizon(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		until := func(end string) func(*Request) {
 			return func(r *Request) { r.Horizon = n.at(end).Sub(n.now()) }
@@ -190,7 +190,7 @@ func TestAnEndInQuietHours(t *testing.T) {
 	})
 }
 
-func TestWhatPassesQuietHours(t *testing.T) {
+func TestPassingRequestIgnoresQuietHours(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.five("23:00:00")
 		n.want(n.ask("23:01:00", "x", passing), "now")
@@ -210,7 +210,7 @@ func TestWhatPassesQuietHours(t *testing.T) {
 
 // Notifications that pass quiet hours are charged. When they fill a rate, the next one waits
 // without a slot.
-func TestWhatPassesIsCharged(t *testing.T) {
+func TestPassingRequestIsCharged(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		for i, at := range []string{"22:00:00", "22:05:00", "22:10:00"} {
 			n.want(n.ask(at, fmt.Sprint("x", i), passing), "now")
@@ -224,7 +224,7 @@ func TestWhatPassesIsCharged(t *testing.T) {
 }
 
 // Each notification has its own zone, and they share the user's limits.
-func TestTwoZonesOfAUser(t *testing.T) {
+func TestQuietHoursByZone(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		in := func(zone string) func(*Request) { return func(r *Request) { r.Zone = zoneOf(n.t, zone) } }
 		n.want(n.ask("15:00:00", "tokyo", in("Asia/Tokyo")), "deferred 1 00:00:00 quiet_hours")
@@ -242,7 +242,7 @@ func (n *nightLine) replan(change ...func(*Request)) []Booking {
 	return placed.Early
 }
 
-func TestQuietHoursThatChangeAtNight(t *testing.T) {
+func TestReplanAfterQuietHoursChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		hours []string
 		moved int
@@ -267,7 +267,7 @@ func TestQuietHoursThatChangeAtNight(t *testing.T) {
 }
 
 // A long line has no slot in any night, and the next day's intervals move none.
-func TestALineOverManyNights(t *testing.T) {
+func TestLongLineSkipsNights(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.policy.Rates = []Rate{{1, 24 * time.Hour}}
 		for i := range 14 {
@@ -287,7 +287,7 @@ func TestALineOverManyNights(t *testing.T) {
 }
 
 // A notification that is late for its slot and asks in quiet hours gets a slot after them.
-func TestALateOneIsHeld(t *testing.T) {
+func TestLateRequestInQuietHoursDefers(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.want(n.ask("21:59:59", "a"), "now")
 		n.want(n.ask("21:59:59.01", "b", func(r *Request) { r.Scopes[0].Policy.MinGap = 990 * time.Millisecond }), "deferred 21:59:59.99 gap")
@@ -297,7 +297,7 @@ func TestALateOneIsHeld(t *testing.T) {
 }
 
 // Each user's quiet hours end at a time of its own within the spread.
-func TestASpreadMorning(t *testing.T) {
+func TestQuietHoursEndSpread(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		n.policy.Night.Spread = 10 * time.Minute
 		at := map[string]bool{}
