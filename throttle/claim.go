@@ -28,7 +28,7 @@ type claim struct {
 	waits       bool  // a notification waits
 	entered     bool  // it was added to every set, and was in none before
 	fresh       bool  // a set was empty before, and has no expiry
-	housekept   bool  // it pruned the sets and set their expiry
+	pruned      bool  // it pruned the sets and set their expiry
 	free        int64 // the earliest time at which all rules allow an admission
 	counts      []int // with a report: admissions in each rate's window, its own included
 }
@@ -48,21 +48,21 @@ func (c *claim) judge() bool {
 
 func stampHolds(stamp, now int64) bool { return stamp >= now-stampEarly && stamp <= now+stampLate }
 
-// errNotHere means that the transaction was not executed: the hash slot has moved to another node
+// errNotExecuted means that the transaction was not executed: the hash slot has moved to another node
 // of the Cluster, or the server cannot run the transaction now.
-var errNotHere = errors.New("the transaction was not executed")
+var errNotExecuted = errors.New("the transaction was not executed")
 
 // claim sends the request's claim; asked is the elapsed time of the call.
 func (l *Redis) claim(ctx context.Context, r *Request, user *userState, asked int64) (*claim, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, StoreError(opAcquire, err)
+		return nil, WrapStoreError(opAcquire, err)
 	}
 	n, err := l.node(ctx, user.keys.sent)
 	if err != nil {
-		return nil, StoreError(opAcquire, err)
+		return nil, WrapStoreError(opAcquire, err)
 	}
 	kept := user.kept.Load()
-	c := &claim{housekept: kept == 0 || asked-kept > l.keep/4}
+	c := &claim{pruned: kept == 0 || asked-kept > l.keep/4}
 	exec := redis.NewSliceCmd(ctx, "exec")
 	group := pipeline.Group{}
 	group.Prepare = func() {
@@ -73,17 +73,17 @@ func (l *Redis) claim(ctx context.Context, r *Request, user *userState, asked in
 	l.trips.Add(1)
 	switch err := n.Do(&group); {
 	case errors.Is(err, pipeline.ErrClosed):
-		return nil, errNotHere
+		return nil, errNotExecuted
 	case err != nil:
-		return nil, StoreError(opAcquire, err)
+		return nil, WrapStoreError(opAcquire, err)
 	}
 	for _, cmd := range group.Commands { // go-redis sets the error of a rejected command on the first one
 		switch err := cmd.Err(); {
 		case err == nil:
 		case redisError(err):
-			return nil, fmt.Errorf("%w: %w", errNotHere, err)
+			return nil, fmt.Errorf("%w: %w", errNotExecuted, err)
 		default:
-			return nil, StoreError(opAcquire, err)
+			return nil, WrapStoreError(opAcquire, err)
 		}
 	}
 	if err := c.read(r, exec.Val()); err != nil {
@@ -114,7 +114,7 @@ func (l *Redis) commands(ctx context.Context, c *claim, r *Request, k *keys, see
 	for i := range r.Scopes {
 		set := k.timeline(r.Scopes[i].Name)
 		add("zadd", set, "nx", score, member(r.ID))
-		if c.housekept {
+		if c.pruned {
 			add("zremrangebyscore", set, "-inf", seen-l.keep)
 			add("pexpire", set, (l.life()+999)/1000)
 		}
@@ -139,7 +139,7 @@ func (c *claim) read(r *Request, replies []any) error {
 		}
 		reply, replies = replies[0], replies[1:]
 		if refused, is := reply.(error); is {
-			err = StoreError(opAcquire, refused)
+			err = WrapStoreError(opAcquire, refused)
 		}
 		return reply
 	}
@@ -168,7 +168,7 @@ func (c *claim) read(r *Request, replies []any) error {
 	c.entered = true
 	for range r.Scopes {
 		c.entered = number(next()) == 1 && c.entered
-		if c.housekept {
+		if c.pruned {
 			next()
 			next()
 		}

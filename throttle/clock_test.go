@@ -141,7 +141,7 @@ func TestSurelyOffIgnoresLatency(t *testing.T) {
 		{700_000, 300, 700_000},
 		{-900_000, 600_000, -300_000},
 	} {
-		if got := surelyOff(c.least, c.way); got != c.want {
+		if got := provenOffset(c.least, c.way); got != c.want {
 			t.Errorf("%d µs ahead, after an answer that took %d µs: %d, want %d", c.least, c.way, got, c.want)
 		}
 	}

@@ -17,15 +17,15 @@ func TestDeniedClaimDelaysNoOther(t *testing.T) {
 	// slots returns the slots of 15 concurrent requests, with or without a claim
 	slots := func(claims bool) []Booking {
 		l := newClockedLine(t)
-		l.ask(l.request("n0", policy), denial{})
+		l.ask(l.request("n0", policy), deniedClaim{})
 		late, stamp := l.request("late", policy), l.clock.now().UnixMicro()+7
 		if claims {
 			must(t, l.limiter.client.ZAdd(t.Context(), l.limiter.user(&late).keys.sent, redis.Z{Score: float64(stamp), Member: "late"}).Err())
 		}
 		for i := range 14 {
-			l.ask(l.request(fmt.Sprint("n", i+1), policy), denial{})
+			l.ask(l.request(fmt.Sprint("n", i+1), policy), deniedClaim{})
 		}
-		l.ask(late, denial{stamp, l.clock.now().UnixMicro()})
+		l.ask(late, deniedClaim{stamp, l.clock.now().UnixMicro()})
 		timeline, err := l.limiter.Timeline(t.Context(), late)
 		must(t, err)
 		return timeline.Bookings

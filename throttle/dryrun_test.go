@@ -21,7 +21,7 @@ func TestDryRunEqualsReplan(t *testing.T) {
 			category := []string{"", "a", "b"}[random.IntN(3)]
 			r := l.in(category, fmt.Sprint("n", i), *general, own[category])
 			r.Horizon = 1000 * time.Hour
-			l.ask(r, denial{})
+			l.ask(r, deniedClaim{})
 			l.advance(time.Duration(random.IntN(3000)) * time.Millisecond)
 		}
 		general, own["a"] = policy(), policy()

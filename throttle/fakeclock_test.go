@@ -49,7 +49,7 @@ func (l *clockedLine) in(category, id string, general Policy, p *Policy) Request
 	return r
 }
 
-func (l *clockedLine) ask(r Request, claim denial) Decision {
+func (l *clockedLine) ask(r Request, claim deniedClaim) Decision {
 	l.t.Helper()
 	d, err := l.limiter.wait(l.t.Context(), &r, l.limiter.user(&r), claim)
 	must(l.t, err)

@@ -36,7 +36,7 @@ func (k *keys) timeline(scope string) string {
 
 func userKeys(prefix string, r *Request) keys {
 	base := prefix + ":{" + shard.UserTag(r.App, r.User) + "}:"
-	k := keys{catSent: base + "sent:" + Escape(r.class()), slots: base + "slots"}
+	k := keys{catSent: base + "sent:" + Escape(r.category()), slots: base + "slots"}
 	k.sent = k.catSent[:len(base+"sent")] // a substring, to save memory: many users are cached
 	return k
 }

@@ -49,7 +49,7 @@ type Limiter interface {
 	// Cancel removes the notification's admission or slot and moves up the notifications behind
 	// it. With Request.Used it keeps the admission. A second Cancel, or one without anything to
 	// remove, does nothing.
-	Cancel(context.Context, Request) (Placed, error)
+	Cancel(context.Context, Request) (FollowUp, error)
 }
 
 // A Planner is a Limiter that also reads and reschedules a user's waiting notifications, for
@@ -61,38 +61,38 @@ type Planner interface {
 	// returns that many decisions; the caller asks again for the others.
 	AcquireAll(context.Context, []Request) ([]Decision, error)
 	// CancelAll is Cancel for several notifications of one user and category.
-	CancelAll(context.Context, []Request) (Placed, error)
+	CancelAll(context.Context, []Request) (FollowUp, error)
 	// Replan reschedules lines of one user, each by the scopes and the zone of its request; it
 	// ignores the ID. Notifications without any limit leave their line: all of them are in
-	// Placed.Early, with the instant of the call. Slots overdue by more than a second stay
-	// unchanged. With Request.Leaver, Replan reschedules a line at most once a second.
-	Replan(context.Context, []Request) (Placed, error)
-	// Told removes the early marks of bookings after the caller has woken their jobs. Later calls
-	// do not return them in Placed.Early.
-	Told(context.Context, Request, []Booking) error
+	// FollowUp.Early, with the instant of the call. Slots overdue by more than a second stay
+	// unchanged. With Request.AfterLeave, Replan reschedules a line at most once a second.
+	Replan(context.Context, []Request) (FollowUp, error)
+	// ClearEarly removes the early marks of bookings after the caller has woken their jobs. Later calls
+	// do not return them in FollowUp.Early.
+	ClearEarly(context.Context, Request, []Booking) error
 	// Timeline returns the user's admissions and slots in the request's scopes.
 	Timeline(context.Context, Request) (Timeline, error)
 }
 
-// Placed is the work that a call leaves to its caller.
-type Placed struct {
+// FollowUp is the work that a call leaves to its caller.
+type FollowUp struct {
 	// Early are bookings with a slot before the due time of their job: the user's first three,
 	// and all due within two seconds, at most 64. Also at most 64 bookings overdue by an hour, as
 	// their jobs may no longer exist, and after a Replan all notifications without any limit. The
-	// caller makes the jobs due at their slots and then calls Told.
+	// caller makes the jobs due at their slots and then calls ClearEarly.
 	Early []Booking
 	// Others are the user's other lines with waiting notifications, if the call may affect them.
-	// The caller reschedules each once by a Replan with the line's own limits: with Leaver after
+	// The caller reschedules each once by a Replan with the line's own limits: with AfterLeave after
 	// Acquire and Cancel, without it after a change of limits. It ignores the Others of that
 	// Replan.
 	Others []Line
-	// After is the delay before a Replan of the call's lines with Leaver, because they were
+	// After is the delay before a Replan of the call's lines with AfterLeave, because they were
 	// rescheduled less than a second ago; 0 for no Replan.
 	After time.Duration
 }
 
 // Any reports whether p is not empty.
-func (p Placed) Any() bool { return len(p.Early) > 0 || len(p.Others) > 0 || p.After > 0 }
+func (p FollowUp) Any() bool { return len(p.Early) > 0 || len(p.Others) > 0 || p.After > 0 }
 
 // A Line is the queue of a category's notifications of one zone.
 type Line struct {
@@ -124,29 +124,29 @@ type Request struct {
 	// Zone is the time zone of the notification's quiet hours, from zone.Load or time.UTC; nil
 	// for the zone of the policies' Night.
 	Zone *time.Location
-	// Passes exempts the notification from quiet hours. During them it is granted as soon as the
+	// IgnoreQuiet exempts the notification from quiet hours. During them it is granted as soon as the
 	// admissions allow it, and is charged. If they allow it only later in the same hours, it is
 	// Deferred without a slot, unless it already holds one.
-	Passes bool
+	IgnoreQuiet bool
 	// Horizon is how far ahead a slot may be. A denied request with a later slot is Refused and
 	// holds nothing; with 0 every denied request is Refused.
 	Horizon time.Duration
 	// MaxBooked limits how many of the user's notifications of the category hold a slot, at most
 	// MaxEntries; 0 means MaxEntries. All categories together hold at most twice as many. A
-	// denied request beyond is Rejected, or Deferred without a slot if it is Kept.
+	// denied request beyond is Rejected, or Deferred without a slot with NeverReject.
 	MaxBooked int
-	// Kept means that a full line does not reject the notification: it is critical, or was
+	// NeverReject means that a full line does not reject the notification: it is critical, or was
 	// accepted into the line before.
-	Kept bool
-	// Elder is the ID of another notification of the same user and category, which this one
+	NeverReject bool
+	// Replaces is the ID of another notification of the same user and category, which this one
 	// replaces. It takes over the other's slot, or keeps its own if that is earlier.
-	Elder string
-	// Books requests a slot even if the limits allow the notification now, because the caller
+	Replaces string
+	// SlotOnly requests a slot even if the limits allow the notification now, because the caller
 	// cannot send it yet.
-	Books bool
-	// Leaver means that the limits are unchanged, and a notification has left the line. For
+	SlotOnly bool
+	// AfterLeave means that the limits are unchanged, and a notification has left the line. For
 	// Replan.
-	Leaver bool
+	AfterLeave bool
 	// Used means that the notification was sent or may have been: Cancel keeps its admission.
 	Used bool
 	// Report asks for Decision.Remaining. It costs a ZCOUNT for each rate.
@@ -204,7 +204,7 @@ func validateAll(all []Request) error {
 		if err := r.validateID(); err != nil {
 			return err
 		}
-		if r.App != first.App || r.User != first.User || r.class() != first.class() || seen[r.ID] {
+		if r.App != first.App || r.User != first.User || r.category() != first.category() || seen[r.ID] {
 			return errors.New("throttle: the requests are of several users or categories, or name a notification twice")
 		}
 		seen[r.ID] = true
@@ -241,8 +241,8 @@ func (r *Request) policies() (general, own *Policy) {
 	return general, own
 }
 
-// class returns the category of the notification's line.
-func (r *Request) class() string {
+// category returns the category of the notification's line.
+func (r *Request) category() string {
 	for _, s := range r.Scopes {
 		if s.Name != General {
 			return s.Name
@@ -263,8 +263,8 @@ func (r *Request) remaining(counts []int) []Remaining {
 	return left
 }
 
-// mostBooked returns the largest number of slots of the category.
-func (r *Request) mostBooked() int { return cmp.Or(r.MaxBooked, MaxEntries) }
+// maxBooked returns the largest number of slots of the category.
+func (r *Request) maxBooked() int { return cmp.Or(r.MaxBooked, MaxEntries) }
 
 // A Status is the result of a request.
 type Status uint8
@@ -327,9 +327,9 @@ type Decision struct {
 	// Remaining is how many more admissions each rate allows after this one, if Request.Report is
 	// set.
 	Remaining []Remaining
-	// Placed is the work that the call leaves to its caller; of several decisions only the first
+	// FollowUp is the work that the call leaves to its caller; of several decisions only the first
 	// one has it.
-	Placed
+	FollowUp
 	// Unchecked means that the store was unreachable. Nothing was charged, and only quiet hours
 	// were checked. Granted is then the operator's choice (see Open), and At is on the local
 	// clock.

@@ -68,23 +68,23 @@ func (m *Memory) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 }
 
 // Cancel implements Limiter.
-func (m *Memory) Cancel(ctx context.Context, r Request) (Placed, error) {
+func (m *Memory) Cancel(ctx context.Context, r Request) (FollowUp, error) {
 	return m.redis().Cancel(ctx, r)
 }
 
 // CancelAll implements Planner.
-func (m *Memory) CancelAll(ctx context.Context, all []Request) (Placed, error) {
+func (m *Memory) CancelAll(ctx context.Context, all []Request) (FollowUp, error) {
 	return m.redis().CancelAll(ctx, all)
 }
 
 // Replan implements Planner.
-func (m *Memory) Replan(ctx context.Context, all []Request) (Placed, error) {
+func (m *Memory) Replan(ctx context.Context, all []Request) (FollowUp, error) {
 	return m.redis().Replan(ctx, all)
 }
 
-// Told implements Planner.
-func (m *Memory) Told(ctx context.Context, r Request, woken []Booking) error {
-	return m.redis().Told(ctx, r, woken)
+// ClearEarly implements Planner.
+func (m *Memory) ClearEarly(ctx context.Context, r Request, woken []Booking) error {
+	return m.redis().ClearEarly(ctx, r, woken)
 }
 
 // Timeline implements Planner.

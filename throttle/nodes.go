@@ -29,17 +29,17 @@ func (l *Redis) node(ctx context.Context, key string) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch n, closed := l.met(p); {
+	switch n, closed := l.knownNode(p); {
 	case closed:
 		return nil, errClosed
 	case n != nil:
 		return n, nil
 	}
-	return l.meet(ctx, p)
+	return l.addNode(ctx, p)
 }
 
-// met returns a known node, or nil.
-func (l *Redis) met(p *pipeline.Pipeline) (n *node, closed bool) {
+// knownNode returns a known node, or nil.
+func (l *Redis) knownNode(p *pipeline.Pipeline) (n *node, closed bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.nodes[p], l.closed
@@ -52,14 +52,14 @@ func (l *Redis) clockOf(ctx context.Context, key string) *clock {
 	if err != nil {
 		return nil
 	}
-	if n, _ := l.met(p); n != nil {
+	if n, _ := l.knownNode(p); n != nil {
 		return n.clock
 	}
 	return nil
 }
 
-// meet adds a node after it has read the node's clock, which claims need for their scores.
-func (l *Redis) meet(ctx context.Context, p *pipeline.Pipeline) (*node, error) {
+// addNode adds a node after it has read the node's clock, which claims need for their scores.
+func (l *Redis) addNode(ctx context.Context, p *pipeline.Pipeline) (*node, error) {
 	fresh := &node{Pipeline: p, clock: newClock(l.process)}
 	t := redis.NewTimeCmd(ctx, "time")
 	sent := fresh.clock.elapsed()
@@ -148,13 +148,13 @@ type process struct {
 // elapsed returns the µs since the start.
 func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 
-// aheadKept is how long, in µs, a bound is collected before it becomes the older one, which is
+// boundsLife is how long, in µs, a bound is collected before it becomes the older one, which is
 // used for as long again. The clocks drift apart, and one stalled reply counts for at most a
 // second.
-const aheadKept = 500_000
+const boundsLife = 500_000
 
 func newClock(p process) *clock {
-	return &clock{process: p, since: -3 * aheadKept} // in the past, so that the first reply replaces the bounds
+	return &clock{process: p, since: -3 * boundsLife} // in the past, so that the first reply replaces the bounds
 }
 
 // predict returns the server time at which a command sent at that elapsed time is executed,
@@ -178,9 +178,9 @@ func (c *clock) passed(sent, now int64) int64 {
 func (c *clock) answered(sent, received, now int64) ahead {
 	said, known, age := ahead{now - received, now - sent}, c.recent.and(c.older), received-c.since
 	switch {
-	case known.least > said.most, known.most < said.least, age > 2*aheadKept: // the clock was set, or the bounds are too old
+	case known.least > said.most, known.most < said.least, age > 2*boundsLife: // the clock was set, or the bounds are too old
 		c.recent, c.older, c.since = said, said, received
-	case age > aheadKept:
+	case age > boundsLife:
 		c.recent, c.older, c.since = said, c.recent, received
 	default:
 		c.recent = c.recent.and(said)
@@ -188,9 +188,9 @@ func (c *clock) answered(sent, received, now int64) ahead {
 	return c.recent.and(c.older)
 }
 
-// surelyOff returns the proven offset of the server's clock in µs, negative if it is behind.
+// provenOffset returns the proven offset of the server's clock in µs, negative if it is behind.
 // least is the offset at the reply, which was in flight or waited for replicas for way.
-func surelyOff(least, way int64) int64 {
+func provenOffset(least, way int64) int64 {
 	return max(least, min(0, least+way))
 }
 
@@ -201,7 +201,7 @@ func surelyOff(least, way int64) int64 {
 func (c *clock) observe(sent, now int64) (received int64) {
 	at := c.now()
 	received = at.Sub(c.start).Microseconds()
-	c.wall.Store(surelyOff(now-at.UnixMicro(), received-sent))
+	c.wall.Store(provenOffset(now-at.UnixMicro(), received-sent))
 	c.seen.Store(now)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -85,7 +85,7 @@ func WithOutage(l Planner, mode OnOutage, o OutageOptions) *Outage {
 
 // Stats returns the counts.
 func (o *Outage) Stats() OutageStats {
-	o.forgetUnasked()
+	o.pruneUnusedNodes()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	stats := o.total
@@ -117,35 +117,35 @@ func (o *Outage) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 }
 
 // Cancel implements Limiter.
-func (o *Outage) Cancel(ctx context.Context, r Request) (Placed, error) {
+func (o *Outage) Cancel(ctx context.Context, r Request) (FollowUp, error) {
 	return withStore(ctx, o, Closed, r, r.validateID(), o.limiter.Cancel)
 }
 
 // CancelAll implements Planner.
-func (o *Outage) CancelAll(ctx context.Context, all []Request) (Placed, error) {
+func (o *Outage) CancelAll(ctx context.Context, all []Request) (FollowUp, error) {
 	if err := validateAll(all); err != nil {
-		return Placed{}, err
+		return FollowUp{}, err
 	}
-	return withStore(ctx, o, Closed, all[0], nil, func(ctx context.Context, _ Request) (Placed, error) {
+	return withStore(ctx, o, Closed, all[0], nil, func(ctx context.Context, _ Request) (FollowUp, error) {
 		return o.limiter.CancelAll(ctx, all)
 	})
 }
 
 // Replan implements Planner.
-func (o *Outage) Replan(ctx context.Context, all []Request) (Placed, error) {
+func (o *Outage) Replan(ctx context.Context, all []Request) (FollowUp, error) {
 	if err := validateLines(all); err != nil {
-		return Placed{}, err
+		return FollowUp{}, err
 	}
-	placed, err := withStore(ctx, o, Closed, all[0], nil, func(ctx context.Context, _ Request) (Placed, error) {
+	placed, err := withStore(ctx, o, Closed, all[0], nil, func(ctx context.Context, _ Request) (FollowUp, error) {
 		return o.limiter.Replan(ctx, all)
 	})
 	return placed, err
 }
 
-// Told implements Planner.
-func (o *Outage) Told(ctx context.Context, r Request, woken []Booking) error {
+// ClearEarly implements Planner.
+func (o *Outage) ClearEarly(ctx context.Context, r Request, woken []Booking) error {
 	_, err := withStore(ctx, o, Closed, r, r.validate(), func(ctx context.Context, r Request) (struct{}, error) {
-		return struct{}{}, o.limiter.Told(ctx, r, woken)
+		return struct{}{}, o.limiter.ClearEarly(ctx, r, woken)
 	})
 	return err
 }
@@ -215,7 +215,7 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 			}
 			o.failed(node, mode, probe, err)
 		case probe:
-			o.learntNothing(node)
+			o.endProbe(node)
 		}
 		return answer, err
 	}
@@ -278,11 +278,11 @@ func (o *Outage) failed(node string, mode OnOutage, probe bool, err error) {
 	now, s := time.Now(), o.last[node]
 	began := s == nil
 	if began {
-		s = &outageState{since: now, asked: now, next: now.Add(tryPause)}
+		s = &outageState{since: now, asked: now, next: now.Add(probeInterval)}
 		o.last[node] = s
 		o.total.Outages++
 	} else if probe {
-		s.probing, s.next = false, now.Add(tryPause)
+		s.probing, s.next = false, now.Add(probeInterval)
 	}
 	s.err = err
 	o.count(s, mode)
@@ -307,18 +307,18 @@ func (o *Outage) ended(how, node string, s *outageState) {
 	}
 }
 
-// leftAfter is how long a failing node must be unused until it counts as removed from the
+// nodeRemovedAfter is how long a failing node must be unused until it counts as removed from the
 // Cluster. Waiting jobs ask every few seconds, so 30 s without a call mean that no user is on it.
-const leftAfter = 30 * time.Second
+const nodeRemovedAfter = 30 * time.Second
 
-// forgetUnasked ends the outages of removed nodes, which no call can end: other nodes serve their
+// pruneUnusedNodes ends the outages of removed nodes, which no call can end: other nodes serve their
 // users. A single server cannot be removed.
-func (o *Outage) forgetUnasked() {
+func (o *Outage) pruneUnusedNodes() {
 	now := time.Now()
 	left := map[string]*outageState{}
 	o.mu.Lock()
 	for node, s := range o.last {
-		if node != "" && now.Sub(s.asked) >= leftAfter {
+		if node != "" && now.Sub(s.asked) >= nodeRemovedAfter {
 			left[node] = s
 			delete(o.last, node)
 		}
@@ -337,7 +337,7 @@ func where(node string) []any {
 	return []any{"node", node}
 }
 
-func (o *Outage) learntNothing(node string) {
+func (o *Outage) endProbe(node string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s := o.last[node]; s != nil {
@@ -345,9 +345,9 @@ func (o *Outage) learntNothing(node string) {
 	}
 }
 
-// tryPause is the pause between two probes: short, so that a short outage ends soon, and long
+// probeInterval is the pause between two probes: short, so that a short outage ends soon, and long
 // enough for at most four probes a second and process.
-const tryPause = 250 * time.Millisecond
+const probeInterval = 250 * time.Millisecond
 
 // An outageState is a current outage.
 type outageState struct {
@@ -360,20 +360,20 @@ type outageState struct {
 	calls, unchecked int64 // during the outage
 }
 
-// StoreError wraps the error of a failed call. It wraps ErrUnavailable unless the error is about
+// WrapStoreError wraps the error of a failed call. It wraps ErrUnavailable unless the error is about
 // one user's keys, because any other error of a store affects every user.
-func StoreError(op string, err error) error {
+func WrapStoreError(op string, err error) error {
 	if redisreply.OfItsKeys(err) {
-		return fmt.Errorf("throttle: %s: Redis answered: %w", op, said{err})
+		return fmt.Errorf("throttle: %s: Redis answered: %w", op, redactedError{err})
 	}
-	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, said{err})
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, redactedError{err})
 }
 
-// said hides the names of users in an error, as logs and probes show it.
-type said struct{ error }
+// redactedError hides the names of users in an error, as logs and probes show it.
+type redactedError struct{ error }
 
 // Error implements error.
-func (s said) Error() string { return redisreply.Said(s.error) }
+func (s redactedError) Error() string { return redisreply.Said(s.error) }
 
 // Unwrap returns the original error.
-func (s said) Unwrap() error { return s.error }
+func (s redactedError) Unwrap() error { return s.error }

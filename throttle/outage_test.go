@@ -37,16 +37,18 @@ func (s *scriptedStore) Acquire(ctx context.Context, r Request) (Decision, error
 func (s *scriptedStore) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
 	return make([]Decision, len(all)), s.call(ctx)
 }
-func (s *scriptedStore) Cancel(ctx context.Context, r Request) (Placed, error) {
-	return Placed{Early: []Booking{{ID: "b"}}}, s.call(ctx)
+func (s *scriptedStore) Cancel(ctx context.Context, r Request) (FollowUp, error) {
+	return FollowUp{Early: []Booking{{ID: "b"}}}, s.call(ctx)
 }
-func (s *scriptedStore) CancelAll(ctx context.Context, _ []Request) (Placed, error) {
-	return Placed{Early: []Booking{{ID: "b"}}}, s.call(ctx)
+func (s *scriptedStore) CancelAll(ctx context.Context, _ []Request) (FollowUp, error) {
+	return FollowUp{Early: []Booking{{ID: "b"}}}, s.call(ctx)
 }
-func (s *scriptedStore) Replan(ctx context.Context, _ []Request) (Placed, error) {
-	return Placed{Early: []Booking{{ID: "b"}}}, s.call(ctx)
+func (s *scriptedStore) Replan(ctx context.Context, _ []Request) (FollowUp, error) {
+	return FollowUp{Early: []Booking{{ID: "b"}}}, s.call(ctx)
 }
-func (s *scriptedStore) Told(ctx context.Context, _ Request, _ []Booking) error { return s.call(ctx) }
+func (s *scriptedStore) ClearEarly(ctx context.Context, _ Request, _ []Booking) error {
+	return s.call(ctx)
+}
 func (s *scriptedStore) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	return Timeline{Now: time.Unix(1, 0)}, s.call(ctx)
 }
@@ -112,7 +114,7 @@ func TestOutageClosedFailsFastAndProbes(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		var want []time.Duration
-		for at := time.Duration(0); at < 4*time.Second; at += tryPause {
+		for at := time.Duration(0); at < 4*time.Second; at += probeInterval {
 			want = append(want, at)
 		}
 		if fmt.Sprint(asked) != fmt.Sprint(want) {
@@ -166,7 +168,7 @@ func TestOutageOpenGrantsUnchecked(t *testing.T) {
 			t.Errorf("the store was asked %d times; want 1", n)
 		}
 		s.set(storeAnswers)
-		time.Sleep(tryPause)
+		time.Sleep(probeInterval)
 		if d, err := o.Acquire(t.Context(), outageCall); err != nil || d.Unchecked || d.Status != Deferred {
 			t.Errorf("after: %+v, %v", d, err)
 		}
@@ -193,7 +195,7 @@ func TestHungProbeBlocksNoOtherCall(t *testing.T) {
 		wg.Wait()
 		// Ten failures are one outage, and do not lengthen the pause. One call probes; while it
 		// hangs, the others do not wait.
-		time.Sleep(tryPause)
+		time.Sleep(probeInterval)
 		for range 10 {
 			wg.Go(func() { _, _ = o.Timeline(t.Context(), outageCall) })
 		}
@@ -232,7 +234,7 @@ func TestCallerDeadlineIsNoOutage(t *testing.T) {
 			// If the caller of a probe gives up, the next call probes.
 			s.set(storeRefuses)
 			_, _ = o.Acquire(t.Context(), outageCall)
-			time.Sleep(tryPause)
+			time.Sleep(probeInterval)
 			s.set(storeHangs(time.Second))
 			ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 			_, _ = o.Acquire(ctx, outageCall)
@@ -311,7 +313,7 @@ func TestNodeOutageEndsWhenUnused(t *testing.T) {
 		s.set(storeAnswers)
 		s.node = "b:2"
 		must(t, errOf(o.Acquire(t.Context(), outageCall)))
-		time.Sleep(leftAfter)
+		time.Sleep(nodeRemovedAfter)
 		if stats := o.Stats(); stats.Outages != 3 || stats.Node != "" || stats.Since.IsZero() {
 			t.Errorf("half a minute later: %+v", stats)
 		}

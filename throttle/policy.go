@@ -150,8 +150,8 @@ type Faults = faults.Faults
 // Unlimited reports whether p has neither a gap, nor a rate, nor quiet hours.
 func (p Policy) Unlimited() bool { return !p.paces() && len(p.Quiet) == 0 }
 
-// Says reports whether p limits anything or turns quiet hours off.
-func (p Policy) Says() bool { return !p.Unlimited() || p.Quiet != nil }
+// IsSet reports whether p limits anything or turns quiet hours off.
+func (p Policy) IsSet() bool { return !p.Unlimited() || p.Quiet != nil }
 
 // paces reports whether p has a gap or a rate.
 func (p Policy) paces() bool { return p.MinGap != 0 || len(p.Rates) > 0 }
@@ -182,7 +182,7 @@ func (p Policy) String() string {
 // for limits that are odd but valid.
 func (p Policy) Validate(horizon time.Duration) error {
 	var all Faults
-	if p.Exempt && p.Says() {
+	if p.Exempt && p.IsSet() {
 		all.Add("exempt", "excludes min_gap, rates and quiet_hours: remove one or the other")
 	}
 	if err := p.Quiet.Validate(); err != nil {

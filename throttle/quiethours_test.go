@@ -93,7 +93,7 @@ func (n *nightLine) request(id string, change ...func(*Request)) Request {
 	return r
 }
 
-func passing(r *Request) { r.Passes = true }
+func passing(r *Request) { r.IgnoreQuiet = true }
 
 func (n *nightLine) user(name string) func(*Request) { return func(r *Request) { r.User = name } }
 func under(policies ...Policy) func(*Request) {

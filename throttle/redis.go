@@ -71,9 +71,9 @@ func (u *userState) waitsUntil(elapsed int64) {
 	}
 }
 
-// usersRemembered is the size of the userState cache, about 500 bytes a user. A claim for a user
+// cachedUsers is the size of the userState cache, about 500 bytes a user. A claim for a user
 // that was evicted may be denied.
-const usersRemembered = 16384
+const cachedUsers = 16384
 
 var errClosed = errors.New("throttle: the limiter is closed")
 
@@ -93,7 +93,7 @@ func New(client redis.UniversalClient, o Options) (*Redis, error) {
 	if err := serves(client); err != nil {
 		return nil, err
 	}
-	users, err := lru.New[userKey, *userState](usersRemembered)
+	users, err := lru.New[userKey, *userState](cachedUsers)
 	if err != nil {
 		return nil, fmt.Errorf("throttle: %w", err)
 	}
@@ -158,26 +158,26 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return grantedAt(l.now()), nil
 	}
 	user, asked := l.user(&r), l.elapsed()
-	if asked < user.waits.Load() || r.Books || r.Elder != "" || l.closes(&r) {
-		return l.wait(ctx, &r, user, denial{})
+	if asked < user.waits.Load() || r.SlotOnly || r.Replaces != "" || l.closes(&r) {
+		return l.wait(ctx, &r, user, deniedClaim{})
 	}
 	if !user.claiming.TryAcquire(1) {
-		if err := l.besideNoClaim(ctx, user); err != nil {
+		if err := l.awaitNoClaim(ctx, user); err != nil {
 			return Decision{}, err
 		}
-		return l.wait(ctx, &r, user, denial{})
+		return l.wait(ctx, &r, user, deniedClaim{})
 	}
 	defer user.claiming.Release(1) // after waits is set for the next caller
 	if asked < user.waits.Load() {
-		return l.wait(ctx, &r, user, denial{})
+		return l.wait(ctx, &r, user, deniedClaim{})
 	}
 	return l.arrive(ctx, &r, user, asked)
 }
 
-// besideNoClaim waits until this process has no running claim for the user and category. A script
+// awaitNoClaim waits until this process has no running claim for the user and category. A script
 // call at the same time could deny the claim by coming first, or could count the claim before it
 // is denied. Claims for the user's other categories may be running.
-func (l *Redis) besideNoClaim(ctx context.Context, user *userState) error {
+func (l *Redis) awaitNoClaim(ctx context.Context, user *userState) error {
 	if err := user.claiming.Acquire(ctx, 1); err != nil {
 		return fmt.Errorf("throttle: %w", err)
 	}
@@ -204,26 +204,26 @@ func (l *Redis) AcquireAll(ctx context.Context, all []Request) ([]Decision, erro
 		return []Decision{d}, nil
 	}
 	user := l.user(&all[0])
-	if err := l.besideNoClaim(ctx, user); err != nil {
+	if err := l.awaitNoClaim(ctx, user); err != nil {
 		return nil, err
 	}
-	return l.waitAll(ctx, all, user, denial{})
+	return l.waitAll(ctx, all, user, deniedClaim{})
 }
 
 // arrive makes the first check: a claim, and the script if the claim is denied.
 func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked int64) (Decision, error) {
 	c, err := l.claim(ctx, r, user, asked)
-	if errors.Is(err, errNotHere) {
-		return l.wait(ctx, r, user, denial{})
+	if errors.Is(err, errNotExecuted) {
+		return l.wait(ctx, r, user, deniedClaim{})
 	}
 	if err != nil {
 		user.kept.Store(0)
 		return Decision{}, err
 	}
 	if !c.judge() || r.until(c.stamp, c.stamp) > 0 {
-		claim := denial{c.stamp, c.now}
+		claim := deniedClaim{c.stamp, c.now}
 		if !c.entered { // the set holds an earlier admission of it
-			claim = denial{}
+			claim = deniedClaim{}
 		}
 		return l.wait(ctx, r, user, claim)
 	}
@@ -235,7 +235,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 	for i := range r.Scopes {
 		user.waitsUntil(c.received + r.Scopes[i].Policy.MinGap.Microseconds())
 	}
-	if c.housekept {
+	if c.pruned {
 		user.kept.Store(asked + 1)
 	} else if c.fresh {
 		if err := l.expire(ctx, r, user); err != nil {
@@ -246,7 +246,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 }
 
 // wait runs the script.
-func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim denial) (Decision, error) {
+func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim deniedClaim) (Decision, error) {
 	all, err := l.waitAll(ctx, []Request{*r}, user, claim)
 	if err != nil {
 		return Decision{}, err
@@ -254,7 +254,7 @@ func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim den
 	return all[0], nil
 }
 
-func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, claim denial) ([]Decision, error) {
+func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, claim deniedClaim) ([]Decision, error) {
 	clock, asked := l.clockOf(ctx, user.keys.sent), l.elapsed()
 	decisions, err := l.visit(ctx, all, user, claim)
 	answered := clock != nil && clock == l.clockOf(ctx, user.keys.sent) // the key is still on the same server
@@ -273,7 +273,7 @@ func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, cla
 
 // user returns the cached state of the request's user and category.
 func (l *Redis) user(r *Request) *userState {
-	key := userKey{r.App, r.User, r.class()}
+	key := userKey{r.App, r.User, r.category()}
 	if u, ok := l.users.Get(key); ok {
 		return u
 	}

@@ -160,7 +160,7 @@ func TestForeignKeysFailOneUserOnly(t *testing.T) {
 			k := &l.user(&bad).keys
 			must(t, spoil(k))
 			bad.ID = "goes"
-			if _, err := l.wait(ctx, &bad, l.user(&bad), denial{}); err == nil {
+			if _, err := l.wait(ctx, &bad, l.user(&bad), deniedClaim{}); err == nil {
 				t.Error("asked again, it is decided")
 			}
 			if _, err := l.Cancel(ctx, bad); err == nil {

@@ -43,7 +43,7 @@ func TestSlotKeysOutliveLastSlot(t *testing.T) {
 	ask := func(category, id string, own *Policy) {
 		r := l.in(category, id, Policy{}, own)
 		r.Horizon = 1000 * time.Hour
-		l.ask(r, denial{})
+		l.ask(r, deniedClaim{})
 	}
 	lives := func(after string, last time.Duration, sets ...string) {
 		t.Helper()
@@ -77,18 +77,18 @@ func TestMissingJobDelaysLineOnce(t *testing.T) {
 	policy := Policy{MinGap: 10 * time.Second}
 	var slots []Decision
 	for i := range 5 {
-		slots = append(slots, l.ask(l.request(fmt.Sprint("n", i), policy), denial{}))
+		slots = append(slots, l.ask(l.request(fmt.Sprint("n", i), policy), deniedClaim{}))
 	}
 	dead := slots[1].At
 	for i, d := range slots[2:] {
 		l.advance(d.At.Sub(l.clock.now()))
 		must(t, errOf(l.limiter.Replan(t.Context(), []Request{l.request("", policy)})))
-		if d := l.ask(l.request(fmt.Sprint("n", i+2), policy), denial{}); d.Status != Granted || len(d.Early) > 0 {
+		if d := l.ask(l.request(fmt.Sprint("n", i+2), policy), deniedClaim{}); d.Status != Granted || len(d.Early) > 0 {
 			t.Errorf("behind one that never came: %+v", d)
 		}
 	}
 	l.advance(time.Hour)
-	d := l.ask(l.request("new", policy), denial{})
+	d := l.ask(l.request("new", policy), deniedClaim{})
 	if len(d.Early) != 1 || d.Early[0].ID != "n1" || !d.Early[0].Slot.Equal(dead) {
 		t.Errorf("an hour later are named %+v", d.Early)
 	}

@@ -82,7 +82,7 @@ func (s *scripted) drawn() Request {
 func (s *scripted) now() int64 { return s.limiter.now().UnixMicro() }
 
 // ask runs the script without a claim.
-func (s *scripted) ask(r Request, claim denial) Decision {
+func (s *scripted) ask(r Request, claim deniedClaim) Decision {
 	admitted := s.admitted(r)
 	d, err := s.limiter.wait(context.Background(), &r, s.limiter.user(&r), claim)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *scripted) learn(r Request, d Decision) {
 			s.sent[scope] = slices.DeleteFunc(s.sent[scope], func(o sentOne) bool { return o.id == r.ID })
 		}
 		for _, scope := range r.Scopes {
-			s.sent[scope.Name] = append(s.sent[scope.Name], sentOne{r.ID, r.class(), d.At.UnixMicro()})
+			s.sent[scope.Name] = append(s.sent[scope.Name], sentOne{r.ID, r.category(), d.At.UnixMicro()})
 		}
 		delete(s.asked, r.ID)
 	case Deferred:
@@ -144,7 +144,7 @@ func (s *scripted) lawful(r Request, at int64) {
 	}
 }
 
-func (s *scripted) cancel(r Request) Placed {
+func (s *scripted) cancel(r Request) FollowUp {
 	placed, err := s.limiter.Cancel(context.Background(), r)
 	must(s.t, err)
 	delete(s.asked, r.ID)
@@ -156,7 +156,7 @@ func (s *scripted) cancel(r Request) Placed {
 	return placed
 }
 
-func (s *scripted) replan(all ...Request) Placed {
+func (s *scripted) replan(all ...Request) FollowUp {
 	placed, err := s.limiter.Replan(context.Background(), all)
 	must(s.t, err)
 	slots := s.slots()
@@ -225,7 +225,7 @@ func (s *scripted) step() string {
 		s.cancel(r)
 		return "a cancel of " + r.ID
 	case 1:
-		r.ID, r.Leaver = "", rapid.Bool().Draw(s.t, "leaver")
+		r.ID, r.AfterLeave = "", rapid.Bool().Draw(s.t, "leaver")
 		s.replan(r)
 		return "a replan"
 	case 2:
@@ -234,20 +234,20 @@ func (s *scripted) step() string {
 		}
 		all := []Request{s.request("", ""), s.request("a", ""), s.request("b", "")}
 		placed := s.replan(all...)
-		must(s.t, s.limiter.Told(context.Background(), all[0], placed.Early))
+		must(s.t, s.limiter.ClearEarly(context.Background(), all[0], placed.Early))
 		return "other limits"
 	case 3: // a successor, which asks twice
 		elder := s.drawn()
 		r.Category, r.Scopes = elder.Category, elder.Scopes
-		r.ID, r.Elder = fmt.Sprint("heir-", elder.ID), elder.ID
+		r.ID, r.Replaces = fmt.Sprint("heir-", elder.ID), elder.ID
 		s.heir(r)
 		return "an heir of " + elder.ID
 	case 4: // a denied claim with a concurrent request
 		return s.beside(r)
 	default:
-		r.Books = call == 5
+		r.SlotOnly = call == 5
 		before := s.slots()
-		d := s.ask(r, denial{})
+		d := s.ask(r, deniedClaim{})
 		if slot, held := before[r.Line().name()+r.ID]; held && (d.Slot.UnixMicro() != slot || d.Status == Granted && d.At.UnixMicro() < slot && d.Slot.IsZero()) {
 			s.t.Fatalf("%s held %d: %+v", r.ID, slot, d)
 		}
@@ -258,19 +258,19 @@ func (s *scripted) step() string {
 // heir takes over another notification's slot, twice: the earlier of two slots.
 func (s *scripted) heir(r Request) {
 	slots, line := s.slots(), r.Line().name()
-	slot, held := slots[line+r.Elder]
+	slot, held := slots[line+r.Replaces]
 	if own, mine := slots[line+r.ID]; mine && (!held || own < slot) {
 		slot, held = own, true
 	}
-	if turn, waits := s.asked[r.Elder]; waits {
+	if turn, waits := s.asked[r.Replaces]; waits {
 		if own, too := s.asked[r.ID]; too {
 			turn = min(turn, own)
 		}
 		s.asked[r.ID] = turn
-		delete(s.asked, r.Elder)
+		delete(s.asked, r.Replaces)
 	}
 	for range 2 {
-		d := s.ask(r, denial{})
+		d := s.ask(r, deniedClaim{})
 		if held && d.Slot.UnixMicro() != slot {
 			s.t.Fatalf("the heir of a slot at %d has %+v", slot, d)
 		}
@@ -291,9 +291,9 @@ func (s *scripted) beside(r Request) string {
 	}
 	other := s.drawn()
 	if _, is := s.asked[other.ID]; !is {
-		s.ask(other, denial{})
+		s.ask(other, deniedClaim{})
 	}
-	s.ask(late, denial{stamp, stamp})
+	s.ask(late, deniedClaim{stamp, stamp})
 	return "a denied claim of " + late.ID
 }
 

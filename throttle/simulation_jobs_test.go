@@ -19,7 +19,7 @@ type simUser struct {
 }
 
 func (w *world) addUser(name string) {
-	u := &simUser{name: name, categories: []string{""}, general: true, limits: map[string]Policy{General: w.quietly(randomPolicy(w.rng))}}
+	u := &simUser{name: name, categories: []string{""}, general: true, limits: map[string]Policy{General: w.setQuiet(randomPolicy(w.rng))}}
 	switch w.rng.IntN(4) {
 	case 0:
 	case 1:
@@ -32,7 +32,7 @@ func (w *world) addUser(name string) {
 	}
 	for _, c := range u.categories {
 		if c != "" {
-			u.limits[c] = w.quietly(randomPolicy(w.rng))
+			u.limits[c] = w.setQuiet(randomPolicy(w.rng))
 		}
 	}
 	w.users = append(w.users, u)
@@ -103,7 +103,7 @@ func (w *world) addJob(u *simUser, at int64) {
 
 // request returns the worker's request for the job, with the limits that the worker knows.
 func (s *simWorker) request(j *job) Request {
-	r := Request{User: j.user.name, ID: j.id, Category: j.category, Horizon: j.horizon, Zone: j.zone, Passes: j.passes}
+	r := Request{User: j.user.name, ID: j.id, Category: j.category, Horizon: j.horizon, Zone: j.zone, IgnoreQuiet: j.passes}
 	if j.user.general {
 		r.Scopes = append(r.Scopes, Scope{General, s.limits[j.user.name+"/"+General]})
 	}
@@ -171,7 +171,7 @@ func (w *world) acquired(d *delivery, c *simCall) {
 	w.say("%s %s at %+.3f ms left %v %s %s", j.id, c.decision.Status,
 		float64(c.decision.At.UnixMicro()-epoch.UnixMicro())/1000, c.decision.Left, c.decision.Scope, c.decision.Rule)
 	j.over = max(j.over, c.executed)
-	w.follow(j.user, c.decision.Placed)
+	w.follow(j.user, c.decision.FollowUp)
 	switch c.decision.Status {
 	case Deferred:
 		if w.judgeSlot("waits", j, c.request.Scopes, c.decision.At); !c.decision.Quiet.IsZero() {
@@ -277,9 +277,9 @@ func (w *world) cancelJob(j *job) {
 	w.giveBack(j, func() { j.open-- })
 }
 
-// follow handles Placed as a worker does, except for a lost wake-up in five: it wakes the early
+// follow handles FollowUp as a worker does, except for a lost wake-up in five: it wakes the early
 // jobs, and reschedules the other lines, or the user's lines a second later.
-func (w *world) follow(u *simUser, p Placed) {
+func (w *world) follow(u *simUser, p FollowUp) {
 	for _, b := range p.Early {
 		for _, j := range w.jobs {
 			if j.user == u && j.id == b.ID {
@@ -319,7 +319,7 @@ func (w *world) replan(u *simUser, line Line, leaver bool) {
 			w.follow(u, p)
 		}
 	}}
-	c.request.Leaver = leaver
+	c.request.AfterLeave = leaver
 	w.start(c, func(ctx context.Context, c *simCall) {
 		c.placed, c.err = worker.limiter.Replan(ctx, []Request{c.request})
 	})
@@ -362,7 +362,7 @@ func (w *world) changeLimits() {
 	name := names[w.rng.IntN(len(names))]
 	p := adjust(w.rng, u.limits[name])
 	if p.Quiet, p.Night = u.limits[name].Quiet, u.limits[name].Night; w.rng.IntN(2) == 0 {
-		p = w.quietly(p)
+		p = w.setQuiet(p)
 	}
 	u.limits[name] = p
 	w.figures.changes++

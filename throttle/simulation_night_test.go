@@ -28,8 +28,8 @@ func (w *world) planNight() {
 	}
 }
 
-// quietly sets the policy's quiet hours to windows, to none, or to nil.
-func (w *world) quietly(p Policy) Policy {
+// setQuiet sets the policy's quiet hours to windows, to none, or to nil.
+func (w *world) setQuiet(p Policy) Policy {
 	if !w.p.night {
 		return p
 	}

@@ -197,7 +197,7 @@ type simCall struct {
 	done    bool
 
 	decision Decision
-	placed   Placed
+	placed   FollowUp
 	err      error
 	then     func(*simCall)
 

@@ -32,29 +32,29 @@ const (
 
 // A call is the script's argument: times and periods in µs.
 type call struct {
-	op      string
-	Lines   []lined `json:"lines"`
-	All     []asked `json:"all"`     // empty for replan
-	Claim   int64   `json:"claim"`   // score of the denied claim, or 0
-	Entered int64   `json:"entered"` // when the claim was executed
-	Keep    int64   `json:"keep"`
-	Life    int64   `json:"life"`
-	Most    int     `json:"most"` // most slots of a category
-	Report  bool    `json:"report,omitempty"`
-	Leaver  bool    `json:"leaver,omitempty"`
+	op         string
+	Lines      []lineArgs         `json:"lines"`
+	All        []notificationArgs `json:"all"`     // empty for replan
+	Claim      int64              `json:"claim"`   // score of the denied claim, or 0
+	Entered    int64              `json:"entered"` // when the claim was executed
+	Keep       int64              `json:"keep"`
+	Life       int64              `json:"life"`
+	Most       int                `json:"most"` // most slots of a category
+	Report     bool               `json:"report,omitempty"`
+	AfterLeave bool               `json:"leaver,omitempty"`
 }
 
-// A lined is a line of the call, with its scopes.
-type lined struct {
-	Name     string   `json:"name"`
-	Category string   `json:"category"` // prefix of the names of the category's lines
-	Scopes   []scoped `json:"scopes"`
-	Closed   []int64  `json:"closed,omitempty"` // alternating FROM and UPTO
-	Free     bool     `json:"free,omitempty"`   // it has no limits
+// A lineArgs is a line of the call, with its scopes.
+type lineArgs struct {
+	Name     string      `json:"name"`
+	Category string      `json:"category"` // prefix of the names of the category's lines
+	Scopes   []scopeArgs `json:"scopes"`
+	Closed   []int64     `json:"closed,omitempty"` // alternating FROM and UPTO
+	Free     bool        `json:"free,omitempty"`   // it has no limits
 }
 
-// A scoped is a scope's policy and the entries that count in it.
-type scoped struct {
+// A scopeArgs is a scope's policy and the entries that count in it.
+type scopeArgs struct {
 	Key    int     `json:"key"`   // index in KEYS of its admissions
 	Of     string  `json:"of"`    // prefix of the names of its lines
 	Rules  []int64 `json:"rules"` // alternating N and PERIOD, first the minimum gap
@@ -66,21 +66,21 @@ type scoped struct {
 // follow.
 const sentKey = 4
 
-// An asked is a notification of the call.
-type asked struct {
-	Member  string `json:"member"`
-	ID      string `json:"id"`
-	Horizon int64  `json:"horizon"`
-	Elder   string `json:"elder,omitempty"`
-	Passes  bool   `json:"passes,omitempty"`
-	Kept    bool   `json:"kept,omitempty"`
-	Books   bool   `json:"books,omitempty"`
-	Used    bool   `json:"used,omitempty"`
+// A notificationArgs is a notification of the call.
+type notificationArgs struct {
+	Member      string `json:"member"`
+	ID          string `json:"id"`
+	Horizon     int64  `json:"horizon"`
+	Replaces    string `json:"elder,omitempty"`
+	IgnoreQuiet bool   `json:"passes,omitempty"`
+	Kept        bool   `json:"kept,omitempty"`
+	SlotOnly    bool   `json:"books,omitempty"`
+	Used        bool   `json:"used,omitempty"`
 }
 
 // Line returns the line of the request. Its zone is empty without quiet hours.
 func (r *Request) Line() Line {
-	line := Line{Category: r.class()}
+	line := Line{Category: r.category()}
 	if p, _ := r.quietPolicy(); p != nil && r.Zone != nil {
 		line.Zone = r.Zone.String()
 	}
@@ -99,12 +99,12 @@ func lineOf(member string) (l Line, id string) {
 	return l, id
 }
 
-// lined returns the line as the i-th of a call, with the request's scopes and zone.
-func (r *Request) lined(i int, line Line, now int64) lined {
+// lineArgs returns the line as the i-th of a call, with the request's scopes and zone.
+func (r *Request) lineArgs(i int, line Line, now int64) lineArgs {
 	general, own := r.policies()
-	l := lined{Name: line.name(), Category: Escape(line.Category) + " ", Scopes: []scoped{}, Free: general.free() && own.free() || own.exempt()}
+	l := lineArgs{Name: line.name(), Category: Escape(line.Category) + " ", Scopes: []scopeArgs{}, Free: general.free() && own.free() || own.exempt()}
 	for _, s := range r.Scopes {
-		in := scoped{Key: sentKey, Margin: s.Policy.margin()}
+		in := scopeArgs{Key: sentKey, Margin: s.Policy.margin()}
 		if s.Name != General {
 			in.Key, in.Of = sentKey+1+i, l.Category
 		}
@@ -124,46 +124,46 @@ func (p *Policy) free() bool { return p == nil || p.Exempt || p.Unlimited() }
 
 func (p *Policy) exempt() bool { return p != nil && p.Exempt }
 
-// A denial identifies a denied claim. The zero value is none.
-type denial struct {
+// A deniedClaim identifies a denied claim. The zero value is none.
+type deniedClaim struct {
 	stamp   int64 // the claim's score
 	entered int64 // when the claim was executed, on Redis's clock
 }
 
-// asking returns the call for requests of one user; for replan each request is a line.
-func (l *Redis) asking(op string, all []Request) call {
+// newCall returns the call for requests of one user; for replan each request is a line.
+func (l *Redis) newCall(op string, all []Request) call {
 	r, now := &all[0], l.now().UnixMicro()
-	c := call{op: op, Keep: l.keep, Life: l.life(), Most: r.mostBooked(), Report: r.Report}
+	c := call{op: op, Keep: l.keep, Life: l.life(), Most: r.maxBooked(), Report: r.Report}
 	if op == opReplan || op == opDryRun {
 		for i := range all {
-			line := Line{Category: all[i].class()}
+			line := Line{Category: all[i].category()}
 			if in := all[i].Zone; in != nil {
 				line.Zone = in.String() // also for a line that no longer has quiet hours
 			}
-			c.Lines = append(c.Lines, all[i].lined(i, line, now))
+			c.Lines = append(c.Lines, all[i].lineArgs(i, line, now))
 		}
-		c.Leaver = r.Leaver
+		c.AfterLeave = r.AfterLeave
 		return c
 	}
-	c.Lines = []lined{r.lined(0, r.Line(), now)}
+	c.Lines = []lineArgs{r.lineArgs(0, r.Line(), now)}
 	for i := range all {
 		r := &all[i]
-		c.All = append(c.All, asked{member(r.ID), r.ID, r.Horizon.Microseconds(), r.Elder, r.Passes, r.Kept, r.Books, r.Used})
+		c.All = append(c.All, notificationArgs{member(r.ID), r.ID, r.Horizon.Microseconds(), r.Replaces, r.IgnoreQuiet, r.NeverReject, r.SlotOnly, r.Used})
 	}
 	return c
 }
 
-// A slotted is the script's reply.
-type slotted struct {
+// A slotsReply is the script's reply.
+type slotsReply struct {
 	now     int64
 	waits   bool // a notification waits
 	answers [][]int64
 	moves   []Move
-	Placed
+	FollowUp
 }
 
 // run runs the script.
-func (l *Redis) run(ctx context.Context, c call, r *Request) (*slotted, error) {
+func (l *Redis) run(ctx context.Context, c call, r *Request) (*slotsReply, error) {
 	k := l.user(r).keys
 	keys := []string{k.slots, k.early(), k.lines(), k.sent}
 	for _, line := range c.Lines {
@@ -175,7 +175,7 @@ func (l *Redis) run(ctx context.Context, c call, r *Request) (*slotted, error) {
 	}
 	reply, err := l.script(ctx, slotsScript, keys, c.op, string(arg)).Slice()
 	if err != nil {
-		return nil, StoreError(c.op, err)
+		return nil, WrapStoreError(c.op, err)
 	}
 	return read(c.Lines, reply)
 }
@@ -196,10 +196,10 @@ func (l *Redis) script(ctx context.Context, script *redis.Script, keys []string,
 	return cmd
 }
 
-var errReply = errors.New("throttle: Redis gave a reply of another shape than asked for")
+var errReply = errors.New("throttle: unexpected form of a Redis reply")
 
 // read parses the script's reply to a call with these lines.
-func read(lines []lined, reply []any) (*slotted, error) {
+func read(lines []lineArgs, reply []any) (*slotsReply, error) {
 	if len(reply) != 7 {
 		return nil, errReply
 	}
@@ -209,7 +209,7 @@ func read(lines []lined, reply []any) (*slotted, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	s := &slotted{now: now, waits: waits > 0}
+	s := &slotsReply{now: now, waits: waits > 0}
 	s.After = time.Duration(after) * time.Microsecond
 	for _, fields := range items(reply[2]) {
 		answer := make([]int64, 0, len(items(fields)))
@@ -233,7 +233,7 @@ func read(lines []lined, reply []any) (*slotted, error) {
 	}
 	for _, name := range items(reply[4]) {
 		text, _ := name.(string)
-		if !strings.Contains(text, ":") && !slices.ContainsFunc(lines, func(l lined) bool { return l.Name == text }) {
+		if !strings.Contains(text, ":") && !slices.ContainsFunc(lines, func(l lineArgs) bool { return l.Name == text }) {
 			line, _ := lineOf(text)
 			s.Others = append(s.Others, line)
 		}
@@ -265,8 +265,8 @@ func items(field any) []any {
 }
 
 // visit runs acquire for notifications of one line.
-func (l *Redis) visit(ctx context.Context, all []Request, user *userState, claim denial) ([]Decision, error) {
-	c := l.asking(opAcquire, all)
+func (l *Redis) visit(ctx context.Context, all []Request, user *userState, claim deniedClaim) ([]Decision, error) {
+	c := l.newCall(opAcquire, all)
 	c.Claim, c.Entered = claim.stamp, claim.entered
 	s, err := l.run(ctx, c, &all[0])
 	if err != nil {
@@ -280,9 +280,9 @@ func (l *Redis) visit(ctx context.Context, all []Request, user *userState, claim
 		if decisions[i], err = decision(&all[i], s.now, s.answers[i]); err != nil {
 			return nil, err
 		}
-		decisions[i].quietly(&all[i], all[i].closed(s.now))
+		decisions[i].setQuiet(&all[i], all[i].closed(s.now))
 	}
-	decisions[0].Placed = s.Placed
+	decisions[0].FollowUp = s.FollowUp
 	if s.waits {
 		user.waitsUntil(l.elapsed() + time.Second.Microseconds()) // an earlier claim would probably be denied
 	}
@@ -324,14 +324,14 @@ func decision(r *Request, now int64, answer []int64) (d Decision, err error) {
 }
 
 // Cancel implements Limiter.
-func (l *Redis) Cancel(ctx context.Context, r Request) (Placed, error) {
+func (l *Redis) Cancel(ctx context.Context, r Request) (FollowUp, error) {
 	return l.CancelAll(ctx, []Request{r})
 }
 
 // CancelAll implements Planner.
-func (l *Redis) CancelAll(ctx context.Context, all []Request) (Placed, error) {
+func (l *Redis) CancelAll(ctx context.Context, all []Request) (FollowUp, error) {
 	if err := validateAll(all); err != nil {
-		return Placed{}, err
+		return FollowUp{}, err
 	}
 	placed, err := l.place(ctx, opLeave, all)
 	if err == nil && len(all[0].Scopes) > 0 {
@@ -341,15 +341,15 @@ func (l *Redis) CancelAll(ctx context.Context, all []Request) (Placed, error) {
 }
 
 // Replan implements Planner.
-func (l *Redis) Replan(ctx context.Context, all []Request) (Placed, error) {
+func (l *Redis) Replan(ctx context.Context, all []Request) (FollowUp, error) {
 	if err := validateLines(all); err != nil {
-		return Placed{}, err
+		return FollowUp{}, err
 	}
 	return l.place(ctx, opReplan, all)
 }
 
-// Told implements Planner.
-func (l *Redis) Told(ctx context.Context, r Request, woken []Booking) error {
+// ClearEarly implements Planner.
+func (l *Redis) ClearEarly(ctx context.Context, r Request, woken []Booking) error {
 	r.ID = ""
 	if err := r.validate(); err != nil || len(woken) == 0 {
 		return err
@@ -362,24 +362,24 @@ func (l *Redis) Told(ctx context.Context, r Request, woken []Booking) error {
 	defer cancel()
 	l.trips.Add(1)
 	if err := l.client.ZRem(ctx, l.user(&r).keys.early(), members...).Err(); err != nil {
-		return StoreError("told", err)
+		return WrapStoreError("told", err)
 	}
 	return nil
 }
 
 // place runs leave or replan.
-func (l *Redis) place(ctx context.Context, op string, all []Request) (Placed, error) {
+func (l *Redis) place(ctx context.Context, op string, all []Request) (FollowUp, error) {
 	r := &all[0]
 	if op == opLeave && len(r.Scopes) == 0 {
-		return Placed{}, nil
+		return FollowUp{}, nil
 	}
-	c := l.asking(op, all)
+	c := l.newCall(op, all)
 	s, err := l.run(ctx, c, r)
 	if err != nil {
-		return Placed{}, err
+		return FollowUp{}, err
 	}
 	l.user(r).kept.Store(0) // if the set is empty now, Redis has removed its expiry
-	return s.Placed, nil
+	return s.FollowUp, nil
 }
 
 // A Move is the effect of a Replan on one waiting notification.
@@ -403,7 +403,7 @@ func (l *Redis) DryRun(ctx context.Context, all []Request) (Plan, error) {
 	if err := validateLines(all); err != nil {
 		return Plan{}, err
 	}
-	c := l.asking(opDryRun, all)
+	c := l.newCall(opDryRun, all)
 	s, err := l.run(ctx, c, &all[0])
 	if err != nil {
 		return Plan{}, err

@@ -12,7 +12,7 @@ import (
 )
 
 // A lane runs the jobs of one user against a limiter in virtual time. Each asks up to 2 ms after
-// its time, and the lane handles Placed as a worker does.
+// its time, and the lane handles FollowUp as a worker does.
 type lane struct {
 	t       *testing.T
 	limiter *throttle.Memory
@@ -104,7 +104,7 @@ func (l *lane) tell(j *laneJob, at time.Time) {
 }
 
 // placed wakes the early jobs, and reschedules the other lines once. It ignores After.
-func (l *lane) placed(category string, p throttle.Placed) {
+func (l *lane) placed(category string, p throttle.FollowUp) {
 	var told []throttle.Booking
 	for _, b := range p.Early {
 		j := l.jobs[b.ID]
@@ -116,7 +116,7 @@ func (l *lane) placed(category string, p throttle.Placed) {
 			l.tell(j, later(b.Slot, l.clock))
 		}
 	}
-	must(l.t, l.limiter.Told(l.t.Context(), l.request("", category), told))
+	must(l.t, l.limiter.ClearEarly(l.t.Context(), l.request("", category), told))
 	if len(p.Others) > 0 {
 		var all []throttle.Request
 		for _, line := range p.Others {
@@ -180,7 +180,7 @@ func (l *lane) come(j *laneJob) {
 	default:
 		l.t.Fatalf("%s: %+v", j.id, d)
 	}
-	l.placed(j.category, d.Placed)
+	l.placed(j.category, d.FollowUp)
 }
 
 // costs fails if a delivery takes more checks on average.

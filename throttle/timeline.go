@@ -75,7 +75,7 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 		sent[i] = pipe.ZRangeWithScores(ctx, k.timeline(s.Name), -MaxEntries, -1)
 	}
 	if _, err := pipeline.Exec(ctx, pipe); err != nil {
-		return t, StoreError("timeline", err)
+		return t, WrapStoreError("timeline", err)
 	}
 	t.Now = clock.Val()
 	for i, s := range r.Scopes {
@@ -101,13 +101,13 @@ func (t *Timeline) wait(r *Request, slots []redis.Z) {
 	for _, z := range slots {
 		member, _ := z.Member.(string)
 		line, id := lineOf(member)
-		mine := line.Category == r.class()
+		mine := line.Category == r.category()
 		if !mine && general == nil || len(t.Bookings) == MaxEntries {
 			continue
 		}
 		b := Booking{ID: id, Slot: micros(int64(z.Score))}
 		if mine {
-			b.Category = r.class()
+			b.Category = r.category()
 		}
 		t.Bookings, lines = append(t.Bookings, b), append(lines, line)
 		for _, s := range r.Scopes {
@@ -123,8 +123,8 @@ func (t *Timeline) wait(r *Request, slots []redis.Z) {
 	for i := range t.Bookings {
 		b := &t.Bookings[i]
 		var under []*view
-		if lines[i].Category == r.class() && own != nil {
-			under = append(under, t.marks[r.class()])
+		if lines[i].Category == r.category() && own != nil {
+			under = append(under, t.marks[r.category()])
 		}
 		if general != nil {
 			under = append(under, t.marks[General])

@@ -50,7 +50,7 @@ func TestTimeoutIsRetriedBeforeOutage(t *testing.T) {
 				if d, err := o.Acquire(t.Context(), outageCall); err != nil || !d.Unchecked || s.calls.Load()-before != calls {
 					t.Errorf("%v: %+v, %v, by %d calls", tt.err, d, err, s.calls.Load()-before)
 				}
-				time.Sleep(tryPause)
+				time.Sleep(probeInterval)
 			}
 			if stats := o.Stats(); stats.Outages != 1 || stats.Unchecked != 2 {
 				t.Errorf("%v: %+v", tt.err, stats)

@@ -16,7 +16,7 @@ import (
 func (l *Redis) Try(ctx context.Context) error {
 	masters, err := l.masters(ctx)
 	if err != nil {
-		return StoreError("list the masters", err)
+		return WrapStoreError("list the masters", err)
 	}
 	tried := map[string]bool{}
 	for range 1000 * len(masters) {
@@ -37,7 +37,7 @@ func (l *Redis) Try(ctx context.Context) error {
 // tryScan scans one page of each master's keys; Waiting scans all.
 func (l *Redis) tryScan(ctx context.Context, masters []redis.UniversalClient) error {
 	for _, master := range masters {
-		if _, _, err := l.scan(ctx, master, 0, globbed(l.prefix+":{")+"*"); err != nil {
+		if _, _, err := l.scan(ctx, master, 0, escapeGlob(l.prefix+":{")+"*"); err != nil {
 			return err
 		}
 	}
@@ -76,6 +76,6 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 	r.ID = "fourth"
 	_, err1 := l.Timeline(ctx, r)
 	_, err2 := l.Replan(ctx, []Request{r})
-	err3 := l.Told(ctx, r, []Booking{{ID: "second", member: "second"}})
+	err3 := l.ClearEarly(ctx, r, []Booking{{ID: "second", member: "second"}})
 	return errors.Join(err1, err2, err3, cancel("first"), cancel("second"))
 }

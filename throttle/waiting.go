@@ -22,10 +22,10 @@ const scanPage = 1000
 // begins or stops waiting meanwhile, and may call f twice for one. An error of f ends it.
 func (l *Redis) Waiting(ctx context.Context, f func(app, user string) error) error {
 	const suffix = "}:lines"
-	pattern := globbed(l.prefix+":{") + "*" + suffix
+	pattern := escapeGlob(l.prefix+":{") + "*" + suffix
 	masters, err := l.masters(ctx)
 	if err != nil {
-		return StoreError("waiting", err)
+		return WrapStoreError("waiting", err)
 	}
 	for _, master := range masters {
 		if err := l.waitingOn(ctx, master, pattern, suffix, f); err != nil {
@@ -86,7 +86,7 @@ func (l *Redis) scan(ctx context.Context, master redis.UniversalClient, cursor u
 	defer cancel()
 	keys, next, err := master.Scan(ctx, cursor, pattern, scanPage).Result()
 	if err != nil {
-		return nil, 0, StoreError("waiting", err)
+		return nil, 0, WrapStoreError("waiting", err)
 	}
 	return keys, next, nil
 }
@@ -103,7 +103,7 @@ func (l *Redis) owner(key, suffix string) (app, user string, ours bool) {
 	return app, user, found && err1 == nil && err2 == nil && u != "" && !strings.Contains(u, "/")
 }
 
-// globbed escapes text for a glob pattern.
-func globbed(text string) string {
+// escapeGlob escapes text for a glob pattern.
+func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, "^", `\^`).Replace(text)
 }

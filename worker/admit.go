@@ -91,7 +91,7 @@ func (a *admission) ask(ctx context.Context, d *delivery) (throttle.Decision, er
 	d.asked = true
 	d.delayed = d.delayed && !decision.Slot.IsZero() // else it gets its slot now
 	if limited {
-		if p := decision.Placed; p.Any() { // else no request is made
+		if p := decision.FollowUp; p.Any() { // else no request is made
 			a.slots.follow(a.Options.request(d), p)
 		}
 	}
@@ -157,7 +157,7 @@ func (a *admission) behind(ctx context.Context, first *delivery, turns []*turn) 
 			break // it asks in its own turn
 		}
 		r := a.Options.request(d)
-		r.Books = !inside
+		r.SlotOnly = !inside
 		requests = append(requests, r)
 	}
 	return requests

@@ -31,7 +31,7 @@ func (n *notebook) AcquireAll(_ context.Context, all []throttle.Request) ([]thro
 	decisions := make([]throttle.Decision, len(all))
 	for i, r := range all {
 		decisions[i] = throttle.Decision{Status: throttle.Granted}
-		if r.Books {
+		if r.SlotOnly {
 			decisions[i] = throttle.Decision{Status: throttle.Deferred, Left: time.Second}
 		}
 	}
@@ -79,8 +79,8 @@ func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 		var asked []string
 		for _, r := range limiter.asked {
 			asked = append(asked, r.ID)
-			if r.Books != (r.ID != "first") {
-				t.Errorf("%s: only booked: %v", r.ID, r.Books)
+			if r.SlotOnly != (r.ID != "first") {
+				t.Errorf("%s: only booked: %v", r.ID, r.SlotOnly)
 			}
 		}
 		if len(asked) != 3 || decisions[0].Status != throttle.Granted || decisions[1].Status != throttle.Deferred || decisions[2].Status != throttle.Deferred {

@@ -141,14 +141,14 @@ type placings struct {
 	leaves, replaced []string
 }
 
-func (p *placings) CancelAll(ctx context.Context, all []throttle.Request) (throttle.Placed, error) {
+func (p *placings) CancelAll(ctx context.Context, all []throttle.Request) (throttle.FollowUp, error) {
 	p.mu.Lock()
 	p.leaves = append(p.leaves, fmt.Sprint(all[0].User, "/", all[0].Category, " ", len(all)))
 	p.mu.Unlock()
 	return p.Planner.CancelAll(ctx, all)
 }
 
-func (p *placings) Replan(ctx context.Context, all []throttle.Request) (throttle.Placed, error) {
+func (p *placings) Replan(ctx context.Context, all []throttle.Request) (throttle.FollowUp, error) {
 	p.mu.Lock()
 	for _, r := range all {
 		p.replaced = append(p.replaced, r.User+"/"+r.Category)

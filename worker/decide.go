@@ -189,7 +189,7 @@ func (o *Options) budget(d *delivery, now time.Time) budget {
 	b := budget{o.Attempts, o.RetryTime}
 	if !d.first.IsZero() {
 		request := o.request(d)
-		b.time += request.Held(d.first, now)
+		b.time += request.QuietTime(d.first, now)
 	}
 	return b
 }

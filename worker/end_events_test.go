@@ -86,9 +86,9 @@ type unfreeing struct {
 	left atomic.Int32 // failures to come
 }
 
-func (l *unfreeing) Cancel(ctx context.Context, r throttle.Request) (throttle.Placed, error) {
+func (l *unfreeing) Cancel(ctx context.Context, r throttle.Request) (throttle.FollowUp, error) {
 	if l.left.Add(-1) >= 0 {
-		return throttle.Placed{}, throttle.ErrUnavailable
+		return throttle.FollowUp{}, throttle.ErrUnavailable
 	}
 	return l.Planner.Cancel(ctx, r)
 }

@@ -118,7 +118,7 @@ func (h *handler) readOperatorState(ctx context.Context) error {
 	if err == nil && h.Overrides != nil {
 		_, err = h.Overrides.Refresh(ctx, h.Limits)
 	}
-	if at, found := h.Limits.Zoneless(); found && err == nil {
+	if at, found := h.Limits.LevelWithoutZone(); found && err == nil {
 		h.Log.LogAttrs(ctx, slog.LevelWarn, "overrides have quiet hours in UTC: set limits.time_zone", slog.Any("one_of_them", at))
 	}
 	return err

@@ -20,7 +20,7 @@ func (r *rig) mute(o *limits.Overrides, of limits.Level, all bool) {
 	of.Mute = true
 	must(r.t, o.Set(r.t.Context(), limits.Override{Level: of, All: all, By: "ann"}))
 	wait(r.t, func() bool {
-		known := r.options.Limits.LastMuted()
+		known := r.options.Limits.NewestMute()
 		return known != nil && known.Level == of && known.All == all
 	})
 }
@@ -99,7 +99,7 @@ func TestMuted(t *testing.T) {
 			_, err := o.Unset(t.Context(), of, "ann")
 			must(t, err)
 		}
-		wait(t, func() bool { return r.options.Limits.LastMuted() == nil })
+		wait(t, func() bool { return r.options.Limits.NewestMute() == nil })
 		r.enqueue(to("later"))
 		r.deferred("later")
 	})

@@ -59,7 +59,7 @@ func (r *reclaimer) freeAll(ctx context.Context) error {
 func (r *reclaimer) free(ctx context.Context, all []*store.Taken) error {
 	left, errs := r.control.GiveBackAll(ctx, all)
 	for _, l := range left {
-		r.slots.follow(l.Request, l.Placed)
+		r.slots.follow(l.Request, l.FollowUp)
 	}
 	var failed error
 	given := make([]*store.Taken, 0, len(all))

@@ -22,7 +22,7 @@ type slots struct {
 // placed are the follow-ups of a limiter call: jobs to wake, and lines to place again.
 type placed struct {
 	request throttle.Request
-	throttle.Placed
+	throttle.FollowUp
 }
 
 func newSlots(o *Options, c *control.Control) *slots {
@@ -36,9 +36,9 @@ func (o *Options) request(d *delivery) throttle.Request {
 		horizon = max(0, time.Until(d.ExpiresAt))
 	}
 	return throttle.Request{
-		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Zone: d.zone, Passes: d.Priority == push.Critical,
+		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Zone: d.zone, IgnoreQuiet: d.Priority == push.Critical,
 		Scopes: o.Limits.Scopes(d.App, d.User, d.Category), Horizon: horizon,
-		MaxBooked: o.MaxBooked, Kept: d.mayExceedLine(), Elder: d.predecessor,
+		MaxBooked: o.MaxBooked, NeverReject: d.mayExceedLine(), Replaces: d.predecessor,
 	}
 }
 
@@ -57,10 +57,10 @@ func (s *slots) giveBack(ctx context.Context, d *delivery, used bool) error {
 }
 
 // free is giveBack without the wake-ups, which it returns.
-func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Placed, error) {
+func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.FollowUp, error) {
 	request := s.request(d)
 	if len(request.Scopes) == 0 || d.term.Lost(ctx) { // another worker owns it
-		return throttle.Placed{}, nil
+		return throttle.FollowUp{}, nil
 	}
 	request.Used = used
 	placed, err := s.Limiter.Cancel(ctx, request)
@@ -75,7 +75,7 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) (throttle.Plac
 const maxPlaced = 1024
 
 // follow queues the follow-ups of a limiter call for run.
-func (s *slots) follow(r throttle.Request, p throttle.Placed) {
+func (s *slots) follow(r throttle.Request, p throttle.FollowUp) {
 	if !p.Any() {
 		return
 	}
@@ -90,7 +90,7 @@ func (s *slots) run(ctx context.Context) {
 	for {
 		select {
 		case p := <-s.placed:
-			s.control.Follow(ctx, p.request, p.Placed)
+			s.control.Follow(ctx, p.request, p.FollowUp)
 			continue
 		case <-ctx.Done():
 		}
@@ -100,7 +100,7 @@ func (s *slots) run(ctx context.Context) {
 	defer cancel()
 	for len(s.placed) > 0 && last.Err() == nil {
 		p := <-s.placed
-		s.control.Follow(last, p.request, p.Placed)
+		s.control.Follow(last, p.request, p.FollowUp)
 	}
 	s.control.Rest(last)
 }

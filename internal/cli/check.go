@@ -142,7 +142,7 @@ func (c *checked) summarize(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Limits.Categories)) {
 		category := c.Limits.Categories[name]
 		text := category.Policy.String()
-		if !category.Exempt && !category.Says() {
+		if !category.Exempt && !category.IsSet() {
 			text = "no limit of its own"
 		}
 		if category.Throughput != nil {

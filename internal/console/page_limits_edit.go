@@ -265,7 +265,7 @@ func (c *Console) changeLimits(ctx context.Context, v *visit) (page, error) {
 	}
 	_, err = v.as.SetLimit(ctx, o, over)
 	switch {
-	case errors.Is(err, limits.ErrOvertaken):
+	case errors.Is(err, limits.ErrConflict):
 		view.Overtaken, view.Form.Over = true, now
 		return view.page(http.StatusConflict), nil
 	case err != nil:
@@ -293,7 +293,7 @@ func removeLimits(ctx context.Context, v *visit, view *editView, over int64) (pa
 		}), nil
 	}
 	err := v.as.UnsetLimit(ctx, view.Level, over)
-	if errors.Is(err, limits.ErrOvertaken) || errors.Is(err, operate.ErrNoOverride) {
+	if errors.Is(err, limits.ErrConflict) || errors.Is(err, operate.ErrNoOverride) {
 		view.Overtaken = true
 		return view.page(http.StatusConflict), nil
 	}

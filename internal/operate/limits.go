@@ -181,7 +181,7 @@ type Setting struct {
 }
 
 // SetLimit puts an override in force, or a mute, at a level of the bearer's own. Where a version is
-// given, 0 for none, the one there has to be of that: else it returns limits.ErrOvertaken.
+// given, 0 for none, the one there has to be of that: else it returns limits.ErrConflict.
 // What is wrong with it is an error of type throttle.Faults, by the fields of
 // limits.Override.Validate, or an *UnknownError. It may be limits.ErrTooManyOverrides.
 func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int64) (*Setting, error) {
@@ -427,7 +427,7 @@ var (
 )
 
 // UndoOf returns what undoing the change of that version would do, at a level of the
-// bearer's own. Its error may be ErrNoChange, ErrNoUndo, or limits.ErrOvertaken where a
+// bearer's own. Its error may be ErrNoChange, ErrNoUndo, or limits.ErrConflict where a
 // newer change came after it.
 func (o *Operator) UndoOf(ctx context.Context, version int64) (*Undo, error) {
 	if err := o.may(UndoLimit); err != nil {
@@ -458,7 +458,7 @@ func (o *Operator) UndoOf(ctx context.Context, version int64) (*Undo, error) {
 	}
 	u := &Undo{change, back}
 	if over := u.over(); there != nil && there.Version != over || there == nil && over != 0 {
-		return nil, limits.ErrOvertaken
+		return nil, limits.ErrConflict
 	}
 	return u, nil
 }

@@ -9,8 +9,8 @@ type base struct {
 	overrides  map[Level]*Override        // without a user
 	ends       int64                      // earliest end, in Unix ms; 0 for never
 
-	inAll *everyone
-	apps  map[string]*everyone // of apps with overrides
+	allApps *everyone
+	apps    map[string]*everyone // of apps with overrides
 }
 
 // everyone has the scopes of users without overrides.
@@ -32,7 +32,7 @@ func newBase(general throttle.Policy, configured map[string]throttle.Policy, ove
 	for app := range b.apps {
 		b.apps[app] = b.everyone(app)
 	}
-	b.inAll = b.everyone("")
+	b.allApps = b.everyone("")
 	return b
 }
 
@@ -55,7 +55,7 @@ func (b *base) in(app string) *everyone {
 	if e := b.apps[app]; e != nil {
 		return e
 	}
-	return b.inAll
+	return b.allApps
 }
 
 // firstEnd returns the earlier of end and the override's end, 0 for none.
@@ -108,7 +108,7 @@ func (b *base) resolve(at Level, users map[Level]*Override) []throttle.Scope {
 	if !general.Unlimited() {
 		scopes = append(scopes, throttle.Scope{Name: throttle.General, Policy: general})
 	}
-	if own.Says() {
+	if own.IsSet() {
 		scopes = append(scopes, throttle.Scope{Name: at.Category, Policy: own})
 	}
 	return scopes

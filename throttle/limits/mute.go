@@ -13,14 +13,14 @@ func (o *Override) muteFaults() (all throttle.Faults) {
 	if o.Quota != "" {
 		all.Add("quota", "cannot be muted: mute an app, a user or a category")
 	}
-	if o.Policy.Says() || o.Policy.Exempt {
+	if o.Policy.IsSet() || o.Policy.Exempt {
 		all.Add("mute", "excludes a policy: it stands beside the limits, and touches none")
 	}
 	return all
 }
 
-// mutings returns the levels of mutes that apply to l.
-func (l Level) mutings() (all []Level) {
+// muteLevels returns the levels of mutes that apply to l.
+func (l Level) muteLevels() (all []Level) {
 	for _, app := range named(l.App) {
 		for _, user := range named(l.User) {
 			for _, category := range named(l.Category) {
@@ -42,10 +42,10 @@ func named(name string) []string {
 	return []string{name, ""}
 }
 
-// muting returns the mute that holds a notification of that level at now, in Unix ms; nil for
+// findMute returns the mute that holds a notification of that level at now, in Unix ms; nil for
 // none. Only a mute with All holds a notification that passes.
-func muting(mutes map[Level]*Override, at Level, passes bool, now int64) *Override {
-	for _, of := range at.mutings() {
+func findMute(mutes map[Level]*Override, at Level, passes bool, now int64) *Override {
+	for _, of := range at.muteLevels() {
 		if o := mutes[of]; o != nil && !o.ended(now) && (o.All || !passes) {
 			return o
 		}
@@ -60,10 +60,10 @@ func (l *Policies) muted() map[Level]*Override { return *l.mutes.Load() }
 // their levels. Critical notifications and exempt categories pass, unless the mute has All.
 func (l *Policies) Muted(at Level, critical bool) bool {
 	mutes := l.muted()
-	if len(mutes) == 0 || muting(mutes, at, false, l.now()) == nil {
+	if len(mutes) == 0 || findMute(mutes, at, false, l.now()) == nil {
 		return false
 	}
-	return !l.Passes(at, critical) || muting(mutes, at, true, l.now()) != nil
+	return !l.Passes(at, critical) || findMute(mutes, at, true, l.now()) != nil
 }
 
 // Passes reports whether a notification of that app, user and category passes mutes without All.
@@ -71,8 +71,8 @@ func (l *Policies) Passes(at Level, critical bool) bool {
 	return critical || at.Category != "" && l.InForce(at).Policy.Exempt
 }
 
-// LastMuted returns the newest mute; nil for none.
-func (l *Policies) LastMuted() (last *Override) {
+// NewestMute returns the newest mute; nil for none.
+func (l *Policies) NewestMute() (last *Override) {
 	for _, o := range l.muted() {
 		if last == nil || o.Version > last.Version {
 			last = o
@@ -93,7 +93,7 @@ type EffectiveMute struct {
 func (o *Overrides) Mutes(ctx context.Context, at Level) ([]EffectiveMute, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	levels := at.mutings()
+	levels := at.muteLevels()
 	if len(levels) == 0 {
 		return nil, nil
 	}

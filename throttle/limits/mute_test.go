@@ -89,7 +89,7 @@ func TestMutesInRedis(t *testing.T) {
 		must(o.Set(ctx, Override{Level: user, All: true, By: "ann"}))
 		must(o.Set(ctx, Override{Level: ofShop, By: "bea", Until: l.Now().Add(time.Hour)}))
 		refresh()
-		if !l.Muted(at("shop", "ada", ""), true) || !l.Muted(at("shop", "bob", "news"), false) || l.LastMuted().Level != ofShop {
+		if !l.Muted(at("shop", "ada", ""), true) || !l.Muted(at("shop", "bob", "news"), false) || l.NewestMute().Level != ofShop {
 			t.Error("not as they were set")
 		}
 		if all, err := o.Mutes(ctx, at("shop", "ada", "news")); err != nil || len(all) != 2 || all[0].Level != ofShop || all[1].Level != user || !all[1].All || all[0].Source != FromAppCategory || all[0].Until.IsZero() {

@@ -31,8 +31,8 @@ type Override struct {
 	Version int64     `json:"-"`
 }
 
-// errNobody rejects a change without a user name.
-var errNobody = throttle.Faults{{Field: "by", Problem: "is missing: the audit log says who changed a limit"}}
+// errNoUser rejects a change without a user name.
+var errNoUser = throttle.Faults{{Field: "by", Problem: "is missing: the audit log says who changed a limit"}}
 
 // Validate returns all errors of o as throttle.Faults, with the same rules as the configuration.
 // horizon is limits.horizon. The fields are app, user, category, min_gap, rates, quiet_hours,
@@ -55,7 +55,7 @@ func (o *Override) Validate(horizon time.Duration) error {
 		all.Add("category", "%s is the name of the general limits: name no category, or change limits.default in the configuration", throttle.General)
 	}
 	if o.By == "" {
-		all = append(all, errNobody...)
+		all = append(all, errNoUser...)
 	}
 	if o.All && !o.Mute {
 		all.Add("all", "is for a mute")

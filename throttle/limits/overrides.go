@@ -55,8 +55,8 @@ func (o *Overrides) Horizon() time.Duration { return o.horizon }
 var (
 	// ErrPast means that the override's end is in the past.
 	ErrPast = errors.New("until has passed")
-	// ErrOvertaken means that the stored override is not the version that a change expects.
-	ErrOvertaken = errors.New("the override there has changed since")
+	// ErrConflict means that the stored override is not the version that a change expects.
+	ErrConflict = errors.New("the override there has changed since")
 	// ErrTooManyOverrides means that MaxOverrides are stored.
 	ErrTooManyOverrides = fmt.Errorf("there are %d overrides already: remove some, or change the configuration", MaxOverrides)
 )
@@ -78,7 +78,7 @@ func (o *Overrides) run(ctx context.Context, args ...any) *redis.Cmd {
 // Set validates the override and stores it, replacing the one of its level; all workers then
 // apply it. It ignores At. Setting an equal override changes nothing and adds no log entry. If a
 // version is given (0 for none), the stored override must have it; otherwise Set returns
-// ErrOvertaken.
+// ErrConflict.
 func (o *Overrides) Set(ctx context.Context, override Override, over ...int64) error {
 	if err := override.Validate(o.horizon); err != nil {
 		return err
@@ -115,7 +115,7 @@ func changed(cmd *redis.Cmd) (bool, error) {
 	case n == -2:
 		return false, ErrTooManyOverrides
 	case n == -3:
-		return false, ErrOvertaken
+		return false, ErrConflict
 	default:
 		return n == 1, nil
 	}
@@ -169,7 +169,7 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 // existed. A version has the same effect as for Set.
 func (o *Overrides) Unset(ctx context.Context, level Level, by string, over ...int64) (bool, error) {
 	if by == "" {
-		return false, errNobody
+		return false, errNoUser
 	}
 	if problem := names.Fault(by, names.MaxBytes); problem != "" {
 		return false, throttle.Faults{{Field: "by", Problem: problem}}

@@ -366,7 +366,7 @@ func TestChangeOfOtherVersionIsRejected(t *testing.T) {
 		}
 		overtaken := func(err error) {
 			t.Helper()
-			if !errors.Is(err, limits.ErrOvertaken) {
+			if !errors.Is(err, limits.ErrConflict) {
 				t.Errorf("overtaken: %v", err)
 			}
 		}

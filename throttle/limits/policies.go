@@ -187,9 +187,9 @@ func (l *Policies) Categories(app, user string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Zoneless returns a level with an override that has quiet hours, if the configuration has no
+// LevelWithoutZone returns a level with an override that has quiet hours, if the configuration has no
 // time zone, so that they use UTC; otherwise false.
-func (l *Policies) Zoneless() (Level, bool) {
+func (l *Policies) LevelWithoutZone() (Level, bool) {
 	b := l.base.Load()
 	if b.general.Night.Zone != nil {
 		return Level{}, false

@@ -16,9 +16,9 @@ const (
 	RefuseUnknown UnknownCategory = "refuse"
 )
 
-// unknownNamed bounds the unknown categories that are logged once each and remembered: a producer
+// maxUnknownLogged bounds the unknown categories that are logged once each and remembered: a producer
 // that invents a name for each push must not fill the memory.
-const unknownNamed = 1000
+const maxUnknownLogged = 1000
 
 // SetUnknown sets the treatment of unknown categories. The default is AllowUnknown.
 func (l *Policies) SetUnknown(u UnknownCategory) { l.unknown.Store(&u) }
@@ -35,12 +35,12 @@ func (l *Policies) Unknown(category string) UnknownCategory {
 	return *u
 }
 
-// FirstUnknown reports whether the category is seen for the first time. After unknownNamed
+// FirstUnknown reports whether the category is seen for the first time. After maxUnknownLogged
 // categories it always returns false.
 func (l *Policies) FirstUnknown(category string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.named[category] || len(l.named) >= unknownNamed {
+	if l.named[category] || len(l.named) >= maxUnknownLogged {
 		return false
 	}
 	l.named[category] = true

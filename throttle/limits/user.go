@@ -32,7 +32,7 @@ func (p *userPolicy) scopes(b *base, at Level) []throttle.Scope {
 		return scopes
 	}
 	everyone := b.in(at.App)
-	if everyone == b.inAll && !p.apps[at.App] {
+	if everyone == b.allApps && !p.apps[at.App] {
 		at.App = ""
 	}
 	if _, named := everyone.scopes[at.Category]; !named && p.overrides[at] == nil && p.overrides[Level{User: at.User, Category: at.Category}] == nil {

@@ -19,9 +19,9 @@ type bucketTerms struct {
 	rate  throttle.Rate
 }
 
-// coldest is the cost of a unit of a cold bucket, in units: it starts at 1/20 of its rate.
+// coldPrice is the cost of a unit of a cold bucket, in units: it starts at 1/20 of its rate.
 // Google's steps for new traffic are 1, 5, 10, 25, 50, 75 and 100 %.
-const coldest = 20
+const coldPrice = 20
 
 // bucket returns the spec's terms. A promise of N in a period P, with units of life T, holds if
 // at most N units are taken within P+T: the burst B, and one more after each (P+T)/(N-B+1). 1 µs

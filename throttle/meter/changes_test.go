@@ -40,15 +40,15 @@ func (a *actor) untilFull(spec meter.Spec) time.Duration {
 func changesNeitherRefillNorOwe(s *stage) {
 	s.check(func(a *actor) {
 		was, is := drawSpec(a.rt), drawSpec(a.rt)
-		if windowed(was) != windowed(is) {
+		if isWindow(was) != isWindow(is) {
 			return // starts empty
 		}
-		if windowed(was) && len(was.Rates) > 1 {
+		if isWindow(was) && len(was.Rates) > 1 {
 			was.Rates, is.Rates = was.Rates[:1], is.Rates[:1]
 		}
 		a.pass(was)
 		used := a.all(was)
-		if !windowed(was) {
+		if !isWindow(was) {
 			if n := a.all(is); n > 0 {
 				a.Fatalf("%+v to %+v: %d units at once, after all were used", was, is, n)
 			}
@@ -89,7 +89,7 @@ func fewerCells(s *stage) {
 	}
 }
 
-func windowed(s meter.Spec) bool {
+func isWindow(s meter.Spec) bool {
 	return s.Algorithm != meter.TokenBucket && s.Algorithm != meter.LeakyBucket
 }
 

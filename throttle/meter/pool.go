@@ -94,10 +94,10 @@ type waiter struct {
 // about 10 kB.
 const MostWaiting = 4096
 
-// keptShare is the part of a burst that is reserved for urgent callers: one in keptShare, a
+// reservedShare is the part of a burst that is reserved for urgent callers: one in reservedShare, a
 // tenth, as docs/operators.md says. It serves them until the next lease, and costs the others
 // little.
-const keptShare = 10
+const reservedShare = 10
 
 // NewPools returns pools of the meter. The caller closes them.
 func NewPools(m Meter) *Pools {
@@ -252,7 +252,7 @@ func (p *Pool) room(rank Rank, now time.Time, most time.Duration) int {
 	case p.failed > 0: // one waiter probes the meter
 		room = 1
 	case p.asks[rank.turn()].short: // otherwise the next answer serves all of them
-		room = min(room, 1+int(most/max(1, p.spec().each())))
+		room = min(room, 1+int(most/max(1, p.spec().interval())))
 	}
 	return max(0, room-len(p.waiting[rank]))
 }
@@ -308,7 +308,7 @@ func (p *Pool) stats(now time.Time) Stats {
 	for _, queue := range p.waiting {
 		s.Waiting += len(queue)
 	}
-	s.Used = float64(p.used.over(now, time.Second)) * spec.each().Seconds()
+	s.Used = float64(p.used.over(now, time.Second)) * spec.interval().Seconds()
 	if free := p.free(Ordinary); free.After(now) {
 		s.Free = free
 	}
@@ -321,7 +321,7 @@ func (p *Pool) most(r Rank) int {
 	if r == Urgent {
 		return s.AtOnce()
 	}
-	return s.AtOnce() - s.kept()
+	return s.AtOnce() - s.reserve()
 }
 
 // lacks reports whether the caller must wait: for units, or behind others.

@@ -56,7 +56,7 @@ func (r *Redis) Take(ctx context.Context, key string, s Spec, a Ask) (Answer, er
 		defer cancel()
 	}
 	script, suffix, terms := r.bucket, "bucket", []int64(nil)
-	if s.windowed() {
+	if s.isWindow() {
 		script, suffix, terms = r.cells, "cells", cellArgs(s.cells(), a)
 	} else {
 		terms = bucketArgs(s.bucket(), a)
@@ -71,7 +71,7 @@ func (r *Redis) Take(ctx context.Context, key string, s Spec, a Ask) (Answer, er
 			t.add(name)
 		})
 	if err != nil {
-		return Answer{}, fmt.Errorf("meter %s: key %s: %w", key, name, throttle.StoreError("take", err))
+		return Answer{}, fmt.Errorf("meter %s: key %s: %w", key, name, throttle.WrapStoreError("take", err))
 	}
 	answer, denies, err := shared.read(i)
 	if err != nil || denies < 0 || denies > len(s.Rates) {

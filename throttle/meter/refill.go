@@ -89,9 +89,9 @@ func (p *Pool) wants(turn int, now time.Time) (ask Ask) {
 	if ask.Most = max(0, ask.Most-held); ask.Most == 0 {
 		return ask
 	}
-	ask.Keep, ask.Ahead = turn*spec.kept(), spec.ahead()
+	ask.Keep, ask.Ahead = turn*spec.reserve(), spec.ahead()
 	if ask.Least = max(1, first-held); ask.Least > 1 { // otherwise waiters for one unit would always come first
-		ask.Most, ask.Ahead = ask.Least, min(2*time.Duration(ask.Least)*spec.each(), recheck)
+		ask.Most, ask.Ahead = ask.Least, min(2*time.Duration(ask.Least)*spec.interval(), recheck)
 	}
 	return ask
 }
@@ -130,7 +130,7 @@ func (p *Pool) ask(turn int, spec Spec, ask Ask) {
 func after(now time.Time, spec Spec, ask Ask, answer Answer, failed int) (t turn) {
 	// A bucket that fills up meanwhile would lose units, so it is asked when it is half
 	// full; a larger one twice in a life. More than a thousand requests a second gain nothing.
-	pause := max(time.Millisecond, min(spec.Life/2, max(time.Duration(spec.AtOnce()/2)*spec.each(), spec.ahead()/2)))
+	pause := max(time.Millisecond, min(spec.Life/2, max(time.Duration(spec.AtOnce()/2)*spec.interval(), spec.ahead()/2)))
 	t.short = failed > 0 || answer.Units < ask.Most
 	switch {
 	case failed > 0:
@@ -144,11 +144,11 @@ func after(now time.Time, spec Spec, ask Ask, answer Answer, failed int) (t turn
 	return t
 }
 
-// kept returns the units of a burst that are reserved for urgent callers.
-func (s Spec) kept() int { return s.AtOnce() / keptShare }
+// reserve returns the units of a burst that are reserved for urgent callers.
+func (s Spec) reserve() int { return s.AtOnce() / reservedShare }
 
-// each returns the average time between two units.
-func (s Spec) each() (most time.Duration) {
+// interval returns the average time between two units.
+func (s Spec) interval() (most time.Duration) {
 	for _, r := range s.Rates {
 		most = max(most, r.Period/time.Duration(r.Count))
 	}
@@ -159,7 +159,7 @@ func (s Spec) each() (most time.Duration) {
 // that time, as a leaky one does. Then one request serves several callers, and they use their
 // units a little later. A quarter of the life leaves time to use the units.
 func (s Spec) ahead() time.Duration {
-	if s.windowed() || time.Duration(s.AtOnce())*s.each() >= s.Life/4 {
+	if s.isWindow() || time.Duration(s.AtOnce())*s.interval() >= s.Life/4 {
 		return 0
 	}
 	return s.Life / 4

@@ -32,15 +32,15 @@ type Claim struct {
 	Life   time.Duration // of the lease
 }
 
-// answered converts the reply to a claim.
-func answered(part int64) (int, error) {
+// parsePart converts the reply to a claim.
+func parsePart(part int64) (int, error) {
 	if part < 0 {
-		return 0, errAnswered
+		return 0, errStaleClaim
 	}
 	return int(part), nil
 }
 
-var errAnswered = errors.New("meter: the claim was answered before, and the answer was lost")
+var errStaleClaim = errors.New("meter: a later claim was answered before this one")
 
 // A Lease is one holder's part of a number, across renewals. It is not safe for concurrent use.
 type Lease struct {

@@ -39,5 +39,5 @@ func (s *redisShares) Renew(ctx context.Context, key string, c Claim) (int, erro
 	if err != nil {
 		return 0, fmt.Errorf("renew a share: key %s: %w", keys[0], err)
 	}
-	return answered(part)
+	return parsePart(part)
 }

@@ -191,7 +191,7 @@ func TestRedisShares(t *testing.T) {
 			t.Errorf("the key lives for %s", left)
 		}
 		l.claim.Number-- // its answer was lost, and the claim is sent again
-		if _, _, err := l.Renew(ctx, 4, 2); !errors.Is(err, errAnswered) {
+		if _, _, err := l.Renew(ctx, 4, 2); !errors.Is(err, errStaleClaim) {
 			t.Errorf("a claim was taken twice: %v", err)
 		}
 		if err := client.ScriptFlush(ctx).Err(); err != nil {

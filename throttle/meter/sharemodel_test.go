@@ -86,5 +86,5 @@ func (m *memoryShares) Renew(_ context.Context, key string, c Claim) (int, error
 	if m.numbers[key] == nil {
 		m.numbers[key] = parts{}
 	}
-	return answered(m.numbers[key].renew(time.Now().UnixMicro(), c))
+	return parsePart(m.numbers[key].renew(time.Now().UnixMicro(), c))
 }

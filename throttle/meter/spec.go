@@ -76,14 +76,14 @@ func (s Spec) Promise() Spec {
 	return s
 }
 
-// windowed reports whether the spec counts in cells.
-func (s Spec) windowed() bool {
+// isWindow reports whether the spec counts in cells.
+func (s Spec) isWindow() bool {
 	return s.Algorithm == FixedWindow || s.Algorithm == SlidingWindow || s.Algorithm == PublishedWindow
 }
 
 // AtOnce returns the largest number of units available at the same instant.
 func (s Spec) AtOnce() int {
-	if !s.windowed() {
+	if !s.isWindow() {
 		burst, _ := s.sizes()
 		return burst
 	}
@@ -100,7 +100,7 @@ func (s Spec) Most(window time.Duration) int {
 	if s.Life > 0 {
 		reach += s.Life.Microseconds() + 1
 	}
-	if !s.windowed() {
+	if !s.isWindow() {
 		return s.bucket().most(reach)
 	}
 	rates := s.cells()
@@ -116,7 +116,7 @@ func (s Spec) Validate() error {
 	if s.Algorithm != "" && !slices.Contains(Algorithms, s.Algorithm) {
 		return faults.New("algorithm", "%q is none of %v", s.Algorithm, Algorithms)
 	}
-	if all := s.faults(); len(all) > 0 || s.Life == 0 || s.windowed() {
+	if all := s.faults(); len(all) > 0 || s.Life == 0 || s.isWindow() {
 		return all.Err()
 	}
 	// the fill rate of a promise's bucket is the count minus its burst
@@ -153,12 +153,12 @@ func (s Spec) faults() (all throttle.Faults) {
 	if s.Burst < 0 {
 		all.Add("burst", "%d is negative", s.Burst)
 	}
-	if s.windowed() {
+	if s.isWindow() {
 		s.windowFaults(&all)
 	} else {
 		s.bucketFaults(&all)
 	}
-	if !s.windowed() && len(all) == 0 {
+	if !s.isWindow() && len(all) == 0 {
 		s.exactFault(&all)
 	}
 	return all
@@ -202,7 +202,7 @@ func (s Spec) exactFault(all *throttle.Faults) {
 	b := s.bucket()
 	largest := int64(exact)
 	if s.Ramp > 0 {
-		largest /= coldest
+		largest /= coldPrice
 	}
 	if size := int64(b.size); size > largest/b.unit {
 		all.Add("burst", "%d is too large to be counted exactly at %s: at most %d, or a count that divides the period", size, s.Rates[0], largest/b.unit)
@@ -226,7 +226,7 @@ func (s Spec) check(key string, a Ask) error {
 // has reports whether the ask can ever succeed.
 func (s Spec) has(a Ask) bool {
 	least := max(1, a.Least)
-	if s.windowed() {
+	if s.isWindow() {
 		return least <= s.AtOnce()-a.Keep
 	}
 	b := s.bucket()

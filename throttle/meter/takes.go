@@ -106,7 +106,7 @@ func (t *takes) read(i int) (answer Answer, denies int, err error) {
 	return Answer{Units: int(said[0]), Left: time.Duration(said[1]) * time.Microsecond}, int(said[2]), nil
 }
 
-var errReply = errors.New("Redis gave a reply of another shape than asked for")
+var errReply = errors.New("unexpected form of a Redis reply")
 
 // A refusal is the script's error about one key, in the form of a Redis error.
 type refusal string

@@ -58,7 +58,7 @@ func (c *Counters) Limit(ctx context.Context, id string) (Result, error) {
 		pipe.PExpire(ctx, key, r.Period+time.Millisecond+clockSlack)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return Result{}, throttle.StoreError("published: count", err)
+		return Result{}, throttle.WrapStoreError("published: count", err)
 	}
 	var result Result
 	for i, r := range c.rates {

@@ -193,7 +193,7 @@ func (s *attemptsOnRedis) attempt(ctx context.Context, id string, now int64, rec
 		first = pipe.ZRangeWithScores(ctx, key, -nth, -nth)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return attempts{}, throttle.StoreError("published: attempt", err)
+		return attempts{}, throttle.WrapStoreError("published: attempt", err)
 	}
 	a := attempts{count: int(count.Val()), current: now, nth: now}
 	last := newest.Val()
@@ -216,7 +216,7 @@ func (s *attemptsOnRedis) clear(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	if err := s.client.Del(ctx, s.key(id)).Err(); err != nil {
-		return throttle.StoreError("published: clear", err)
+		return throttle.WrapStoreError("published: clear", err)
 	}
 	return nil
 }

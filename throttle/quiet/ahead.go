@@ -45,12 +45,12 @@ func (h Hours) Between(in *time.Location, n Night, app, user string, from, upto 
 func (h Hours) Until(in *time.Location, n Night, app, user string, from, upto int64) int64 {
 	all := h.around(in, dayOf(from), after(dayOf(from), reach))
 	for k, i := range all {
-		switch most := mostLater(all, k, n.seconds()); {
+		switch most := maxEndDelay(all, k, n.seconds()); {
 		case i.From > upto:
 			return 0
 		case i.Upto+most <= from:
-		case i.Upto > from || i.Upto+later(all, k, app, user, n.seconds()) > from:
-			return i.Upto + later(all, k, app, user, n.seconds())
+		case i.Upto > from || i.Upto+endDelay(all, k, app, user, n.seconds()) > from:
+			return i.Upto + endDelay(all, k, app, user, n.seconds())
 		}
 	}
 	return 0
@@ -64,16 +64,16 @@ func dayOf(at int64) int64 { return time.Unix(at, 0).Truncate(24 * time.Hour).Un
 // after returns at plus d.
 func after(at int64, d time.Duration) int64 { return at + int64(d/time.Second) }
 
-// An asked is the cache key of around: hours, by address, in a zone on some days.
-type asked struct {
+// A cacheKey is the key in the cache of around: hours, by address, in a zone on some days.
+type cacheKey struct {
 	hours      *Window
 	count      int
 	in         *time.Location
 	begin, end int64
 }
 
-// remembered caches the results of around, enough for all zones and a few policies.
-var remembered, _ = lru.New[asked, []Interval](4096)
+// cache caches the results of around, enough for all zones and a few policies.
+var cache, _ = lru.New[cacheKey, []Interval](4096)
 
 // around returns the closed intervals around and after the days, so that the end of the last one
 // is known. The caller must not modify the result.
@@ -81,11 +81,11 @@ func (h Hours) around(in *time.Location, begin, end int64) []Interval {
 	if len(h) == 0 {
 		return nil
 	}
-	of := asked{&h[0], len(h), in, begin, end}
-	closed, ok := remembered.Get(of)
+	of := cacheKey{&h[0], len(h), in, begin, end}
+	closed, ok := cache.Get(of)
 	if !ok {
 		closed = h.Closed(in, after(begin, -MaxSpread), after(end, reach))
-		remembered.Add(of, closed)
+		cache.Add(of, closed)
 	}
 	return closed
 }

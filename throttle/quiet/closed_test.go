@@ -58,8 +58,8 @@ func jumps(in *time.Location) []time.Time {
 // it.
 const step = 5 * 60
 
-// looked computes the closed intervals by stepping through what the zone's clock shows.
-func looked(h Hours, in *time.Location, from, upto int64) []Interval {
+// closedByClock computes the closed intervals by stepping through what the zone's clock shows.
+func closedByClock(h Hours, in *time.Location, from, upto int64) []Interval {
 	const around = 4 * 24 * 60 * 60
 	begin := (from - around) / step * step
 	var shown []int64
@@ -87,7 +87,7 @@ func looked(h Hours, in *time.Location, from, upto int64) []Interval {
 			}
 		}
 	}
-	return slices.DeleteFunc(joined(all), func(i Interval) bool { return i.Upto <= from || i.From >= upto })
+	return slices.DeleteFunc(join(all), func(i Interval) bool { return i.Upto <= from || i.From >= upto })
 }
 
 // Closed agrees with the clock around every jump of every zone.
@@ -99,7 +99,7 @@ func TestClosedAgreesWithZoneClock(t *testing.T) {
 	for name, in := range zones(t) {
 		for _, at := range jumps(in) {
 			from, upto := at.Unix()-36*60*60, at.Unix()+36*60*60
-			got, want := h.Closed(in, from, upto), looked(h, in, from, upto)
+			got, want := h.Closed(in, from, upto), closedByClock(h, in, from, upto)
 			if n++; !slices.Equal(got, want) {
 				t.Fatalf("%s around %s:\n%s, want\n%s", name, at, told(got, in), told(want, in))
 			}

@@ -133,12 +133,12 @@ func (h Hours) Closed(in *time.Location, from, upto int64) []Interval {
 			}
 		}
 	}
-	all = joined(all)
+	all = join(all)
 	return slices.DeleteFunc(all, func(i Interval) bool { return i.Upto <= from || i.From >= upto })
 }
 
-// joined sorts the intervals and joins adjacent ones.
-func joined(all []Interval) []Interval {
+// join sorts the intervals and joins adjacent ones.
+func join(all []Interval) []Interval {
 	slices.SortFunc(all, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
 	n := 0
 	for _, i := range all {
@@ -158,14 +158,14 @@ func joined(all []Interval) []Interval {
 func Spread(closed []Interval, app, user string, seconds int64) []Interval {
 	spread := slices.Clone(closed)
 	for i := range spread {
-		spread[i].Upto += later(closed, i, app, user, seconds)
+		spread[i].Upto += endDelay(closed, i, app, user, seconds)
 	}
 	return spread
 }
 
-// later returns the delay of the k-th interval's end for the user.
-func later(closed []Interval, k int, app, user string, seconds int64) int64 {
-	most := mostLater(closed, k, seconds)
+// endDelay returns the delay of the k-th interval's end for the user.
+func endDelay(closed []Interval, k int, app, user string, seconds int64) int64 {
+	most := maxEndDelay(closed, k, seconds)
 	if most <= 0 {
 		return 0
 	}
@@ -173,8 +173,8 @@ func later(closed []Interval, k int, app, user string, seconds int64) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]) % uint64(most))
 }
 
-// mostLater returns the largest delay of the k-th interval's end.
-func mostLater(closed []Interval, k int, seconds int64) int64 {
+// maxEndDelay returns the largest delay of the k-th interval's end.
+func maxEndDelay(closed []Interval, k int, seconds int64) int64 {
 	if k+1 >= len(closed) {
 		return 0
 	}

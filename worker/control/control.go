@@ -124,7 +124,7 @@ func (c *Control) releaseAll(ctx context.Context, all []*store.Taken) {
 		_ = store.LeaveGiven(ctx, given)
 	}
 	for _, l := range left {
-		c.Follow(ctx, l.Request, l.Placed)
+		c.Follow(ctx, l.Request, l.FollowUp)
 	}
 }
 
@@ -153,8 +153,8 @@ const (
 
 // Left holds the arguments of Follow for one user.
 type Left struct {
-	Request throttle.Request
-	Placed  throttle.Placed
+	Request  throttle.Request
+	FollowUp throttle.FollowUp
 }
 
 // GiveBackAll releases the slots and unused admissions of taken notifications. A repeated call
@@ -182,7 +182,7 @@ func (c *Control) GiveBackAll(ctx context.Context, all []*store.Taken) ([]Left, 
 	close(left)
 	var some []Left
 	for l := range left {
-		if l.Placed.Any() {
+		if l.FollowUp.Any() {
 			some = append(some, l)
 		}
 	}
@@ -220,23 +220,23 @@ func (c *Control) giveBack(ctx context.Context, all []*store.Taken, places []int
 }
 
 // add merges the answer to a later call for the user.
-func (l *Left) add(r throttle.Request, p throttle.Placed) {
+func (l *Left) add(r throttle.Request, p throttle.FollowUp) {
 	line := r.Line()
 	own := func(other throttle.Line) bool { return other == line }
-	l.Placed.Early = slices.DeleteFunc(l.Placed.Early, func(b throttle.Booking) bool { return b.Category == line.Category })
-	l.Placed.Others = slices.DeleteFunc(l.Placed.Others, own)
+	l.FollowUp.Early = slices.DeleteFunc(l.FollowUp.Early, func(b throttle.Booking) bool { return b.Category == line.Category })
+	l.FollowUp.Others = slices.DeleteFunc(l.FollowUp.Others, own)
 	for _, other := range p.Others {
-		if !slices.Contains(l.Placed.Others, other) {
-			l.Placed.Others = append(l.Placed.Others, other)
+		if !slices.Contains(l.FollowUp.Others, other) {
+			l.FollowUp.Others = append(l.FollowUp.Others, other)
 		}
 	}
 	if p.After == 0 { // else the Replan after that time names them
-		l.Placed.Early = append(l.Placed.Early, p.Early...)
+		l.FollowUp.Early = append(l.FollowUp.Early, p.Early...)
 	}
 	switch {
 	case l.Request.User == "" || l.Request.Line() == line:
-		l.Request, l.Placed.After = r, p.After
+		l.Request, l.FollowUp.After = r, p.After
 	case p.After > 0:
-		l.Placed.Others = append(l.Placed.Others, line)
+		l.FollowUp.Others = append(l.FollowUp.Others, line)
 	}
 }

@@ -24,7 +24,7 @@ const (
 // jobs with slots earlier than the jobs know. Later calls to the limiter name failed ones again.
 // r is the request of one of the calls: it names the user, and the line to place again after a
 // second.
-func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttle.Placed) {
+func (c *Control) Follow(ctx context.Context, r throttle.Request, placed throttle.FollowUp) {
 	early := placed.Early
 	if len(placed.Others) > 0 {
 		again, err := c.limiter.Replan(ctx, c.lines(r, placed.Others))
@@ -60,7 +60,7 @@ func (c *Control) Rest(ctx context.Context) { c.delayed.rest(ctx) }
 func (c *Control) lines(r throttle.Request, all []throttle.Line) []throttle.Request {
 	requests := LineRequests(r.App, r.User, all, c.limits.InForce)
 	for i := range requests {
-		requests[i].Leaver = true
+		requests[i].AfterLeave = true
 	}
 	return requests
 }
@@ -79,7 +79,7 @@ func LineRequest(app, user string, line throttle.Line, inForce func(limits.Level
 	level := limits.Level{App: app, User: user, Category: line.Category}
 	general, own := inForce(limits.Level{App: app, User: user}).Policy, inForce(level).Policy
 	r := throttle.Request{App: app, User: user, Category: line.Category, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general}}}
-	if line.Category != "" && (own.Exempt || own.Says()) {
+	if line.Category != "" && (own.Exempt || own.IsSet()) {
 		r.Scopes = append(r.Scopes, throttle.Scope{Name: line.Category, Policy: own})
 	}
 	if line.Zone != "" {
@@ -111,7 +111,7 @@ func (c *Control) wakeFor(ctx context.Context, r throttle.Request, early []throt
 	var awake []throttle.Booking
 	for some := range slices.Chunk(early, Batch) {
 		informed, again := c.wakeSome(ctx, r, at, some)
-		_ = c.limiter.Told(ctx, throttle.Request{App: r.App, User: r.User}, informed) // on an error the limiter names them again
+		_ = c.limiter.ClearEarly(ctx, throttle.Request{App: r.App, User: r.User}, informed) // on an error the limiter names them again
 		awake = append(awake, again...)
 	}
 	if len(awake) > 0 && try < maxWakeTries {

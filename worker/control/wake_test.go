@@ -32,7 +32,7 @@ func TestDelayedPlacingUsesCurrentLimits(t *testing.T) {
 	}
 	for began := time.Now(); ; began = time.Now() {
 		policies.SetBase(gap(time.Hour), nil)
-		c.Follow(t.Context(), ask("two"), throttle.Placed{After: time.Second})
+		c.Follow(t.Context(), ask("two"), throttle.FollowUp{After: time.Second})
 		if policies.SetBase(gap(time.Minute), nil); time.Since(began) < time.Second {
 			break
 		}

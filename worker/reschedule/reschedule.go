@@ -121,7 +121,7 @@ func (r *rescheduler) note(changes []limits.Change, known bool) {
 		}
 	}
 	if known && !r.began {
-		if last := r.Limits.LastMuted(); last != nil {
+		if last := r.Limits.NewestMute(); last != nil {
 			r.scopes[muted] = last.At
 		}
 		r.began = true

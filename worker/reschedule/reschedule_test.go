@@ -16,13 +16,13 @@ type planning struct {
 	placed []string
 }
 
-func (p *planning) Replan(_ context.Context, all []throttle.Request) (throttle.Placed, error) {
+func (p *planning) Replan(_ context.Context, all []throttle.Request) (throttle.FollowUp, error) {
 	for _, r := range all {
 		if p.placed = append(p.placed, r.Category); r.Category == "news" {
-			return throttle.Placed{Others: []throttle.Line{{Category: "chat"}, {}}}, nil
+			return throttle.FollowUp{Others: []throttle.Line{{Category: "chat"}, {}}}, nil
 		}
 	}
-	return throttle.Placed{}, throttle.ErrUnavailable
+	return throttle.FollowUp{}, throttle.ErrUnavailable
 }
 
 // All lines of a user are placed again, and a failure is returned.

@@ -69,7 +69,7 @@ func TestTableReadsBothWays(t *testing.T) {
 		push.ErrUnknownID, push.ErrConflict, push.ErrUnderWay, push.ErrStillThere, push.ErrEnded, &store.EndedError{State: push.Expired}, &push.CarriesError{Others: 3},
 		&push.AmbiguousError{Choices: []push.Ref{{ID: "one", App: "shop", User: "ada"}, {ID: "one"}}}, store.ErrNoLetter,
 		operate.ErrNoOverride, operate.ErrNoPause, operate.ErrNoChange, operate.ErrNoUndo, operate.ErrPreviewBusy,
-		limits.ErrTooManyOverrides, limits.ErrOvertaken, pause.ErrTooMany, pause.ErrOver,
+		limits.ErrTooManyOverrides, limits.ErrConflict, pause.ErrTooMany, pause.ErrOver,
 	} {
 		answer, fault := json.Marshal(Of(fmt.Errorf("somewhere: %w", err)))
 		var read Problem

@@ -86,7 +86,7 @@ var table = []entry{
 	}},
 	{code: "no_override", err: operate.ErrNoOverride, status: notFound, title: "There is no such override"},
 	{code: "too_many_overrides", err: limits.ErrTooManyOverrides, status: conflict, title: "Too many overrides", detail: "There are too many overrides: remove some, or change the configuration."},
-	{code: "overtaken", err: limits.ErrOvertaken, status: conflict, title: "It has changed since", detail: "Another change of these limits came after this one. Nothing was changed: the log says what is there now."},
+	{code: "overtaken", err: limits.ErrConflict, status: conflict, title: "It has changed since", detail: "Another change of these limits came after this one. Nothing was changed: the log says what is there now."},
 	{code: "no_change", err: operate.ErrNoChange, status: notFound, title: "There is no such change", detail: "It is none of those that are kept."},
 	{code: "no_undo", err: operate.ErrNoUndo, status: conflict, title: "Nothing to undo", detail: "What was there before has ended."},
 	{code: "no_pause", err: operate.ErrNoPause, status: notFound, title: "There is no such pause"},

@@ -45,7 +45,7 @@ func quietHours(s *stage) {
 	}
 
 	passes := r
-	passes.ID, passes.Passes = "critical", true
+	passes.ID, passes.IgnoreQuiet = "critical", true
 	if d := s.want(s, throttle.Granted, passes); !d.Quiet.IsZero() {
 		s.Errorf("%+v, and it passes quiet hours", d)
 	}

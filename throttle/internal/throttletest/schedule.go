@@ -104,7 +104,7 @@ func (b *backlog) drain() {
 		default:
 			b.Fatalf("%s is %s: %+v", j.request.ID, d.Status, d)
 		}
-		b.follow(j.request, d.Placed)
+		b.follow(j.request, d.FollowUp)
 	}
 	for _, j := range b.jobs {
 		if j.admitted.IsZero() {
@@ -114,7 +114,7 @@ func (b *backlog) drain() {
 }
 
 // follow wakes the early jobs of a call, as a worker does.
-func (b *backlog) follow(r throttle.Request, placed throttle.Placed) {
+func (b *backlog) follow(r throttle.Request, placed throttle.FollowUp) {
 	b.Helper()
 	early := b.settle(b, r, placed, func(category string) []throttle.Scope {
 		for _, j := range b.jobs {
@@ -131,7 +131,7 @@ func (b *backlog) follow(r throttle.Request, placed throttle.Placed) {
 			}
 		}
 	}
-	if err := b.Limiter.Told(b.Context(), r, early); err != nil {
+	if err := b.Limiter.ClearEarly(b.Context(), r, early); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -191,7 +191,7 @@ func admissionIsKept(s *stage) {
 }
 
 // fullLine: a category holds at most MaxBooked slots. A new notification beyond is rejected and
-// holds nothing; one that is Kept asks again when the last slot of the line is due.
+// holds nothing; one with NeverReject asks again when the last slot of the line is due.
 func fullLine(s *stage) {
 	const most = 10
 	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
@@ -204,13 +204,13 @@ func fullLine(s *stage) {
 		for range 2 {
 			ask(throttle.Rejected, "new")
 		}
-		r.Kept = true
+		r.NeverReject = true
 		for range 2 {
 			if d := ask(throttle.Deferred, "kept"); !d.Slotless || !d.At.Equal(last.At) {
 				s.Errorf("%s: what is kept has %+v, the last slot is %v", name, d, last.At)
 			}
 		}
-		r.Kept = false
+		r.NeverReject = false
 		if n := len(s.timeline(s, *r).Bookings); n != most {
 			s.Errorf("%s: %d hold slots", name, n)
 		}

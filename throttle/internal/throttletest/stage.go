@@ -90,7 +90,7 @@ func (s *stage) want(t failer, status throttle.Status, r throttle.Request) throt
 	return d
 }
 
-func (s *stage) cancel(t failer, r throttle.Request) throttle.Placed {
+func (s *stage) cancel(t failer, r throttle.Request) throttle.FollowUp {
 	t.Helper()
 	placed, err := s.Limiter.Cancel(context.Background(), r)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *stage) cancel(t failer, r throttle.Request) throttle.Placed {
 }
 
 // replan reschedules the lines of the requests.
-func (s *stage) replan(t failer, all ...throttle.Request) throttle.Placed {
+func (s *stage) replan(t failer, all ...throttle.Request) throttle.FollowUp {
 	t.Helper()
 	placed, err := s.Limiter.Replan(context.Background(), all)
 	if err != nil {
@@ -109,9 +109,9 @@ func (s *stage) replan(t failer, all ...throttle.Request) throttle.Placed {
 	return placed
 }
 
-// settle handles Placed: it reschedules the user's other lines by the scopes of their categories,
+// settle handles FollowUp: it reschedules the user's other lines by the scopes of their categories,
 // and the request's line if a second must pass first. It returns the jobs to wake.
-func (s *stage) settle(t failer, r throttle.Request, placed throttle.Placed, of func(category string) []throttle.Scope) (early []throttle.Booking) {
+func (s *stage) settle(t failer, r throttle.Request, placed throttle.FollowUp, of func(category string) []throttle.Scope) (early []throttle.Booking) {
 	t.Helper()
 	early = placed.Early
 	if len(placed.Others) > 0 {

@@ -14,8 +14,8 @@ import (
 // order. nil means that no quiet hours apply, an empty list that they close nothing.
 type list []struct{ from, upto int64 }
 
-// listOf converts intervals from Unix s.
-func listOf(all []quiet.Interval) list {
+// intervalsOf converts intervals from Unix s.
+func intervalsOf(all []quiet.Interval) list {
 	l := make(list, len(all))
 	for n, i := range all {
 		l[n].from, l[n].upto = time.Unix(i.From, 0).UnixMicro(), time.Unix(i.Upto, 0).UnixMicro()
@@ -78,14 +78,14 @@ func (r *Request) closed(now int64) list {
 	if all == nil {
 		return nil
 	}
-	return listOf(all)
+	return intervalsOf(all)
 }
 
-// Held returns how much of the time between two instants is in quiet hours, by the notification's
+// QuietTime returns how much of the time between two instants is in quiet hours, by the notification's
 // own zone.
-func (r *Request) Held(from, upto time.Time) (held time.Duration) {
+func (r *Request) QuietTime(from, upto time.Time) (held time.Duration) {
 	p, _ := r.quietPolicy()
-	if p == nil || r.Passes {
+	if p == nil || r.IgnoreQuiet {
 		return 0
 	}
 	for _, i := range p.Quiet.Between(r.zone(), p.Night, r.App, r.User, from.Unix(), upto.Unix()) {
@@ -101,10 +101,10 @@ func (r *Request) Held(from, upto time.Time) (held time.Duration) {
 	return held
 }
 
-// quietly sets Quiet, and the rule if the slot waits for the end of quiet hours.
-func (d *Decision) quietly(r *Request, l list) {
+// setQuiet sets Quiet, and the rule if the slot waits for the end of quiet hours.
+func (d *Decision) setQuiet(r *Request, l list) {
 	at, now := d.At.UnixMicro(), d.Now.UnixMicro()
-	if end := l.opened(now); end > now && !r.Passes {
+	if end := l.opened(now); end > now && !r.IgnoreQuiet {
 		d.Quiet = micros(end)
 	}
 	if at > now && l.endsAt(at) {
@@ -113,14 +113,14 @@ func (d *Decision) quietly(r *Request, l list) {
 	}
 }
 
-// nightSlack is how far, in µs, after the end of quiet hours a slot still counts as waiting for
+// quietEndTolerance is how far, in µs, after the end of quiet hours a slot still counts as waiting for
 // them: several margins (see Policy.margin). A later slot waits for a limit.
-const nightSlack = 20_000
+const quietEndTolerance = 20_000
 
-// endsAt reports whether an interval ends at the instant, or at most nightSlack before.
+// endsAt reports whether an interval ends at the instant, or at most quietEndTolerance before.
 func (l list) endsAt(at int64) bool {
 	return slices.ContainsFunc(l, func(i struct{ from, upto int64 }) bool {
-		return i.upto <= at && at <= i.upto+nightSlack
+		return i.upto <= at && at <= i.upto+quietEndTolerance
 	})
 }
 
@@ -128,7 +128,7 @@ func (l list) endsAt(at int64) bool {
 // 0 for none.
 func (r *Request) until(from, upto int64) int64 {
 	p, _ := r.quietPolicy()
-	if p == nil || r.Passes {
+	if p == nil || r.IgnoreQuiet {
 		return 0
 	}
 	end := p.Quiet.Until(r.zone(), p.Night, r.App, r.User, micros(from).Unix(), micros(upto).Unix())
