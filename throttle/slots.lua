@@ -36,7 +36,7 @@ local SOON = now + 2 * SECOND    -- early jobs due before this are woken,
 local AHEAD = 3                  -- and this many others, so that later calls repeat a lost wake-up
 local WAKES = 64                 -- the most of either kind
 
-local names, moves, after = {}, {}, 0 -- parts of the reply
+local wakes, moves, after = {}, {}, 0 -- parts of the reply
 local placed = false                  -- a slot was placed
 local changed = false                 -- the other lines may be affected
 
@@ -98,9 +98,9 @@ local function opened(line, at)
   return at
 end
 
--- law returns the earliest time from now on at which the admissions, except its own, allow the
+-- allowedAt returns the earliest time from now on at which the admissions, except its own, allow the
 -- notification. With books that is after now, because its caller cannot send it yet.
-local function law(line, r)
+local function allowedAt(line, r)
   local at = r.books and now + 1 or now
   for _, scope in ipairs(line.scopes) do
     local set = KEYS[scope.key]
@@ -218,10 +218,10 @@ local function giveBack(line, r)
   for _, scope in ipairs(line.scopes) do write('ZREM', KEYS[scope.key], r.member) end
 end
 
--- again reschedules the line's entries from slot on, in their order, each at the earliest time
+-- reschedule moves the line's entries from slot on, in their order, each at the earliest time
 -- that fits among all others and is at least floor. An entry with an earlier slot than before
 -- becomes early. The admission of r does not count.
-local function again(line, slot, floor, r)
+local function reschedule(line, slot, floor, r)
   local those, others, at = {}, {}, floor - 1
   for _, entry in ipairs(all()) do
     local mine = begins(entry.name, line.name)
@@ -246,7 +246,7 @@ local function again(line, slot, floor, r)
   placed = true
 end
 
--- moveUp is again after a leave, at most once a second.
+-- moveUp is reschedule after a leave, at most once a second.
 local function moveUp(line, slot)
   if fieldOf(line.name) == 0 then return end
   local since = now - fieldOf('left:' .. line.name)
@@ -254,7 +254,7 @@ local function moveUp(line, slot)
     after = max(after, SECOND - since)
   else
     write('HSET', linesKey, 'left:' .. line.name, text(now))
-    again(line, max(slot, PASSED), now)
+    reschedule(line, max(slot, PASSED), now)
   end
 end
 
@@ -311,13 +311,13 @@ local function slotOf(line, r)
   return slot
 end
 
--- come decides a notification with a slot. At its slot it is granted if law allows it and no
+-- decideHeld decides a notification with a slot. At its slot it is granted if allowedAt is now and no
 -- earlier slot of its line is due. Otherwise it gets another slot: alone, if it is short by less
 -- than LITTLE and no other slot is in between; else with all entries behind it, after the second
 -- in which a due earlier entry may not be passed.
-local function come(line, r, slot)
+local function decideHeld(line, r, slot)
   if slot <= now then
-    local free = opened(line, law(line, r))
+    local free = opened(line, allowedAt(line, r))
     local rivals = slotsIn(line, PASSED, slot - LITTLE)
     local rival = rivals[#rivals]
     if free <= now and not rival then return grant(line, r) end
@@ -325,7 +325,7 @@ local function come(line, r, slot)
       drop(line.name, r.id)
       enter(line, r, free)
     else
-      again(line, slot, max(free, rival and rival.at + SECOND + 1 or 0), r)
+      reschedule(line, slot, max(free, rival and rival.at + SECOND + 1 or 0), r)
     end
     slot = scoreOf(slotsKey, r.name)
   end
@@ -335,11 +335,11 @@ local function come(line, r, slot)
   return answer(line, r, REFUSED, slot)
 end
 
--- arrive decides a notification without a slot.
-local function arrive(line, r)
-  local crowded = full(line)
-  if crowded and not r.kept and fieldOf(line.name) > 0 then return answer(line, r, REJECTED, now) end
-  local free = opened(line, law(line, r))
+-- decideNew decides a notification without a slot.
+local function decideNew(line, r)
+  local lineFull = full(line)
+  if lineFull and not r.kept and fieldOf(line.name) > 0 then return answer(line, r, REJECTED, now) end
+  local free = opened(line, allowedAt(line, r))
   if free <= now and redis.call('ZCARD', slotsKey) == 0 then return grant(line, r) end
   local last = 0
   for _, entry in ipairs(all()) do
@@ -349,13 +349,13 @@ local function arrive(line, r)
   local at = place(line, among, max(free, last + 1))
   if at <= now then return grant(line, r) end
   if at > now + r.horizon then return answer(line, r, REFUSED, at, among) end
-  if crowded and not r.kept then return answer(line, r, REJECTED, now) end
-  if crowded then return answer(line, r, SLOTLESS, max(last, now + SECOND), among) end
+  if lineFull and not r.kept then return answer(line, r, REJECTED, now) end
+  if lineFull then return answer(line, r, SLOTLESS, max(last, now + SECOND), among) end
   enter(line, r, at)
   return answer(line, r, DEFERRED, at, among)
 end
 
--- acquire decides one notification. It needs only law, and no slot delays it, if it passes the
+-- acquire decides one notification. It needs only allowedAt, and no slot delays it, if it passes the
 -- current quiet hours or was granted before: then the reply was lost or it was not sent in time.
 local function acquire(line, r)
   local own = admitted(line, r)
@@ -363,7 +363,7 @@ local function acquire(line, r)
     giveBack(line, r)
     own = 0
     if fieldOf('placed:') >= ask.entered then
-      again(line, PASSED, now)
+      reschedule(line, PASSED, now)
       changed = true
     end
   end
@@ -372,7 +372,7 @@ local function acquire(line, r)
   local slot, open = r.held, opened(line, now)
   local passes, back = open > now and r.passes, own > 0 and not slot
   if passes or back and open == now then
-    local free = law(line, r)
+    local free = allowedAt(line, r)
     if free <= now then return grant(line, r) end
     if free < open and not slot then
       return answer(line, r, free > now + r.horizon and REFUSED or SLOTLESS, free)
@@ -383,8 +383,8 @@ local function acquire(line, r)
     slot = first and first.at - 1 or now
     enter(line, r, slot)
   end
-  if slot then return come(line, r, slot) end
-  return arrive(line, r)
+  if slot then return decideHeld(line, r, slot) end
+  return decideNew(line, r)
 end
 
 -- leave removes ended or retried notifications and moves up the entries behind them. Without used
@@ -407,12 +407,12 @@ end
 -- any more, all leave it and are returned with the time now.
 local function replan(line)
   if ask.leaver and not line.free then return moveUp(line, PASSED) end
-  if not line.free then return again(line, PASSED, now) end
+  if not line.free then return reschedule(line, PASSED, now) end
   local others = {}
   for _, entry in ipairs(all()) do
     if begins(entry.name, line.name) then
       drop(line.name, string.sub(entry.name, #line.name + 1))
-      if not dry then names[#names + 1], names[#names + 2] = entry.name, text(now) end
+      if not dry then wakes[#wakes + 1], wakes[#wakes + 2] = entry.name, text(now) end
       if dry then moves[#moves + 1] = {entry.name, entry.at, 0} end
     else
       others[#others + 1] = entry
@@ -428,7 +428,7 @@ local function wake()
   for _, found in ipairs({gone, early}) do
     for i, entry in ipairs(entries(found, '')) do
       if i > AHEAD and entry.at > SOON then break end
-      names[#names + 1], names[#names + 2] = entry.name, text(entry.at)
+      wakes[#wakes + 1], wakes[#wakes + 2] = entry.name, text(entry.at)
     end
   end
 end
@@ -452,4 +452,4 @@ elseif placed then -- the keys expire only after the last slot no longer counts
   for _, key in ipairs({slotsKey, earlyKey, linesKey}) do write('PEXPIRE', key, text(life / 1000)) end
 end
 if held > 0 and not dry then wake() end
-return {now, held, answers, names, changed and held > 0 and redis.call('HKEYS', linesKey) or {}, after, moves}
+return {now, held, answers, wakes, changed and held > 0 and redis.call('HKEYS', linesKey) or {}, after, moves}

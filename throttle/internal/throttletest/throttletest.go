@@ -25,7 +25,7 @@ const (
 	// SharePeers is Instance.Peer: two limiters share timelines.
 	SharePeers Ability = "share timelines between limiters"
 	// ListExpiry is Instance.Lasting: entries expire one by one.
-	ListExpiry Ability = "list what has no expiry"
+	ListExpiry Ability = "list keys without an expiry"
 )
 
 // A Harness makes limiters of one implementation.
@@ -73,38 +73,38 @@ type property struct {
 
 var properties = []property{
 	{"limits hold on every history", nil, limitsHold},
-	{"answers are those of a plain list", nil, answersOfAPlainList},
+	{"answers equal a plain list's", nil, answersOfAPlainList},
 	{"limits reach back to the horizon", []Ability{SetClock}, limitsReachBack},
-	{"remaining is what the rates still admit", nil, remainingIsCounted},
-	{"a request without scopes leaves no trace", nil, noScopesNoTrace},
+	{"remaining equals the list's count", nil, remainingIsCounted},
+	{"a request without scopes is not recorded", nil, noScopesNoTrace},
 	{"bad requests are refused", nil, badRequests},
 
 	{"refusals leave nothing", nil, refusalsLeaveNothing},
-	{"cancelling the last is never having asked", nil, cancelTheLast},
-	{"cancelling an earlier one moves later ones forward", nil, cancelAnEarlier},
-	{"a cancel leaves those alone who are due", []Ability{SetClock}, cancelLeavesTheDue},
-	{"slots stay apart when all ask at once", nil, slotsAskedAtOnce},
+	{"cancelling the last restores the state before", nil, cancelTheLast},
+	{"cancelling an earlier one moves later ones up", nil, cancelAnEarlier},
+	{"a cancel does not move due slots", []Ability{SetClock}, cancelLeavesTheDue},
+	{"concurrent requests get separate slots", nil, slotsAskedAtOnce},
 	{"the same notification holds one slot", nil, sameHoldsOneSlot},
-	{"an admission that was used stays when it is cancelled", []Ability{SetClock}, usedAdmissionStays},
-	{"an admission that was not used keeps its place", []Ability{SetClock}, admissionIsKept},
-	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
+	{"a cancel with KeepAdmission keeps the admission", []Ability{SetClock}, usedAdmissionStays},
+	{"a repeated request keeps its position", []Ability{SetClock}, admissionIsKept},
+	{"a replay moves the admission without a second one", []Ability{SetClock}, replayMoves},
 
-	{"several at once are decided one after another", []Ability{SetClock}, severalAtOnce},
+	{"AcquireAll decides in order", []Ability{SetClock}, severalAtOnce},
 
-	{"a full line rejects what is new alone", nil, fullLine},
+	{"a full line rejects only new notifications", nil, fullLine},
 	{"one backlog drains on schedule", []Ability{SetClock}, oneBacklog},
 	{"several backlogs drain on schedule", []Ability{SetClock}, severalBacklogs},
-	{"who is briefly short for its category keeps its place", []Ability{SetClock}, brieflyShort},
-	{"placing again tells who comes forward", nil, replanning},
+	{"a slightly early job keeps its position", []Ability{SetClock}, brieflyShort},
+	{"a replan returns the early bookings", nil, replanning},
 	{"a raised general limit reaches every category", []Ability{SetClock}, raisedForEveryCategory},
-	{"a lifted limit lets all go who wait for it", nil, liftedLimit},
+	{"a removed limit releases its line", nil, liftedLimit},
 
 	{"quiet hours hold until they end", nil, quietHours},
 
 	{"concurrent calls are linearizable", nil, linearizable},
 	{"calls of two limiters are linearizable", []Ability{SharePeers}, linearizablePeers},
-	{"names do not mix", nil, namesDoNotMix},
-	{"everything held has an expiry", []Ability{ListExpiry}, everythingExpires},
+	{"names are isolated", nil, namesDoNotMix},
+	{"every key has an expiry", []Ability{ListExpiry}, everythingExpires},
 }
 
 // Run tests every property for which the harness has the abilities.
@@ -112,7 +112,7 @@ func Run(t *testing.T, h Harness) {
 	able := h.New(t).abilities()
 	for _, ability := range []Ability{SetClock, SharePeers, ListExpiry} {
 		if slices.Contains(able, ability) == slices.Contains(h.Cannot, ability) {
-			t.Fatalf("the harness has to say in Cannot whether it can %s, and offer it otherwise", ability)
+			t.Fatalf("the harness must list %q in Cannot or offer it", ability)
 		}
 	}
 	for _, p := range properties {
@@ -123,7 +123,7 @@ func Run(t *testing.T, h Harness) {
 			}
 		}
 		if missing != nil {
-			t.Logf("not shown: %s; the harness cannot %s", p.name, strings.Join(missing, ", "))
+			t.Logf("skipped: %s; the harness cannot %s", p.name, strings.Join(missing, ", "))
 			continue
 		}
 		t.Run(p.name, func(t *testing.T) {
