@@ -223,9 +223,9 @@ func TestPromisesHaveTests(t *testing.T) {
 func TestTextFilesHaveOneReader(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
-		"internal/base/textfile/textfile.go": "is the reader",
-		"internal/redistest/server.go":       "reads the log of redis-server",
-		"internal/console/static.go":         "reads files of the binary",
+		"internal/base/textfile/textfile.go":  "is the reader",
+		"internal/redisserver/redisserver.go": "reads the log of redis-server",
+		"internal/console/static.go":          "reads files of the binary",
 	}
 	read := regexp.MustCompile(`\b(?:ReadFile|LoadX509KeyPair|AuthKeyFromFile)\(`)
 	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go").Output()

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redisserver"
 )
 
 // slots is the number of hash slots of a Cluster.
@@ -22,8 +24,7 @@ func StartCluster(t testing.TB, n int, opts ...Option) []*Server {
 	require(t)
 	nodes := make([]*Server, n)
 	for i := range nodes {
-		s := &Server{dir: t.TempDir(), bus: true}
-		nodes[i] = start(t, s, append([]Option{Args("--cluster-enabled", "yes")}, opts...)...)
+		nodes[i] = start(t, redisserver.Options{Dir: t.TempDir(), Bus: true}, append([]Option{Args("--cluster-enabled", "yes")}, opts...)...)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
@@ -35,7 +36,7 @@ func StartCluster(t testing.TB, n int, opts ...Option) []*Server {
 	}
 	for _, node := range nodes {
 		c := node.Client(t)
-		if err := poll(ctx, func() error { return whole(ctx, c, n) }); err != nil {
+		if err := redisserver.Poll(ctx, func() error { return whole(ctx, c, n) }); err != nil {
 			t.Fatalf("redistest: node %s: %v", node.Addr(), err)
 		}
 	}
@@ -118,7 +119,7 @@ func join(ctx context.Context, c *redis.Client, first *Server, i, n int) error {
 	if i == 0 {
 		return nil
 	}
-	return c.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(first.port)).Err()
+	return c.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(first.server.Port)).Err()
 }
 
 // whole checks that all slots are served, that a node knows all n nodes, and that it has
@@ -147,26 +148,26 @@ func whole(ctx context.Context, c *redis.Client, n int) error {
 // once it could take the node's place, and both say so. The nodes are all of the Cluster's.
 func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server {
 	t.Helper()
-	s := start(t, &Server{dir: t.TempDir(), bus: true}, append([]Option{Args("--cluster-enabled", "yes")}, opts...)...)
+	s := start(t, redisserver.Options{Dir: t.TempDir(), Bus: true}, append([]Option{Args("--cluster-enabled", "yes")}, opts...)...)
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	c := s.Client(t)
 	id, err := of.Client(t).Do(ctx, "CLUSTER", "MYID").Text()
 	if err == nil {
-		err = c.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(of.port)).Err()
+		err = c.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(of.server.Port)).Err()
 	}
 	if err != nil {
 		t.Fatalf("redistest: replica %s: %v", s.Addr(), err)
 	}
 	for _, node := range append([]*Server{s}, nodes...) {
 		c := node.Client(t)
-		if err := poll(ctx, func() error { return whole(ctx, c, len(nodes)+1) }); err != nil {
+		if err := redisserver.Poll(ctx, func() error { return whole(ctx, c, len(nodes)+1) }); err != nil {
 			t.Fatalf("redistest: node %s: %v", node.Addr(), err)
 		}
 	}
-	err = poll(ctx, func() error { return c.ClusterReplicate(ctx, id).Err() })
+	err = redisserver.Poll(ctx, func() error { return c.ClusterReplicate(ctx, id).Err() })
 	if err == nil {
-		err = poll(ctx, func() error {
+		err = redisserver.Poll(ctx, func() error {
 			info, err := c.Info(ctx, "replication").Result()
 			if err == nil && !strings.Contains(info, "master_link_status:up\r\n") {
 				err = fmt.Errorf("it has no link to its master")
@@ -176,9 +177,9 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 	}
 	if err == nil {
 		master := of.Client(t)
-		err = poll(ctx, func() error {
+		err = redisserver.Poll(ctx, func() error {
 			info, err := master.Info(ctx, "replication").Result()
-			if err == nil && !strings.Contains(info, fmt.Sprintf("port=%d,state=online", s.port)) {
+			if err == nil && !strings.Contains(info, fmt.Sprintf("port=%d,state=online", s.server.Port)) {
 				err = fmt.Errorf("its master does not count on it")
 			}
 			return err

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redisserver"
 )
 
 // Moving is how Reshard moves the keys of a slot.
@@ -73,5 +75,5 @@ func migrate(ctx context.Context, source *redis.Client, to *Server, keys []strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	return poll(ctx, func() error { return source.Do(ctx, args...).Err() })
+	return redisserver.Poll(ctx, func() error { return source.Do(ctx, args...).Err() })
 }

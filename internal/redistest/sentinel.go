@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redisserver"
 )
 
 // MasterName is what StartSentinel calls its master.
@@ -24,19 +26,19 @@ func StartSentinel(t testing.TB, master *Server, opts ...Option) *Server {
 	t.Helper()
 	require(t)
 	dir := t.TempDir()
-	conf := fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1\n", MasterName, master.port)
-	if master.password != "" {
-		conf += fmt.Sprintf("sentinel auth-pass %s %s\n", MasterName, master.password)
+	conf := fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1\n", MasterName, master.server.Port)
+	if master.server.Password != "" {
+		conf += fmt.Sprintf("sentinel auth-pass %s %s\n", MasterName, master.server.Password)
 	}
 	file := filepath.Join(dir, "sentinel.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, &Server{dir: dir, config: file}, append([]Option{Args("--sentinel")}, opts...)...)
+	s := start(t, redisserver.Options{Dir: dir, Config: file}, append([]Option{Args("--sentinel")}, opts...)...)
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	c := s.Client(t)
-	err := poll(ctx, func() error {
+	err := redisserver.Poll(ctx, func() error {
 		return c.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName).Err()
 	})
 	if err != nil {
@@ -52,14 +54,14 @@ func StartSentinel(t testing.TB, master *Server, opts ...Option) *Server {
 // the Sentinel would have it take the master's place, half a second after that is gone.
 func SentinelReplica(t testing.TB, master, sentinel *Server, opts ...Option) *Server {
 	t.Helper()
-	s := Start(t, append([]Option{Args("--replicaof", "127.0.0.1 "+strconv.Itoa(master.port))}, opts...)...)
+	s := Start(t, append([]Option{Args("--replicaof", "127.0.0.1 "+strconv.Itoa(master.server.Port))}, opts...)...)
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	watch := redis.NewSentinelClient(sentinel.Options())
 	defer watch.Close()
 	err := errors.Join(watch.Set(ctx, MasterName, "down-after-milliseconds", "500").Err(), watch.Set(ctx, MasterName, "failover-timeout", "3000").Err())
 	if err == nil {
-		err = poll(ctx, func() error {
+		err = redisserver.Poll(ctx, func() error {
 			known, err := watch.Replicas(ctx, MasterName).Result()
 			if err == nil && (len(known) != 1 || known[0]["master-link-status"] != "ok" || known[0]["flags"] != "slave") {
 				err = fmt.Errorf("the replica is not known: %v", known)
@@ -88,10 +90,10 @@ func Promoted(t testing.TB, replica *Server) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*startLimit)
 	defer cancel()
 	c := replica.Client(t)
-	err := poll(ctx, func() error {
+	err := redisserver.Poll(ctx, func() error {
 		info, err := c.Info(ctx, "replication").Result()
 		master := strings.Contains(info, "role:master\r\n")
-		if err == nil && master && replica.bus {
+		if err == nil && master && replica.server.Bus {
 			info, err = c.ClusterNodes(ctx).Result()
 			master = strings.Contains(info, "myself,master")
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redisserver"
 )
 
 // databases is how many databases the shared server has.
@@ -35,9 +37,11 @@ func Shared(t testing.TB) *Server {
 	shared.once.Do(func() {
 		// It writes no file, because nothing at the end of a test binary would
 		// remove it, and reads none.
-		s := &Server{dir: os.TempDir(), log: os.DevNull}
-		s.args = []string{"--databases", strconv.Itoa(databases), "--appendonly", "no", "--dbfilename", "redistest-none.rdb"}
-		shared.server, shared.err = s, s.launchAnywhere()
+		server, err := redisserver.Start(redisserver.Options{
+			Dir: os.TempDir(), Log: os.DevNull, Reserve: reserve,
+			Args: []string{"--databases", strconv.Itoa(databases), "--appendonly", "no", "--dbfilename", "redistest-none.rdb"},
+		})
+		shared.server, shared.err = &Server{server}, err
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)
@@ -89,7 +93,7 @@ func One(t *testing.T) redis.UniversalClient {
 	if onCluster {
 		return cluster(t)
 	}
-	if _, err := exec.LookPath(program()); err != nil {
+	if _, err := exec.LookPath(redisserver.Program()); err != nil {
 		return Connect(t, &redis.Options{Addr: Miniredis(t).Addr()})
 	}
 	return Own(t)

@@ -1,0 +1,6 @@
+//go:build unix && !darwin
+
+package subprocess
+
+// rssUnit is the unit of ru_maxrss, in bytes.
+const rssUnit = 1024
