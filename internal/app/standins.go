@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -44,6 +45,19 @@ func StartStandIns(folder string, options func(*Platform) StandInOptions) (*Stan
 		}
 	}
 	return s, nil
+}
+
+// Settings are the settings of an app of that name that sends to them, as the configuration
+// reads them from the environment.
+func (s *StandIns) Settings(name string) []string {
+	prefix := "PUSHPACE_APPS__" + strings.ToUpper(name) + "__"
+	all := []string{prefix + "SIMULATED=false"}
+	for _, p := range s.App.Providers() {
+		for _, setting := range PlatformOf(p.Platform).Settings(s.App) {
+			all = append(all, prefix+strings.ToUpper(string(p.Platform)+"__"+setting[0])+"="+setting[1])
+		}
+	}
+	return all
 }
 
 // Close closes them.

@@ -3,15 +3,19 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/shard"
@@ -248,17 +252,44 @@ func outcomeHook(app config.App) *config.Webhook   { return app.Outcomes.Webhook
 // Admissions returns by notification ID when the limiter last admitted it, by this machine's clock.
 // It reads the users' general limits, which exempt categories do not count in.
 func (s *System) Admissions(ctx context.Context, app string, users []string) (map[string]time.Time, error) {
-	at, ahead := map[string]time.Time{}, s.clockOffset()
+	ahead, err := s.clockAhead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	at := map[string]time.Time{}
+	readers, ctx := errgroup.WithContext(ctx)
+	readers.SetLimit(64)
 	for _, user := range users {
-		t, err := s.lines.Timeline(ctx, throttle.Request{App: app, User: user, Scopes: s.limits.Scopes(app, user, "")})
-		if err != nil {
-			return nil, err
-		}
-		for _, entries := range t.Admissions {
-			for _, e := range entries {
-				at[e.ID] = e.At.Add(-ahead)
+		readers.Go(func() error {
+			t, err := s.lines.Timeline(ctx, throttle.Request{App: app, User: user, Scopes: s.limits.Scopes(app, user, "")})
+			mu.Lock()
+			defer mu.Unlock()
+			for _, entries := range t.Admissions {
+				for _, e := range entries {
+					at[e.ID] = e.At.Add(-ahead)
+				}
 			}
+			return err
+		})
+	}
+	return at, readers.Wait()
+}
+
+// clockAhead returns how far the clock of the limits' Redis is ahead of this machine's, by the
+// fastest of ten answers.
+func (s *System) clockAhead(ctx context.Context) (ahead time.Duration, err error) {
+	client := cmp.Or(s.limitsRedis, s.client)
+	fastest := time.Duration(math.MaxInt64)
+	for range 10 {
+		asked := time.Now()
+		at, err := client.Time(ctx).Result()
+		if err != nil {
+			return 0, err
+		}
+		if took := time.Since(asked); took < fastest {
+			fastest, ahead = took, at.Sub(asked.Add(took/2))
 		}
 	}
-	return at, nil
+	return ahead, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/cli/progress"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -39,7 +40,7 @@ func (c *confirmation) confirm(n int, what, do string) error {
 		return nil
 	case n == 0:
 		return nil
-	case !onTerminal(os.Stdin):
+	case !progress.OnTerminal(os.Stdin):
 		return misusedf("%s: say --expect %d to %s; nothing is done", what, n, do)
 	}
 	fmt.Fprintf(os.Stderr, "%s. Really %s? [y/N] ", what, do)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/api/apiclient"
+	"github.com/pushpace/pushpace/internal/cli/progress"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 )
@@ -54,7 +55,7 @@ as Base64 of its bytes on the queue; --raw prints every job so.`,
 			}
 		}
 		encoder := json.NewEncoder(out)
-		if onTerminal(os.Stdout) && !*asJSON {
+		if progress.OnTerminal(os.Stdout) && !*asJSON {
 			encoder.SetIndent("", "  ")
 		}
 		return encoder.Encode(shown)

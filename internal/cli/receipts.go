@@ -11,8 +11,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/pushpace/pushpace/internal/demo"
-
+	"github.com/pushpace/pushpace/internal/cli/progress"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -50,13 +49,11 @@ type receipts struct {
 
 func newReceipts(out io.Writer, asJSON bool, size int64) *receipts {
 	r := &receipts{out: json.NewEncoder(out)}
-	if !onTerminal(os.Stderr) || asJSON && onTerminal(os.Stdout) {
+	if !progress.OnTerminal(os.Stderr) || asJSON && progress.OnTerminal(os.Stdout) {
 		return r
 	}
-	r.quiet = onTerminal(os.Stdout)
-	r.bar = progressbar.NewOptions64(size,
-		progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(20),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetTheme(demo.Bar), progressbar.OptionClearOnFinish())
+	r.quiet = progress.OnTerminal(os.Stdout)
+	r.bar = progress.New(os.Stderr, size, progressbar.OptionShowBytes(true))
 	return r
 }
 

@@ -204,7 +204,7 @@ func (s *scripted) simulate(ts *testscript.TestScript, args []string) {
 	if len(args) > 0 {
 		s.standIns.Servers[push.FCM].(*fcmtest.Server).TokenScript.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: args[0]})
 	}
-	for _, setting := range strings.Fields(variables("demo", s.standIns.App)) {
+	for _, setting := range s.standIns.Settings("demo") {
 		key, value, _ := strings.Cut(setting, "=")
 		ts.Setenv(key, value)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/app"
-	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
@@ -88,7 +87,7 @@ func (s *simulation) serve(ctx context.Context, out io.Writer, c *app.Closers) e
 		return err
 	}
 	c.Add(all.Close)
-	if _, err := io.WriteString(out, variables(s.app, all.App)); err != nil {
+	if _, err := io.WriteString(out, strings.Join(all.Settings(s.app), "\n")+"\n"); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "The stand-ins run. End them with Ctrl-C.")
@@ -131,19 +130,4 @@ func credentialsDir(dir string, c *app.Closers) (string, error) {
 		return "", misusedf("--dir: %w", err)
 	}
 	return dir, nil
-}
-
-// variables returns the app's settings as environment variables of the configuration, one a line.
-func variables(name string, a config.App) string {
-	var b strings.Builder
-	set := func(key, value string) {
-		fmt.Fprintf(&b, "PUSHPACE_APPS__%s__%s=%s\n", strings.ToUpper(name), strings.ToUpper(key), value)
-	}
-	set("simulated", "false")
-	for _, p := range a.Providers() {
-		for _, s := range app.PlatformOf(p.Platform).Settings(a) {
-			set(string(p.Platform)+"__"+s[0], s[1])
-		}
-	}
-	return b.String()
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/cli/progress"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
@@ -90,7 +91,7 @@ func printToken(out io.Writer, of config.Token, token string, asJSON bool) error
 	if _, err := fmt.Fprintf(out, "%s\n- {name: %q, role: %s, %ssha256: %q}\n", token, of.Name, of.Role, apps, hash); err != nil {
 		return err
 	}
-	if onTerminal(os.Stdout) {
+	if progress.OnTerminal(os.Stdout) {
 		fmt.Fprintln(os.Stderr, "The first line is the token, which is shown this once; the second goes below http.tokens.")
 	}
 	return nil

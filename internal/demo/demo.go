@@ -12,19 +12,19 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/app"
+	"github.com/pushpace/pushpace/internal/cli/progress"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redisconn/scratch"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -48,7 +48,7 @@ func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (fault
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	redisconn.LogTo(slog.New(slog.DiscardHandler))
 	if address != "" {
-		if err := claimDatabase(ctx, &cfg.Redis); err != nil {
+		if err := scratch.Claim(ctx, demoApp, &cfg.Redis); err != nil {
 			return nil, err
 		}
 	}
@@ -68,7 +68,7 @@ func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (fault
 	}
 	err = errors.Join(err, d.Close())
 	if address != "" { // when nothing of the demo writes any more
-		err = errors.Join(err, cleanUp(cfg.Redis))
+		err = errors.Join(err, scratch.Clean(demoApp, cfg.Redis))
 	}
 	if err != nil {
 		return nil, err
@@ -86,22 +86,10 @@ func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (fault
 func demoConfig(address string, environ []string) (*config.Config, error) {
 	var settings []string
 	if address != "" {
-		a, err := config.ParseAddress(address)
-		if err == nil && a.Mode != config.Single {
-			err = errors.New("want one host:port")
+		var err error
+		if settings, err = scratch.Settings(demoApp, address, environ); err != nil {
+			return nil, app.Misused(err)
 		}
-		if err != nil {
-			return nil, app.Misusedf("--redis: %w", err)
-		}
-		for _, entry := range environ {
-			name, _, _ := strings.Cut(entry, "=")
-			switch {
-			case name == "PUSHPACE_REDIS__DB", name == "PUSHPACE_REDIS__PREFIX", strings.HasPrefix(name, "PUSHPACE_REDIS__ADDRESS"):
-			case strings.HasPrefix(name, "PUSHPACE_REDIS__"):
-				settings = append(settings, entry)
-			}
-		}
-		settings = append(settings, "PUSHPACE_REDIS__ADDRESS="+address, "PUSHPACE_REDIS__PREFIX="+demoPrefix())
 	}
 	cfg, err := config.Parse("the built-in config.yaml", pushpace.ConfigYAML, settings)
 	return cfg, app.Misused(err)
@@ -252,10 +240,8 @@ func (d *demo) begin(silent bool) {
 	}
 	fmt.Fprintf(d.progress, "Limits of each of the %d users: %s. Of marketing: %s. Codes are exempt.\nA chat sends %s 10 messages at once.\n",
 		len(demoUsers), d.cfg.Limits.Default, d.cfg.Limits.Categories["marketing"].Policy, noisyUser)
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		d.bar = progressbar.NewOptions(len(d.mix),
-			progressbar.OptionSetWriter(d.progress), progressbar.OptionSetWidth(20), progressbar.OptionSetTheme(Bar),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish())
+	if progress.OnTerminal(os.Stderr) {
+		d.bar = progress.New(d.progress, int64(len(d.mix)), progress.WithoutTimes)
 	}
 }
 
@@ -283,6 +269,3 @@ func (d *demo) show(c store.Counts) {
 		fmt.Fprintf(d.progress, "%7.0fs  %s  of %d\n", since.Seconds(), counters, len(d.mix))
 	}
 }
-
-// Bar is how bars of progress look.
-var Bar = progressbar.Theme{Saucer: "█", SaucerPadding: "░", BarStart: "", BarEnd: ""}

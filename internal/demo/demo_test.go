@@ -59,19 +59,3 @@ func TestDemoConfig(t *testing.T) {
 		t.Errorf("%v, %v", cfg, err)
 	}
 }
-
-func TestLatenessOfAShare(t *testing.T) {
-	t.Parallel()
-	var l lateness
-	if got := l.at(0.99); got != 0 {
-		t.Errorf("of none %v", got)
-	}
-	for i := range 200 {
-		l.Paced(time.Duration(200-i) * time.Millisecond)
-	}
-	for share, want := range map[float64]float64{0.5: 100, 0.99: 198, 1: 200, 0.001: 1} {
-		if got := l.at(share); got != want {
-			t.Errorf("%v: %v ms, want %v", share, got, want)
-		}
-	}
-}

@@ -40,11 +40,8 @@ func (l *lateness) Paced(late time.Duration) {
 func (l *lateness) at(share float64) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.all) == 0 {
-		return 0
-	}
 	slices.Sort(l.all)
-	return rounded(l.all[int(math.Ceil(share*float64(len(l.all))))-1].Seconds() * 1000)
+	return rounded(violations.Within(l.all, share).Seconds() * 1000)
 }
 
 // rounded rounds to a tenth.
