@@ -28,7 +28,7 @@ limits violated.`,
 		SilenceUsage:     true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
-	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newActions(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newCheck(), newToken(), newVAPID(), newVersion())
+	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newActions(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newBench(), newCheck(), newToken(), newVAPID(), newVersion())
 	root.SetVersionTemplate("{{.Version}}\n")
 	addCompletion(root)
 	explainArguments(root)
