@@ -85,7 +85,7 @@ func program(t *testing.T) (binary string) {
 }
 
 // The image knows the program's command, and the program the flags that the image, the
-// unit and the manifests give it.
+// unit and the chart give it.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	text := read(t, "Dockerfile")
