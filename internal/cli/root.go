@@ -15,6 +15,18 @@ import (
 // Run runs the command line and returns the exit status.
 func Run(args []string) int {
 	began := false
+	root := Root()
+	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
+	root.SetArgs(args)
+	err := root.Execute()
+	if err != nil && !began && !errors.As(err, new(*exitError)) && !errors.As(err, new(*app.UsageError)) {
+		err = misusedf("%w\nSee pushpace --help.", err) // what cobra itself refuses
+	}
+	return report(err)
+}
+
+// Root returns the program's command with all others below it.
+func Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pushpace",
 		Short: "Dispatch push notifications within each user's limits",
@@ -23,10 +35,9 @@ limits. A notification over a limit waits for exactly the time left.
 
 Exit status: 0 done, 1 failed, 2 wrong use or configuration, 3 accounting or
 limits violated.`,
-		Version:          app.BuildVersion().String(),
-		SilenceErrors:    true,
-		SilenceUsage:     true,
-		PersistentPreRun: func(*cobra.Command, []string) { began = true },
+		Version:       app.BuildVersion().String(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newActions(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newBench(), newCheck(), newToken(), newVAPID(), newVersion())
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -49,12 +60,7 @@ limits violated.`,
 			}
 		}
 	}
-	root.SetArgs(args)
-	err := root.Execute()
-	if err != nil && !began && !errors.As(err, new(*exitError)) && !errors.As(err, new(*app.UsageError)) {
-		err = misusedf("%w\nSee pushpace --help.", err) // what cobra itself refuses
-	}
-	return report(err)
+	return root
 }
 
 // explainArguments adds the expected arguments and an example to every argument error of the
