@@ -91,7 +91,7 @@ func TestImage(t *testing.T) {
 	text := read(t, "Dockerfile")
 	for _, want := range []string{
 		"RUN CGO_ENABLED=0 ", "COPY --from=build /out/pushpace /usr/local/bin/pushpace\n", `ENTRYPOINT ["/usr/local/bin/pushpace"]`, `CMD ["serve"]`,
-		"USER 65532:65532\n", "FROM gcr.io/distroless/static-debian12:nonroot\n", "ENV PUSHPACE_CONFIG=/etc/pushpace/config.yaml\n",
+		"USER 65532:65532\n", "FROM gcr.io/distroless/static-debian12:nonroot AS base\n", "FROM base AS release\n", "COPY $TARGETPLATFORM/pushpace /usr/local/bin/pushpace\n", "FROM base\nCOPY --from", "ENV PUSHPACE_CONFIG=/etc/pushpace/config.yaml\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the Dockerfile has no %s", want)

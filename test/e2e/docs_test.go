@@ -102,6 +102,7 @@ var runners = map[string]func(t *testing.T, page []block){
 	"states":     heldBy("architecture_test.go", "TestStatePictureMatchesCode"),
 	"packages":   heldBy("architecture_test.go", "TestPackagePictureMatchesImports"),
 	"gates":      heldBy("architecture_test.go", "TestGatePictureMatchesList"),
+	"install":    heldBy("test/deploy/release_test.go", "TestReleaseHasOneVersion"),
 }
 
 // Every block of README.md and docs/ has a mark, and passes its test.
