@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,17 +28,20 @@ type Job struct {
 	Digested []string
 }
 
-// encodingVersion is the newest version. Decode reads this one and all older ones. Encode
-// writes the oldest that has all that the job has: version 1 knows no digest and no Web Push.
-// A field added to the notification or the envelope, and a platform, is a new version: older
-// builds refuse what they do not know.
-const encodingVersion = 2
+// encodingVersion is the newest version. Decode reads all versions up to it. Encode writes the
+// oldest that can hold the job: version 1 has no digest and no Web Push, version 2 no FID.
+// A new field of the notification or the envelope, and a new platform, needs a new version,
+// as older builds reject unknown fields.
+const encodingVersion = 3
 
 // version is that of the job's encoding.
 func (j *Job) version() int {
 	n := j.Notification
 	version := 1
-	if j.Digested != nil || n.Digest != nil {
+	switch {
+	case slices.ContainsFunc(n.Targets, func(t Target) bool { return t.FID != "" }):
+		return 3
+	case j.Digested != nil || n.Digest != nil:
 		version = 2
 	}
 	for _, p := range platforms {
@@ -138,7 +142,7 @@ func Decode(data []byte) (*Job, error) {
 		return nil, &store.MalformedError{Reason: store.MalformedJSON, Err: err}
 	}
 	switch version {
-	case 1, encodingVersion:
+	case 1, 2, encodingVersion:
 		return decode(data, version)
 	case 0:
 		return nil, &store.MalformedError{Reason: store.MalformedVersion}
@@ -149,7 +153,7 @@ func Decode(data []byte) (*Job, error) {
 // versionOf returns the version that a payload names, 0 when it names none. It
 // looks for the version where Encode writes it before it reads the whole.
 func versionOf(data []byte) (int, error) {
-	if rest, ok := bytes.CutPrefix(data, []byte(`{"v":`)); ok && len(rest) > 1 && (rest[0] == '1' || rest[0] == '2') && rest[1] == ',' {
+	if rest, ok := bytes.CutPrefix(data, []byte(`{"v":`)); ok && len(rest) > 1 && '1' <= rest[0] && rest[0] <= '0'+encodingVersion && rest[1] == ',' {
 		return int(rest[0] - '0'), nil
 	}
 	var members map[string]json.RawMessage

@@ -35,6 +35,36 @@ func TestEncodeGolden(t *testing.T) {
 	}
 }
 
+// A job with a FID is version 3, of which a build that knows no FID reads the number only. Jobs
+// without one keep their version.
+func TestJobWithFIDIsVersion3(t *testing.T) {
+	t.Parallel()
+	j := job()
+	j.Notification.Targets[1] = Target{Platform: FCM, FID: "deQ7zv1tRk2bX0mYw9sLpA"}
+	got, err := Encode(j)
+	must(t, err)
+	golden := strings.Replace(strings.Replace(jobV1Golden, `"token":"dGVzdA:APA91b"`, `"fid":"deQ7zv1tRk2bX0mYw9sLpA"`, 1), `{"v":1,`, `{"v":3,`, 1)
+	if string(got) != golden {
+		t.Errorf("encoded\n%s, want\n%s", got, golden)
+	}
+	back, err := Decode([]byte(golden))
+	must(t, err)
+	if !reflect.DeepEqual(back, j) {
+		t.Errorf("decoded %+v", back.Notification)
+	}
+	for _, older := range []string{`{"v":1,`, `{"v":2,`} {
+		if _, err := Decode([]byte(strings.Replace(golden, `{"v":3,`, older, 1))); err == nil || !strings.Contains(err.Error(), "/v") {
+			t.Errorf("%s is read: %v", older, err)
+		}
+	}
+	j.Notification = &Notification{ID: "i", App: "shop", User: "u", Title: "t", Targets: []Target{{Platform: FCM, FID: "f"}}}
+	data, err := Encode(j)
+	must(t, err)
+	if got := OnlyRoute(data); got != "shop/fcm:fid" {
+		t.Errorf("it is for %s only", got)
+	}
+}
+
 func TestEncodeRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -77,7 +107,7 @@ func TestDecodeMalformed(t *testing.T) {
 		"empty":                {"", store.MalformedJSON, []string{""}},
 		"followed by another":  {jobV1Golden + "{}", store.MalformedJSON, []string{""}},
 		"no version":           {`{"notification":{}}`, store.MalformedVersion, nil},
-		"version 3":            {edit(`"v":1`, `"v":3`), store.MalformedVersion, nil},
+		"version 4":            {edit(`"v":1`, `"v":4`), store.MalformedVersion, nil},
 		"version 10":           {edit(`"v":1`, `"v":10`), store.MalformedVersion, nil},
 		"version as text":      {edit(`"v":1`, `"v":"1"`), store.MalformedVersion, nil},
 		"two versions":         {edit(`"v":1`, `"v":1,"v":2`), store.MalformedVersion, nil},

@@ -100,38 +100,50 @@ type Notification struct {
 // A Target is one device of a user.
 type Target struct {
 	Platform Platform `json:"platform"`
-	// Token is what the platform calls the device: hexadecimal for APNs, for Web Push the
-	// subscription's endpoint, an https URL of at most 2048 bytes; for all printable ASCII
-	// without spaces. At most 4096 bytes.
-	Token string `json:"token"`
+	// Token is the device's name on the platform: hexadecimal for APNs, for FCM a registration
+	// token, for Web Push the subscription's endpoint, an https URL of at most 2048 bytes.
+	// Printable ASCII without spaces, at most 4096 bytes.
+	Token string `json:"token,omitempty"`
+	// FID is a Firebase Installation ID. A target of FCM has either a Token or a FID, and
+	// targets of other platforms have none. Its form is Token's.
+	FID string `json:"fid,omitempty"`
 	// Keys are the subscription's, for Web Push, which needs them; nil for the others.
 	Keys *Keys `json:"keys,omitempty"`
 }
 
-// hintLength is how much of a token may be told.
+// hintLength is the number of characters of an address that may be logged.
 const hintLength = 6
 
-// Device returns the device alone, without keys, its token written in one way: targets with
-// equal ones are the same to the platform.
+// Device returns the target without keys and with a canonical token. Targets whose Device is
+// equal are the same to the platform. A FID and a token never are.
 func (t Target) Device() Target {
 	if p := platformOf(t.Platform); p != nil && p.same != nil {
 		t.Token = p.same(t.Token)
 	}
-	return Target{Platform: t.Platform, Token: t.Token}
+	return Target{Platform: t.Platform, Token: t.Token, FID: t.FID}
 }
 
-// Hint answers the end of the target's token, to tell it from others; "" for a
-// token that is hardly longer. Of an endpoint, whose end many have, it is the beginning of
-// the SHA-256, as hexadecimal digits.
+// Address returns the target's FID, or its Token if it has none.
+func (t Target) Address() string {
+	if t.FID != "" {
+		return t.FID
+	}
+	return t.Token
+}
+
+// Hint returns the last six characters of the target's address, to distinguish it from others;
+// "" for an address of six or fewer. Many endpoints have the same end: for these it returns the
+// first hexadecimal digits of the SHA-256.
 func (t Target) Hint() string {
 	if t.Platform == PlatformWebPush {
 		sum := sha256.Sum256([]byte(t.Token))
 		return hex.EncodeToString(sum[:])[:hintLength]
 	}
-	if len(t.Token) <= hintLength {
+	address := t.Address()
+	if len(address) <= hintLength {
 		return ""
 	}
-	return t.Token[len(t.Token)-hintLength:]
+	return address[len(address)-hintLength:]
 }
 
 // A Platform is a push service.

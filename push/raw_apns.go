@@ -13,7 +13,7 @@ func apnsToken(s string) string {
 		return ""
 	}
 	what := otherToken(s)
-	if strings.Contains(s, ":APA91") {
+	if isRegistrationToken(s) {
 		what = "is an FCM registration token"
 	}
 	if what != "" {

@@ -29,6 +29,41 @@ func TestFCMBlockIsJudgedByFCMsForms(t *testing.T) {
 	}
 }
 
+// Validate rejects a FID that is certainly something else. It never decides between a token and
+// a FID: each is accepted in the other's form unless it is certainly the other. A queued FID is
+// sent.
+func TestFIDOfAnotherKindIsRejected(t *testing.T) {
+	t.Parallel()
+	for fid, holds := range map[string]string{
+		"null": "no value", "/topics/news": "a topic", "ExponentPushToken[abc]": "Expo", "https://fcm.googleapis.com/fcm/send/a": "a URL",
+		strings.Repeat("0aB1", 16): "an APNs device token", "dGVzdA:APA91b_-x": "is an FCM registration token, which belongs in token",
+		"f": "", "deQ7zv1tRk2bX0mYw9sLpA": "", "dGVzdA:x": "", strings.Repeat("x", 140): "",
+	} {
+		n := sample()
+		n.Targets = []Target{{Platform: FCM, FID: fid}}
+		f := faultsOf(t, n.Validate())
+		if holds == "" && len(f) > 0 || holds != "" && (len(f) != 1 || f[0].Field != "/targets/0/fid" || !strings.Contains(f[0].Problem, holds)) {
+			t.Errorf("%s: %v, want %q", fid, f, holds)
+		}
+		if f := n.faults(); len(f) > 0 {
+			t.Errorf("%s on the queue: %v", fid, f)
+		}
+	}
+	n := sample()
+	n.Targets = []Target{{Platform: FCM, Token: "deQ7zv1tRk2bX0mYw9sLpA"}}
+	if err := n.Validate(); err != nil {
+		t.Errorf("a FID as token: %v", err)
+	}
+	n.Targets = []Target{{Platform: FCM}}
+	if f := faultsOf(t, n.Validate()); len(f) != 1 || f[0].Field != "/targets/0/token" || !strings.Contains(f[0].Problem, "a Firebase Installation ID in fid") {
+		t.Errorf("neither: %v", f)
+	}
+	n.Targets, n.FCM = []Target{{Platform: FCM, FID: "f"}}, json.RawMessage(`{"fid":"g"}`)
+	if f := faultsOf(t, n.Validate()); len(f) != 1 || f[0].Field != "/fcm/fid" || !strings.Contains(f[0].Problem, "targets say where it goes") {
+		t.Errorf("a FID in the raw block: %v", f)
+	}
+}
+
 // Validate refuses a text that is certainly no token of FCM. A queued notification with
 // one is still sent to its other targets.
 func TestTokenOfAnotherKindIsRefused(t *testing.T) {

@@ -37,7 +37,7 @@ func (c checker) place(s *shape, name string) string {
 	switch foldName(sought) {
 	case "message":
 		return ": the block is the message itself"
-	case "token", "topic", "condition":
+	case "token", "fid", "topic", "condition":
 		return ": the notification's targets say where it goes"
 	case "validateonly":
 		return ": the app's dry_run in the configuration asks for it"

@@ -10,7 +10,7 @@ import (
 )
 
 // MaxFCMMessage is the most bytes of an FCM message for one kind of device, without
-// the token: see checkFCMSize.
+// the token or FID: see checkFCMSize.
 const MaxFCMMessage = 4096
 
 // MaxFCMTTL is the longest FCM keeps a message: 28 days. A longer life is cut to
@@ -41,11 +41,11 @@ func (n *Notification) RenderFCM(t Target, now time.Time) (FCMMessage, error) {
 	if err != nil {
 		return FCMMessage{}, fmt.Errorf("render for FCM: %w", err)
 	}
-	token, err := strictjson.Encode(fcmToken{t.Token})
+	address, err := strictjson.Encode(fcmAddress{t.Token, t.FID})
 	if err != nil {
 		return FCMMessage{}, fmt.Errorf("render for FCM: %w", err)
 	}
-	return FCMMessage{JSON: spliceJSON(token, message)}, nil
+	return FCMMessage{JSON: spliceJSON(address, message)}, nil
 }
 
 // fcmTTL returns the seconds from now until the notification expires, rounded down; ok
@@ -58,8 +58,9 @@ func (n *Notification) fcmTTL(now time.Time) (seconds string, ok bool) {
 	return strconv.FormatInt(int64(left/time.Second), 10), true
 }
 
-type fcmToken struct {
-	Token string `json:"token"`
+type fcmAddress struct {
+	Token string `json:"token,omitempty"`
+	FID   string `json:"fid,omitempty"`
 }
 
 type fcmBody struct {
@@ -90,7 +91,7 @@ type fcmAndroidNotification struct {
 	Count     *int   `json:"notification_count,omitempty"`
 }
 
-// fcmMessage renders the message without its token, as if the notification's ID
+// fcmMessage renders the message without its token or FID, as if the notification's ID
 // were id, and checks its size.
 func (n *Notification) fcmMessage(id string, now time.Time) ([]byte, error) {
 	var raw map[string]any

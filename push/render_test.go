@@ -135,6 +135,20 @@ func TestAPNsIDIsStable(t *testing.T) {
 	}
 }
 
+func TestRenderFCMToFID(t *testing.T) {
+	t.Parallel()
+	n := &Notification{ID: "i", App: "a", User: "u", Body: "b"}
+	render := func(target Target) string {
+		m, err := n.RenderFCM(target, noon)
+		must(t, err)
+		return string(m.JSON)
+	}
+	token, fid := render(Target{Platform: FCM, Token: "x"}), render(Target{Platform: FCM, FID: "x"})
+	if !strings.HasPrefix(fid, `{"fid":"x",`) || strings.Replace(token, `"token"`, `"fid"`, 1) != fid {
+		t.Errorf("%s, and to a token %s", fid, token)
+	}
+}
+
 func TestRenderFCM(t *testing.T) {
 	t.Parallel()
 	minimal := func(n *Notification) {

@@ -6,8 +6,14 @@ import (
 )
 
 // A platform may have several push services, each with servers of its own. Workers have a
-// route for each, so that one that is down, slow or over quota holds back nobody else's. A
-// service is named PLATFORM:SERVICE; a platform with one alone is its own.
+// route for each, so that a service that is down, slow or over quota delays no other. A
+// service is named PLATFORM:SERVICE; a platform with a single one is its own.
+//
+// FIDs have a route of their own beside FCM's: if many registration tokens of an app are dead,
+// only targets with a token wait.
+
+// FCMFID is FCM for targets with a FID.
+const FCMFID Platform = "fcm:fid"
 
 // The push services of browsers: the known ones, and all others.
 const (
@@ -54,9 +60,12 @@ func HostAmong(hosts []string, host string) bool {
 	})
 }
 
-// Service returns the push service that takes what is for the target.
+// Service returns the target's push service.
 func (t Target) Service() Platform {
-	if t.Platform != PlatformWebPush {
+	switch {
+	case t.Platform == FCM && t.FID != "":
+		return FCMFID
+	case t.Platform != PlatformWebPush:
 		return t.Platform
 	}
 	endpoint, err := Endpoint(t.Token)
@@ -72,11 +81,13 @@ func (t Target) Service() Platform {
 }
 
 // Services returns the push services of the platform, in the order in which they are listed;
-// none of one that is none of Platforms.
+// nil for an unknown platform.
 func Services(p Platform) (all []Platform) {
 	switch {
 	case platformOf(p) == nil:
 		return nil
+	case p == FCM:
+		return []Platform{FCM, FCMFID}
 	case p != PlatformWebPush:
 		return []Platform{p}
 	}
@@ -104,8 +115,11 @@ func Known(p Platform) bool { return slices.Contains(PlatformsAndServices(), p) 
 // several. The slice is the caller's.
 func PlatformsAndServices() (all []Platform) {
 	for _, p := range Platforms() {
-		if all = append(all, p); len(Services(p)) > 1 {
-			all = append(all, Services(p)...)
+		all = append(all, p)
+		for _, s := range Services(p) {
+			if s != p {
+				all = append(all, s)
+			}
 		}
 	}
 	return all

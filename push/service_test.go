@@ -37,16 +37,19 @@ func TestService(t *testing.T) {
 			t.Errorf("%s is none of %q", got, Services(PlatformWebPush))
 		}
 	}
-	for _, p := range []Platform{APNs, FCM} {
-		if got := (Target{Platform: p, Token: "https://web.push.apple.com/a"}).Service(); got != p || !slices.Equal(Services(p), []Platform{p}) {
+	for p, services := range map[Platform][]Platform{APNs: {APNs}, FCM: {FCM, FCMFID}} {
+		if got := (Target{Platform: p, Token: "https://web.push.apple.com/a"}).Service(); got != p || !slices.Equal(Services(p), services) {
 			t.Errorf("%s: %s of %q", p, got, Services(p))
 		}
+	}
+	if got := (Target{Platform: FCM, FID: "f"}).Service(); got != FCMFID || PlatformOf(got) != FCM || !Covers(FCM, got) || Covers(got, FCM) {
+		t.Errorf("a FID's service is %s", got)
 	}
 	if got := len(Services(PlatformWebPush)); got != 5 {
 		t.Errorf("%d services", got)
 	}
 	all := PlatformsAndServices()
-	if want := append(Platforms(), Services(PlatformWebPush)...); !slices.Equal(all, want) {
+	if want := append([]Platform{APNs, FCM, FCMFID, PlatformWebPush}, Services(PlatformWebPush)...); !slices.Equal(all, want) {
 		t.Errorf("%q, want %q", all, want)
 	}
 	for _, p := range append(all, "webpush:nobody", "apns:apns", "pigeon", "") {

@@ -10,8 +10,8 @@ var fcmDevices = []struct{ part, name string }{
 	{"android", "Android"}, {"apns", "Apple devices"}, {"webpush", "browsers"},
 }
 
-// checkFCMSize checks a message without its token. FCM makes another message of it for
-// the kind of device that the token is of, and refuses that one beyond 4096 bytes
+// checkFCMSize checks a message without its token or FID. FCM makes another message of it for
+// the kind of the device, and refuses that one beyond 4096 bytes
 // ("Android message is too big"). It counts names and values of the payload. Here the
 // whole JSON counts but for headers and for texts that the device's own part replaces,
 // which is a little stricter.

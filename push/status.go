@@ -109,7 +109,7 @@ type Status struct {
 // A TargetOutcome is what became of one target.
 type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
-	// TokenEnd is the end of the target's token, to tell it from others: see Hint.
+	// TokenEnd is the end of the target's token or FID: see Hint.
 	TokenEnd string `json:"token_end,omitempty"`
 	// Kind and Reason are the outcome's; "" when nothing is known to have been sent
 	// to it.

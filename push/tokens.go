@@ -6,25 +6,38 @@ import (
 	"strings"
 )
 
-// checkTokens refuses tokens for FCM that are certainly no token of FCM. It checks a new
-// notification only: a queued one may have other, good targets.
-func (n *Notification) checkTokens(f *Faults) {
+// checkAddresses rejects tokens and FIDs of FCM targets that are certainly something else. It
+// does not decide between a token and a FID: the producer does. It checks new notifications
+// only: a queued one may have other, good targets.
+func (n *Notification) checkAddresses(f *Faults) {
 	for i, t := range n.Targets {
 		if t.Platform != FCM {
 			continue
 		}
-		what := otherToken(t.Token)
-		if what == "" && isHex(t.Token) && len(t.Token) >= apnsTokenDigits {
+		field, want := "token", "an FCM registration token"
+		if t.FID != "" {
+			field, want = "fid", "a Firebase Installation ID"
+		}
+		what := otherToken(t.Address())
+		switch {
+		case what != "":
+		case isHex(t.Address()) && len(t.Address()) >= apnsTokenDigits:
 			what = "is an APNs device token"
+		case t.FID != "" && isRegistrationToken(t.FID):
+			what = "is an FCM registration token, which belongs in token"
 		}
 		if what == "" {
 			continue
 		}
-		field := "/targets/" + strconv.Itoa(i) + "/token"
+		field = "/targets/" + strconv.Itoa(i) + "/" + field
 		*f = slices.DeleteFunc(*f, func(one Fault) bool { return one.Field == field })
-		f.Add(field, "%s: want an FCM registration token", what)
+		f.Add(field, "%s: want %s", what, want)
 	}
 }
+
+// isRegistrationToken reports whether s is certainly a registration token of FCM: a colon and
+// APA91 follow the FID with which most begin. Other tokens give false.
+func isRegistrationToken(s string) bool { return strings.Contains(s, ":APA91") }
 
 // apnsTokenDigits is how many hexadecimal digits a device token of APNs has at least. A
 // token of FCM of that length has other characters.

@@ -23,7 +23,7 @@ const (
 	MaxNameBytes = names.MaxBytes
 	// MaxTargets bounds the number of targets.
 	MaxTargets = 100
-	// MaxTokenBytes bounds a target's token. No platform fixes its length.
+	// MaxTokenBytes bounds a target's token or FID. No platform fixes its length.
 	MaxTokenBytes = 4096
 	// MaxCollapseKeyBytes bounds the collapse key.
 	// Source: Apple, "Sending notification requests to APNs", apns-collapse-id.
@@ -38,7 +38,7 @@ const (
 func (n *Notification) Validate() error {
 	f := n.faults()
 	n.checkEnds(&f)
-	n.checkTokens(&f)
+	n.checkAddresses(&f)
 	n.checkLocal(&f)
 	n.checkSpan(&f)
 	if n.leastSize() <= MaxEncodedSize {
@@ -78,7 +78,7 @@ func (n *Notification) leastSize() int {
 		len(n.Title) + len(n.Subtitle) + len(n.Body) + len(n.Sound) + len(n.Image) +
 		len(n.Thread) + len(n.Channel) + len(n.PushType) + len(n.CollapseKey) + len(n.NotBeforeLocal) + len(n.TimeZone)
 	for _, t := range n.Targets {
-		size += len(t.Token) + len(`{"platform":"fcm","token":""}`)
+		size += len(t.Token) + len(t.FID) + len(`{"platform":"fcm","fid":""}`)
 		if t.Keys != nil {
 			size += len(t.Keys.P256DH) + len(t.Keys.Auth) + len(`,"keys":{"p256dh":"","auth":""}`)
 		}
@@ -177,20 +177,7 @@ func (n *Notification) checkTargets(f *Faults) {
 			f.Add(at("/platform"), "must be %s", faults.List(Platforms(), "or"))
 			p = new(platform)
 		}
-		problem := ""
-		if p.token != nil {
-			problem = p.token(t.Token)
-		}
-		switch {
-		case t.Token == "":
-			f.Add(at("/token"), "is missing")
-		case len(t.Token) > MaxTokenBytes:
-			f.Add(at("/token"), "is %d bytes, at most %d are taken", len(t.Token), MaxTokenBytes)
-		case problem != "":
-			f.Add(at("/token"), "%s", problem)
-		case !isPrintable(t.Token, '!'):
-			f.Add(at("/token"), "must be printable ASCII without spaces")
-		}
+		p.checkAddress(t, at, f)
 		switch {
 		case p.keyed && t.Keys == nil:
 			f.Add(at("/keys"), "is missing: want p256dh and auth of the subscription")
@@ -208,6 +195,38 @@ func (n *Notification) checkTargets(f *Faults) {
 		} else {
 			seen[d] = i
 		}
+	}
+}
+
+// checkAddress checks that the target has a good token, or for FCM either that or a good FID.
+func (p *platform) checkAddress(t Target, at func(string) string, f *Faults) {
+	field, problem := at("/token"), ""
+	switch {
+	case t.FID == "":
+		if p.token != nil {
+			problem = p.token(t.Token)
+		}
+	case p.name != FCM:
+		f.Add(at("/fid"), "must be left out: only targets of %s have one", FCM)
+		return
+	case t.Token != "":
+		f.Add(at("/fid"), "must be left out beside token: a target has either")
+		return
+	default:
+		field = at("/fid")
+	}
+	address := t.Address()
+	switch {
+	case address == "" && p.name == FCM:
+		f.Add(field, "is missing: want a registration token here, or a Firebase Installation ID in fid")
+	case address == "":
+		f.Add(field, "is missing")
+	case len(address) > MaxTokenBytes:
+		f.Add(field, "is %d bytes, at most %d are taken", len(address), MaxTokenBytes)
+	case problem != "":
+		f.Add(field, "%s", problem)
+	case !isPrintable(address, '!'):
+		f.Add(field, "must be printable ASCII without spaces")
 	}
 }
 

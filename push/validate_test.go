@@ -68,6 +68,8 @@ func TestValidateAccepts(t *testing.T) {
 		"longest names":              func(n *Notification) { n.App, n.User = strings.Repeat("é", 64), strings.Repeat("u", 128) },
 		"longest ID":                 func(n *Notification) { n.ID = strings.Repeat("~", 128) },
 		"100 targets":                func(n *Notification) { n.Targets = targets(100) },
+		"FID":                        func(n *Notification) { n.Targets[1] = Target{Platform: FCM, FID: "deQ7zv1tRk2bX0mYw9sLpA"} },
+		"equal FID and token":        func(n *Notification) { n.Targets = []Target{{Platform: FCM, FID: "a"}, {Platform: FCM, Token: "a"}} },
 		"badge removed":              func(n *Notification) { *n.Badge = 0 },
 		"ttl":                        func(n *Notification) { n.ExpiresAt, n.TTL = time.Time{}, Duration(time.Hour) },
 		"ttl beyond FCM's":           func(n *Notification) { n.ExpiresAt, n.TTL = time.Time{}, Duration(9000*time.Hour) },
@@ -125,6 +127,13 @@ func TestValidateNamesTheFault(t *testing.T) {
 		"no token":            {func(n *Notification) { n.Targets[1].Token = "" }, "/targets/1/token"},
 		"long token":          {func(n *Notification) { n.Targets[1].Token = strings.Repeat("a", 4097) }, "/targets/1/token"},
 		"token with a space":  {func(n *Notification) { n.Targets[1].Token = "a b" }, "/targets/1/token"},
+		"FID and token":       {func(n *Notification) { n.Targets[1].FID = "f" }, "/targets/1/fid"},
+		"long FID":            {func(n *Notification) { n.Targets[1] = Target{Platform: FCM, FID: strings.Repeat("a", 4097)} }, "/targets/1/fid"},
+		"FID with a space":    {func(n *Notification) { n.Targets[1] = Target{Platform: FCM, FID: "a b"} }, "/targets/1/fid"},
+		"FID for APNs":        {func(n *Notification) { n.Targets[0] = Target{Platform: APNs, FID: "f"} }, "/targets/0/fid"},
+		"FID for browsers":    {func(n *Notification) { b := browser(); b.FID = "f"; n.Targets[1] = b }, "/targets/1/fid"},
+		"FID and APNs token":  {func(n *Notification) { n.Targets[0].FID = "f" }, "/targets/0/fid"},
+		"duplicate FID":       {func(n *Notification) { f := Target{Platform: FCM, FID: "f"}; n.Targets = []Target{f, f} }, "/targets/1"},
 		"APNs token not hex":  {func(n *Notification) { n.Targets[0].Token = "xyz" }, "/targets/0/token"},
 		"APNs token with @":   {func(n *Notification) { n.Targets[0].Token = "ab@1" }, "/targets/0/token"},
 		"APNs token with DLE": {func(n *Notification) { n.Targets[0].Token = "ab\x10" }, "/targets/0/token"},
@@ -252,11 +261,11 @@ func TestFaultsAreBounded(t *testing.T) {
 func TestFaultsHoldNoSecret(t *testing.T) {
 	t.Parallel()
 	n := sample()
-	n.Targets = []Target{{Platform: APNs, Token: "secret-token"}, {Platform: FCM, Token: "secret token"}, {Platform: "secret-x", Token: "secret"}}
+	n.Targets = []Target{{Platform: APNs, Token: "secret-token"}, {Platform: FCM, Token: "secret token"}, {Platform: "secret-x", Token: "secret"}, {Platform: FCM, FID: "secret fid"}, {Platform: FCM, FID: "secret:APA91b"}}
 	n.Title, n.Image, n.PushType, n.Priority = "secret\xff", "secret:", "secret", "secret"
 	n.Data = map[string]string{"from": "secret"}
 	n.APNs = json.RawMessage(`{"aps":{"badge":"secret","interruption-level":"secret"}}`)
-	n.FCM = json.RawMessage(`{"android":{"ttl":"secret"},"token":"secret"}`)
+	n.FCM = json.RawMessage(`{"android":{"ttl":"secret"},"token":"secret","fid":"secret"}`)
 	err := n.Validate()
 	if f := faultsOf(t, err); len(f) < 10 {
 		t.Fatalf("only %d faults: %v", len(f), f)

@@ -275,6 +275,9 @@ func TestHint(t *testing.T) {
 			t.Errorf("%s: %s", token, got)
 		}
 	}
+	if got := (Target{Platform: FCM, FID: "deQ7zv1tRk2bX0mYw9sLpA"}).Hint(); got != "w9sLpA" {
+		t.Errorf("the FID's is %s", got)
+	}
 	one, other := browser(), browser()
 	other.Token += "?up=1"
 	if hint := one.Hint(); hint != "bd2955" || hint == other.Hint() || len(other.Hint()) != 6 {

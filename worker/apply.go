@@ -174,7 +174,7 @@ func (s *finisher) reportDead(ctx context.Context, d *delivery) error {
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
 			dead = append(dead, store.DeadToken{
-				App: d.App, User: d.User, Platform: d.Targets[i].Platform, Token: d.Targets[i].Token,
+				App: d.App, User: d.User, Platform: d.Targets[i].Platform, Token: d.Targets[i].Token, FID: d.Targets[i].FID,
 				Reason: string(o.Reason), Since: o.Since, Notification: d.ID, At: time.Now(),
 			})
 		}

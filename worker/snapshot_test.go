@@ -53,7 +53,7 @@ func TestSnapshots(t *testing.T) {
 			if got := s.Routes[0]; got.Breaker != route.BreakerClosed {
 				troubled = got
 				if s.ID == "" || s.PID == 0 || s.Host == "" || s.Version != "v1.2.3" || s.Concurrency != 256 ||
-					!s.Pulls || s.Limits.Since.Unix() != 1_795_219_200 || s.Limits.Cause != "NOPERM" || len(s.Routes) != 3 || s.RedisAheadBy != 3*time.Second || s.Started.Before(before) || s.At.Before(before) {
+					!s.Pulls || s.Limits.Since.Unix() != 1_795_219_200 || s.Limits.Cause != "NOPERM" || len(s.Routes) != 4 || s.RedisAheadBy != 3*time.Second || s.Started.Before(before) || s.At.Before(before) {
 					t.Errorf("%+v", s)
 				}
 				return true

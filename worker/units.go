@@ -112,9 +112,15 @@ func (u units) giveOneBack(ctx context.Context, d *delivery, i int) {
 	}
 }
 
-// deviceKey returns the meter's key of a device. It does not reveal the token.
+// deviceKey returns the meter's key of a device, which holds a hash in place of the token. A FID
+// and a token have different keys even if the texts are equal: their equality does not show that
+// both are the same device.
 func deviceKey(t *push.Target) string {
-	return fmt.Sprintf("device/%s/%.16x", t.Platform, sha256.Sum256([]byte(t.Device().Token)))
+	kind := string(t.Platform)
+	if t.FID != "" {
+		kind += "/fid"
+	}
+	return fmt.Sprintf("device/%s/%.16x", kind, sha256.Sum256([]byte(t.Device().Address())))
 }
 
 // costs returns the pools of which a push to the target costs a unit.

@@ -14,7 +14,7 @@ import (
 
 var apnsPlatform = Platform{
 	Name:  push.APNs,
-	Token: "an APNs `TOKEN`; repeatable",
+	Flags: []TargetFlag{{"apns", "an APNs `TOKEN`; repeatable", func(s string) (push.Target, error) { return push.Target{Platform: push.APNs, Token: s}, nil }}},
 	open:  func(_ context.Context, a config.App) (providers.Sender, error) { return apns.New(a.APNs.Config) },
 	standIn: func(folder string, o StandInOptions, app *config.App) (StandIn, error) {
 		s, err := apnstest.NewServer(apnstest.Options{Address: o.Address, Latency: o.Latency, Ledger: o.Ledger})

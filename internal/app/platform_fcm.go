@@ -12,9 +12,12 @@ import (
 )
 
 var fcmPlatform = Platform{
-	Name:  push.FCM,
-	Token: "an FCM `TOKEN`; repeatable",
-	open:  func(ctx context.Context, a config.App) (providers.Sender, error) { return fcm.New(ctx, a.FCM.Config) },
+	Name: push.FCM,
+	Flags: []TargetFlag{
+		{"fcm", "an FCM registration `TOKEN`; repeatable", func(s string) (push.Target, error) { return push.Target{Platform: push.FCM, Token: s}, nil }},
+		{"fcm-fid", "a Firebase Installation ID, the `FID` of FCM; repeatable", func(s string) (push.Target, error) { return push.Target{Platform: push.FCM, FID: s}, nil }},
+	},
+	open: func(ctx context.Context, a config.App) (providers.Sender, error) { return fcm.New(ctx, a.FCM.Config) },
 	standIn: func(folder string, o StandInOptions, app *config.App) (StandIn, error) {
 		s, err := fcmtest.NewServer(fcmtest.Options{Address: o.Address, Latency: o.Latency, Ledger: o.Ledger})
 		if err != nil {

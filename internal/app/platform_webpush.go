@@ -20,10 +20,9 @@ import (
 )
 
 var webPushPlatform = Platform{
-	Name:   push.PlatformWebPush,
-	Token:  "a browser's subscription, the `FILE` with what its toJSON returns; repeatable",
-	Target: readSubscription,
-	open:   func(_ context.Context, a config.App) (providers.Sender, error) { return webpush.New(a.WebPush.Config) },
+	Name:  push.PlatformWebPush,
+	Flags: []TargetFlag{{"webpush", "a browser's subscription, the `FILE` with what its toJSON returns; repeatable", readSubscription}},
+	open:  func(_ context.Context, a config.App) (providers.Sender, error) { return webpush.New(a.WebPush.Config) },
 	standIn: func(folder string, o StandInOptions, app *config.App) (StandIn, error) {
 		s, err := webpushtest.NewServer(webpushtest.Options{Address: o.Address, Latency: o.Latency, Ledger: o.Ledger})
 		if err != nil {

@@ -14,10 +14,8 @@ import (
 // an entry here, one in push and one in internal/config.
 type Platform struct {
 	Name push.Platform
-	// Token is the help of the flag by which send takes a device.
-	Token string
-	// Target reads the flag's value; nil if the value is the token itself.
-	Target func(string) (push.Target, error)
+	// Flags are the flags of send for targets of the platform.
+	Flags []TargetFlag
 	// open opens the sender of an app that has the provider.
 	open func(context.Context, config.App) (providers.Sender, error)
 	// standIn starts a server in the provider's place, writes the sender's files into the folder,
@@ -28,6 +26,13 @@ type Platform struct {
 	Settings func(config.App) [][2]string
 	// render renders the provider's payload for a target.
 	render func(config.App, *push.Notification, push.Target, time.Time) (Rendered, error)
+}
+
+// A TargetFlag is a flag of send for a target of a platform.
+type TargetFlag struct {
+	Name, Usage string
+	// Target makes a target of the flag's value.
+	Target func(string) (push.Target, error)
 }
 
 // A reloader is a sender that reports changed credentials.

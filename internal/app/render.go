@@ -11,7 +11,8 @@ import (
 // Rendered is the provider's payload for one target: APNs' headers and payload, or FCM's message.
 type Rendered struct {
 	Platform push.Platform   `json:"platform"`
-	Token    string          `json:"token"`
+	Token    string          `json:"token,omitempty"`
+	FID      string          `json:"fid,omitempty"`
 	Headers  []Header        `json:"headers,omitempty"`
 	Payload  json.RawMessage `json:"payload,omitempty"`
 	Message  json.RawMessage `json:"message,omitempty"`
@@ -26,6 +27,6 @@ type Header struct {
 // Render renders the payload for one target.
 func Render(app config.App, n *push.Notification, t push.Target, now time.Time) (Rendered, error) {
 	rendered, err := PlatformOf(t.Platform).render(app, n, t, now)
-	rendered.Platform, rendered.Token = t.Platform, t.Token
+	rendered.Platform, rendered.Token, rendered.FID = t.Platform, t.Token, t.FID
 	return rendered, err
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func (r *rendering) print(out io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "notification %s\n", r.ID)
 	for _, t := range r.Targets {
-		fmt.Fprintf(&b, "\n%s %s\n", t.Platform, t.Token)
+		fmt.Fprintf(&b, "\n%s %s\n", t.Platform, cmp.Or(t.FID, t.Token))
 		for _, h := range t.Headers {
 			fmt.Fprintf(&b, "%s: %s\n", h.Name, h.Value)
 		}

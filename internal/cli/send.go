@@ -67,7 +67,9 @@ count.
 	f.StringVar(&s.n.Category, "category", "", "the category, which may have limits of its own")
 	f.StringVar(&s.priority, "priority", "", "critical, default or bulk")
 	for _, p := range app.Platforms {
-		f.Var(targetFlag{&s.n.Targets, p}, string(p.Name), p.Token)
+		for _, flag := range p.Flags {
+			f.Var(targetFlag{&s.n.Targets, flag}, flag.Name, flag.Usage)
+		}
 	}
 	f.StringVar(&s.n.Title, "title", "", "the title")
 	f.StringVar(&s.n.Subtitle, "subtitle", "", "the subtitle, for Apple devices")
@@ -107,11 +109,11 @@ count.
 	return cmd
 }
 
-// A targetFlag adds targets of a platform. The flags of all platforms share one list, which keeps
+// A targetFlag adds targets of a platform. All target flags share one list, which keeps
 // the targets in the order of the command line.
 type targetFlag struct {
-	targets  *[]push.Target
-	platform *app.Platform
+	targets *[]push.Target
+	app.TargetFlag
 }
 
 // String returns the default value: none. It never shows a token.
@@ -121,10 +123,7 @@ func (targetFlag) String() string { return "" }
 func (targetFlag) Type() string { return "token" }
 
 func (f targetFlag) Set(value string) error {
-	target, err := push.Target{Platform: f.platform.Name, Token: value}, error(nil)
-	if f.platform.Target != nil {
-		target, err = f.platform.Target(value)
-	}
+	target, err := f.Target(value)
 	if err == nil {
 		*f.targets = append(*f.targets, target)
 	}

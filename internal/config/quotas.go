@@ -152,7 +152,7 @@ type Shared struct {
 	// Pushes of all workers together; no bound by default. FCM's quota is its Firebase project's, which
 	// apps of the same project share; that of `webpush` counts all push services.
 	Quota *AppQuota `yaml:"quota" reload:"numbers"`
-	// Pushes in flight of all workers together, for browsers to each push service; 0 for no bound.
+	// Pushes in flight of all workers together: for browsers to each push service, for FCM to tokens and to FIDs each; 0 for no bound.
 	Concurrency int `yaml:"concurrency" default:"0" range:"0..1000000"`
 }
 

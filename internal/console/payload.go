@@ -29,7 +29,10 @@ func payloadOf(n *push.Notification) payload {
 	shown := *n
 	shown.Targets = slices.Clone(n.Targets)
 	for i, t := range shown.Targets {
-		shown.Targets[i].Token, shown.Targets[i].Keys = "…"+t.Hint(), nil
+		hint := "…" + t.Hint()
+		if shown.Targets[i] = (push.Target{Platform: t.Platform, Token: hint}); t.FID != "" {
+			shown.Targets[i] = push.Target{Platform: t.Platform, FID: hint}
+		}
 	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -41,8 +44,8 @@ func payloadOf(n *push.Notification) payload {
 	return shownPayload(b.String())
 }
 
-// tokenTexts finds them and their keys in what may be a notification, whole or cut off.
-var tokenTexts = regexp.MustCompile(`(?i)("(?:token|p256dh|auth)"\s*:\s*")(?:[^"\\]|\\.)*`)
+// tokenTexts matches tokens, FIDs and keys in a text that may be a notification, whole or cut off.
+var tokenTexts = regexp.MustCompile(`(?i)("(?:token|fid|p256dh|auth)"\s*:\s*")(?:[^"\\]|\\.)*`)
 
 // payloadOfJob returns what a job holds, be it a notification or not.
 func payloadOfJob(job []byte) payload {

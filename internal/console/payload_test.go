@@ -20,6 +20,7 @@ func TestPayload(t *testing.T) {
 		"cut off":         `{"targets":[{"token":"` + secret[:60],
 		"no JSON":         "\x00\xff\U000e0001 token",
 		"escaped":         `{"token":"a\"` + secret + `"}`,
+		"FID":             `{"v":9,"notification":{"targets":[{"platform":"fcm","fid":"` + secret + `"}]}}`,
 		"keys":            `{"v":9,"notification":{"targets":[{"keys":{"p256dh":"` + secret + `","Auth" :"` + secret + `"}}]}}`,
 	} {
 		p := payloadOfJob([]byte(job))
@@ -33,6 +34,9 @@ func TestPayload(t *testing.T) {
 	if n.Targets[0].Keys == nil {
 		t.Error("the notification itself has lost its keys")
 	}
+	n.Targets[0] = push.Target{Platform: push.FCM, FID: secret}
+	contains(t, payloadOf(n).Text, `"fid": "…a1b2c3"`)
+	lacks(t, payloadOf(n).Text, secret[:20], "token")
 	long := payloadOfJob([]byte(strings.Repeat("é", maxPayload)))
 	if len(long.Text) > maxPayload || int(long.More)+len(long.Text) != 2*maxPayload || strings.Contains(long.Text, `\u`) {
 		t.Errorf("%d bytes are shown, %d left out", len(long.Text), long.More)

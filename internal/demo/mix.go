@@ -68,6 +68,8 @@ func devices(user string) []push.Target {
 		return push.Target{Platform: push.APNs, Token: begins + fmt.Sprintf("%064x", user)[len(begins):]}
 	}
 	switch user {
+	case "jon": // whose app is registered by its Firebase Installation ID
+		return []push.Target{{Platform: push.FCM, FID: "deQ7zv1tRk2bX0mYw9sLpA"}}
 	case "dan": // has lost his old iPhone
 		return []push.Target{iPhone("deaddead"), android}
 	case "gita": // has uninstalled the app

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// A DeadToken tells that a token will never work again. Drop it, unless it was
-// registered anew after Since.
+// A DeadToken reports that a token or FID will never work again. Delete it, unless it was
+// registered again after Since.
 type DeadToken struct {
 	// Entry is the report's ID in the stream. The same token may be reported
 	// again under another one.
@@ -20,7 +20,9 @@ type DeadToken struct {
 	App      string   `json:"app"`
 	User     string   `json:"user"`
 	Platform Platform `json:"platform"`
-	Token    string   `json:"token"`
+	// Token is the dead token, FID the dead Firebase Installation ID: a report has one of them.
+	Token string `json:"token,omitempty"`
+	FID   string `json:"fid,omitempty"`
 	// Reason is the provider's own word, such as "Unregistered"; for Web Push, where there is
 	// none, ours.
 	Reason string `json:"reason"`
@@ -34,8 +36,8 @@ type DeadToken struct {
 
 // DeadTokens are the reports of dead tokens for producers, each at least once:
 //
-//	dead-tokens:APP    stream of each shard: app, user, platform, token, reason, since,
-//	                   notification, at; the instants in RFC 3339, since
+//	dead-tokens:APP    stream of each shard: app, user, platform, token or fid, reason,
+//	                   since, notification, at; the instants in RFC 3339, since
 //	                   empty when it is not known
 //
 // Readers that are one another's substitutes share a consumer group, by Next
@@ -82,7 +84,11 @@ func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 	}
 	kept, values, args := perShard(t.kept, len(all)), 0, map[home][]any{}
 	for _, d := range tokens {
-		report := []any{"app", d.App, "user", d.User, "platform", string(d.Platform), "token", d.Token, "reason", d.Reason,
+		kind, address := "token", d.Token
+		if d.FID != "" {
+			kind, address = "fid", d.FID
+		}
+		report := []any{"app", d.App, "user", d.User, "platform", string(d.Platform), kind, address, "reason", d.Reason,
 			"since", written(d.Since), "notification", d.Notification, "at", written(d.At)}
 		to := home{d.App, shard.Of(len(all), d.App, d.User)}
 		args[to], values = append(args[to], report...), len(report)
@@ -109,7 +115,7 @@ func (t *DeadTokens) Next(ctx context.Context, app, group string, left time.Dura
 	for i, e := range entries {
 		tokens[i] = DeadToken{
 			Entry: e.ID, App: field(e, "app"), User: field(e, "user"), Platform: Platform(field(e, "platform")), Token: field(e, "token"),
-			Reason: field(e, "reason"), Since: readInstant(e, "since"), Notification: field(e, "notification"), At: readInstant(e, "at"),
+			FID: field(e, "fid"), Reason: field(e, "reason"), Since: readInstant(e, "since"), Notification: field(e, "notification"), At: readInstant(e, "at"),
 		}
 	}
 	return tokens, nil

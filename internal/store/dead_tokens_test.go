@@ -29,7 +29,7 @@ func TestDeadTokens(t *testing.T) {
 		at := time.Date(2026, 11, 20, 20, 0, 0, 123_000_000, time.UTC)
 		want := []store.DeadToken{
 			{App: "shop", User: "u1", Platform: push.APNs, Token: "t1", Reason: "Unregistered", Since: at.Add(-time.Hour), Notification: "n1", At: at},
-			{App: "shop", User: "ü 2", Platform: push.FCM, Token: "t2", Reason: "UNREGISTERED", Notification: "n2", At: at},
+			{App: "shop", User: "ü 2", Platform: push.FCM, FID: "t2", Reason: "UNREGISTERED", Notification: "n2", At: at},
 		}
 		must(t, reports.Add(ctx, want...))
 		got := slices.Concat(next(time.Hour, 1), next(time.Hour, 10))

@@ -8,8 +8,8 @@ import (
 // A TargetOutcome is what became of one target.
 type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
-	// TokenEnd is the end of the target's token, to tell it from others; of an endpoint of
-	// Web Push the beginning of its SHA-256.
+	// TokenEnd is the end of the target's token or FID, to distinguish it from others; for an
+	// endpoint of Web Push the beginning of its SHA-256.
 	TokenEnd string `json:"token_end,omitempty"`
 	// Kind and Reason are the outcome's; "" when nothing is known to have been sent
 	// to it.

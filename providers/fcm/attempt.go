@@ -23,8 +23,8 @@ import (
 //     it does not repeat.
 //   - Its message types lose unknown fields and digits of large numbers, turn
 //     "3.5s" into "3.000000005s", and panic on light_settings without a color.
-//     So they carry the token only, and the body is put in here, as package
-//     push rendered it.
+//     So they carry the address only, and the attempt sends the body that package
+//     push rendered.
 type attempt struct {
 	bearer string
 	body   *providers.Body

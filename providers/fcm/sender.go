@@ -157,8 +157,9 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 
 func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target, departure providers.Departure) providers.Outcome {
 	a := &attempt{bearer: token.value, body: providers.NewBody(departure, wire.SendRequest(message, s.dryRun), s.line.Connected)}
-	// What the SDK returns says less than what the attempt saw.
-	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Token: t.Token})
+	// The attempt has more than the SDK returns. The SDK requires an address in Fid, also if it is a
+	// token: the attempt sends its own body.
+	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Fid: t.Address()})
 	worked := token.worked.Load()
 	switch {
 	case a.status == http.StatusUnauthorized:

@@ -91,6 +91,26 @@ func TestMessageArrivesAsRendered(t *testing.T) {
 	}
 }
 
+// A FID travels as FID, and FCM's answers to it are a token's.
+func TestSendToFID(t *testing.T) {
+	t.Parallel()
+	server, sender := started(t, fcmtest.Options{})
+	send := func(fid string) providers.Outcome {
+		return sender.Send(t.Context(), note(), push.Target{Platform: push.FCM, FID: fid}, providers.Departure{})
+	}
+	want(t, send("deQ7zv1tRk2bX0mYw9sLpA"), providers.Delivered, providers.OK, providers.NoConcern)
+	if taken := server.Ledger().Entries(); len(taken) != 1 || taken[0].FID != "deQ7zv1tRk2bX0mYw9sLpA" || taken[0].Token != "" {
+		t.Errorf("accepted %+v", taken)
+	}
+	for _, fid := range []string{"deaddead1tRk2bX0mYw9sL", "deQ7zv1tRk2bX0mYw9sLpA:APA91bExample"} {
+		o := send(fid)
+		want(t, o, providers.DeadToken, fcm.Unregistered, providers.ConcernsToken)
+		if strings.Contains(o.Err.Error(), fid) {
+			t.Errorf("the error holds the FID: %v", o.Err)
+		}
+	}
+}
+
 func isRendering(t *testing.T, n *push.Notification, at time.Time, got string) bool {
 	t.Helper()
 	m, err := n.RenderFCM(target("token"), at)

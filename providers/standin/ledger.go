@@ -18,8 +18,10 @@ type Entry struct {
 	Platform string `json:"platform"`
 	// App is what the provider knows the app by: APNs' topic, FCM's project, the public key of
 	// Web Push.
-	App   string `json:"app"`
-	Token string `json:"token"`
+	App string `json:"app"`
+	// Token is the device's token. A message to a Firebase Installation ID has FID in its place.
+	Token string `json:"token,omitempty"`
+	FID   string `json:"fid,omitempty"`
 	// APNsID is the apns-id; Name is what others call the message.
 	APNsID string `json:"apns_id,omitempty"`
 	Name   string `json:"name,omitempty"`
@@ -36,7 +38,11 @@ func (e Entry) AppendJSON(b []byte) []byte {
 	b = append(b, '"')
 	b = appendField(b, "platform", e.Platform)
 	b = appendField(b, "app", e.App)
-	b = appendField(b, "token", e.Token)
+	if e.FID != "" {
+		b = appendField(b, "fid", e.FID)
+	} else {
+		b = appendField(b, "token", e.Token)
+	}
 	if e.APNsID != "" {
 		b = appendField(b, "apns_id", e.APNsID)
 	}

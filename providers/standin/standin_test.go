@@ -81,6 +81,7 @@ func TestLinesReadBack(t *testing.T) {
 	want := []Entry{
 		{At: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Platform: "apns", App: "com.example", Token: "aa", APNsID: "id", Notification: "n\"ü", PayloadBytes: 12},
 		{At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Platform: "fcm", App: "p", Token: "t:1", Name: "projects/p/messages/1"},
+		{At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Platform: "fcm", App: "p", FID: "f", Name: "projects/p/messages/2"},
 	}
 	for _, e := range want {
 		ledger.Add(e)

@@ -162,9 +162,18 @@ func (p *Pause) Keeps(n *push.Notification, outcomes []store.TargetOutcome) bool
 		if i < len(outcomes) && !outcomes[i].Open() {
 			continue
 		}
-		if push.Covers(p.Platform, t.Service()) {
+		if p.Covers(t.Service()) {
 			return true
 		}
 	}
 	return false
+}
+
+// Covers reports whether the pause is of the push service: an operator's covers all services of
+// its platform, a provider's its own service alone.
+func (p *Pause) Covers(service push.Platform) bool {
+	if p.Kind == Operator {
+		return push.Covers(p.Platform, service)
+	}
+	return p.Platform == service
 }

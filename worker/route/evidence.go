@@ -21,6 +21,8 @@ const (
 // evidence holds a route's answers of the last minute, and its current trouble. The zero value
 // has none.
 type evidence struct {
+	service push.Platform // for the advice on a spike
+
 	mu       sync.Mutex
 	buckets  [windowBuckets]bucket
 	refusals [classes][]refusal // by class, newest last; one per subject, at most many
@@ -42,7 +44,7 @@ type subject uint64
 func subjectOf(t push.Target, topic string) subject {
 	h := fnv.New64a()
 	if topic == "" {
-		topic = t.Device().Token
+		topic = t.Device().Address()
 	}
 	h.Write([]byte(topic))
 	return subject(h.Sum64())
@@ -180,6 +182,9 @@ func (e *evidence) blame(now time.Time, o *providers.Outcome, c class, found *co
 	if c == lost && !e.spike.on {
 		e.spike = spike{on: true}
 	}
+	if c == lost {
+		o = new(spikeOf(e.service, *o))
+	}
 	t := &e.current
 	if t.Failures == 0 {
 		t.Since, t.Failures, t.Answers = now, found.same-1, found.answers-1
@@ -260,10 +265,17 @@ func (s *spike) take(c class) bool {
 	return s.on && c == lost
 }
 
-// spikeOf returns the outcome for a lost token of a spike.
-func spikeOf(o providers.Outcome) providers.Outcome {
+// spikeOf returns the outcome of a lost token that is a part of a spike.
+func spikeOf(service push.Platform, o providers.Outcome) providers.Outcome {
+	advice := "most tokens are dead, so that none is dropped: check the app's environment and credentials"
+	switch service {
+	case push.FCM:
+		advice = "most registration tokens are dead, so that none is dropped: the app may have moved to FIDs, or its credentials are wrong"
+	case push.FCMFID:
+		advice = "most FIDs are dead, so that none is dropped: check that the app registers its FIDs for messages, and the credentials"
+	}
 	return providers.Outcome{
 		Kind: providers.Misconfigured, Reason: providers.DeadTokenSpike, Concerns: providers.ConcernsApp,
-		Err: fmt.Errorf("most tokens are dead, so that none is dropped: check the app's environment and credentials: %w", o.Err),
+		Err: fmt.Errorf("%s: %w", advice, o.Err),
 	}
 }

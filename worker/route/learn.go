@@ -34,7 +34,7 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, t push.Target, o provider
 		o = alone(o)
 	case lesson.Trouble:
 		if c == lost {
-			o = spikeOf(o)
+			o = spikeOf(r.Platform, o)
 		}
 		rs.close(ctx, r, now, o)
 	}

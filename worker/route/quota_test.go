@@ -37,7 +37,7 @@ func TestPullSkipsUsedUpQuota(t *testing.T) {
 			rs.Units.Take(t.Context(), []meter.Need{{Pool: pool, Units: 1}}, meter.Ordinary, time.Millisecond)
 			synctest.Wait()
 		}
-		if got := bounds(push.Bulk, parked...); len(got) != 3 || got[0].Room != 0 || got[1].Room != -1 || got[2].Room != 0 || rs.CanUnpark(push.Bulk.Queue(), parked, paused, time.Now()) {
+		if got := bounds(push.Bulk, parked...); len(got) != 4 || got[0].Room != 0 || got[1].Room != 0 || got[2].Room != -1 || got[3].Room != 0 || rs.CanUnpark(push.Bulk.Queue(), parked, paused, time.Now()) {
 			t.Errorf("with a used up quota the bounds are %+v", got)
 		}
 		if got := bounds(push.Critical); len(got) > 0 {

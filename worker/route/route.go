@@ -125,7 +125,7 @@ func (rs *Routes) route(app string, service push.Platform, sender providers.Send
 		App: app, Platform: service, parkName: push.OnlyRoute([]byte(push.OnlyMark(app, service))), Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: rs.pool(rs.Quotas[app][push.PlatformOf(service)]),
 		fingerprint: func() string { return "" }, lastTry: -1,
 	}
-	r.state.onClose = r.Bulkhead.reopen
+	r.state.onClose, r.evidence.service = r.Bulkhead.reopen, service
 	if known, ok := sender.(interface{ Fingerprint() string }); ok {
 		r.fingerprint = known.Fingerprint
 	}

@@ -107,6 +107,8 @@ func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
 	}
 	level, message := slog.LevelWarn, "the app's provider is in trouble: its notifications wait on the queue"
 	switch {
+	case k.closing.reason == providers.DeadTokenSpike && what == begins:
+		level, message = slog.LevelError, "most of the app's tokens are dead: its notifications are held, and no token is reported dead"
 	case k.refusals > 0 && what == begins:
 		level, message = slog.LevelError, "the app is misconfigured: its notifications are held until the configuration is fixed"
 	case k.refusals > 0:

@@ -137,7 +137,7 @@ func (in *liveState) servicePause(n *push.Notification, service push.Platform) (
 		p := &in.pauses[i]
 		operator := p.Kind == pause.Operator
 		switch {
-		case p.App != "" && p.App != n.App, !push.Covers(p.Platform, service), p.Category != "" && p.Category != n.Category:
+		case p.App != "" && p.App != n.App, !p.Covers(service), p.Category != "" && p.Category != n.Category:
 		case by == nil, operator && by.Kind != pause.Operator:
 			by = p
 		case operator && (p.Until.IsZero() || !by.Until.IsZero() && p.Until.After(by.Until)):

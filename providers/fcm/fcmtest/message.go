@@ -2,6 +2,7 @@ package fcmtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -20,7 +21,7 @@ const (
 
 // A request is a send request that FCM would take.
 type request struct {
-	token        string
+	token, fid   string // at most one of them; neither in a message to a topic
 	validateOnly bool
 	collapsible  bool
 	notification string
@@ -46,22 +47,23 @@ func readRequest(body []byte) (request, *refusal) {
 	r := request{notification: standin.NotificationID(body)}
 	r.validateOnly, _ = either(all, "validate_only", "validateOnly").(bool)
 	r.token, _ = message["token"].(string)
+	r.fid, _ = message["fid"].(string)
 	android, _ := message["android"].(map[string]any)
 	key, _ := either(android, "collapse_key", "collapseKey").(string)
 	r.collapsible = key != ""
 	topic, _ := message["topic"].(string)
 	condition, _ := message["condition"].(string)
 	targets := 0
-	for _, target := range []string{r.token, topic, condition} {
+	for _, target := range []string{r.token, r.fid, topic, condition} {
 		if target != "" {
 			targets++
 		}
 	}
 	if targets != 1 {
-		return request{}, invalidArgument("message", "Exactly one of token, topic or condition is required.")
+		return request{}, invalidArgument("message", "Exactly one of fid, token, topic or condition is required.")
 	}
 	most := maxMessage
-	if r.token == "" {
+	if r.device() == "" {
 		most = maxTopicMessage
 	}
 	var device string
@@ -74,6 +76,13 @@ func readRequest(body []byte) (request, *refusal) {
 	}
 	return r, nil
 }
+
+// device returns the token or FID; "" for a message to a topic.
+func (r *request) device() string { return cmp.Or(r.fid, r.token) }
+
+// isTokenAsFID reports whether the message names a registration token as FID. A token is a FID, a
+// colon and more.
+func (r *request) isTokenAsFID() bool { return strings.Contains(r.fid, ":") }
 
 func either(m map[string]any, names ...string) any {
 	for _, name := range names {

@@ -8,7 +8,7 @@ var (
 	message = fields{
 		"name": text, "data": data, "notification": notification, "android": android,
 		"webpush": webpush, "apns": apns, "fcm_options": fields{"analytics_label": label},
-		"token": text, "topic": text, "condition": text,
+		"fid": text, "token": text, "topic": text, "condition": text,
 	}
 
 	notification = fields{"title": text, "body": text, "image": image}

@@ -55,27 +55,31 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, now, wait, refusals[DeviceQuota], false)
 		return
 	}
-	answer := s.Next(request.token)
+	answer := s.Next(request.device())
+	if request.isTokenAsFID() {
+		answer = standin.Answer{Status: http.StatusNotFound}
+	}
 	if answer.Status == http.StatusTooManyRequests {
 		s.project.giveBack(project, now)
-		s.device.giveBack(request.token, now)
+		s.device.giveBack(request.device(), now)
 	}
 	s.answer(w, r, project, request, answer)
 }
 
 // takeDevice counts a message to its device, if it is to one.
 func (s *Server) takeDevice(r request, now time.Time) (wait time.Duration, ok bool) {
-	if r.token == "" {
+	device := r.device()
+	if device == "" {
 		return 0, true
 	}
-	if wait, ok := s.device.take(r.token, now); !ok {
+	if wait, ok := s.device.take(device, now); !ok {
 		return wait, false
 	}
 	if !r.collapsible || s.collapsible.burst.Count == 0 {
 		return 0, true
 	}
-	if wait, ok = s.collapsible.take(r.token, now); !ok {
-		s.device.giveBack(r.token, now)
+	if wait, ok = s.collapsible.take(device, now); !ok {
+		s.device.giveBack(device, now)
 	}
 	return wait, ok
 }
@@ -86,7 +90,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, 
 	if answer.Accepts() && !request.validateOnly {
 		name = fmt.Sprintf("projects/%s/messages/0:%016x", project, s.names.Add(1))
 		s.ledger.Add(standin.Entry{
-			At: time.Now(), Platform: "fcm", App: project, Token: request.token, Name: name,
+			At: time.Now(), Platform: "fcm", App: project, Token: request.token, FID: request.fid, Name: name,
 			Notification: request.notification, PayloadBytes: request.payloadBytes,
 		})
 	}

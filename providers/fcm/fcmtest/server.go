@@ -3,8 +3,9 @@
 // TLS, with HTTP/2 and HTTP/1.1, on a free port of the loopback.
 //
 // It verifies what FCM verifies (the assertion, the access token, the message)
-// and answers as FCM does. Trouble is scripted with Respond, or chosen by the
-// token alone, as standin.ByToken says.
+// and answers as FCM does: a registration token in fid is UNREGISTERED, a FID in
+// token is accepted. Trouble is scripted with Respond, or chosen by the token or
+// FID, as standin.ByToken says.
 package fcmtest
 
 import (
@@ -47,7 +48,7 @@ type Options struct {
 	// ProjectQuota bounds the messages of each project, with Google 600,000 a minute
 	// unless more are granted. The zero value is no bound.
 	ProjectQuota Quota
-	// DeviceQuotas bound the messages to each token, with Google 240 a minute and
+	// DeviceQuotas bound the messages to each token or FID, with Google 240 a minute and
 	// 5,000 an hour.
 	DeviceQuotas []Quota
 	// Collapsible bounds those of them that have a collapse key, with Google 20 and

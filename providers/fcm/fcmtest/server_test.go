@@ -108,6 +108,37 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// A message names a token or a FID. A token in fid is UNREGISTERED, as is a FID of an app that is
+// not registered; a FID in token is accepted.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	c := start(t, Options{})
+	const fid = "deQ7zv1tRk2bX0mYw9sLpA"
+	for _, x := range []struct {
+		address string
+		status  int
+		holds   string
+	}{
+		{`"token":"` + fid + `:APA91bExample"`, http.StatusOK, "messages/0:"},
+		{`"fid":"` + fid + `"`, http.StatusOK, "messages/0:"},
+		{`"token":"` + fid + `"`, http.StatusOK, "messages/0:"},
+		{`"fid":"` + fid + `:APA91bExample"`, http.StatusNotFound, `"errorCode":"UNREGISTERED"`},
+		{`"fid":"deaddead1tRk2bX0mYw9sL"`, http.StatusNotFound, `"errorCode":"UNREGISTERED"`},
+		{`"fid":"baddbadd1tRk2bX0mYw9sL"`, http.StatusBadRequest, "INVALID_ARGUMENT"},
+		{`"fid":"` + fid + `","token":"t"`, http.StatusBadRequest, "Exactly one of fid, token, topic or condition"},
+		{`"fid":"","token":""`, http.StatusBadRequest, "Exactly one of"},
+		{`"fid":1`, http.StatusBadRequest, "TYPE_STRING"},
+	} {
+		if got := c.send(`{"message":{` + x.address + `,"data":{"k":"v"}}}`); got.status != x.status || !strings.Contains(got.body, x.holds) {
+			t.Errorf("%s is answered with %+v", x.address, got)
+		}
+	}
+	taken := c.server.Ledger().Entries()
+	if len(taken) != 3 || taken[1].FID != fid || taken[1].Token != "" || taken[2].Token != fid || taken[2].FID != "" {
+		t.Errorf("the ledger has %+v", taken)
+	}
+}
+
 // The stand-in judges raw blocks as package push does.
 func TestFormsOfPackagePush(t *testing.T) {
 	t.Parallel()

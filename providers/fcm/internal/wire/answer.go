@@ -40,7 +40,7 @@ type Answer struct {
 	RetryAfter time.Duration
 	// Fields are the arguments found invalid: message.android.ttl.
 	Fields []string
-	// BadToken says that the token is the invalid argument.
+	// BadToken is true if the token or FID is the invalid argument.
 	BadToken bool
 	// Device says that the quota used up is the device's, not the project's.
 	Device bool
@@ -98,7 +98,7 @@ func ReadAnswer(status int, h http.Header, body []byte, now time.Time) Answer {
 		case typeBadRequest:
 			for _, v := range d.FieldViolations {
 				a.Fields = append(a.Fields, v.Field)
-				a.BadToken = a.BadToken || v.Field == "message.token"
+				a.BadToken = a.BadToken || v.Field == "message.token" || v.Field == "message.fid"
 			}
 		case typeQuotaFailure:
 			for _, v := range d.Violations {

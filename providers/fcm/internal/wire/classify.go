@@ -173,9 +173,9 @@ func describe(a Answer, o providers.Outcome) error {
 const maxFields = 5
 
 var hints = map[providers.Reason]string{
-	Unregistered:         "the app instance is gone; drop the token",
-	SenderIDMismatch:     "the token belongs to another Firebase project",
-	InvalidToken:         "the token is malformed; drop it",
+	Unregistered:         "the app instance is gone or not registered; delete the token or FID",
+	SenderIDMismatch:     "the token or FID belongs to another Firebase project",
+	InvalidToken:         "the token or FID is malformed; delete it",
 	InvalidArgument:      "the message is invalid",
 	ThirdPartyAuthError:  "the APNs key or the web push key in the Firebase project is missing or wrong",
 	Unauthenticated:      "FCM does not accept the service account's access token",

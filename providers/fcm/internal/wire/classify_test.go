@@ -63,6 +63,7 @@ func TestClassify(t *testing.T) {
 		{name: "invalid argument", status: 400, body: errorBody("INVALID_ARGUMENT", "secret", withCode("INVALID_ARGUMENT")), kind: reject, reason: InvalidArgument, concerns: message},
 		{name: "invalid argument, field", status: 400, body: errorBody("INVALID_ARGUMENT", "secret", withCode("INVALID_ARGUMENT"), withField("message.android.ttl")), kind: reject, reason: InvalidArgument, concerns: message},
 		{name: "invalid token by its field", status: 400, body: errorBody("INVALID_ARGUMENT", "secret", withCode("INVALID_ARGUMENT"), withField("message.token")), kind: dead, reason: InvalidToken, concerns: token},
+		{name: "invalid FID by its field", status: 400, body: errorBody("INVALID_ARGUMENT", "secret", withCode("INVALID_ARGUMENT"), withField("message.fid")), kind: dead, reason: InvalidToken, concerns: token},
 		{name: "invalid token by the message", status: 400, body: errorBody("INVALID_ARGUMENT", "The registration token is not a valid FCM registration token", withCode("INVALID_ARGUMENT")), kind: dead, reason: InvalidToken, concerns: token},
 		{name: "quota of the project", status: 429, body: errorBody("RESOURCE_EXHAUSTED", "secret", withCode("QUOTA_EXCEEDED"), withQuota("project:1", "sends per minute")), kind: retry, reason: QuotaExceeded, concerns: ofApp, wait: time.Minute},
 		{name: "quota of the device", status: 429, body: errorBody("RESOURCE_EXHAUSTED", "secret", withCode("QUOTA_EXCEEDED"), withQuota("x", "Device message rate exceeded")), kind: retry, reason: QuotaExceeded, concerns: token, wait: time.Minute},

@@ -25,14 +25,14 @@ func main() {
 	ctx := context.Background()
 	localised := api.Notification{
 		Id: text("localised-go"), App: "demo", User: "cid",
-		Targets: []api.Target{{Platform: "apns", Token: "00fc13ad"}, {Platform: "fcm", Token: "cid-pixel"}},
+		Targets: []api.Target{{Platform: "apns", Token: text("00fc13ad")}, {Platform: "fcm", Fid: text("cid-pixel")}},
 		Apns:    &map[string]any{"aps": map[string]any{"alert": map[string]any{"loc-key": "ARRIVES", "loc-args": []string{"4711"}}}},
 		Fcm:     &map[string]any{"android": map[string]any{"notification": map[string]any{"body_loc_key": "ARRIVES", "body_loc_args": []string{"4711"}}}},
 	}
 	live := api.NotificationPushType("liveactivity")
 	activity := api.Notification{
 		Id: text("activity-go"), App: "demo", User: "dan", PushType: &live,
-		Targets: []api.Target{{Platform: "apns", Token: "00fc13ad"}},
+		Targets: []api.Target{{Platform: "apns", Token: text("00fc13ad")}},
 		Apns:    &map[string]any{"aps": map[string]any{"event": "update", "timestamp": 1795000000, "content-state": map[string]any{"minutes": 12}}},
 	}
 	one, err := client.EnqueueWithResponse(ctx, nil, localised)

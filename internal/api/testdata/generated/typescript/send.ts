@@ -13,7 +13,7 @@ const localised: components["schemas"]["Notification"] = {
   app: "demo",
   user: "ada",
   priority: "default",
-  targets: [{ platform: "apns", token: "00fc13ad" }, { platform: "fcm", token: "ada-pixel" }],
+  targets: [{ platform: "apns", token: "00fc13ad" }, { platform: "fcm", fid: "ada-pixel" }],
   apns: { aps: { alert: { "title-loc-key": "SHIPPED", "loc-key": "ARRIVES", "loc-args": ["4711"] } } },
   fcm: { android: { notification: { title_loc_key: "SHIPPED", body_loc_key: "ARRIVES", body_loc_args: ["4711"] } } },
 };
