@@ -14,10 +14,10 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// A Producer writes what asynq's client writes, for jobs that are due and for
-// later ones. Where this fails with another asynq, compare its message's fields, and what
-// its enqueueCmd and scheduleCmd set, with store.Message and enqueueScript.
-func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
+// A Producer writes the same keys as asynq's client, for due and for later jobs. If this fails
+// with a new asynq, compare its message's fields and the fields that its enqueueCmd and
+// scheduleCmd set with store.Message and enqueueScript.
+func TestProducerWritesAsynqFormat(t *testing.T) {
 	t.Parallel()
 	options := redistest.Shared(t).Options()
 	options.DB = redistest.Database(t)

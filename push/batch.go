@@ -10,16 +10,16 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// A Result is what became of one notification of EnqueueAll.
+// A Result is the result of one notification of EnqueueAll.
 type Result struct {
 	Receipt
-	// Err is as Enqueue's.
+	// Err is the error that Enqueue would return.
 	Err error
 }
 
-// EnqueueAll is Enqueue for many notifications, each on its own, in one round trip, and one
-// more for each that has expired. Those of one user stay in order. The results are in the
-// order of the notifications, of which the caller changes none meanwhile.
+// EnqueueAll enqueues many notifications, each on its own, in one round trip, and one more for
+// each expired one. A user's notifications stay in order. The results have the order of the
+// notifications, which the caller must not change during the call.
 func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification) []Result {
 	results := make([]Result, len(notifications))
 	now := time.Now()

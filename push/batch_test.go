@@ -70,9 +70,9 @@ func accepted(t *testing.T, client redis.UniversalClient) int64 {
 	return counts.Accepted
 }
 
-// A batch takes one round trip, and each of it has its own result: known, in conflict, invalid
-// or refused by Redis.
-func TestABatchIsOneRoundTrip(t *testing.T) {
+// A batch needs one round trip. Each notification has its own result: known, in conflict, invalid
+// or rejected by Redis.
+func TestBatchNeedsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	options := server.Options()
@@ -152,8 +152,8 @@ func (c cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A batch whose connection breaks is enqueued again, and each of it is there once.
-func TestABatchThatBreaksOff(t *testing.T) {
+// After a broken connection the batch is enqueued again, and each notification is queued once.
+func TestInterruptedBatchIsEnqueuedOnce(t *testing.T) {
 	t.Parallel()
 	for _, retries := range []int{-1, 3} { // the client's own
 		t.Run(fmt.Sprint(retries), func(t *testing.T) {

@@ -29,9 +29,9 @@ func order(id string, change func(*push.Notification)) *push.Notification {
 	return n
 }
 
-// An ID that comes again is the same notification, unless it is of another user
-// or content: that is refused, however it is enqueued, and nothing is queued.
-func TestTheSameIDIsTheSameNotification(t *testing.T) {
+// A repeated ID is the same notification. With another user or content it is rejected, by
+// Enqueue and EnqueueAll, and nothing is queued.
+func TestEqualIDIsOneNotification(t *testing.T) {
 	same := map[string]func(*push.Notification){
 		"as it was":     nil,
 		"another ttl":   func(n *push.Notification) { n.TTL = push.Duration(2 * time.Hour) },
@@ -44,10 +44,10 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 	}
 	other := map[string]func(*push.Notification){
 		"user": func(n *push.Notification) {
-			n.User = beside(func(i int) (string, string) { return n.App, fmt.Sprint("ben-", i) })
+			n.User = inShardOfAda(func(i int) (string, string) { return n.App, fmt.Sprint("ben-", i) })
 		},
 		"app": func(n *push.Notification) {
-			n.App = beside(func(i int) (string, string) { return fmt.Sprint("bank-", i), n.User })
+			n.App = inShardOfAda(func(i int) (string, string) { return fmt.Sprint("bank-", i), n.User })
 		},
 		"category": func(n *push.Notification) { n.Category = "" },
 		"priority": func(n *push.Notification) { n.Priority = push.Critical },
@@ -98,9 +98,9 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 	})
 }
 
-// beside returns the first of the names that makes another user, or app, whose notifications
-// are in the shard of ada's, also where there are 8.
-func beside(names func(i int) (app, user string)) string {
+// inShardOfAda returns the name of another user, or app, with the same shard of 8 as ada: the first
+// of names.
+func inShardOfAda(names func(i int) (app, user string)) string {
 	for i := 0; ; i++ {
 		app, user := names(i)
 		if shard.Of(8, app, user) == shard.Of(8, "shop", "ada") {
@@ -112,9 +112,9 @@ func beside(names func(i int) (app, user string)) string {
 	}
 }
 
-// Where several users have an ID it is asked for the choice, and the app and the user, or
-// one of them, choose.
-func TestTheSameIDIsChosen(t *testing.T) {
+// If several users have an ID, the error has the choices. App and user, or one of them, select
+// one.
+func TestIDOfSeveralUsersIsAmbiguous(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
 	prefix := redistest.Prefix()
@@ -165,8 +165,8 @@ func TestTheSameIDIsChosen(t *testing.T) {
 	}
 }
 
-// Dead letters whose jobs cannot be read are named by whose they are, where they were
-// accepted. One that is nobody's stays one of those to choose from.
+// Dead letters with unreadable jobs are named by app and user if they were accepted. A dead
+// letter without app and user stays among the choices.
 func TestUnreadableLettersAreChosen(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
@@ -205,9 +205,9 @@ func TestUnreadableLettersAreChosen(t *testing.T) {
 	}
 }
 
-// A letter of a job that names a user and that another program has put into another's shard
-// is found by its whole name too.
-func TestALetterInAnothersShard(t *testing.T) {
+// A dead letter that another program has put into another user's shard is found by ID, app and
+// user.
+func TestLetterInShardOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
 	records := store.NewRecords(client, "", 0).WithShards(8)
@@ -226,7 +226,7 @@ func TestALetterInAnothersShard(t *testing.T) {
 	}
 }
 
-// apart returns the names with users whose names begin so, each in a shard of its own.
+// apart returns the refs with a suffix for each user, so that each is in another shard.
 func apart(t *testing.T, client redis.UniversalClient, prefix string, refs ...push.Ref) []push.Ref {
 	t.Helper()
 	records := store.NewRecords(client, prefix, 0).WithShards(8)

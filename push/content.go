@@ -10,14 +10,13 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// notificationMark stands in a payload before the notification, its last member.
-// No content makes it appear earlier.
+// notificationMark precedes the notification, a payload's last member. No content makes it
+// appear earlier.
 var notificationMark = []byte(`,"notification":`)
 
-// contentDigest answers what tells the notification's content from another's, of
-// a payload that holds it: the beginning of the SHA-256 of its canonical JSON, as
-// it was handed over but without what says when it is worth sending. Retention
-// long it must stay the same for the same content, in later versions too.
+// contentDigest returns the first 8 bytes of the SHA-256 of the notification's canonical JSON,
+// without its times. The same content must have the same digest during the retention, also in
+// later versions. The payload holds the notification.
 func contentDigest(n *Notification, payload []byte) ([]byte, error) {
 	const size = 8 // only contents under one ID are compared
 	content := payload[bytes.Index(payload, notificationMark)+len(notificationMark) : len(payload)-len("}")]
@@ -40,8 +39,8 @@ func contentDigest(n *Notification, payload []byte) ([]byte, error) {
 	return sum[:size], nil
 }
 
-// canonical answers a raw block with its names sorted and its numbers in one
-// form, nil for one that says nothing.
+// canonical returns a raw block with sorted names and numbers in one form; nil for an absent
+// block.
 func canonical(raw json.RawMessage) (json.RawMessage, error) {
 	if absent(raw) {
 		return nil, nil
@@ -53,7 +52,7 @@ func canonical(raw json.RawMessage) (json.RawMessage, error) {
 	return strictjson.Encode(sameNumbers(v))
 }
 
-// sameNumbers writes numbers that are not whole, or not as such, as Go does.
+// sameNumbers writes numbers other than plain integers in Go's form.
 func sameNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

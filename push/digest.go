@@ -16,38 +16,36 @@ import (
 const (
 	// MaxDigestKeyBytes bounds a digest's key.
 	MaxDigestKeyBytes = 64
-	// MaxDigest is how many notifications one push tells of at most.
+	// MaxDigest is the maximum number of notifications in one digest.
 	MaxDigest = 100
-	// DigestKey is where it stands in the data of both platforms how many notifications a
-	// push tells of.
+	// DigestKey is the key of Data under which a digest's push has its number of notifications.
 	DigestKey = "pushpace_digest"
-	// maxDigestSize bounds the JSON form of a notification with a digest: the IDs of all
-	// that one push tells of stand in the same job.
+	// maxDigestSize bounds the JSON form of a notification with a digest, in bytes: the job
+	// also holds the IDs of all notifications of the digest.
 	maxDigestSize = 32 << 10
 )
 
-// A Digest says with which other notifications of the user and the category one may be told
-// of in one push, and what that shows. While one with the key waits for a limit or for quiet
-// hours, those that come later join it, and end as digested.
+// A Digest combines notifications of a user and category into one push. While a notification
+// with the key waits for a limit or for quiet hours, later ones with the key join it and end as
+// digested.
 //
-// In Title and Body {count} stands for how many the push tells of, {first}, {second} and
-// {third} for the titles of the first of them, as they joined, and {more} for how many there
-// are besides those that the text names.
+// In Title and Body, {count} is the number of notifications in the push; {first}, {second} and
+// {third} are the titles of the first three to join; {more} is the number of notifications that
+// the text does not name.
 type Digest struct {
-	// Key is the same of those that belong together. 1 to 64 bytes of UTF-8 without control
+	// Key is equal for notifications of one digest. 1 to 64 bytes of UTF-8 without control
 	// characters.
 	Key string `json:"key"`
-	// Title and Body are what the push shows; where one is empty, it is the notification's
-	// own. Of several notifications those of the newest count.
+	// Title and Body are the texts of the push, taken from the newest notification. If one is
+	// empty, the push has the notification's own.
 	Title string `json:"title,omitempty"`
 	Body  string `json:"body,omitempty"`
 }
 
-// places are the placeholders of a digest's text; braces that are none are told apart by
-// what remains.
+// places matches the placeholders of a digest's text. Braces that remain without them are a fault.
 var places = regexp.MustCompile(`\{(count|more|first|second|third)\}`)
 
-// ordinals are those of the placeholders that name a notification, by its place.
+// ordinals are the placeholders for titles, by position.
 var ordinals = []string{"{first}", "{second}", "{third}"}
 
 func (n *Notification) checkDigest(f *Faults) {
@@ -85,8 +83,8 @@ func (n *Notification) checkDigest(f *Faults) {
 	}
 }
 
-// checkDigestSize has the push of a digest fit with as many as there may be, whichever
-// notification carries it.
+// checkDigestSize checks that a push of MaxDigest notifications fits, whichever of them carries
+// the digest.
 func (n *Notification) checkDigestSize(f *Faults) {
 	if n.Digest == nil {
 		return
@@ -103,19 +101,19 @@ func (n *Notification) checkDigestSize(f *Faults) {
 	}
 }
 
-// Carried is what one push tells of: the notification that carries the digest, and those
-// that have joined it.
+// Carried is the content of a digest's push: the notification that carries the digest, and the
+// notifications that have joined it.
 type Carried struct {
-	// Count is how many there are, and Titles are those of the first three, the carrier's first.
+	// Count is the number of notifications. Titles are the first three, the carrier's first.
 	Count  int
 	Titles []string
-	// Newest is the one that was accepted last: its data and texts count.
+	// Newest is the notification that was accepted last. The push has its data and texts.
 	Newest *Notification
 }
 
-// Push returns the notification that tells of all. It has the carrier's ID and targets.
-// Titles that it has no room for are left out. What the newest one shows is replaced by what the
-// carrier does if it is not for the platforms of the carrier's targets, or too large for them.
+// Push returns the notification to send for the digest. It has the carrier's ID and targets, and
+// leaves out titles that do not fit. If the newest notification's content does not fit the
+// platforms of the carrier's targets, the push has the carrier's content.
 func (c *Carried) Push(carrier *Notification) (told *Notification) {
 	if c.Count <= 1 {
 		return carrier
@@ -130,7 +128,7 @@ func (c *Carried) Push(carrier *Notification) (told *Notification) {
 	return told
 }
 
-// fits reports whether the targets can have all that a digest shows, and so can a job.
+// fits reports whether the notification is valid for its targets and fits in a job.
 func (n *Notification) fits() bool {
 	f := n.faults()
 	n.checkShown(&f)
@@ -138,7 +136,7 @@ func (n *Notification) fits() bool {
 	return err == nil && len(text) <= maxDigestSize && len(f) == 0 && len(n.sizeFaults(false)) == 0
 }
 
-// push returns the push that shows what the notification does.
+// push returns a push with the content of shown.
 func (c *Carried) push(carrier, shown *Notification, titles []string) *Notification {
 	told := *shown
 	told.ID, told.App, told.User, told.Category = carrier.ID, carrier.App, carrier.User, carrier.Category
@@ -156,7 +154,7 @@ func (c *Carried) push(carrier, shown *Notification, titles []string) *Notificat
 	return &told
 }
 
-// filled is the text as fill has it, or the newest's own where that shows nothing.
+// filled returns fill's text, or own if that is blank.
 func filled(text, own string, count int, titles []string) string {
 	if text = fill(text, count, titles); strings.TrimSpace(text) == "" {
 		return own
@@ -164,8 +162,7 @@ func filled(text, own string, count int, titles []string) string {
 	return text
 }
 
-// fill puts what they stand for in the place of a text's placeholders. What is put there is
-// not looked at again.
+// fill replaces a text's placeholders. It does not replace placeholders in the titles.
 func fill(text string, count int, titles []string) string {
 	named := 0
 	for i, o := range ordinals {

@@ -60,8 +60,8 @@ func longTargets(n int) []Target {
 	return all
 }
 
-// One push tells of all: under the carrier's ID, for its targets, until it expires, with the
-// newest's content and text.
+// The push has the carrier's ID, targets and expiry, and the newest notification's content and
+// texts.
 func TestDigestPush(t *testing.T) {
 	t.Parallel()
 	carrier, newest := liked("first", "Ada"), liked("last", "Zoe")
@@ -89,7 +89,7 @@ func TestDigestPush(t *testing.T) {
 	}
 }
 
-// Whatever the titles, what is told of as many as there may be fits, and so does its job.
+// A push of MaxDigest notifications and its job fit, with any titles.
 func TestDigestFits(t *testing.T) {
 	t.Parallel()
 	for _, letter := range []string{"x", "é", "\x01", `"`, "\u2028"} {
@@ -119,7 +119,7 @@ func TestDigestFits(t *testing.T) {
 	}
 }
 
-// What the carrier's targets cannot have of the newest's content is the carrier's own.
+// The push has the carrier's content if the newest one's does not fit the carrier's targets.
 func TestDigestOfOtherPlatforms(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -143,8 +143,8 @@ func TestDigestOfOtherPlatforms(t *testing.T) {
 	}
 }
 
-// A digest's text that names nobody, since there are no titles or no room for them, says how
-// many there are, and one that would show nothing is the newest's own.
+// Without titles, or without room for them, a digest's text has the number. A blank text is
+// replaced by the newest one's own.
 func TestDigestOfNoTitles(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3000)

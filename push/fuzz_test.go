@@ -60,8 +60,8 @@ func plain(t *testing.T, j *Job) Job {
 	return Job{&n, j.AcceptedAt, j.Replay, j.Digested}
 }
 
-// What Validate accepts is encoded, decoded and rendered within the limits, and
-// what is rendered holds the ID.
+// A notification that Validate accepts is encoded, decoded and rendered within the limits. The
+// rendered messages hold the ID.
 func FuzzValidateAndRender(f *testing.F) {
 	f.Add("Shipped", "<b>&\u2028", "k", "v", "", "collapse", uint8(0), `{"aps":{"category":"C"}}`, `{"data":null}`, ``, "", "", "")
 	f.Add("", "", "k", "", PushLiveActivity, "", uint8(2), everyAPS, everyFCM, ``, "", "", "")
@@ -135,8 +135,7 @@ func FuzzValidateAndRender(f *testing.F) {
 	})
 }
 
-// What Parse accepts has no name twice, in any reading of the names, and nothing
-// panics.
+// Parse accepts no repeated name, in any reading of the names, and does not panic.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}]}`, `{"app":"a","App":"b"}`, `{"data":{"k":"1","k":"2"}}`,
@@ -182,7 +181,7 @@ func twice(d *json.Decoder) bool {
 	return found
 }
 
-// folded reports whether a letter's case may be what makes two names the same.
+// folded reports whether two names may be the same except for case.
 func folded(data []byte) bool {
 	return !bytes.Equal(bytes.ToLower(data), data) || bytes.ContainsFunc(data, func(r rune) bool { return r > 127 || r == '\\' })
 }

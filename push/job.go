@@ -16,15 +16,15 @@ import (
 // MaxEncodedSize bounds a notification's JSON form and a job's encoding, in bytes.
 const MaxEncodedSize = store.MaxPayload
 
-// A Job is what travels on the queue: a notification that was accepted.
+// A Job is an accepted notification on the queue.
 type Job struct {
-	// Notification has an ID, and NotBefore and ExpiresAt in place of what stands for them.
+	// Notification has an ID. NotBefore and ExpiresAt replace NotBeforeLocal and TTL.
 	Notification *Notification
-	// AcceptedAt is the instant at which the Producer accepted it. Required.
+	// AcceptedAt is the time at which the Producer accepted it. Required.
 	AcceptedAt time.Time
-	// Replay says that it comes back from the dead letters.
+	// Replay is true for a requeued dead letter.
 	Replay bool
-	// Digested are the IDs of the others that the notification tells of.
+	// Digested are the IDs of the other notifications in its digest.
 	Digested []string
 }
 
@@ -34,7 +34,7 @@ type Job struct {
 // as older builds reject unknown fields.
 const encodingVersion = 3
 
-// version is that of the job's encoding.
+// version returns the version of the job's encoding.
 func (j *Job) version() int {
 	n := j.Notification
 	version := 1
@@ -52,7 +52,7 @@ func (j *Job) version() int {
 	return version
 }
 
-// envelope is that of all versions.
+// envelope is the encoding of all versions.
 type envelope struct {
 	Version      int           `json:"v"`
 	AcceptedAt   time.Time     `json:"accepted_at"`
@@ -62,9 +62,8 @@ type envelope struct {
 	Notification *Notification `json:"notification"`
 }
 
-// only answers APP/SERVICE for a job of which nothing but that one provider's
-// state decides whether it can be sent now, and "" for others. It stands before
-// the notification, where a script finds it without reading the whole.
+// only returns APP/SERVICE for a job that waits for nothing but that route, and "" for others.
+// It precedes the notification in the encoding, so that a script finds it without reading all.
 func (j *Job) only() string {
 	n := j.Notification
 	if len(n.Targets) != 1 || j.Replay || n.CollapseKey != "" || n.Digest != nil || !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() {
@@ -73,9 +72,8 @@ func (j *Job) only() string {
 	return n.App + "/" + string(n.Targets[0].Service())
 }
 
-// OnlyMark is what the encodings have in them of the jobs that are for that
-// app's push service only, and of which nothing else decides when they are sent. No
-// content of a notification makes it appear.
+// OnlyMark returns a text that is in the encoding of exactly the jobs that wait for nothing but
+// the app's route to the push service. No content of a notification makes it appear.
 func OnlyMark(app string, service Platform) string {
 	text, err := strictjson.Encode(app + "/" + string(service))
 	if err != nil {
@@ -85,7 +83,7 @@ func OnlyMark(app string, service Platform) string {
 }
 
 // UserMark returns the text that follows the notification's ID in the encodings of a user's jobs of
-// that category. A script that looks for it replaces escapes first, as it does: \\ by 2, \" by 1.
+// that category. A script that searches for it first replaces escapes in the same way: \\ by 2, \" by 1.
 func UserMark(app, user, category string) string {
 	text, err := strictjson.Encode(struct {
 		App      string `json:"app"`
@@ -98,7 +96,7 @@ func UserMark(app, user, category string) string {
 	return strings.NewReplacer(`\\`, "\x02", `\"`, "\x01").Replace(strings.Trim(string(text), "{}\n"))
 }
 
-// OnlyRoute is what an OnlyMark in the payload names, in its encoding; "" where there is none.
+// OnlyRoute returns the route in the payload's OnlyMark, JSON-encoded; "" without an OnlyMark.
 func OnlyRoute(payload []byte) string {
 	const within = 512 // it comes before the notification
 	_, rest, _ := bytes.Cut(payload[:min(len(payload), within)], []byte(onlyBegins))
@@ -109,12 +107,11 @@ func OnlyRoute(payload []byte) string {
 	return string(route)
 }
 
-// What stands around the route in an OnlyMark.
+// The texts before and after the route in an OnlyMark.
 const onlyBegins, onlyEnds = `,"only":"`, `","notification":{`
 
-// Encode writes a job as a payload of the queue. It expects a notification that
-// Validate accepts; what Decode would refuse about the rest of the job, or about
-// its size, is an error of type Faults.
+// Encode writes a job as a payload of the queue. It expects a notification that Validate
+// accepts. Its error is of type Faults if the rest of the job is invalid or the payload too large.
 func Encode(j *Job) ([]byte, error) {
 	if f := j.faults(); len(f) > 0 {
 		return nil, fmt.Errorf("encode a job: %w", f)
@@ -129,10 +126,9 @@ func Encode(j *Job) ([]byte, error) {
 	return data, nil
 }
 
-// Decode reads a payload of the queue, of any version up to this build's. It
-// trusts no producer: it is strict about fields and validates all but the
-// rendered sizes, which rendering checks, and the time zone, for which there is
-// another. Its error is a *store.MalformedError.
+// Decode reads a payload of the queue, of any version up to this build's. It trusts no producer:
+// it rejects unknown fields and validates all except the rendered sizes, which rendering checks,
+// and the time zone, which has a default. Its error is a *store.MalformedError.
 func Decode(data []byte) (*Job, error) {
 	if len(data) > MaxEncodedSize {
 		return nil, &store.MalformedError{Reason: store.MalformedSize}
@@ -150,8 +146,8 @@ func Decode(data []byte) (*Job, error) {
 	return nil, &store.MalformedError{Reason: store.MalformedVersion, Err: fmt.Errorf("version %d; this build reads up to %d", version, encodingVersion)}
 }
 
-// versionOf returns the version that a payload names, 0 when it names none. It
-// looks for the version where Encode writes it before it reads the whole.
+// versionOf returns the payload's version, 0 if it has none. It first checks the place where
+// Encode writes it.
 func versionOf(data []byte) (int, error) {
 	if rest, ok := bytes.CutPrefix(data, []byte(`{"v":`)); ok && len(rest) > 1 && '1' <= rest[0] && rest[0] <= '0'+encodingVersion && rest[1] == ',' {
 		return int(rest[0] - '0'), nil
@@ -198,7 +194,7 @@ func decode(data []byte, version int) (*Job, error) {
 	return j, nil
 }
 
-// faults are those of the job around a valid notification.
+// faults returns the faults of the job around a valid notification.
 func (j *Job) faults() Faults {
 	var f Faults
 	if j.AcceptedAt.IsZero() {
@@ -221,7 +217,7 @@ func (j *Job) faults() Faults {
 	return f
 }
 
-// Unsent answers the outcomes of targets that nothing was sent to yet.
+// Unsent returns the outcomes of targets before the first push.
 func Unsent(targets []Target) []store.TargetOutcome {
 	outcomes := make([]store.TargetOutcome, len(targets))
 	for i, t := range targets {
@@ -230,7 +226,7 @@ func Unsent(targets []Target) []store.TargetOutcome {
 	return outcomes
 }
 
-// Contents answers what the store has to know of a job that it takes from the queue.
+// Contents returns the facts that the store needs of a job that it takes from the queue.
 func Contents(payload []byte) (store.Contents, error) {
 	job, err := Decode(payload)
 	if err != nil {

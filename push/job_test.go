@@ -17,8 +17,8 @@ func job() *Job {
 	return &Job{Notification: n, AcceptedAt: noon.Add(-time.Minute + time.Microsecond)}
 }
 
-// The bytes of version 1 are on queues: they stay readable, and stay what is
-// written as long as the version does.
+// The bytes of version 1 are on queues: Decode must read them, and Encode must write the same
+// bytes for a job of version 1.
 const jobV1Golden = `{"v":1,"accepted_at":"2026-11-20T11:59:00.000001Z","notification":{"id":"order-4711-shipped","app":"shop","user":"u1","category":"orders","priority":"default","targets":[{"platform":"apns","token":"00fc13adff785122"},{"platform":"fcm","token":"dGVzdA:APA91b"}],"title":"Shipped","subtitle":"Order 4711","body":"It is <on> its way & \"soon\" there","badge":3,"sound":"default","image":"https://example.com/a.png","thread":"orders","channel":"orders","data":{"order":"4711"},"collapse_key":"order-4711","expires_at":"2026-11-20T12:00:00Z"}}`
 
 func TestEncodeGolden(t *testing.T) {
@@ -35,8 +35,8 @@ func TestEncodeGolden(t *testing.T) {
 	}
 }
 
-// A job with a FID is version 3, of which a build that knows no FID reads the number only. Jobs
-// without one keep their version.
+// A job with a FID has version 3, so that builds without FIDs reject it by its version. Other
+// jobs keep their version.
 func TestJobWithFIDIsVersion3(t *testing.T) {
 	t.Parallel()
 	j := job()
@@ -190,7 +190,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A text that is no JSON is told by its own place in it, whatever was read before.
+// The error of a text that is no JSON has the place in it, also after other texts.
 func TestWhereJSONEnds(t *testing.T) {
 	t.Parallel()
 	for range 10 {

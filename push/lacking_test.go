@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What a client of a Cluster lacks is said as it is to be written.
+// lacking returns a Cluster client's missing settings in Go's notation.
 func TestLacking(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -64,7 +64,7 @@ func readLocal(text string) (zone.Local, bool) {
 	return 0, false
 }
 
-// checkLocal checks what is by the clocks of the user.
+// checkLocal checks TimeZone and NotBeforeLocal.
 func (n *Notification) checkLocal(f *Faults) {
 	if n.TimeZone != "" {
 		if _, err := zone.Load(n.TimeZone); err != nil && names.Ends(n.TimeZone) == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// What is said by the user's clock is the instant at which that shows it first, or for the
-// first time something later.
+// A local time is the first instant at which the user's clock shows it or, if the clock skips
+// it, a later time.
 func TestNotBeforeLocal(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 25, 12, 0, 0, 0, time.UTC)
@@ -79,9 +79,9 @@ func TestNotBeforeLocalIsRefused(t *testing.T) {
 	}
 }
 
-// A producer has the zone of users whose notifications name none, and what is handed over
-// again by another of the two is the same notification.
-func TestAProducersTimeZone(t *testing.T) {
+// A producer's zone applies to notifications without one. The same notification with and without
+// that zone is one notification.
+func TestProducerTimeZoneIsDefault(t *testing.T) {
 	t.Parallel()
 	p := newProducer(t).WithTimeZone("Europe/Berlin")
 	n := valid()
@@ -103,14 +103,14 @@ func TestAProducersTimeZone(t *testing.T) {
 	}
 }
 
-// valid is a notification with nothing but what is needed.
+// valid returns a notification with the required fields only.
 func valid() *push.Notification {
 	return &push.Notification{App: "shop", User: "ada", Title: "Good morning", Targets: []push.Target{{Platform: push.FCM, Token: "token"}}}
 }
 
-// A job holds the zone that was handed over, none where none was, and whatever another
-// program has put there: the workers have another for it.
-func TestAJobsTimeZone(t *testing.T) {
+// A job keeps the notification's zone, also an invalid one of another program: workers replace
+// it.
+func TestJobTimeZoneIsNotValidated(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 25, 12, 0, 0, 0, time.UTC)
 	for _, zone := range []string{"", "Asia/Tokyo", "Mars/Olympus", "Local", strings.Repeat("x", 500)} {

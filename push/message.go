@@ -2,15 +2,15 @@ package push
 
 import "time"
 
-// An APNsMessage is what APNs receives for one target: the headers and the body.
+// An APNsMessage is the request to APNs for one target: the headers and the body.
 type APNsMessage struct {
 	// ID is the apns-id: the UUIDv5 of the notification's ID and its target, so
 	// that a retry carries the same one.
 	ID string
 	// PushType is the apns-push-type.
 	PushType string
-	// TopicSuffix is what the apns-topic has after the app's bundle ID, such as
-	// ".voip"; empty for most push types.
+	// TopicSuffix follows the app's bundle ID in the apns-topic, such as ".voip"; empty
+	// for most push types.
 	TopicSuffix string
 	// CollapseID is the apns-collapse-id, at most 64 bytes; empty leaves the
 	// header out.
@@ -23,13 +23,12 @@ type APNsMessage struct {
 	Payload []byte
 }
 
-// A WebPushMessage is what a browser's push service receives for one target: the headers, and
-// the body before it is encrypted for the target's keys.
+// A WebPushMessage is the request to a browser's push service for one target: the headers, and
+// the body before its encryption for the target's keys.
 type WebPushMessage struct {
-	// Payload is what the browser hands to the site's service worker, 1 to
-	// MaxWebPushPayload bytes.
+	// Payload is the data for the site's service worker, 1 to MaxWebPushPayload bytes.
 	Payload []byte
-	// TTL is for how many seconds the service keeps it, at least 1.
+	// TTL is how long the service stores it, in seconds, at least 1.
 	TTL int
 	// Urgency is high or normal.
 	Urgency string
@@ -37,9 +36,9 @@ type WebPushMessage struct {
 	Topic string
 }
 
-// An FCMMessage is what FCM receives for one target.
+// An FCMMessage is the message to FCM for one target.
 type FCMMessage struct {
 	// JSON is the value of "message" in the v1 API's send request, as it goes
-	// over the wire, target token included.
+	// over the wire, with the token or FID.
 	JSON []byte
 }

@@ -1,9 +1,8 @@
-// Package push is for producers: the notification, its validation, its rendering for
-// each platform, and the Producer that enqueues it, tells its status and cancels it. It
-// links no provider's SDK.
+// Package push is for producers: the notification, its validation, its rendering for each
+// platform, and the Producer, which enqueues it, returns its status and cancels it. Start with
+// Producer. The package must link no provider's SDK.
 //
-// Job, Encode, Decode, OnlyMark, Unsent and Contents are the payload on the queue, for
-// those who take it from there.
+// Job, Encode, Decode, OnlyMark, Unsent and Contents are the payload on the queue, for workers.
 package push
 
 import (
@@ -21,14 +20,14 @@ import (
 // A Notification is one message to one user, delivered to each of its targets.
 // Its JSON form is the same in files, over HTTP and on the queue.
 type Notification struct {
-	// ID identifies the notification for 24 hours, whatever its queue and its
-	// fate: enqueueing the same ID again is the same notification. At most 128
-	// bytes of printable ASCII. The Producer generates a UUIDv7 when it is empty.
-	// It travels to the app in the data of all platforms, as "pushpace_id".
+	// ID identifies the notification for 24 hours, in all queues and states: enqueueing the
+	// same ID again is the same notification. At most 128 bytes of printable ASCII. The
+	// Producer generates a UUIDv7 if it is empty. The app receives it in the data of all
+	// platforms, as "pushpace_id".
 	ID string `json:"id,omitempty"`
 	// App names an app of the configuration. 1 to 128 bytes.
 	App string `json:"app"`
-	// User is whose limits count. 1 to 128 bytes.
+	// User names the recipient. Limits are per user. 1 to 128 bytes.
 	User string `json:"user"`
 	// Category selects the category's limits, if it has any. At most 128 bytes.
 	Category string `json:"category,omitempty"`
@@ -37,14 +36,14 @@ type Notification struct {
 	// Targets are the user's devices, 1 to 100.
 	Targets []Target `json:"targets"`
 
-	// What is shown. Push type alert shows all of it, and has to show something, in a
-	// browser a Title; liveactivity shows Title, Body and Sound, the others nothing.
-	// Subtitle is for Apple devices only.
+	// The content. Push type alert shows all of it and needs some, in a browser a Title;
+	// liveactivity shows Title, Body and Sound, the other types nothing. Subtitle is for
+	// Apple devices only.
 	Title    string `json:"title,omitempty"`
 	Subtitle string `json:"subtitle,omitempty"`
 	Body     string `json:"body,omitempty"`
 	// Badge is the number on the app's icon, from 0 to math.MaxInt32; nil leaves it
-	// alone, 0 removes it. On Android 0 is as nil.
+	// unchanged, 0 removes it. On Android 0 leaves it unchanged.
 	Badge *int `json:"badge,omitempty"`
 	// Sound is the name of a sound in the app, or "default". Browsers have none.
 	Sound string `json:"sound,omitempty"`
@@ -54,44 +53,42 @@ type Notification struct {
 	// Thread groups notifications on Apple devices, Channel on Android.
 	Thread  string `json:"thread,omitempty"`
 	Channel string `json:"channel,omitempty"`
-	// Data is handed to the app. The key "pushpace_id" is taken, and so are "aps"
-	// on APNs, and on FCM "from", "message_type" and all that begins with "google."
-	// or "gcm.".
+	// Data is for the app. Reserved keys are "pushpace_id"; on APNs "aps"; on FCM "from",
+	// "message_type" and keys that begin with "google." or "gcm.".
 	Data map[string]string `json:"data,omitempty"`
 
-	// PushType is APNs' push type. Empty means "alert", which is the only one that
-	// browsers take. Through FCM, Apple devices get "alert" and "background" alone.
+	// PushType is APNs' push type. Empty means "alert", the only type for browsers.
+	// Through FCM, Apple devices get only "alert" and "background".
 	PushType string `json:"push_type,omitempty"`
 	// CollapseKey makes a newer notification replace an older one. At most 64
 	// bytes of UTF-8 without control characters.
 	CollapseKey string `json:"collapse_key,omitempty"`
-	// Digest has those of its key that wait be told of in one push; nil for none. It
-	// excludes CollapseKey and the raw blocks, and is for push type alert. A critical one, and one
-	// of an exempt category, goes by itself.
+	// Digest combines waiting notifications with the same key into one push; nil for none. It
+	// excludes CollapseKey and the raw blocks, and requires push type alert. A critical
+	// notification, and one of an exempt category, is sent on its own.
 	Digest *Digest `json:"digest,omitempty"`
 
-	// NotBefore is the earliest instant to send at; zero means at once.
+	// NotBefore is the earliest time to send; zero means at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// NotBeforeLocal is the alternative to NotBefore, as the user's clock shows it, such as
-	// "2026-11-25T09:00": in TimeZone, or the Producer's. Where clocks jump over it, it is the
-	// first instant after that; where they show it twice, the first one. The Producer turns it
-	// into NotBefore.
+	// NotBeforeLocal is NotBefore as local time, such as "2026-11-25T09:00": in TimeZone, or
+	// the Producer's. If clocks skip it, it is the first time after the gap; if clocks show it
+	// twice, the first of the two. The Producer turns it into NotBefore.
 	NotBeforeLocal string `json:"not_before_local,omitempty"`
 	// TimeZone is the IANA name of the user's time zone, such as "Asia/Tokyo", for quiet hours
 	// and NotBeforeLocal; empty for limits.time_zone of the configuration. The most recent one
-	// counts for all of the user's that wait. At most 64 bytes.
+	// applies to all waiting notifications of the user. At most 64 bytes.
 	TimeZone string `json:"time_zone,omitempty"`
-	// ExpiresAt is the instant after which it is worthless; zero means never. One
-	// that has passed is a fault, unless the ID is known.
+	// ExpiresAt is the time after which it is not sent; zero means never. A time in the
+	// past is a fault, unless the ID is known.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// TTL is the alternative to ExpiresAt, counted from when it is accepted: the
-	// Producer turns it into ExpiresAt. Positive; zero means none.
+	// TTL is ExpiresAt as a duration from the acceptance: the Producer turns it into
+	// ExpiresAt. Positive; zero means none.
 	TTL Duration `json:"ttl,omitzero"`
 
-	// APNs, FCM and WebPush are raw blocks laid over what is derived: for APNs the
+	// APNs, FCM and WebPush are raw blocks that change the derived payload: for APNs the
 	// payload with "aps", for FCM the "message" of the v1 API, for Web Push the payload
 	// with "notification". Objects are merged, null removes a member, anything else
-	// replaces it (RFC 7396). A field that the platform does not have is a fault.
+	// replaces it (RFC 7396). A field that is unknown to the platform is a fault.
 	APNs    json.RawMessage `json:"apns,omitempty"`
 	FCM     json.RawMessage `json:"fcm,omitempty"`
 	WebPush json.RawMessage `json:"webpush,omitempty"`
@@ -114,8 +111,8 @@ type Target struct {
 // hintLength is the number of characters of an address that may be logged.
 const hintLength = 6
 
-// Device returns the target without keys and with a canonical token. Targets whose Device is
-// equal are the same to the platform. A FID and a token never are.
+// Device returns the target without keys and with a canonical token. Targets with the same Device
+// are the same to the platform. A FID and a token never are.
 func (t Target) Device() Target {
 	if p := platformOf(t.Platform); p != nil && p.same != nil {
 		t.Token = p.same(t.Token)
@@ -156,7 +153,7 @@ const (
 	PlatformWebPush Platform = "webpush" // browsers
 )
 
-// A Priority selects the queue, and with it how soon a notification is looked at.
+// A Priority selects the queue. Urgent queues are served first.
 type Priority string
 
 // The priorities, most urgent first.
@@ -166,7 +163,7 @@ const (
 	Bulk     Priority = "bulk"
 )
 
-// Queue answers the asynq queue of notifications with this priority.
+// Queue returns the asynq queue of notifications with this priority.
 func (p Priority) Queue() string {
 	switch p {
 	case Critical, Bulk:
@@ -175,7 +172,7 @@ func (p Priority) Queue() string {
 	return shard.Queue(string(Default))
 }
 
-// A Duration is a time.Duration written as Go writes it, or in days: "2h", "90s", "5d".
+// A Duration is a time.Duration in Go's notation, or in days: "2h", "90s", "5d".
 type Duration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.

@@ -22,7 +22,7 @@ func spliceJSON(a, b []byte) []byte {
 
 // overlay lays a raw block over a derived object and returns the result: members
 // of objects are merged at every depth, null deletes a member, and anything else
-// replaces what was derived, as in RFC 7396.
+// replaces the derived value, as in RFC 7396.
 func overlay(derived []byte, raw json.RawMessage) (map[string]any, error) {
 	var target, patch map[string]any
 	if err := strictjson.Decode(derived, &target); err != nil {

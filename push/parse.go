@@ -11,9 +11,9 @@ import (
 )
 
 // Parse reads one notification from its JSON form, as a line of NDJSON or a
-// request holds it. It is strict: an unknown field is a fault, and so is a name
-// that is there twice. It does not validate what the fields hold. Its error is of
-// type Faults and names every field that does not fit.
+// request holds it. Unknown fields and repeated names are faults. It does not
+// validate the values. Its error is of type Faults and names every field that does
+// not fit.
 func Parse(data []byte) (*Notification, error) {
 	n := new(Notification)
 	var err error
@@ -26,7 +26,7 @@ func Parse(data []byte) (*Notification, error) {
 	return n, nil
 }
 
-// parsed returns what is wrong with a notification that was decoded with that error.
+// parsed returns the faults of a notification, given the error of its decoding.
 func parsed(data []byte, n *Notification, err error) error {
 	if len(data) > MaxEncodedSize {
 		return faults.New("", "is %d bytes, at most %d are taken", len(data), MaxEncodedSize)
@@ -43,7 +43,7 @@ func parsed(data []byte, n *Notification, err error) error {
 	return err
 }
 
-// namesTTL reports whether a notification has a TTL. One of zero would be none.
+// namesTTL reports whether a notification has a TTL. The decoded value does not show a TTL of zero.
 func namesTTL(data []byte) bool {
 	var named struct {
 		TTL *Duration `json:"ttl"`
@@ -51,8 +51,7 @@ func namesTTL(data []byte) bool {
 	return json.Unmarshal(data, &named) == nil && named.TTL != nil
 }
 
-// withOthers adds to what does not fit in a notification what is wrong with the members
-// that do, so that all is told at once.
+// withOthers adds the faults of the members that can be decoded, so that the error has all faults.
 func withOthers(data []byte, f Faults) Faults {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil {
@@ -83,7 +82,7 @@ func withOthers(data []byte, f Faults) Faults {
 	return f
 }
 
-// openMembers are those of a notification whose names are an app's or a platform's own.
+// openMembers are the objects in which names are an app's or a platform's own.
 var openMembers = func() []string {
 	names := []string{"data"}
 	for _, p := range Platforms() {

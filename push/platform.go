@@ -7,47 +7,43 @@ import (
 	"strings"
 )
 
-// A platform is all that this package knows of one. Whatever differs by platform goes by
-// the table: another platform is an entry, and its rendering.
+// A platform has everything that differs by platform in this package. A new platform needs an
+// entry in platforms, and its rendering.
 type platform struct {
 	name Platform
-	// title is how people call it.
+	// title is its name in texts.
 	title string
-	// since is the oldest version of a job's encoding that knows it.
+	// since is the oldest version of a job's encoding that has it.
 	since int
-	// token says what is wrong with a token, "" if nothing is; nil for what is wrong on
-	// none.
+	// token returns the fault of a token, "" for none; nil for platforms without a check.
 	token func(string) string
-	// keyed says that a target has keys.
+	// keyed is true if targets have keys.
 	keyed bool
-	// same is the one way to write a token that may be written in several; nil where there is
-	// no other.
+	// same returns the canonical form of a token; nil if tokens have one form.
 	same func(string) string
-	// data says what is wrong with a name in Data, "" if nothing is; nil for what is wrong
-	// on none.
+	// data returns the fault of a name in Data, "" for none; nil for platforms without a check.
 	data func(n *Notification, name string) string
-	// block is the raw block that is laid over what is derived. Its name is the
-	// platform's.
+	// block returns the raw block, which has the platform's name.
 	block func(*Notification) *json.RawMessage
-	// shape is what the block may be.
+	// shape describes valid blocks.
 	shape *shape
-	// needs adds what the block, decoded, lacks or must not have for the push type; nil
-	// for nothing.
+	// needs adds the faults of the decoded block for the push type; nil for platforms without
+	// a check.
 	needs func(n *Notification, block map[string]any, f *Faults)
-	// alertOnly says that it takes no other push type.
+	// alertOnly is true if alert is its only push type.
 	alertOnly bool
-	// shows reports whether the platform takes an alert so that somebody sees it, and
-	// unseen says what is wrong where it does not.
+	// shows reports whether the platform displays the alert. unseen is the fault of an alert
+	// that it does not display.
 	shows  func(*Notification) bool
 	unseen Fault
-	// largest renders the largest of what is bounded in size, under the ID. Its error is
-	// of type Faults where that is too large.
+	// largest renders the largest message or payload that is possible for the ID. Its error is
+	// of type Faults if that is too large.
 	largest func(n *Notification, id string) ([]byte, error)
-	// most is how many bytes of it the platform takes at least.
+	// most is the smallest of the platform's size limits, in bytes.
 	most int
 }
 
-// platforms are all that there are, in the order in which they are listed.
+// platforms are all platforms, in the order of lists.
 var platforms = []*platform{
 	{
 		name: APNs, title: "APNs", since: 1,
@@ -84,8 +80,7 @@ func platformOf(name Platform) *platform {
 	return nil
 }
 
-// Platforms returns those that a target can have, in the order in which they are listed.
-// The slice is the caller's.
+// Platforms returns all platforms, in the order of lists. The slice is the caller's.
 func Platforms() []Platform {
 	names := make([]Platform, len(platforms))
 	for i, p := range platforms {
@@ -94,8 +89,8 @@ func Platforms() []Platform {
 	return names
 }
 
-// PlatformTitle returns how people call the platform, such as "APNs", or a push service of
-// one, such as "Web Push (mozilla)"; the name itself of another.
+// PlatformTitle returns the name in texts of a platform, such as "APNs", or of a push service,
+// such as "Web Push (mozilla)". It returns unknown names unchanged.
 func PlatformTitle(name Platform) string {
 	of, service, _ := strings.Cut(string(name), ":")
 	p := platformOf(Platform(of))
@@ -108,7 +103,7 @@ func PlatformTitle(name Platform) string {
 	return p.title
 }
 
-// targeted are the platforms that have a target.
+// targeted returns the platforms that have a target.
 func (n *Notification) targeted() iter.Seq[*platform] {
 	return func(yield func(*platform) bool) {
 		for _, p := range platforms {
@@ -124,12 +119,12 @@ func (n *Notification) has(p Platform) bool {
 	return slices.ContainsFunc(n.Targets, func(t Target) bool { return t.Platform == p })
 }
 
-// namesBlock reports whether there is a raw block, if only a null.
+// namesBlock reports whether there is a raw block, also if it is null.
 func (n *Notification) namesBlock() bool {
 	return slices.ContainsFunc(platforms, func(p *platform) bool { return len(*p.block(n)) > 0 })
 }
 
-// hasBlock reports whether a raw block says something.
+// hasBlock reports whether there is a raw block that is not null.
 func (n *Notification) hasBlock() bool {
 	return slices.ContainsFunc(platforms, func(p *platform) bool { return !absent(*p.block(n)) })
 }

@@ -34,8 +34,8 @@ type Producer struct {
 	accepted *instants
 }
 
-// instants are those at which a Producer accepts, in whole µs, each later than the
-// one before: they say the order among those that wait for a user's limits.
+// instants makes the acceptance times of a Producer, in whole µs, each later than the one before:
+// notifications that wait for a user's limits are sorted by them.
 type instants struct {
 	mu   sync.Mutex
 	last time.Time
@@ -52,15 +52,15 @@ func (i *instants) next() time.Time {
 	return now
 }
 
-// NewProducer returns a producer on the client, which stays the caller's to
-// close. prefix begins all keys, and is "pushpace" when it is empty. An ID is known for
-// the retention after its acceptance; 0 means DefaultRetention. Both are the workers'.
+// NewProducer returns a producer on the client, which the caller closes. prefix begins all keys;
+// empty means "pushpace". An ID is known for the retention after its acceptance; 0 means
+// DefaultRetention. Both must equal the workers'.
 //
-// A client needs ContextTimeoutEnabled, without which a call that Redis never answers takes
-// longer than its context, and a redis.ClusterClient a ClusterStateReloadInterval of a few
-// seconds: by an Enqueue that fails, and else after that, it learns that a replica has taken
-// a master's place. The first NewProducer with a ClusterClient warns in slog's default log of
-// what that lacks. Where the workers have redis.acknowledged, give the client to Acknowledged.
+// A client needs ContextTimeoutEnabled: without it, a call that Redis never answers lasts
+// longer than its context. A redis.ClusterClient needs a ClusterStateReloadInterval of a few
+// seconds: it notices a failover when an Enqueue fails, or after that interval. The first
+// NewProducer with a ClusterClient logs missing settings in slog's default log. If the workers
+// have redis.acknowledged, call Acknowledged with the client.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
 	if cluster, ok := pipeline.OfCluster(client); ok {
 		warn.Do(func() {
@@ -82,19 +82,19 @@ func (p *Producer) WithShards(n int) *Producer {
 	return &own
 }
 
-// Acknowledged has an Enqueue on the client succeed once so many replicas have what it wrote,
-// as redis.acknowledged has it for the workers and the API: what was accepted no failover of
-// its master loses then. Call it before the client is used. All other writes of the client wait
-// for the replicas too, but for transactions (TxPipelined). A client that is neither a
+// Acknowledged makes each Enqueue on the client wait until that number of replicas has its
+// write, as redis.acknowledged does for the workers and the API: then no failover loses an
+// accepted notification. Call it before the client is used. All other writes of the client wait
+// for the replicas too, except transactions (TxPipelined). A client that is neither a
 // *redis.Client nor a *redis.ClusterClient is an error.
 func Acknowledged(client redis.UniversalClient, replicas int) error {
 	return acknowledged.Writes(client, replicas)
 }
 
-// warn is done once in a program, however many producers it makes.
+// warn runs once in a program, for all of its producers.
 var warn sync.Once
 
-// lacking are the settings that a Cluster's client should have and has not.
+// lacking returns the settings that a Cluster's client should change.
 func lacking(o *redis.ClusterOptions) (settings []string) {
 	if !o.ContextTimeoutEnabled {
 		settings = append(settings, "ContextTimeoutEnabled: true")
@@ -105,21 +105,19 @@ func lacking(o *redis.ClusterOptions) (settings []string) {
 	return settings
 }
 
-// WithHeaders answers a producer whose jobs carry what headers answers for an
-// Enqueue's context, in asynq's headers: a trace's context, as W3C's traceparent,
-// is what the workers look for. nil is none.
+// WithHeaders returns a producer that adds the result of headers for an Enqueue's context to
+// the job's asynq headers. Workers read the trace context, W3C's traceparent. nil adds none.
 func (p *Producer) WithHeaders(headers func(context.Context) map[string]string) *Producer {
 	own := *p
 	own.headers = headers
 	return &own
 }
 
-// A Receipt says what became of an Enqueue.
+// A Receipt is the result of an Enqueue.
 type Receipt struct {
 	// ID of the notification, generated if it had none.
 	ID string
-	// Known says that the ID was accepted before, whatever has become of it:
-	// nothing was enqueued.
+	// Known is true if the ID was accepted before, in any state: nothing was enqueued.
 	Known bool
 }
 
@@ -179,7 +177,7 @@ func (p *Producer) acceptance(ctx context.Context, job *Job) (*store.Acceptance,
 	return at.NewAcceptance(n.ID, n.Priority.Queue(), payload, headers, facts), nil
 }
 
-// encodeNew answers a new notification's job, and what its record says of it.
+// encodeNew returns a new notification's job, and the facts for its record.
 func encodeNew(job *Job) (payload []byte, known store.Facts, err error) {
 	if payload, err = Encode(job); err != nil {
 		return nil, known, err
@@ -192,9 +190,9 @@ func encodeNew(job *Job) (payload []byte, known store.Facts, err error) {
 	return payload, store.Facts{App: n.App, User: n.User, Category: n.Category, NotBefore: n.NotBefore, ExpiresAt: n.ExpiresAt, Digest: digest}, nil
 }
 
-// Accepted answers the notification as a Producer would accept it at that instant:
-// validated, with an ID, and with NotBefore and ExpiresAt in place of what stands for them.
-// What is wrong with it is an error of type Faults.
+// Accepted returns the notification as a Producer accepts it at that time: validated, with an ID,
+// and with NotBefore and ExpiresAt in place of NotBeforeLocal and TTL. For an invalid
+// notification its error is of type Faults.
 func Accepted(n *Notification, now time.Time) (Notification, error) {
 	accepted, err := complete(n, now)
 	if err == nil && accepted.overdue(now) {
@@ -212,7 +210,7 @@ var errOverdue = faults.New("/expires_at", "has passed")
 
 var errNil = faults.New("", "notification: is missing")
 
-// complete is Accepted, and takes what has expired too.
+// complete does the same as Accepted, also for an expired notification.
 func complete(n *Notification, now time.Time) (Notification, error) {
 	if n == nil {
 		return Notification{}, errNil
@@ -238,8 +236,8 @@ func complete(n *Notification, now time.Time) (Notification, error) {
 	return accepted, nil
 }
 
-// accept is Accepted for what is handed over. What has expired and is known was
-// accepted in time, and is handed over again.
+// accept does the same as Accepted, but accepts an expired notification with a known ID: the
+// caller enqueues it again.
 func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (Notification, error) {
 	accepted, err := p.complete(n, now)
 	if err != nil || !accepted.overdue(now) {
@@ -248,7 +246,7 @@ func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (
 	return accepted, p.known(ctx, &accepted)
 }
 
-// known returns errOverdue for a notification that nobody has accepted.
+// known returns errOverdue if the ID is unknown.
 func (p *Producer) known(ctx context.Context, n *Notification) error {
 	at, err := p.records.Of(ctx, n.App, n.User)
 	if err == nil {

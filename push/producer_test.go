@@ -23,8 +23,7 @@ func newProducer(t *testing.T) *push.Producer {
 	return push.NewProducer(client, "", 0)
 }
 
-// What is refused whole, one by one and in a batch: what is nil, and what has
-// expired before it is handed over.
+// Enqueue and EnqueueAll reject a nil notification and one that has expired.
 func TestEnqueueRefuses(t *testing.T) {
 	t.Parallel()
 	p := newProducer(t)

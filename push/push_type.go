@@ -18,8 +18,7 @@ const (
 	PushControls     = "controls"
 )
 
-// topicSuffixes holds, for every push type, what its apns-topic has after the
-// app's bundle ID.
+// topicSuffixes holds, for every push type, the suffix of the app's bundle ID in its apns-topic.
 var topicSuffixes = map[string]string{
 	PushAlert:        "",
 	PushBackground:   "",

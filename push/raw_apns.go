@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// apnsToken says what is wrong with a token for APNs, "" if nothing is.
+// apnsToken returns the fault of a token for APNs, "" for none.
 func apnsToken(s string) string {
 	if isHex(s) {
 		return ""
@@ -22,7 +22,7 @@ func apnsToken(s string) string {
 	return "must be hexadecimal: it is an APNs device token"
 }
 
-// apnsData says what is wrong with a name in Data, which stands beside "aps".
+// apnsData returns the fault of a name in Data, "" for none. The names are beside "aps" in the payload.
 func apnsData(n *Notification, name string) string {
 	switch {
 	case name == "aps":
@@ -33,7 +33,7 @@ func apnsData(n *Notification, name string) string {
 	return ""
 }
 
-// checkAPNsBlock has the block agree with the push type.
+// checkAPNsBlock checks that the block agrees with the push type.
 func (n *Notification) checkAPNsBlock(block map[string]any, f *Faults) {
 	aps, _ := block["aps"].(map[string]any)
 	switch {

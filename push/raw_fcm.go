@@ -24,7 +24,7 @@ var fcmShape = &shape{
 	},
 }
 
-// fcmDataShape is the data that is handed to the app.
+// fcmDataShape is the data for the app.
 var fcmDataShape = &shape{
 	kind:   anObject,
 	others: text,
@@ -103,8 +103,7 @@ var fcmAndroidShape = &shape{
 	},
 }
 
-// fcmWebpushShape leaves the notification to the browser, whose options the API
-// does not check.
+// fcmWebpushShape allows any notification: FCM does not check the options of browsers.
 var fcmWebpushShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{

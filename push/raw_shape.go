@@ -44,7 +44,7 @@ func (k kind) String() string {
 	return strings.Join(names, " or ")
 }
 
-// A shape says what a value in a raw block may be.
+// A shape describes the valid values of a member of a raw block.
 type shape struct {
 	kind kind
 	// fields are an object's known members.
@@ -59,7 +59,7 @@ type shape struct {
 	items *shape
 	// oneOf are the strings allowed; nil allows all.
 	oneOf []string
-	// value says what is wrong with a string or number, "" if nothing is.
+	// value returns the fault of a string or number, "" for none.
 	value func(string) string
 }
 

@@ -6,8 +6,7 @@ import "strings"
 // Source: W3C, Push API, "Declarative push message".
 const webPushVersion = "8030"
 
-// webPushShape is the raw block webpush: the payload. Beside those that browsers and service
-// workers know, its members are the site's own.
+// webPushShape is the raw block webpush: the payload. It may have members of the site's own.
 var webPushShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{
@@ -38,7 +37,7 @@ var webPushShape = &shape{
 	},
 }
 
-// webPushNotificationShape is what a service worker hands to showNotification.
+// webPushNotificationShape is the argument of a service worker's showNotification.
 // Source: WHATWG, Notifications API, NotificationOptions; W3C, Push API, for navigate.
 var webPushNotificationShape = &shape{
 	kind: anObject,

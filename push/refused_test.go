@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A batch that a Redis refuses whose password has changed says so, notification
-// by notification, on a client of the producer's own too.
+// If the password of Redis has changed, each result of a batch says so, also on a client of the
+// producer's own.
 func TestBatchWhereRedisRefusesTheConnection(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -18,12 +18,12 @@ const (
 	MaxAPNsVoIPPayload = 5120
 )
 
-// IDKey is where the notification's ID travels in the data of both platforms, so
-// that apps and ledgers can tell a duplicate. It cannot be set or removed.
+// IDKey is the key of the notification's ID in the data of all platforms, by which
+// apps recognize duplicates. It cannot be set or removed.
 const IDKey = "pushpace_id"
 
-// apnsImageKey is where the image's URL travels in an APNs payload, for the
-// app's notification service extension to fetch.
+// apnsImageKey is the key of the image's URL in an APNs payload, for the app's
+// notification service extension.
 const apnsImageKey = "image"
 
 // apnsIDSpace is the name space of the UUIDv5 in apns-id. Changing it makes the
@@ -36,7 +36,7 @@ var errNoID = errors.New("the notification has no id: the Producer generates one
 // notification that Validate accepts and that has an ID.
 //
 // The derived payload is "aps" (alert, badge, sound, category, thread-id, and
-// what the push type asks for), every entry of Data as a string at the top level, the
+// the members that the push type needs), every entry of Data as a string at the top level, the
 // image's URL as "image" with mutable-content, and the ID as "pushpace_id". The
 // raw block is laid over it. A collapse key that is not printable ASCII becomes its hash in
 // apns-collapse-id. apns-priority is 10, or 5 for Bulk and for push type

@@ -110,7 +110,7 @@ func TestTopicSuffixes(t *testing.T) {
 	}
 }
 
-func TestAPNsIDIsStable(t *testing.T) {
+func TestRetryHasSameAPNsID(t *testing.T) {
 	t.Parallel()
 	n := sample()
 	id := func(change func(*Notification)) string {

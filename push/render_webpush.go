@@ -16,17 +16,17 @@ import (
 // services take 4096 bytes, of which the encryption needs 103. Source: RFC 8291, section 4.
 const MaxWebPushPayload = 3993
 
-// MaxWebPushTTL is the longest that a push service is asked to keep a message: 28 days, as
-// FCM does. A longer life is cut to it when rendering.
+// MaxWebPushTTL is the maximum TTL of a message: 28 days, as for FCM. Rendering cuts a longer
+// life to it.
 const MaxWebPushTTL = 28 * 24 * time.Hour
 
 // RenderWebPush renders the notification for one Web Push target. It expects a notification
-// that Validate accepts and that has an ID. What is left of its life at now becomes the TTL,
+// that Validate accepts and that has an ID. The time from now to ExpiresAt becomes the TTL,
 // in whole seconds, rounded down, from 1 to MaxWebPushTTL.
 //
 // The derived payload is "notification" (title, body, image; data, with the ID as
-// "pushpace_id"; and as tag the collapse key or else the ID, so that what is sent again
-// takes the place of the first), and the badge as "app_badge". Subtitle, Sound, Thread, Channel
+// "pushpace_id"; and as tag the collapse key or else the ID, so that a repeated push
+// replaces the first), and the badge as "app_badge". Subtitle, Sound, Thread, Channel
 // and Category have no counterpart. The raw block is laid over it; where that has a
 // notification.navigate, the payload is one of Declarative Web Push.
 //

@@ -129,7 +129,7 @@ func TestSchemaHasTheBoundsOfTheCode(t *testing.T) {
 			t.Errorf("%s: the schema has %q, the code %q", name, enum.got, enum.want)
 		}
 	}
-	// What the code reports as missing in an empty notification and target.
+	// The fields that the code reports missing in an empty notification and target.
 	var missing []string
 	for _, f := range (&Notification{}).faults() {
 		missing = append(missing, f.Field[1:])

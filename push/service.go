@@ -45,14 +45,14 @@ func WebPushHosts() (all []string) {
 	return all
 }
 
-// RemovedHost is where Edge on Android puts the endpoint of a subscription that has ended.
+// RemovedHost is the host of an ended subscription's endpoint in Edge on Android.
 const RemovedHost = "permanently-removed.invalid"
 
-// AnyHost stands for each host in what HostAmong is given.
+// AnyHost is the pattern of HostAmong that matches every host.
 const AnyHost = "*"
 
-// HostAmong reports whether the host, in lower case and without a port or a final dot, is
-// one of those: names, "*." and a name for all that is below it, or AnyHost.
+// HostAmong reports whether the host, in lower case and without a port or a final dot, matches
+// one of the patterns: a name, "*." and a name for all subdomains, or AnyHost.
 func HostAmong(hosts []string, host string) bool {
 	return slices.ContainsFunc(hosts, func(pattern string) bool {
 		below, star := strings.CutPrefix(pattern, "*")
@@ -97,12 +97,12 @@ func Services(p Platform) (all []Platform) {
 	return all
 }
 
-// Covers reports whether p is the push service, the platform that it is of, or "" for any.
+// Covers reports whether p is the push service, its platform, or "" for any.
 func Covers(p, service Platform) bool {
 	return p == "" || p == service || p == PlatformOf(service)
 }
 
-// PlatformOf returns the platform that the push service is of.
+// PlatformOf returns the platform of the push service.
 func PlatformOf(service Platform) Platform {
 	name, _, _ := strings.Cut(string(service), ":")
 	return Platform(name)

@@ -6,13 +6,13 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// nothingShown is what is wrong with an alert that nobody would see.
+// nothingShown is the fault of an alert without content.
 var nothingShown = Fault{
 	Field:   "/push_type",
 	Problem: `alert has nothing to show: give a title or a body, or push_type "background" to wake the app in silence`,
 }
 
-// checkShown refuses an alert that a platform would take, and show nobody.
+// checkShown rejects an alert that a platform accepts but does not display.
 func (n *Notification) checkShown(f *Faults) {
 	if n.pushType() != PushAlert {
 		return
@@ -58,8 +58,8 @@ func alertShows(alert any) bool {
 
 func isEmpty(v any) bool { return v == nil || v == "" }
 
-// reachesFCM reports whether there is anything for the app on Android: what has
-// only data is for the app to show.
+// reachesFCM reports whether there is content or data for the app on Android: the app
+// displays a message that has only data.
 func (n *Notification) reachesFCM() bool {
 	if n.Title != "" || n.Body != "" || n.Image != "" || n.Sound != "" || n.Badge != nil || len(n.Data) > 0 {
 		return true

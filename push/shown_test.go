@@ -7,7 +7,7 @@ import (
 
 // An alert that shows nothing on one of its platforms is refused; one that was
 // queued before it could be is still delivered.
-func TestAnAlertShowsSomething(t *testing.T) {
+func TestAlertNeedsContent(t *testing.T) {
 	t.Parallel()
 	apns, fcm := []Target{{Platform: APNs, Token: "ab"}}, []Target{{Platform: FCM, Token: "t"}}
 	both := []Target{apns[0], fcm[0]}

@@ -9,12 +9,12 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// A State says where a notification is. Its method Ended reports whether it has ended in
-// that state, and Dead whether it is then kept as a dead letter.
+// A State is the state of a notification. Its method Ended reports whether it is final, and
+// Dead whether the notification then is a dead letter.
 type State = store.State
 
-// The states. Every notification that was accepted is Waiting until it has
-// ended in exactly one of the others.
+// The states. Every accepted notification is Waiting until it ends in exactly one of the
+// others.
 const (
 	Waiting       State = store.Waiting
 	Delivered     State = store.Delivered     // at least one target's provider took it
@@ -25,38 +25,37 @@ const (
 	Cancelled     State = store.Cancelled
 	Superseded    State = store.Superseded
 	Muted         State = store.Muted    // its user, its category or both are muted
-	Digested      State = store.Digested // told of in another's push
+	Digested      State = store.Digested // part of another's push
 )
 
-// DefaultRetention is how long an ID is known where no retention is given.
+// DefaultRetention is how long an ID is known if no retention is given.
 const DefaultRetention = store.DefaultRetention
 
-// ErrConflict means that the ID is known as another notification's: of another
-// user, or with other content. Nothing was enqueued.
+// ErrConflict means that the ID belongs to another notification: of another user, or with
+// other content. Nothing was enqueued.
 var ErrConflict = store.ErrConflict
 
-// ErrUnknownID means that no notification has that ID, or that it was
-// forgotten since.
+// ErrUnknownID means that no notification has that ID, or that its retention is over.
 var ErrUnknownID = store.ErrUnknownID
 
-// A Ref names a notification: by its ID, and where several users have that, by the App and
-// User too, or one of them. One that is "" is any.
+// A Ref names a notification by its ID, and if several users have that ID, by App, User or both.
+// "" is any.
 type Ref = store.Ref
 
-// ErrAmbiguous means that notifications of several users have that ID, each in a shard of
-// its own: see Producer.
+// ErrAmbiguous means that notifications of several users have that ID, in different shards:
+// see Producer.
 var ErrAmbiguous = store.ErrAmbiguous
 
 // An AmbiguousError is ErrAmbiguous. Its Choices, each a Ref, name the notifications.
 type AmbiguousError = store.AmbiguousError
 
-// ErrUnderWay means that a worker has the notification in its hands right now.
+// ErrUnderWay means that the notification is in flight.
 var ErrUnderWay = store.ErrUnderWay
 
 // ErrEnded means that the notification has ended already.
 var ErrEnded = store.ErrEnded
 
-// An EndedError is ErrEnded, and says how.
+// An EndedError is ErrEnded with the final state.
 type EndedError struct{ State State }
 
 // Error implements error.
@@ -65,11 +64,11 @@ func (e *EndedError) Error() string { return (&store.EndedError{State: e.State})
 // Unwrap returns ErrEnded.
 func (e *EndedError) Unwrap() error { return ErrEnded }
 
-// A CarriesError means that the notification's push is to tell of Others too, which have
-// ended as Digested.
+// A CarriesError means that the notification's push contains Others, which have ended as
+// Digested.
 type CarriesError = store.CarriesError
 
-// A Status is what a producer can know of a notification.
+// A Status is the status of a notification for producers.
 type Status struct {
 	ID    string `json:"id"`
 	State State  `json:"state"`
@@ -82,53 +81,51 @@ type Status struct {
 	// NotBefore and ExpiresAt are the notification's; zero for none.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
-	// last time.
+	// Deferrals is the number of deferrals; Until, Scope and Rule are the last one's.
 	Deferrals int       `json:"deferrals"`
 	Until     time.Time `json:"until,omitzero"`
 	Scope     string    `json:"scope,omitempty"`
 	Rule      string    `json:"rule,omitempty"`
-	// Attempts is how often it was sent: 1 for what was delivered at once.
+	// Attempts is the number of sends: 1 for a notification that was delivered at once.
 	Attempts int `json:"attempts"`
-	// FirstAttempt is when the first of them was over.
+	// FirstAttempt is the end of the first of them.
 	FirstAttempt time.Time `json:"first_attempt,omitzero"`
-	// Outcomes are the last ones of each target, in the order of the targets.
+	// Outcomes are the last outcome of each target, in the order of the targets.
 	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
-	// Into is the notification whose push tells of this one, which is Digested. Told is how
-	// many others its own push tells of, by now while it waits.
+	// Into is, for a Digested notification, the ID of the one that carries it. Told is the
+	// number of others in its own push; while it waits, the number so far.
 	Into string `json:"into,omitempty"`
 	Told int    `json:"digest,omitempty"`
-	// Job is where asynq has its job: pending, active, scheduled or retry; empty
-	// when it has none.
+	// Job is the state of its asynq job: pending, active, scheduled or retry; empty
+	// without a job.
 	Job string `json:"job,omitempty"`
 }
 
-// A TargetOutcome is what became of one target.
+// A TargetOutcome is the outcome of one target.
 type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
 	// TokenEnd is the end of the target's token or FID: see Hint.
 	TokenEnd string `json:"token_end,omitempty"`
-	// Kind and Reason are the outcome's; "" when nothing is known to have been sent
-	// to it.
+	// Kind and Reason are the outcome's; "" if no push to it is known.
 	Kind   string `json:"kind,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Ambiguous says that the provider may have taken it: its answer was lost, or
+	// Ambiguous is true if the provider may have accepted it: its answer was lost, or
 	// the worker that sent it crashed.
 	Ambiguous bool `json:"ambiguous,omitempty"`
-	// ProviderID is the provider's own name for what it took: APNs' apns-id, or
-	// FCM's message name.
+	// ProviderID is the provider's ID of the accepted push: APNs' apns-id, FCM's
+	// message name.
 	ProviderID string `json:"provider_id,omitempty"`
 }
 
-// Status answers where the notification is, or ErrUnknownID or an *AmbiguousError.
+// Status returns the notification's status, or ErrUnknownID or an *AmbiguousError.
 func (p *Producer) Status(ctx context.Context, id string) (*Status, error) {
 	return p.StatusOf(ctx, Ref{ID: id})
 }
 
-// StatusOf is Status of the one that is named.
+// StatusOf is Status by a Ref.
 func (p *Producer) StatusOf(ctx context.Context, ref Ref) (*Status, error) {
 	r, at, err := p.records.Lookup(ctx, ref)
 	if err != nil {
@@ -151,22 +148,22 @@ func (p *Producer) StatusOf(ctx context.Context, ref Ref) (*Status, error) {
 	return s, nil
 }
 
-// Cancel ends a notification that waits. The slot that it holds of its user's
-// limits is given back by a worker, within about a second while one runs, also
-// when this process crashes meanwhile. It answers ErrUnknownID, an *EndedError,
-// ErrUnderWay or an *AmbiguousError when there is nothing to cancel, or not now, or one is
-// to be chosen, and a *CarriesError for one whose push is to tell of others too. After another error it may be cancelled or not; calling it again is safe.
+// Cancel ends a waiting notification. A running worker gives its slot in the user's limits back
+// within about a second, also if this process crashes. Cancel returns ErrUnknownID, an
+// *EndedError, ErrUnderWay, or an *AmbiguousError if several users have the ID. It returns a
+// *CarriesError if the notification carries others of its digest. After another error the
+// notification may be cancelled or not; calling Cancel again is safe.
 func (p *Producer) Cancel(ctx context.Context, id string) error {
 	return p.CancelOf(ctx, Ref{ID: id})
 }
 
-// CancelOf is Cancel of the one that is named.
+// CancelOf is Cancel by a Ref.
 func (p *Producer) CancelOf(ctx context.Context, ref Ref) error {
 	return p.cancel(ctx, ref, false)
 }
 
-// CancelWithOthers is CancelOf also of one whose push is to tell of others, which nobody is
-// told of then.
+// CancelWithOthers is CancelOf for a notification that carries others of its digest, too. The
+// others are then not sent either.
 func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref) error {
 	return p.cancel(ctx, ref, true)
 }

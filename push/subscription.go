@@ -12,13 +12,13 @@ import (
 // MaxEndpointBytes bounds the endpoint of a Web Push subscription.
 const MaxEndpointBytes = 2048
 
-// Keys are those of a browser's Web Push subscription, as its toJSON gives them: base64url or
-// base64, with or without padding. They are secret, as the endpoint is.
+// Keys are the keys of a browser's Web Push subscription, as its toJSON returns them: base64url
+// or base64, with or without padding. They are secret, as the endpoint is.
 type Keys struct {
-	// P256DH is the browser's public key, by which what it gets is encrypted: an
-	// uncompressed point of the curve P-256, 65 bytes.
+	// P256DH is the browser's public key for the encryption of payloads: an uncompressed
+	// point of the curve P-256, 65 bytes.
 	P256DH string `json:"p256dh"`
-	// Auth is the secret that the browser shares with those who push to it: 16 bytes.
+	// Auth is the secret that the browser shares with senders: 16 bytes.
 	Auth string `json:"auth"`
 }
 
@@ -54,7 +54,7 @@ func (k *Keys) Secret() ([]byte, error) {
 // toURL turns base64 into base64url.
 var toURL = strings.NewReplacer("+", "-", "/", "_")
 
-// decodeKey reads base64url or base64. What is longer than a key with padding is none.
+// decodeKey reads base64url or base64. It rejects texts longer than a padded key.
 func decodeKey(s string) ([]byte, bool) {
 	const longest = 88
 	if len(s) > longest || !isPrintable(s, '!') { // the decoder skips the ends of lines
@@ -64,8 +64,7 @@ func decodeKey(s string) ([]byte, bool) {
 	return raw, err == nil
 }
 
-// check adds what is wrong with the keys of a target; at answers where a field of the
-// target is.
+// check adds the faults of a target's keys; at returns the pointer of a field of the target.
 func (k *Keys) check(at func(string) string, f *Faults) {
 	_, badKey := k.PublicKey()
 	_, badAuth := k.Secret()
@@ -82,9 +81,9 @@ func (k *Keys) check(at func(string) string, f *Faults) {
 	}
 }
 
-// Endpoint reads the endpoint of a Web Push subscription: https, at port 443, a host by its
-// name, and nothing that hides another. The host of the URL is in lower case, without a port
-// and a final dot, and so as HostAmong takes it. The error holds nothing of the endpoint.
+// Endpoint reads the endpoint of a Web Push subscription: https, port 443, a host name, no user
+// and no fragment. The URL's host is in lower case, without port and final dot, as HostAmong
+// expects it. The error holds nothing of the endpoint.
 func Endpoint(text string) (*url.URL, error) {
 	if len(text) > MaxEndpointBytes {
 		return nil, fmt.Errorf("is %d bytes, at most %d are taken", len(text), MaxEndpointBytes)
@@ -103,7 +102,7 @@ func Endpoint(text string) (*url.URL, error) {
 
 var errEndpoint = errors.New("must be the endpoint of a subscription: an https URL at port 443 of a host by its name, without a user and a fragment")
 
-// endpointFault says what is wrong with a token for Web Push, "" if nothing is.
+// endpointFault returns the fault of a token for Web Push, "" for none.
 func endpointFault(text string) string {
 	if _, err := Endpoint(text); err != nil {
 		return err.Error()
@@ -111,7 +110,7 @@ func endpointFault(text string) string {
 	return ""
 }
 
-// sameEndpoint is an endpoint as all that differ from it in how its host is written.
+// sameEndpoint returns the endpoint with its host in canonical form.
 func sameEndpoint(text string) string {
 	u, err := Endpoint(text)
 	if err != nil {

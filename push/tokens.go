@@ -39,12 +39,12 @@ func (n *Notification) checkAddresses(f *Faults) {
 // APA91 follow the FID with which most begin. Other tokens give false.
 func isRegistrationToken(s string) bool { return strings.Contains(s, ":APA91") }
 
-// apnsTokenDigits is how many hexadecimal digits a device token of APNs has at least. A
-// token of FCM of that length has other characters.
+// apnsTokenDigits is the minimum number of hexadecimal digits in a device token of APNs. Tokens
+// of FCM of that length have other characters.
 const apnsTokenDigits = 64
 
-// otherToken returns the kind of a text that is neither a token of APNs nor of FCM; "" if
-// it may be one.
+// otherToken returns the kind of a text that is no token or FID of APNs or FCM; "" if it may be
+// one.
 func otherToken(s string) string {
 	lower := strings.ToLower(s)
 	switch lower {

@@ -30,11 +30,10 @@ const (
 	MaxCollapseKeyBytes = 64
 )
 
-// Validate reports everything that is wrong with the notification at once, as
-// Faults, and nil when nothing is. It renders for each platform that has a
-// target, and so knows that the platforms' size limits hold. A TTL or ExpiresAt
-// beyond what a platform stores is no fault: rendering cuts it for FCM, APNs does
-// so itself.
+// Validate returns all faults of the notification, as Faults, and nil for none. It
+// renders for each platform that has a target, to check the platforms' size limits. A
+// TTL or ExpiresAt beyond the longest that a platform stores is no fault: rendering
+// cuts it for FCM, APNs does so itself.
 func (n *Notification) Validate() error {
 	f := n.faults()
 	n.checkEnds(&f)
@@ -53,8 +52,8 @@ func (n *Notification) Validate() error {
 	return f.Err()
 }
 
-// faults are all but those of the rendered sizes, of an alert that shows
-// nothing, of the user's clocks, and of the ends of names: one that is on the queue is sent.
+// faults returns the faults that also a queued notification must not have. It leaves out rendered
+// sizes, alerts without content, time zones, and white space at the ends of names.
 func (n *Notification) faults() Faults {
 	var f Faults
 	if size := n.leastSize(); size > MaxEncodedSize {
@@ -71,8 +70,8 @@ func (n *Notification) faults() Faults {
 	return f
 }
 
-// leastSize is a lower bound of the encoded size that costs next to nothing. It
-// bounds what the other checks look at.
+// leastSize returns a lower bound of the encoded size, in bytes. It is cheap and bounds the work of
+// the other checks.
 func (n *Notification) leastSize() int {
 	size := len(n.ID) + len(n.App) + len(n.User) + len(n.Category) +
 		len(n.Title) + len(n.Subtitle) + len(n.Body) + len(n.Sound) + len(n.Image) +
@@ -127,8 +126,7 @@ func (n *Notification) checkNames(f *Faults) {
 	}
 }
 
-// checkEnds refuses names that begin or end in white space, where nothing else is wrong with
-// them.
+// checkEnds rejects names that begin or end in white space and have no other fault.
 func (n *Notification) checkEnds(f *Faults) {
 	digest := ""
 	if n.Digest != nil {
@@ -146,13 +144,13 @@ func (n *Notification) checkEnds(f *Faults) {
 	}
 }
 
-// ValidID reports whether there can be a notification with the ID. A new one has neither a
-// space at its ends.
+// ValidID reports whether a notification can have the ID. A new ID must not begin or end with a
+// space either.
 func ValidID(id string) bool {
 	return len(id) <= MaxIDBytes && isPrintable(id, ' ') && strings.TrimSpace(id) != ""
 }
 
-// ValidName reports whether an app, a user or a category can be called so.
+// ValidName reports whether an app, a user or a category can have the name.
 func ValidName(name string) bool {
 	return name != "" && names.Fault(name, MaxNameBytes) == ""
 }
@@ -244,7 +242,7 @@ func (n *Notification) checkContent(f *Faults) {
 		field string
 		set   bool
 		value string
-		// live says that a Live Activity can have it too.
+		// live is true if a Live Activity can have it too.
 		live bool
 	}
 	for _, c := range [...]content{
@@ -315,15 +313,15 @@ func (n *Notification) checkTimes(f *Faults) {
 	}
 }
 
-// checkSpan refuses what expires before it may be sent. It is for who hands it
-// over alone: what is on a queue so ends as expired.
+// checkSpan rejects a new notification that expires before its NotBefore. A queued one ends as
+// expired.
 func (n *Notification) checkSpan(f *Faults) {
 	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(n.earliest()) {
 		f.Add("/expires_at", "must be after not_before")
 	}
 }
 
-// checkInstant refuses what RFC 3339 cannot write.
+// checkInstant rejects times that RFC 3339 cannot express.
 func checkInstant(f *Faults, field string, t time.Time) {
 	if t.IsZero() {
 		return
@@ -359,9 +357,8 @@ func (p *platform) checkBlock(n *Notification, f *Faults) map[string]any {
 	return block
 }
 
-// surelyFits reports, without rendering, that no platform's payload can be too
-// large: JSON writes a byte in six at most, and what is around the values is less
-// than 1 kB. False says nothing.
+// surelyFits reports, without rendering, that no platform's payload can be too large: JSON needs
+// at most six bytes for one, and less than 1 kB around the values. If false, it may still fit.
 func (n *Notification) surelyFits() bool {
 	if n.hasBlock() {
 		return false
@@ -376,8 +373,8 @@ func (n *Notification) surelyFits() bool {
 	return !slices.ContainsFunc(platforms, func(p *platform) bool { return size > p.most })
 }
 
-// sizeFaults renders for each platform that has a target. What keeps a block from
-// being laid over is a fault only if no other says so.
+// sizeFaults renders for each platform that has a target, and returns the faults of sizes. With
+// only, it also returns other errors of rendering.
 func (n *Notification) sizeFaults(only bool) Faults {
 	var f Faults
 	if n.surelyFits() {

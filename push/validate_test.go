@@ -316,7 +316,7 @@ const everyFCM = `{
 			"title-loc-args":["a"],"subtitle-loc-key":"k","subtitle-loc-args":["a"],"action-loc-key":"k","launch-image":"l","summary-arg":"a"},
 			"badge":1,"sound":"s","interruption-level":"passive"},"custom":{"a":1}}}}`
 
-// What surely fits does, whatever it holds.
+// A notification for which surelyFits is true fits, with any content.
 func TestSurelyFits(t *testing.T) {
 	t.Parallel()
 	badge := math.MaxInt

@@ -290,8 +290,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// What a browser gives is read as it is, and what is not known of it is refused.
-func TestParseASubscription(t *testing.T) {
+// Parse reads a browser's subscription unchanged, and rejects unknown members.
+func TestParseSubscription(t *testing.T) {
 	t.Parallel()
 	text := fmt.Sprintf(`{"app":"a","user":"u","title":"t","targets":[{"platform":"webpush","token":%q,"keys":{"p256dh":%q,"auth":%q}}]}`, testURL, testP256DH, testAuth)
 	n, err := Parse([]byte(text))

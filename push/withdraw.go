@@ -53,7 +53,7 @@ type Withdrawn struct {
 	// Ended notifications have ended as Cancelled.
 	Ended int `json:"ended"`
 	// Carried notifications were in the digests of the Ended ones. They have ended before, as
-	// Digested, and no push tells of them now.
+	// Digested, and are not sent now.
 	Carried int `json:"carried"`
 	// InFlight notifications are being sent, or a worker asks the limiter for them.
 	InFlight int `json:"in_flight"`
