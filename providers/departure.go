@@ -8,11 +8,12 @@ import (
 
 // A Departure bounds when a push may leave. The zero value sets no bound.
 type Departure struct {
-	// Before is the instant before which the push has to leave. Zero: at any time.
+	// Before is the time before which the push must leave. Zero: at any time.
 	Before time.Time
-	// May is asked just before the push leaves, from any goroutine. Nil: always.
+	// May is called just before the push leaves, from any goroutine. If false, the push is not
+	// sent. Nil: always true.
 	May func() bool
-	// Started counts the pushes of the notification that have left. Nil: nobody counts.
+	// Started counts the pushes of the notification that have left. Nil: no count.
 	Started *atomic.Int32
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/pushpace/pushpace/internal/base/batchconn"
 )
 
-// What a provider's dialer allows.
+// The limits of a provider's dialer.
 const (
-	// DialTimeout bounds a connection's making.
+	// DialTimeout bounds the time to make a connection.
 	DialTimeout = 5 * time.Second
 	// KeepAlive is the time between two probes of a connection that is silent.
 	KeepAlive = 30 * time.Second

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Fingerprint answers 16 hexadecimal digits that tell whether two Senders have
-// the same credentials and use them for the same, and nothing else of either.
+// Fingerprint returns 16 hexadecimal digits that are equal for Senders with the same
+// credentials and the same use of them. It reveals nothing else.
 func Fingerprint(parts ...string) string {
 	sum := sha256.New()
 	for _, part := range parts {

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A Line bounds the pushes in flight to one push service, and lets the first go alone until
-// it has a connection: a burst on a cold transport would open one for each push. It is
-// safe for concurrent use.
+// A Line bounds the pushes in flight to one push service. The first push goes alone until it has
+// a connection: a burst on a cold transport would open one for each push. It is safe for
+// concurrent use.
 type Line struct {
 	slots chan struct{}
 	// alone holds one element while a push tries for the first connection.

@@ -9,7 +9,7 @@ type Reason string
 const (
 	// OK: delivered.
 	OK Reason = "ok"
-	// DryRun: delivered as far as a dry run goes; nobody is shown anything.
+	// DryRun: the provider accepted it in a dry run; no device shows it.
 	DryRun Reason = "dry_run"
 	// DialFailed: no connection could be made; nothing was sent.
 	DialFailed Reason = "dial_failed"
@@ -41,15 +41,15 @@ const (
 	// LineFull: as many of the user's notifications hold slots as may, and this one is
 	// new and not critical.
 	LineFull Reason = "line_full"
-	// DeadTokenSpike: so many tokens are dead that the configuration is wrong.
+	// DeadTokenSpike: so many tokens are dead that the configuration may be wrong.
 	DeadTokenSpike Reason = "dead_token_spike"
 	// NoProvider: the app has no provider for the target's platform.
 	NoProvider Reason = "no_provider"
-	// Unrecorded: what became of too many attempts is not known.
+	// Unrecorded: the results of too many attempts are unknown.
 	Unrecorded Reason = "unrecorded"
 )
 
-// Reasons lists those above.
+// Reasons returns the reasons above.
 func Reasons() []Reason {
 	return []Reason{
 		OK, DryRun, DialFailed, TimedOut, ConnectionLost, Cancelled, TooLate, OriginBackoff, TLSRefused, Unreadable, Unknown, Invalid,

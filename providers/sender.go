@@ -1,5 +1,5 @@
-// Package providers says what it means to send a notification: the Sender that
-// each push service implements, and the Outcome it answers with.
+// Package providers defines the Sender, which each push service implements, and the
+// Outcome of one attempt to send. Start with Sender.
 package providers
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Sender hands notifications to one push service on behalf of one app. It is
-// safe for concurrent use.
+// A Sender sends notifications of one app to one push service. It is safe for
+// concurrent use.
 type Sender interface {
 	// Send renders n for the target t and makes one attempt. It returns within
 	// the context's deadline. It never retries by itself. Just before the push
@@ -21,8 +21,8 @@ type Sender interface {
 	Close() error
 }
 
-// An Outcome is what became of one attempt to send to one target. The zero
-// value is not an outcome.
+// An Outcome is the result of one attempt to send to one target. The zero value is
+// invalid.
 type Outcome struct {
 	Kind Kind
 	// Reason is from a closed set, fit for a metric's label.
@@ -32,13 +32,13 @@ type Outcome struct {
 	// Ambiguous says that the provider may have taken the notification although
 	// no answer says so. For Retry only.
 	Ambiguous bool
-	// Concerns says what the trouble is with; Delivered concerns nothing.
+	// Concerns is the scope of the failure; NoConcern for Delivered.
 	Concerns Concern
 	// Topic is the topic that an answer is about, where only some of the app's pushes have
 	// it; else "".
 	Topic string
-	// ProviderID is the provider's name for the accepted notification: the
-	// apns-id, FCM's message name, or what a Web Push service calls it.
+	// ProviderID is the provider's ID of the accepted notification: the apns-id,
+	// FCM's message name, or a Web Push service's message ID.
 	ProviderID string
 	// Since is the instant at which APNs knew the token to be dead; zero if it
 	// did not say.
@@ -50,14 +50,14 @@ type Outcome struct {
 	Err error
 }
 
-// A Kind is the class of an Outcome: what to do next.
+// A Kind is the class of an Outcome. It decides the next action.
 type Kind uint8
 
 // The kinds of outcome.
 const (
 	// Delivered: the provider took it.
 	Delivered Kind = iota + 1
-	// DeadToken: the token will never work again; tell the producer.
+	// DeadToken: the token or FID will never work again; report it to the producer.
 	DeadToken
 	// Retry: not now; the same request may succeed later.
 	Retry
@@ -85,7 +85,7 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// A Concern is what an outcome's trouble is with.
+// A Concern is the scope of a failure.
 type Concern uint8
 
 // The concerns.

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// What a panic says may be anything: no span has it.
-func TestAPanicIsNotTraced(t *testing.T) {
+// A panic's text may hold secrets: no span has it.
+func TestPanicTextIsNotTraced(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// TransportOutcome says what it means that a request brought no answer, given
-// the error of an HTTP client or round tripper. Its Err leaves out the URL,
+// TransportOutcome returns the outcome of a request without an answer, given the
+// error of an HTTP client or round tripper. Its Err leaves out the URL,
 // which may hold a device token, and any text that came from the peer.
 //
 //   - No connection, by a proxy or without, or no TLS session: Retry, DialFailed,
@@ -25,7 +25,7 @@ import (
 //   - The peer's certificate cannot be verified, or ours is refused: Misconfigured.
 //   - The caller's deadline passed: Retry, TimedOut, ambiguous.
 //   - ErrTooLate: Retry, TooLate, nothing was sent.
-//   - The caller cancelled: Retry, Cancelled, ambiguous, nobody's trouble.
+//   - The caller cancelled: Retry, Cancelled, ambiguous, no concern.
 //   - The stream was refused (RFC 9113, section 8.7): Retry, ConnectionLost, not
 //     ambiguous.
 //   - Anything else, such as EOF, a reset or GOAWAY: Retry, ConnectionLost,
@@ -68,8 +68,8 @@ func TransportOutcome(err error) Outcome {
 	return o
 }
 
-// TransportCause answers what of a transport's error is known to hold nothing that
-// the peer sent, nor the URL.
+// TransportCause returns the parts of a transport error that hold neither the URL nor data from
+// the peer.
 func TransportCause(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
@@ -106,7 +106,7 @@ func certificateRefused(err error) bool {
 	if verification := (*tls.CertificateVerificationError)(nil); errors.As(err, &verification) {
 		return true
 	}
-	// An alert of the peer comes as an OpError whose inner type is unexported.
+	// A TLS alert of the peer is an OpError with an unexported inner type.
 	op := (*net.OpError)(nil)
 	return errors.As(err, &op) && op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate")
 }

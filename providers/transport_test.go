@@ -69,7 +69,7 @@ type timeoutError struct{}
 func (timeoutError) Error() string { return "i/o timeout" }
 func (timeoutError) Timeout() bool { return true }
 
-// What net/http really returns, for the errors whose types it keeps to itself.
+// TransportOutcome classifies real errors of net/http with unexported types.
 func TestTransportOutcomeOfRealErrors(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

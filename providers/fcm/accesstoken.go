@@ -29,8 +29,8 @@ type accessToken struct {
 	worked atomic.Bool
 }
 
-// accessTokens fetches and keeps the current access token. All who need one
-// while there is none wait for the same fetch, each within its own context.
+// accessTokens fetches and stores the current access token. Concurrent callers
+// without one wait for the same fetch, each within its own context.
 type accessTokens struct {
 	base    http.RoundTripper
 	timeout time.Duration
@@ -49,7 +49,7 @@ type fetch struct {
 	account *jwt.Config
 	done    chan struct{}
 	token   *accessToken
-	// failed says what a failure means.
+	// failed is the outcome of a failure.
 	failed providers.Outcome
 }
 
@@ -149,7 +149,7 @@ func (s *accessTokens) ask(account *jwt.Config) (*accessToken, providers.Outcome
 	return &accessToken{value: t.AccessToken, renew: t.Expiry.Add(-life / 10), expires: t.Expiry}, providers.Outcome{}
 }
 
-// tokenRefused says what an error status of the token endpoint means.
+// tokenRefused returns the outcome of an error status of the token endpoint.
 func tokenRefused(endpoint string, status int, retryAfter time.Duration, body []byte) providers.Outcome {
 	if status >= 500 || status == http.StatusTooManyRequests {
 		return tokenTrouble(retryAfter, fmt.Errorf("no access token: %s answered %d", endpoint, status))
@@ -173,8 +173,8 @@ func tokenTrouble(retryAfter time.Duration, err error) providers.Outcome {
 	return providers.Outcome{Kind: providers.Retry, Reason: TokenEndpointUnreachable, RetryAfter: retryAfter, Concerns: providers.ConcernsCredential, NotSent: true, Err: err}
 }
 
-// noToken says what an error of the way to the token endpoint means, whose URL
-// was checked to hold no secret.
+// noToken returns the outcome of a transport error of the token endpoint. Its URL
+// is checked to hold no secret.
 func noToken(endpoint string, err error) providers.Outcome {
 	o := notSent(err)
 	switch {
@@ -189,7 +189,7 @@ func noToken(endpoint string, err error) providers.Outcome {
 	return tokenTrouble(0, fmt.Errorf("no access token: %s cannot be reached: %w", endpoint, providers.TransportCause(err)))
 }
 
-// notSent says what a transport's error means when no push was on its way.
+// notSent returns the outcome of a transport error before the push was sent.
 func notSent(err error) providers.Outcome {
 	o := providers.TransportOutcome(err)
 	o.Ambiguous = false

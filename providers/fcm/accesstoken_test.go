@@ -154,7 +154,7 @@ func TestAccessTokenWithinTheContext(t *testing.T) {
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("took %v, want 1s", took)
 		}
-		// The fetch has a time-out of its own, whoever waits for it.
+		// The fetch has a time-out of its own, which does not depend on its callers.
 		_, failed = s.get(t.Context())
 		if failed == nil || failed.Reason != TokenEndpointUnreachable {
 			t.Errorf("outcome %+v", failed)

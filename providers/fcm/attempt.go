@@ -12,15 +12,14 @@ import (
 	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 )
 
-// An attempt is one request on its way through the SDK: what to put on the
-// wire, and what came back. It travels in the request's context.
+// An attempt is one request through the SDK: the body to send, and the answer. The
+// request's context holds it.
 //
-// The SDK is kept to what it does well (the URL, its headers) and away from
-// what would harm:
+// The SDK makes the URL and its headers. The attempt avoids its defects:
 //
 //   - It repeats a request up to four times, after a network error or a 503.
-//     So it sees neither: the attempt keeps them, and the SDK gets a status that
-//     it does not repeat.
+//     So the attempt keeps these, and the SDK gets a status that it does not
+//     repeat.
 //   - Its message types lose unknown fields and digits of large numbers, turn
 //     "3.5s" into "3.000000005s", and panic on light_settings without a color.
 //     So they carry the address only, and the attempt sends the body that package
@@ -38,7 +37,7 @@ type attempt struct {
 
 type attemptKey struct{}
 
-// statusSpent is a status that the SDK takes for a failure and never repeats.
+// statusSpent is a status that the SDK treats as a failure and never repeats.
 const statusSpent = 599
 
 // roundTripper performs the attempts.
@@ -104,7 +103,7 @@ func answered(r *http.Request, status string, code int, body []byte) *http.Respo
 	}
 }
 
-// outcome says what became of the attempt.
+// outcome returns the outcome of the attempt.
 func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) providers.Outcome {
 	switch {
 	case a.body.Late():

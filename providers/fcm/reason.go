@@ -32,6 +32,6 @@ const (
 	TokenEndpointUnreachable = wire.TokenEndpointUnreachable
 )
 
-// Reasons lists every reason that an outcome of this package can have besides
-// those of package providers.
+// Reasons returns this package's own reasons, without the common ones of package
+// providers.
 func Reasons() []providers.Reason { return wire.Reasons() }

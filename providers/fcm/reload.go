@@ -11,10 +11,10 @@ import (
 )
 
 // Reload reads the service account's key file again, tries it at its token
-// endpoint, and uses it from then on. On an error, which names the key of the
-// configuration at fault, what was in use stays: the file cannot be read, names
-// another project than the Sender's, or is refused by the endpoint. A Sender
-// reloads by itself within seconds when the file changes.
+// endpoint, and uses it from then on. It fails, and keeps the credentials in use, if
+// the file cannot be read, names another project than the Sender's, or is refused by
+// the endpoint. The error names the faulty key of the configuration. A Sender reloads
+// by itself within seconds when the file changes.
 func (s *Sender) Reload() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()

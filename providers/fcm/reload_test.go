@@ -103,7 +103,7 @@ func TestDryRun(t *testing.T) {
 	if n := server.Ledger().Len(); n != 0 {
 		t.Errorf("%d were accepted", n)
 	}
-	// FCM's refusals are told as ever.
+	// FCM's refusals have the same outcomes.
 	server.Respond("token", standin.Answer{Status: http.StatusNotFound})
 	want(t, sender.Send(t.Context(), note(), target("token"), providers.Departure{}), providers.DeadToken, fcm.Unregistered, providers.ConcernsToken)
 }

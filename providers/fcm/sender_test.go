@@ -52,8 +52,8 @@ func note() *push.Notification {
 
 func target(token string) push.Target { return push.Target{Platform: push.FCM, Token: token} }
 
-// What arrives is what push rendered, byte for byte: the SDK's types would lose
-// or change much of this.
+// FCM receives the rendered message, byte for byte. The SDK's types would lose or
+// change parts of it.
 func TestMessageArrivesAsRendered(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan []byte, 1)
@@ -80,7 +80,7 @@ func TestMessageArrivesAsRendered(t *testing.T) {
 		before := time.Now()
 		want(t, sender.Send(t.Context(), n, target("token"), providers.Departure{}), providers.Delivered, providers.OK, providers.NoConcern)
 		got := string(<-arrived)
-		// A time to live is what is left at some instant between the two, in seconds.
+		// The TTL is the remaining life at some time between the two, in seconds.
 		at, after := before, time.Now()
 		for !isRendering(t, n, at, got) && at.Before(after) {
 			at = at.Add(min(time.Second, after.Sub(at)))

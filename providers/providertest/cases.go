@@ -32,8 +32,7 @@ type testCase struct {
 	run  func(*bench)
 }
 
-// retryAfter is what a case scripts as Retry-After; every provider's own floor
-// is below it.
+// retryAfter is the scripted Retry-After. It is longer than every provider's minimum.
 const retryAfter = 90 * time.Second
 
 var cases = []testCase{
@@ -218,8 +217,8 @@ func broken(fault standin.Fault) func(*bench) {
 	}
 }
 
-// testDrain has the provider end a connection in order: it answers what it has
-// taken, and takes no more. Nothing is lost, doubled or in doubt.
+// testDrain checks that no push is lost, doubled or ambiguous when the provider drains a
+// connection: it answers the accepted pushes and accepts no more.
 func testDrain(b *bench) {
 	const n = 64
 	s := b.sender(Options{})

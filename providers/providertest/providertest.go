@@ -35,8 +35,7 @@ type Options struct {
 	DryRun   bool
 }
 
-// A Harness is what the suite needs to know of one provider. Each of its cases
-// gets a harness of its own.
+// A Harness has the facts of one provider that the suite needs. Each case gets its own.
 type Harness struct {
 	Platform push.Platform
 	StandIn  StandIn
@@ -57,8 +56,8 @@ type Harness struct {
 	// A burst of 300 pushes has at most MostInFlight of them at the provider at once, and leaves
 	// at most MostOpen connections.
 	MostInFlight, MostOpen int64
-	// Secrets are what no error may hold besides tokens and bodies: parts of
-	// the credentials.
+	// Secrets are parts of the credentials. No error may hold them, a token or a
+	// body.
 	Secrets []string
 	// Cannot names the cases that this provider cannot be put through, each with
 	// the reason.
@@ -137,7 +136,7 @@ func notification(id string) *push.Notification {
 	}
 }
 
-// send sends to the i-th token and checks what holds for every outcome.
+// send sends to the i-th token and checks the properties of every outcome.
 func (b *bench) send(ctx context.Context, s providers.Sender, i int) providers.Outcome {
 	b.Helper()
 	return b.sendThis(ctx, s, i, notification("id"), providers.Departure{})

@@ -1,6 +1,5 @@
-// Package standin holds what the stand-ins for the push services share: the
-// answers and faults they can be told to give, and the ledger of what they
-// accepted. The stand-ins are providers/apns/apnstest, providers/fcm/fcmtest and
+// Package standin holds the common parts of the stand-ins for the push services: scripted
+// answers and faults, and the ledger of accepted pushes. The stand-ins are providers/apns/apnstest, providers/fcm/fcmtest and
 // providers/webpush/webpushtest.
 package standin
 
@@ -10,7 +9,7 @@ import (
 	"time"
 )
 
-// An Answer is what a stand-in does with one push. The zero value accepts it.
+// An Answer is a stand-in's reaction to one push. The zero value accepts it.
 type Answer struct {
 	// Status is the HTTP status; 0 means 200, which accepts the push.
 	Status int
@@ -66,8 +65,8 @@ const (
 	// GoAway takes the push, then says GOAWAY, naming it as processed, and
 	// breaks the connection without an answer.
 	GoAway
-	// GoAwayUnprocessed refuses the push with a GOAWAY whose last stream ID is
-	// below it: the sender knows that it was not processed.
+	// GoAwayUnprocessed refuses the push with a GOAWAY and a lower last stream ID:
+	// the sender knows that the push was not processed.
 	GoAwayUnprocessed
 	// BlackHole takes the push and never answers it.
 	BlackHole

@@ -2,13 +2,13 @@ package standin
 
 import "sync/atomic"
 
-// Counters count what a stand-in sees. The zero value is ready to use. They
-// are safe for concurrent use.
+// Counters count a stand-in's connections and pushes. The zero value is ready to
+// use. They are safe for concurrent use.
 type Counters struct {
 	connections, open, received, inFlight, peak atomic.Int64
 }
 
-// A Count is what the counters say at one instant.
+// A Count has the values of the counters at one time.
 type Count struct {
 	// Connections were accepted in all; Open are still open.
 	Connections int64 `json:"connections"`

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// HTTPSOptions are what an HTTPS server is made from.
+// HTTPSOptions are the options of an HTTPS server.
 type HTTPSOptions struct {
 	// Address to listen on. Empty means a free port of 127.0.0.1.
 	Address string
@@ -36,7 +36,7 @@ type HTTPS struct {
 	once     sync.Once
 }
 
-// NewHTTPS returns a server that listens, and answers once it is told to Serve. Close it.
+// NewHTTPS returns a server that listens. It answers after Serve. Close it.
 func NewHTTPS(o HTTPSOptions) (*HTTPS, error) {
 	certificate, ca, err := NewCertificate()
 	if err != nil {
@@ -71,7 +71,7 @@ func NewHTTPS(o HTTPSOptions) (*HTTPS, error) {
 	return h, nil
 }
 
-// Serve has the handler answer the requests. It returns at once, and is for one call.
+// Serve answers requests by the handler. It returns at once. Call it once.
 func (h *HTTPS) Serve(handler http.Handler) {
 	h.server.Handler, h.served = handler, make(chan struct{})
 	go func() {
@@ -105,9 +105,9 @@ func (h *HTTPS) Pause(r *http.Request, d time.Duration) {
 	}
 }
 
-// Fail is for a handler: it breaks the connection, or never answers. net/http gives no
-// say over the streams of HTTP/2, so GoAway and GoAwayUnprocessed are a broken
-// connection here; what was taken and what not is as Answer.Accepts says.
+// Fail is for a handler: it breaks the connection, or never answers. net/http does not give
+// access to the streams of HTTP/2, so GoAway and GoAwayUnprocessed break the connection.
+// Answer.Accepts says whether the push was accepted.
 func (h *HTTPS) Fail(r *http.Request, fault Fault) {
 	if fault == BlackHole {
 		select {

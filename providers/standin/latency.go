@@ -7,9 +7,9 @@ import (
 
 // A Latency says how long answers take. The zero value answers at once.
 type Latency struct {
-	// Typical is what most answers take.
+	// Typical is the time of most answers.
 	Typical time.Duration
-	// Tail is the most that the slow ones take: they are spread evenly between
+	// Tail is the longest time of slow answers, which are spread evenly between
 	// Typical and Tail.
 	Tail time.Duration
 	// TailShare is the share of slow answers, 0 to 1.

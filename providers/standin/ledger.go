@@ -16,16 +16,16 @@ type Entry struct {
 	At time.Time `json:"at"`
 	// Platform is "apns", "fcm" or "webpush".
 	Platform string `json:"platform"`
-	// App is what the provider knows the app by: APNs' topic, FCM's project, the public key of
+	// App is the app's name at the provider: APNs' topic, FCM's project, the public key of
 	// Web Push.
 	App string `json:"app"`
 	// Token is the device's token. A message to a Firebase Installation ID has FID in its place.
 	Token string `json:"token,omitempty"`
 	FID   string `json:"fid,omitempty"`
-	// APNsID is the apns-id; Name is what others call the message.
+	// APNsID is the apns-id; Name is the message's ID of other providers.
 	APNsID string `json:"apns_id,omitempty"`
 	Name   string `json:"name,omitempty"`
-	// Notification is the ID that the payload carries as pushpace_id.
+	// Notification is the payload's pushpace_id.
 	Notification string `json:"notification,omitempty"`
 	PayloadBytes int    `json:"payload_bytes"`
 }
@@ -57,7 +57,7 @@ func (e Entry) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendField appends a further member whose value is a string.
+// appendField appends a comma and a member with a string value.
 func appendField(b []byte, key, value string) []byte {
 	b = append(b, ',', '"')
 	b = append(b, key...)

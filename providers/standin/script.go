@@ -12,7 +12,7 @@ type Script struct {
 }
 
 // Respond answers the next pushes to token with answers, one each, in order.
-// It takes the place of what was left of an earlier call.
+// It replaces the remaining answers of an earlier call.
 func (s *Script) Respond(token string, answers ...Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,7 +25,7 @@ func (s *Script) Respond(token string, answers ...Answer) {
 	}
 }
 
-// RespondAlways answers every push that Respond says nothing of with a.
+// RespondAlways answers every push without an answer of Respond with a.
 func (s *Script) RespondAlways(a Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,8 +39,8 @@ func (s *Script) Recover() {
 	s.always = nil
 }
 
-// Next returns the answer to one push to token: what Respond says, else what
-// RespondAlways says, else what ByToken reads from the token, else acceptance.
+// Next returns the answer to one push to token: that of Respond, RespondAlways or
+// ByToken, in this order, or else acceptance.
 func (s *Script) Next(token string) Answer { return s.NextBy(token, token) }
 
 // NextBy is Next for a token in which ByToken reads the part code.

@@ -9,9 +9,9 @@ import (
 // TokenRetryAfter is the Retry-After that a token can ask for.
 const TokenRetryAfter = 2 * time.Second
 
-// ByToken reads the answer from the token itself, so that whoever can only
-// choose tokens can still choose answers. It reports false for an ordinary
-// token. The first eight characters, all of them hexadecimal, decide:
+// ByToken reads the answer from the token itself, for callers that can choose only
+// tokens. It reports false for an ordinary token. The first eight characters, all of
+// them hexadecimal, decide:
 //
 //	deaddead  the token is dead (status 410 on APNs)
 //	baddbadd  the token is malformed (status 400)
@@ -20,7 +20,7 @@ const TokenRetryAfter = 2 * time.Second
 //	fadeM0ef  takes the push, then closes the connection (end of file)
 //	fadeM90a  takes the push, then says GOAWAY and closes
 //	fadeM90b  says GOAWAY without having taken the push
-//	fadeM90c  says GOAWAY, and answers what it has taken before it closes
+//	fadeM90c  says GOAWAY, and answers the accepted pushes before it closes
 //	fadeMb1a  takes the push and never answers (black hole)
 //
 // M is 0: always; 1: for the token's first push only, later ones are accepted;

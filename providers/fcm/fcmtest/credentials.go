@@ -17,8 +17,8 @@ const (
 	keyID       = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// WriteCredentials writes into dir a service account's key file, as Google
-// issues it, whose token_uri is the server's, and the certificate of the server's
+// WriteCredentials writes two files into dir: a service account's key file in
+// Google's format, with the server's token_uri, and the certificate of the server's
 // authority. It returns the configuration of a sender that uses them.
 func (s *Server) WriteCredentials(dir string) (fcmconfig.Config, error) {
 	key, err := x509.MarshalPKCS8PrivateKey(s.key)

@@ -28,8 +28,7 @@ type request struct {
 	payloadBytes int
 }
 
-// readRequest reads the body of a send request, and returns what is wrong with
-// it, if anything is.
+// readRequest reads the body of a send request. The refusal is nil for a valid one.
 func readRequest(body []byte) (request, *refusal) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
@@ -98,9 +97,9 @@ type kind interface {
 	check(path string, value any) *refusal
 }
 
-// A fields checks an object whose fields it lists, by their names in the
-// protocol; as Google does, it takes them in camel case as well. Source: REST
-// reference of projects.messages, v1.
+// A fields checks an object by the rules of its fields. Like Google, it accepts the
+// protocol's names and their camel case. Source: REST reference of
+// projects.messages, v1.
 type fields map[string]kind
 
 func (f fields) check(path string, value any) *refusal {

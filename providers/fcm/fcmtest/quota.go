@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A Quota is how Google counts: Count messages in each of the windows that follow
-// one another, all of them back when one ends. What is answered with 429 is not
-// counted, everything else is. The zero value is no bound.
+// A Quota is a fixed window, as Google has it: Count messages in each window. A
+// message that is answered with 429 does not count. The zero value is no bound.
 type Quota struct {
 	Count int
 	Per   time.Duration
@@ -85,7 +84,7 @@ func (q *quotas) giveBack(name string, at time.Time) {
 	}
 }
 
-// at returns the windows of name at now. Those that have ended are full again.
+// at returns the windows of name at now. An ended window has its full quota again.
 func (q *quotas) at(name string, now time.Time) []window {
 	windows, known := q.windows[name]
 	if !known {

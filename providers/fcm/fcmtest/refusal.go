@@ -6,8 +6,8 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// What an Answer's Reason can be besides the errorCode of an FcmError
-// (UNREGISTERED, QUOTA_EXCEEDED, ..., or one that does not exist).
+// The values of an Answer's Reason besides the errorCode of an FcmError
+// (UNREGISTERED, QUOTA_EXCEEDED, ..., or an unknown one).
 const (
 	// Bare leaves the FcmError out: only google.rpc's status is there.
 	Bare = "bare"

@@ -84,7 +84,7 @@ func (s *Server) takeDevice(r request, now time.Time) (wait time.Duration, ok bo
 	return wait, ok
 }
 
-// answer does with a valid message what the script says.
+// answer answers a valid message as the script says.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, request request, answer standin.Answer) {
 	name := fmt.Sprintf("projects/%s/messages/fake_message_id", project)
 	if answer.Accepts() && !request.validateOnly {

@@ -2,7 +2,7 @@
 // for a server: the OAuth token endpoint and the v1 API's send method, over
 // TLS, with HTTP/2 and HTTP/1.1, on a free port of the loopback.
 //
-// It verifies what FCM verifies (the assertion, the access token, the message)
+// Like FCM, it verifies the assertion, the access token and the message,
 // and answers as FCM does: a registration token in fid is UNREGISTERED, a FID in
 // token is accepted. Trouble is scripted with Respond, or chosen by the token or
 // FID, as standin.ByToken says.
@@ -30,15 +30,14 @@ const DefaultProject = "pushpace-test"
 // streams is how many requests Google lets a connection carry at once.
 const streams = 100
 
-// Options are what a server may be told at its start. The zero value is ready
-// to use.
+// Options are the options of a server. The zero value is ready to use.
 type Options struct {
 	// Address to listen on. Empty means a free port of 127.0.0.1.
 	Address string
 	// Projects are the IDs of the projects it serves, the first being the
 	// service account's. Empty means DefaultProject alone.
 	Projects []string
-	// Ledger records what is accepted. Nil means a new one that keeps it.
+	// Ledger records the accepted messages. Nil means a new one in memory.
 	Ledger *standin.Ledger
 	// Latency is how long each answer takes.
 	Latency standin.Latency
@@ -51,9 +50,9 @@ type Options struct {
 	// DeviceQuotas bound the messages to each token or FID, with Google 240 a minute and
 	// 5,000 an hour.
 	DeviceQuotas []Quota
-	// Collapsible bounds those of them that have a collapse key, with Google 20 and
-	// one more each 3 minutes. Google delays what is beyond; here it is refused, so
-	// that a test sees it. The zero value is no bound.
+	// Collapsible bounds the messages with a collapse key to each token or FID, with
+	// Google 20 and one more each 3 minutes. Google delays messages beyond it; the
+	// server refuses them, so that a test sees it. The zero value is no bound.
 	Collapsible Burst
 	// HTTP1 leaves HTTP/2 out.
 	HTTP1 bool
@@ -136,7 +135,7 @@ func (s *Server) routes() http.Handler {
 // Project returns the service account's project.
 func (s *Server) Project() string { return s.projects[0] }
 
-// Ledger returns the record of what was accepted.
+// Ledger returns the record of the accepted messages.
 func (s *Server) Ledger() *standin.Ledger { return s.ledger }
 
 // ExpireTokens makes every access token that was issued invalid.

@@ -161,8 +161,7 @@ func TestFormsOfPackagePush(t *testing.T) {
 	}
 }
 
-// A project's messages are counted whatever becomes of them, but for those that are
-// answered with 429.
+// Every message of a project counts, unless it is answered with 429.
 func TestProjectQuota(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{
@@ -198,7 +197,7 @@ func TestProjectQuota(t *testing.T) {
 	}
 }
 
-// What a device's quotas refuse is counted for nobody.
+// A message that a device's quota refuses does not count.
 func TestDeviceQuotas(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{

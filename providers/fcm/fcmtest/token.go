@@ -95,7 +95,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// verify returns what is wrong with an assertion; empty when nothing is.
+// verify returns the fault of an assertion; empty for none.
 func (s *Server) verify(assertion string, now time.Time) string {
 	parts := strings.Split(assertion, ".")
 	if len(parts) != 3 {

@@ -26,7 +26,7 @@ func ReadReply(response *http.Response) ([]byte, error) {
 	return io.ReadAll(limited)
 }
 
-// An Answer is what one of FCM's answers says, as far as it matters.
+// An Answer has the facts of FCM's answer that Classify needs.
 type Answer struct {
 	// HTTP is the status code.
 	HTTP int
@@ -34,7 +34,7 @@ type Answer struct {
 	Status string
 	// Code is the errorCode of the FcmError detail; empty when there is none.
 	Code string
-	// Page says that there is a body, but not one of Google's: a proxy's page.
+	// Page is true if the body is not one of Google's: a proxy's page.
 	Page bool
 	// RetryAfter is the delay asked for, or 0.
 	RetryAfter time.Duration
@@ -42,9 +42,9 @@ type Answer struct {
 	Fields []string
 	// BadToken is true if the token or FID is the invalid argument.
 	BadToken bool
-	// Device says that the quota used up is the device's, not the project's.
+	// Device is true if the exhausted quota is the device's, not the project's.
 	Device bool
-	// TokenWorked says that FCM has accepted the access token before.
+	// TokenWorked is true if FCM has accepted the access token before.
 	TokenWorked bool
 	// Name is the accepted message's name.
 	Name string
@@ -57,11 +57,11 @@ const (
 	typeQuotaFailure = "type.googleapis.com/google.rpc.QuotaFailure"
 )
 
-// notAToken is how FCM tells a malformed token from other invalid arguments;
-// there is no code for it. Source: "FCM error codes", example 2.
+// notAToken is in FCM's message if the invalid argument is the token; there is no
+// code for it. Source: "FCM error codes", example 2.
 const notAToken = "not a valid FCM registration token"
 
-// ReadAnswer reads an answer. Whatever it cannot read it leaves out.
+// ReadAnswer reads an answer. It leaves out unreadable parts.
 func ReadAnswer(status int, h http.Header, body []byte, now time.Time) Answer {
 	if status >= 200 && status < 300 {
 		return accepted(status, body)

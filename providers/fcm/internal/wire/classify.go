@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// What Google asks senders to wait at least ("Best practices when sending FCM
+// The minimum delays that Google asks of senders ("Best practices when sending FCM
 // messages at scale").
 const (
 	// quotaWait is for a 429 without a Retry-After.
@@ -18,10 +18,10 @@ const (
 	failureWait = 10 * time.Second
 )
 
-// Classify says what an answer means. It is pure.
+// Classify returns the outcome of an answer. It is pure.
 func Classify(a Answer) providers.Outcome {
 	if a.HTTP >= 200 && a.HTTP < 300 {
-		// The status is what counts: a body that cannot be read does not unsend it.
+		// The status decides: the message is sent, also if the body cannot be read.
 		return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK, ProviderID: a.Name}
 	}
 	o, ok := byCode(a)
@@ -32,7 +32,7 @@ func Classify(a Answer) providers.Outcome {
 	return o
 }
 
-// byCode goes by the FcmError detail, where it says what is wrong.
+// byCode classifies by the FcmError detail. It returns false without a known code.
 func byCode(a Answer) (providers.Outcome, bool) {
 	switch reason := providers.Reason(a.Code); reason {
 	case Unregistered, SenderIDMismatch:
@@ -49,7 +49,7 @@ func byCode(a Answer) (providers.Outcome, bool) {
 	return providers.Outcome{}, false
 }
 
-// byStatus goes by the HTTP status, when there is no FcmError or an unknown one.
+// byStatus classifies by the HTTP status, without a known FcmError.
 func byStatus(a Answer) providers.Outcome {
 	switch {
 	case a.HTTP == http.StatusTooManyRequests:
@@ -87,7 +87,7 @@ func byStatus(a Answer) providers.Outcome {
 	case http.StatusRequestEntityTooLarge:
 	default:
 		if a.Page {
-			// Not FCM's word: what stands in between lets no message through.
+			// Not FCM's answer: a proxy lets no message through.
 			return Misconfigured(providers.Unreadable, providers.ConcernsApp)
 		}
 	}
@@ -126,8 +126,8 @@ func quota(a Answer, reason providers.Reason) providers.Outcome {
 	return o
 }
 
-// failure is the provider's trouble. When a gateway speaks for FCM (502, 504,
-// a page), nobody knows what became of the request behind it.
+// failure returns the outcome of a provider's failure. If a gateway answers for FCM
+// (502, 504, a page), FCM may have accepted the message.
 func failure(a Answer, reason providers.Reason) providers.Outcome {
 	return providers.Outcome{
 		Kind: providers.Retry, Reason: reason, Concerns: providers.ConcernsProvider,
@@ -144,8 +144,8 @@ func Misconfigured(reason providers.Reason, concerns providers.Concern) provider
 	return providers.Outcome{Kind: providers.Misconfigured, Reason: reason, Concerns: concerns}
 }
 
-// describe says what was answered and what to do. It repeats nothing of the
-// answer that could hold a token or a part of the message: Google's own text
+// describe returns an error with the answer and the action to take. It repeats no part
+// of the answer that could hold a token or a part of the message: Google's own text
 // quotes both.
 func describe(a Answer, o providers.Outcome) error {
 	var b strings.Builder

@@ -31,8 +31,8 @@ const (
 	TokenEndpointUnreachable providers.Reason = "token_endpoint_unreachable"
 )
 
-// Reasons lists every reason that an outcome of this package can have besides
-// those of package providers.
+// Reasons returns this package's own reasons, without the common ones of package
+// providers.
 func Reasons() []providers.Reason {
 	return []providers.Reason{
 		Unregistered, SenderIDMismatch, InvalidArgument, QuotaExceeded, Unavailable, Internal,
