@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// tokenUpdateInterval is how often APNs lets a provider token be replaced.
+	// tokenUpdateInterval is the minimum age at which APNs accepts a new provider token.
 	// Source: Apple, "Establishing a token-based connection to APNs".
 	tokenUpdateInterval = 20 * time.Minute
 	// sameTokenInterval is how long one device is left alone at least when APNs
@@ -17,7 +17,7 @@ const (
 	sameTokenInterval = 30 * time.Second
 )
 
-// An answer is what came back from APNs, or from something in its place.
+// An answer is the answer of APNs, or of a proxy.
 type answer struct {
 	status int
 	// readable says that the body was empty or JSON, as APNs' are.
@@ -32,13 +32,13 @@ type answer struct {
 	retryAfter time.Duration
 }
 
-// A verdict is what a reason of APNs means, whatever its status.
+// A verdict is the outcome for a reason of APNs, with any status.
 type verdict struct {
 	kind     providers.Kind
 	concerns providers.Concern
 	// after is the delay when APNs names none.
 	after time.Duration
-	// what says for a person what is wrong and what to do.
+	// what describes, for people, the problem and the action to take.
 	what string
 }
 
@@ -95,8 +95,8 @@ var verdicts = map[providers.Reason]verdict{
 	ServiceUnavailable:          {kind: providers.Retry, concerns: providers.ConcernsProvider, what: "APNs is in trouble"},
 }
 
-// classify says what an answer means. An answer whose reason is not documented
-// is judged by its status.
+// classify returns the outcome of an answer. An answer with an undocumented reason
+// is classified by its status.
 func classify(a answer) providers.Outcome {
 	if a.status == http.StatusOK && (a.readable || a.id != "") {
 		return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK, ProviderID: a.id}
@@ -146,7 +146,7 @@ func stillExpired() providers.Outcome {
 	}
 }
 
-// byStatus judges an answer of APNs whose reason says nothing.
+// byStatus returns the verdict on an answer of APNs without a known reason.
 func byStatus(status int) verdict {
 	switch {
 	case status == http.StatusGone:

@@ -116,7 +116,7 @@ func TestClassifyUnreadable(t *testing.T) {
 			t.Errorf("%d: %+v", c.status, o)
 		}
 	}
-	// A body that nobody needs does not make an accepted push unknown.
+	// An unreadable body does not make an accepted push unknown.
 	if o := classify(answer{status: http.StatusOK, id: "x"}); o.Kind != providers.Delivered || o.ProviderID != "x" || o.Err != nil {
 		t.Errorf("%+v", o)
 	}
@@ -142,8 +142,8 @@ func TestClassifyDelays(t *testing.T) {
 	}
 }
 
-// A stream that the server refuses goes over another connection. One that breaks, or whose
-// connection ends, may have taken the push.
+// A push whose stream the server refuses goes over another connection. If the stream breaks, or
+// its connection ends, APNs may have accepted the push.
 func TestNotProcessed(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{

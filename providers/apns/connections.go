@@ -27,9 +27,9 @@ const (
 	maxConnections = 4
 	// connectTimeout bounds dialling and the TLS handshake.
 	connectTimeout = 5 * time.Second
-	// firstAnswerWait is after how long without an answer a new connection
-	// carries twice as many requests: what it takes with it when it is stuck is
-	// in doubt, and what waits is not.
+	// firstAnswerWait is the time without an answer after which a new connection
+	// carries twice as many requests. The requests on a stuck connection are
+	// ambiguous, the waiting ones are not.
 	firstAnswerWait = time.Second
 	// returnWait is how long a new connection waits for one that came too late to
 	// be carried.
@@ -59,7 +59,7 @@ type connections struct {
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 	dials  sync.WaitGroup
-	// changed wakes one of those who wait for a connection. Who is woken wakes
+	// changed wakes one goroutine that waits for a connection. That one wakes
 	// the next.
 	changed chan struct{}
 
@@ -169,7 +169,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// CloseIdleConnections is what apns2.Client expects of its transport.
+// CloseIdleConnections is called by apns2.Client.
 func (c *connections) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
 // take reserves a stream, and opens a connection if that is needed. It returns
@@ -315,7 +315,7 @@ func (c *connections) settle(o *opening) {
 	c.wake()
 }
 
-// wake wakes one of those who wait for a connection.
+// wake wakes one goroutine that waits for a connection.
 func (c *connections) wake() {
 	select {
 	case c.changed <- struct{}{}:
@@ -355,7 +355,7 @@ func closeWhenDone(conn *http.ClientConn) {
 	closeIfIdle(conn)
 }
 
-// close breaks the connections. What is in flight fails.
+// close breaks the connections. Requests in flight fail.
 func (c *connections) close() {
 	c.mu.Lock()
 	c.cancel()

@@ -86,8 +86,8 @@ func TestFirstPushWithoutAnswer(t *testing.T) {
 	}
 }
 
-// What waits for a connection that answers nothing is not in doubt.
-func TestAStuckConnectionTakesFew(t *testing.T) {
+// Requests that wait for a stuck connection are not ambiguous.
+func TestStuckConnectionCarriesFewRequests(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	config := credentials(t, server)

@@ -21,7 +21,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// A credential is what a Sender authenticates with: a key or a certificate.
+// A credential authenticates a Sender: a key or a certificate.
 type credential struct {
 	// client is apns2's, which has the key's token.
 	client      *apns2.Client

@@ -13,8 +13,8 @@ import (
 // maxAnswer bounds the body of an answer; APNs' have about 60 bytes.
 const maxAnswer = 4 << 10
 
-// An exchange carries to the transport what apns2 does not, and back what it
-// hides.
+// An exchange passes data to the transport that apns2 does not pass, and returns data
+// that apns2 hides.
 type exchange struct {
 	// payload is the body as it is rendered: apns2 would escape <, > and & in it.
 	payload   []byte
@@ -62,7 +62,7 @@ func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// CloseIdleConnections is what apns2.Client expects of its transport.
+// CloseIdleConnections is called by apns2.Client.
 func (o observed) CloseIdleConnections() { o.next.CloseIdleConnections() }
 
 // bounded is the beginning of a body.

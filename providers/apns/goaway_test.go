@@ -14,8 +14,8 @@ import (
 )
 
 // inFlight sends the pushes from..to at once over a warm connection, and returns
-// their outcomes by token. fault is what becomes of the connection when the
-// middle one of them is answered, when the others are still in flight.
+// their outcomes by token. The connection has the fault when the middle push is
+// answered and the others are still in flight.
 func inFlight(t *testing.T, server *apnstest.Server, sender *apns.Sender, fault standin.Fault) map[string]providers.Outcome {
 	t.Helper()
 	if o := sender.Send(t.Context(), notification("warm"), to("aa"), providers.Departure{}); o.Kind != providers.Delivered {

@@ -47,8 +47,8 @@ const (
 	Shutdown            providers.Reason = "Shutdown"
 )
 
-// Reasons lists every reason that an outcome of this package can have besides
-// those of package providers.
+// Reasons returns this package's own reasons, without the common ones of package
+// providers.
 func Reasons() []providers.Reason {
 	return []providers.Reason{
 		BadCollapseID, BadDeviceToken, BadExpirationDate, BadMessageID, BadPriority, BadTopic,

@@ -5,9 +5,9 @@ import (
 )
 
 // Reload reads the key or the certificate again, and uses it from the next push
-// on, over new connections. On an error, which names the key of the
-// configuration at fault, what was in use stays. A Sender reloads by itself
-// within seconds when the files change.
+// on, over new connections. On an error it keeps the credential in use. The error
+// names the faulty key of the configuration. A Sender reloads by itself within
+// seconds when the files change.
 //
 // The key's ID belongs to the configuration: a file with another key needs a new
 // Sender, unless its ID is the same.
@@ -22,7 +22,7 @@ func (s *Sender) Reload() error {
 		return nil
 	}
 	s.credential.Store(next)
-	// APNs knows a connection by what it was opened with.
+	// APNs ties a connection to the credential with which it was opened.
 	s.connections.renew()
 	return nil
 }

@@ -63,7 +63,7 @@ func newSender(c Config, interval time.Duration) (*Sender, error) {
 	}
 	s.http = &http.Client{
 		Transport: observed{s.connections},
-		// APNs does not redirect: whoever does must not get the notification.
+		// APNs does not redirect. A server that does must not get the notification.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	first, err := loadCredential(c, s.http)
@@ -76,7 +76,7 @@ func newSender(c Config, interval time.Duration) (*Sender, error) {
 	return s, nil
 }
 
-// certificate is what a new connection shows.
+// certificate returns the client certificate of a new connection.
 func (s *Sender) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	if c := s.credential.Load().certificate; c != nil {
 		return c, nil
@@ -93,7 +93,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 		return providers.Outcome{Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Err: err}
 	}
 	if !isHex(t.Token) {
-		// APNs disconnects those who send it many such.
+		// APNs disconnects senders of many malformed tokens.
 		return classify(answer{status: http.StatusBadRequest, readable: true, reason: string(BadDeviceToken)})
 	}
 	c := s.credential.Load()
@@ -127,7 +127,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 	return o
 }
 
-// rehearse is what is left of a push without the connection: the credential.
+// rehearse checks the credential, for a dry run without a connection.
 func (s *Sender) rehearse(ctx context.Context, c *credential) providers.Outcome {
 	ended := ctx.Err()
 	if s.connections.ctx.Err() != nil {
@@ -144,7 +144,7 @@ func (s *Sender) rehearse(ctx context.Context, c *credential) providers.Outcome 
 	return providers.Outcome{Kind: providers.Delivered, Reason: providers.DryRun}
 }
 
-// unanswered says what it means that no answer came.
+// unanswered returns the outcome of a push without an answer.
 func unanswered(err error) providers.Outcome {
 	unsent := (*unsentError)(nil)
 	if !errors.As(err, &unsent) {
@@ -158,10 +158,10 @@ func unanswered(err error) providers.Outcome {
 	return o
 }
 
-// react does what an answer asks of the credential and the connection.
+// react changes the credential and the connection as the answer requires.
 func (s *Sender) react(o providers.Outcome, c *credential, x *exchange) providers.Outcome {
 	if o.Kind == providers.Retry && o.Concerns == providers.ConcernsToken && x.retryAfter == 0 {
-		// What was refused together does not come back together.
+		// The jitter spreads the retries of pushes that were refused together.
 		o.RetryAfter += rand.N(sameTokenInterval)
 	}
 	switch o.Reason {
@@ -177,8 +177,8 @@ func (s *Sender) react(o providers.Outcome, c *credential, x *exchange) provider
 	return o
 }
 
-// Close implements providers.Sender. It does not wait for what is in flight:
-// that fails, and is ambiguous.
+// Close implements providers.Sender. It does not wait for pushes in flight: they fail
+// and are ambiguous.
 func (s *Sender) Close() error {
 	s.connections.close()
 	s.watching.Wait()

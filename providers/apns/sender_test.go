@@ -53,7 +53,7 @@ func notification(id string) *push.Notification {
 
 func to(token string) push.Target { return push.Target{Platform: push.APNs, Token: token} }
 
-// harmless fails if an outcome's error tells what it must not.
+// harmless fails if an outcome's error contains a secret.
 func harmless(t *testing.T, o providers.Outcome, secrets ...string) {
 	t.Helper()
 	if o.Err == nil {
@@ -71,7 +71,7 @@ func TestSendWhatTheServerDidNotProcess(t *testing.T) {
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))
 
-	// Said once, the transport tries again: nobody has seen the push.
+	// After one such GOAWAY the transport tries again: APNs has not processed the push.
 	if o := sender.Send(t.Context(), notification("n1"), to("fade190b"), providers.Departure{}); o.Kind != providers.Delivered {
 		t.Errorf("%+v", o)
 	}

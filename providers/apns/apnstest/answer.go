@@ -23,10 +23,10 @@ var usual = map[int]providers.Reason{
 	http.StatusServiceUnavailable:    apns.ServiceUnavailable,
 }
 
-// page is what a proxy in between says.
+// page is a proxy's answer.
 const page = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>\n"
 
-// A reply is what goes back on a stream.
+// A reply is the answer on a stream.
 type reply struct {
 	status      int
 	id          string

@@ -26,13 +26,13 @@ const (
 	handshakeTimeout = 5 * time.Second
 	// partTimeout is how long a client may take to close after the last answer.
 	partTimeout = 5 * time.Second
-	// window is how much a client may send beyond what the server has taken.
+	// window is the flow-control window for clients, in bytes.
 	window = 1 << 30
 )
 
-// A conn is one connection. The reader owns what it reads into; mu guards what
-// the answers share with it. Frames are written by one goroutine, so that many
-// answers go out in one packet.
+// A conn is one connection. The reader owns its buffers; mu guards the fields that the
+// answers share with it. One goroutine writes all frames, so that many answers go out
+// in one packet.
 type conn struct {
 	server *Server
 	raw    net.Conn
@@ -80,8 +80,8 @@ func (c *conn) serve() {
 	defer c.abort()
 	_ = c.tls.SetDeadline(time.Now().Add(handshakeTimeout))
 	if c.tls.Handshake() != nil {
-		// Closing on what the client has sent already would reset the
-		// connection, and the client might not see the alert.
+		// Closing with unread data would reset the connection, and the client
+		// might not see the alert.
 		_, _ = io.Copy(io.Discard, c.raw)
 		return
 	}
@@ -135,14 +135,14 @@ func (c *conn) wake() {
 	}
 }
 
-// send is enqueue for who does not hold c.mu.
+// send is enqueue for callers that do not hold c.mu.
 func (c *conn) send(frames func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.enqueue(frames)
 }
 
-// write writes what is queued until the connection ends.
+// write writes queued frames until the connection ends.
 func (c *conn) write() {
 	var batch []func()
 	for range c.ready {
@@ -169,9 +169,9 @@ func (c *conn) write() {
 	}
 }
 
-// part says that nothing follows, and leaves it to the client to close: closing
-// on what the client has sent since would reset the connection, and the client
-// might not see the last answers.
+// part ends the server's side, and waits until the client closes: closing with
+// unread data would reset the connection, and the client might not see the last
+// answers.
 func (c *conn) part() {
 	_ = c.raw.SetReadDeadline(time.Now().Add(partTimeout))
 	if c.tls.CloseWrite() != nil {
@@ -417,12 +417,11 @@ func (c *conn) field(name, value string) {
 	_ = c.hpack.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: name == "apns-id"})
 }
 
-// goAwayReason is what the server says when it ends a connection.
+// goAwayReason is the debug data of the server's GOAWAY.
 const goAwayReason = `{"reason":"` + string(apns.Shutdown) + `"}`
 
-// goAway tells the client that what was accepted so far is processed and what
-// came later is not. It breaks the connection at once, or when what was accepted
-// is answered.
+// goAway sends a GOAWAY: pushes accepted so far are processed, later ones are not. It
+// breaks the connection at once, or after the answers to the accepted pushes.
 func (c *conn) goAway(atOnce bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,8 +28,8 @@ const (
 // Topic is the bundle ID that the written configurations carry.
 const Topic = "com.example.shop"
 
-// An identity is the server's certificate authority, what it has signed, and
-// the key that providers sign their tokens with.
+// An identity is the server's certificate authority, its certificates, and the key
+// with which providers sign their tokens.
 type identity struct {
 	authority    *x509.Certificate
 	authorityKey *ecdsa.PrivateKey
@@ -107,7 +107,7 @@ func (s *Server) CA() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.identity.authority.Raw})
 }
 
-// WriteCredentials writes what a sender with a key needs into dir (ca.pem and
+// WriteCredentials writes the files of a sender with a key into dir (ca.pem and
 // AuthKey_STANDINKEY.p8) and returns its configuration.
 func (s *Server) WriteCredentials(dir string) (apns.Config, error) {
 	c := apns.Config{
@@ -125,9 +125,8 @@ func (s *Server) WriteCredentials(dir string) (apns.Config, error) {
 	return c, writeFiles(map[string][]byte{c.KeyFile: key, c.RootCAFile: s.CA()})
 }
 
-// WriteCertificate writes what a sender with a certificate needs into dir
-// (ca.pem and client.pem, which holds certificate and key) and returns its
-// configuration.
+// WriteCertificate writes the files of a sender with a certificate into dir (ca.pem
+// and client.pem, which holds certificate and key) and returns its configuration.
 func (s *Server) WriteCertificate(dir string) (apns.Config, error) {
 	c := apns.Config{
 		Topic:           Topic,

@@ -72,7 +72,7 @@ var (
 	missingTopic = refusal{http.StatusBadRequest, apns.MissingTopic}
 )
 
-// suffixes holds, for every push type, what its topic has after the bundle ID.
+// suffixes holds, for every push type, the suffix of the bundle ID in its topic.
 // Source: Apple, "Sending notification requests to APNs".
 var suffixes = map[string]string{
 	"alert": "", "background": "", "mdm": "",
@@ -86,7 +86,7 @@ var suffixes = map[string]string{
 	"controls":     ".push-type.controls",
 }
 
-// checkPath refuses what is not a push, and fills in the token.
+// checkPath refuses requests other than pushes, and sets the token.
 func (r *request) checkPath() refusal {
 	if r.method != http.MethodPost {
 		return refusal{http.StatusMethodNotAllowed, apns.MethodNotAllowed}
@@ -99,8 +99,8 @@ func (r *request) checkPath() refusal {
 	return refusal{}
 }
 
-// check refuses what APNs would refuse of an authenticated request. topics are
-// the bundle IDs that may be pushed to; empty means any.
+// check refuses an authenticated request as APNs does. topics are the allowed bundle
+// IDs; empty means any.
 func (r *request) check(topics map[string]bool) refusal {
 	bad := func(reason providers.Reason) refusal { return refusal{http.StatusBadRequest, reason} }
 	suffix, known := suffixes[r.pushType]

@@ -1,6 +1,6 @@
 // Package apnstest is a stand-in for Apple's push service, as httptest is for a
 // web server: TLS and HTTP/2 on a loopback port, authentication, APNs' checks
-// and answers, faults of the connection, and a ledger of what it accepted.
+// and answers, faults of the connection, and a ledger of accepted pushes.
 //
 // A new connection has one stream until its first authenticated request, then
 // Options.Streams. Flow control towards the client is left out: no answer has
@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
-// Options are what a Server can be told. The zero value is ready to use.
+// Options are the options of a Server. The zero value is ready to use.
 type Options struct {
 	// Address to listen on. Empty means a free port of 127.0.0.1.
 	Address string
@@ -30,9 +30,8 @@ type Options struct {
 	Ledger *standin.Ledger
 	// Topics are the bundle IDs that may be pushed to. Empty means any.
 	Topics []string
-	// OneToken refuses a second provider token within 20 minutes even when it
-	// comes over another connection, so that a test can tell that all Senders
-	// share one.
+	// OneToken refuses a second provider token within 20 minutes also on another
+	// connection, so that a test can check that all Senders share one.
 	OneToken bool
 }
 

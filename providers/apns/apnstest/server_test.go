@@ -171,7 +171,7 @@ func TestTokenUpdates(t *testing.T) {
 		if reason := checker.check(bearer(t, key, KeyID, TeamID, now), conn, now); reason != c.want {
 			t.Errorf("%s: %q, want %q", c.name, reason, c.want)
 		}
-		// What was signed before is still under way.
+		// Pushes with the older token may still be in flight.
 		if reason := checker.check(older, &first, now); reason != "" {
 			t.Errorf("%s: the older one: %s", c.name, reason)
 		}

@@ -33,7 +33,7 @@ type tokenChecker struct {
 	latest   updates
 }
 
-// verified is what was read from a provider token.
+// verified has the claims of a provider token.
 type verified struct {
 	issued  int64 // iat, in seconds
 	expired bool  // ExpireTokens said so
@@ -42,8 +42,8 @@ type verified struct {
 // updates is when the tokens were issued that a connection, or a key, has used.
 type updates struct{ issued int64 }
 
-// check returns why APNs refuses bearer, or "". conn is what the connection has
-// used so far.
+// check returns why APNs refuses bearer, or "". conn has the issue time of the
+// connection's newest token.
 func (t *tokenChecker) check(bearer string, conn *updates, now time.Time) providers.Reason {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,8 +92,7 @@ func (u *updates) allow(issued int64) bool {
 	return true
 }
 
-// verify checks the signature, the key and the team, and returns what the token
-// says.
+// verify checks the signature, the key and the team, and returns the token's claims.
 func (t *tokenChecker) verify(bearer string) (v verified, ok bool) {
 	signed, signature, ok := cutLast(bearer)
 	if !ok {
