@@ -48,6 +48,15 @@ func (b *Batches[B]) Do(ctx context.Context, key, kind string, open func() B, ad
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if hurries(ctx, b.client) { // nobody shares its command
+		alone := &joined[B]{batch: open()}
+		add(alone.batch)
+		b.sendAlone(ctx, alone)
+		if alone.err != nil {
+			return alone.err
+		}
+		return alone.errs[0]
+	}
 	if _, cluster := OfCluster(b.client); cluster {
 		kind = tag(key) + "\x00" + kind
 	}
@@ -81,9 +90,7 @@ func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*joined[B], 
 // send sends the batch's command. It is joined for as long as possible.
 func (b *Batches[B]) send(ctx context.Context, key, kind string, j *joined[B]) {
 	if !Shares(b.client) {
-		cmd := j.batch.Command(ctx)
-		_ = b.client.Process(ctx, cmd) // the error is the command's
-		j.errs, j.err = j.batch.Read(ctx, cmd)
+		b.sendAlone(ctx, j)
 		return
 	}
 	var cmd *redis.Cmd
@@ -107,6 +114,24 @@ func (b *Batches[B]) send(ctx context.Context, key, kind string, j *joined[B]) {
 		_ = cluster.redirect(ctx, cmd)
 	}
 	j.errs, j.err = j.batch.Read(ctx, cmd)
+}
+
+// sendAlone sends the batch's command outside of pipelines.
+func (b *Batches[B]) sendAlone(ctx context.Context, j *joined[B]) {
+	cmd := j.batch.Command(ctx)
+	_ = b.client.Process(ctx, cmd) // the error is the command's
+	j.errs, j.err = j.batch.Read(ctx, cmd)
+}
+
+// hurries reports whether a command for ctx is not for the client's pipelines.
+func hurries(ctx context.Context, client redis.UniversalClient) bool {
+	switch c := client.(type) {
+	case *Client:
+		return c.pipeline.Hurries(ctx)
+	case *Cluster:
+		return c.options.hurries(ctx)
+	}
+	return false
 }
 
 // close lets nobody join any more.

@@ -46,7 +46,7 @@ func share(client *redis.ClusterClient, o Options) *Cluster {
 // Process sends a command of the caller's own making as EvalSha does.
 func (c *Cluster) Process(ctx context.Context, cmd redis.Cmder) error {
 	key, ok := scriptKey(cmd)
-	if !ok {
+	if !ok || c.options.hurries(ctx) {
 		return c.ClusterClient.Process(ctx, cmd)
 	}
 	if err := ctx.Err(); err != nil {

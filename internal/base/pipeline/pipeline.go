@@ -15,6 +15,9 @@
 //     the jobs that end by one command.
 //   - Nobody waits for long: with a Redis that accepts and never answers, 500
 //     callers have their error after one time-out, there after eight.
+//
+// A caller waits for twice the time-out at most. If its context ends before three quarters of
+// the time-out, its command gets a connection of its own and ends with the context.
 package pipeline
 
 import (
@@ -126,6 +129,17 @@ func (p *Pipeline) Closed() bool {
 	defer p.mu.RUnlock()
 	return p.closed
 }
+
+// hurries reports whether ctx may end long before a pipeline gives up. A quarter is left for
+// contexts that were made with the pipeline's own time-out.
+func (o Options) hurries(ctx context.Context) bool {
+	deadline, some := ctx.Deadline()
+	return some && time.Until(deadline) < o.bound()*3/4
+}
+
+// Hurries reports whether a group for ctx is not for this pipeline, as ctx may end before it
+// is answered: its commands are for a connection of their own.
+func (p *Pipeline) Hurries(ctx context.Context) bool { return Options{Timeout: p.timeout}.hurries(ctx) }
 
 // Do sends the group and waits for its replies. It returns the error of the
 // connection, if any: whether the commands were executed is then not known. A
@@ -271,7 +285,7 @@ var groups = sync.Pool{New: func() any { return new(Group) }}
 
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if apart(cmd) {
+		if apart(cmd) || h.Hurries(ctx) {
 			return next(ctx, cmd)
 		}
 		if err := ctx.Err(); err != nil {
@@ -291,7 +305,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if len(cmds) == 0 {
+		if len(cmds) == 0 || h.Hurries(ctx) {
 			return next(ctx, cmds)
 		}
 		for _, cmd := range cmds {
