@@ -28,8 +28,10 @@ var (
 
 // A Sign is a worker's sign of life.
 type Sign struct {
-	Term  string
-	First bool // it is the term's first
+	Term string
+	// Alive says that the term cannot be dead: this is its first sign, or the last one was
+	// answered less than half of Dead ago.
+	Alive bool
 	// Dead is after how long without a sign a term is dead, and Judges that such terms are
 	// looked for.
 	Dead   time.Duration
@@ -42,7 +44,7 @@ var ErrDead = errors.New("this worker was taken for dead")
 // Sign leaves the sign, and returns other terms that are dead, or ErrDead. The term leads if it
 // is the first, by name, of those that sign.
 func (r *Shard) Sign(ctx context.Context, s Sign) (dead []string, leads bool, err error) {
-	reply, err := signScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.First, s.Dead.Seconds(), s.Judges).Slice()
+	reply, err := signScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.Alive, s.Dead.Seconds(), s.Judges).Slice()
 	if errors.Is(err, redis.Nil) {
 		return nil, false, ErrDead
 	}

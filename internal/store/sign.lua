@@ -3,7 +3,8 @@
 -- jobs may have come to name it since its others were looked for.
 --
 -- KEYS    signs: the terms, by when each has signed last (s), and 0 for one that is dead
--- ARGV    the term; 1 for its first sign; after how long one is dead (s); 1 to look for those that
+-- ARGV    the term; 1 where it cannot be dead: it is its first sign, or the last one was answered
+--         just now, so that the set has lost it; after how long one is dead (s); 1 to look for those that
 --         are
 -- answer  1 where this term is the first, by name, of those that sign, else 0; then other terms that
 --         are dead. nil where this one is
@@ -13,8 +14,8 @@ local signs, term, limit = KEYS[1], ARGV[1], tonumber(ARGV[3])
 redis.call('EXPIRE', signs, 86400)
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1000000
-local signed = tonumber(redis.call('ZSCORE', signs, term) or 0)
-if signed == 0 and ARGV[2] ~= '1' then
+local signed = tonumber(redis.call('ZSCORE', signs, term) or ARGV[2] == '1' and -1 or 0)
+if signed == 0 then
   redis.call('ZADD', signs, 0, term)
   return false
 end
