@@ -19,6 +19,9 @@ func Answer(t *inspect.Timeline) words.Sentence {
 		who += " in " + words.Printable(t.App)
 	}
 	who += ": "
+	if ahead := ahead(t); ahead > 0 {
+		who += "Redis's clock was set back, and the last push counts as sent in " + words.Span(ahead) + ", so nothing is sent before. "
+	}
 	if next := Next(t); next != nil {
 		return words.Say(who, whyWaits(t, next))
 	}
@@ -41,6 +44,20 @@ func Answer(t *inspect.Timeline) words.Sentence {
 	return words.Say(who, "nothing waits for a limit, and the general limits let the next one pass at once.")
 }
 
+// ahead returns how far the newest admission is ahead of Redis's clock, 0 for less than a second.
+// Only a clock that was set back, as by a failover, leaves one there.
+func ahead(t *inspect.Timeline) (most time.Duration) {
+	for _, s := range t.Scopes {
+		for _, e := range s.Admissions {
+			most = max(most, e.At.Sub(t.Now))
+		}
+	}
+	if most < time.Second {
+		return 0
+	}
+	return most
+}
+
 // Next is the first that still waits, or nil.
 func Next(t *inspect.Timeline) *inspect.Waiter {
 	for i := range t.Bookings {
@@ -59,9 +76,9 @@ func whyWaits(t *inspect.Timeline, next *inspect.Waiter) words.Sentence {
 	ago := t.Now.Sub(next.Slot)
 	switch {
 	case next.Job == "active" && ago < 0:
-		return words.Say(id, " is next: a worker has it in hand, and sends it in ", words.Span(-ago), ", at ", next.Slot, ", for ", why(t, next), ".")
+		return words.Say(id, " is next: it is in a worker, and sent in ", words.Span(-ago), ", at ", next.Slot, ", for ", why(t, next), ".")
 	case next.Job == "active":
-		return words.Say(id, " is next, and in a worker's hands.")
+		return words.Say(id, " is next: in a worker, being sent.")
 	case ago < 0:
 		return words.Say(id, " is next, and waits another ", words.Span(-ago), ", until ", next.Slot, ", for ", why(t, next), ".")
 	case ago < late:

@@ -238,3 +238,16 @@ func TestPrintTakesOddTimelines(t *testing.T) {
 		t.Errorf("the mute is missing in\n%s", text)
 	}
 }
+
+// The answer says that a user waits because Redis's clock was set back.
+func TestAnswerAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	one := user{name: "ada", general: throttle.Policy{MinGap: time.Minute}, sent: map[string][]time.Duration{throttle.General: {30 * time.Second}}}
+	if got := timeline.Answer(one.timeline()).String(); !strings.Contains(got, "Redis's clock was set back, and the last push counts as sent in 30s, so nothing is sent before.") {
+		t.Error(got)
+	}
+	one.sent[throttle.General][0] = -time.Second
+	if got := timeline.Answer(one.timeline()).String(); strings.Contains(got, "clock") {
+		t.Error(got)
+	}
+}
