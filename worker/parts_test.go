@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -45,7 +46,13 @@ func TestWorkerMakesItsOwnParts(t *testing.T) {
 // New refuses options from which it cannot make its parts, and leaks nothing.
 func TestNewRejectsInvalidOptions(t *testing.T) {
 	for want, change := range map[string]func(*worker.Options){
-		"Senders are required":   func(o *worker.Options) { o.Senders = nil },
+		"Senders are required": func(o *worker.Options) { o.Senders = nil },
+		`platform "huawei": must be apns, fcm or webpush`: func(o *worker.Options) {
+			o.Senders = map[string]map[push.Platform]providers.Sender{"shop": {"huawei": o.Senders["shop"][push.FCM]}}
+		},
+		`platform "fcm": is nil`: func(o *worker.Options) {
+			o.Senders = map[string]map[push.Platform]providers.Sender{"shop": {push.FCM: nil}}
+		},
 		"need a Limiter":         func(o *worker.Options) { o.Overrides = limits.NewOverrides(o.Queue, "", 0) },
 		"Limits and Senders are": func(o *worker.Options) { o.Limits = nil },
 		"Limits: rates: 1/48h has": func(o *worker.Options) {

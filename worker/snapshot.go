@@ -99,12 +99,16 @@ func (w *Worker) Snapshot() control.Snapshot {
 type tally struct {
 	Observer
 	sent, deferred atomic.Int64
-	ended          [10]atomic.Int64 // by index in countedStates
+	ended          []atomic.Int64 // by index in countedStates
 	late           lately.Histogram
 
 	mu                 sync.Mutex
 	counts, latenesses lately.Series
 	added              time.Time // start of the last minute that is in Redis
+}
+
+func newTally(o Observer) *tally {
+	return &tally{Observer: o, ended: make([]atomic.Int64, len(countedStates))}
 }
 
 // countedStates are the states that tally.ended counts.

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -39,7 +40,7 @@ type Options struct {
 	// with ContextTimeoutEnabled.
 	Queue  redis.UniversalClient
 	Limits *limits.Policies
-	// Senders by app and platform.
+	// Senders by app and platform, which must be one of push.Platforms.
 	Senders map[string]map[push.Platform]providers.Sender
 	// Limiter keeps the users' timelines. If it is nil, the worker makes one on Queue, with
 	// its Overrides, Waiting and ClockOffset.
@@ -163,14 +164,32 @@ func New(o Options) (*Worker, error) {
 	if o.Queue == nil || o.Limits == nil || len(o.Senders) == 0 {
 		return nil, errors.New("worker: Queue, Limits and Senders are required")
 	}
+	if err := checkSenders(o.Senders); err != nil {
+		return nil, err
+	}
 	o.setDefaults()
 	closeOwned, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
-	counted := &tally{Observer: o.Observer}
+	counted := newTally(o.Observer)
 	o.Observer = counted
 	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted, closeOwned: closeOwned, down: make(chan struct{})}, nil
+}
+
+// checkSenders refuses a Sender for a platform that no notification can have.
+func checkSenders(all map[string]map[push.Platform]providers.Sender) error {
+	for app, platforms := range all {
+		for platform, sender := range platforms {
+			if !slices.Contains(push.Platforms(), platform) {
+				return fmt.Errorf("worker: Senders: app %q: platform %q: must be apns, fcm or webpush: a Sender of another provider takes the place of one of them", app, platform)
+			}
+			if sender == nil {
+				return fmt.Errorf("worker: Senders: app %q: platform %q: is nil", app, platform)
+			}
+		}
+	}
+	return nil
 }
 
 // Producer returns a producer for the worker's queues, until the worker has stopped.
