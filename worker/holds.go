@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -15,8 +16,9 @@ import (
 // holds are the operators' pauses and the closed routes. Jobs that they block are parked on the queue.
 type holds struct {
 	*Options
-	routes *route.Routes
-	pauses *pause.Store
+	routes  *route.Routes
+	pauses  *pause.Store
+	control *control.Control
 
 	inForce atomic.Pointer[pause.InForce] // the result of the last read
 }
@@ -91,6 +93,7 @@ func (h *holds) logPauses(ctx context.Context, in, before *pause.InForce) {
 			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", append(attrs, slog.String("ended_by", by))...)
 		case p.Until.IsZero() || time.Until(p.Until) > time.Minute: // not ended, and clocks differ by less
 			h.Log.LogAttrs(ctx, slog.LevelWarn, "an operator's pause is gone from Redis before its end: begin it again", attrs...)
+			h.control.NoteLoss(control.Loss{Pauses: 1})
 		default:
 			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", attrs...)
 		}

@@ -179,7 +179,7 @@ func (w *Worker) begin(servers []*queue.Server) {
 	for _, follow := range []func(context.Context){
 		h.holds.follow, h.reclaimer.follow, h.slots.run,
 		func(ctx context.Context) { clock.Every(ctx, pollInterval, func() { h.routes.LogTroubles(ctx) }) },
-		func(ctx context.Context) { h.control.LogLosses(ctx, h.Log) },
+		func(ctx context.Context) { h.control.RecordLosses(ctx, h.Log, h.RedisLog) },
 		func(ctx context.Context) { h.control.LogDropped(ctx, h.Log) },
 	} {
 		h.background.run(follow)

@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -104,11 +105,13 @@ func TestOperatorPauseCostsNoAttempt(t *testing.T) {
 	wait(t, func() bool { return len(client.Keys(t.Context(), "pushpace:{pauses}:*").Val()) == 0 })
 }
 
-// If Redis loses pauses, overrides or mutes before their end, the log says so.
-func TestLostPausesAndOverridesAreLogged(t *testing.T) {
+// Pauses and overrides that Redis loses before their end are logged, and recorded once by all
+// workers until an operator confirms the loss.
+func TestLostPausesAndOverridesAreAnIncident(t *testing.T) {
 	client := oneRedis(t)
 	r, o := tuned(t, client, throttle.Policy{}, nil)
 	log := r.logs()
+	r.start()
 	r.start()
 	r.pause(pause.Pause{Category: "news", By: "ada"}, log)
 	muted := limits.Level{User: "ben", Mute: true}
@@ -118,6 +121,21 @@ func TestLostPausesAndOverridesAreLogged(t *testing.T) {
 	must(t, client.Del(t.Context(), slices.Concat(client.Keys(t.Context(), "pushpace:{limits}:*").Val(), client.Keys(t.Context(), "pushpace:{pauses}:*").Val())...).Err())
 	for _, words := range []string{"an operator's pause is gone from Redis before its end", `Redis has lost overrides and mutes before their end: set them again" count=2`} {
 		wait(t, func() bool { return strings.Contains(log.text(), words) })
+	}
+	var loss *control.Loss
+	wait(t, func() (complete bool) {
+		var err error
+		loss, err = control.ReadLoss(t.Context(), client, "")
+		must(t, err)
+		return loss != nil && loss.Pauses > 0 && loss.Overrides > 0
+	})
+	if loss.Pauses != 1 || loss.Overrides != 2 || loss.Notifications != 0 || time.Since(loss.At).Abs() > time.Minute {
+		t.Errorf("recorded is %+v", loss)
+	}
+	confirmed, err := r.control().ConfirmLoss(t.Context())
+	must(t, err)
+	if confirmed == nil || *confirmed != *loss {
+		t.Errorf("confirmed is %+v", confirmed)
 	}
 }
 

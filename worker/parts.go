@@ -58,7 +58,7 @@ func newHandler(o *Options) *handler {
 	h.routing = routing{o, routes}
 	h.units = units{o, routes.Units, h.repeats}
 	h.slots = newSlots(o, h.control)
-	h.holds = &holds{Options: o, routes: routes, pauses: pauses}
+	h.holds = &holds{Options: o, routes: routes, pauses: pauses, control: h.control}
 	h.admission = newAdmission(o, h.units, h.slots, h.tracing, h.repeats)
 	h.sender = &sender{o, routes, h.units, h.holds, h.tracing, h.repeats}
 	told := &events{o}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // If Redis restarts without its data, the log has one error with the number of lost waiting
@@ -53,6 +54,16 @@ func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 			}
 			if c.want > 0 && (!strings.Contains(told, "level=ERROR") || !strings.Contains(told, "about 3 that waited are gone") || !strings.Contains(told, "accepted_before=4 accepted_now=0")) {
 				t.Error(told)
+			}
+			var loss *control.Loss
+			recorded := func() (err error) { loss, err = control.ReadLoss(t.Context(), r.client, ""); return err }
+			if c.want > 0 {
+				wait(t, func() bool { return recorded() == nil && loss != nil })
+				if loss.Notifications != 3 || loss.At.IsZero() {
+					t.Errorf("recorded is %+v", loss)
+				}
+			} else if err := recorded(); err != nil || loss != nil {
+				t.Errorf("recorded is %+v, %v", loss, err)
 			}
 			if counts, err := r.records.Counts(t.Context()); err != nil || (counts.Accepted == 4) != (c.want == 0) || counts.Ended[push.Delivered] > 1 {
 				t.Errorf("%+v, %v", counts, err)

@@ -161,6 +161,37 @@ func TestLongLetterID(t *testing.T) {
 	}
 }
 
+// A loss of data is in the overview until an operator of all apps confirms it, once.
+func TestConfirmLoss(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do(http.StatusNotFound, operatorToken, "DELETE", "/v1/losses", "")
+	must(t, r.client.HSet(t.Context(), "pushpace:losses", "at", time.Now().UnixMilli(), "pauses:a", 1, "pauses:b", 2, "notifications:a", 7).Err())
+	lost := func() (l *control.Loss) {
+		eventually.Holds(t, "the loss is read", func() bool {
+			var o operate.Overview
+			r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", "").into(t, &o)
+			l = o.Lost
+			return o.NotRead(operate.PartLost) == ""
+		})
+		return l
+	}
+	if l := lost(); l == nil || l.Pauses != 2 || l.Notifications != 7 {
+		t.Errorf("the overview has %+v", l)
+	}
+	r.do(http.StatusForbidden, viewerToken, "DELETE", "/v1/losses", "")
+	if l := into[control.Loss](r.do(http.StatusOK, operatorToken, "DELETE", "/v1/losses", "")); l.Pauses != 2 {
+		t.Errorf("confirmed is %+v", l)
+	}
+	if l := lost(); l != nil {
+		t.Errorf("after it is confirmed: %+v", l)
+	}
+	var page struct{ Actions []auditlog.Entry }
+	if r.do(http.StatusOK, viewerToken, "GET", "/v1/actions?limit=3", "").into(t, &page); len(page.Actions) != 1 || page.Actions[0].Action != auditlog.ConfirmLoss {
+		t.Errorf("%+v", page)
+	}
+}
+
 // The overview, the workers, the throughput and the audit.
 func TestOverview(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,12 @@ func (a *API) overview(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusOK, o}, err
 }
 
+// confirmLoss ends the incident of a loss of data.
+func (a *API) confirmLoss(ctx context.Context, c *call) (reply, error) {
+	l, err := c.as.ConfirmLoss(ctx)
+	return reply{http.StatusOK, l}, err
+}
+
 // throughput returns the recent work of all workers together.
 func (a *API) throughput(ctx context.Context, c *call) (reply, error) {
 	t, err := c.as.Throughput(ctx, operate.Range(c.query.Get("range")))

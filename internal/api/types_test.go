@@ -29,7 +29,7 @@ var types = map[string]any{
 	"Letters": operate.LetterPage{}, "WholeLetter": operate.DeadLetter{},
 	"Limits": operate.Limits{}, "Override": limits.Override{}, "OverridePage": operate.OverridePage{}, "Setting": operate.Setting{}, "Preview": operate.Preview{}, "Change": limits.Change{},
 	"Quota": operate.QuotaStatus{}, "Pause": pause.Pause{}, "NewPause": wantedPause{},
-	"Overview": operate.Overview{}, "Throughput": operate.Throughput{}, "Snapshot": control.Snapshot{}, "Audit": inspect.Audit{}, "Action": auditlog.Entry{},
+	"Overview": operate.Overview{}, "Loss": control.Loss{}, "Throughput": operate.Throughput{}, "Snapshot": control.Snapshot{}, "Audit": inspect.Audit{}, "Action": auditlog.Entry{},
 	"DeadToken": store.DeadToken{}, "OutcomeEvent": store.OutcomeEvent{},
 }
 

@@ -12,19 +12,35 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/telemetry/health"
 	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // checks returns the conditions of readiness.
 func (s *System) checks() []health.Check {
 	checks := []health.Check{{Name: "redis", Probe: healthy(s.watch), Warning: nodes(s.watch)}}
+	losses := health.Check{Name: "losses", Warning: s.lost}
 	if len(s.Senders) == 0 { // without workers, notifications are taken all the same
-		return checks
+		return append(checks, losses)
 	}
 	if s.limitsWatch != nil {
 		checks = append(checks, health.Check{Name: "limits_redis", Probe: healthy(s.limitsWatch), Warning: nodes(s.limitsWatch)})
 	}
 	return append(checks, health.Check{Name: "credentials", Probe: s.Senders.ended}, health.Check{Name: "queue", Probe: s.idle, Warning: s.pulls},
-		health.Check{Name: "limits", Warning: s.unchecked}, health.Check{Name: "providers", Warning: s.inTrouble})
+		health.Check{Name: "limits", Warning: s.unchecked}, health.Check{Name: "providers", Warning: s.inTrouble}, losses)
+}
+
+// lossWithin bounds the reading of a loss: a Redis that is away is another check's.
+const lossWithin = 500 * time.Millisecond
+
+// lost counts what Redis has lost, until an operator confirms it.
+func (s *System) lost(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, lossWithin)
+	defer cancel()
+	l, err := control.ReadLoss(ctx, s.client, s.config.Redis.Prefix)
+	if err != nil || l == nil {
+		return ""
+	}
+	return "Redis has lost data: " + words.Lost(l) + ", noticed " + l.At.Format(time.RFC3339) + ", and not confirmed"
 }
 
 // unchecked returns why limits cannot be checked, such as a Redis that refuses the limiter's

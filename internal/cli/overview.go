@@ -34,6 +34,7 @@ alone. A part that Redis did not answer in time is marked as not read; the other
 are true, and the exit status is 0.`,
 		Args: cobra.NoArgs,
 	}
+	cmd.AddCommand(newConfirmLoss())
 	asJSON := jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		o, err := b.Overview(ctx)
@@ -44,6 +45,30 @@ are true, and the exit status is 0.`,
 			return printJSON(out, o)
 		}
 		return printOverview(out, o)
+	})
+}
+
+func newConfirmLoss() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "confirm-loss",
+		Short: "Confirm that Redis has lost data, which ends that incident",
+		Long: `confirm-loss ends the incident that overview shows after Redis came back empty,
+or without pauses, mutes or overrides before their end. It restores nothing: send
+the notifications again, and begin the pauses and set the limits again, first.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	byFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		l, err := b.ConfirmLoss(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(out, l)
+		}
+		_, err = fmt.Fprintln(os.Stderr, "confirmed:", words.Lost(&l))
+		return err
 	})
 }
 
@@ -60,6 +85,9 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	}
 	for _, s := range v.Incidents {
 		fmt.Fprintf(out, "wrong: %s\n", s)
+	}
+	if o.Lost != nil {
+		fmt.Fprintln(out, "To confirm the loss: pushpace overview confirm-loss")
 	}
 	fmt.Fprintf(out, "%s\n", v.Answer)
 	for _, s := range v.Held {

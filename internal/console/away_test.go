@@ -63,3 +63,18 @@ func TestRedisAway(t *testing.T) {
 		eventually.Holds(t, path+" comes again", func() bool { status, _ := ask(path); return status == before })
 	}
 }
+
+// While Redis is away the page of its error has the numbers that were known last.
+func TestLastKnownNumbers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := newRigOn(t, redistest.Connect(t, server.Options()), func(s *setting) { s.Work.Within = 2 * time.Second })
+	r.enqueue(toUser("one", "ada", "news"))
+	eventually.Holds(t, "the overview is read", func() bool { return strings.Contains(r.get(http.StatusOK, Path), "1 notification waits") })
+	server.Pause(t)
+	defer server.Resume(t)
+	eventually.Holds(t, "Redis is away", func() bool {
+		return r.send(httptest.NewRequest(http.MethodGet, Path, nil)).StatusCode == http.StatusServiceUnavailable
+	})
+	contains(t, r.get(http.StatusServiceUnavailable, Path), "1 notification waited, 0 workers ran.")
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api/problems"
 	"github.com/pushpace/pushpace/internal/base/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 )
@@ -91,6 +92,9 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	if f.Status >= http.StatusInternalServerError {
 		view.Tone = words.Wrong
 	}
+	if view.Away && v.as != nil {
+		view.Last = lastKnown(v.as)
+	}
 	if v.Method == http.MethodPost && f.Status < http.StatusInternalServerError {
 		for _, p := range navigation(v.URL.Path) {
 			if p.Current != "" {
@@ -121,6 +125,19 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	if err := c.render(w, v, page{name: "fault", title: f.Title, status: f.Status, live: passes(v, f), data: view}); err != nil {
 		c.log.Error("a page of an error failed", "error", err)
 	}
+}
+
+// lastKnown says how much waited and who ran at the last overview that could be read.
+func lastKnown(as *operate.Operator) words.Sentence {
+	o, err := as.LastOverview()
+	if err != nil || o == nil || o.WaitingNotRead() != "" {
+		return nil
+	}
+	s := words.Say("Last known, ", o.At, ": "+words.Counted(o.Waiting, "notification waited", "notifications waited"))
+	if o.NotRead(operate.PartWorkers) == "" {
+		s = words.Say(s, ", "+words.Counted(len(o.Workers), "worker ran", "workers ran"))
+	}
+	return words.Say(s, ".")
 }
 
 // tell tells the log of a request that was refused.
@@ -156,6 +173,8 @@ type faultView struct {
 	Detail string
 	Tone   words.Tone
 	Away   bool // Redis is
+	// Last says what was known last where it is; empty for nothing.
+	Last   words.Sentence
 	Owners []owner
 	Done   string // what is known of what a form asked for; "" for a page, and where the detail says so
 	Back   string // the page with the form that was not taken; "" for none

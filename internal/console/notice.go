@@ -19,11 +19,12 @@ var notices = map[string]string{
 	"purged-in-part":    "%s purged. The others were gone, or their turn did not come: look again.",
 	"paused":            "Paused. The workers keep to it within a second.",
 	"resumed":           "%s ended. What was kept comes back within seconds.",
+	"loss-confirmed":    "The loss is confirmed.",
 	"signed-out":        "You have signed out.",
 	"limit-set":         "It is in force on every worker within a second.",
 	"limit-undone":      "The change is undone.",
 	"limit-unset":       "The override is removed.",
-	"muted":             "Muted on every worker within a second. What waits ends within seconds.",
+	"muted":             "Muted on every worker within a second. The waiting notifications end in the background.",
 	"unmuted":           "The mute is removed.",
 }
 

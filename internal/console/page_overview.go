@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -26,6 +27,8 @@ type overviewView struct {
 	States []string
 	// NotRead says why a part could not be read, by its name.
 	NotRead map[string]string
+	// Lost says that a loss is to be confirmed.
+	Lost bool
 	// More is how many workers are not shown.
 	More int64
 	// Cluster says that the servers have shards.
@@ -71,9 +74,17 @@ func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "overview", title: "Overview", live: true, data: view}, nil
 }
 
+// confirmLoss ends the incident of a loss of data. Who confirms it a second time has done so.
+func (c *Console) confirmLoss(ctx context.Context, v *visit) (page, error) {
+	if _, err := v.as.ConfirmLoss(ctx); err != nil && !errors.Is(err, operate.ErrNoLoss) {
+		return page{}, err
+	}
+	return page{to: Path + "?done=loss-confirmed"}, nil
+}
+
 func viewOfOverview(o *operate.Overview, audit *inspect.Audit) overviewView {
 	view := overviewView{
-		Overview: words.OfOverview(o, audit), Some: o.Apps != nil, Sampled: o.Sampled, Late: words.Took(o.LateP99), NotRead: map[string]string{},
+		Overview: words.OfOverview(o, audit), Some: o.Apps != nil, Sampled: o.Sampled, Late: words.Took(o.LateP99), NotRead: map[string]string{}, Lost: o.Lost != nil,
 		Cluster: slices.ContainsFunc(o.Redis, func(n redisconn.Node) bool { return n.Shards != nil }),
 	}
 	for _, u := range o.Unread {

@@ -44,6 +44,20 @@ func TestThroughputChart(t *testing.T) {
 	}
 }
 
+// A loss of data is an incident with a button, which ends it.
+func TestConfirmLoss(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	must(t, r.client.HSet(t.Context(), "pushpace:losses", "at", noon.UnixMilli(), "pauses:w", 1).Err())
+	contains(t, r.get(http.StatusOK, Path), "Redis has lost data: 1 pause, noticed", "Confirm the loss")
+	text := r.get(http.StatusOK, r.post(http.StatusSeeOther, "/console/losses", nil))
+	contains(t, text, "The loss is confirmed.")
+	if strings.Contains(text, "lost data") {
+		t.Error("it is shown still")
+	}
+	r.post(http.StatusSeeOther, "/console/losses", nil) // by another page that was open
+}
+
 // ofClass returns the texts of the elements of that class.
 func ofClass(t *testing.T, page, class string) (texts []string) {
 	t.Helper()

@@ -85,8 +85,8 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 			return all
 		}
 
-		leaves("a limit", set(news, rate), one(auditlog.SetLimit, news))
-		leaves("a quota's, by its name", set(limits.Level{Quota: "both"}, rate), one(auditlog.SetLimit, limits.Level{Quota: "quota/both"}))
+		leaves("a limit", set(news, rate), &auditlog.Entry{Action: auditlog.SetLimit, Level: news, Count: 1, Limit: rate.String()})
+		leaves("a quota's, by its name", set(limits.Level{Quota: "both"}, rate), &auditlog.Entry{Action: auditlog.SetLimit, Level: limits.Level{Quota: "quota/both"}, Count: 1, Limit: rate.String()})
 		leaves("a mute", set(mute, throttle.Policy{}), one(auditlog.Mute, ada))
 		leaves("its end", root.UnsetLimit(ctx, mute), one(auditlog.Unmute, ada))
 		leaves("its second end", root.UnsetLimit(ctx, mute), nil)

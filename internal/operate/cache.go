@@ -60,6 +60,13 @@ func (s *shared[T]) get(ctx context.Context) (value T, err error) {
 	}
 }
 
+// last returns the value that was read last, however old; the zero value for none.
+func (s *shared[T]) last() T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.value
+}
+
 func (s *shared[T]) known() (value T, known bool, changes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -205,7 +205,7 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 	} else if err != nil {
 		return nil, err
 	}
-	o.did(ctx, action, auditlog.Entry{Level: r.Level, Count: 1})
+	o.did(ctx, action, entryOf(r))
 	stands, err := o.s.with.Overrides.Get(ctx, r.Level)
 	if err != nil {
 		return nil, err
@@ -215,6 +215,15 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 		inForce = *before.OfCategory
 	}
 	return &Setting{*cmp.Or(stands, &r), OverrideWarnings(r, inForce.Policy, o.s.with.Limits.Configured())}, nil
+}
+
+// entryOf is an entry about an override that was set.
+func entryOf(r limits.Override) auditlog.Entry {
+	e := auditlog.Entry{Level: r.Level, Count: 1, Until: r.Until}
+	if !r.Mute {
+		e.Limit = r.Policy.String()
+	}
+	return e
 }
 
 // Import puts all the overrides in force, once all of them are valid. Its errors are those
@@ -478,17 +487,19 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 	if err != nil {
 		return err
 	}
+	done := auditlog.Entry{Level: u.Level, Count: 1}
 	if u.Back != nil {
 		back := *u.Back
 		if back, err = o.validated(back, (*limits.Override).Validate); err != nil {
 			return err
 		}
 		err = o.s.with.Overrides.Set(ctx, back, u.over())
+		done = entryOf(back)
 	} else {
 		_, err = o.s.with.Overrides.Unset(ctx, u.Level, o.who.Name, u.over())
 	}
 	if err == nil {
-		o.did(ctx, UndoLimit, auditlog.Entry{Level: u.Level, Count: 1})
+		o.did(ctx, UndoLimit, done)
 	}
 	return err
 }

@@ -50,7 +50,9 @@ type Overview struct {
 	Quotas  []route.QuotaStatus `json:"quotas,omitempty"`
 	Pauses  []pause.Pause       `json:"pauses"`
 	Letters Letters             `json:"dead_letters"`
-	Redis   []redisconn.Node    `json:"redis"`
+	// Lost is data that Redis has lost and no operator has confirmed; nil for none.
+	Lost  *control.Loss    `json:"lost,omitempty"`
+	Redis []redisconn.Node `json:"redis"`
 	// LimitsRedis is there where the limits have a Redis of their own.
 	LimitsRedis []redisconn.Node `json:"limits_redis,omitempty"`
 	// Unread are the parts that could not be read, by name; the rest is true all the same.
@@ -102,6 +104,18 @@ func (o *Operator) Overview(ctx context.Context) (*Overview, error) {
 		return nil, err
 	}
 	return o.overviewOf(all), nil
+}
+
+// LastOverview returns the overview that was read last, however old, without reading Redis; nil
+// where none was.
+func (o *Operator) LastOverview() (*Overview, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	if last := o.s.overview.last(); last != nil {
+		return o.overviewOf(last), nil
+	}
+	return nil, nil
 }
 
 // Workers returns those that are alive, as far as it sees them.
@@ -168,6 +182,9 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	})
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
 	letters := begin(ctx, func(ctx context.Context) (Letters, error) { return s.sampleLetters(ctx, counts) })
+	loss := begin(ctx, func(ctx context.Context) (*control.Loss, error) {
+		return control.ReadLoss(ctx, s.with.Queue, s.with.Records.Prefix())
+	})
 	nodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) { return redisconn.Look(ctx, s.with.Queue) })
 	limitsNodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) {
 		if s.with.LimitsRedis == nil {
@@ -194,6 +211,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	failed[PartQueues] = err
 	o.Queues = queuesOf(store.SumJobs(queued))
 	o.Letters, failed[PartLetters] = letters.get(ctx)
+	o.Lost, failed[PartLost] = loss.get(ctx)
 	o.Pauses, failed[PartPauses] = pauses.get(ctx)
 	waits, err := backlog.get(ctx)
 	failed[PartWaits] = err

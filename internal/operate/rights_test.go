@@ -131,11 +131,18 @@ var tries = map[string]try{
 	"MayPause":  {operate.Pause, func(a asking) error { return a.MayPause(pause.Pause{App: a.app}) }, others, false},
 	"Resume":    {operate.Resume, func(a asking) error { return errOf(a.Resume(a, pause.Pause{App: a.app, Category: "resumed"})) }, others, false},
 
-	"Overview":   {operate.Look, func(a asking) error { return a.tells(a.Overview(a)) }, nil, false},
-	"Actions":    {operate.Look, func(a asking) error { return a.tells(a.Actions(a, "", 1000)) }, nil, false},
-	"Workers":    {operate.Look, func(a asking) error { return errOf(a.Workers(a)) }, nil, false},
-	"Throughput": {operate.Look, func(a asking) error { _, err := a.Throughput(a, operate.Hour); return err }, others, true},
-	"Audit":      {operate.Look, func(a asking) error { return errOf(a.Audit(a)) }, others, true},
+	"Overview":     {operate.Look, func(a asking) error { return a.tells(a.Overview(a)) }, nil, false},
+	"LastOverview": {operate.Look, func(a asking) error { return a.tells(a.LastOverview()) }, nil, false},
+	"Actions":      {operate.Look, func(a asking) error { return a.tells(a.Actions(a, "", 1000)) }, nil, false},
+	"Workers":      {operate.Look, func(a asking) error { return errOf(a.Workers(a)) }, nil, false},
+	"Throughput":   {operate.Look, func(a asking) error { _, err := a.Throughput(a, operate.Hour); return err }, others, true},
+	"ConfirmLoss": {operate.ConfirmLoss, func(a asking) error {
+		if _, err := a.ConfirmLoss(a); !errors.Is(err, operate.ErrNoLoss) {
+			return err
+		}
+		return nil
+	}, others, true},
+	"Audit": {operate.Look, func(a asking) error { return errOf(a.Audit(a)) }, others, true},
 }
 
 // decides are the methods that only say who somebody is, or what is configured.

@@ -53,6 +53,7 @@ var (
 	UndoLimit    = &Action{operators, "a change of a limit is undone", auditlog.UndoLimit}
 	Mute         = &Action{operators, "somebody is muted", auditlog.Mute}
 	Unmute       = &Action{operators, "a mute is removed", auditlog.Unmute}
+	ConfirmLoss  = &Action{operators, "a loss of data is confirmed", auditlog.ConfirmLoss}
 )
 
 // A RoleError refuses an action that the bearer's role does not allow.

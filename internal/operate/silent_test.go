@@ -58,7 +58,7 @@ func TestAMasterAway(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).LogLosses(ctx, slog.New(slog.NewTextHandler(counting{&told}, nil)))
+		control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).RecordLosses(ctx, slog.New(slog.NewTextHandler(counting{&told}, nil)), slog.New(slog.DiscardHandler))
 	})
 	defer func() {
 		stop()

@@ -21,6 +21,7 @@ const (
 	PartQueues      Part = "queues"
 	PartMinutes     Part = "minutes"
 	PartLetters     Part = "dead_letters"
+	PartLost        Part = "lost"
 	PartRedis       Part = "redis"
 	PartLimitsRedis Part = "limits_redis"
 )
@@ -30,13 +31,13 @@ func (p Part) Words() string { return partNames[p] }
 
 var partNames = map[Part]string{
 	PartWorkers: "workers and providers", PartWaiting: "how many wait", PartWaits: "what they wait for", PartPauses: "pauses", PartOldestDue: "since when the oldest is due",
-	PartQueues: "queues", PartMinutes: "what was done", PartLetters: "dead letters", PartRedis: "redis", PartLimitsRedis: "limits' redis",
+	PartQueues: "queues", PartMinutes: "what was done", PartLetters: "dead letters", PartLost: "losses of data", PartRedis: "redis", PartLimitsRedis: "limits' redis",
 }
 
 var (
 	// ofQueue are the parts that the queue's Redis holds: without all of them there is no
 	// overview.
-	ofQueue = []Part{PartWorkers, PartWaiting, PartWaits, PartOldestDue, PartPauses, PartQueues, PartMinutes, PartLetters}
+	ofQueue = []Part{PartWorkers, PartWaiting, PartWaits, PartOldestDue, PartPauses, PartQueues, PartMinutes, PartLetters, PartLost}
 	// ofSome are the parts that a bearer of some apps has.
 	ofSome = []Part{PartWorkers, PartWaits, PartPauses, PartLetters}
 )

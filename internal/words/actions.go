@@ -12,6 +12,7 @@ var (
 		auditlog.SetLimit: "set a limit", auditlog.UnsetLimit: "removed an override", auditlog.UndoLimit: "undid a change of a limit", auditlog.ImportLimits: "imported overrides",
 		auditlog.Mute: "muted", auditlog.Unmute: "unmuted",
 		auditlog.Pause: "paused", auditlog.Resume: "resumed", auditlog.Cancel: "cancelled", auditlog.Requeue: "requeued", auditlog.Purge: "purged",
+		auditlog.ConfirmLoss: "confirmed a loss of data",
 	}
 	things = map[auditlog.Action]string{auditlog.Cancel: "notification", auditlog.Requeue: "dead letter", auditlog.Purge: "dead letter"}
 )
@@ -46,6 +47,9 @@ func Action(e auditlog.Entry) (what string, of Sentence) {
 		parts = append(parts, "everything")
 	}
 	of = Say(strings.Join(parts, ", "))
+	if e.Limit != "" {
+		of = Say(of, ": ", Printable(e.Limit))
+	}
 	if !e.Until.IsZero() {
 		of = Say(of, " ", End(e.Until))
 	}

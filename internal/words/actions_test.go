@@ -15,6 +15,8 @@ func TestAction(t *testing.T) {
 		what, of string
 	}{
 		{auditlog.Entry{Action: auditlog.SetLimit, Level: limits.Level{App: "shop", User: "ada b", Category: "news"}, Count: 1}, "set a limit", "app shop, user 'ada b', category news"},
+		{auditlog.Entry{Action: auditlog.SetLimit, Level: limits.Level{Category: "social"}, Count: 1, Limit: "5/1m", Until: noon}, "set a limit", "category social: 5/1m until 2026-11-22T12:00:00.000Z"},
+		{auditlog.Entry{Action: auditlog.Mute, Level: limits.Level{User: "ada"}, Count: 1, Until: noon}, "muted", "user ada until 2026-11-22T12:00:00.000Z"},
 		{auditlog.Entry{Action: auditlog.UnsetLimit, Level: limits.Level{Quota: "fcm/shop"}, Count: 1}, "removed an override", "quota fcm/shop"},
 		{auditlog.Entry{Action: auditlog.ImportLimits, Apps: []string{"mail", "shop"}, Count: 3}, "imported overrides", "apps mail and shop"},
 		{auditlog.Entry{Action: auditlog.ImportLimits, Count: 3}, "imported overrides", ""},

@@ -182,6 +182,9 @@ func incidents(o *operate.Overview, a Accounts) (wrong, held []Sentence) {
 			add("Redis at ", Printable(n.Address), ": ", Printable(n.Failing))
 		}
 	}
+	if o.Lost != nil {
+		add(lost(o.Lost))
+	}
 	silent := int64(0)
 	limitsAway := false
 	for i := range o.Workers {
@@ -215,7 +218,7 @@ func incidents(o *operate.Overview, a Accounts) (wrong, held []Sentence) {
 		add(Counted(silent, "worker gets", "workers get"), " no answer when asking Redis for jobs")
 	}
 	if a.Tone == Wrong {
-		add("The accounts differ: ", a.State)
+		add(a.State)
 	}
 	for _, u := range o.Unread {
 		how := "Not read: "
@@ -225,6 +228,29 @@ func incidents(o *operate.Overview, a Accounts) (wrong, held []Sentence) {
 		add(how, u.Part.Words(), " (", Printable(u.Problem), ")")
 	}
 	return wrong, held
+}
+
+// lost says what Redis has lost, and what an operator does about it.
+func lost(l *control.Loss) Sentence {
+	return Say("Redis has lost data: ", Lost(l), ", noticed ", l.At, ". Send, pause and set again what is still needed, and confirm the loss")
+}
+
+// Lost counts what Redis has lost.
+func Lost(l *control.Loss) string {
+	var parts []string
+	if l.Notifications > 0 {
+		parts = append(parts, "about "+Counted(l.Notifications, "notification that waited", "notifications that waited"))
+	}
+	if l.Pauses > 0 {
+		parts = append(parts, Counted(l.Pauses, "pause", "pauses"))
+	}
+	if l.Overrides > 0 {
+		parts = append(parts, Counted(l.Overrides, "override or mute", "overrides and mutes"))
+	}
+	if len(parts) == 0 {
+		return "records of notifications that have ended"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // lyingThere says of a master of a Cluster which shards lie there, and how many wait in them.

@@ -63,6 +63,11 @@ func TestOverview(t *testing.T) {
 			o:    operate.Overview{At: noon, Workers: worker, Pauses: []pause.Pause{repaired}, Providers: []operate.Provider{{App: "shop", Platform: push.APNs, Trouble: route.Trouble{Reason: "UNAVAILABLE", Since: noon.Add(-time.Minute), Next: noon}}}},
 			want: well + idle, held: "apns of shop, in trouble since 11:59: UNAVAILABLE; nothing waits for it, and the next push shows whether it works", tone: Warns,
 		},
+		"a loss of data": {
+			o:    operate.Overview{At: noon, Workers: worker, Lost: &control.Loss{At: noon, Notifications: 1063, Pauses: 1, Overrides: 2}},
+			want: idle, tone: Wrong,
+			incidents: "Redis has lost data: about 1,063 notifications that waited, 1 pause, 2 overrides and mutes, noticed 12:00. Send, pause and set again what is still needed, and confirm the loss.",
+		},
 		"the limits' Redis": {
 			o:    operate.Overview{Workers: []control.Snapshot{{Pulls: true, Limits: control.LimitsOutage{Since: noon}}}, LimitsRedis: []redisconn.Node{{Address: "limits:6379", Error: "EOF"}}},
 			want: idle, incidents: "Redis at limits:6379 does not answer: EOF. The limits' Redis does not answer the workers.", tone: Wrong,
@@ -88,7 +93,7 @@ func TestOverview(t *testing.T) {
 		"the accounts, and what was not read": {
 			o:     operate.Overview{Workers: []control.Snapshot{{ID: "w"}}, Unread: []operate.Unread{{Part: operate.PartLetters, Problem: "time-out"}}},
 			audit: &inspect.Audit{Difference: 1000}, want: idle, tone: Wrong,
-			incidents: "1 worker gets no answer when asking Redis for jobs. The accounts differ: 1,000 notifications count as waiting, and are on no queue. Not read: dead letters (time-out).",
+			incidents: "1 worker gets no answer when asking Redis for jobs. 1,000 notifications count as waiting, and are on no queue. Not read: dead letters (time-out).",
 		},
 		"nobody knows": {
 			o:    operate.Overview{Unread: []operate.Unread{{Part: operate.PartWaiting, Problem: "refused"}, {Part: operate.PartWorkers, Problem: "refused"}}},
@@ -193,7 +198,7 @@ func TestProvider(t *testing.T) {
 		}
 	}
 	o := &operate.Overview{At: noon, Workers: []control.Snapshot{{}}, Providers: []operate.Provider{{}, {Troubled: 1}, {Pause: "BadTopic"}}}
-	if got := said(SayProviders(o)); got != "1 of 3 providers does not work; 1 of 3 providers is held back." {
+	if got := said(SayProviders(o)); got != "1 of 3 providers is in trouble; 1 of 3 providers is held back." {
 		t.Error(got)
 	}
 }

@@ -109,7 +109,7 @@ func SayProviders(o *operate.Overview) Sentence {
 	all := Counted(len(o.Providers), "provider", "providers")
 	var clauses []Sentence
 	if of[Wrong] > 0 {
-		clauses = append(clauses, Say(Counted(of[Wrong], "of "+all+" does not work", "of "+all+" do not work")))
+		clauses = append(clauses, Say(Counted(of[Wrong], "of "+all+" is in trouble", "of "+all+" are in trouble")))
 	}
 	if of[Warns] > 0 {
 		clauses = append(clauses, Say(Counted(of[Warns], "of "+all+" is held back", "of "+all+" are held back")))

@@ -50,8 +50,13 @@ func TestReadiness(t *testing.T) {
 		workers.Until(t, what, func() bool { status, report = ready(); return f() })
 	}
 	until("ready", func() bool { return status == http.StatusOK })
-	if report.Status != "ready" || len(report.Checks) != 5 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" || report.Checks[2].Name != "queue" {
+	if report.Status != "ready" || len(report.Checks) != 6 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" || report.Checks[2].Name != "queue" {
 		t.Errorf("%d %+v", status, report)
+	}
+	rig.Must(t, s.Client.HSet(t.Context(), "pushpace:losses", "at", 0, "pauses:w", 2).Err())
+	until("a loss of data is a warning", func() bool { return status == http.StatusOK && report.Checks[5].State == "warning" })
+	if c := report.Checks[5]; c.Name != "losses" || !strings.Contains(c.Detail, "Redis has lost data: 2 pauses") {
+		t.Errorf("%+v", c)
 	}
 	rights := func(change string) {
 		t.Helper()

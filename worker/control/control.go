@@ -30,13 +30,14 @@ type Control struct {
 	limits  *limits.Policies
 	pauses  *pause.Store
 	delayed *delayed
+	losses  *losses
 }
 
 // New returns a control over the workers' queues, records, limits and pauses under the records'
 // prefix.
 func New(client redis.UniversalClient, records *store.Records, limiter throttle.Planner, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
-	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), new(delayed)}
+	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), new(delayed), newLosses()}
 }
 
 // Cancel ends a waiting notification, releases its slot and places the line behind it again. If

@@ -14,12 +14,14 @@ import (
 // the last read is not detected.
 const SumsEvery = 2 * time.Second
 
-// LogLosses logs, until ctx ends, when a shard has fewer accepted notifications than at the last
+// RecordLosses logs and records, until ctx ends, when a shard has fewer accepted notifications than at the last
 // read: Redis came back empty, from an old snapshot, or as a replica that lagged far behind. It
-// skips a shard that cannot be read; other code logs that.
-func (c *Control) LogLosses(ctx context.Context, log *slog.Logger) {
+// skips a shard that cannot be read; other code logs that. It also records the losses given to NoteLoss.
+func (c *Control) RecordLosses(ctx context.Context, log, redisLog *slog.Logger) {
 	last := map[int]store.Counts{}
+	unrecorded := clock.Trouble{Log: redisLog, Begins: "a loss of data in Redis cannot be recorded yet", Ends: "the loss of data in Redis is recorded"}
 	clock.Every(ctx, SumsEvery, func() {
+		defer func() { unrecorded.Failing(ctx, c.recordLoss(ctx)) }()
 		counts, err := c.records.PrimaryCounts(ctx)
 		if _, err := store.Unread(err); err != nil {
 			return
@@ -33,6 +35,7 @@ func (c *Control) LogLosses(ctx context.Context, log *slog.Logger) {
 			last[shard] = one
 		}
 		if before.Accepted > 0 {
+			c.NoteLoss(Loss{Notifications: waited})
 			log.LogAttrs(ctx, slog.LevelError, fmt.Sprintf("Redis has lost accepted notifications: about %d that waited are gone; send them again, and set appendonly yes", waited),
 				slog.Int64("accepted_before", before.Accepted), slog.Int64("accepted_now", now.Accepted))
 		}

@@ -93,6 +93,7 @@ func Follow(ctx context.Context, c Config) {
 		r.note(changes, err == nil)
 		if n := lost(changes); n > 0 {
 			c.RedisLog.LogAttrs(ctx, slog.LevelWarn, "Redis has lost overrides and mutes before their end: set them again", slog.Int("count", n))
+			c.Control.NoteLoss(control.Loss{Overrides: int64(n)})
 		}
 	})
 }

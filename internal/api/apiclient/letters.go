@@ -93,6 +93,13 @@ func (c *Client) Overview(ctx context.Context) (*operate.Overview, error) {
 	return o, err
 }
 
+// ConfirmLoss ends the incident of a loss of data, and returns the loss. Its error may be
+// operate.ErrNoLoss.
+func (c *Client) ConfirmLoss(ctx context.Context) (l control.Loss, err error) {
+	err = c.call(ctx, http.MethodDelete, "/v1/losses", nil, &l)
+	return l, err
+}
+
 // Workers returns the workers that are alive.
 func (c *Client) Workers(ctx context.Context) ([]control.Snapshot, error) {
 	var answer struct {

@@ -68,7 +68,7 @@ func TestTableReadsBothWays(t *testing.T) {
 	for _, err := range []error{
 		push.ErrUnknownID, push.ErrConflict, push.ErrUnderWay, push.ErrStillThere, push.ErrEnded, &store.EndedError{State: push.Expired}, &push.CarriesError{Others: 3},
 		&push.AmbiguousError{Choices: []push.Ref{{ID: "one", App: "shop", User: "ada"}, {ID: "one"}}}, store.ErrNoLetter,
-		operate.ErrNoOverride, operate.ErrNoPause, operate.ErrNoChange, operate.ErrNoUndo, operate.ErrPreviewBusy,
+		operate.ErrNoOverride, operate.ErrNoPause, operate.ErrNoChange, operate.ErrNoUndo, operate.ErrNoLoss, operate.ErrPreviewBusy,
 		limits.ErrTooManyOverrides, limits.ErrConflict, pause.ErrTooMany, pause.ErrOver,
 	} {
 		answer, fault := json.Marshal(Of(fmt.Errorf("somewhere: %w", err)))

@@ -38,10 +38,11 @@ const (
 	Cancel       Action = "cancel"
 	Requeue      Action = "requeue"
 	Purge        Action = "purge"
+	ConfirmLoss  Action = "loss_confirm"
 )
 
 // Actions are all of them.
-var Actions = []Action{SetLimit, UnsetLimit, UndoLimit, ImportLimits, Mute, Unmute, Pause, Resume, Cancel, Requeue, Purge}
+var Actions = []Action{SetLimit, UnsetLimit, UndoLimit, ImportLimits, Mute, Unmute, Pause, Resume, Cancel, Requeue, Purge, ConfirmLoss}
 
 // An Entry is one action of an operator.
 type Entry struct {
@@ -60,11 +61,13 @@ type Entry struct {
 	Apps []string `json:"apps,omitempty"`
 	// ID is the notification's or dead letter's, where it was one.
 	ID string `json:"id,omitempty"`
-	// Count is how many overrides, pauses, notifications or dead letters it was about.
+	// Count is how many overrides, pauses, notifications, dead letters or losses it was about.
 	Count int `json:"count"`
-	// Reason and Until are a pause's.
+	// Reason is a pause's, and Until when a pause, a limit or a mute ends.
 	Reason string    `json:"reason,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
+	// Limit is the policy that was set, as a person reads it; "" for none.
+	Limit string `json:"limit,omitempty"`
 }
 
 // In sets the entry's apps. An app "" among them is unknown, or every app.
