@@ -16,8 +16,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A confirmation guards a command that changes many things: it continues only if their number is
-// --expect, or after a yes on the terminal.
+// A confirmation guards a command that changes many things: it continues if there are at most
+// --expect, or after a yes on the terminal. While workers run, some may end between a dry run
+// and the command: fewer than expected are right, more are not.
 type confirmation struct {
 	cmd    *cobra.Command
 	expect int
@@ -25,7 +26,7 @@ type confirmation struct {
 
 func expectFlag(cmd *cobra.Command) *confirmation {
 	c := &confirmation{cmd: cmd}
-	cmd.Flags().IntVar(&c.expect, "expect", 0, "go ahead without asking if there are exactly `N`, and otherwise do nothing and fail")
+	cmd.Flags().IntVar(&c.expect, "expect", 0, "go ahead without asking if there are at most `N`, and otherwise do nothing and fail")
 	return c
 }
 
@@ -34,19 +35,19 @@ func (c *confirmation) confirm(n int, what, do string) error {
 	do += " " + map[bool]string{true: "it", false: "them"}[n == 1]
 	switch {
 	case c.cmd.Flags().Changed("expect"):
-		if n != c.expect {
-			return fmt.Errorf("%s, and not %d: nothing is done", what, c.expect)
+		if n > c.expect {
+			return fmt.Errorf("%s, more than %d: nothing was changed", what, c.expect)
 		}
 		return nil
 	case n == 0:
 		return nil
 	case !progress.OnTerminal(os.Stdin):
-		return misusedf("%s: say --expect %d to %s; nothing is done", what, n, do)
+		return misusedf("%s. Not a terminal: pass --expect %d to %s. Nothing was changed", what, n, do)
 	}
 	fmt.Fprintf(os.Stderr, "%s. Really %s? [y/N] ", what, do)
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("nothing is done")
+		return errors.New("nothing was changed")
 	}
 	return nil
 }

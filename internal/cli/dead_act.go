@@ -22,7 +22,7 @@ func newDeadRequeue() *cobra.Command {
 		Short: "Put dead letters back on their queue, with a new budget of attempts",
 		Long: `requeue puts the dead letters with these IDs back on their queue. With --all it requeues
 those that match all given flags: it counts them first and asks on the terminal, or
-continues if the count is --expect. With IDs, --app and --user choose the dead letter if
+continues if there are at most --expect. With IDs, --app and --user choose the dead letter if
 several users have this ID. The command may be interrupted and repeated.`,
 		Example: `  pushpace dead requeue order-4711-shipped
   pushpace dead requeue --all --reason unknown_app --since 1h --expect 143`,
@@ -36,8 +36,8 @@ func newDeadPurge() *cobra.Command {
 		Use:   "purge ID [ID …] | purge --all [--reason REASON …] [--expect N]",
 		Short: "Delete dead letters; audit still counts their notifications",
 		Long: `purge deletes the dead letters with these IDs for good. With --all it deletes those that
-match all given flags: it counts them first and asks on the terminal, or continues if the
-count is --expect. With IDs, --app and --user choose the dead letter if several users have
+match all given flags: it counts them first and asks on the terminal, or continues if there
+are at most --expect. With IDs, --app and --user choose the dead letter if several users have
 this ID.`,
 		Example: `  pushpace dead purge order-4711-shipped
   pushpace dead purge --all --reason line_full --expect 12`,

@@ -21,15 +21,16 @@ func newLimitsMute() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mute",
 		Short: "Send nothing to a user, of a category or of an app, or of these together",
-		Long: `mute has what is sent to a user, of a category, of an app, or of these together, end
-muted: what is new at once, and what waits within 10 s. It stands beside the limits, and
-changes none: muted is who is muted at any level. Critical notifications, and those of
-exempt categories, pass unless --all is given. It ends by --until or --for, if at all, or
-by unmute.
+		Long: `mute stops the notifications to a user, of a category, of an app, or of these
+together. From a second later on no worker sends one. New ones end muted at once; the
+waiting ones end in the background, a worker takes about a minute for 50,000. Limits do
+not change, and a mute at any level is enough. Critical notifications, and those of
+exempt categories, pass unless --all is given. A mute ends by --until or --for, if at
+all, or by unmute.
 
-With --dry-run nothing is muted: it says how many of those that wait would end. For more
-than one user it counts them first, and asks on the terminal, or goes ahead if there are
-as many as --expect says.`,
+With --dry-run nothing is muted: it says how many waiting notifications would end. For
+more than one user it counts them first, and asks on the terminal, or goes ahead if there
+are at most as many as --expect says.`,
 		Example: `  pushpace limits mute --user ada
   pushpace limits mute --user ada --category marketing --for 30d
   pushpace limits mute --category marketing --dry-run`,

@@ -65,7 +65,7 @@ func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error
 		return err
 	}
 	if of.Quota != "" {
-		fmt.Fprintln(out, "Who waits for a quota has no slot: how many leave sooner is not known.")
+		fmt.Fprintln(out, "No forecast for quotas: waiting notifications have no scheduled time.")
 		return nil
 	}
 	for _, sentence := range words.Preview(told) {

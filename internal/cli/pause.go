@@ -61,7 +61,7 @@ with resume, or by --for or --until. The same pause again replaces its end and r
 	}
 	selected, until := pauseFlags(cmd), untilFlags(cmd)
 	byFlag(cmd)
-	reason := cmd.Flags().String("reason", "", "why, as others are to read it: a `TEXT`")
+	reason := cmd.Flags().String("reason", "", "the reason, shown to everyone: a `TEXT`")
 	asJSON := jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		p, err := selected()

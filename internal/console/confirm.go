@@ -61,10 +61,11 @@ var confirmFields = []string{"confirmed", "expect"}
 // confirmed reports whether the visitor has seen what will be done.
 func (v *visit) confirmed() bool { return v.form.Get("confirmed") == "yes" }
 
-// expects reports whether the visitor has seen that it will be done to n. If that was
-// another number, the confirmation is to be shown again, and nothing done.
+// expects reports whether the visitor has seen that it will be done to n or more: some may
+// have ended meanwhile. Otherwise the confirmation is to be shown again, and nothing done.
 func (v *visit) expects(n int) bool {
-	return v.confirmed() && v.form.Get("expect") == strconv.Itoa(n)
+	seen, err := strconv.Atoi(v.form.Get("expect"))
+	return v.confirmed() && err == nil && n <= seen
 }
 
 // confirm returns the page that asks.

@@ -80,10 +80,10 @@ func undoConfirmation(u *operate.Undo) confirmation {
 	if u.Mute {
 		what = "mute"
 	}
-	sentence := "What was there before the change is put back, and in force within a second."
+	sentence := "The limit from before the change is in force again within a second."
 	switch {
 	case u.Back == nil && u.From != nil:
-		sentence = "What was there before the change has ended by now: the " + what + " is removed."
+		sentence = "The limit from before the change has ended by now: the " + what + " is removed."
 	case u.Back == nil:
 		sentence = "There was no " + what + " before the change: it is removed."
 	}

@@ -99,7 +99,7 @@ func muteConfirmation(ctx context.Context, v *visit, mute limits.Override) (aske
 		passes = "Critical notifications, and those of exempt categories, end too."
 	}
 	asked = confirmation{
-		Sentences: []string{"What is sent from now on ends muted, and never reaches its user.", ends + " muted.", passes},
+		Sentences: []string{"New notifications end muted, and never reach their users.", ends + " muted.", passes},
 		Facts:     []fact{{"Of", words.Say(words.Level(mute.Level))}, {"Ends", words.End(mute.Until)}},
 		Button:    "Mute", Back: editOf(mute.Level),
 	}

@@ -166,7 +166,7 @@ func TestBadLimitForms(t *testing.T) {
 		values, _ := url.ParseQuery(form)
 		contains(t, r.post(http.StatusBadRequest, mutePath, values), want)
 	}
-	contains(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m&over=0"), "is not known", "300/1m")
+	contains(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m&over=0"), "No forecast for quotas", "300/1m")
 	lacks(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m"), "has changed since")
 	leads(t, r.get(http.StatusSeeOther, editPath), limitsPath)
 	if log, err := r.setting.Work.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
@@ -191,7 +191,7 @@ func TestUndoLimits(t *testing.T) {
 	viewer.post(http.StatusForbidden, limitsLogPath, undo("3"))
 	contains(t, operator.post(http.StatusConflict, limitsLogPath, undo("1")), "It has changed since")
 	asked := operator.post(http.StatusOK, limitsLogPath, undo("3"))
-	contains(t, asked, "is put back", "user ada", "2/1h until", "<dt>Then</dt><dd>1/1h", "ann")
+	contains(t, asked, "is in force again", "user ada", "2/1h until", "<dt>Then</dt><dd>1/1h", "ann")
 	if operator.post(http.StatusSeeOther, limitsLogPath, hidden(t, asked)) != limitsLogPath+"?done=limit-undone" {
 		t.Error("it leads elsewhere")
 	}

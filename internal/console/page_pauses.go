@@ -171,7 +171,7 @@ func askPause(ctx context.Context, v *visit, p pause.Pause) (page, error) {
 		asked.Sentences = append(asked.Sentences, n+" now that match.")
 	}
 	if slices.ContainsFunc(list, func(s pause.Pause) bool { return s.Kind == pause.Operator && control.Resumes(p, s) }) {
-		asked.Sentences = append(asked.Sentences, "The same is paused already: this takes the place of that pause, and the time since when it is paused, its end and its reason are those of this one.")
+		asked.Sentences = append(asked.Sentences, "Already paused. This replaces the existing pause, including its start, end and reason.")
 	}
 	if warning := operate.CategoryWarning(p.Category, v.as.Categories()); warning != "" {
 		asked.Sentences = append(asked.Sentences, strings.ToUpper(warning[:1])+warning[1:]+".")

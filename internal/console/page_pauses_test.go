@@ -47,7 +47,7 @@ func TestPauseAndEnd(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	asked = r.post(http.StatusOK, at, url.Values{"app": {"shop"}, "category": {"news"}, "until": {"2099-01-01T00:00:00Z"}})
-	contains(t, asked, "The same is paused already: this takes the place of that pause, and the time since when")
+	contains(t, asked, "Already paused. This replaces the existing pause")
 	r.post(http.StatusSeeOther, at, hidden(t, asked))
 	if all = r.inForce(); len(all) != 1 || all[0].Until.Year() != 2099 || all[0].Reason != "" {
 		t.Fatalf("%+v", all)

@@ -87,7 +87,7 @@ func TestProvidersPage(t *testing.T) {
 		},
 	})
 	text := r.get(http.StatusOK, "/console/providers")
-	contains(t, text, "1 of 2 providers does not work.", "fcm of shop", "21ms", "2s", "98,765", "UNREGISTERED", "100d", ": InvalidProviderToken; until ", "10/1s", "50 %", "1,234", "3/1m", "ann")
+	contains(t, text, "1 of 2 providers is in trouble.", "fcm of shop", "21ms", "2s", "98,765", "UNREGISTERED", "100d", ": InvalidProviderToken; until ", "10/1s", "50 %", "1,234", "3/1m", "ann")
 	if failures := strings.Join(ofClass(t, text, "fault"), "\n"); !strings.Contains(failures, "paused") || strings.Contains(failures, "1,234") {
 		t.Errorf("failures:\n%s", failures)
 	}

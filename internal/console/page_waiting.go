@@ -37,6 +37,8 @@ type waitingView struct {
 	// Answer says how much was looked at, and All that the sums are of everything.
 	Answer string
 	All    bool
+	// Part says that more wait than were looked at.
+	Part bool
 	// First says that the list begins here, where the sums are.
 	First         bool
 	Causes        []causeSum
@@ -241,7 +243,7 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 // wait; -1 where that is not to be told.
 func viewOfWaiting(found *sight, filter []field, first bool, from int, total int64) waitingView {
 	here := address(Path+"waiting", filter...)
-	v := waitingView{Filter: filter, App: filter[0].Value, First: first, Begin: here}
+	v := waitingView{Filter: filter, App: filter[0].Value, First: first, Begin: here, Part: found.more()}
 	for _, cause := range inspect.Causes {
 		v.Fors = append(v.Fors, choice{string(cause), words.Cause(cause), string(cause) == filter[len(filter)-1].Value})
 	}

@@ -93,8 +93,18 @@ func TestCancelSelected(t *testing.T) {
 	r.states(map[push.State]int64{push.Waiting: 2, push.Cancelled: 3})
 }
 
-// All that match are cancelled when their number is the one that was shown; when it has
-// changed nothing is done, and the new one is shown.
+// A page that has looked at all that waits does not say that it is of a part.
+func TestWaitingOfAll(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, slow)
+	r.line("ada", 2)
+	text := r.get(http.StatusOK, "/console/waiting")
+	contains(t, text, "2 wait.", "What they wait for")
+	lacks(t, text, "that were looked at")
+}
+
+// All that match are cancelled when they are no more than was shown; when there are more,
+// nothing is done, and the new number is shown.
 func TestCancelAllThatMatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
@@ -132,7 +142,7 @@ func TestForgedCancellations(t *testing.T) {
 	for status, forms := range map[int][]url.Values{
 		http.StatusBadRequest: {{"ref": {"id=" + ids[0]}, "x": {"y"}}, {"ref": {ids[0]}}, many, {"user": {"a", "b"}, "all": {"yes"}}, {"ref": {"id=" + strings.Repeat("x", maxForm)}}},
 		http.StatusConflict:   {{"confirmed": {"yes"}, "expect": {"0"}}, {"all": {"yes"}, "user": {"nobody"}, "confirmed": {"yes"}, "expect": {"3"}}},
-		http.StatusOK:         {{"all": {"yes"}, "confirmed": {"yes"}}, {"all": {"yes"}, "confirmed": {"true"}, "expect": {"3"}}, {"ref": {"id=" + ids[0]}, "confirmed": {"yes"}, "expect": {"2"}}},
+		http.StatusOK:         {{"all": {"yes"}, "confirmed": {"yes"}}, {"all": {"yes"}, "confirmed": {"true"}, "expect": {"3"}}, {"ref": {"id=" + ids[0]}, "confirmed": {"yes"}, "expect": {"0"}}},
 		http.StatusSeeOther:   {{"ref": {"id=nobody"}, "confirmed": {"yes"}, "expect": {"1"}}},
 	} {
 		for _, form := range forms {
