@@ -11,17 +11,17 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// logWithin is how long writing an entry of the audit log may take.
+// logWithin bounds writing an entry of the audit log, and reading its apps.
 const logWithin = 2 * time.Second
 
-// did logs what was done, and records it in the audit log. What was done to none is not recorded.
+// did logs the action, and records it in the audit log if it changed anything.
 func (o *Operator) did(ctx context.Context, a *Action, e auditlog.Entry, more ...slog.Attr) {
 	o.s.with.Log.LogAttrs(ctx, slog.LevelInfo, a.done, append([]slog.Attr{slog.String("by", o.who.Name), slog.String("remote", o.remote)}, more...)...)
 	o.record(ctx, a, e)
 }
 
-// record writes the entry to the audit log. It was done, so that a failure goes to the log
-// alone, and the end of ctx does not keep it from being written.
+// record writes the entry to the audit log, even after ctx has ended. A failure is only logged,
+// because the action is done.
 func (o *Operator) record(ctx context.Context, a *Action, e auditlog.Entry) {
 	if o.s.auditLog == nil || e.Count == 0 {
 		return
@@ -29,14 +29,14 @@ func (o *Operator) record(ctx context.Context, a *Action, e auditlog.Entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logWithin)
 	defer cancel()
 	e.By, e.Action = o.who.Name, a.as
-	e.Mute = false // its level is whose it is
+	e.Mute = false // the action names it
 	if err := o.s.auditLog.Add(ctx, e); err != nil {
 		o.s.with.Log.LogAttrs(ctx, slog.LevelWarn, "an action is missing in the audit log", slog.String("action", string(a.as)), slog.String("cause", Cause(err)))
 	}
 }
 
-// entryOn is an entry about notifications or dead letters of the apps that they are named
-// with, or else are recorded, as far as it sees them: others may have the same IDs.
+// entryOn returns an entry about notifications or dead letters. A ref without an app gets the
+// recorded app if the operator sees it, else none: several apps may use the same ID.
 func (o *Operator) entryOn(ctx context.Context, refs []push.Ref) auditlog.Entry {
 	if o.s.auditLog == nil {
 		return auditlog.Entry{}
@@ -63,8 +63,9 @@ func (o *Operator) entryOn(ctx context.Context, refs []push.Ref) auditlog.Entry 
 	return e
 }
 
-// entryIn is an entry about as many things as there are apps, each of its app. Where one is
-// not known, "", a bearer of some apps has touched none but its own.
+// entryIn returns an entry about one item for each of the apps; "" is an unknown app. If one is
+// unknown, the entry of a principal of some apps names all of these: it cannot have changed
+// others.
 func (o *Operator) entryIn(apps []string) auditlog.Entry {
 	e := auditlog.Entry{Count: len(apps)}
 	if slices.Contains(apps, "") && !o.SeesAll() {
@@ -74,8 +75,8 @@ func (o *Operator) entryIn(apps []string) auditlog.Entry {
 	return e
 }
 
-// Actions returns the newest actions of operators that it sees, before a cursor, "" for
-// all, the newest first, at most so many. Its error may be auditlog.ErrCursor.
+// Actions returns the newest entries of the audit log that it sees, newest first, at most newest,
+// before a cursor ("" for all). Its error may be auditlog.ErrCursor.
 func (o *Operator) Actions(ctx context.Context, before string, newest int) ([]auditlog.Entry, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (o *Operator) Actions(ctx context.Context, before string, newest int) ([]au
 	if o.s.auditLog == nil {
 		return its, nil
 	}
-	all, _ := o.s.with.Quotas() // of those that are not known, nobody's app is known
+	all, _ := o.s.with.Quotas() // an unknown quota has no known app
 	err := o.s.auditLog.Before(ctx, before, func(e auditlog.Entry) bool {
 		if o.seesEntry(e, all) {
 			its = append(its, e)
@@ -94,8 +95,7 @@ func (o *Operator) Actions(ctx context.Context, before string, newest int) ([]au
 	return its, err
 }
 
-// seesEntry reports whether all that the entry is about is of apps of its own, or it is
-// about a quota that an app of its own uses.
+// seesEntry reports whether it sees all apps of the entry or, without apps, the entry's level.
 func (o *Operator) seesEntry(e auditlog.Entry, all Quotas) bool {
 	if len(e.Apps) > 0 {
 		return !slices.ContainsFunc(e.Apps, func(app string) bool { return !o.Sees(app) })

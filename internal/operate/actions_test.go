@@ -22,10 +22,11 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// errOf is the error of an action that also answers something else.
+// errOf drops an action's result and returns its error.
 func errOf[T any](_ T, err error) error { return err }
 
-// Each action leaves one entry: who, what, and how many. What fails leaves none.
+// Each action that succeeds adds one entry with the operator, the item and the count. A failed
+// action adds none.
 func TestEachActionLeavesOneEntry(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s, with := newService(t, client)
@@ -36,7 +37,7 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 		until := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 		shop := limits.Level{App: "shop"}
 		root, ctx, kept := s.As(operatetest.Root, "192.0.2.1:1"), t.Context(), 0
-		// leaves expects the entry, or none for nil, of what was done just now; failed is its error.
+		// leaves checks the entry of the last action, nil for none; failed is the action's error.
 		leaves := func(name string, failed error, want *auditlog.Entry) {
 			t.Helper()
 			all, err := root.Actions(ctx, "", 1000)
@@ -101,7 +102,7 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 		leaves("a pause", errOf(root.Pause(ctx, pause.Pause{App: "shop", Platform: push.APNs, Category: "news", Reason: "a reason", Until: until})),
 			&auditlog.Entry{Action: auditlog.Pause, Level: limits.Level{App: "shop", Category: "news"}, Platform: push.APNs, Count: 1, Reason: "a reason", Until: until})
 		leaves("a pause of everything", errOf(root.Pause(ctx, pause.Pause{})), &auditlog.Entry{Action: auditlog.Pause, Count: 1})
-		leaves("its end", errOf(root.Resume(ctx, pause.Pause{})), &auditlog.Entry{Action: auditlog.Resume, Count: 2}) // and the trouble of a provider
+		leaves("its end", errOf(root.Resume(ctx, pause.Pause{})), &auditlog.Entry{Action: auditlog.Resume, Count: 2}) // also a provider's trouble
 		leaves("a pause's end", errOf(root.Resume(ctx, resumed)), one(auditlog.Resume, shopResumed))
 		leaves("its second end", errOf(root.Resume(ctx, resumed)), nil)
 
@@ -113,7 +114,7 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 			&auditlog.Entry{Action: auditlog.Cancel, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-waits", Count: 1})
 		leaves("several, of which none is", cmpOr(root.CancelEach(ctx, refs("none", "secret-app-waits"))...), nil)
 
-		leaves("a requeue", root.Requeue(ctx, push.Ref{ID: "shop-requeued"}), &auditlog.Entry{Action: auditlog.Requeue, ID: "shop-requeued", Count: 1}) // whose app is known once a worker has it
+		leaves("a requeue", root.Requeue(ctx, push.Ref{ID: "shop-requeued"}), &auditlog.Entry{Action: auditlog.Requeue, ID: "shop-requeued", Count: 1}) // its app is unknown until a worker claims it
 		leaves("requeues", cmpOr(root.RequeueEach(ctx, refs("shop-requeues", "secret-app-requeues"))...), &auditlog.Entry{Action: auditlog.Requeue, Count: 2})
 		leaves("of whom it is said", cmpOr(root.PurgeEach(ctx, []push.Ref{{ID: "secret-app-purged", App: operatetest.Other}, {ID: "shop-letter", App: operatetest.Other}})...),
 			&auditlog.Entry{Action: auditlog.Purge, Level: limits.Level{App: operatetest.Other}, ID: "secret-app-purged", Count: 1})
@@ -123,12 +124,12 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 	})
 }
 
-// A bearer of some apps sees what was about these alone, on however many pages.
+// A principal of some apps sees the entries about these apps alone, also beyond the first page.
 func TestActionsOf(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s, _ := newService(t, client)
 		kept := auditlog.New(client, "")
-		for i := range 600 { // more than are read at once
+		for i := range 600 { // more than one page
 			e := auditlog.Entry{By: "root", Action: auditlog.Cancel, Count: 2, Level: limits.Level{App: operatetest.Other}}
 			if i%200 == 0 {
 				e.App = "shop"

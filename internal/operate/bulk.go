@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// What a worker has in its hands is tried again, so often and after so long.
+	// InPages tries a notification that is in flight underWayTries times, underWayPause apart.
 	underWayTries = 3
 	underWayPause = time.Second
 )
 
-// An Outcome is what became of one of several, from a closed set.
+// An Outcome is the result for one of several items, from a closed set.
 type Outcome string
 
-// The outcomes. What failed may be asked for again.
+// The outcomes. A failed item may be tried again.
 const (
 	Done     Outcome = "done"
 	Unknown  Outcome = "unknown"
 	Ended    Outcome = "ended"
 	UnderWay Outcome = "under_way"
-	// Ambiguous is what several users have the ID of, and says too little whose is meant.
+	// Ambiguous means that several users have the ID, and the ref does not name one of them.
 	Ambiguous Outcome = "ambiguous"
 	Failed    Outcome = "failed"
 )
 
-// OutcomeOf returns what an error says became of it.
+// OutcomeOf returns the outcome of an item with this error.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
@@ -49,19 +49,19 @@ func OutcomeOf(err error) Outcome {
 	return Failed
 }
 
-// A Bulk is what became of many.
+// A Bulk counts the outcomes of many items.
 type Bulk struct {
 	Selected int `json:"selected"`
 	Done     int `json:"done"`
-	// Gone had ended, or was gone, before its turn came.
+	// Gone had ended, or did not exist, when their turn came.
 	Gone int `json:"gone"`
-	// UnderWay is in a worker's hands.
+	// UnderWay were still in flight at the last try.
 	UnderWay int `json:"under_way"`
 	Failed   int `json:"failed"`
 }
 
-// InPages has f act on all of them, those of a user together, and returns what became of
-// them, and the first error. It stops after the page in which ctx ends.
+// InPages calls f for pages of the refs, each user's refs together. It returns the counts and the
+// first error. It stops after the page in which ctx ends; the remaining refs count as failed.
 func InPages(ctx context.Context, refs []push.Ref, f func(context.Context, []push.Ref) []error) (b Bulk, first error) {
 	b.Selected = len(refs)
 	for try := 1; len(refs) > 0; try++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Each has its own answer, and no more than a few are under way at once.
+// Each ref has its own result, and only a few are processed at once.
 func TestEach(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestEach(t *testing.T) {
 	})
 }
 
-// A page holds at most MostIDs, and all of a user where they fit.
+// A page holds at most MostIDs, and all refs of a user if they fit.
 func TestPagesKeepUsersTogether(t *testing.T) {
 	t.Parallel()
 	var refs []push.Ref

@@ -9,24 +9,24 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// times are for how long a shared value is fresh, and how long reading it may take: zero
-// for as long as it takes.
+// times are how long a shared value is fresh, and how long a read of it may take; zero within
+// means unbounded.
 type times struct{ fresh, within time.Duration }
 
-// A shared value is read once for all who ask for it meanwhile, and kept while it is fresh.
-// Where fresh is zero, each asker reads it. An error is not kept.
+// A shared value is read once for all concurrent callers, and kept while it is fresh. If fresh is
+// zero, each caller reads it. Errors are not kept.
 type shared[T any] struct {
 	times
 	read func(context.Context) (T, error)
 
 	reads   singleflight.Group
 	mu      sync.Mutex
-	at      time.Time // when it was read, all of it
+	at      time.Time // when the read ended
 	value   T
 	changes int // how often it was forgotten
 }
 
-// get returns the value, at most as old as fresh says.
+// get returns the value, at most fresh old.
 func (s *shared[T]) get(ctx context.Context) (value T, err error) {
 	if s.fresh == 0 {
 		return s.read(ctx)
@@ -39,7 +39,7 @@ func (s *shared[T]) get(ctx context.Context) (value T, err error) {
 		if known {
 			return value, nil
 		}
-		ctx := context.WithoutCancel(ctx) // for the others, whoever began it
+		ctx := context.WithoutCancel(ctx) // the caller that began it may leave before the others
 		if s.within > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, s.within)
@@ -73,7 +73,7 @@ func (s *shared[T]) known() (value T, known bool, changes int) {
 	return s.value, time.Since(s.at) < s.fresh, s.changes
 }
 
-// keep keeps the value, unless it was forgotten while it was read.
+// keep stores the value, unless forget was called during the read.
 func (s *shared[T]) keep(value T, changes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +82,8 @@ func (s *shared[T]) keep(value T, changes int) {
 	}
 }
 
-// forget has the next asker read the value again: this process has changed it. A read under
-// way may have begun before that.
+// forget makes the next caller read the value again, because this process has changed it. The
+// value of a read in flight is not kept: it may have begun before the change.
 func (s *shared[T]) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,10 +92,10 @@ func (s *shared[T]) forget() {
 	s.reads.Forget("")
 }
 
-// mostShared is how many of the values of a sharedBy are kept.
+// mostShared is how many values a sharedBy keeps.
 const mostShared = 16
 
-// A sharedBy has a shared value for each key that is asked for, of the last few.
+// A sharedBy has a shared value for each of the last mostShared keys.
 type sharedBy[K comparable, T any] struct {
 	times
 	read   func(context.Context, K) (T, error)
@@ -121,7 +121,7 @@ func (s *sharedBy[K, T]) get(ctx context.Context, key K) (T, error) {
 	return one.get(ctx)
 }
 
-// forget has the next asker of one of these keys read its value again.
+// forget makes the next caller of each of these keys read its value again.
 func (s *sharedBy[K, T]) forget(these func(K) bool) {
 	for _, key := range s.recent.Keys() {
 		if one, known := s.recent.Peek(key); known && these(key) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A value is read once for all who come meanwhile and while it is fresh, whoever of them
-// leaves; an error is not told again.
+// A value is read once for concurrent callers and while it is fresh, even if the first caller
+// leaves. Errors are not kept.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// Who comes after a change sees it, also while what was there before is still being read.
+// After a change the next caller gets the new value, even while the old one is still being read.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,14 +10,13 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// causeBytes bounds what is told of an error.
+// causeBytes bounds the logged text of an error.
 const causeBytes = 300
 
-// quoted is what errors quote: it may be what a client has sent, or what was kept
-// of it.
+// quoted matches quotations in an error's text: they may be a client's data.
 var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
 
-// Cause is what a log tells of an error: its text without what it quotes.
+// Cause returns an error's text for the log, without quotations.
 func Cause(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -22,7 +22,7 @@ import (
 
 var toFCM = []push.Target{{Platform: push.FCM, Token: "t"}}
 
-// waitingFor has so many notifications wait, IDs of which begin with that.
+// waitingFor adds n waiting notifications with IDs that begin with prefix.
 func waitingFor(t *testing.T, client redis.UniversalClient, prefix string, n int, one push.Notification) {
 	t.Helper()
 	one.User, one.Title = "ada", "t"
@@ -37,8 +37,8 @@ func waitingFor(t *testing.T, client redis.UniversalClient, prefix string, n int
 	}
 }
 
-// In one state of Redis the overview, the list of what waits and the pauses have the same
-// numbers, and exact ones, also of a route that has just opened.
+// The overview, the list of waiting notifications and the pauses report the same exact numbers,
+// also for a route that has just opened.
 func TestCountsAgree(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -52,7 +52,7 @@ func TestCountsAgree(t *testing.T) {
 		snapshot := &control.Snapshot{ID: "w1", Pulls: true, Routes: []route.Status{
 			{App: "shop", Platform: push.FCM, Breaker: route.BreakerOpen, Queued: 2, Trouble: route.Trouble{Reason: "unavailable", Since: time.Now(), Failures: 5}},
 			{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed},
-			{App: "mail", Platform: push.FCM, Breaker: route.BreakerOpen}, // whose trouble is not told yet
+			{App: "mail", Platform: push.FCM, Breaker: route.BreakerOpen}, // its trouble is not published yet
 		}}
 		must(t, control.PublishSnapshot(t.Context(), client, "", snapshot))
 		must(t, pause.NewStore(client, "").Begin(t.Context(), &pause.Pause{Category: "news", By: "ada"}))

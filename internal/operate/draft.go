@@ -9,8 +9,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// A Draft is an override as somebody writes it in a form or in flags: texts to parse, "" and
-// nil if they are left out, and in Override the fields that need no parsing.
+// A Draft is an override as entered in a form or in flags: texts to parse ("" and nil if left
+// out), and in Override the fields that need no parsing.
 type Draft struct {
 	limits.Override
 	MinGap string   // a duration
@@ -41,8 +41,8 @@ func DraftOf(o limits.Override) Draft {
 	return d
 }
 
-// Read parses the draft into an override of the level. Its error is of type throttle.Faults:
-// the fields are for, and those of limits.Override.Validate. SetLimit validates the override.
+// Read parses the draft into an override of the level. Its error is of type throttle.Faults, with
+// the fields of limits.Override.Validate and the field for. SetLimit validates the override.
 func (d Draft) Read(at limits.Level, now time.Time) (limits.Override, error) {
 	o := d.Override
 	o.Level, o.Policy = at, throttle.Policy{Exempt: o.Policy.Exempt}
@@ -71,8 +71,8 @@ func (d Draft) Read(at limits.Level, now time.Time) (limits.Override, error) {
 	return o, append(wrong, ends...).Err()
 }
 
-// Ending parses the end of something that lasts for a length, or until an instant in RFC 3339;
-// the zero time for neither. The faults are of the fields for and until.
+// Ending parses an end, given as a duration from now or as an instant in RFC 3339; it returns the
+// zero time for neither. The faults have the fields for and until.
 func Ending(length, until string, now time.Time) (end time.Time, wrong throttle.Faults) {
 	switch {
 	case length != "" && until != "":

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// A rate is that of so many full minutes at most, the last of which began at most so many
-	// minutes ago: else no worker tells of the present.
+	// A rate covers at most drainMinutes full minutes. The last one began at most drainRecent
+	// minutes ago: otherwise no worker reports the present.
 	drainMinutes = 5
 	drainRecent  = 2
-	drainMost    = 30 * 24 * time.Hour // more is told as so much
+	drainMost    = 30 * 24 * time.Hour // the longest result
 )
 
-// staying are what notifications wait for that leave at an instant of their own, or when an
-// operator says so, however fast others go.
+// staying are the causes of notifications that leave at a time of their own, or when an operator
+// resumes them, at any rate of the others.
 var staying = []inspect.Cause{inspect.ForSchedule, inspect.ForLimit, inspect.ForQuiet, inspect.ForPause}
 
-// drainsIn returns how long it takes at the present rate until what may leave has left: all
-// that waits but for what is scheduled for later, what its user's limits or quiet hours hold
-// until its slot, and what an operator's pause holds.
+// drainsIn returns how long it takes at the present rate until all leaving notifications have
+// left. These are all waiting ones except the staying: scheduled for later, held by the user's
+// limits or quiet hours until their slot, or paused by an operator.
 //
-// The rate is by how much fewer waited, of all, at the end of each full minute since the most
-// waited, within the last five. Where no fewer wait, but a quota, a throughput or a device's
-// limit holds some, it is how many ended in the last full minute: so many does the limit let
-// through, and those that are accepted meanwhile are not counted. Otherwise, and where no
-// worker has told of the last two minutes, it is not known: 0.
+// The rate is the average decrease of all waiting notifications per full minute since the highest
+// backlog of the last five minutes. If there is no decrease, but a quota, a throughput or a
+// device's limit holds some, the rate is the number that ended in the last full minute: the limit
+// grants about as many, and notifications accepted meanwhile do not count. Otherwise, or if no
+// worker has reported the last two minutes, the result is 0: unknown.
 func drainsIn(waits []inspect.Share, minutes []control.Minute, now time.Time) time.Duration {
 	var leaving, overQuota int64
 	for _, s := range waits {

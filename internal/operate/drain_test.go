@@ -42,7 +42,7 @@ func TestDrainsIn(t *testing.T) {
 	}
 }
 
-// While notifications wait for a provider in trouble, nobody knows when they leave.
+// While notifications wait for a provider in trouble, the time until they leave is unknown.
 func TestHolding(t *testing.T) {
 	t.Parallel()
 	idle, paused := pause.Pause{Kind: pause.Trouble, App: "shop", Platform: push.FCM}, pause.Pause{Kind: pause.Operator, Waiting: 3}

@@ -13,12 +13,11 @@ import (
 const (
 	// MostIDs is how many IDs one request may name, so that it ends within its time.
 	MostIDs = 1000
-	// idsAtOnce is how many are acted on at once.
+	// idsAtOnce is how many of them are processed in parallel.
 	idsAtOnce = 16
 )
 
-// each does that with each of them, where the bearer may ask for the action, and returns
-// what became of each.
+// each calls do for each ref, if the principal may take the action, and returns the errors.
 func (o *Operator) each(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, push.Ref) error) []error {
 	return o.together(ctx, a, refs, func(ctx context.Context, refs []push.Ref) []error {
 		return sideBySide(len(refs), func(i int) error { return do(ctx, refs[i]) })
@@ -36,7 +35,7 @@ func sideBySide(n int, do func(i int) error) []error {
 			return nil
 		})
 	}
-	_ = g.Wait() // each has its own
+	_ = g.Wait() // the errors are in errs
 	return errs
 }
 

@@ -13,14 +13,14 @@ type LetterPage struct {
 	Letters []store.Letter `json:"dead_letters"`
 	// Next is the cursor of the rest; "" when this is the end.
 	Next string `json:"next,omitempty"`
-	// Unread are the shards that did not answer, by their numbers, which the list goes past.
+	// Unread are the numbers of the shards that did not answer, which the list skips.
 	Unread []int `json:"unread_shards,omitempty"`
-	// Looked is how many were looked at.
+	// Looked is how many dead letters were read, of all apps.
 	Looked int `json:"-"`
 }
 
-// Letters returns a part of the dead letters that it sees, without their jobs, of about so
-// many, from a cursor on.
+// Letters reads about most dead letters from the cursor on. It returns the ones that it sees,
+// without their jobs.
 func (o *Operator) Letters(ctx context.Context, cursor string, most int) (*LetterPage, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (o *Operator) Letters(ctx context.Context, cursor string, most int) (*Lette
 	return page, err
 }
 
-// letters is LettersFrom, and names whose the notifications are.
+// letters is Records.LettersFrom, and completes the letters' apps and users from their jobs.
 func (s *Service) letters(ctx context.Context, cursor string, most int) (all []*store.Letter, next string, err error) {
 	all, next, err = s.with.Records.LettersFrom(ctx, cursor, most)
 	for _, l := range all {
@@ -49,7 +49,7 @@ func (s *Service) letters(ctx context.Context, cursor string, most int) (all []*
 // A LetterSelection selects dead letters. Each field matches any when it is zero.
 type LetterSelection struct {
 	App, Category, Reason string
-	Since                 time.Duration // how long ago it ended at most
+	Since                 time.Duration // how long ago it ended, at most
 }
 
 // Matches reports whether the dead letter is selected at that instant.
@@ -58,13 +58,13 @@ func (s LetterSelection) Matches(l *store.Letter, now time.Time) bool {
 		(s.Since == 0 || now.Sub(l.At) <= s.Since)
 }
 
-// A DeadLetter is one with what its job holds; nil where that cannot be read.
+// A DeadLetter is a dead letter with its job's notification; nil if that cannot be read.
 type DeadLetter struct {
 	*store.Letter
 	Notification *push.Notification `json:"notification,omitempty"`
 }
 
-// Letter returns the dead letter, whole, or store.ErrNoLetter or a *push.AmbiguousError.
+// Letter returns the whole dead letter, or store.ErrNoLetter or a *push.AmbiguousError.
 func (o *Operator) Letter(ctx context.Context, ref push.Ref) (*DeadLetter, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -80,8 +80,7 @@ func (o *Operator) Letter(ctx context.Context, ref push.Ref) (*DeadLetter, error
 	return shown, nil
 }
 
-// Requeue has a dead letter's notification sent again. Its errors are those of
-// push.Producer.
+// Requeue sends a dead letter's notification again. Its errors are Producer.RequeueOf's.
 func (o *Operator) Requeue(ctx context.Context, ref push.Ref) error {
 	return o.act(ctx, Requeue, ref, o.s.with.Producer.RequeueOf)
 }
@@ -95,7 +94,7 @@ func (s *Service) purge(ctx context.Context, ref push.Ref) error {
 	return s.with.Records.Purge(ctx, ref, push.Contents)
 }
 
-// act does that to a dead letter.
+// act calls do for a dead letter, and logs and records the action.
 func (o *Operator) act(ctx context.Context, a *Action, ref push.Ref, do func(context.Context, push.Ref) error) error {
 	if err := o.may(a); err != nil {
 		return err
@@ -116,14 +115,14 @@ func (o *Operator) actOn(ctx context.Context, ref push.Ref, do func(context.Cont
 	return do(ctx, ref)
 }
 
-// RequeueEach has dead letters' notifications sent again, and returns what became of each.
+// RequeueEach sends dead letters' notifications again, and returns the errors.
 func (o *Operator) RequeueEach(ctx context.Context, refs []push.Ref) []error {
 	return o.each(ctx, RequeueEach, refs, func(ctx context.Context, ref push.Ref) error {
 		return o.actOn(ctx, ref, o.s.with.Producer.RequeueOf)
 	})
 }
 
-// PurgeEach deletes dead letters, and returns what became of each.
+// PurgeEach deletes dead letters, and returns the errors.
 func (o *Operator) PurgeEach(ctx context.Context, refs []push.Ref) []error {
 	return o.each(ctx, PurgeEach, refs, func(ctx context.Context, ref push.Ref) error { return o.actOn(ctx, ref, o.s.purge) })
 }

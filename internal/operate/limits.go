@@ -65,17 +65,17 @@ type Limits struct {
 	General    limits.EffectivePolicy  `json:"general"`
 	OfCategory *limits.EffectivePolicy `json:"of_category,omitempty"`
 	Override   *limits.Override        `json:"override,omitempty"` // of exactly this level; nil for none
-	// Mutes are those of all that is sent at this level, the most specific first.
+	// Mutes are in force for everything sent at this level, the most specific first.
 	Mutes []limits.EffectiveMute `json:"mutes,omitempty"`
-	// Categories are the configured policies of categories, where no level is named.
+	// Categories are the categories' configured policies, if no level is named.
 	Categories map[string]limits.EffectivePolicy `json:"categories,omitzero"`
 	// Horizon is the longest gap or period of an override.
 	Horizon string `json:"horizon"`
 }
 
-// Limits returns the policies in force at a level of the bearer's own; the configured ones
-// without a level. It returns an *UnknownError for an app or quota that the configuration
-// does not have.
+// Limits returns the policies in force at a level that the principal owns; without a level, the
+// configured ones. It returns an *UnknownError for an app or quota that the configuration does
+// not have.
 func (o *Operator) Limits(ctx context.Context, at limits.Level) (*Limits, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -101,9 +101,8 @@ func (o *Operator) configuredLimits() *Limits {
 
 func (o *Operator) horizon() string { return throttle.FormatPeriod(o.s.with.Overrides.Horizon()) }
 
-// Override returns what is in force at a level of the bearer's own, of which there is an
-// override, or else whose app and quota the configuration has. An *UnknownError comes with
-// what is in force there.
+// Override returns the policies in force at a level that the principal owns. If the level has no
+// override, and the configuration lacks its app or quota, an *UnknownError comes with them.
 func (o *Operator) Override(ctx context.Context, at limits.Level) (*Limits, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -136,8 +135,8 @@ func (o *Operator) inForce(ctx context.Context, at limits.Level) (*Limits, error
 	return l, nil
 }
 
-// named returns the level of the bearer's own with the quota's key in the place of its
-// name. One that has left the configuration has no name.
+// named returns the level with the quota's key in place of its name, or an error if the principal
+// does not own the level. A quota that has left the configuration is known by its key alone.
 func (o *Operator) named(at limits.Level) (limits.Level, error) {
 	all, err := o.s.with.Quotas()
 	q, unknown := all.Find(at.Quota)
@@ -150,8 +149,8 @@ func (o *Operator) named(at limits.Level) (limits.Level, error) {
 	return at, o.ownsLevel(at, all)
 }
 
-// known is named, of a level whose app and quota the configuration has; the quota is the
-// zero one for none.
+// known is named, but fails if the configuration lacks the level's app or quota. The quota is
+// zero if the level has none.
 func (o *Operator) known(at limits.Level) (limits.Level, Quota, error) {
 	at, err := o.named(at)
 	if err != nil || at.App == "" && at.Quota == "" {
@@ -173,17 +172,17 @@ func (o *Operator) known(at limits.Level) (limits.Level, Quota, error) {
 	return at, q, nil
 }
 
-// A Setting is what became of an override that was set.
+// A Setting is the result of setting an override.
 type Setting struct {
-	Override limits.Override `json:"override"` // that stands, with who set it and when
-	// Warnings are what is odd about it.
+	Override limits.Override `json:"override"` // in force, with its author and time
+	// Warnings are about the override.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// SetLimit puts an override in force, or a mute, at a level of the bearer's own. Where a version is
-// given, 0 for none, the one there has to be of that: else it returns limits.ErrConflict.
-// What is wrong with it is an error of type throttle.Faults, by the fields of
-// limits.Override.Validate, or an *UnknownError. It may be limits.ErrTooManyOverrides.
+// SetLimit puts an override, or a mute, in force at a level that the principal owns. If a version
+// is given (0: none), the present override must have it, else the error is limits.ErrConflict. An
+// invalid override gives an error of type throttle.Faults, by the fields of
+// limits.Override.Validate, or an *UnknownError. The error may be limits.ErrTooManyOverrides.
 func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int64) (*Setting, error) {
 	action := SetLimit
 	if r.Mute {
@@ -226,8 +225,8 @@ func entryOf(r limits.Override) auditlog.Entry {
 	return e
 }
 
-// Import puts all the overrides in force, once all of them are valid. Its errors are those
-// of SetLimit; the fields of faults have the override's place in front, and a slash.
+// Import puts all the overrides in force if all of them are valid. Its errors are SetLimit's; the
+// fields of faults begin with the override's index and a slash.
 func (o *Operator) Import(ctx context.Context, all []limits.Override) error {
 	checked, err := o.importable(all)
 	if err != nil {
@@ -246,13 +245,13 @@ func (o *Operator) Import(ctx context.Context, all []limits.Override) error {
 	return nil
 }
 
-// CheckImport returns what Import would refuse, and changes nothing.
+// CheckImport returns Import's error if an override is invalid, and changes nothing.
 func (o *Operator) CheckImport(_ context.Context, all []limits.Override) error {
 	_, err := o.importable(all)
 	return err
 }
 
-// importable returns the overrides as they can be set, or all that is wrong with them.
+// importable returns the overrides ready to be set, or all their faults.
 func (o *Operator) importable(all []limits.Override) ([]limits.Override, error) {
 	if err := o.may(ImportLimits); err != nil {
 		return nil, err
@@ -283,11 +282,10 @@ func (o *Operator) importable(all []limits.Override) ([]limits.Override, error) 
 	return checked, wrong.Err()
 }
 
-// past is the fault of an override that would be over.
+// past is the fault of an override that has already ended.
 var past = throttle.Faults{{Field: "until", Problem: "has passed"}}
 
-// validated returns the override as it can be set, by its bearer, and all that is wrong
-// with it.
+// validated returns the override as the principal can set it, and all its faults.
 func (o *Operator) validated(r limits.Override, validate func(*limits.Override, time.Duration) error) (limits.Override, error) {
 	at, quota, err := o.known(r.Level)
 	if err != nil {
@@ -312,8 +310,8 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 // ErrNoOverride means that there is no override of the level.
 var ErrNoOverride = errors.New("there is no override here")
 
-// UnsetLimit removes the override or mute of exactly the level, of the bearer's own, whose app or
-// quota may have left the configuration. The version is as of SetLimit.
+// UnsetLimit removes the override or mute of exactly this level, which the principal owns. Its
+// app or quota may have left the configuration. The version is as in SetLimit.
 func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int64) error {
 	action := UnsetLimit
 	if at.Mute {
@@ -337,9 +335,9 @@ func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int6
 	return nil
 }
 
-// Preview returns what the override would do, or for nil the removal of the one there:
+// Preview returns the effect of the override, or for nil of removing the present one:
 // ErrNoOverride for none. Without a level it is about limits.default. Its other errors are
-// those of SetLimit, and ErrPreviewBusy.
+// SetLimit's and ErrPreviewBusy.
 func (o *Operator) Preview(ctx context.Context, at limits.Level, r *limits.Override) (*Preview, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -370,7 +368,8 @@ func (o *Operator) Preview(ctx context.Context, at limits.Level, r *limits.Overr
 	return o.s.with.Preview.Of(ctx, at, r)
 }
 
-// Below returns what would be in force at a level of the bearer's own without its override.
+// Below returns the policy in force at a level that the principal owns, without the level's
+// override.
 func (o *Operator) Below(at limits.Level) (limits.EffectivePolicy, error) {
 	if err := o.may(Look); err != nil {
 		return limits.EffectivePolicy{}, err
@@ -379,8 +378,8 @@ func (o *Operator) Below(at limits.Level) (limits.EffectivePolicy, error) {
 	return o.s.with.Limits.InForceIf(at, map[limits.Level]*limits.Override{at: nil}), err
 }
 
-// LimitsLog returns the newest changes of limits that it sees, before a version, 0 for
-// all, the newest first, at most so many.
+// LimitsLog returns the newest limit changes that it sees, newest first, at most newest, before a
+// version (0 for all).
 func (o *Operator) LimitsLog(ctx context.Context, before int64, newest int) ([]limits.Change, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -407,19 +406,18 @@ func (o *Operator) LimitsLog(ctx context.Context, before int64, newest int) ([]l
 	}
 }
 
-// logPage is how many of the log's entries, of which limits.LogKept are kept, are looked
-// at in one round trip.
+// logPage is how many entries of the log are read in one round trip. The log keeps
+// limits.LogKept.
 const logPage = 1000
 
-// An Undo is a change of a limit, and what undoing it would put back.
+// An Undo is a change of a limit, and the override that undoing it restores.
 type Undo struct {
 	limits.Change
-	// Back is the override that was there before, nil where none is put back. One that has
-	// ended is not.
+	// Back is the override before the change; nil if there was none or it has ended.
 	Back *limits.Override
 }
 
-// Undoing returns what undoing a change would put back at that instant, and whether there
+// Undoing returns the override that undoing a change restores at that instant, and whether there
 // is anything to undo.
 func Undoing(c limits.Change, now time.Time) (back *limits.Override, any bool) {
 	back = c.From
@@ -435,9 +433,9 @@ var (
 	ErrNoUndo   = errors.New("what was there before the change has ended")
 )
 
-// UndoOf returns what undoing the change of that version would do, at a level of the
-// bearer's own. Its error may be ErrNoChange, ErrNoUndo, or limits.ErrConflict where a
-// newer change came after it.
+// UndoOf returns the effect of undoing the change of that version, at a level that the principal
+// owns. Its error may be ErrNoChange, ErrNoUndo, or limits.ErrConflict if a newer change came
+// after it.
 func (o *Operator) UndoOf(ctx context.Context, version int64) (*Undo, error) {
 	if err := o.may(UndoLimit); err != nil {
 		return nil, err
@@ -472,7 +470,7 @@ func (o *Operator) UndoOf(ctx context.Context, version int64) (*Undo, error) {
 	return u, nil
 }
 
-// over is the version of the override that the change has left; 0 for none.
+// over is the version of the override that the change set; 0 for none.
 func (u *Undo) over() int64 {
 	if u.To == nil {
 		return 0
@@ -480,8 +478,8 @@ func (u *Undo) over() int64 {
 	return u.Version
 }
 
-// UndoLimit puts back what was there before the change of that version, if nothing has
-// changed since. Its errors are those of UndoOf.
+// UndoLimit restores the override before the change of that version, if nothing has changed
+// since. Its errors are UndoOf's and SetLimit's.
 func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 	u, err := o.UndoOf(ctx, version)
 	if err != nil {
@@ -504,7 +502,7 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 	return err
 }
 
-// Quotas returns what all workers together may do, as far as the operator sees it.
+// Quotas returns the status of the quotas that it sees.
 func (o *Operator) Quotas(ctx context.Context) ([]QuotaStatus, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -519,11 +517,11 @@ func (o *Operator) Quotas(ctx context.Context) ([]QuotaStatus, error) {
 
 // An UnknownError refuses a name that the configuration does not have.
 type UnknownError struct {
-	// What has the kind of the name: app, quota, range or id.
+	// The kind of the name: app, quota, range, cause or id.
 	What string
-	// Problem is what is wrong with it, in a sentence that begins with What.
+	// Problem is a sentence that begins with the kind.
 	Problem string
-	// Choices are those that it may name, where it names none.
+	// Choices are the valid names, if none was given.
 	Choices []string
 }
 

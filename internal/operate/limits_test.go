@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// What was there before and has ended is not put back.
+// Undoing does not restore an override that has ended.
 func TestUndoing(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -12,9 +12,9 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// minutesOf puts together what the workers did in each minute, the oldest first: what they
-// have added to Redis, and what is in the snapshots of those that are alive. A minute that a
-// worker has just added may count twice until its next snapshot, a moment later.
+// minutesOf sums the work of all workers by minute, oldest first, from Redis and from the live
+// workers' snapshots. A minute that a worker has just added to Redis may count twice until its
+// next snapshot, a moment later.
 func minutesOf(added []control.Minute, workers []control.Snapshot) []control.Minute {
 	all := map[time.Time]*control.Minute{}
 	sum := func(minutes []control.Minute) {
@@ -39,13 +39,13 @@ func minutesOf(added []control.Minute, workers []control.Snapshot) []control.Min
 	return list
 }
 
-// readMinutes returns what the workers have added to Redis of so many minutes until now, of
-// which the one under way is the last.
+// readMinutes returns the workers' sums in Redis for the given number of minutes until now; the
+// last is the present minute.
 func (s *Service) readMinutes(ctx context.Context, now time.Time, minutes int) ([]control.Minute, error) {
 	return control.ReadMinutes(ctx, s.with.Queue, s.with.Records.Prefix(), now.Add(-time.Duration(minutes-1)*time.Minute), now)
 }
 
-// latest is the lateness of the worker that is the latest.
+// latest returns the largest lateness of a worker.
 func latest(workers []control.Snapshot) (late time.Duration) {
 	for _, w := range workers {
 		late = max(late, w.LateP99)
@@ -53,8 +53,8 @@ func latest(workers []control.Snapshot) (late time.Duration) {
 	return late
 }
 
-// quotasOf puts together what the workers know of each quota, sorted by key: the share
-// of it that all of them use, how many wait in them, and until when there is nothing.
+// quotasOf sums the workers' states of each quota, sorted by key: units used, jobs waiting, and
+// the latest time until which none are left.
 func quotasOf(workers []control.Snapshot) []route.QuotaStatus {
 	all := map[string]route.QuotaStatus{}
 	for _, w := range workers {

@@ -11,19 +11,20 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Apps are those that the configuration has. Where they are nil, none is looked for.
+// Apps are the configured apps by name. Nil accepts any app.
 type Apps map[string]App
 
-// An App is what it says of one. The zero value sends to any platform and host.
+// An App is an app's configuration. The zero value sends to any platform and host.
 type App struct {
-	// Platforms are those that it sends to.
+	// Platforms are the platforms that it sends to; nil for any.
 	Platforms []push.Platform
-	// Hosts are those that endpoints of Web Push may be at, as push.HostAmong reads them.
+	// Hosts are the allowed hosts of Web Push endpoints, as push.HostAmong reads them; nil for
+	// any.
 	Hosts []string
 }
 
-// fault returns what is wrong with a target: it is on a platform, or at a host, that the app
-// does not send to. An endpoint of a subscription that has ended is for the worker to report.
+// fault returns the fault of a target on a platform, or at a host, that the app does not send to.
+// The worker reports the endpoint of an ended subscription.
 func (a App) fault(t push.Target) (f push.Fault, some bool) {
 	if !slices.Contains(push.Platforms(), t.Platform) { // Validate says so
 		return f, false
@@ -44,8 +45,7 @@ func (a App) fault(t push.Target) (f push.Fault, some bool) {
 // Names returns the apps' names, sorted.
 func (a Apps) Names() []string { return slices.Sorted(maps.Keys(a)) }
 
-// Fault is what is wrong with an app's name, as the end of a sentence; "" when
-// nothing is.
+// Fault returns the problem with an app's name, as the end of a sentence; "" for none.
 func (a Apps) Fault(name string) string {
 	if _, known := a[name]; known || a == nil {
 		return ""
@@ -53,10 +53,10 @@ func (a Apps) Fault(name string) string {
 	return near.NoApp(name, a.Names())
 }
 
-// Categories are those that the configuration has.
+// Categories returns the configured categories.
 func (o *Operator) Categories() []string { return o.s.with.Limits.Configured() }
 
-// CategoryWarning is what is odd about a category's name; "" when nothing is.
+// CategoryWarning returns a warning about a category's name; "" for none.
 func CategoryWarning(name string, configured []string) string {
 	if name == "" || slices.Contains(configured, name) {
 		return ""
@@ -64,8 +64,8 @@ func CategoryWarning(name string, configured []string) string {
 	return "category " + name + " is not configured" + near.Hint(name, configured)
 }
 
-// Warnings are what is odd about a notification that is taken: a category that the
-// configuration does not have, where such are warned of.
+// Warnings returns the warnings about an accepted notification: an unconfigured category, if the
+// policies warn of it.
 func Warnings(n *push.Notification, policies *limits.Policies) []string {
 	if policies.Unknown(n.Category) != limits.WarnUnknown {
 		return nil
@@ -73,9 +73,9 @@ func Warnings(n *push.Notification, policies *limits.Policies) []string {
 	return []string{CategoryWarning(n.Category, policies.Configured())}
 }
 
-// UnknownNames returns what the notification names and the configuration does not have:
-// its app, a target's platform or host, or, where unknown ones are refused, its category.
-// What else is wrong with it, Validate says.
+// UnknownNames returns faults for the names that the configuration does not have: the app, a
+// target's platform or host and, if the policies refuse unknown ones, the category. Validate
+// returns all other faults.
 func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) push.Faults {
 	var f push.Faults
 	if fault := apps.Fault(n.App); fault != "" && n.App != "" {
@@ -93,8 +93,8 @@ func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) pu
 	return f
 }
 
-// Refusal is UnknownNames, and with what it finds all else that is wrong: the error of a
-// notification that is refused, nil for one that is left to Validate.
+// Refusal returns nil if the notification has no UnknownNames; Validate is left to the caller.
+// Otherwise it returns these and Validate's faults.
 func Refusal(n *push.Notification, apps Apps, policies *limits.Policies) error {
 	f := UnknownNames(n, apps, policies)
 	if len(f) == 0 {
@@ -106,10 +106,10 @@ func Refusal(n *push.Notification, apps Apps, policies *limits.Policies) error {
 	return f
 }
 
-// OverrideWarnings are what is odd about an override, in the place of what is in force:
-// the category's own policy, or the general one where it names no category.
+// OverrideWarnings returns the warnings about an override that replaces the policy in force: the
+// category's own or, without a category, the general one.
 func OverrideWarnings(o limits.Override, inForce throttle.Policy, configured []string) []string {
-	if o.Quota != "" { // which no user has
+	if o.Quota != "" { // the warnings are about users' limits
 		return nil
 	}
 	warnings := throttle.Warnings(o.Policy)

@@ -12,10 +12,10 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// Place adds to the masters of a Cluster which shards lie on each, and how many notifications
-// wait there: by the sums that were just read, and in a shard that did not answer by the last
-// ones that the records know, or else these workers. It asks none of them. Servers that are no
-// Cluster it leaves as they are.
+// Place adds to the masters of a Cluster their shards, and how many notifications wait there: by
+// the sums just read and, for a shard that did not answer, by the newest count that the records
+// or these workers remember. It does not query the masters. It leaves servers outside a Cluster
+// unchanged.
 func Place(ctx context.Context, client redis.UniversalClient, records *store.Records, nodes []redisconn.Node, counts map[int]store.Counts, workers []control.Snapshot) error {
 	cluster, several := pipeline.OfCluster(client)
 	if !several {
@@ -52,8 +52,8 @@ func Place(ctx context.Context, client redis.UniversalClient, records *store.Rec
 	return nil
 }
 
-// waitingIn returns how many wait in the shards, nil where that is not known of one, and when
-// that was counted first of those that have no sums; zero where all have.
+// waitingIn returns how many wait in the shards, nil if one shard's count is unknown, and the
+// time of the oldest remembered count; zero if all counts are new.
 func waitingIn(shards []int, now map[int]store.Counts, last map[int]store.Waited) (*int64, time.Time) {
 	var sum int64
 	var first time.Time

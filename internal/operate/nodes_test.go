@@ -12,8 +12,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// What waits in shards that do not answer is told as it was, and not at all of one that never
-// did.
+// The count of a shard that does not answer is the last known one. It is unknown if the shard
+// never answered.
 func TestWaitingInShards(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -36,7 +36,7 @@ func TestWaitingInShards(t *testing.T) {
 		now := map[int]store.Counts{1: {Accepted: 7, Ended: map[push.State]int64{push.Delivered: 3}}}
 		for _, c := range []struct {
 			shards []int
-			want   int64 // negative for not known
+			want   int64 // negative: unknown
 			at     time.Time
 		}{
 			{[]int{}, 0, time.Time{}}, {[]int{1}, 4, time.Time{}}, {[]int{0, 1}, 5, at}, {[]int{0, 1, 3}, 14, early}, {[]int{0, 1, 2}, -1, time.Time{}},

@@ -14,15 +14,15 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// A Result is what became of a notification that was handed over.
+// A Result is the result of enqueuing a notification.
 type Result struct {
 	push.Result
-	// Warnings are what is odd about it, although it is taken.
+	// Warnings are about an accepted notification.
 	Warnings []string
 }
 
-// Enqueue hands a notification over. What is wrong with it is an error of type
-// push.Faults; of another's app it is an *OthersError.
+// Enqueue enqueues a notification. An invalid one gives an error of type push.Faults, one of
+// another's app an *OthersError.
 func (o *Operator) Enqueue(ctx context.Context, n *push.Notification) Result {
 	if err := o.takes(n, o.configured()); err != nil {
 		return Result{Result: push.Result{Err: err}}
@@ -31,14 +31,14 @@ func (o *Operator) Enqueue(ctx context.Context, n *push.Notification) Result {
 	return o.result(n, push.Result{Receipt: receipt, Err: err})
 }
 
-// Parsed is a notification, or why it is none, of type push.Faults.
+// Parsed is a parsed notification, or its error, of type push.Faults.
 type Parsed struct {
 	*push.Notification
 	Err error
 }
 
-// EnqueueAll hands notifications over, those of one user in order, and returns what became
-// of each. One that has an error already, as it could not be read, is not.
+// EnqueueAll enqueues notifications, each user's in order, and returns the results by index. It
+// does not enqueue one with a parse error, but returns this error.
 func (o *Operator) EnqueueAll(ctx context.Context, all []Parsed) []Result {
 	results := make([]Result, len(all))
 	valid := make([]*push.Notification, 0, len(all))
@@ -63,9 +63,9 @@ func (o *Operator) EnqueueAll(ctx context.Context, all []Parsed) []Result {
 	return results
 }
 
-// takes returns why the notification is not taken: its bearer may not hand over, it is of
-// an app that is not the bearer's, or names what the configuration does not have. The apps
-// are those of the configuration that the operator sees.
+// takes returns nil if the notification is accepted. It returns an error if the role does not
+// allow it, the app is another's, or the configuration lacks a name. The apps are the configured
+// ones that the operator sees.
 func (o *Operator) takes(n *push.Notification, apps Apps) error {
 	if err := o.may(Enqueue); err != nil {
 		return err
@@ -97,16 +97,16 @@ func (o *Operator) Status(ctx context.Context, ref push.Ref) (*inspect.Status, e
 	return o.s.with.Inspect.Status(ctx, ref)
 }
 
-// A Notification is all that is known of one: its status, its user's timeline while a
-// limit of theirs puts it off, and its dead letter; nil for none.
+// A Notification is all that is known of one: its status, its user's timeline while a limit
+// defers it, and its dead letter; nil for none.
 type Notification struct {
 	*inspect.Status
 	Timeline *inspect.Timeline
 	Letter   *store.Letter
 }
 
-// Notification returns what is known of the notification, as it was not long ago, or
-// push.ErrUnknownID or a *push.AmbiguousError.
+// Notification returns the notification, at most Fresh old, or push.ErrUnknownID or a
+// *push.AmbiguousError.
 func (o *Operator) Notification(ctx context.Context, ref push.Ref) (*Notification, error) {
 	ref, err := o.mayKnow(ctx, Look, ref)
 	if err != nil {
@@ -116,14 +116,14 @@ func (o *Operator) Notification(ctx context.Context, ref push.Ref) (*Notificatio
 	if err != nil || known.Letter == nil || o.SeesAll() {
 		return known, err
 	}
-	its := *known // whose letter may be of another app
+	its := *known // its letter may be another app's
 	if its.Letter, err = o.letter(ctx, ref); errors.Is(err, store.ErrNoLetter) {
 		err = nil
 	}
 	return &its, err
 }
 
-// mayKnow returns the name of the notification where it may ask for that of it.
+// mayKnow returns the notification's full name if the principal may take the action on it.
 func (o *Operator) mayKnow(ctx context.Context, a *Action, ref push.Ref) (push.Ref, error) {
 	if err := o.may(a); err != nil {
 		return ref, err
@@ -138,15 +138,15 @@ func (s *Service) readNotification(ctx context.Context, ref push.Ref) (n *Notifi
 	}
 	if w := n.Waits; w != nil && w.For.HasSlot() {
 		if n.Timeline, err = s.with.Inspect.Timeline(ctx, n.App, n.User, []string{n.Category}); err != nil {
-			n.Timeline = nil // the rest is told all the same
+			n.Timeline = nil // the rest is returned all the same
 		}
 	}
 	n.Letter, err = s.letterOf(ctx, ref.ID, n.Status)
 	return n, err
 }
 
-// letterOf returns the dead letter of a notification, nil for none. One that is not known
-// whose it is is that of whose shard it is in.
+// letterOf returns a notification's dead letter, nil for none. A letter of an unknown user
+// belongs to the notification in the same shard.
 func (s *Service) letterOf(ctx context.Context, id string, of *inspect.Status) (*store.Letter, error) {
 	at, err := s.with.Records.Of(ctx, of.App, of.User)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *Service) letterOf(ctx context.Context, id string, of *inspect.Status) (
 	return l, nil
 }
 
-// Knows reports whether there is a notification with that ID, or a dead letter, or several.
+// Knows reports whether a notification, or else a dead letter, has this ID. Several may have it.
 func (o *Operator) Knows(ctx context.Context, id string) (notification, letter bool, err error) {
 	if err := o.may(Look); err != nil {
 		return false, false, err
@@ -189,12 +189,12 @@ func (o *Operator) Knows(ctx context.Context, id string) (notification, letter b
 	return false, false, err
 }
 
-// Cancel ends a notification that waits. Its errors are those of control.Control.
+// Cancel ends a waiting notification. Its errors are control.Control.Cancel's.
 func (o *Operator) Cancel(ctx context.Context, ref push.Ref) error {
 	return o.cancelOne(ctx, ref, false)
 }
 
-// CancelWithOthers is Cancel also of one whose push is to tell of others.
+// CancelWithOthers is Cancel, but does not refuse a notification that carries others.
 func (o *Operator) CancelWithOthers(ctx context.Context, ref push.Ref) error {
 	return o.cancelOne(ctx, ref, true)
 }
@@ -203,9 +203,9 @@ func (o *Operator) cancelOne(ctx context.Context, ref push.Ref, others bool) err
 	if err := o.cancel(ctx, ref, others); err != nil {
 		return err
 	}
-	// a producer may cancel as many as it likes
+	// producers cancel often: do not log each time
 	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
-	if o.who.Role == config.Operator { // else it is a producer's, and no operator's action
+	if o.who.Role == config.Operator { // the audit log has operators' actions only
 		o.record(ctx, Cancel, o.entryOn(ctx, []push.Ref{ref}))
 	}
 	return nil
@@ -226,8 +226,8 @@ func (o *Operator) cancel(ctx context.Context, ref push.Ref, others bool) error 
 	return o.s.with.Control.Cancel(ctx, ref)
 }
 
-// Withdraw ends a user's waiting notifications of the group, which is valid, 1,000 at a time: see
-// control.Control.
+// Withdraw ends a user's waiting notifications of the group, 1,000 at a time: see
+// control.Control.Withdraw. The group must be valid.
 func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group, cursor string) (w control.Withdrawn, err error) {
 	if err := o.may(Withdraw); err != nil {
 		return w, err
@@ -245,16 +245,16 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 	if w, err = o.s.with.Control.Withdraw(ctx, app, user, g, cursor); w.Ended == 0 {
 		return w, err
 	}
-	// a producer may withdraw as many as it likes
+	// producers withdraw often: do not log each time
 	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
-	if o.who.Role == config.Operator { // else it is no operator's action
+	if o.who.Role == config.Operator { // as in cancelOne
 		o.record(ctx, Withdraw, o.entryIn(slices.Repeat([]string{app}, w.Ended)))
 	}
 	return w, err
 }
 
-// CancelEach ends notifications that wait, and what they carry, and returns what became of
-// each.
+// CancelEach ends waiting notifications, including the ones that they carry, and returns the
+// errors.
 func (o *Operator) CancelEach(ctx context.Context, refs []push.Ref) []error {
 	return o.together(ctx, CancelEach, refs, o.cancelAll)
 }
@@ -284,7 +284,7 @@ func (o *Operator) cancelAll(ctx context.Context, refs []push.Ref) []error {
 	return errs
 }
 
-// forgetID has notifications of that ID be read again.
+// forgetID makes the next caller read notifications of this ID again.
 func (s *Service) forgetID(id string) {
 	s.notifications.forget(func(ref push.Ref) bool { return ref.ID == id })
 }
@@ -297,7 +297,7 @@ func (o *Operator) Waiting(ctx context.Context, s inspect.Selection, cursor stri
 	if s.For != "" && !slices.Contains(inspect.Causes, s.For) {
 		return nil, &UnknownError{What: "cause", Problem: "cause is none of " + strings.Join(inspect.CauseNames(), ", ")}
 	}
-	if s.Mutable { // which goes by what is exempt
+	if s.Mutable { // by the exemptions in force
 		if err := o.s.refresh(ctx); err != nil {
 			return nil, err
 		}
@@ -306,8 +306,8 @@ func (o *Operator) Waiting(ctx context.Context, s inspect.Selection, cursor stri
 	return o.s.with.Inspect.Queued(ctx, s, cursor)
 }
 
-// Counts are how many wait and have ended in the shards that answer, of all apps together;
-// nil for a bearer of some.
+// Counts returns how many notifications wait and have ended, of all apps together, in the shards
+// that answer; nil for a principal of some apps.
 func (o *Operator) Counts(ctx context.Context) (*store.Counts, error) {
 	if err := o.may(Look); err != nil || !o.SeesAll() {
 		return nil, err
@@ -325,8 +325,8 @@ func (s *Service) CountKept(ctx context.Context) (int64, error) {
 	return counts.Waiting() + counts.Letters, err
 }
 
-// Timeline returns what a user was sent and what waits for the user's limits. The app may
-// be "" where there is one; without categories it is of all of them.
+// Timeline returns a user's sent notifications and the ones that wait for the user's limits. The
+// app may be "" if there is only one; without categories it covers all of them.
 func (o *Operator) Timeline(ctx context.Context, app, user string, categories []string) (*inspect.Timeline, error) {
 	app, err := o.appOf(ctx, app)
 	if err != nil {
@@ -335,7 +335,7 @@ func (o *Operator) Timeline(ctx context.Context, app, user string, categories []
 	return o.s.with.Inspect.Timeline(ctx, app, user, categories)
 }
 
-// appOf returns the app whose user a look is at: the one there is for "".
+// appOf returns the app of a query about a user; "" selects the only app.
 func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 	if err := o.may(Look); err != nil {
 		return "", err
@@ -364,7 +364,7 @@ func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 	return app, o.s.refresh(ctx)
 }
 
-// refresh has Limits be those in force.
+// refresh brings Limits up to date.
 func (s *Service) refresh(ctx context.Context) error {
 	if s.with.Follows {
 		return nil
@@ -382,18 +382,17 @@ func (o *Operator) CategoriesOf(ctx context.Context, app, user string) ([]string
 	return o.s.with.Limits.Categories(app, user), nil
 }
 
-// A User is what is known of a user in an app: the timeline, and those that were sent
-// last, by ID. It is not to be changed.
+// A User is a user's timeline in an app, and the notifications sent last, by ID. Callers share it
+// and must not change it.
 type User struct {
 	*inspect.Timeline
 	Sent map[string]store.Brief
 }
 
-// A userKey says of whom, and of which categories, each on a line; all where there are
-// none.
+// A userKey identifies a User. Categories are one a line; "" for all.
 type userKey struct{ app, user, categories string }
 
-// User returns what is known of a user, as it was not long ago.
+// User returns a user's timeline and last sent notifications, at most Fresh old.
 func (o *Operator) User(ctx context.Context, app, user string, categories []string) (*User, error) {
 	app, err := o.appOf(ctx, app)
 	if err != nil {
@@ -402,7 +401,7 @@ func (o *Operator) User(ctx context.Context, app, user string, categories []stri
 	return o.s.users.get(ctx, userKey{app, user, strings.Join(categories, "\n")})
 }
 
-// A user's page has so many of a scope's admissions, of so many scopes at most.
+// A user's page shows at most MostAdmissions admissions of each of at most MostScopes scopes.
 const (
 	MostScopes     = 8
 	MostAdmissions = 200

@@ -1,6 +1,9 @@
-// Package operate has every look and action of an operator, and what a producer asks
-// for, each once. It takes who asks and what is asked for, decides whether they may, does
-// it, and returns plain values, whose JSON is what the HTTP API answers.
+// Package operate implements every query and action of operators, and the requests of producers,
+// each once. Start with Service.As, which returns the Operator of a principal.
+//
+// Every method of an Operator first checks that the principal's role allows the Action, and that
+// its apps include the items: scope.go has the rules. It returns plain values; the HTTP API
+// answers with their JSON.
 package operate
 
 import (
@@ -23,51 +26,49 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// Options say what a Service works with. All are required unless they say otherwise.
+// Options are a Service's dependencies. All are required unless they say otherwise.
 type Options struct {
 	Producer Producer
 	Records  *store.Records
 	Control  *control.Control
 	Inspect  *inspect.Inspector
-	// Limits are the configured ones, and Overrides those above them.
+	// Limits are the configured policies, and Overrides replace them.
 	Limits    *limits.Policies
 	Overrides *limits.Overrides
-	// Follows says that Limits are kept in step with Overrides. Else these are read before
-	// a look that needs them.
+	// Follows means that Limits follow Overrides by themselves. Otherwise queries refresh Limits
+	// first.
 	Follows bool
-	// Preview tells what an override would do.
+	// Preview computes the effects of overrides.
 	Preview *Previewer
-	// Meter counts what the quotas are of. Optional where there are none.
+	// Meter counts the quotas' units. Optional if there are no quotas.
 	Meter meter.Meter
-	// Quotas returns what all workers together may do, as it is configured; nil for
-	// nothing. Beside an error it returns those that are known.
+	// Quotas returns the configured quotas; nil for none. With an error it returns the known
+	// ones.
 	Quotas func() (Quotas, error)
-	// Apps are those of the configuration. Optional: without them there are no
-	// timelines, and an app of any name is taken.
+	// Apps are the configured apps. Optional: without them there are no timelines, and any app is
+	// accepted.
 	Apps Apps
-	// Queue is the queue's Redis, not shared by a pipeline, which has the audit log;
-	// nil for none. LimitsRedis is that of the limits; nil where they have none of their
-	// own.
+	// Queue is the queue's Redis, not shared by a pipeline, and has the audit log; nil for none.
+	// LimitsRedis is the limits' own Redis; nil if they have none.
 	Queue, LimitsRedis redis.UniversalClient
-	// Fresh is for how long a value that many look at is kept, so that they cost Redis as
-	// much as one; zero for not at all. Within is how long reading it may take; zero for as
-	// long as it takes.
+	// Fresh is how long a shared value is kept, so that many callers cost Redis as much as one;
+	// zero keeps none. Within bounds a read of it; zero means unbounded.
 	Fresh, Within time.Duration
 	Log           *slog.Logger // nil for slog.Default
 }
 
-// A Producer hands over: see push.Producer.
+// A Producer enqueues: see push.Producer.
 type Producer interface {
 	Enqueue(ctx context.Context, n *push.Notification) (push.Receipt, error)
 	EnqueueAll(ctx context.Context, notifications []*push.Notification) []push.Result
 	RequeueOf(ctx context.Context, ref push.Ref) error
 }
 
-// A Service is what operators work with. It is safe for concurrent use; Close it.
+// A Service answers operators and producers. It is safe for concurrent use; Close it.
 type Service struct {
 	with     Options
-	repeats  repeats.Log   // what clients can have it say again and again
-	auditLog *auditlog.Log // what operators did; nil without Options.Queue
+	repeats  repeats.Log   // log lines that clients can repeat
+	auditLog *auditlog.Log // nil without Options.Queue
 
 	overview      shared[*Overview]
 	pauses        shared[[]pause.Pause]
@@ -101,30 +102,28 @@ func New(o Options) *Service {
 }
 
 const (
-	// overviewFresh is for how long an overview, and a throughput, is told again at least: it
-	// looks at much.
+	// overviewFresh is the shortest time that an overview or a throughput is kept: they read
+	// much.
 	overviewFresh = time.Second
-	// auditWithin is for how long at most an audit that is told again is repeated where it
-	// is not balanced.
+	// auditWithin bounds how long an unbalanced audit is repeated if Fresh and Within are set.
 	auditWithin = 300 * time.Millisecond
 )
 
-// Close tells the log what it has not been told of.
+// Close logs the repeated lines counted so far.
 func (s *Service) Close() { s.repeats.Close() }
 
-// An Operator is somebody who asks.
+// An Operator makes the requests of one principal.
 type Operator struct {
 	s      *Service
 	who    Principal
 	remote string
 }
 
-// As returns the service for a bearer, who asks from that address: it is for the log, ""
-// for none.
+// As returns the operator of a principal. remote is its address for the log; "" for none.
 func (s *Service) As(who Principal, remote string) *Operator { return &Operator{s, who, remote} }
 
-// An OthersError refuses what is not of the bearer's apps alone. It is the same whether
-// it is there or not.
+// An OthersError refuses an item that does not belong to the principal's apps alone. It is the
+// same whether or not the item exists.
 type OthersError struct{ Apps []string }
 
 // Error implements error.

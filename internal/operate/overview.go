@@ -18,49 +18,48 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// An Overview is how everything is.
+// An Overview is the state of the whole system.
 type Overview struct {
 	At time.Time `json:"at"`
-	// Apps are those that it is of; nil for all. Of some, Waiting is the sum of Waits, and
-	// what is told by no app is left out: OldestDue, DrainsIn, Queues, Minutes, Quotas and
-	// what Redis says.
+	// Apps are the apps that it covers; nil for all. For some apps, Waiting is the sum of Waits,
+	// and parts not counted by app are left out: OldestDue, DrainsIn, Queues, Minutes, LateP99,
+	// Quotas and the state of Redis.
 	Apps []string `json:"apps,omitempty"`
-	// Sampled says that Waiting is an estimate: of jobs that were not looked at nobody
-	// knows whose they are.
+	// Sampled means that Waiting is an estimate, because not every job was read.
 	Sampled bool `json:"sampled,omitempty"`
-	// Workers are those that are alive. None takes what waits where there are none.
+	// Workers are the live workers. Without any, nothing is sent.
 	Workers []control.Snapshot `json:"workers"`
-	// Waiting is how many were accepted and have not ended, and Waits what for.
+	// Waiting is how many accepted notifications have not ended, and Waits counts them by cause.
 	Waiting int64           `json:"waiting"`
 	Waits   []inspect.Share `json:"waits"`
-	// OldestDue is since when the job is due that is due the longest and that no pause holds, zero
-	// when none is; and DrainsIn how long it takes at the present rate until what may leave
-	// has left: see drainsIn. 0 where that is not known.
+	// OldestDue is when the first of the due jobs that no pause holds was due; zero for none.
+	// DrainsIn is how long it takes at the present rate until all that may leave have left: see
+	// drainsIn. 0 if unknown.
 	OldestDue time.Time     `json:"oldest_due,omitzero"`
 	DrainsIn  time.Duration `json:"drains_in_ns,omitempty"`
 	Queues    []Queue       `json:"queues"`
-	// Providers are as the workers that are alive see them.
+	// Providers are as the live workers see them.
 	Providers []Provider `json:"providers"`
-	// Minutes are what was done in each of the last 15, with the one under way, also by workers
-	// that have ended, and LateP99 how much after its slot one of a hundred goes out of those that
-	// a limit alone held, of the worker that is the latest.
+	// Minutes are the work in each of the last 15 minutes, including the present one and workers
+	// that have ended. LateP99 is the slowest worker's 99th percentile of the delay after the
+	// slot, over notifications that only a limit held.
 	Minutes []control.Minute `json:"minutes"`
 	LateP99 time.Duration    `json:"late_p99_ns"`
-	// Quotas are what they know of what all together may send.
+	// Quotas are the live workers' states of the quotas.
 	Quotas  []route.QuotaStatus `json:"quotas,omitempty"`
 	Pauses  []pause.Pause       `json:"pauses"`
 	Letters Letters             `json:"dead_letters"`
 	// Lost is data that Redis has lost and no operator has confirmed; nil for none.
 	Lost  *control.Loss    `json:"lost,omitempty"`
 	Redis []redisconn.Node `json:"redis"`
-	// LimitsRedis is there where the limits have a Redis of their own.
+	// LimitsRedis is set if the limits have a Redis of their own.
 	LimitsRedis []redisconn.Node `json:"limits_redis,omitempty"`
-	// Unread are the parts that could not be read, by name; the rest is true all the same.
+	// Unread are the parts that could not be read, by name; the others are valid.
 	Unread []Unread `json:"unread,omitempty"`
 }
 
-// Holding returns the first provider's pause or trouble that notifications wait for, nil for none.
-// It has no known end, so no one can say when they leave.
+// Holding returns the first provider's pause or trouble that notifications wait for, nil for
+// none. Its end is unknown, and so is when they leave.
 func (o *Overview) Holding() *pause.Pause {
 	for i := range o.Pauses {
 		if p := &o.Pauses[i]; p.Kind != pause.Operator && p.Waiting > 0 {
@@ -70,17 +69,17 @@ func (o *Overview) Holding() *pause.Pause {
 	return nil
 }
 
-// A Queue is how many jobs one of asynq's queues has.
+// A Queue counts the jobs of one of asynq's queues.
 type Queue struct {
 	Name string                   `json:"queue"`
 	Jobs map[store.JobState]int64 `json:"jobs"`
 }
 
-// Letters are the dead letters by their reason: of the LookedAt first ones that
-// Redis has shown, where those are not all.
+// Letters counts the dead letters. If Redis shows only some of them, LookedAt and Reasons count
+// these.
 type Letters struct {
 	Count int64 `json:"count"`
-	// Sampled says that Count is an estimate, from the first ones of all apps.
+	// Sampled means that Count is an estimate from the first letters of all apps.
 	Sampled bool `json:"sampled,omitempty"`
 	// Dropped is how many older ones were deleted because their app had too many.
 	Dropped  int64          `json:"dropped,omitempty"`
@@ -91,10 +90,11 @@ type Letters struct {
 	dropped map[string]int64          // by app
 }
 
-// letters bounds how many dead letters are looked into.
+// letters bounds how many dead letters are read.
 const letters = 200
 
-// Overview returns how everything is, as it was not long ago, as far as it sees it.
+// Overview returns the part of the overview that it sees. The overview is at most Fresh or
+// overviewFresh old, whichever is longer.
 func (o *Operator) Overview(ctx context.Context) (*Overview, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (o *Operator) Overview(ctx context.Context) (*Overview, error) {
 }
 
 // LastOverview returns the overview that was read last, however old, without reading Redis; nil
-// where none was.
+// for none.
 func (o *Operator) LastOverview() (*Overview, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (o *Operator) LastOverview() (*Overview, error) {
 	return nil, nil
 }
 
-// Workers returns those that are alive, as far as it sees them.
+// Workers returns the live workers, with the apps that it sees.
 func (o *Operator) Workers(ctx context.Context) ([]control.Snapshot, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (s *Service) workers(ctx context.Context) ([]control.Snapshot, error) {
 	return all, err
 }
 
-// Audit compares what was accepted with what became of it, of all apps together.
+// Audit compares the accepted notifications with their results, of all apps together.
 func (o *Operator) Audit(ctx context.Context) (*inspect.Audit, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -146,10 +146,9 @@ func (o *Operator) Audit(ctx context.Context) (*inspect.Audit, error) {
 	return o.s.audit.get(ctx)
 }
 
-// readOverview reads the parts of an overview at once, and names those that do not answer
-// in time or fail. Where that is all of them but what Redis tells of itself, it returns why.
-// It counts what Redis counts and looks into a bounded number of jobs and letters, however
-// many there are.
+// readOverview reads the parts of an overview in parallel, and lists the parts that fail or do
+// not answer in time. If all parts of the queue's Redis fail, it returns the workers' error. It
+// reads counters, and a bounded number of jobs and letters.
 func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	o := &Overview{At: time.Now().UTC()}
 	ctx, cancel := context.WithTimeout(ctx, s.overview.partsWithin())
@@ -177,7 +176,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return s.with.Inspect.Backlog(ctx, alive, seen, counted)
 	})
 	oldest := begin(ctx, func(ctx context.Context) (time.Time, error) {
-		seen, _ := pauses.get(ctx) // else no job is known to be held, and shards that answer are told
+		seen, _ := pauses.get(ctx) // on error no job counts as held
 		return s.with.Inspect.OldestDue(ctx, seen)
 	})
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
@@ -200,7 +199,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	o.Providers, o.LateP99, o.Quotas = providersOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
 	added, err := minutes.get(ctx)
 	failed[PartMinutes] = err
-	if err == nil { // else the snapshots hold the last of them alone
+	if err == nil { // snapshots alone hold only the newest minutes
 		o.Minutes = minutesOf(added, o.Workers)
 	}
 	counted, err := counts.get(ctx)
@@ -233,8 +232,8 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	return o, nil
 }
 
-// tellUnread lists the parts that could not be read, of some shards or at all, and logs them.
-// Where there would be a list, there is an empty one.
+// tellUnread lists the parts that could not be read, of some shards or at all, and logs them. It
+// makes nil lists empty.
 func (s *Service) tellUnread(ctx context.Context, o *Overview, failed map[Part]error) {
 	for _, part := range slices.Sorted(maps.Keys(failed)) {
 		if err := failed[part]; err != nil {
@@ -256,7 +255,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// queuesOf are the queues with their jobs, sorted by name.
+// queuesOf returns the queues with their jobs, sorted by name.
 func queuesOf(jobs store.Jobs) (all []Queue) {
 	for name, states := range jobs {
 		all = append(all, Queue{name, states})
@@ -265,8 +264,8 @@ func queuesOf(jobs store.Jobs) (all []Queue) {
 	return all
 }
 
-// sampleLetters looks at some dead letters while they are counted: both take their time where a
-// shard does not answer.
+// sampleLetters reads some dead letters while they are counted: both are slow if a shard does not
+// answer.
 func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]store.Counts]) (Letters, error) {
 	all := Letters{Reasons: map[string]int{}, by: map[string]map[string]int{}, dropped: map[string]int64{}}
 	some, _, err := s.letters(ctx, "", letters)
@@ -296,9 +295,8 @@ func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]sto
 	return all, cmp.Or(uncounted, err)
 }
 
-// overviewOf returns what of the overview it sees: all of it, or what is its apps'. What
-// is counted for all apps together is estimated from what was looked at, and marked as
-// sampled, or left out.
+// overviewOf returns the part of the overview that it sees. Values counted for all apps together
+// are estimated from the sample and marked as sampled, or left out.
 func (o *Operator) overviewOf(all *Overview) *Overview {
 	if o.SeesAll() {
 		return all
@@ -316,7 +314,7 @@ func (o *Operator) overviewOf(all *Overview) *Overview {
 	return its
 }
 
-// workersOf returns what of the workers it sees.
+// workersOf returns the workers with the apps that it sees.
 func (o *Operator) workersOf(all []control.Snapshot) []control.Snapshot {
 	if o.SeesAll() {
 		return all
@@ -346,7 +344,7 @@ func (o *Operator) lettersOf(all *Letters) Letters {
 		}
 	}
 	its.Count = int64(its.LookedAt)
-	if its.Sampled && all.LookedAt > 0 { // those that were counted may be gone
+	if its.Sampled && all.LookedAt > 0 { // 0 if the counted letters are gone
 		its.Count = int64(math.Round(float64(all.Count) * float64(its.LookedAt) / float64(all.LookedAt)))
 	}
 	return its

@@ -22,7 +22,8 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// A bearer for some apps is told nothing of another, and of its own by what was looked at.
+// A principal of some apps gets nothing of another app, and estimates for its own from the
+// sample.
 func TestOverviewOf(t *testing.T) {
 	t.Parallel()
 	const sample = 200
@@ -56,7 +57,7 @@ func TestOverviewOf(t *testing.T) {
 		if err != nil || strings.Contains(string(text), "secret-app") {
 			t.Errorf("%v: %s", err, text)
 		}
-		// all of the scheduled ones but one, by a part of them; and what is due is another's
+		// all of the scheduled ones but one, by a sample; the due one is another's
 		if !its.Sampled || len(its.Waits) != 1 || its.Waits[0].For != inspect.ForSchedule || !its.Waits[0].Sampled && its.Waiting != sample || its.Waiting < sample-10 || its.Waiting > sample+1 {
 			t.Errorf("%d wait: %+v", its.Waiting, its.Waits)
 		}
@@ -72,7 +73,7 @@ func TestOverviewOf(t *testing.T) {
 	})
 }
 
-// Of letters of which some were looked at the number is an estimate.
+// If only some dead letters were read, their number is an estimate.
 func TestLettersOf(t *testing.T) {
 	t.Parallel()
 	if got := of("shop").lettersOf(&Letters{Count: 7}); got.Count != 0 || !got.Sampled {

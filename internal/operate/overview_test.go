@@ -42,7 +42,7 @@ func TestProvidersOfAllWorkers(t *testing.T) {
 			route.Status{App: "shop", Platform: push.FCM, InFlight: 1, Breaker: route.BreakerOpen, Trouble: trouble(0, "first")},
 			route.Status{App: "shop", Platform: push.APNs, Breaker: route.BreakerOpen, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour), Latency: route.Latency{P50: 5, P99: 8}, Answers: map[providers.Reason]int64{providers.OK: 1, "BadTopic": 2}},
 		),
-		snapshot(route.Status{App: "shop", Platform: push.FCM, Breaker: route.BreakerHalfOpen, Share: new(0)}), // which tries it again
+		snapshot(route.Status{App: "shop", Platform: push.FCM, Breaker: route.BreakerHalfOpen, Share: new(0)}), // it probes the provider
 	})
 	want := []Provider{
 		{App: "shop", Platform: push.APNs, InFlight: 5, Workers: 2, Troubled: 1, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour), Latency: route.Latency{P50: 3, P99: 9}, Answers: map[providers.Reason]int64{providers.OK: 5, "BadTopic": 2}},
@@ -53,7 +53,7 @@ func TestProvidersOfAllWorkers(t *testing.T) {
 	}
 }
 
-// What the workers did, and know of quotas, is put together.
+// The workers' minutes and quotas are summed.
 func TestWhatAllWorkersDid(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
@@ -72,7 +72,7 @@ func TestWhatAllWorkersDid(t *testing.T) {
 	}
 	both := minute(1, 8, push.Delivered, 4)
 	both.Deferred, both.Ended[push.Expired] = 2, 2
-	ended := minute(0, 4, push.Expired, 2) // of a worker that has ended, too
+	ended := minute(0, 4, push.Expired, 2) // includes a worker that has ended
 	ended.Deferred, ended.Waiting = 2, new(int64(7))
 	added := minute(0, 2, push.Expired, 1)
 	added.Waiting = ended.Waiting
@@ -103,7 +103,7 @@ func complete(t *testing.T, read func(context.Context) (*Overview, error)) (o *O
 	return o
 }
 
-// What is read is counted, and told from a bounded number of letters.
+// The overview has exact counts, and the reasons of a bounded number of dead letters.
 func TestReadOverview(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -116,7 +116,7 @@ func TestReadOverview(t *testing.T) {
 		}
 		s := New(Options{Inspect: inspect.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
 		o := complete(t, s.readOverview)
-		sampled := !strings.HasSuffix(t.Name(), "/embedded") // which gives all at once
+		sampled := !strings.HasSuffix(t.Name(), "/embedded") // it returns all at once
 		if o.Waiting != 3*letters || o.Letters.Count != 3*letters || o.Letters.LookedAt < letters || sampled != (o.Letters.LookedAt < 3*letters) || o.Letters.Reasons["not_json"] != o.Letters.LookedAt {
 			t.Errorf("%d wait, letters %+v", o.Waiting, o.Letters)
 		}
@@ -135,7 +135,7 @@ func TestReadOverview(t *testing.T) {
 	})
 }
 
-// A breakage is a hook that has commands of a name fail, or not answer.
+// A breakage is a hook that makes commands of a name fail, or not return.
 type breakage struct {
 	name string
 	err  error // nil for no answer
@@ -160,7 +160,7 @@ func (b *breakage) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Where a part fails, or does not answer, the others are told all the same, and it is named.
+// If a part fails or does not answer, the overview names it and has the other parts.
 func TestOverviewOfWhatCouldBeRead(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]error{"fails": errors.New("ERR broken"), "does not answer": nil} {

@@ -21,8 +21,8 @@ func (o *Operator) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	return o.pausesOf(all), err
 }
 
-// PausesNow returns the pauses in force that the operator sees, read anew: a change of them
-// is decided by it.
+// PausesNow returns the pauses in force that the operator sees, not from the cache. Use it before
+// changing them.
 func (o *Operator) PausesNow(ctx context.Context) ([]pause.Pause, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -31,9 +31,9 @@ func (o *Operator) PausesNow(ctx context.Context) ([]pause.Pause, error) {
 	return o.pausesOf(all), err
 }
 
-// Pause begins a pause of the bearer's own, or changes the one of the same, and returns it. What is wrong
-// with it is an error of type push.Faults, or an *UnknownError; it may be pause.ErrOver or
-// pause.ErrTooMany.
+// Pause begins a pause of the principal's own app, or changes the existing one, and returns it.
+// An invalid pause gives an error of type push.Faults, or an *UnknownError; the error may be
+// pause.ErrOver or pause.ErrTooMany.
 func (o *Operator) Pause(ctx context.Context, p pause.Pause) (pause.Pause, error) {
 	if err := o.MayPause(p); err != nil {
 		return p, err
@@ -49,7 +49,7 @@ func (o *Operator) Pause(ctx context.Context, p pause.Pause) (pause.Pause, error
 	return p, nil
 }
 
-// MayPause returns nil for a pause that Pause would begin, and checks all but its end.
+// MayPause returns nil if Pause would begin the pause. It does not check the end.
 func (o *Operator) MayPause(p pause.Pause) error {
 	if err := o.mayOn(Pause, p); err != nil || p.App == "" {
 		return err
@@ -57,7 +57,7 @@ func (o *Operator) MayPause(p pause.Pause) error {
 	return o.knownApp(p.App)
 }
 
-// mayOn returns nil where the bearer may begin or end such a pause.
+// mayOn returns nil if the principal may begin or end the pause.
 func (o *Operator) mayOn(a *Action, p pause.Pause) error {
 	if err := o.may(a); err != nil {
 		return err
@@ -68,10 +68,10 @@ func (o *Operator) mayOn(a *Action, p pause.Pause) error {
 	return o.own(p.App)
 }
 
-// ErrNoPause means that nothing is kept by such a pause.
+// ErrNoPause means that there is no such pause, and no such provider in trouble.
 var ErrNoPause = errors.New("there is no such pause, and no provider of that in trouble")
 
-// Ending returns what Resume would end now. Its errors are those of Resume.
+// Ending returns the pauses that Resume would end now. Its errors are Resume's.
 func (o *Operator) Ending(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
 	if err := o.mayOn(Resume, p); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func (o *Operator) Ending(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 	return ending, nil
 }
 
-// Resume ends the pauses of the bearer's own that cover what the pause selects, and returns
-// them: see control.Control.Resume. Its error may be ErrNoPause.
+// Resume ends the pauses that p selects, which the principal must own, and returns them: see
+// control.Control.Resume. Its error may be ErrNoPause.
 func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
 	if err := o.mayOn(Resume, p); err != nil {
 		return nil, err
@@ -108,10 +108,10 @@ func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 	return ended, nil
 }
 
-// selected is an entry about what the pause selects.
+// selected returns an audit entry about the pause's app, category and platform.
 func selected(p pause.Pause) auditlog.Entry {
 	return auditlog.Entry{Level: limits.Level{App: p.App, Category: p.Category}, Platform: p.Platform}
 }
 
-// OwnsPause reports whether it may end the pause.
+// OwnsPause reports whether the principal may end the pause.
 func (o *Operator) OwnsPause(p pause.Pause) bool { return Resume.Allows(o.who) && o.Sees(p.App) }

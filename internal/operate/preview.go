@@ -12,109 +12,109 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// A preview tells what a change of limits would do before it is made: who of those that
-// wait would leave sooner, who later, and how many at once. It writes nothing.
+// A preview shows the effect of a limit change before it is made: how many waiting notifications
+// would leave sooner, how many later, and how many at once. It writes nothing.
 //
-// What it foretells is what the workers' package reschedule does after such a change: it
-// asks with the same request, by the rules that the limiter's script is held to. For one
-// user that is exact, as long as nothing comes, leaves or is sent meanwhile. For a category,
-// an app or everyone it looks at as many users as it can within PreviewBudget, and says of
-// how many. Limits that are lowered for everyone move those who wait when the first of a
-// user's comes.
+// It predicts the result of the worker's rescheduling after such a change: it makes the same
+// requests, by the rules of the limiter's script. For one user that is exact if nothing is
+// accepted, sent or ended meanwhile. For a category, an app or everyone it reads as many users as
+// it can within PreviewBudget, and reports how many. Limits lowered for everyone move a user's
+// waiting notifications only when the user's first one is due.
 const (
-	// PreviewBudget is for how long it looks at users, less where its deadline comes before.
+	// PreviewBudget is how long users are read, or less if the deadline is earlier.
 	PreviewBudget = 2 * time.Second
-	// maxUsers bounds the users that it knows of.
+	// maxUsers bounds the users that a preview lists.
 	maxUsers = 100_000
-	// readers is how many users are looked at at once. Each reader rests as long as
-	// Redis took.
+	// readers is how many users are read in parallel. Each reader rests as long as Redis took.
 	readers = 4
-	// atOnce is within what after the change somebody leaves at once, of which up to a
-	// second is for being woken.
+	// atOnce is how soon after the change a notification must leave to count as leaving at once.
+	// Its wake-up takes up to a second of this.
 	atOnce = 2 * time.Second
 )
 
-// ErrPreviewBusy means that another preview of many users is being made.
+// ErrPreviewBusy means that another preview of many users is running.
 var ErrPreviewBusy = errors.New("another preview of many users is being made")
 
-// Lines are the limiter's: see throttle.Redis.
+// Lines are the limiter's queues: see throttle.Redis.
 type Lines interface {
 	DryRun(context.Context, []throttle.Request) (throttle.Plan, error)
 	Waiting(ctx context.Context, f func(app, user string) error) error
 }
 
-// A Previewer makes previews. All but what is not exported is required.
+// A Previewer makes previews. All exported fields are required.
 type Previewer struct {
-	// Limits are those in force.
+	// Limits are the policies in force.
 	Limits *limits.Policies
 	Lines  Lines
-	// Apps are those of the configuration.
+	// Apps are the configured apps.
 	Apps []string
 	many sync.Mutex // one looks at many users at a time
 }
 
-// Looked is of how many so many were looked at.
+// Looked counts the items that were read, At, of all known ones, Of.
 type Looked struct {
 	At int `json:"looked_at"`
 	Of int `json:"of"`
-	// More says that there may be more than Of.
+	// More means that there may be more than Of.
 	More bool `json:"more,omitempty"`
 }
 
 // All reports whether none was left out.
 func (l Looked) All() bool { return l.At == l.Of && !l.More }
 
-// All reports whether everything that waits for these limits was looked at.
+// All reports whether everything that waits for these limits was read.
 func (p *Preview) All() bool { return p.Users.All() && p.Notifications.All() }
 
-// A Preview is what a change at a level would do. For a quota it has the rates alone, and
-// none where that is the configuration's: who waits for a quota has no slot.
+// A Preview is the effect of a change at a level. For a quota it has only the rates, none for the
+// configured rate: notifications that wait for a quota have no scheduled time.
 type Preview struct {
 	limits.Level
 	// Before is in force at the level, and After would be.
 	Before limits.EffectivePolicy `json:"before"`
 	After  limits.EffectivePolicy `json:"after"`
-	// At is when it is made for, by the clock of the limits' Redis; zero when nobody waits.
+	// At is the time of the preview, by the clock of the limits' Redis; zero if nothing waits.
 	At time.Time `json:"at,omitzero"`
-	// Users have notifications that wait for limits, and Notifications are these.
+	// Users counts the users with notifications that wait for limits, and Notifications counts
+	// these.
 	Users         Looked `json:"users"`
 	Notifications Looked `json:"notifications"`
-	// Of those looked at, so many would leave sooner than now, or later. AtOnce are those
-	// of Sooner who would leave within two seconds.
+	// Sooner and Later count the notifications read that would leave earlier or later than now.
+	// AtOnce are the ones of Sooner that would leave within two seconds.
 	Sooner int `json:"sooner"`
 	Later  int `json:"later"`
 	AtOnce int `json:"at_once"`
-	// The last one leaves then, and the most in any one second are so many.
+	// The last notification leaves at LastBefore now, and at LastAfter then. MostBefore and
+	// MostAfter leave in the busiest second.
 	LastBefore time.Time `json:"last_before,omitzero"`
 	LastAfter  time.Time `json:"last_after,omitzero"`
 	MostBefore int       `json:"most_in_a_second_before"`
 	MostAfter  int       `json:"most_in_a_second_after"`
-	// Moves are those of one user, by their slots.
+	// Moves are one user's notifications, by their slots.
 	Moves []Move `json:"moves,omitempty"`
-	// Warnings are what is odd about the override.
+	// Warnings are about the override.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// A Move is when a notification leaves, and when it would.
+// A Move is when a notification leaves, before and after the change.
 type Move struct {
 	ID       string    `json:"id"`
 	App      string    `json:"app"`
 	Category string    `json:"category,omitempty"`
 	Before   time.Time `json:"before"`
 	After    time.Time `json:"after"`
-	// Free says that nothing would limit it any more.
+	// Free means that nothing would limit it any more.
 	Free bool `json:"free,omitempty"`
 }
 
-// Of returns what would happen if the override took the place of what is in force at the
-// level; nil if the one there were removed. The zero level is limits.default.
+// Of previews an override in place of the policy in force at the level; nil previews the removal
+// of the present override. The zero level is limits.default.
 func (p *Previewer) Of(ctx context.Context, at limits.Level, override *limits.Override) (*Preview, error) {
 	m := &making{
 		Previewer: p, level: at, supposed: map[limits.Level]*limits.Override{at: override},
 		preview: &Preview{Level: at, Before: p.Limits.InForce(at)},
 	}
 	m.preview.After = m.inForce(at)
-	if at.Quota != "" { // of which the policies have overrides alone
+	if at.Quota != "" { // the policies have only overrides of quotas
 		for _, p := range []*limits.EffectivePolicy{&m.preview.Before, &m.preview.After} {
 			if p.Source != limits.FromQuota {
 				*p = limits.EffectivePolicy{Source: limits.FromConfiguration}
@@ -140,8 +140,7 @@ func (p *Previewer) Of(ctx context.Context, at limits.Level, override *limits.Ov
 	return m.preview, nil
 }
 
-// validatePreview reports all that is wrong with an override, or with what is to stand
-// for limits.default.
+// validatePreview returns all faults of an override, or of a replacement for limits.default.
 func validatePreview(o *limits.Override, horizon time.Duration) error {
 	if o.Level != (limits.Level{}) {
 		return o.Validate(horizon)
@@ -151,7 +150,7 @@ func validatePreview(o *limits.Override, horizon time.Duration) error {
 	return stands.Validate(horizon)
 }
 
-// making is a preview in the making.
+// making is a preview under construction.
 type making struct {
 	*Previewer
 	level    limits.Level
@@ -159,14 +158,14 @@ type making struct {
 
 	mu            sync.Mutex
 	preview       *Preview
-	before, after []time.Time // when somebody leaves
+	before, after []time.Time // when notifications leave
 }
 
 func (m *making) inForce(at limits.Level) limits.EffectivePolicy {
 	return m.Limits.InForceIf(at, m.supposed)
 }
 
-// one looks at the level's user, in the level's app or in all.
+// one reads the level's user, in the level's app or in all.
 func (m *making) one(ctx context.Context) error {
 	m.preview.Users = Looked{At: 1, Of: 1}
 	for _, app := range m.Apps {
@@ -185,7 +184,7 @@ func (m *making) one(ctx context.Context) error {
 	return nil
 }
 
-// look counts what would become of those of the user in the app who wait.
+// look counts the moves of the user's waiting notifications in the app, and returns them.
 func (m *making) look(ctx context.Context, app, user string) ([]throttle.Move, error) {
 	lines := []throttle.Request{control.LineRequest(app, user, throttle.Line{Category: m.level.Category}, m.inForce)}
 	plan, err := m.Lines.DryRun(ctx, lines)

@@ -14,14 +14,14 @@ import (
 // A person is a user of an app.
 type person struct{ app, user string }
 
-// everyone looks at those who wait for the level's limits, while there is time.
+// everyone reads the users that wait for the level's limits, until its budget ends.
 func (m *making) everyone(ctx context.Context) error {
 	if !m.many.TryLock() {
 		return ErrPreviewBusy
 	}
 	defer m.many.Unlock()
 	budget := PreviewBudget
-	if ends, some := ctx.Deadline(); some { // by which there is to be an answer
+	if ends, some := ctx.Deadline(); some { // the answer must be ready by then
 		budget = min(budget, time.Until(ends)*2/3)
 	}
 	over := time.Now().Add(budget)
@@ -43,8 +43,8 @@ func (m *making) everyone(ctx context.Context) error {
 	return looking.Wait()
 }
 
-// people returns who waits for the level's limits, of whom it may not know all, and
-// whether there may be more.
+// people lists the users that wait for the level's limits. The list may be incomplete; more
+// reports whether it was cut off.
 func (m *making) people(ctx context.Context, within time.Duration) (all []person, more bool, err error) {
 	scanning, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -67,7 +67,8 @@ func (m *making) people(ctx context.Context, within time.Duration) (all []person
 	return all, false, err
 }
 
-// glance looks at one of many. What cannot be read of one user is left out.
+// glance reads one of many users. It leaves out a user that cannot be read, unless Redis is
+// unavailable.
 func (m *making) glance(ctx context.Context, one person) error {
 	began := time.Now()
 	_, err := m.look(ctx, one.app, one.user)

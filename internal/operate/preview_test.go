@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }
 
-// A stage has users who wait on a real Redis.
+// A stage has waiting users on a real Redis.
 type stage struct {
 	t         *testing.T
 	limiter   *throttle.Redis
@@ -41,7 +41,7 @@ func newStage(t *testing.T, general throttle.Policy, categories map[string]throt
 	return &stage{t, limiter, limits.NewOverrides(client, prefix, 0), limits.New(general, categories)}
 }
 
-// arrive has so many notifications of the user come.
+// arrive submits n notifications of the user to the limiter.
 func (s *stage) arrive(app, user, category string, n int) {
 	s.t.Helper()
 	for i := range n {
@@ -63,7 +63,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Whom nothing limits any more is foretold to be free.
+// A notification that nothing limits any more is previewed as free.
 func TestForetoldForAUser(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, throttle.Policy{}, map[string]throttle.Policy{"news": {MinGap: time.Hour}, "orders": {MinGap: time.Hour}})
@@ -110,7 +110,7 @@ func TestForetoldForMany(t *testing.T) {
 	if told.Users != (operate.Looked{At: users + 1, Of: users + 1}) || told.Notifications != (operate.Looked{At: (users + 1) * waiting, Of: (users + 1) * waiting}) {
 		t.Errorf("looked at %+v, %+v", told.Users, told.Notifications)
 	}
-	// of each user one is there already, two go at once and the next two a minute later
+	// each user has sent one already; two leave at once and the next two a minute later
 	if told.Sooner != users*waiting || told.Later != 0 || told.AtOnce != 2*users || told.MostBefore > users+1 || told.MostAfter != 2*users || len(told.Moves) > 0 {
 		t.Errorf("foretold %+v", told)
 	}
@@ -119,7 +119,7 @@ func TestForetoldForMany(t *testing.T) {
 	}
 }
 
-// Nobody looks at many users beside another, and a quota moves nobody.
+// Only one preview of many users runs at a time. A quota moves no notification.
 func TestOneOfManyAtATime(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, throttle.Policy{MinGap: time.Hour}, nil)
@@ -148,7 +148,7 @@ func TestOneOfManyAtATime(t *testing.T) {
 	}
 }
 
-// held is lines whose users are told when somebody says so.
+// held lists its users when the test releases them.
 type held struct {
 	*throttle.Redis
 	waits, goes chan struct{}
@@ -160,7 +160,7 @@ func (h *held) Waiting(ctx context.Context, f func(app, user string) error) erro
 	return h.Redis.Waiting(ctx, f)
 }
 
-// Whoever asks with a deadline has an answer before that, of as many as there was time for.
+// A preview returns before its deadline, with the users read until then.
 func TestWithinADeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestWithinADeadline(t *testing.T) {
 	})
 }
 
-// slow is lines of many users, each of which takes long, and cannot be read.
+// slow lists many users, and is slow and fails to read each of them.
 type slow struct{}
 
 func (slow) DryRun(ctx context.Context, _ []throttle.Request) (throttle.Plan, error) {

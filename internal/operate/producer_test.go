@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A Producer that knows its apps refuses others, one by one and in a batch, with all
-// else that is wrong and in the words of the API; one that knows none takes any.
+// A Producer with configured apps refuses others, singly and in a batch, with all other faults
+// and the API's texts; without apps it accepts any.
 func TestAProducerRefusesAsTheAPIDoes(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)

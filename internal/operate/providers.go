@@ -18,27 +18,25 @@ type Provider struct {
 	Platform push.Platform `json:"platform"`
 	InFlight int           `json:"in_flight"`
 	Queued   int           `json:"queued"`
-	// Workers is how many have it, and Troubled for how many of them it does not
-	// work.
+	// Workers is how many workers have it. It does not work for Troubled of them.
 	Workers  int `json:"workers"`
 	Troubled int `json:"troubled"`
-	// Shareless is how many have no share of what all together may have in flight.
+	// Shareless is how many workers have no share of the pushes that all may have in flight.
 	Shareless int `json:"shareless,omitempty"`
-	// Latency is that of the slowest of them, and Answers are those to all.
+	// Latency is the slowest worker's, and Answers sum up all workers'.
 	Latency route.Latency              `json:"latency,omitzero"`
 	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
-	// Trouble is the worst of theirs: the one that began first.
+	// Trouble is the one that began first, of all workers.
 	Trouble route.Trouble `json:"trouble,omitzero"`
 	// Pause is the reason of the pause in force, "" for none, and Until when it ends.
 	Pause providers.Reason `json:"pause,omitempty"`
 	Until time.Time        `json:"until,omitzero"`
-	// CredentialEnds is when the first of the credentials in use does.
+	// CredentialEnds is when the first of the credentials in use expires.
 	CredentialEnds time.Time `json:"credential_ends,omitzero"`
 }
 
-// providersOf puts the workers' ways to each provider together, sorted by app
-// and platform. Of a platform with several push services it leaves out those that are
-// idle, where the app has others.
+// providersOf sums the workers' routes to each provider, sorted by app and platform. It leaves
+// out idle push services of a platform with several, if the app uses another.
 func providersOf(workers []control.Snapshot) []Provider {
 	all := map[[2]string]*Provider{}
 	for _, w := range workers {
@@ -68,8 +66,8 @@ func providersOf(workers []control.Snapshot) []Provider {
 	return list
 }
 
-// spare reports whether it is one of several push services of its platform, nothing was sent to
-// it lately, nothing waits for it, and it works.
+// spare reports whether it is one of several push services of its platform, works, and is idle:
+// no recent answers, nothing queued or in flight.
 func (p *Provider) spare() bool {
 	return p.Platform != push.PlatformOf(p.Platform) && p.InFlight+p.Queued+p.Troubled+p.Shareless == 0 && len(p.Answers) == 0
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// ConfiguredQuotas returns a configuration's quotas by key. With an error it leaves out the
-// quotas of Firebase projects whose credentials file cannot be read.
+// ConfiguredQuotas returns a configuration's quotas by key. If a Firebase project's credentials
+// file cannot be read, it returns an error and leaves out the project's quotas.
 func ConfiguredQuotas(cfg *config.Config) (map[string]Quota, error) {
 	all := map[string]Quota{}
 	var unknown []error

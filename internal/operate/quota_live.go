@@ -25,7 +25,7 @@ type quotaInForce struct {
 	spec meter.Spec
 }
 
-// NewLiveQuotas returns a configuration's quotas. Its errors are those of ConfiguredQuotas.
+// NewLiveQuotas returns a configuration's quotas. Its errors are ConfiguredQuotas'.
 func NewLiveQuotas(cfg *config.Config) (LiveQuotas, error) {
 	all, err := ConfiguredQuotas(cfg)
 	l := LiveQuotas{}

@@ -46,7 +46,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A rate in the place of the configured one is as valid as one in the configuration.
+// An override's rate must be as valid as one in the configuration.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -66,12 +66,11 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What is in force is told with where it is from, and what is free of it without taking
-// any.
+// The status has the limit in force, its source and the free units, and takes none.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	client, prefix, ctx := redistest.Shared(t).Client(t), redistest.Prefix(), t.Context()
-	standing := redistest.Miniredis(t) // a Redis whose clock stands still
+	standing := redistest.Miniredis(t) // its clock stands still
 	standing.SetTime(time.Unix(1_800_000_000, 0))
 	counts := meter.NewRedis(redistest.Connect(t, &redis.Options{Addr: standing.Addr()}), "")
 	r := QuotaReader{limits.NewOverrides(client, prefix, 0), limits.New(throttle.Policy{}, nil), counts}
@@ -87,7 +86,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	take("fcm/p", configured[0].At(rate(60_000, time.Minute)).Spec().Promise(), 150)
-	for range 2 { // a look takes nothing
+	for range 2 { // reading takes no unit
 		got, err := r.Read(ctx, configured)
 		if err != nil || len(got) != 3 {
 			t.Fatal(got, err)

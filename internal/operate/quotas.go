@@ -8,21 +8,20 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// MostQuotas is how many of the quotas RecentQuotas reads.
+// MostQuotas is how many quotas RecentQuotas reads.
 const MostQuotas = 50
 
-// A RecentQuota is what is in force of a quota, as it was not long ago.
+// A RecentQuota is the status of a quota, read recently.
 type RecentQuota struct {
 	QuotaStatus
-	// Name is that below limits.quotas; "" for one that has none there.
+	// Name is the name below limits.quotas; "" if it has none there.
 	Name string
-	// Known is what the workers that are alive know of it; nil for nothing.
+	// Known is the live workers' state of the quota; nil for none.
 	Known *route.QuotaStatus
 }
 
-// RecentQuotas returns the first ones of what all workers together may do, of what it
-// sees, as they were not long ago, and how many more there are, of all apps; 0 for a
-// bearer of some.
+// RecentQuotas returns the quotas that it sees of the first MostQuotas, read recently, and how
+// many more there are, of all apps; 0 for a principal of some apps.
 func (o *Operator) RecentQuotas(ctx context.Context) (list []RecentQuota, more int, err error) {
 	if err := o.may(Look); err != nil {
 		return nil, 0, err
@@ -35,14 +34,14 @@ func (o *Operator) RecentQuotas(ctx context.Context) (list []RecentQuota, more i
 	if err != nil {
 		return nil, 0, err
 	}
-	configured, _ := o.s.with.Quotas() // of those that are not known, nothing is told
+	configured, _ := o.s.with.Quotas() // unknown quotas are left out
 	if o.SeesAll() {
 		more = max(0, len(configured.InUse())-MostQuotas)
 	}
 	return o.recentOf(configured, inForce, overview.Quotas), more, nil
 }
 
-// recentOf returns those in force that it sees, with what the workers know of them.
+// recentOf returns the quotas in force that it sees, with the workers' states of them.
 func (o *Operator) recentOf(configured Quotas, inForce []QuotaStatus, known []route.QuotaStatus) (list []RecentQuota) {
 	its := o.quotasOf(configured)
 	for _, status := range inForce {

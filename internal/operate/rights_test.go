@@ -35,7 +35,7 @@ func newService(t *testing.T, client redis.UniversalClient) (*operate.Service, o
 	return s, o
 }
 
-// An asking says who asks, and about which app.
+// An asking is a principal with the app that it asks about.
 type asking struct {
 	context.Context
 	*operate.Operator
@@ -67,10 +67,10 @@ var (
 	others = new(operate.OthersError)
 )
 
-// errTold is for an answer that has what is the other app's.
+// errTold means that an answer contains an item of the other app.
 var errTold = errors.New("it tells of the other app")
 
-// tries are all methods that look or act. IDs are those of plant.
+// tries are all queries and actions. operatetest has the IDs.
 var tries = map[string]try{
 	"Enqueue": {operate.Enqueue, func(a asking) error { return a.Enqueue(a, a.notification()).Err }, others, false},
 	"EnqueueAll": {operate.Enqueue, func(a asking) error {
@@ -145,10 +145,10 @@ var tries = map[string]try{
 	"Audit": {operate.Look, func(a asking) error { return errOf(a.Audit(a)) }, others, true},
 }
 
-// decides are the methods that only say who somebody is, or what is configured.
+// decides are the methods that only describe the principal or the configuration.
 var decides = []string{"Sees", "SeesAll", "Only", "MayNarrow", "KnownApp", "Apps", "Categories", "Now", "OwnsPause"}
 
-// tells is the error, or errTold where the answer has what is the other app's.
+// tells returns err, or errTold if the answer contains an item of the other app.
 func (a asking) tells(answer any, err error) error {
 	text, _ := json.Marshal(answer)
 	return cmpOr(err, told(a.app == operatetest.Other && strings.Contains(string(text), operatetest.Other)))
@@ -179,7 +179,7 @@ func changeOf(a asking, category string) int64 {
 	return a.log[i].Version
 }
 
-// A surface gets no part of the service that it could reach past the rules with.
+// Service exports no field through which a caller could bypass the checks.
 func TestServiceShowsNoPart(t *testing.T) {
 	t.Parallel()
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[operate.Service]()) {
@@ -189,7 +189,7 @@ func TestServiceShowsNoPart(t *testing.T) {
 	}
 }
 
-// Each look and action asks who it is: for the role, and for whose it is.
+// Each query and action checks the principal's role and apps.
 func TestEachActionAsksWhoItIs(t *testing.T) {
 	for i := range reflect.TypeFor[*operate.Operator]().NumMethod() {
 		name := reflect.TypeFor[*operate.Operator]().Method(i).Name
@@ -238,11 +238,11 @@ func TestEachActionAsksWhoItIs(t *testing.T) {
 	})
 }
 
-// The log of limits is read on to a bearer's own changes, however many are others'.
+// LimitsLog finds a principal's own changes among any number of others'.
 func TestLimitsLogOf(t *testing.T) {
 	t.Parallel()
 	s, with := newService(t, redistest.Own(t))
-	all := make([]limits.Override, 2*1000+10) // more than two pages that are read at once
+	all := make([]limits.Override, 2*1000+10) // more than two pages of the log
 	for i := range all {
 		all[i] = limits.Override{Level: limits.Level{App: operatetest.Other, User: fmt.Sprint(i)}, Policy: rate, By: "eve"}
 		if i < 2 || i == 1500 {
@@ -267,8 +267,8 @@ func TestLimitsLogOf(t *testing.T) {
 	}
 }
 
-// An app of a bearer's own that the configuration does not have yet is refused in words that
-// name no other app.
+// An own app that the configuration does not have yet is refused with an error that names no
+// other app.
 func TestAnAppThatIsNotThereYet(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, redistest.Own(t))

@@ -13,14 +13,14 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// An Action is something that can be asked for.
+// An Action is something that a principal can request.
 type Action struct {
-	roles []config.Role   // that may
-	done  string          // what the log says of it
-	as    auditlog.Action // what the audit log calls it
+	roles []config.Role   // may take it
+	done  string          // its log message
+	as    auditlog.Action // its name in the audit log
 }
 
-// Allows reports whether somebody may ask for it.
+// Allows reports whether the principal's role may take the action.
 func (a *Action) Allows(who Principal) bool { return who.May(a.roles) }
 
 var (
@@ -37,7 +37,7 @@ var (
 	Cancel   = &Action{producers, "a notification is cancelled", auditlog.Cancel}
 	Withdraw = &Action{producers, "notifications are withdrawn", auditlog.Cancel}
 
-	// Look is every look that changes nothing, but at a status.
+	// Look is every query that changes nothing, except Status.
 	Look = &Action{roles: viewers}
 
 	CancelEach   = &Action{operators, "notifications are cancelled", auditlog.Cancel}
@@ -56,7 +56,7 @@ var (
 	ConfirmLoss  = &Action{operators, "a loss of data is confirmed", auditlog.ConfirmLoss}
 )
 
-// A RoleError refuses an action that the bearer's role does not allow.
+// A RoleError refuses an action that the principal's role does not allow.
 type RoleError struct{ Role config.Role }
 
 // Error implements error.
@@ -72,24 +72,22 @@ func (o *Operator) may(a *Action) error {
 	return &RoleError{o.who.Role}
 }
 
-// A bearer that is for some apps alone sees and changes what is theirs. What is another
-// app's is to it as what is not there; what is everybody's it may not change, and sees
-// where it concerns an app of its own.
+// A principal of some apps sees and changes only their items. To it, another app's items do not
+// exist. It may not change items of all apps, and sees them if they concern an app of its own.
 
-// Sees reports whether what is the app's is for it. What names no app, "", is everybody's,
-// and for a bearer of all apps alone.
+// Sees reports whether it sees the app's items. Only a principal of all apps sees items without
+// an app (""), which belong to all apps.
 func (o *Operator) Sees(app string) bool {
 	return o.who.Apps == nil || slices.Contains(o.who.Apps, app)
 }
 
-// SeesAll reports whether it sees everything, also what is told by no app.
+// SeesAll reports whether it sees everything, including values not counted by app.
 func (o *Operator) SeesAll() bool { return o.who.Apps == nil }
 
-// Only are the apps that it is for alone; nil for all.
+// Only returns the apps that the principal is limited to; nil for all.
 func (o *Operator) Only() []string { return o.who.Apps }
 
-// MayNarrow returns nil for an app that a look may be narrowed to, "" for none, else an
-// *OthersError.
+// MayNarrow returns nil if a query may be limited to the app, "" for none, else an *OthersError.
 func (o *Operator) MayNarrow(app string) error {
 	if app == "" {
 		return nil
@@ -97,8 +95,8 @@ func (o *Operator) MayNarrow(app string) error {
 	return o.own(app)
 }
 
-// KnownApp returns nil for an app that a look may be narrowed to and that the configuration
-// has, "" for none: else an *OthersError or an *UnknownError.
+// KnownApp is MayNarrow, and also returns an *UnknownError for an app that the configuration does
+// not have.
 func (o *Operator) KnownApp(app string) error {
 	if err := o.MayNarrow(app); err != nil || app == "" {
 		return err
@@ -106,11 +104,10 @@ func (o *Operator) KnownApp(app string) error {
 	return o.knownApp(app)
 }
 
-// Apps are those of the configuration that it sees, sorted.
+// Apps returns the configured apps that it sees, sorted.
 func (o *Operator) Apps() []string { return o.configured().Names() }
 
-// own returns nil for what is of an app of its own, else an *OthersError. What names no
-// app is everybody's.
+// own returns nil if it sees the app's items, else an *OthersError.
 func (o *Operator) own(app string) error {
 	if o.Sees(app) {
 		return nil
@@ -118,7 +115,7 @@ func (o *Operator) own(app string) error {
 	return &OthersError{o.who.Apps}
 }
 
-// all returns nil for a bearer of all apps, else an *OthersError: for what cannot be told
+// all returns nil for a principal of all apps, else an *OthersError. It guards values not counted
 // by app.
 func (o *Operator) all() error {
 	if o.SeesAll() {
@@ -127,8 +124,8 @@ func (o *Operator) all() error {
 	return &OthersError{o.who.Apps}
 }
 
-// configured are those of the configuration's apps that it sees, by which an app of its
-// own is looked for: one that waits for a restart is not there, and no other is named.
+// configured returns the configured apps that it sees, so that errors name no other. It lacks an
+// app that the configuration gets at the next restart.
 func (o *Operator) configured() Apps {
 	all := o.s.with.Apps
 	if o.SeesAll() || all == nil {
@@ -143,8 +140,8 @@ func (o *Operator) configured() Apps {
 	return its
 }
 
-// knownApp returns nil for an app of the configuration that it sees, else an
-// *UnknownError. Where no apps are given any is known.
+// knownApp returns nil for a configured app that it sees, else an *UnknownError. Without
+// configured apps, any app is known.
 func (o *Operator) knownApp(app string) error {
 	if fault := o.configured().Fault(app); fault != "" {
 		return &UnknownError{What: "app", Problem: "app " + fault}
@@ -152,14 +149,14 @@ func (o *Operator) knownApp(app string) error {
 	return nil
 }
 
-// seesLevel reports whether it may list what is set at the level: its app is one of its
-// own, or an app of its own uses the quota.
+// seesLevel reports whether it may list the level's overrides: its app is one of its own, or an
+// app of its own uses the quota.
 func (o *Operator) seesLevel(l limits.Level, all Quotas) bool {
 	return o.ofLevel(l, all, slices.ContainsFunc[[]string, string])
 }
 
-// ownsLevel returns nil where it may set the level: its app is one of its own, or all
-// apps that use the quota are. Else it returns an *OthersError.
+// ownsLevel returns nil if it may set the level: its app is one of its own, or all apps that use
+// the quota are. Otherwise it returns an *OthersError.
 func (o *Operator) ownsLevel(l limits.Level, all Quotas) error {
 	every := func(apps []string, sees func(string) bool) bool {
 		return len(apps) > 0 && !slices.ContainsFunc(apps, func(app string) bool { return !sees(app) })
@@ -178,8 +175,7 @@ func (o *Operator) ofLevel(l limits.Level, all Quotas, enough func(apps []string
 	return err == nil && enough(q.Apps, o.Sees)
 }
 
-// quotasOf returns what it sees of these: those that an app of its own uses, with the apps
-// of its own.
+// quotasOf returns the quotas that an app of its own uses, with only its own apps.
 func (o *Operator) quotasOf(all Quotas) Quotas {
 	if o.SeesAll() {
 		return all
@@ -194,8 +190,7 @@ func (o *Operator) quotasOf(all Quotas) Quotas {
 	return its
 }
 
-// pausesOf returns those of these that touch an app of its own: those of such an app, and
-// those of every app.
+// pausesOf returns the pauses of its own apps, and of all apps.
 func (o *Operator) pausesOf(all []pause.Pause) []pause.Pause {
 	if o.SeesAll() {
 		return all
@@ -209,9 +204,9 @@ func (o *Operator) pausesOf(all []pause.Pause) []pause.Pause {
 	return its
 }
 
-// notification returns the name of a notification that the operator sees. Its error is
+// notification returns the full name of a notification that the operator sees. Its error is
 // push.ErrUnknownID for any other and for an impossible ID, an *UnknownError for an ID with a
-// space at its ends, and an *OthersError for another's app. For a bearer of all apps it does
+// space at its ends, and an *OthersError for another's app. For a principal of all apps it does
 // not read Redis.
 func (o *Operator) notification(ctx context.Context, ref push.Ref) (push.Ref, error) {
 	if problem := names.Ends(ref.ID); problem != "" {
@@ -226,8 +221,8 @@ func (o *Operator) notification(ctx context.Context, ref push.Ref) (push.Ref, er
 	return o.s.with.Records.Resolve(ctx, ref, o.Sees)
 }
 
-// letter returns the dead letter, and store.ErrNoLetter for one that it does not see. One
-// whose job cannot be read, and was not accepted, is no app's.
+// letter returns the dead letter, or store.ErrNoLetter if it does not see it. A letter with an
+// unreadable job that was not accepted belongs to no app.
 func (o *Operator) letter(ctx context.Context, ref push.Ref) (*store.Letter, error) {
 	if err := o.MayNarrow(ref.App); err != nil {
 		return nil, err
@@ -236,8 +231,8 @@ func (o *Operator) letter(ctx context.Context, ref push.Ref) (*store.Letter, err
 	return l, err
 }
 
-// knowsLetter returns the name of a dead letter that it sees, and store.ErrNoLetter for
-// any other. Of a bearer of all apps it does not look.
+// knowsLetter returns the full name of a dead letter that it sees, or store.ErrNoLetter. For a
+// principal of all apps it does not read Redis.
 func (o *Operator) knowsLetter(ctx context.Context, ref push.Ref) (push.Ref, error) {
 	if o.SeesAll() {
 		return ref, nil

@@ -16,12 +16,12 @@ import (
 // root may do everything.
 var root = Principal{Name: "root", Role: config.Operator}
 
-// of returns an operator of these apps alone; without any of all.
+// of returns an operator of these apps alone; without any, of all.
 func of(apps ...string) *Operator {
 	return New(Options{Log: slog.New(slog.DiscardHandler)}).As(Principal{Role: config.Operator, Apps: apps}, "")
 }
 
-// What a bearer for some apps lists of levels, and what it may set there.
+// A principal of some apps lists and sets only the levels that it may.
 func TestLevels(t *testing.T) {
 	t.Parallel()
 	all := Quotas{{Key: "fcm/one", Apps: []string{"shop"}}, {Key: "quota/both", Name: "both", Apps: []string{"mail", "shop"}}, {Key: "fcm/mail", Apps: []string{"mail"}}}
@@ -55,7 +55,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// An action is recorded although its client has gone meanwhile.
+// An action is recorded even if its client has disconnected meanwhile.
 func TestActionOfWhoHasGone(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)

@@ -26,9 +26,8 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// While a master of a Cluster is away, or hangs, all that looks at all shards goes on with
-// those of the others, and names the rest. An audit cannot tell then, and nothing is told to be
-// lost.
+// While a master of a Cluster is unreachable, or hangs, queries of all shards return the other
+// shards' values and name the missing ones. An audit is then inconclusive and reports no loss.
 func TestAMasterAway(t *testing.T) {
 	t.Parallel()
 	const shards, users = 8, 64
@@ -39,7 +38,7 @@ func TestAMasterAway(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	records := store.NewRecords(client, "", 0)
-	per := map[int]int64{} // how many wait in each shard, and as many letters are there
+	per := map[int]int64{} // notifications waiting in each shard, and as many dead letters
 	producer := push.NewProducer(client, "", 0)
 	for i := range users {
 		n := &push.Notification{ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("u-", i), Title: "t", Targets: toFCM}
@@ -67,8 +66,8 @@ func TestAMasterAway(t *testing.T) {
 		}
 	}()
 
-	// faults runs all looks at once while these shards are away, and returns the wrong answers.
-	// On a machine that stalls other shards are silent too, so look repeats it.
+	// faults runs all queries at once while these shards are unreachable, and returns the wrong
+	// answers. On a slow machine other shards are silent too, so look repeats it.
 	faults := func(away []int) (all []string) {
 		var mu sync.Mutex
 		fault := func(format string, args ...any) {

@@ -8,27 +8,27 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// A Throughput is what all workers did lately, also those that have ended.
+// A Throughput is the recent work of all workers, including ones that have ended.
 type Throughput struct {
 	At time.Time `json:"at"`
-	// Every is how long a bucket is, and Buckets are all of the range, also those in which
-	// nothing was done, the oldest first and the one under way last.
+	// Every is the length of a bucket. Buckets cover the whole range, including idle times,
+	// oldest first; the last one is not over.
 	Every   time.Duration `json:"every_ns"`
 	Buckets []Bucket      `json:"buckets"`
 }
 
-// A Bucket is what was done between its instant and the next one's.
+// A Bucket counts the work between its instant and the next bucket's.
 type Bucket struct {
 	At time.Time `json:"at"`
-	// Sent is how many pushes were, Deferred how often a limit put a notification off,
-	// Failed how many ended rejected, exhausted, undeliverable or malformed.
+	// Sent counts pushes, Deferred deferrals by a limit, and Failed notifications that ended
+	// rejected, exhausted, undeliverable or malformed.
 	Sent      int64 `json:"sent"`
 	Deferred  int64 `json:"deferred"`
 	Failed    int64 `json:"failed"`
 	Delivered int64 `json:"delivered"`
 }
 
-// A Range is how much a throughput is of, from a closed set.
+// A Range is the time that a throughput covers, from a closed set.
 type Range string
 
 // The ranges.
@@ -41,15 +41,15 @@ const (
 // Ranges are all of them.
 var Ranges = []Range{QuarterHour, Hour, Day}
 
-// buckets are how many there are of a range, and how long each is.
+// buckets are the number and the length of a range's buckets.
 var buckets = map[Range]struct {
 	count int
 	every time.Duration
 }{QuarterHour: {15, time.Minute}, Hour: {60, time.Minute}, Day: {96, 15 * time.Minute}}
 
-// Throughput returns what all workers did in the range, as it was not long ago; "" is
-// QuarterHour. It is told for all apps together: a bearer of some gets an *OthersError.
-// Another range is an *UnknownError.
+// Throughput returns the work of all workers in the range, recently read; "" is QuarterHour. It
+// is not counted by app: a principal of some apps gets an *OthersError. Another range is an
+// *UnknownError.
 func (o *Operator) Throughput(ctx context.Context, r Range) (*Throughput, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *Service) readThroughput(ctx context.Context, r Range) (*Throughput, err
 	return t, nil
 }
 
-// newThroughput returns that of nothing.
+// newThroughput returns a throughput of empty buckets.
 func newThroughput(now time.Time, r Range) *Throughput {
 	b := buckets[r]
 	t := &Throughput{At: now.UTC(), Every: b.every, Buckets: make([]Bucket, b.count)}
@@ -91,7 +91,7 @@ func newThroughput(now time.Time, r Range) *Throughput {
 	return t
 }
 
-// add adds what was done in the minutes, each to its bucket.
+// add adds each minute to its bucket.
 func (t *Throughput) add(minutes []control.Minute) {
 	for _, m := range minutes {
 		i := int(m.At.Sub(t.Buckets[0].At) / t.Every)

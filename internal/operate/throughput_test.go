@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// Each minute is in the bucket that it began in, and none is elsewhere.
+// Each minute counts in the bucket in which it began, and in no other.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 13, 7, 30, 0, time.UTC)

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A Part of an overview is read on its own. It is from a closed set, and its name is that
-// of a field of the overview.
+// A Part of an overview is read on its own. It is from a closed set, and named like a field of
+// the overview.
 type Part string
 
 // The parts.
 const (
-	PartWorkers     Part = "workers" // with the providers, quotas and lateness, which the workers tell of
+	PartWorkers     Part = "workers" // with the providers, quotas and lateness that they report
 	PartWaiting     Part = "waiting"
 	PartWaits       Part = "waits"
 	PartOldestDue   Part = "oldest_due"
@@ -26,7 +26,7 @@ const (
 	PartLimitsRedis Part = "limits_redis"
 )
 
-// Words is the part's name for a person.
+// Words returns the part's name for a person.
 func (p Part) Words() string { return partNames[p] }
 
 var partNames = map[Part]string{
@@ -35,24 +35,23 @@ var partNames = map[Part]string{
 }
 
 var (
-	// ofQueue are the parts that the queue's Redis holds: without all of them there is no
-	// overview.
+	// ofQueue are the parts in the queue's Redis: if all of them fail there is no overview.
 	ofQueue = []Part{PartWorkers, PartWaiting, PartWaits, PartOldestDue, PartPauses, PartQueues, PartMinutes, PartLetters, PartLost}
-	// ofSome are the parts that a bearer of some apps has.
+	// ofSome are the parts that a principal of some apps sees.
 	ofSome = []Part{PartWorkers, PartWaits, PartPauses, PartLetters}
 )
 
-// An Unread part of an overview could not be read: its fields are zero, which says nothing. Where
-// it has shards they are without those alone.
+// An Unread part of an overview could not be read: its zero fields mean nothing. If it has
+// shards, only their values are missing.
 type Unread struct {
 	Part Part `json:"part"`
-	// Problem is why, without secrets.
+	// Problem is the error, without secrets.
 	Problem string `json:"problem"`
-	// Shards are those that did not answer, by their numbers, where others did.
+	// Shards are the numbers of the shards that did not answer, if others did.
 	Shards []int `json:"shards,omitempty"`
 }
 
-// NotRead says why the part could not be read; "" where it was read, if only of some shards.
+// NotRead returns why the part could not be read; "" if it was read, or some of its shards were.
 func (o *Overview) NotRead(part Part) string {
 	if i := slices.IndexFunc(o.Unread, func(u Unread) bool { return u.Part == part && u.Shards == nil }); i >= 0 {
 		return o.Unread[i].Problem
@@ -60,8 +59,8 @@ func (o *Overview) NotRead(part Part) string {
 	return ""
 }
 
-// WaitingNotRead says why Waiting is not known; "" where it is. Of some apps it is the sum of
-// Waits.
+// WaitingNotRead returns why Waiting is unknown; "" if it is known. For some apps it is the sum
+// of Waits.
 func (o *Overview) WaitingNotRead() string {
 	if o.Apps != nil {
 		return o.NotRead(PartWaits)
@@ -69,8 +68,8 @@ func (o *Overview) WaitingNotRead() string {
 	return o.NotRead(PartWaiting)
 }
 
-// unreadOf returns the parts that could not be read of those that the operator sees. Of some
-// apps it leaves out why, which may name servers.
+// unreadOf returns the unread parts that the principal of some apps sees. It hides the errors,
+// which may name servers.
 func (o *Operator) unreadOf(all []Unread) (its []Unread) {
 	for _, u := range all {
 		if slices.Contains(ofSome, u.Part) {
@@ -80,11 +79,11 @@ func (o *Operator) unreadOf(all []Unread) (its []Unread) {
 	return its
 }
 
-// partWithin bounds how long the parts of an overview may take, which are read at once.
+// partWithin bounds the reads of an overview's parts, which run in parallel.
 const partWithin = 2 * time.Second
 
-// partsWithin is partWithin, or less where the whole overview may not take so long: what was
-// read by then is to be told in time.
+// partsWithin is partWithin, or less if the whole overview may not take as long, so that the
+// parts read by then are returned in time.
 func (t times) partsWithin() time.Duration {
 	if t.within == 0 {
 		return partWithin
@@ -92,14 +91,14 @@ func (t times) partsWithin() time.Duration {
 	return min(partWithin, t.within-t.within/8)
 }
 
-// A reading is of a value that is being read.
+// A reading is a value that is being read.
 type reading[T any] struct {
 	done  chan struct{}
 	value T
 	err   error
 }
 
-// begin reads a value beside others.
+// begin reads a value in a goroutine of its own.
 func begin[T any](ctx context.Context, read func(context.Context) (T, error)) *reading[T] {
 	r := &reading[T]{done: make(chan struct{})}
 	go func() {
@@ -109,7 +108,7 @@ func begin[T any](ctx context.Context, read func(context.Context) (T, error)) *r
 	return r
 }
 
-// get returns the value once it is read, or that ctx has ended before.
+// get returns the value when it is read, or ctx's error if ctx ends before.
 func (r *reading[T]) get(ctx context.Context) (value T, err error) {
 	select {
 	case <-r.done:
@@ -123,11 +122,11 @@ func (r *reading[T]) get(ctx context.Context) (value T, err error) {
 	return r.value, r.err
 }
 
-// safely is read, with an error in the place of a panic: in a goroutine of its own that
-// would end the process.
+// safely calls read, and returns a panic as an error: in a goroutine of its own it would end the
+// process.
 func safely[T any](ctx context.Context, read func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
-		if cause := recover(); cause != nil { // whose text may hold anything
+		if cause := recover(); cause != nil { // its text may hold anything
 			err = fmt.Errorf("a panic: %T", cause)
 		}
 	}()

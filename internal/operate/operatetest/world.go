@@ -1,5 +1,6 @@
-// Package operatetest builds what tests of operate, the API and the console share: the options
-// of a service, and a world of two apps.
+// Package operatetest builds common fixtures for the tests of operate, the API and the console:
+// the options of a service (Options), and a world of two apps. A token for Own must never see
+// anything of Other.
 package operatetest
 
 import (
@@ -27,7 +28,7 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// The two apps of a world. Whatever belongs to Other alone has "secret" in its name.
+// The two apps of a world. Everything that belongs to Other alone has "secret" in its name.
 const (
 	Own   = "shop"
 	Other = "secret-app"
@@ -39,8 +40,8 @@ var Root = operate.Principal{Name: "root", Role: config.Operator}
 // Both is an app that sends to APNs and FCM.
 var Both = operate.App{Platforms: []push.Platform{push.APNs, push.FCM}}
 
-// Options returns the options of a service on this Redis, without apps and quotas. Its
-// time-outs are those of the client.
+// Options returns the options of a service on this Redis, without apps and quotas. It uses the
+// client's time-outs.
 func Options(t testing.TB, client redis.UniversalClient, policies *limits.Policies) operate.Options {
 	t.Helper()
 	patience := redistest.Patience
@@ -67,7 +68,7 @@ func Divide(o *operate.Options, n int) {
 	o.Inspect = inspect.New(o.Queue, o.Records, o.Preview.Lines.(throttle.Planner), o.Limits)
 }
 
-// TwoApps has the options name both apps. Each has a quota, and they share one.
+// TwoApps configures both apps. Each has a quota, and they share one.
 func TwoApps(o *operate.Options) {
 	o.Apps = operate.Apps{Own: Both, Other: Both}
 	o.Preview.Apps = []string{Other, Own}
@@ -91,7 +92,7 @@ var (
 
 var hourly = throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
 
-// FillOwn adds things of all kinds to the shop, and things of all apps.
+// FillOwn adds items of all kinds to the shop, and items of all apps.
 func FillOwn(t testing.TB, o operate.Options) {
 	t.Helper()
 	fill(t, o, Own)
@@ -100,7 +101,7 @@ func FillOwn(t testing.TB, o operate.Options) {
 	work(t, o, ownRoute)
 }
 
-// FillOther adds the same to the other app, and what a token for the shop may not see.
+// FillOther adds the same to the other app, and items that a token for the shop must not see.
 func FillOther(t testing.TB, o operate.Options) {
 	t.Helper()
 	fill(t, o, Other)
@@ -114,7 +115,7 @@ func FillOther(t testing.TB, o operate.Options) {
 	must(t, storetest.First(t, o.Records).SetAside(t.Context(), &store.Letter{ID: "secret-malformed", State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 }
 
-// fill gives the app things of all kinds. Its operator and user are named after it.
+// fill adds items of all kinds to the app. Its operator and user are named after it.
 func fill(t testing.TB, o operate.Options, app string) {
 	t.Helper()
 	ctx, user, by := t.Context(), app+"-user", app+"-operator"
@@ -159,8 +160,8 @@ func set(t testing.TB, o operate.Options, by string, levels ...limits.Level) {
 
 var ownRoute = route.Status{App: Own, Platform: push.APNs, Breaker: route.BreakerClosed}
 
-// work leaves a worker's snapshot with these routes, and with sums of everybody's where there
-// are several.
+// work publishes a worker's snapshot with these routes. With several routes, it includes sums
+// over all apps.
 func work(t testing.TB, o operate.Options, routes ...route.Status) {
 	t.Helper()
 	w := &control.Snapshot{ID: "w1", Routes: routes}
