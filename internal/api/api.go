@@ -53,7 +53,7 @@ func New(o Options) *API {
 		a.log = slog.Default()
 	}
 	a.bodies = newBudget(o.HTTP.MaxRequests, int64(o.HTTP.MaxBody), o.HTTP.Timeout)
-	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: o.Service.CountKept}
+	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: o.Service.CountStored}
 	allowed := map[string][]string{}
 	for _, r := range routes {
 		a.mux.Handle(r.method+" "+r.path, a.handler(r))

@@ -50,7 +50,7 @@ func (s *System) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 		return b, err
 	}
 	b.Unread = slices.Compact(slices.Sorted(slices.Values(slices.Concat(uncounted, unlisted))))
-	if err := operate.Place(ctx, s.Queue, s.Records, b.Nodes, counts, nil); unseen == nil {
+	if err := operate.AddShards(ctx, s.Queue, s.Records, b.Nodes, counts, nil); unseen == nil {
 		unseen = err
 	}
 	s.unread.note(s.redisLog, "the Cluster's masters", unseen)

@@ -11,12 +11,12 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// logWithin bounds writing an entry of the audit log, and reading its apps.
-const logWithin = 2 * time.Second
+// auditLogTimeout bounds writing an entry of the audit log, and reading its apps.
+const auditLogTimeout = 2 * time.Second
 
 // did logs the action, and records it in the audit log if it changed anything.
 func (o *Operator) did(ctx context.Context, a *Action, e auditlog.Entry, more ...slog.Attr) {
-	o.s.with.Log.LogAttrs(ctx, slog.LevelInfo, a.done, append([]slog.Attr{slog.String("by", o.who.Name), slog.String("remote", o.remote)}, more...)...)
+	o.s.with.Log.LogAttrs(ctx, slog.LevelInfo, a.done, append([]slog.Attr{slog.String("by", o.principal.Name), slog.String("remote", o.remote)}, more...)...)
 	o.record(ctx, a, e)
 }
 
@@ -26,9 +26,9 @@ func (o *Operator) record(ctx context.Context, a *Action, e auditlog.Entry) {
 	if o.s.auditLog == nil || e.Count == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditLogTimeout)
 	defer cancel()
-	e.By, e.Action = o.who.Name, a.as
+	e.By, e.Action = o.principal.Name, a.as
 	e.Mute = false // the action names it
 	if err := o.s.auditLog.Add(ctx, e); err != nil {
 		o.s.with.Log.LogAttrs(ctx, slog.LevelWarn, "an action is missing in the audit log", slog.String("action", string(a.as)), slog.String("cause", Cause(err)))
@@ -41,7 +41,7 @@ func (o *Operator) entryOn(ctx context.Context, refs []push.Ref) auditlog.Entry 
 	if o.s.auditLog == nil {
 		return auditlog.Entry{}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditLogTimeout)
 	defer cancel()
 	var bare []string
 	for _, ref := range refs {
@@ -69,7 +69,7 @@ func (o *Operator) entryOn(ctx context.Context, refs []push.Ref) auditlog.Entry 
 func (o *Operator) entryIn(apps []string) auditlog.Entry {
 	e := auditlog.Entry{Count: len(apps)}
 	if slices.Contains(apps, "") && !o.SeesAll() {
-		apps = o.who.Apps
+		apps = o.principal.Apps
 	}
 	e.In(apps)
 	return e

@@ -27,7 +27,7 @@ func errOf[T any](_ T, err error) error { return err }
 
 // Each action that succeeds adds one entry with the operator, the item and the count. A failed
 // action adds none.
-func TestEachActionLeavesOneEntry(t *testing.T) {
+func TestEachActionAddsOneEntry(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s, with := newService(t, client)
 		operatetest.FillOwn(t, with)
@@ -170,7 +170,7 @@ func TestActionsOf(t *testing.T) {
 }
 
 // If the audit log cannot be written the log says so, and the action succeeds.
-func TestActionsThatAreNotWritten(t *testing.T) {
+func TestUnwrittenEntryIsLogged(t *testing.T) {
 	client := redistest.Own(t)
 	with := operatetest.Options(t, client, limits.New(throttle.Policy{}, nil))
 	var log bytes.Buffer

@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// causeBytes bounds the logged text of an error.
-const causeBytes = 300
+// maxCauseBytes bounds the logged text of an error.
+const maxCauseBytes = 300
 
 // quoted matches quotations in an error's text: they may be a client's data.
 var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
@@ -32,8 +32,8 @@ func plain(err error) string {
 	if open := strings.IndexAny(text, "\"`"); open >= 0 {
 		text = text[:open] // a quotation that does not end
 	}
-	if len(text) > causeBytes {
-		text = strings.ToValidUTF8(text[:causeBytes], "") + "…"
+	if len(text) > maxCauseBytes {
+		text = strings.ToValidUTF8(text[:maxCauseBytes], "") + "…"
 	}
 	return text
 }

@@ -13,15 +13,15 @@ const (
 	// minutes ago: otherwise no worker reports the present.
 	drainMinutes = 5
 	drainRecent  = 2
-	drainMost    = 30 * 24 * time.Hour // the longest result
+	maxDrain     = 30 * 24 * time.Hour // the longest result
 )
 
-// staying are the causes of notifications that leave at a time of their own, or when an operator
+// stayingCauses are the causes of notifications that leave at a time of their own, or when an operator
 // resumes them, at any rate of the others.
-var staying = []inspect.Cause{inspect.ForSchedule, inspect.ForLimit, inspect.ForQuiet, inspect.ForPause}
+var stayingCauses = []inspect.Cause{inspect.ForSchedule, inspect.ForLimit, inspect.ForQuiet, inspect.ForPause}
 
 // drainsIn returns how long it takes at the present rate until all leaving notifications have
-// left. These are all waiting ones except the staying: scheduled for later, held by the user's
+// left. These are all waiting ones except for stayingCauses: scheduled for later, held by the user's
 // limits or quiet hours until their slot, or paused by an operator.
 //
 // The rate is the average decrease of all waiting notifications per full minute since the highest
@@ -32,7 +32,7 @@ var staying = []inspect.Cause{inspect.ForSchedule, inspect.ForLimit, inspect.For
 func drainsIn(waits []inspect.Share, minutes []control.Minute, now time.Time) time.Duration {
 	var leaving, overQuota int64
 	for _, s := range waits {
-		if !slices.Contains(staying, s.For) {
+		if !slices.Contains(stayingCauses, s.For) {
 			leaving += s.Count
 		}
 		if s.For == inspect.ForQuota {
@@ -63,5 +63,5 @@ func drainsIn(waits []inspect.Share, minutes []control.Minute, now time.Time) ti
 	if gone == 0 {
 		return 0
 	}
-	return time.Duration(min(float64(leaving)/float64(gone)*float64(in), float64(drainMost))).Round(time.Second)
+	return time.Duration(min(float64(leaving)/float64(gone)*float64(in), float64(maxDrain))).Round(time.Second)
 }

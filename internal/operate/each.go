@@ -19,13 +19,13 @@ const (
 
 // each calls do for each ref, if the principal may take the action, and returns the errors.
 func (o *Operator) each(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, push.Ref) error) []error {
-	return o.together(ctx, a, refs, func(ctx context.Context, refs []push.Ref) []error {
-		return sideBySide(len(refs), func(i int) error { return do(ctx, refs[i]) })
+	return o.eachBatch(ctx, a, refs, func(ctx context.Context, refs []push.Ref) []error {
+		return inParallel(len(refs), func(i int) error { return do(ctx, refs[i]) })
 	})
 }
 
-// sideBySide calls do for 0 to n-1, idsAtOnce in parallel, and returns the errors.
-func sideBySide(n int, do func(i int) error) []error {
+// inParallel calls do for 0 to n-1, idsAtOnce in parallel, and returns the errors.
+func inParallel(n int, do func(i int) error) []error {
 	errs := make([]error, n)
 	var g errgroup.Group
 	g.SetLimit(idsAtOnce)
@@ -39,8 +39,8 @@ func sideBySide(n int, do func(i int) error) []error {
 	return errs
 }
 
-// together is each with one call for all refs.
-func (o *Operator) together(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, []push.Ref) []error) []error {
+// eachBatch is each with one call for all refs.
+func (o *Operator) eachBatch(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, []push.Ref) []error) []error {
 	if err := o.may(a); err != nil {
 		return slices.Repeat([]error{err}, len(refs))
 	}

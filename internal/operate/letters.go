@@ -107,7 +107,7 @@ func (o *Operator) act(ctx context.Context, a *Action, ref push.Ref, do func(con
 }
 
 func (o *Operator) actOn(ctx context.Context, ref push.Ref, do func(context.Context, push.Ref) error) error {
-	ref, err := o.knowsLetter(ctx, ref)
+	ref, err := o.resolveLetter(ctx, ref)
 	if err != nil {
 		return err
 	}

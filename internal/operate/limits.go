@@ -167,7 +167,7 @@ func (o *Operator) known(at limits.Level) (limits.Level, Quota, error) {
 	all, _ := o.s.with.Quotas()
 	q, err := all.Find(at.Quota)
 	if err != nil {
-		return at, q, &UnknownError{What: "quota", Problem: err.Error()}
+		return at, q, &UnknownError{Kind: "quota", Problem: err.Error()}
 	}
 	return at, q, nil
 }
@@ -291,7 +291,7 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 	if err != nil {
 		return r, err
 	}
-	r.Level, r.By = at, o.who.Name
+	r.Level, r.By = at, o.principal.Name
 	all := faults.Of(validate(&r, o.s.with.Overrides.Horizon()))
 	if !r.Until.IsZero() && !r.Until.After(o.s.with.Limits.Now()) {
 		all = append(all, past...)
@@ -324,7 +324,7 @@ func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int6
 	if err != nil {
 		return err
 	}
-	there, err := o.s.with.Overrides.Unset(ctx, at, o.who.Name, over...)
+	there, err := o.s.with.Overrides.Unset(ctx, at, o.principal.Name, over...)
 	switch {
 	case err != nil:
 		return err
@@ -430,7 +430,7 @@ func Undoing(c limits.Change, now time.Time) (back *limits.Override, any bool) {
 // The errors of an undo.
 var (
 	ErrNoChange = errors.New("there is no such change, or it is not kept any more")
-	ErrNoUndo   = errors.New("what was there before the change has ended")
+	ErrNoUndo   = errors.New("the override before the change has ended")
 )
 
 // UndoOf returns the effect of undoing the change of that version, at a level that the principal
@@ -494,7 +494,7 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 		err = o.s.with.Overrides.Set(ctx, back, u.over())
 		done = entryOf(back)
 	} else {
-		_, err = o.s.with.Overrides.Unset(ctx, u.Level, o.who.Name, u.over())
+		_, err = o.s.with.Overrides.Unset(ctx, u.Level, o.principal.Name, u.over())
 	}
 	if err == nil {
 		o.did(ctx, UndoLimit, done)
@@ -517,9 +517,9 @@ func (o *Operator) Quotas(ctx context.Context) ([]QuotaStatus, error) {
 
 // An UnknownError refuses a name that the configuration does not have.
 type UnknownError struct {
-	// The kind of the name: app, quota, range, cause or id.
-	What string
-	// Problem is a sentence that begins with the kind.
+	// Kind is app, quota, range, cause or id.
+	Kind string
+	// Problem is a sentence that begins with Kind.
 	Problem string
 	// Choices are the valid names, if none was given.
 	Choices []string

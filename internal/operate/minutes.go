@@ -12,10 +12,10 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// minutesOf sums the work of all workers by minute, oldest first, from Redis and from the live
+// sumMinutes sums the work of all workers by minute, oldest first, from Redis and from the live
 // workers' snapshots. A minute that a worker has just added to Redis may count twice until its
 // next snapshot, a moment later.
-func minutesOf(added []control.Minute, workers []control.Snapshot) []control.Minute {
+func sumMinutes(added []control.Minute, workers []control.Snapshot) []control.Minute {
 	all := map[time.Time]*control.Minute{}
 	sum := func(minutes []control.Minute) {
 		for i := range minutes {
@@ -45,17 +45,17 @@ func (s *Service) readMinutes(ctx context.Context, now time.Time, minutes int) (
 	return control.ReadMinutes(ctx, s.with.Queue, s.with.Records.Prefix(), now.Add(-time.Duration(minutes-1)*time.Minute), now)
 }
 
-// latest returns the largest lateness of a worker.
-func latest(workers []control.Snapshot) (late time.Duration) {
+// maxLateness returns the largest lateness of a worker.
+func maxLateness(workers []control.Snapshot) (late time.Duration) {
 	for _, w := range workers {
 		late = max(late, w.LateP99)
 	}
 	return late
 }
 
-// quotasOf sums the workers' states of each quota, sorted by key: units used, jobs waiting, and
+// sumQuotas sums the workers' states of each quota, sorted by key: units used, jobs waiting, and
 // the latest time until which none are left.
-func quotasOf(workers []control.Snapshot) []route.QuotaStatus {
+func sumQuotas(workers []control.Snapshot) []route.QuotaStatus {
 	all := map[string]route.QuotaStatus{}
 	for _, w := range workers {
 		for _, q := range w.Quotas {

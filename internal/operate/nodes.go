@@ -12,11 +12,11 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// Place adds to the masters of a Cluster their shards, and how many notifications wait there: by
+// AddShards adds to the masters of a Cluster their shards, and how many notifications wait there: by
 // the sums just read and, for a shard that did not answer, by the newest count that the records
 // or these workers remember. It does not query the masters. It leaves servers outside a Cluster
 // unchanged.
-func Place(ctx context.Context, client redis.UniversalClient, records *store.Records, nodes []redisconn.Node, counts map[int]store.Counts, workers []control.Snapshot) error {
+func AddShards(ctx context.Context, client redis.UniversalClient, records *store.Records, nodes []redisconn.Node, counts map[int]store.Counts, workers []control.Snapshot) error {
 	cluster, several := pipeline.OfCluster(client)
 	if !several {
 		return nil
@@ -35,11 +35,11 @@ func Place(ctx context.Context, client redis.UniversalClient, records *store.Rec
 		on[address] = append(on[address], s.Number)
 	}
 	last := map[int]store.Waited{}
-	told := records.WaitedBefore(time.Now())
+	older := records.WaitedBefore(time.Now())
 	for i := range workers {
-		told = append(told, workers[i].Silent...)
+		older = append(older, workers[i].Silent...)
 	}
-	for _, w := range told {
+	for _, w := range older {
 		if w.At.After(last[w.Shard].At) {
 			last[w.Shard] = w
 		}

@@ -24,7 +24,7 @@ type Result struct {
 // Enqueue enqueues a notification. An invalid one gives an error of type push.Faults, one of
 // another's app an *OthersError.
 func (o *Operator) Enqueue(ctx context.Context, n *push.Notification) Result {
-	if err := o.takes(n, o.configured()); err != nil {
+	if err := o.checkNew(n, o.configured()); err != nil {
 		return Result{Result: push.Result{Err: err}}
 	}
 	receipt, err := o.s.with.Producer.Enqueue(ctx, n)
@@ -47,7 +47,7 @@ func (o *Operator) EnqueueAll(ctx context.Context, all []Parsed) []Result {
 	for i, one := range all {
 		err := one.Err
 		if err == nil {
-			err = o.takes(one.Notification, apps)
+			err = o.checkNew(one.Notification, apps)
 		}
 		if err != nil {
 			results[i].Err = err
@@ -63,10 +63,10 @@ func (o *Operator) EnqueueAll(ctx context.Context, all []Parsed) []Result {
 	return results
 }
 
-// takes returns nil if the notification is accepted. It returns an error if the role does not
+// checkNew returns nil if the notification is accepted. It returns an error if the role does not
 // allow it, the app is another's, or the configuration lacks a name. The apps are the configured
 // ones that the operator sees.
-func (o *Operator) takes(n *push.Notification, apps Apps) error {
+func (o *Operator) checkNew(n *push.Notification, apps Apps) error {
 	if err := o.may(Enqueue); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (o *Operator) result(n *push.Notification, r push.Result) Result {
 
 // Status returns where the notification is, or push.ErrUnknownID or a *push.AmbiguousError.
 func (o *Operator) Status(ctx context.Context, ref push.Ref) (*inspect.Status, error) {
-	ref, err := o.mayKnow(ctx, Status, ref)
+	ref, err := o.authorize(ctx, Status, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ type Notification struct {
 // Notification returns the notification, at most Fresh old, or push.ErrUnknownID or a
 // *push.AmbiguousError.
 func (o *Operator) Notification(ctx context.Context, ref push.Ref) (*Notification, error) {
-	ref, err := o.mayKnow(ctx, Look, ref)
+	ref, err := o.authorize(ctx, Look, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +123,12 @@ func (o *Operator) Notification(ctx context.Context, ref push.Ref) (*Notificatio
 	return &its, err
 }
 
-// mayKnow returns the notification's full name if the principal may take the action on it.
-func (o *Operator) mayKnow(ctx context.Context, a *Action, ref push.Ref) (push.Ref, error) {
+// authorize returns the notification's full name if the principal may take the action on it.
+func (o *Operator) authorize(ctx context.Context, a *Action, ref push.Ref) (push.Ref, error) {
 	if err := o.may(a); err != nil {
 		return ref, err
 	}
-	return o.notification(ctx, ref)
+	return o.resolve(ctx, ref)
 }
 
 func (s *Service) readNotification(ctx context.Context, ref push.Ref) (n *Notification, err error) {
@@ -204,15 +204,15 @@ func (o *Operator) cancelOne(ctx context.Context, ref push.Ref, others bool) err
 		return err
 	}
 	// producers cancel often: do not log each time
-	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
-	if o.who.Role == config.Operator { // the audit log has operators' actions only
+	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
+	if o.principal.Role == config.Operator { // the audit log has operators' actions only
 		o.record(ctx, Cancel, o.entryOn(ctx, []push.Ref{ref}))
 	}
 	return nil
 }
 
 func (o *Operator) cancel(ctx context.Context, ref push.Ref, others bool) error {
-	ref, err := o.mayKnow(ctx, Cancel, ref)
+	ref, err := o.authorize(ctx, Cancel, ref)
 	if err != nil {
 		return err
 	}
@@ -246,8 +246,8 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 		return w, err
 	}
 	// producers withdraw often: do not log each time
-	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
-	if o.who.Role == config.Operator { // as in cancelOne
+	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
+	if o.principal.Role == config.Operator { // as in cancelOne
 		o.record(ctx, Withdraw, o.entryIn(slices.Repeat([]string{app}, w.Ended)))
 	}
 	return w, err
@@ -256,13 +256,13 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 // CancelEach ends waiting notifications, including the ones that they carry, and returns the
 // errors.
 func (o *Operator) CancelEach(ctx context.Context, refs []push.Ref) []error {
-	return o.together(ctx, CancelEach, refs, o.cancelAll)
+	return o.eachBatch(ctx, CancelEach, refs, o.cancelAll)
 }
 
 func (o *Operator) cancelAll(ctx context.Context, refs []push.Ref) []error {
 	whole := make([]push.Ref, len(refs))
-	errs := sideBySide(len(refs), func(i int) (err error) {
-		whole[i], err = o.mayKnow(ctx, CancelEach, refs[i])
+	errs := inParallel(len(refs), func(i int) (err error) {
+		whole[i], err = o.authorize(ctx, CancelEach, refs[i])
 		return err
 	})
 	unread := o.s.refresh(ctx)
@@ -295,14 +295,14 @@ func (o *Operator) Waiting(ctx context.Context, s inspect.Selection, cursor stri
 		return nil, err
 	}
 	if s.For != "" && !slices.Contains(inspect.Causes, s.For) {
-		return nil, &UnknownError{What: "cause", Problem: "cause is none of " + strings.Join(inspect.CauseNames(), ", ")}
+		return nil, &UnknownError{Kind: "cause", Problem: "cause is none of " + strings.Join(inspect.CauseNames(), ", ")}
 	}
 	if s.Mutable { // by the exemptions in force
 		if err := o.s.refresh(ctx); err != nil {
 			return nil, err
 		}
 	}
-	s.Apps = o.who.Apps
+	s.Apps = o.principal.Apps
 	return o.s.with.Inspect.Queued(ctx, s, cursor)
 }
 
@@ -317,9 +317,9 @@ func (o *Operator) Counts(ctx context.Context) (*store.Counts, error) {
 	return &counts, err
 }
 
-// CountKept returns the number of waiting notifications and dead letters in all shards
+// CountStored returns the number of waiting notifications and dead letters in all shards
 // that answer.
-func (s *Service) CountKept(ctx context.Context) (int64, error) {
+func (s *Service) CountStored(ctx context.Context) (int64, error) {
 	counts, err := s.with.Records.Counts(ctx)
 	_, err = store.Unread(err)
 	return counts.Waiting() + counts.Letters, err
@@ -343,13 +343,13 @@ func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 	all := o.s.with.Apps
 	switch {
 	case app != "":
-	case len(o.who.Apps) == 1:
-		app = o.who.Apps[0]
+	case len(o.principal.Apps) == 1:
+		app = o.principal.Apps[0]
 	case len(all) == 1:
 		app = all.Names()[0]
 	}
 	if its := o.configured().Names(); app == "" && len(its) > 1 {
-		return "", &UnknownError{What: "app", Problem: "app is missing", Choices: its}
+		return "", &UnknownError{Kind: "app", Problem: "app is missing", Choices: its}
 	}
 	if err := o.own(app); err != nil {
 		return "", err
@@ -359,7 +359,7 @@ func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 		if fault == "" {
 			fault = "is not known: the configuration has none"
 		}
-		return "", &UnknownError{What: "app", Problem: "app " + fault}
+		return "", &UnknownError{Kind: "app", Problem: "app " + fault}
 	}
 	return app, o.s.refresh(ctx)
 }

@@ -114,13 +114,13 @@ func (s *Service) Close() { s.repeats.Close() }
 
 // An Operator makes the requests of one principal.
 type Operator struct {
-	s      *Service
-	who    Principal
-	remote string
+	s         *Service
+	principal Principal
+	remote    string
 }
 
 // As returns the operator of a principal. remote is its address for the log; "" for none.
-func (s *Service) As(who Principal, remote string) *Operator { return &Operator{s, who, remote} }
+func (s *Service) As(p Principal, remote string) *Operator { return &Operator{s, p, remote} }
 
 // An OthersError refuses an item that does not belong to the principal's apps alone. It is the
 // same whether or not the item exists.
@@ -132,5 +132,5 @@ func (e *OthersError) Error() string {
 	if len(e.Apps) > 1 {
 		of = "the apps "
 	}
-	return "the token is for " + of + strings.Join(e.Apps, ", ") + " alone, and this is another's or everybody's"
+	return "the token is limited to " + of + strings.Join(e.Apps, ", ") + ", and this belongs to another app or to all apps"
 }

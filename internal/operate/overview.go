@@ -196,11 +196,11 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	var err error
 	o.Workers, err = workers.get(ctx)
 	failed[PartWorkers] = err
-	o.Providers, o.LateP99, o.Quotas = providersOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
+	o.Providers, o.LateP99, o.Quotas = sumProviders(o.Workers), maxLateness(o.Workers), sumQuotas(o.Workers)
 	added, err := minutes.get(ctx)
 	failed[PartMinutes] = err
 	if err == nil { // snapshots alone hold only the newest minutes
-		o.Minutes = minutesOf(added, o.Workers)
+		o.Minutes = sumMinutes(added, o.Workers)
 	}
 	counted, err := counts.get(ctx)
 	failed[PartWaiting] = err
@@ -224,17 +224,17 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return nil, failed[PartWorkers]
 	}
 	o.Redis, failed[PartRedis] = nodes.get(ctx)
-	if err := Place(ctx, s.with.Queue, s.with.Records, o.Redis, counted, o.Workers); err != nil {
+	if err := AddShards(ctx, s.with.Queue, s.with.Records, o.Redis, counted, o.Workers); err != nil {
 		failed[PartRedis] = cmp.Or(failed[PartRedis], err)
 	}
 	o.LimitsRedis, failed[PartLimitsRedis] = limitsNodes.get(ctx)
-	s.tellUnread(ctx, o, failed)
+	s.logUnread(ctx, o, failed)
 	return o, nil
 }
 
-// tellUnread lists the parts that could not be read, of some shards or at all, and logs them. It
+// logUnread lists the parts that could not be read, of some shards or at all, and logs them. It
 // makes nil lists empty.
-func (s *Service) tellUnread(ctx context.Context, o *Overview, failed map[Part]error) {
+func (s *Service) logUnread(ctx context.Context, o *Overview, failed map[Part]error) {
 	for _, part := range slices.Sorted(maps.Keys(failed)) {
 		if err := failed[part]; err != nil {
 			shards, _ := store.Unread(err)
@@ -302,11 +302,11 @@ func (o *Operator) overviewOf(all *Overview) *Overview {
 		return all
 	}
 	its := &Overview{
-		At: all.At, Apps: o.who.Apps, Workers: o.workersOf(all.Workers),
+		At: all.At, Apps: o.principal.Apps, Workers: o.workersOf(all.Workers),
 		Queues: []Queue{}, Minutes: []control.Minute{}, Pauses: o.pausesOf(all.Pauses), Letters: o.lettersOf(&all.Letters), Redis: []redisconn.Node{},
 		Unread: o.unreadOf(all.Unread),
 	}
-	its.Providers = providersOf(its.Workers)
+	its.Providers = sumProviders(its.Workers)
 	its.Waits, its.Sampled = inspect.SharesOf(all.Waits, o.Sees)
 	for _, s := range its.Waits {
 		its.Waiting += s.Count

@@ -33,7 +33,7 @@ func TestProvidersOfAllWorkers(t *testing.T) {
 		return route.Trouble{Reason: "unavailable", Error: text, Since: at.Add(after), Failures: 3}
 	}
 	snapshot := func(routes ...route.Status) control.Snapshot { return control.Snapshot{Routes: routes} }
-	got := providersOf([]control.Snapshot{
+	got := sumProviders([]control.Snapshot{
 		snapshot(
 			route.Status{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, Breaker: route.BreakerOpen, Trouble: trouble(time.Minute, "later"), Share: new(3)},
 			route.Status{App: "shop", Platform: push.APNs, InFlight: 5, Breaker: route.BreakerClosed, CredentialEnds: at.Add(48 * time.Hour), Latency: route.Latency{P50: 3, P99: 9}, Answers: map[providers.Reason]int64{providers.OK: 4}},
@@ -54,7 +54,7 @@ func TestProvidersOfAllWorkers(t *testing.T) {
 }
 
 // The workers' minutes and quotas are summed.
-func TestWhatAllWorkersDid(t *testing.T) {
+func TestMinutesAndQuotasAreSummed(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	minute := func(n int, sent int64, state push.State, ended int64) control.Minute {
@@ -76,14 +76,14 @@ func TestWhatAllWorkersDid(t *testing.T) {
 	ended.Deferred, ended.Waiting = 2, new(int64(7))
 	added := minute(0, 2, push.Expired, 1)
 	added.Waiting = ended.Waiting
-	if got, want := minutesOf([]control.Minute{added}, workers), []control.Minute{ended, both, minute(3, 1, push.Delivered, 1)}; !reflect.DeepEqual(got, want) {
+	if got, want := sumMinutes([]control.Minute{added}, workers), []control.Minute{ended, both, minute(3, 1, push.Delivered, 1)}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
-	if got := latest(workers); got != time.Minute {
+	if got := maxLateness(workers); got != time.Minute {
 		t.Error(got)
 	}
 	want := []route.QuotaStatus{{Key: "category/shop/news", Rate: "1/1s"}, {Key: "fcm/p", Rate: "10/1s", Used: .75, Waiting: 3, Until: at.Add(time.Second), Error: "away"}}
-	if got := quotasOf(workers); !reflect.DeepEqual(got, want) {
+	if got := sumQuotas(workers); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -161,7 +161,7 @@ func (b *breakage) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // If a part fails or does not answer, the overview names it and has the other parts.
-func TestOverviewOfWhatCouldBeRead(t *testing.T) {
+func TestOverviewNamesFailedPart(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]error{"fails": errors.New("ERR broken"), "does not answer": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func (o *Operator) Pause(ctx context.Context, p pause.Pause) (pause.Pause, error
 	if err := o.MayPause(p); err != nil {
 		return p, err
 	}
-	p.By = o.who.Name
+	p.By = o.principal.Name
 	defer o.s.pauses.forget() // also where it is not known whether it was done
 	if err := o.s.with.Control.Pause(ctx, &p); err != nil {
 		return p, err
@@ -51,14 +51,14 @@ func (o *Operator) Pause(ctx context.Context, p pause.Pause) (pause.Pause, error
 
 // MayPause returns nil if Pause would begin the pause. It does not check the end.
 func (o *Operator) MayPause(p pause.Pause) error {
-	if err := o.mayOn(Pause, p); err != nil || p.App == "" {
+	if err := o.checkPause(Pause, p); err != nil || p.App == "" {
 		return err
 	}
 	return o.knownApp(p.App)
 }
 
-// mayOn returns nil if the principal may begin or end the pause.
-func (o *Operator) mayOn(a *Action, p pause.Pause) error {
+// checkPause returns nil if the principal may begin or end the pause.
+func (o *Operator) checkPause(a *Action, p pause.Pause) error {
 	if err := o.may(a); err != nil {
 		return err
 	}
@@ -69,11 +69,11 @@ func (o *Operator) mayOn(a *Action, p pause.Pause) error {
 }
 
 // ErrNoPause means that there is no such pause, and no such provider in trouble.
-var ErrNoPause = errors.New("there is no such pause, and no provider of that in trouble")
+var ErrNoPause = errors.New("there is no such pause, and no such provider in trouble")
 
 // Ending returns the pauses that Resume would end now. Its errors are Resume's.
 func (o *Operator) Ending(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
-	if err := o.mayOn(Resume, p); err != nil {
+	if err := o.checkPause(Resume, p); err != nil {
 		return nil, err
 	}
 	all, err := o.s.with.Inspect.Pauses(ctx)
@@ -90,10 +90,10 @@ func (o *Operator) Ending(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 // Resume ends the pauses that p selects, which the principal must own, and returns them: see
 // control.Control.Resume. Its error may be ErrNoPause.
 func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
-	if err := o.mayOn(Resume, p); err != nil {
+	if err := o.checkPause(Resume, p); err != nil {
 		return nil, err
 	}
-	p.By = o.who.Name
+	p.By = o.principal.Name
 	defer o.s.pauses.forget()
 	ended, err := o.s.with.Control.Resume(ctx, p)
 	switch {
@@ -114,4 +114,4 @@ func selected(p pause.Pause) auditlog.Entry {
 }
 
 // OwnsPause reports whether the principal may end the pause.
-func (o *Operator) OwnsPause(p pause.Pause) bool { return Resume.Allows(o.who) && o.Sees(p.App) }
+func (o *Operator) OwnsPause(p pause.Pause) bool { return Resume.Allows(o.principal) && o.Sees(p.App) }

@@ -109,7 +109,7 @@ type Move struct {
 // Of previews an override in place of the policy in force at the level; nil previews the removal
 // of the present override. The zero level is limits.default.
 func (p *Previewer) Of(ctx context.Context, at limits.Level, override *limits.Override) (*Preview, error) {
-	m := &making{
+	m := &previewRun{
 		Previewer: p, level: at, supposed: map[limits.Level]*limits.Override{at: override},
 		preview: &Preview{Level: at, Before: p.Limits.InForce(at)},
 	}
@@ -129,9 +129,9 @@ func (p *Previewer) Of(ctx context.Context, at limits.Level, override *limits.Ov
 	}
 	var err error
 	if at.User != "" {
-		err = m.one(ctx)
+		err = m.readUser(ctx)
 	} else {
-		err = m.everyone(ctx)
+		err = m.readUsers(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -150,8 +150,8 @@ func validatePreview(o *limits.Override, horizon time.Duration) error {
 	return stands.Validate(horizon)
 }
 
-// making is a preview under construction.
-type making struct {
+// previewRun is a preview under construction.
+type previewRun struct {
 	*Previewer
 	level    limits.Level
 	supposed map[limits.Level]*limits.Override
@@ -161,18 +161,18 @@ type making struct {
 	before, after []time.Time // when notifications leave
 }
 
-func (m *making) inForce(at limits.Level) limits.EffectivePolicy {
+func (m *previewRun) inForce(at limits.Level) limits.EffectivePolicy {
 	return m.Limits.InForceIf(at, m.supposed)
 }
 
-// one reads the level's user, in the level's app or in all.
-func (m *making) one(ctx context.Context) error {
+// readUser reads the level's user, in the level's app or in all.
+func (m *previewRun) readUser(ctx context.Context) error {
 	m.preview.Users = Looked{At: 1, Of: 1}
 	for _, app := range m.Apps {
 		if m.level.App != "" && m.level.App != app {
 			continue
 		}
-		moves, err := m.look(ctx, app, m.level.User)
+		moves, err := m.readMoves(ctx, app, m.level.User)
 		if err != nil {
 			return err
 		}
@@ -184,8 +184,8 @@ func (m *making) one(ctx context.Context) error {
 	return nil
 }
 
-// look counts the moves of the user's waiting notifications in the app, and returns them.
-func (m *making) look(ctx context.Context, app, user string) ([]throttle.Move, error) {
+// readMoves counts the moves of the user's waiting notifications in the app, and returns them.
+func (m *previewRun) readMoves(ctx context.Context, app, user string) ([]throttle.Move, error) {
 	lines := []throttle.Request{control.LineRequest(app, user, throttle.Line{Category: m.level.Category}, m.inForce)}
 	plan, err := m.Lines.DryRun(ctx, lines)
 	if err == nil && len(plan.Others) > 0 { // they all wait for the general limits

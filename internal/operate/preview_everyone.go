@@ -11,11 +11,11 @@ import (
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
-// A person is a user of an app.
-type person struct{ app, user string }
+// An appUser is a user of an app.
+type appUser struct{ app, user string }
 
-// everyone reads the users that wait for the level's limits, until its budget ends.
-func (m *making) everyone(ctx context.Context) error {
+// readUsers reads the users that wait for the level's limits, until its budget ends.
+func (m *previewRun) readUsers(ctx context.Context) error {
 	if !m.many.TryLock() {
 		return ErrPreviewBusy
 	}
@@ -25,33 +25,33 @@ func (m *making) everyone(ctx context.Context) error {
 		budget = min(budget, time.Until(ends)*2/3)
 	}
 	over := time.Now().Add(budget)
-	people, more, err := m.people(ctx, budget/2)
+	users, more, err := m.waitingUsers(ctx, budget/2)
 	if err != nil {
 		return err
 	}
-	m.preview.Users = Looked{Of: len(people), More: more}
-	looking, ctx := errgroup.WithContext(ctx)
-	looking.SetLimit(readers)
-	for _, one := range people {
-		looking.Go(func() error {
+	m.preview.Users = Looked{Of: len(users), More: more}
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.SetLimit(readers)
+	for _, one := range users {
+		reads.Go(func() error {
 			if ctx.Err() != nil || !time.Now().Before(over) { // it has waited for a reader
 				return nil
 			}
-			return m.glance(ctx, one)
+			return m.tryUser(ctx, one)
 		})
 	}
-	return looking.Wait()
+	return reads.Wait()
 }
 
-// people lists the users that wait for the level's limits. The list may be incomplete; more
+// waitingUsers lists the users that wait for the level's limits. The list may be incomplete; more
 // reports whether it was cut off.
-func (m *making) people(ctx context.Context, within time.Duration) (all []person, more bool, err error) {
+func (m *previewRun) waitingUsers(ctx context.Context, within time.Duration) (all []appUser, more bool, err error) {
 	scanning, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	known := map[person]bool{}
+	known := map[appUser]bool{}
 	errEnough := errors.New("enough")
 	err = m.Lines.Waiting(scanning, func(app, user string) error {
-		one := person{app, user}
+		one := appUser{app, user}
 		if m.level.App != "" && m.level.App != app || known[one] {
 			return nil
 		}
@@ -67,11 +67,11 @@ func (m *making) people(ctx context.Context, within time.Duration) (all []person
 	return all, false, err
 }
 
-// glance reads one of many users. It leaves out a user that cannot be read, unless Redis is
+// tryUser reads one of many users. It leaves out a user that cannot be read, unless Redis is
 // unavailable.
-func (m *making) glance(ctx context.Context, one person) error {
+func (m *previewRun) tryUser(ctx context.Context, one appUser) error {
 	began := time.Now()
-	_, err := m.look(ctx, one.app, one.user)
+	_, err := m.readMoves(ctx, one.app, one.user)
 	switch {
 	case errors.Is(err, throttle.ErrUnavailable), ctx.Err() != nil:
 		return err

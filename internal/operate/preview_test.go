@@ -64,27 +64,27 @@ func must(t *testing.T, err error) {
 }
 
 // A notification that nothing limits any more is previewed as free.
-func TestForetoldForAUser(t *testing.T) {
+func TestPreviewOfUser(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, throttle.Policy{}, map[string]throttle.Policy{"news": {MinGap: time.Hour}, "orders": {MinGap: time.Hour}})
 	s.arrive("shop", "ada", "news", 3)
 	s.arrive("shop", "ada", "orders", 2)
 	level := limits.Level{User: "ada", Category: "news"}
-	told, err := s.previewer(s.limiter).Of(t.Context(), level, &limits.Override{Level: level, Policy: throttle.Policy{Exempt: true}, By: "ann"})
+	got, err := s.previewer(s.limiter).Of(t.Context(), level, &limits.Override{Level: level, Policy: throttle.Policy{Exempt: true}, By: "ann"})
 	must(t, err)
 	free := 0
-	for _, m := range told.Moves {
+	for _, m := range got.Moves {
 		if m.Free {
 			free++
 		}
 	}
-	if free != 2 || !told.Notifications.All() || !told.Users.All() {
-		t.Errorf("%d of 2 are free: %+v", free, told)
+	if free != 2 || !got.Notifications.All() || !got.Users.All() {
+		t.Errorf("%d of 2 are free: %+v", free, got)
 	}
 }
 
 // A preview for a category counts the waiting notifications of all users.
-func TestForetoldForMany(t *testing.T) {
+func TestPreviewOfManyUsers(t *testing.T) {
 	t.Parallel()
 	const users, each = 12, 5
 	hourly := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
@@ -100,91 +100,91 @@ func TestForetoldForMany(t *testing.T) {
 	}
 	s.arrive("shop", "own", "news", each)
 	change := limits.Override{Level: level, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 3, Period: time.Minute}}}, By: "ann"}
-	var told *operate.Preview
+	var got *operate.Preview
 	eventually.Holds(t, "all users are looked at within the budget", func() bool { // on a machine that is busy
-		told, err = s.previewer(s.limiter).Of(t.Context(), level, &change)
+		got, err = s.previewer(s.limiter).Of(t.Context(), level, &change)
 		must(t, err)
-		return told.Users.All()
+		return got.Users.All()
 	})
 	const waiting = each - 1 // the first has gone
-	if told.Users != (operate.Looked{At: users + 1, Of: users + 1}) || told.Notifications != (operate.Looked{At: (users + 1) * waiting, Of: (users + 1) * waiting}) {
-		t.Errorf("looked at %+v, %+v", told.Users, told.Notifications)
+	if got.Users != (operate.Looked{At: users + 1, Of: users + 1}) || got.Notifications != (operate.Looked{At: (users + 1) * waiting, Of: (users + 1) * waiting}) {
+		t.Errorf("looked at %+v, %+v", got.Users, got.Notifications)
 	}
 	// each user has sent one already; two leave at once and the next two a minute later
-	if told.Sooner != users*waiting || told.Later != 0 || told.AtOnce != 2*users || told.MostBefore > users+1 || told.MostAfter != 2*users || len(told.Moves) > 0 {
-		t.Errorf("foretold %+v", told)
+	if got.Sooner != users*waiting || got.Later != 0 || got.AtOnce != 2*users || got.MostBefore > users+1 || got.MostAfter != 2*users || len(got.Moves) > 0 {
+		t.Errorf("preview %+v", got)
 	}
-	if told.Before.Source != limits.FromConfiguration || told.After.Source != limits.FromAppCategory || len(told.After.Policy.Rates) != 1 {
-		t.Errorf("from %+v to %+v", told.Before, told.After)
+	if got.Before.Source != limits.FromConfiguration || got.After.Source != limits.FromAppCategory || len(got.After.Policy.Rates) != 1 {
+		t.Errorf("from %+v to %+v", got.Before, got.After)
 	}
 }
 
 // Only one preview of many users runs at a time. A quota moves no notification.
-func TestOneOfManyAtATime(t *testing.T) {
+func TestConcurrentPreviewIsBusy(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, throttle.Policy{MinGap: time.Hour}, nil)
 	s.arrive("shop", "ada", "", 3)
 	waits, goes := make(chan struct{}), make(chan struct{})
-	p := s.previewer(&held{s.limiter, waits, goes})
+	p := s.previewer(&blockedLines{s.limiter, waits, goes})
 	var first sync.WaitGroup
 	first.Go(func() {
-		told, err := p.Of(t.Context(), limits.Level{}, &limits.Override{Policy: throttle.Policy{MinGap: time.Second}})
-		if err != nil || told.Sooner != 2 || told.After.Source != limits.FromConfiguration || told.Before.Policy.MinGap == told.After.Policy.MinGap {
-			t.Errorf("%+v, %v", told, err)
+		got, err := p.Of(t.Context(), limits.Level{}, &limits.Override{Policy: throttle.Policy{MinGap: time.Second}})
+		if err != nil || got.Sooner != 2 || got.After.Source != limits.FromConfiguration || got.Before.Policy.MinGap == got.After.Policy.MinGap {
+			t.Errorf("%+v, %v", got, err)
 		}
 	})
 	<-waits
 	if _, err := p.Of(t.Context(), limits.Level{App: "shop"}, nil); err != operate.ErrPreviewBusy {
 		t.Errorf("beside it: %v", err)
 	}
-	if told, err := p.Of(t.Context(), limits.Level{App: "shop", User: "ada"}, nil); err != nil || len(told.Moves) != 2 || told.Sooner+told.Later > 0 {
-		t.Errorf("one user: %+v, %v", told, err)
+	if got, err := p.Of(t.Context(), limits.Level{App: "shop", User: "ada"}, nil); err != nil || len(got.Moves) != 2 || got.Sooner+got.Later > 0 {
+		t.Errorf("one user: %+v, %v", got, err)
 	}
 	close(goes)
 	first.Wait()
 	rate := throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Second}}}
-	if told, err := p.Of(t.Context(), limits.Level{Quota: "q"}, &limits.Override{Policy: rate}); err != nil || len(told.After.Policy.Rates) != 1 || told.Users.Of != 0 || told.After.Source != limits.FromQuota || told.Before.Policy.MinGap != 0 {
-		t.Errorf("a quota: %+v, %v", told, err)
+	if got, err := p.Of(t.Context(), limits.Level{Quota: "q"}, &limits.Override{Policy: rate}); err != nil || len(got.After.Policy.Rates) != 1 || got.Users.Of != 0 || got.After.Source != limits.FromQuota || got.Before.Policy.MinGap != 0 {
+		t.Errorf("a quota: %+v, %v", got, err)
 	}
 }
 
-// held lists its users when the test releases them.
-type held struct {
+// blockedLines lists its users when the test releases them.
+type blockedLines struct {
 	*throttle.Redis
 	waits, goes chan struct{}
 }
 
-func (h *held) Waiting(ctx context.Context, f func(app, user string) error) error {
+func (h *blockedLines) Waiting(ctx context.Context, f func(app, user string) error) error {
 	close(h.waits)
 	<-h.goes
 	return h.Redis.Waiting(ctx, f)
 }
 
 // A preview returns before its deadline, with the users read until then.
-func TestWithinADeadline(t *testing.T) {
+func TestPreviewKeepsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		p := &operate.Previewer{Limits: limits.New(throttle.Policy{}, nil), Lines: slow{}, Apps: []string{"shop"}}
-		told, err := p.Of(ctx, limits.Level{App: "shop"}, &limits.Override{Policy: throttle.Policy{MinGap: time.Second}})
-		if err != nil || ctx.Err() != nil || told.Users.Of != 1000 {
-			t.Errorf("%+v, %v, %v", told, err, ctx.Err())
+		p := &operate.Previewer{Limits: limits.New(throttle.Policy{}, nil), Lines: slowLines{}, Apps: []string{"shop"}}
+		got, err := p.Of(ctx, limits.Level{App: "shop"}, &limits.Override{Policy: throttle.Policy{MinGap: time.Second}})
+		if err != nil || ctx.Err() != nil || got.Users.Of != 1000 {
+			t.Errorf("%+v, %v, %v", got, err, ctx.Err())
 		}
 	})
 }
 
-// slow lists many users, and is slow and fails to read each of them.
-type slow struct{}
+// slowLines lists many users, and is slow and fails to read each of them.
+type slowLines struct{}
 
-func (slow) DryRun(ctx context.Context, _ []throttle.Request) (throttle.Plan, error) {
+func (slowLines) DryRun(ctx context.Context, _ []throttle.Request) (throttle.Plan, error) {
 	if err := clock.Sleep(ctx, 100*time.Millisecond); err != nil {
 		return throttle.Plan{}, err
 	}
 	return throttle.Plan{}, errors.New("foreign")
 }
 
-func (slow) Waiting(_ context.Context, f func(app, user string) error) error {
+func (slowLines) Waiting(_ context.Context, f func(app, user string) error) error {
 	for i := range 1000 {
 		if err := f("shop", fmt.Sprint(i)); err != nil {
 			return err

@@ -25,7 +25,7 @@ type Principal struct {
 }
 
 // May reports whether the principal has one of these roles.
-func (b Principal) May(roles []config.Role) bool { return slices.Contains(roles, b.Role) }
+func (p Principal) May(roles []config.Role) bool { return slices.Contains(roles, p.Role) }
 
 // Tokens are the configured tokens; Set replaces them while the process runs. The zero
 // value has none: every caller is LocalPrincipal, and the address is on the loopback.

@@ -13,7 +13,7 @@ import (
 
 // A Producer with configured apps refuses others, singly and in a batch, with all other faults
 // and the API's texts; without apps it accepts any.
-func TestAProducerRefusesAsTheAPIDoes(t *testing.T) {
+func TestProducerRefusesUnknownNames(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
 	anyApp := push.NewProducer(client, "", 0)

@@ -35,9 +35,9 @@ type Provider struct {
 	CredentialEnds time.Time `json:"credential_ends,omitzero"`
 }
 
-// providersOf sums the workers' routes to each provider, sorted by app and platform. It leaves
+// sumProviders sums the workers' routes to each provider, sorted by app and platform. It leaves
 // out idle push services of a platform with several, if the app uses another.
-func providersOf(workers []control.Snapshot) []Provider {
+func sumProviders(workers []control.Snapshot) []Provider {
 	all := map[[2]string]*Provider{}
 	for _, w := range workers {
 		for _, r := range w.Routes {

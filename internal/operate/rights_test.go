@@ -180,7 +180,7 @@ func changeOf(a asking, category string) int64 {
 }
 
 // Service exports no field through which a caller could bypass the checks.
-func TestServiceShowsNoPart(t *testing.T) {
+func TestServiceExportsNoField(t *testing.T) {
 	t.Parallel()
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[operate.Service]()) {
 		if field.IsExported() && len(field.Index) == 1 || field.Anonymous {
@@ -190,7 +190,7 @@ func TestServiceShowsNoPart(t *testing.T) {
 }
 
 // Each query and action checks the principal's role and apps.
-func TestEachActionAsksWhoItIs(t *testing.T) {
+func TestEachActionChecksPrincipal(t *testing.T) {
 	for i := range reflect.TypeFor[*operate.Operator]().NumMethod() {
 		name := reflect.TypeFor[*operate.Operator]().Method(i).Name
 		if _, tried := tries[name]; !tried && !slices.Contains(decides, name) {
@@ -269,7 +269,7 @@ func TestLimitsLogOf(t *testing.T) {
 
 // An own app that the configuration does not have yet is refused with an error that names no
 // other app.
-func TestAnAppThatIsNotThereYet(t *testing.T) {
+func TestUnconfiguredOwnApp(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, redistest.Own(t))
 	a := asking{t.Context(), s.As(operate.Principal{Role: config.Operator, Apps: []string{"new", operatetest.Own}}, ""), "new", nil}

@@ -21,7 +21,7 @@ type Action struct {
 }
 
 // Allows reports whether the principal's role may take the action.
-func (a *Action) Allows(who Principal) bool { return who.May(a.roles) }
+func (a *Action) Allows(p Principal) bool { return p.May(a.roles) }
 
 var (
 	producers = []config.Role{config.Producer, config.Operator}
@@ -51,7 +51,7 @@ var (
 	ImportLimits = &Action{operators, "limits are imported", auditlog.ImportLimits}
 	UnsetLimit   = &Action{operators, "an override of a limit is removed", auditlog.UnsetLimit}
 	UndoLimit    = &Action{operators, "a change of a limit is undone", auditlog.UndoLimit}
-	Mute         = &Action{operators, "somebody is muted", auditlog.Mute}
+	Mute         = &Action{operators, "a mute is set", auditlog.Mute}
 	Unmute       = &Action{operators, "a mute is removed", auditlog.Unmute}
 	ConfirmLoss  = &Action{operators, "a loss of data is confirmed", auditlog.ConfirmLoss}
 )
@@ -66,10 +66,10 @@ func (e *RoleError) Error() string {
 
 // may returns nil for an action that is allowed, else a *RoleError.
 func (o *Operator) may(a *Action) error {
-	if a.Allows(o.who) {
+	if a.Allows(o.principal) {
 		return nil
 	}
-	return &RoleError{o.who.Role}
+	return &RoleError{o.principal.Role}
 }
 
 // A principal of some apps sees and changes only their items. To it, another app's items do not
@@ -78,14 +78,14 @@ func (o *Operator) may(a *Action) error {
 // Sees reports whether it sees the app's items. Only a principal of all apps sees items without
 // an app (""), which belong to all apps.
 func (o *Operator) Sees(app string) bool {
-	return o.who.Apps == nil || slices.Contains(o.who.Apps, app)
+	return o.principal.Apps == nil || slices.Contains(o.principal.Apps, app)
 }
 
 // SeesAll reports whether it sees everything, including values not counted by app.
-func (o *Operator) SeesAll() bool { return o.who.Apps == nil }
+func (o *Operator) SeesAll() bool { return o.principal.Apps == nil }
 
 // Only returns the apps that the principal is limited to; nil for all.
-func (o *Operator) Only() []string { return o.who.Apps }
+func (o *Operator) Only() []string { return o.principal.Apps }
 
 // MayNarrow returns nil if a query may be limited to the app, "" for none, else an *OthersError.
 func (o *Operator) MayNarrow(app string) error {
@@ -112,7 +112,7 @@ func (o *Operator) own(app string) error {
 	if o.Sees(app) {
 		return nil
 	}
-	return &OthersError{o.who.Apps}
+	return &OthersError{o.principal.Apps}
 }
 
 // all returns nil for a principal of all apps, else an *OthersError. It guards values not counted
@@ -121,7 +121,7 @@ func (o *Operator) all() error {
 	if o.SeesAll() {
 		return nil
 	}
-	return &OthersError{o.who.Apps}
+	return &OthersError{o.principal.Apps}
 }
 
 // configured returns the configured apps that it sees, so that errors name no other. It lacks an
@@ -132,7 +132,7 @@ func (o *Operator) configured() Apps {
 		return all
 	}
 	its := Apps{}
-	for _, app := range o.who.Apps {
+	for _, app := range o.principal.Apps {
 		if platforms, there := all[app]; there {
 			its[app] = platforms
 		}
@@ -144,7 +144,7 @@ func (o *Operator) configured() Apps {
 // configured apps, any app is known.
 func (o *Operator) knownApp(app string) error {
 	if fault := o.configured().Fault(app); fault != "" {
-		return &UnknownError{What: "app", Problem: "app " + fault}
+		return &UnknownError{Kind: "app", Problem: "app " + fault}
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (o *Operator) ownsLevel(l limits.Level, all Quotas) error {
 	if o.ofLevel(l, all, every) {
 		return nil
 	}
-	return &OthersError{o.who.Apps}
+	return &OthersError{o.principal.Apps}
 }
 
 func (o *Operator) ofLevel(l limits.Level, all Quotas, enough func(apps []string, sees func(string) bool) bool) bool {
@@ -204,13 +204,13 @@ func (o *Operator) pausesOf(all []pause.Pause) []pause.Pause {
 	return its
 }
 
-// notification returns the full name of a notification that the operator sees. Its error is
+// resolve returns the full name of a notification that the operator sees. Its error is
 // push.ErrUnknownID for any other and for an impossible ID, an *UnknownError for an ID with a
 // space at its ends, and an *OthersError for another's app. For a principal of all apps it does
 // not read Redis.
-func (o *Operator) notification(ctx context.Context, ref push.Ref) (push.Ref, error) {
+func (o *Operator) resolve(ctx context.Context, ref push.Ref) (push.Ref, error) {
 	if problem := names.Ends(ref.ID); problem != "" {
-		return ref, &UnknownError{What: "id", Problem: "ID " + problem}
+		return ref, &UnknownError{Kind: "id", Problem: "ID " + problem}
 	}
 	if !push.ValidID(ref.ID) {
 		return ref, push.ErrUnknownID
@@ -231,9 +231,9 @@ func (o *Operator) letter(ctx context.Context, ref push.Ref) (*store.Letter, err
 	return l, err
 }
 
-// knowsLetter returns the full name of a dead letter that it sees, or store.ErrNoLetter. For a
+// resolveLetter returns the full name of a dead letter that it sees, or store.ErrNoLetter. For a
 // principal of all apps it does not read Redis.
-func (o *Operator) knowsLetter(ctx context.Context, ref push.Ref) (push.Ref, error) {
+func (o *Operator) resolveLetter(ctx context.Context, ref push.Ref) (push.Ref, error) {
 	if o.SeesAll() {
 		return ref, nil
 	}

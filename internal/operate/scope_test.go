@@ -56,7 +56,7 @@ func TestLevels(t *testing.T) {
 }
 
 // An action is recorded even if its client has disconnected meanwhile.
-func TestActionOfWhoHasGone(t *testing.T) {
+func TestActionOfGoneClientIsRecorded(t *testing.T) {
 	t.Parallel()
 	client := redistest.Own(t)
 	o := New(Options{Queue: client, Records: store.NewRecords(client, "", 0), Log: slog.New(slog.DiscardHandler)}).As(root, "")

@@ -61,7 +61,7 @@ func (o *Operator) Throughput(ctx context.Context, r Range) (*Throughput, error)
 		r = QuarterHour
 	}
 	if _, there := buckets[r]; !there {
-		return nil, &UnknownError{What: "range", Problem: "range must be 15m, 1h or 24h"}
+		return nil, &UnknownError{Kind: "range", Problem: "range must be 15m, 1h or 24h"}
 	}
 	return o.s.throughput.get(ctx, r)
 }
@@ -77,7 +77,7 @@ func (s *Service) readThroughput(ctx context.Context, r Range) (*Throughput, err
 	if err != nil {
 		return nil, err
 	}
-	t.add(minutesOf(added, alive))
+	t.add(sumMinutes(added, alive))
 	return t, nil
 }
 

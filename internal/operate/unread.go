@@ -30,7 +30,7 @@ const (
 func (p Part) Words() string { return partNames[p] }
 
 var partNames = map[Part]string{
-	PartWorkers: "workers and providers", PartWaiting: "how many wait", PartWaits: "what they wait for", PartPauses: "pauses", PartOldestDue: "since when the oldest is due",
+	PartWorkers: "workers and providers", PartWaiting: "number of waiting notifications", PartWaits: "causes of waiting", PartPauses: "pauses", PartOldestDue: "oldest due job",
 	PartQueues: "queues", PartMinutes: "what was done", PartLetters: "dead letters", PartLost: "losses of data", PartRedis: "redis", PartLimitsRedis: "limits' redis",
 }
 

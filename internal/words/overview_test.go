@@ -97,7 +97,7 @@ func TestOverview(t *testing.T) {
 		},
 		"nobody knows": {
 			o:    operate.Overview{Unread: []operate.Unread{{Part: operate.PartWaiting, Problem: "refused"}, {Part: operate.PartWorkers, Problem: "refused"}}},
-			want: "It is not known which workers run, it is not known how many notifications wait.", incidents: "Not read: how many wait (refused). Not read: workers and providers (refused).", tone: Wrong,
+			want: "It is not known which workers run, it is not known how many notifications wait.", incidents: "Not read: number of waiting notifications (refused). Not read: workers and providers (refused).", tone: Wrong,
 		},
 	} {
 		v := OfOverview(&c.o, c.audit)

@@ -99,7 +99,7 @@ func TestTableReadsBothWays(t *testing.T) {
 func TestDetailWithRemedy(t *testing.T) {
 	t.Parallel()
 	for problem, want := range map[string]string{"app is not known: did you mean shop?": "The app is not known: did you mean shop?", "app is missing": "The app is missing."} {
-		if got := Of(&operate.UnknownError{What: "app", Problem: problem}).Detail; got != want {
+		if got := Of(&operate.UnknownError{Kind: "app", Problem: problem}).Detail; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

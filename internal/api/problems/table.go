@@ -77,8 +77,8 @@ var table = []entry{
 	{code: "role", of: a[*operate.RoleError], status: forbidden, title: "Not allowed"},
 	{code: "unknown_name", of: a[*operate.UnknownError], status: badRequest, title: "A name is not known", fill: func(p *Problem, err error) {
 		unknown := as[*operate.UnknownError](err)
-		if p.Detail, p.Apps = "The "+unknown.Error(), unknown.Choices; unknown.What != "id" {
-			p.Title = "There is no such " + unknown.What
+		if p.Detail, p.Apps = "The "+unknown.Error(), unknown.Choices; unknown.Kind != "id" {
+			p.Title = "There is no such " + unknown.Kind
 		}
 		if p.Detail[len(p.Detail)-1] != '?' {
 			p.Detail += "."
