@@ -13,15 +13,15 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// While Redis hangs every page says so in time, and comes again when Redis does: the browser is
-// still signed in.
+// While Redis hangs, every page reports it within its time limit. When Redis answers again so do
+// the pages, and the browser is still signed in.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	var all config.Config
 	all.SetDefaults()
 	cfg := all.Redis
-	cfg.Timeout, cfg.DialTimeout = 8*time.Second, 8*time.Second // a page bounds it, or this does
+	cfg.Timeout, cfg.DialTimeout = 8*time.Second, 8*time.Second // longer than a page may take
 	cfg.Address, cfg.Prefix = config.Address{Mode: config.Single, Hosts: []string{server.Addr()}}, "pushpace"
 	conn, err := redisconn.Open(t.Context(), cfg, 64)
 	must(t, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/pushpace/pushpace/test/chromium"
 )
 
-// A look is how a tab shows pages.
+// A look is a tab's configuration.
 type look struct {
 	width    int64
 	dark     bool
@@ -37,8 +37,8 @@ func (l look) String() string {
 	return s
 }
 
-// A tab has cookies of its own, and fails its test when a page reports anything: a
-// breach of the policy, an error of a script, a file that is not there.
+// A tab has its own cookies. It fails its test if a page reports a policy violation, a script
+// error or a missing file.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
@@ -54,7 +54,7 @@ func (s *site) tab(t *testing.T, l look) *tab {
 	return newTab(t, s.browser, s.url, l, chromedp.WithNewBrowserContext())
 }
 
-// another is a tab with the same cookies.
+// another returns a tab with the same cookies.
 func (b *tab) another() *tab {
 	b.t.Helper()
 	return newTab(b.t, b.ctx, b.base, b.look)
@@ -74,7 +74,7 @@ func newTab(t *testing.T, parent context.Context, base string, l look, options .
 	b.call(func(ctx context.Context) error {
 		return failure(chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
 	})
-	b.call(func(ctx context.Context) error { // as if it were in front
+	b.call(func(ctx context.Context) error { // as if the tab had the focus
 		return failure(chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	})
 	if !l.scripted {
@@ -85,7 +85,7 @@ func newTab(t *testing.T, parent context.Context, base string, l look, options .
 	return b
 }
 
-// hear fails the test for what a page reports.
+// hear fails the test on an event that reports an error.
 func (b *tab) hear(event any) {
 	switch e := event.(type) {
 	case *log.EventEntryAdded:
@@ -117,22 +117,22 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.call(func(ctx context.Context) error { return chromedp.Do(ctx, actions...) })
 }
 
-// open opens a page of the console, and expects that status.
+// open opens a page of the console, and expects the status want.
 func (b *tab) open(want int64, path string) {
 	b.t.Helper()
 	b.expect(want, path)
 	b.arrive(want, chromedp.Navigate(b.base+path))
 }
 
-// expect lets the address answer with an error.
+// expect allows the address to answer with an error status.
 func (b *tab) expect(status int64, path string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.expected[b.base+path] = status >= 400
 }
 
-// arrive does what leads to a page, and expects that status. A machine that is busy may
-// need several times: the page says then that Redis does not answer.
+// arrive runs actions that lead to a page, and expects its status. On a busy machine a page may
+// report that Redis does not answer; arrive then loads it again, up to 10 times.
 func (b *tab) arrive(want int64, actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	b.call(func(ctx context.Context) error {
@@ -147,7 +147,8 @@ func (b *tab) arrive(want int64, actions ...chromedp.Action[chromedp.Void]) {
 	})
 }
 
-// evaluate returns the value of an expression in the page, out of its policy's reach.
+// evaluate returns the value of an expression in the page. The page's policy does not apply to
+// it.
 func evaluate[T any](b *tab, expression string) (value T) {
 	b.t.Helper()
 	b.call(func(ctx context.Context) (err error) {
@@ -157,13 +158,13 @@ func evaluate[T any](b *tab, expression string) (value T) {
 	return value
 }
 
-// text returns what is to be read there.
+// text returns the visible text of an element, "" if there is none.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	return evaluate[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
 }
 
-// until waits until the page shows all of the text there.
+// until waits until the element shows all of the texts.
 func (b *tab) until(selector string, want ...string) {
 	b.t.Helper()
 	for _, w := range want {
@@ -185,5 +186,5 @@ func (b *tab) run(script string) {
 	b.do(chromedp.Evaluate[chromedp.Void](script))
 }
 
-// failure is the error of a call that answers something too.
+// failure drops a call's result and returns its error.
 func failure[T any](_ T, err error) error { return err }

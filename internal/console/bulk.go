@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// rowsShown is how many entries a list has on a page, and as many can be selected.
+	// rowsShown is how many entries a list shows on a page, and how many can be selected there.
 	rowsShown = 50
-	// countMost bounds what is counted, and with it what one form acts on.
+	// countMost bounds the entries that a page counts, and that one form acts on.
 	countMost = 20_000
 )
 
-// lookTime is for how long a page looks for what it shows, or what is to be acted on is
-// counted: half of the time that is left for it.
+// lookTime returns how long a page may search for its entries, or count them for an action: half
+// of the time left in ctx.
 func lookTime(ctx context.Context) time.Duration {
-	ends, _ := ctx.Deadline() // which every page has
+	ends, _ := ctx.Deadline() // every page has one
 	return time.Until(ends) / 2
 }
 
@@ -34,7 +34,7 @@ var (
 	errNotCounted   = &fault{http.StatusConflict, "Too many to count", "Nothing was done: there are more than can be counted while you wait. Select fewer, or take the command line, which takes its time: pushpace cancel --all, pushpace dead requeue --all."}
 )
 
-// selectable is what names one that can be selected, as a query; what is "" is left out.
+// selectable returns a query that identifies a selectable entry; empty values are left out.
 func selectable(id, app, user string) string {
 	values := url.Values{"id": {id}}
 	for name, value := range map[string]string{"app": app, "user": user} {
@@ -45,7 +45,7 @@ func selectable(id, app, user string) string {
 	return values.Encode()
 }
 
-// selectedOf returns those that were selected on a page, each once.
+// selectedOf returns the entries selected on a page, without duplicates.
 func selectedOf(form url.Values) ([]push.Ref, error) {
 	var refs []push.Ref
 	for _, text := range form["ref"] {
@@ -64,20 +64,20 @@ func selectedOf(form url.Values) ([]push.Ref, error) {
 	return refs, nil
 }
 
-// A many is what a form does to those that are selected, or to all that match.
+// A many is an action of a form on the selected entries, or on all that match.
 type many struct {
 	title, button, done string
 	filter              []field
 	back                string
 	all                 bool
-	sentence            func(n int) string // what is done to so many
-	changed             string             // what helps where their number changes; "" for nothing
-	// find returns all that match, where the rest begins, and the shards that did not answer.
+	sentence            func(n int) string // describes the action on n entries
+	changed             string             // advice if their number changes; "" for none
+	// find returns all that match, the cursor of the rest, and the shards that did not answer.
 	find func() (refs []push.Ref, next string, unread []int, err error)
 	each func(ctx context.Context, refs []push.Ref) []error
 }
 
-// actOnMany does it, once the number is confirmed.
+// actOnMany runs the action once the number of entries is confirmed.
 func actOnMany(ctx context.Context, v *visit, m many) (page, error) {
 	refs, err := selectedOf(v.form)
 	if m.all && err == nil {
@@ -110,8 +110,8 @@ func actOnMany(ctx context.Context, v *visit, m many) (page, error) {
 	return confirm(v, m.title, asked), nil
 }
 
-// bulk does the same to each of them, and returns where that leads, with what was
-// done. The error is what kept it from all of them.
+// bulk runs the action on each entry, and returns a redirect with the number done. It returns an
+// error only if nothing was done.
 func bulk(ctx context.Context, refs []push.Ref, done, back string, each func(ctx context.Context, refs []push.Ref) []error) (page, error) {
 	became, err := operate.InPages(ctx, refs, each)
 	if became.Done == 0 && err != nil {
@@ -123,11 +123,11 @@ func bulk(ctx context.Context, refs []push.Ref, done, back string, each func(ctx
 	return page{to: address(back, field{"done", done}, field{"n", strconv.Itoa(became.Done)})}, nil
 }
 
-// address is a path below the console's with a query of those fields that are not "";
-// path may have a query already.
+// address returns a path below the console's, with the non-empty fields as its query. path may
+// have a query already.
 func address(path string, query ...field) string {
 	at, err := url.Parse(path)
-	if err != nil { // it is one of ours
+	if err != nil { // paths are constants of this package
 		return Path
 	}
 	values := at.Query()
@@ -140,7 +140,7 @@ func address(path string, query ...field) string {
 	return at.String()
 }
 
-// one returns the value of a name that may be given once, of at most so many bytes.
+// one returns the value of a parameter that may be given once, with at most so many bytes.
 func one(values url.Values, name string, most int) (string, error) {
 	all := values[name]
 	if len(all) == 0 {
@@ -152,10 +152,10 @@ func one(values url.Values, name string, most int) (string, error) {
 	return all[0], nil
 }
 
-// labels are what parameters are called on pages.
+// labels are the parameters' names on pages.
 var labels = map[string]string{"app": "App", "user": "User", "category": "Category", "collapse_key": "Collapse key", "reason": "Reason", "since": "Ended within", "platform": "Platform", "for": "Waits for"}
 
-// underLabels are the fields under what they are called.
+// underLabels returns the fields with their labels.
 func underLabels(fields []field) []fact {
 	all := make([]fact, len(fields))
 	for i, f := range fields {
@@ -164,7 +164,7 @@ func underLabels(fields []field) []fact {
 	return all
 }
 
-// sentences returns the ID of each as a sentence, and whose it is where that is known.
+// sentences returns each ID as a sentence, with its user and app where known.
 func sentences(refs []push.Ref) []words.Sentence {
 	all := make([]words.Sentence, len(refs))
 	for i, ref := range refs {

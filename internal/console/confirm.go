@@ -10,39 +10,38 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 )
 
-// A confirmation is asked for before what cannot be undone, or concerns many: what
-// confirm.html shows, and the form that has it done. That form goes to the same
-// address as the one before and holds what that held, so that what was shown is what
-// is done.
+// A confirmation is the data of confirm.html. It is shown before an action that cannot be undone,
+// or that concerns many. Its form posts the same fields to the same address, so that the action
+// is the one shown.
 type confirmation struct {
-	// Sentences say exactly what will be done, and to how many.
+	// Sentences describe the action and how many entries it concerns.
 	Sentences []string
-	// Facts are what it is done with, each under its name; one that is "" is left out.
+	// Facts are the action's parameters by name; empty ones are left out.
 	Facts []fact
-	// Things are what it is done to; none where the facts select it.
+	// Things are the entries that the action concerns; none if the facts select them.
 	Things []words.Sentence
-	// Fields are what the form holds besides what it held, or instead of it.
+	// Fields replace fields of the posted form, or add to them.
 	Fields []field
-	// Expect is how many it is done to, for visit.expects; 0 for what is not counted.
+	// Expect is the number of entries, for visit.expects; 0 if they are not counted.
 	Expect int
-	// Button says what it does, and Back is where nothing is done.
+	// Button is the label that confirms, and Back the address that cancels.
 	Button string
 	Back   string
 
-	// Changed says that something else was confirmed, and nothing done.
+	// Changed says that the visitor confirmed something else, and nothing was done.
 	Changed bool
 }
 
-// A field is one of a form or of an address, and its value.
+// A field is a form field or a query parameter, with its value.
 type field struct{ Name, Value string }
 
-// A fact is a name and what is known under it.
+// A fact is a name with its value.
 type fact struct {
 	Name  string
 	Value words.Sentence
 }
 
-// texts returns facts of names and texts in turns.
+// texts returns facts from alternating names and texts.
 func texts(of ...string) (all []fact) {
 	for i := 0; i < len(of); i += 2 {
 		all = append(all, fact{of[i], words.Say(of[i+1])})
@@ -50,25 +49,24 @@ func texts(of ...string) (all []fact) {
 	return all
 }
 
-// actWithin is how long it may take to do what was confirmed: what is cancelled gives its
-// slot to others, who are woken.
+// actWithin bounds a confirmed action. A cancelled notification gives up its slot, and others are
+// woken for it.
 const actWithin = 8 * time.Second
 
-// confirmFields are those of every form that is confirmed; a route takes them besides
-// its own.
+// confirmFields are the fields that each confirmed form has besides its own.
 var confirmFields = []string{"confirmed", "expect"}
 
-// confirmed reports whether the visitor has seen what will be done.
+// confirmed reports whether the visitor has seen the action's description.
 func (v *visit) confirmed() bool { return v.form.Get("confirmed") == "yes" }
 
-// expects reports whether the visitor has seen that it will be done to n or more: some may
-// have ended meanwhile. Otherwise the confirmation is to be shown again, and nothing done.
+// expects reports whether the visitor has confirmed the action on n entries or more: some may
+// have ended since. Otherwise the caller must ask again, and do nothing.
 func (v *visit) expects(n int) bool {
 	seen, err := strconv.Atoi(v.form.Get("expect"))
 	return v.confirmed() && err == nil && n <= seen
 }
 
-// confirm returns the page that asks.
+// confirm returns the page that asks for the confirmation.
 func confirm(v *visit, title string, c confirmation) page {
 	c.Changed = v.confirmed()
 	form := url.Values{}
@@ -86,7 +84,7 @@ func confirm(v *visit, title string, c confirmation) page {
 	return page{name: "confirm", title: title, data: c}
 }
 
-// fieldsOf are the values one by one, in the order of their names.
+// fieldsOf returns the values one by one, sorted by name.
 func fieldsOf(values url.Values) []field {
 	var all []field
 	for _, name := range slices.Sorted(maps.Keys(values)) {

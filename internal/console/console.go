@@ -1,10 +1,10 @@
-// Package console is the operators' pages: what flows, who waits and why, until
-// when, and what to do about it.
+// Package console serves the operators' pages: throughput, waiting notifications with their
+// reasons and times, and the actions on them. Start with New.
 //
-// Each page is a GET whose state is in its URL, made by a pure function from what the
-// visitor's operate.Operator tells; each change is a POST that is answered with a
-// redirect. Who may see and do what is decided there, not here. It all works without
-// scripts: static/console.js only keeps open pages up to date.
+// Each page is a GET with its state in the URL, made by a pure function from the results of the
+// visitor's operate.Operator. Each change is a POST that answers with a redirect. Package operate
+// decides permissions; this package must not. All pages work without scripts: static/console.js
+// only updates open pages.
 package console
 
 import (
@@ -22,26 +22,26 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// Path is that of the first page; the others are below it.
+// Path is the address of the first page; the others are below it.
 const Path = "/console/"
 
-// Options say what a console works with.
+// Options configure a console.
 type Options struct {
 	// Config is the configuration in force.
 	Config *config.Config
 	Tokens *operate.Tokens
-	// Service is what visitors look at and act with. What it tells again should be a
-	// little younger than the time between two looks of the script, Fresh, so that many
-	// pages, each at its own instant, ask Redis no more often than one.
+	// Service answers the visitors' reads and runs their actions. Its cached results should live
+	// a little less than the script's poll interval (see Fresh), so that many open pages read
+	// Redis no more often than one.
 	Service  *operate.Service
 	Sessions Sessions
 	Meter    meter.Meter // counts sign-ins
-	// Version is the program's, for the foot of pages; "" for none.
+	// Version is the program's, for the foot of pages; "" omits it.
 	Version string
 	Log     *slog.Logger // nil for slog.Default
 }
 
-// A Console answers what is below Path. It is an http.Handler; Close it.
+// A Console is the http.Handler of all addresses below Path. Close it.
 type Console struct {
 	o        Options
 	log      *slog.Logger
@@ -49,19 +49,19 @@ type Console struct {
 	foreign  *http.CrossOriginProtection
 	origin   string // http.console.origin
 	sessions Sessions
-	repeats  repeats.Log   // what visitors can have it say again and again
-	requests chan struct{} // holds one entry for each that is being answered
-	within   time.Duration // how long reading for a page may take
+	repeats  repeats.Log   // limits log lines that visitors can cause
+	requests chan struct{} // one entry per request in progress
+	within   time.Duration // bounds the reads of a page
 }
 
 const (
-	// Fresh and Within are what a service for a console has: see operate.Options. A Redis
-	// that is away is told of within a second.
+	// Fresh and Within are the values of operate.Options for a console's service. Within is below
+	// a second, so that a page reports an unreachable Redis within one.
 	Fresh  = 1800 * time.Millisecond
 	Within = 900 * time.Millisecond
 )
 
-// requestShare is what of http.max_requests is the console's.
+// requestShare divides http.max_requests: the console answers that part at once, at least one.
 const requestShare = 4
 
 // New returns a console.
@@ -84,13 +84,12 @@ func newConsole(o Options, within time.Duration) *Console {
 	return c
 }
 
-// Close tells the log what it has not been told of.
+// Close logs the repeats that are not logged yet.
 func (c *Console) Close() { c.repeats.Close() }
 
-// header is what every answer has.
-// Source: OWASP Secure Headers. Referrer-Policy: names of users are in URLs, which no
-// other origin is told; with no-referrer a form would come with Origin: null
-// (fetch.spec.whatwg.org, "append a request Origin header").
+// header holds the headers of every answer. Source: OWASP Secure Headers. Referrer-Policy: URLs
+// contain names of users, which must not reach other origins; with no-referrer a form would carry
+// Origin: null (fetch.spec.whatwg.org, "append a request Origin header").
 var header = map[string]string{
 	"Content-Security-Policy":    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	"X-Content-Type-Options":     "nosniff",
@@ -109,7 +108,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case nil:
 		case http.ErrAbortHandler:
 			panic(cause)
-		default: // whose text may hold anything
+		default: // its text is not logged: it may hold anything
 			c.repeats.Tell(r.Context(), c.log, slog.LevelError, "a page panicked", nil, slog.String("stack", string(debug.Stack())))
 			c.fail(w, c.stranger(r), errPanicked)
 		}
@@ -125,24 +124,24 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, r)
 }
 
-// tidy reports whether an escaped path is of a length that is read, and clean: the mux
-// would redirect to one that is.
+// tidy reports whether an escaped path is clean and at most maxPath bytes long. The mux would
+// redirect to an unclean one.
 func tidy(escaped string) bool {
 	clean := path.Clean(escaped)
 	return len(escaped) <= maxPath && (clean == escaped || clean+"/" == escaped)
 }
 
 const (
-	// maxPath bounds an escaped path: two names, every byte of them escaped, and what
-	// is between them.
+	// maxPath bounds an escaped path, in bytes: two names with every byte escaped, and the text
+	// between them.
 	maxPath = 1024
-	// maxForm bounds a form, in bytes: all that a page shows may be selected, of whatever
-	// names. maxStrangersForm bounds one of who has not signed in.
+	// maxForm bounds a form, in bytes: a page's entries can all be selected, whatever their
+	// names. maxStrangersForm bounds a form that needs no sign-in.
 	maxForm          = 256 << 10
 	maxStrangersForm = 8 << 10
 )
 
-// handler has r answered.
+// handler returns the handler of a route.
 func (c *Console) handler(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		v, err := c.visit(req, r)
@@ -179,7 +178,7 @@ func (c *Console) answer(w http.ResponseWriter, v *visit, r route) error {
 	return c.render(w, v, page)
 }
 
-// enter takes one of the places for requests; leave gives it back.
+// enter takes one of the permits for requests; leave releases it.
 func (c *Console) enter() (leave func(), err error) {
 	select {
 	case c.requests <- struct{}{}:

@@ -23,7 +23,7 @@ import (
 	"github.com/pushpace/pushpace/test/chromium"
 )
 
-// What the browser tests prove, on one program and in one browser.
+// TestConsole runs the browser tests with one program and one browser.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -35,7 +35,7 @@ func TestConsole(t *testing.T) {
 	t.Run("away", s.testAway)
 }
 
-// signIn has the bearer of the token signed in, and comes to that page.
+// signIn signs in with the token, and arrives at the page.
 func (b *tab) signIn(token, path string) {
 	b.t.Helper()
 	b.open(http.StatusOK, path) // which leads to the form first
@@ -45,7 +45,7 @@ func (b *tab) signIn(token, path string) {
 	m.press("Sign in")
 }
 
-// fill has something on every page.
+// fill creates content for every page.
 func (s *site) fill(t *testing.T) {
 	t.Helper()
 	s.send(t, 3, "ada", "orders")
@@ -60,7 +60,7 @@ func (s *site) fill(t *testing.T) {
 	}
 }
 
-// samples are addresses of pages that need more than their path to show something.
+// samples are the addresses of pages that need more than their path to show content.
 var samples = map[string]string{
 	"/console/users/{user}":       "/console/users/ada?app=demo",
 	"/console/notifications/{id}": "/console/notifications/ada-orders-2",
@@ -70,7 +70,7 @@ var samples = map[string]string{
 	"/console/limits/preview":     "/console/limits/preview?app=demo&user=ada&category=orders&rates=100/1h&for=2h",
 }
 
-// addresses are those of all pages that the bearer may open.
+// addresses returns the pages that the principal may open.
 func addresses(who operate.Principal) (all []string) {
 	for _, r := range routes {
 		if r.method == http.MethodGet && r.action != nil && r.action.Allows(who) {
@@ -80,7 +80,7 @@ func addresses(who operate.Principal) (all []string) {
 	return all
 }
 
-// Every page is as accessible as WCAG 2.2 AA asks, and none is wider than a phone.
+// Every page meets WCAG 2.2 AA, and none is wider than a phone.
 func (s *site) testPages(t *testing.T) {
 	t.Parallel()
 	operator, viewer := operate.Principal{Role: config.Operator}, operate.Principal{Role: config.Viewer}
@@ -104,7 +104,7 @@ func (s *site) testPages(t *testing.T) {
 	}
 }
 
-// judge has axe look at the page.
+// judge checks the page's width, and its accessibility with axe.
 func (b *tab) judge(name string) {
 	b.t.Helper()
 	if wide := evaluate[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
@@ -123,8 +123,7 @@ func (b *tab) judge(name string) {
 	b.shoot(name)
 }
 
-// shoot takes a picture of the page for whoever looks at all of them, into the folder
-// that PUSHPACE_SCREENSHOTS names.
+// shoot saves a screenshot in the folder PUSHPACE_SCREENSHOTS, if set.
 func (b *tab) shoot(name string) {
 	b.t.Helper()
 	if folder := os.Getenv("PUSHPACE_SCREENSHOTS"); folder != "" {
@@ -133,7 +132,7 @@ func (b *tab) shoot(name string) {
 	}
 }
 
-// picture writes a picture of the page.
+// picture saves a screenshot to a file.
 func (b *tab) picture(file string, take chromedp.Action[[]byte]) {
 	b.t.Helper()
 	b.call(func(ctx context.Context) error {
@@ -145,7 +144,7 @@ func (b *tab) picture(file string, take chromedp.Action[[]byte]) {
 	})
 }
 
-// An open page keeps itself up to date while nobody reads in it, and says so.
+// An open page updates itself while its reader does not use it, and shows whether it does.
 func (s *site) testLive(t *testing.T) {
 	t.Parallel()
 	b := s.tab(t, look{width: 1440, scripted: true})
@@ -174,14 +173,14 @@ func (s *site) testLive(t *testing.T) {
 	b.until("h1", "Sign in")
 }
 
-// later waits until the page is of a later instant.
+// later waits until the page has been updated.
 func (b *tab) later() {
 	b.t.Helper()
 	was := evaluate[string](b, shown)
 	b.untilTrue(fmt.Sprintf("%s !== %q", shown, was))
 }
 
-// still sees that the page stays as it is for longer than the script waits.
+// still expects that the page is not updated for longer than the script's interval.
 func (b *tab) still() {
 	b.t.Helper()
 	was := evaluate[string](b, shown)
@@ -191,11 +190,11 @@ func (b *tab) still() {
 	}
 }
 
-// shown is the instant that a page is of.
+// shown is an expression for the instant of the page's content.
 const shown = "document.querySelector('#now time').dateTime"
 
-// Without Redis an open page says since when it is not up to date, and another that
-// there is none; both come by themselves when it does.
+// Without Redis an open page shows since when it is outdated, and a new page reports the outage.
+// Both recover by themselves.
 func (s *site) testAway(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)

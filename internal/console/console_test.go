@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What no page takes is refused, by a page.
+// Requests that no route accepts get an error page.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

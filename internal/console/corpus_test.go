@@ -21,9 +21,8 @@ import (
 	workerroute "github.com/pushpace/pushpace/worker/route"
 )
 
-// corpus are names that somebody gives who means harm, or only has an odd one. Where a
-// page took one for markup it would have an element, or an attribute, that is called
-// hostile.
+// corpus are malicious or unusual names. If a page treated one as markup, it would have an
+// element or attribute called hostile.
 var corpus = map[string]string{
 	"markup":        `"><hostile src=x onerror=alert(1)></title></script></textarea></pre></svg><script hostile>alert(1)</script>`,
 	"attributes":    `' hostile='1' onmouseover='alert(1)" hostile="1" autofocus onfocus="alert(1) hostile=1 onclick=alert(1)`,
@@ -39,14 +38,14 @@ var corpus = map[string]string{
 	"blank":         "   ",
 }
 
-// unseen reports whether a rune changes how others are shown, or is not shown.
+// unseen reports whether a rune is invisible, or changes the display of others.
 func unseen(r rune) bool {
 	return r != '\n' && r != '\t' && r != '\u200d' && r != '\u200c' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// TestHostileNames has every text that a producer, a provider or an operator chooses be
-// one of the corpus, and looks at each page, where its links lead and what its forms
-// answer, as an operator and as a viewer.
+// TestHostileNames sets every text that a producer, a provider or an operator chooses to one of
+// the corpus. It checks each page, its links and the answers to its forms, as an operator and as
+// a viewer.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	for name, text := range corpus {
@@ -63,7 +62,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// hostileOptions has all that the configuration names be called so.
+// hostileOptions uses the text for all names in the configuration.
 func hostileOptions(o *setting, text string) {
 	tokens := testTokens()
 	for i := range tokens {
@@ -79,7 +78,7 @@ func hostileOptions(o *setting, text string) {
 	}
 }
 
-// fill has every text in the value be this one, in lists and maps of one each.
+// fill sets every text in the value to text, with one entry in each list and map.
 func fill(v reflect.Value, text string, depth int) {
 	if depth > 8 || v.Type() == reflect.TypeFor[time.Time]() {
 		return
@@ -117,14 +116,14 @@ func fill(v reflect.Value, text string, depth int) {
 	}
 }
 
-// filledWith returns a value whose texts are all this one.
+// filledWith returns a value with all its texts set to text.
 func filledWith[T any](text string) T {
 	var v T
 	fill(reflect.ValueOf(&v), text, 0)
 	return v
 }
 
-// plant leaves the text in Redis wherever it can be, past what refuses it.
+// plant writes the text into Redis wherever it can be, bypassing validation.
 func (r *rig) plant(text string) {
 	r.t.Helper()
 	ctx, o := r.t.Context(), r.setting

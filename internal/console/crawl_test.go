@@ -15,24 +15,24 @@ import (
 	"golang.org/x/net/html"
 )
 
-// A crawl is one browser's way through the console.
+// A crawl is one browser's visit of all pages.
 type crawl struct {
 	*rig
 	t     *testing.T
 	who   string
 	name  string          // of the corpus
 	seen  map[string]bool // by address
-	told  map[string]bool // by what is wrong, and the route
+	told  map[string]bool // reported faults, by route and format
 	at    string          // the route's path
 	links []string
-	shown int // how many pages have the name in their text
+	shown int // number of pages with the name in their text
 }
 
-// mostLinks bounds how many links are followed.
+// mostLinks bounds the links followed.
 const mostLinks = 100
 
-// all looks at each page with the name in each place, and where their links lead, and answers
-// each form with the name.
+// all checks each page with the name in each place, follows the links, and posts each form with
+// the name.
 func (c *crawl) all() {
 	for _, r := range routes {
 		if r.handle == nil || r.action == nil {
@@ -63,7 +63,7 @@ func (c *crawl) all() {
 	}
 }
 
-// form has the name in all fields that take one.
+// form fills all free fields with the name.
 func (c *crawl) form(r route) url.Values {
 	form := url.Values{}
 	for _, name := range r.form {
@@ -77,7 +77,7 @@ func (c *crawl) form(r route) url.Values {
 	return form
 }
 
-// fault tells of what is wrong with a route's pages, once.
+// fault reports a fault once for each route.
 func (c *crawl) fault(what, format string, args ...any) {
 	c.t.Helper()
 	if key := c.at + format; !c.told[key] {
@@ -86,7 +86,7 @@ func (c *crawl) fault(what, format string, args ...any) {
 	}
 }
 
-// look judges the page at the address, once.
+// look checks the page at the address, once.
 func (c *crawl) look(method, at string, form url.Values) {
 	c.t.Helper()
 	to, err := url.Parse(at)
@@ -129,7 +129,7 @@ func (c *crawl) look(method, at string, form url.Values) {
 	}
 }
 
-// instant is a time of day, as an instant that is written out has one.
+// instant matches a time of day in a written instant.
 var instant = regexp.MustCompile(`\b\d\d:\d\d:\d\d`)
 
 func (c *crawl) text(what string, n *html.Node) {
@@ -145,7 +145,7 @@ func (c *crawl) text(what string, n *html.Node) {
 	}
 }
 
-// below reports whether the node is in one of these elements.
+// below reports whether the node is inside one of these elements.
 func below(n *html.Node, elements ...string) bool {
 	for n := range n.Ancestors() {
 		if slices.Contains(elements, n.Data) {

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A fault is an error that a page tells of.
+// A fault is an error that is shown on a page.
 type fault struct {
 	status int
 	title  string
@@ -37,7 +37,7 @@ var (
 	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "Your session has ended, or there was none. Nothing was changed."}
 )
 
-// checkNames refuses white space at the ends of the names in an address or a form.
+// checkNames rejects names with leading or trailing white space in an address or a form.
 func checkNames(values url.Values) error {
 	for _, name := range []string{"app", "user", "category", "collapse_key"} {
 		for _, value := range values[name] {
@@ -57,20 +57,19 @@ func checkName(of, value string) error {
 	return nil
 }
 
-// unknownParameter is the fault of an address that has a parameter which its page does not
-// take.
+// unknownParameter returns the fault for a parameter that a page does not accept.
 func unknownParameter(name string) *fault {
 	return &fault{http.StatusBadRequest, "The address is not well formed", "This page takes no parameter " + words.Printable(visible(name)) + "."}
 }
 
-// faultOf returns the problem that a page shows of an error.
+// faultOf converts an error into the problem that a page shows.
 func faultOf(v *visit, err error) *problems.Problem {
 	var f *fault
 	if errors.As(err, &f) {
 		return &problems.Problem{Title: f.title, Status: f.status, Detail: f.detail}
 	}
 	p := *problems.Of(err)
-	if p.Code == "unknown_name" && v.Method == http.MethodGet { // as a part of the address
+	if p.Code == "unknown_name" && v.Method == http.MethodGet { // the name is part of the address
 		p.Status = http.StatusNotFound
 	}
 	if p.Code == "invalid" && len(p.Errors) > 0 {
@@ -79,8 +78,7 @@ func faultOf(v *visit, err error) *problems.Problem {
 	return &p
 }
 
-// fail answers a visit that failed, and tells the log in one line, which holds nothing
-// that the visitor has chosen.
+// fail answers a failed visit, and logs it in one line without any text that the visitor chose.
 func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	f := faultOf(v, err)
 	what := "a page failed"
@@ -127,7 +125,7 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	}
 }
 
-// lastKnown says how much waited and who ran at the last overview that could be read.
+// lastKnown summarizes the last readable overview: waiting notifications and running workers.
 func lastKnown(as *operate.Operator) words.Sentence {
 	o, err := as.LastOverview()
 	if err != nil || o == nil || o.WaitingNotRead() != "" {
@@ -140,7 +138,7 @@ func lastKnown(as *operate.Operator) words.Sentence {
 	return words.Say(s, ".")
 }
 
-// tell tells the log of a request that was refused.
+// tell logs a rejected request.
 func (c *Console) tell(v *visit, what string, p *problems.Problem, name string) {
 	more := []slog.Attr{slog.String("remote", v.RemoteAddr)}
 	if p.Cause != nil {
@@ -149,16 +147,16 @@ func (c *Console) tell(v *visit, what string, p *problems.Problem, name string) 
 	c.repeats.Tell(v.Context(), c.log, p.Level(), what, []slog.Attr{slog.String("route", v.Pattern), slog.Int("status", p.Status), slog.String("token", name)}, more...)
 }
 
-// passes reports whether a page that failed may come by itself: it is then looked for.
+// passes reports whether a failed page may recover by itself; the script then polls it.
 func passes(v *visit, f *problems.Problem) bool {
 	return v.Method == http.MethodGet && f.Status >= http.StatusInternalServerError
 }
 
-// An owner is a user who has an ID, and the page of what is theirs.
+// An owner is a user with the requested ID, and the address of that entry's page.
 type owner struct{ App, User, To string }
 
-// ownersAt are who has the ID that the path of a page names. What cannot be read is nobody's
-// and has no page.
+// ownersAt lists the users that have the ID in a page's path. Unreadable entries have no owner
+// and no page.
 func ownersAt(path string, several *push.AmbiguousError) (all []owner) {
 	for _, ref := range several.Choices {
 		if ref.App != "" {
@@ -168,22 +166,22 @@ func ownersAt(path string, several *push.AmbiguousError) (all []owner) {
 	return all
 }
 
-// A faultView is what fault.html shows.
+// A faultView is the data of fault.html.
 type faultView struct {
 	Detail string
 	Tone   words.Tone
-	Away   bool // Redis is
-	// Last says what was known last where it is; empty for nothing.
+	Away   bool // Redis does not answer
+	// Last is the last known state; empty for none.
 	Last   words.Sentence
 	Owners []owner
-	Done   string // what is known of what a form asked for; "" for a page, and where the detail says so
-	Back   string // the page with the form that was not taken; "" for none
-	Plain  string // the page without what its address asks for; "" for none
-	SignIn string // where the sign-in is that is needed; "" for none
+	Done   string // whether the form's action was done; "" for a page, and if Detail says it
+	Back   string // the page of the rejected form; "" for none
+	Plain  string // the page without its query; "" for none
+	SignIn string // the address of the required sign-in; "" for none
 }
 
-// navigates reports whether the browser goes to another page, as opposed to what a
-// script reads. One that does not say goes there.
+// navigates reports whether the browser loads a page, as opposed to a script. A request without
+// Sec-Fetch-Mode counts as navigation.
 func navigates(r *http.Request) bool {
 	mode := r.Header.Get("Sec-Fetch-Mode")
 	return r.Method != http.MethodPost && (mode == "" || mode == "navigate")

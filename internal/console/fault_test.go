@@ -11,8 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/eventually"
 )
 
-// The log has the cause of what should not happen, and holds against who fails again and
-// again.
+// The log has the cause of an internal error, once for repeated requests, and counts rejections.
 func TestWhatFailsIsLogged(t *testing.T) {
 	t.Parallel()
 	var log eventually.Log
@@ -64,7 +63,7 @@ func TestWhetherAFormWasDone(t *testing.T) {
 	}
 }
 
-// A mistyped address is no failure, and the log does not report it as one.
+// A mistyped address is not logged as a failure.
 func TestMistypedAddressIsNotLogged(t *testing.T) {
 	t.Parallel()
 	var log eventually.Log

@@ -10,15 +10,15 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// A hand uses a page as a person does, by what is to be read on it.
+// A hand uses a page as a person does, by its visible texts.
 type hand interface {
-	// press follows the link or presses the button, which leads to a page.
+	// press follows the link or presses the button, and waits for the next page.
 	press(label string)
-	// fill writes into the field of the label, in the place of what is there.
+	// fill replaces the content of the labelled field.
 	fill(label, text string)
 }
 
-// pressable and fillable are expressions for elements, by what people read.
+// pressable and fillable return expressions for elements with a visible label.
 func pressable(label string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll("a, button")].find((e) => (e.ariaLabel ?? e.innerText.trim()) === %q && e.checkVisibility())`, label)
 }
@@ -41,10 +41,10 @@ func (m mouse) fill(label, text string) {
 	m.has(fillable(label), label)
 	m.do(chromedp.Click(chromedp.JSPath(fillable(label))))
 	evaluate[bool](m.tab, fillable(label)+".select() === undefined")
-	m.do(chromedp.KeyEvent(text)) // in the place of what is selected
+	m.do(chromedp.KeyEvent(text)) // it replaces the selection
 }
 
-// keys has nothing but a keyboard.
+// keys uses only a keyboard.
 type keys struct{ *tab }
 
 func (k keys) press(label string) {
@@ -56,15 +56,15 @@ func (k keys) press(label string) {
 func (k keys) fill(label, text string) {
 	k.t.Helper()
 	k.reach(fillable(label), label)
-	k.do(chromedp.KeyEvent(text)) // what was there is selected
+	k.do(chromedp.KeyEvent(text)) // the old text is selected
 }
 
-// reach goes on from field to field until the element has the focus, and sees that
-// this shows.
+// reach presses Tab until the element has the focus, and expects the focus to be visible.
 func (k keys) reach(element, label string) {
 	k.t.Helper()
 	k.has(element, label)
-	// A browser gives the focus after the page is there, and complains if it has gone elsewhere.
+	// A browser sets the autofocus after the page has loaded, and reports an error if the focus
+	// is elsewhere then.
 	k.untilTrue(`!document.querySelector("[autofocus]") || document.activeElement !== document.body`)
 	const most = 200
 	for range most {
@@ -80,7 +80,7 @@ func (k keys) reach(element, label string) {
 	k.t.Fatalf("no key leads to %q", label)
 }
 
-// has expects the page to have that.
+// has expects the element on the page.
 func (b *tab) has(element, label string) {
 	b.t.Helper()
 	if !evaluate[bool](b, "!!"+element) {

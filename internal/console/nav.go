@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// A place is a page that every page leads to.
+// A place is a page that the navigation of every page links to.
 type place struct {
 	Label, Path string
-	// Current says where the reader is, as aria-current does: "page" for here, "true"
-	// for somewhere below, "" for elsewhere.
+	// Current is the value of aria-current: "page" on this page, "true" below it, "" elsewhere.
 	Current string
 }
 
@@ -23,7 +22,7 @@ var places = []place{
 	{Label: "Actions", Path: Path + "actions"},
 }
 
-// navigation returns the places, seen from that path.
+// navigation returns the places with Current set for path.
 func navigation(path string) []place {
 	seen := slices.Clone(places)
 	nearest := -1

@@ -2,7 +2,7 @@ package console
 
 import "testing"
 
-// The navigation marks where the reader is, and the nearest place above.
+// The navigation marks the current page, or else the nearest one above.
 func TestNavigation(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string][2]string{

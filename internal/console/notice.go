@@ -8,8 +8,8 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 )
 
-// notices say what a form has done, by the address that it leads to: a closed set,
-// so that no link puts words into the console's mouth. %s is the number n.
+// notices are the messages after an action, keyed by the redirect's parameter done. The set is
+// closed, so that no link can put text on a page. %s is the number n.
 var notices = map[string]string{
 	"cancelled":         "%s cancelled.",
 	"cancelled-in-part": "%s cancelled. The others had ended, are in a worker's hands, or their turn did not come: look again.",
@@ -28,7 +28,7 @@ var notices = map[string]string{
 	"unmuted":           "The mute is removed.",
 }
 
-// notice is what the address says has been done; "" for nothing.
+// notice returns the message for the query; "" for none.
 func notice(query url.Values) string {
 	text, known := notices[query.Get("done")]
 	if !known {

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 )
 
-// named has values for each parameter that refer to another app. {x} becomes "secret", which
+// named has values of each parameter that refer to another app. {x} becomes "secret", which
 // exists, or "nobody", which does not.
 var named = map[string][]string{
 	"id":  {"{x}-app-waits", "{x}-app-letter", "{x}-malformed"},
@@ -26,13 +26,14 @@ var named = map[string][]string{
 	"category": {"{x}-app", "{x}-of-all"}, "quota": {"apns/{x}-app", "both"}, "of": {"{x}-app/fcm"},
 }
 
-// besides are what a form has in its other fields, so that it is taken as far as it goes.
+// besides are valid values for a form's other fields, so that the request gets as far as
+// possible.
 var besides = map[string]string{
 	"rates": "5/1m", "reason": "r", "do": "purge", "confirmed": "yes", "expect": "1", "all": "yes", "for": "1h",
 }
 
-// combinations are nothing, each value of each name, and all of them: by themselves and
-// beside others.
+// combinations returns no value, each value of each name alone, and all values together: each
+// without and with the others.
 func combinations(names []string, others map[string]string) []url.Values {
 	sets, whole := []url.Values{{}}, url.Values{}
 	for _, name := range names {
@@ -58,7 +59,7 @@ func combinations(names []string, others map[string]string) []url.Values {
 	return sets
 }
 
-// pathsOf are the paths of a route with the names of another app's things in it.
+// pathsOf returns the paths of a route with names of the other app's objects.
 func pathsOf(r route) []string {
 	for name, values := range named {
 		if before, after, found := strings.Cut(r.path, "{"+name+"}"); found {
@@ -89,8 +90,8 @@ func (r *rig) ask(method, address, form, x string) string {
 	return fmt.Sprintln(answer.StatusCode, answer.Header.Get("Location")) + passing.ReplaceAllString(string(body), "…")
 }
 
-// A page for one app shows nothing of another's, is the same whether there is any or not, and
-// no form changes anything of it.
+// A page for one app's token shows nothing of another app, and is the same whether that app has
+// data or not. No form changes the other app.
 func TestOthersAreNotTold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) {
@@ -156,7 +157,7 @@ func TestOthersAreNotTold(t *testing.T) {
 	each(http.MethodGet, func(address, form string) { try(http.MethodGet, address, form) })
 	before := operatetest.Kept(t, r.client)
 	each(http.MethodPost, func(address, form string) {
-		if strings.Contains(address+form, "%7Bx%7D") { // others are about what is its own
+		if strings.Contains(address+form, "%7Bx%7D") { // the others concern its own app
 			try(http.MethodPost, address, form)
 		}
 	})
@@ -184,7 +185,7 @@ func firstDifference(a, b string) string {
 	return fmt.Sprintf("one is %d bytes longer", max(len(a), len(b))-min(len(a), len(b)))
 }
 
-// Of how many letters of all apps were looked at, a page for some does not tell.
+// A page for some apps does not show how many letters of all apps were read.
 func TestLettersAreNotCountedForOthers(t *testing.T) {
 	t.Parallel()
 	for total, want := range map[int64]string{6000: "0 dead letters match of the 5,000 looked at here; 6,000 are kept in all.", -1: "0 dead letters here; there may be more."} {

@@ -8,21 +8,21 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 )
 
-// actionsPath is the page's.
+// actionsPath is the address of the page of actions.
 const actionsPath = Path + "actions"
 
-// rowsOfActions is how many actions a page has.
+// rowsOfActions is the number of actions on a page.
 const rowsOfActions = 100
 
-// An actionsView is what actions.html shows.
+// An actionsView is the data of actions.html.
 type actionsView struct {
 	Rows []actionRow
-	Next string // where the older ones are; "" for none
-	// Before says that newer ones are on another page.
+	Next string // the address of the older ones; "" for none
+	// Before says that another page has newer actions.
 	Before bool
 }
 
-// An actionRow is what an operator did.
+// An actionRow is one action of an operator.
 type actionRow struct {
 	auditlog.Entry
 	Did, Many string

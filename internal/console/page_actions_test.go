@@ -11,13 +11,13 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// act leaves an entry in the audit log.
+// act adds an entry to the audit log.
 func (r *rig) act(e auditlog.Entry) {
 	r.t.Helper()
 	must(r.t, auditlog.New(r.client, "").Add(r.t.Context(), e))
 }
 
-// Who did what is shown, the newest first, page by page.
+// The page lists actions with their operators, newest first, in pages.
 func TestActionsPage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)

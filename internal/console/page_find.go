@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// findBytes bounds the query, findApps the timelines that are read, and findPages the
-	// pages of waiting notifications.
+	// findBytes bounds the query, findApps the number of timelines read, and findPages the pages
+	// of waiting notifications read.
 	findBytes = 256
 	findApps  = 20
 	findPages = 3
 )
 
-// A findView is what find.html shows.
+// A findView is the data of find.html.
 type findView struct {
 	Query string
-	// Apps are those that know a user of that name.
+	// Apps are the apps with a user of that name.
 	Apps []string
-	// Others are the other apps, where such a user may be.
+	// Others are the other apps; the user may be new there.
 	Others []string
 }
 
-// findPage leads to the notification of that ID, or else to the user of that name.
+// findPage redirects to the notification with that ID, or else to the user of that name.
 func (c *Console) findPage(ctx context.Context, v *visit) (page, error) {
 	q, err := one(v.query, "q", findBytes)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Console) findPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "find", title: "Find", data: view}, nil
 }
 
-// findUser adds which apps know the user, and which do not.
+// findUser sorts the apps into view.Apps, which know the user, and view.Others.
 func findUser(ctx context.Context, v *visit, view *findView) error {
 	if !push.ValidName(view.Query) || view.Query == "." || view.Query == ".." {
 		return nil
@@ -83,7 +83,7 @@ func findUser(ctx context.Context, v *visit, view *findView) error {
 	return nil
 }
 
-// knows reports whether anything is known of the timeline's user.
+// knows reports whether the timeline's user has admissions, bookings or overrides.
 func knows(t *inspect.Timeline) bool {
 	return len(t.Bookings) > 0 || slices.ContainsFunc(t.Scopes, func(s inspect.TimelineScope) bool {
 		return len(s.Admissions) > 0 || s.Source != limits.FromConfiguration && strings.Contains(string(s.Source), "user")

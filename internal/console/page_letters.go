@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// lettersMost is how many dead letters a page looks at, so many at once.
+	// lettersMost is how many dead letters a page reads, in steps of lettersStep.
 	lettersMost = 5000
 	lettersStep = 100
-	// longestID is that of a letter that has a page, and can be selected. One of a job
-	// that was no notification is whatever it was put on the queue by.
+	// longestID is the longest ID, in bytes, of a letter with a page of its own. A malformed job
+	// may have any ID.
 	longestID = 256
 )
 
 // letterFilter are the parameters that select dead letters.
 var letterFilter = []string{"app", "category", "reason", "since"}
 
-// ages are what since may be, and what letters are counted by.
+// ages are the choices of the parameter since, and the age groups that letters are counted in.
 var ages = []struct {
 	Since, Text string
 	within      time.Duration
 }{{"1h", "within an hour", time.Hour}, {"24h", "within a day", 24 * time.Hour}, {"168h", "within a week", 7 * 24 * time.Hour}}
 
-// A lettersView is what letters.html shows.
+// A lettersView is the data of letters.html.
 type lettersView struct {
 	Filter    []field
 	App       string
@@ -47,27 +47,27 @@ type lettersView struct {
 	Next      string
 	Begin     string
 	Beginning bool
-	// Without says what could not be read.
+	// Without lists the parts that could not be read.
 	Without []string
 }
 
-// A letterSum is how many letters have the same, and the address of those.
+// A letterSum counts the letters with the same value, and links to them.
 type letterSum struct {
 	Text   string
 	Count  int64
 	Narrow string
-	// Means and Do explain a reason; "" for what is not explained.
+	// Means and Do explain a reason; "" if it has no explanation.
 	Means, Do string
 }
 
 type letterRow struct {
 	*store.Letter
 	Platforms string
-	// Known says that it has a page.
+	// Known says that the letter has a page.
 	Known bool
 }
 
-// letterSelected reads what the values select of what the visitor may see.
+// letterSelected parses a selection, and checks that the visitor may read it.
 func letterSelected(v *visit, values url.Values) (operate.LetterSelection, []field, error) {
 	var s operate.LetterSelection
 	var since string
@@ -93,9 +93,8 @@ func letterSelected(v *visit, values url.Values) (operate.LetterSelection, []fie
 	return s, filter, v.as.MayNarrow(s.App)
 }
 
-// lookLetters returns the selected ones of the dead letters from a cursor on, without
-// their jobs, how many were looked at, and where the rest begins; "" when there is none. Unread
-// are the shards that did not answer.
+// lookLetters returns the dead letters that match s from cursor on, without their jobs; how many
+// were read; the cursor of the rest, "" if there is none; and the shards that did not answer.
 func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*store.Letter, looked int, next string, unread []int, err error) {
 	now := time.Now()
 	seen := map[push.Ref]bool{}
@@ -148,7 +147,7 @@ func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "letters", title: "Dead letters", data: view}, nil
 }
 
-// viewOfLetters makes the page of those that were found, the newest first.
+// viewOfLetters makes the page of the letters found, newest first.
 func viewOfLetters(found []*store.Letter, looked int, filter []field, cursor, next string, skip int, total int64, now time.Time) lettersView {
 	here := address(Path+"dead-letters", filter...)
 	v := lettersView{Filter: filter, App: filter[0].Value, Begin: here, Beginning: cursor == "" && skip == 0}
@@ -191,10 +190,10 @@ func viewOfLetters(found []*store.Letter, looked int, filter []field, cursor, ne
 	return v
 }
 
-// hasPage reports whether a letter of that ID can be named by an address.
+// hasPage reports whether an address can name a letter or notification with that ID.
 func hasPage(id string) bool { return id != "" && len(id) <= longestID && id != "." && id != ".." }
 
-// sumsOf counts the letters by what they have of a name, the most first.
+// sumsOf counts the letters by a property, largest count first.
 func sumsOf(found []*store.Letter, here, name string, of func(*store.Letter) string) []letterSum {
 	by := map[string]int64{}
 	for _, l := range found {
@@ -207,14 +206,15 @@ func sumsOf(found []*store.Letter, here, name string, of func(*store.Letter) str
 	return all[:min(len(all), topShown)]
 }
 
-// A letterView is what letter.html shows.
+// A letterView is the data of letter.html.
 type letterView struct {
 	*store.Letter
 	Targets []targetView
 	Payload payload
-	// Means and Do explain the reason; "" for what is not explained.
+	// Means and Do explain the reason; "" if it has no explanation.
 	Means, Do string
-	// Here is its page, and History that of its notification; "" for none.
+	// Here is the address of the letter's page, and History that of its notification; "" for
+	// none.
 	Here, History string
 }
 
@@ -231,7 +231,7 @@ func (c *Console) letterPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "letter", title: "Dead letter " + words.Printable(l.ID), data: view}, nil
 }
 
-// letterOf returns the letter of the address, which tells whose it is.
+// letterOf returns the letter that the address names. The query may name its app and user.
 func letterOf(ctx context.Context, v *visit) (*store.Letter, error) {
 	if !hasPage(v.PathValue("id")) {
 		return nil, store.ErrNoLetter
@@ -251,7 +251,7 @@ func viewOfLetter(l *store.Letter) letterView {
 	return v
 }
 
-// A letterAct is what can be done with dead letters: with one, and with each of several.
+// A letterAct is an action on dead letters: on one, and on several.
 type letterAct struct {
 	done             string
 	button, sentence string
@@ -266,7 +266,7 @@ var letterActs = map[string]letterAct{
 		(*operate.Operator).Purge, (*operate.Operator).PurgeEach},
 }
 
-// actOf returns what the form has done, and whether to all that match.
+// actOf returns the form's action, and whether it concerns all letters that match.
 func actOf(v *visit) (act letterAct, all bool, err error) {
 	name, all := strings.CutSuffix(v.form.Get("do"), "-all")
 	act, known := letterActs[name]
@@ -276,8 +276,8 @@ func actOf(v *visit) (act letterAct, all bool, err error) {
 	return act, all, nil
 }
 
-// actOnLetters requeues or purges those that are selected, or all that match, once
-// their number is confirmed.
+// actOnLetters requeues or purges the selected letters, or all that match, once their number is
+// confirmed.
 func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	s, filter, err := letterSelected(v, v.form)
 	if err != nil {
@@ -301,7 +301,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	})
 }
 
-// actOnLetter requeues or purges one, once that is confirmed.
+// actOnLetter requeues or purges one letter, once the action is confirmed.
 func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
 	act, _, err := actOf(v)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// letters expects so many dead letters, and these alone.
+// letters expects exactly these dead letters.
 func (r *rig) letters(want ...string) {
 	r.t.Helper()
 	counts, err := r.setting.Work.Records.Counts(r.t.Context())
@@ -28,7 +28,7 @@ func (r *rig) letters(want ...string) {
 	}
 }
 
-// Dead letters are told by reason, app and age, the newest first.
+// Dead letters are counted by reason, app and age, and listed newest first.
 func TestLetters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -52,7 +52,7 @@ func TestLetters(t *testing.T) {
 	}
 }
 
-// The pages of the list show each once.
+// The pages of the list show each letter once.
 func TestLettersPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -91,8 +91,8 @@ func TestLetter(t *testing.T) {
 	}
 }
 
-// One is requeued or purged; those that are selected, or all that match, are acted on: these very ones, or as many
-// as were shown.
+// One letter, the selected letters, or all that match are requeued or purged: exactly the
+// selected ones, and all only if they are no more than the number shown.
 func TestActOnLetters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

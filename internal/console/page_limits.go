@@ -19,25 +19,25 @@ const (
 	limitsLogPath = limitsPath + "/log"
 )
 
-// rowsOfLimits is about how many overrides or changes a page has.
+// rowsOfLimits is about how many overrides or changes a page shows.
 const rowsOfLimits = 100
 
-// A limitsView is what limits.html shows.
+// A limitsView is the data of limits.html.
 type limitsView struct {
 	Configured []configuredLimit
 	Overrides  []overrideRow
-	Apps       []string // that the visitor may set limits of
-	All        bool     // also those of all apps
-	Next       string   // where the other overrides are; "" for none
+	Apps       []string // the visitor may set their limits
+	All        bool     // the visitor may set the limits of all apps
+	Next       string   // the address of the other overrides; "" for none
 }
 
 // A configuredLimit is a policy of the configuration.
 type configuredLimit struct {
 	Name, Policy string
-	Edit         string // where it is overridden; "" for nowhere
+	Edit         string // the address to override it; "" for none
 }
 
-// An overrideRow is an override as a page shows it.
+// An overrideRow is an override with its texts.
 type overrideRow struct {
 	limits.Override
 	Policy, Edit, Of string
@@ -80,7 +80,7 @@ func viewOfLimits(configured *operate.Limits, overrides []limits.Override) limit
 	return view
 }
 
-// editOf is where the limits of a level are changed, and its mute.
+// editOf returns the address to change a level's limits and mute.
 func editOf(l limits.Level) string {
 	l.Mute = false
 	return editPath + "?" + l.Key()

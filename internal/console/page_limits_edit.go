@@ -16,47 +16,46 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// levelFields say whose limits a form or an address is about, and policyFields what they
-// would be.
+// levelFields name the level that a form or an address is about, and policyFields its new limits.
 var (
 	levelFields  = []string{"app", "user", "category", "quota"}
 	policyFields = []string{"min_gap", "rates", "quiet_hours", "exempt", "for", "until", "over"}
 )
 
 const (
-	// previewWithin is how long a preview may take, and what is around it.
+	// previewWithin bounds a preview with the reads around it.
 	previewWithin = operate.PreviewBudget + time.Second
-	// usualEnd is when an override ends unless somebody says otherwise.
+	// usualEnd is the default duration of an override.
 	usualEnd = "2h"
-	// mostMoves bounds those that a preview lists.
+	// mostMoves bounds the moves that a preview lists.
 	mostMoves = 100
 )
 
-// An editView is what limits-edit.html shows.
+// An editView is the data of limits-edit.html.
 type editView struct {
 	limits.Level
 	Name string
-	// General and Own are what is in force there: Own is a category's own, nil for none.
+	// General and Own are the policies in force; Own is the category's, nil for none.
 	General inForceView
 	Own     *inForceView
 	// There is the override of exactly this level; nil for none.
 	There *overrideRow
 	Form  limitForm
 	Mute  muteView
-	// Faults are what is wrong with the form, by the field.
+	// Faults are the form's errors, by field.
 	Faults map[string][]string
-	// Overtaken says that the form was made over another override than the one there.
+	// Overtaken says that the override has changed since the form was made.
 	Overtaken bool
-	// Told is what would happen; nil where nobody has asked.
+	// Told is the preview; nil if none was requested.
 	Told *operate.Preview
-	Says []string // what it says, in sentences
-	// Now is in force there, and Then would be.
+	Says []string // the preview in sentences
+	// Now is the policy in force there, and Then the one that the form would set.
 	Now, Then inForceView
 	Moves     []operate.Move
-	More      int64 // that are not listed
+	More      int64 // moves that are not listed
 }
 
-// Lengths are for how long an override can be.
+// Lengths are the durations that an override can have.
 func (editView) Lengths() []string { return lengths }
 
 // An inForceView is a policy in force.
@@ -71,14 +70,14 @@ func inForceOf(p limits.EffectivePolicy, at limits.Level) inForceView {
 	return inForceView{p.Policy.String(), p.Source.Words(), p.Until, words.Nights(p.Policy, at.App, at.User, time.Now())}
 }
 
-// A limitForm is what the form of an override holds. Over is the version that the form showed: a
-// newer one is not overwritten.
+// A limitForm is the content of an override's form. Over is the version of the override that the
+// form showed: a newer version is not overwritten.
 type limitForm struct {
 	operate.Draft
 	Over string
 }
 
-// formOf reads a form: rates with spaces or commas between, and windows with ;.
+// formOf reads a form: rates are separated by white space or commas, and windows by semicolons.
 func formOf(values url.Values) limitForm {
 	f := limitForm{Over: values.Get("over")}
 	f.Policy.Exempt, f.All = values.Has("exempt"), values.Has("all")
@@ -93,11 +92,12 @@ func formOf(values url.Values) limitForm {
 	return f
 }
 
-// RatesField and QuietField are these fields as formOf reads them.
+// RatesField and QuietField are the texts that formOf parses.
 func (f limitForm) RatesField() string { return strings.Join(f.Rates, " ") }
 func (f limitForm) QuietField() string { return strings.Join(f.Quiet, "; ") }
 
-// UntilField is Until as a browser's own field has it, in UTC; "" for what is no instant.
+// UntilField is Until in the format of a browser's datetime field, in UTC; "" if it is no valid
+// instant.
 func (f limitForm) UntilField() string {
 	at, wrong := operate.Ending("", f.Until, time.Time{})
 	if at.IsZero() || wrong != nil {
@@ -106,8 +106,7 @@ func (f limitForm) UntilField() string {
 	return at.UTC().Format("2006-01-02T15:04:05")
 }
 
-// formOver returns the form that has the override there or, without one, the policy in
-// force.
+// formOver returns a form filled from the override, or from the policy in force without one.
 func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
 	if there != nil {
 		return limitForm{operate.DraftOf(*there), strconv.FormatInt(there.Version, 10)}
@@ -117,8 +116,7 @@ func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
 	return f
 }
 
-// wrongWith returns what an error says is wrong with an override, by the field of the
-// form; nothing for another error.
+// wrongWith returns the problems of an override by form field; an empty map for any other error.
 func wrongWith(err error) map[string][]string {
 	var (
 		all     throttle.Faults
@@ -145,7 +143,7 @@ func wrongWith(err error) map[string][]string {
 
 var errNoLevel = &fault{http.StatusBadRequest, "Whose limits?", "Name a user, a category, an app or several of these, or a quota."}
 
-// levelOf is whose limits the values are about.
+// levelOf parses the level that the values name.
 func levelOf(values url.Values) (limits.Level, error) {
 	if err := checkNames(values); err != nil {
 		return limits.Level{}, err
@@ -165,8 +163,8 @@ func levelOf(values url.Values) (limits.Level, error) {
 	return l, nil
 }
 
-// editing returns the page of the level that the values name, with the form that is made
-// over what is there. An *operate.UnknownError comes with the page.
+// editing returns the view of the level that the values name, with its form filled from the
+// override or the policy in force. The view is also returned with an *operate.UnknownError.
 func editing(ctx context.Context, v *visit, values url.Values) (*editView, error) {
 	at, err := levelOf(values)
 	if err != nil {
@@ -207,7 +205,7 @@ func (c *Console) editLimitsPage(ctx context.Context, v *visit) (page, error) {
 	return view.page(http.StatusOK), nil
 }
 
-// previewLimitsPage shows what the form in the address would do, and keeps it.
+// previewLimitsPage shows the effect of the form in the address, and fills the form from it.
 func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error) {
 	view, err := editing(ctx, v, v.query)
 	if err == errNoLevel {
@@ -218,7 +216,7 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 	}
 	over := view.Form.Over
 	view.Form = formOf(v.query)
-	view.Overtaken = v.query.Has("over") && view.Form.Over != over // else nobody's form was
+	view.Overtaken = v.query.Has("over") && view.Form.Over != over // an address without a version is no outdated form
 	view.Form.Over = over
 	o, err := view.Form.Read(view.Level, v.as.Now())
 	if err != nil {
@@ -229,13 +227,13 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 	}
 	view.Says = words.Preview(view.Told)
 	view.Now, view.Then = inForceOf(view.Told.Before, view.Level), inForceOf(view.Told.After, view.Level)
-	view.Then.Source = "" // the override that is asked about
+	view.Then.Source = "" // it is this form
 	view.Moves = view.Told.Moves[:min(len(view.Told.Moves), mostMoves)]
 	view.More = int64(len(view.Told.Moves) - len(view.Moves))
 	return view.page(http.StatusOK), nil
 }
 
-// refused is the page with what an error says is wrong with the form, or the error.
+// refused returns the page with the form's problems, or the error if it is none of the form's.
 func (view *editView) refused(err error) (page, error) {
 	if view.Faults = wrongWith(err); len(view.Faults) > 0 {
 		return view.page(http.StatusBadRequest), nil
@@ -243,7 +241,7 @@ func (view *editView) refused(err error) (page, error) {
 	return page{}, err
 }
 
-// changeLimits sets an override, or removes it once that is confirmed.
+// changeLimits sets an override, or removes it once the removal is confirmed.
 func (c *Console) changeLimits(ctx context.Context, v *visit) (page, error) {
 	view, err := editing(ctx, v, v.form)
 	if view == nil {
@@ -274,7 +272,7 @@ func (c *Console) changeLimits(ctx context.Context, v *visit) (page, error) {
 	return page{to: editOf(view.Level) + "&done=limit-set"}, nil
 }
 
-// removeLimits removes the override that the form was made over.
+// removeLimits removes the override if it still has the version that the form showed.
 func removeLimits(ctx context.Context, v *visit, view *editView, over int64) (page, error) {
 	if view.There == nil || view.There.Version != over {
 		view.Overtaken = true

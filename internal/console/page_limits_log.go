@@ -11,10 +11,10 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A limitsLogView is what limits-log.html shows.
+// A limitsLogView is the data of limits-log.html.
 type limitsLogView struct {
 	Changes []changeRow
-	Next    string // where the older ones are; "" for none
+	Next    string // the address of the older ones; "" for none
 }
 
 // A changeRow is a change of an override.
@@ -22,7 +22,7 @@ type changeRow struct {
 	limits.Change
 	Before, After words.Sentence
 	Edit          string
-	// Undo says that it may be undone: nothing newer on the page is of its level.
+	// Undo says that it can be undone: the page has no newer change of the same level.
 	Undo bool
 }
 
@@ -56,7 +56,7 @@ func viewOfChanges(changes []limits.Change, now time.Time) limitsLogView {
 	return view
 }
 
-// undoChange puts back what was there before a change, if nothing has changed since.
+// undoChange restores the override from before a change, if nothing has changed since.
 func (c *Console) undoChange(ctx context.Context, v *visit) (page, error) {
 	version, err := strconv.ParseInt(v.form.Get("version"), 10, 64)
 	if err != nil || version < 1 {

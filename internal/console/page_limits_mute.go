@@ -14,13 +14,14 @@ import (
 
 const mutePath = limitsPath + "/mute"
 
-// muteFields say of a form who is muted, what does not pass, and how long.
+// muteFields are a mute form's fields: its level, whether it includes critical notifications and
+// exempt categories (all), and its end.
 var muteFields = []string{"app", "user", "category", "all", "for", "until"}
 
-// A muteView is what a page of a level shows of mutes.
+// A muteView is the part of a level's page about mutes.
 type muteView struct {
-	There []limits.EffectiveMute // of all that is sent at the level
-	Here  bool                   // one of them is of exactly the level
+	There []limits.EffectiveMute // the mutes that cover the whole level
+	Here  bool                   // one of them is set at exactly this level
 	Form  limitForm
 }
 
@@ -29,8 +30,8 @@ func muteViewOf(at limits.Level, there []limits.EffectiveMute) muteView {
 	return muteView{There: there, Here: slices.ContainsFunc(there, func(m limits.EffectiveMute) bool { return m.Level == at })}
 }
 
-// changeMute mutes, once it is confirmed how many of those that wait end by that, or ends the
-// mute of exactly the level.
+// changeMute sets a mute once the visitor has confirmed how many waiting notifications it ends,
+// or removes the mute of exactly the level.
 func (c *Console) changeMute(ctx context.Context, v *visit) (page, error) {
 	view, err := editing(ctx, v, v.form)
 	if view == nil {
@@ -68,7 +69,7 @@ func (c *Console) changeMute(ctx context.Context, v *visit) (page, error) {
 	return page{to: address(back, field{"done", "muted"})}, nil
 }
 
-// muteRefused is refused of the form that mutes.
+// muteRefused is refused for the form of a mute.
 func (view *editView) muteRefused(err error) (page, error) {
 	for _, texts := range wrongWith(err) {
 		view.Faults = map[string][]string{"mute": append(view.Faults["mute"], texts...)}
@@ -79,8 +80,8 @@ func (view *editView) muteRefused(err error) (page, error) {
 	return page{}, err
 }
 
-// muteConfirmation says what the mute does, and to how many of those that wait: of more than
-// one user exactly.
+// muteConfirmation describes the mute and counts the waiting notifications that it ends. For more
+// than one user the count must be exact.
 func muteConfirmation(ctx context.Context, v *visit, mute limits.Override) (asked confirmation, n int, err error) {
 	found, err := v.look(ctx, inspect.Selection{App: mute.App, User: mute.User, Category: mute.Category, Mutable: !mute.All}, "", countMost, countMost, lookTime(ctx))
 	if err != nil {

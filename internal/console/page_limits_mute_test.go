@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Somebody mutes a user, sees so wherever limits are shown, and unmutes.
+// An operator mutes a user, sees the mute wherever limits are shown, and unmutes.
 func TestMuteOnAPage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
@@ -58,13 +58,13 @@ func TestMuteOnAPage(t *testing.T) {
 	contains(t, operator.get(http.StatusOK, limitsLogPath), "muted, critical and exempt ones too", "muted until", `href="/console/limits/edit?user=ada"`)
 
 	form.Set("do", "unmute")
-	for range 2 { // the second time there is none
+	for range 2 { // the second time there is no mute
 		if to := operator.post(http.StatusSeeOther, mutePath, form); !strings.Contains(to, "done=unmuted") || r.there(mute) != nil {
 			t.Errorf("leads to %s", to)
 		}
 	}
 
-	// a mute of many is of as many as were shown
+	// a mute of many users requires the number that was shown
 	many := url.Values{"app": {"shop"}, "category": {"news"}, "do": {"mute"}}
 	asked = operator.post(http.StatusOK, mutePath, many)
 	contains(t, asked, "2 notifications that wait end muted.")

@@ -72,7 +72,7 @@ func TestLimitsPage(t *testing.T) {
 	viewer.get(http.StatusBadRequest, limitsPath+"?cursor=x")
 }
 
-// Somebody looks at a limit, previews another, applies it, and removes it again.
+// An operator reads a limit, previews a change, applies it, and removes it again.
 func TestEditLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
@@ -110,7 +110,7 @@ func TestEditLimits(t *testing.T) {
 	}
 	r.refresh()
 
-	// the same form again was made over none
+	// the form is outdated: it was made without an override
 	contains(t, operator.post(http.StatusConflict, editPath, form), "has changed since the form was made", "1/1m", `name="over" value="1"`)
 	text = operator.get(http.StatusOK, editOf(level)+"&done=limit-set")
 	contains(t, text, "in force on every worker", "set by <bdi>ada</bdi>", ">Remove<", "the override of the app and user")
@@ -131,7 +131,7 @@ func TestEditLimits(t *testing.T) {
 	}
 }
 
-// What is wrong with a form stands beside its fields, and changes nothing.
+// Errors of a form appear beside its fields, and nothing changes.
 func TestBadLimitForms(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) {
@@ -174,7 +174,8 @@ func TestBadLimitForms(t *testing.T) {
 	}
 }
 
-// A change is undone once, by what was there before, if nothing has changed since.
+// A change can be undone once, if nothing has changed since. Undoing restores the override before
+// it.
 func TestUndoLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
@@ -211,8 +212,8 @@ func TestUndoLimits(t *testing.T) {
 	contains(t, operator.get(http.StatusOK, limitsLogPath+"?before=2"), `aria-label="Undo change 1"`)
 }
 
-// What the configuration does not have has no limits to change, unless an override of it
-// is left to be removed.
+// Names that are not configured have no editable limits, unless an override remains that can be
+// removed.
 func TestLimitsOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

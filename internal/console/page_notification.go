@@ -14,44 +14,44 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A notificationView is what notification.html shows.
+// A notificationView is the data of notification.html.
 type notificationView struct {
 	*inspect.Status
-	// Answer says how it is, of the class Tone, and Until until when.
+	// Answer describes the state, Tone its colour, and Until when it changes.
 	Answer []words.Sentence
 	Tone   words.Tone
 	Until  time.Time
 	Steps  []step
-	// Turn is its place among those that wait for its user's limits; nil for none.
+	// Turn is its position in its user's queue for the limits; nil for none.
 	Turn *turn
-	// Keeping are the pauses that keep it, or some of its targets.
+	// Keeping are the pauses that apply to it, or to some of its targets.
 	Keeping []words.Sentence
 	Targets []targetView
-	// Payload is what it holds; nil where that is not kept.
+	// Payload is its content; nil if the content is not stored any more.
 	Payload *payload
-	// Here is its page, and Letter that of its dead letter; "" for none.
+	// Here is the address of its page, and Letter that of its dead letter; "" for none.
 	Here, Letter string
 }
 
-// A step is a part of a notification's way.
+// A step is a part of a notification's history.
 type step struct {
 	Name string
-	At   time.Time // zero for what has no instant of its own
+	At   time.Time // zero if it has no instant of its own
 	Text string    // "" for nothing more
 	Tone words.Tone
-	// Until is the instant that the text ends in; zero for none.
+	// Until is an instant shown after the text; zero for none.
 	Until time.Time
 }
 
-// A turn is a place in a user's line.
+// A turn is a position in a user's queue.
 type turn struct {
 	Number int64
 	Of     string
-	// After is the one before it; "" for the first.
+	// After is the ID of the notification before it; "" for the first.
 	After string
 }
 
-// A targetView is what became of a target.
+// A targetView is the outcome of a target.
 type targetView struct {
 	store.TargetOutcome
 	Number int64
@@ -68,15 +68,15 @@ func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) 
 	view := viewOfNotification(known.Status, known.Timeline, known.Letter, time.Now())
 	view.Here = refTo("notifications", ref)
 	if known.Letter != nil {
-		its := *known.Letter // which others look at
+		its := *known.Letter // a copy: the original is cached
 		its.Tell(push.Contents)
 		view.Letter = refTo("dead-letters", its.Ref())
 	}
 	return page{name: "notification", title: "Notification " + words.Printable(ref.ID), live: true, data: view}, nil
 }
 
-// viewOfNotification makes the page of a status, of the user's line if it stands in
-// one, and of its dead letter if there is one.
+// viewOfNotification makes the page of a status, of the user's timeline if it waits in one, and
+// of its dead letter if there is one.
 func viewOfNotification(s *inspect.Status, line *inspect.Timeline, letter *store.Letter, now time.Time) notificationView {
 	v := notificationView{Status: s, Steps: wayOf(s, now)}
 	v.Tone = v.Steps[len(v.Steps)-1].Tone
@@ -105,7 +105,7 @@ func viewOfNotification(s *inspect.Status, line *inspect.Timeline, letter *store
 	return v
 }
 
-// wayOf returns what has become of the notification until now, its present state last.
+// wayOf returns the notification's history, its present state last.
 func wayOf(s *inspect.Status, now time.Time) []step {
 	way := []step{{Name: "Accepted", At: s.Accepted, Text: "on the queue " + s.Queue}}
 	if !s.NotBefore.IsZero() {
@@ -113,7 +113,7 @@ func wayOf(s *inspect.Status, now time.Time) []step {
 	}
 	if s.Deferrals > 0 {
 		off := step{Name: "Put off " + words.Counted(s.Deferrals, "time", "times")}
-		if s.Scope != "" && !s.Record.Until.IsZero() { // else the record has it no more
+		if s.Scope != "" && !s.Record.Until.IsZero() { // the record may have lost it
 			off.Text, off.Until = "by "+words.Limit(s.Scope, s.Rule, 0)+", until", s.Record.Until
 			if s.Deferrals > 1 {
 				off.Text = "the last time " + off.Text
@@ -150,8 +150,8 @@ func wayOf(s *inspect.Status, now time.Time) []step {
 	return append(way, at)
 }
 
-// toneOf is Wrong for what was to be sent and failed: what expires, is cancelled or gives way
-// has not.
+// toneOf is Wrong if sending failed. An expired, cancelled or superseded notification has not
+// failed.
 func toneOf(s push.State) words.Tone {
 	if s.Dead() {
 		return words.Wrong
@@ -159,7 +159,7 @@ func toneOf(s push.State) words.Tone {
 	return words.Well
 }
 
-// targetsOf says what became of the targets of a notification in that state.
+// targetsOf describes the outcomes of the targets of a notification in that state.
 func targetsOf(outcomes []store.TargetOutcome, s push.State) (all []targetView) {
 	for i, o := range outcomes {
 		all = append(all, targetView{o, int64(i + 1), words.Outcome(o), words.OutcomeTone(o, s)})
@@ -167,7 +167,7 @@ func targetsOf(outcomes []store.TargetOutcome, s push.State) (all []targetView) 
 	return all
 }
 
-// turnOf returns the notification's place in the user's line; nil when it has none.
+// turnOf returns the notification's position in its user's queue; nil for none.
 func turnOf(id string, line *inspect.Timeline) *turn {
 	at := slices.IndexFunc(line.Bookings, func(w inspect.Waiter) bool { return w.ID == id || w.ID == throttle.AdmissionID(id) })
 	if at < 0 {
@@ -183,8 +183,8 @@ func turnOf(id string, line *inspect.Timeline) *turn {
 	return t
 }
 
-// cancelNotification ends the notification, and those that its digest carries, once their
-// number is confirmed.
+// cancelNotification cancels the notification, and the others in its digest, once their number is
+// confirmed.
 func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error) {
 	ref := v.ref()
 	back := refTo("notifications", ref)

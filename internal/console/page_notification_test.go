@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// One that waits for a limit says by which, until when, and behind whom; it looks like
-// no failure, and shows no token.
+// A notification that waits for a limit shows the limit, the time and the notification before it.
+// It does not look like a failure, and shows no token.
 func TestNotificationWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
@@ -26,8 +26,8 @@ func TestNotificationWaits(t *testing.T) {
 	lacks(t, text, secret[:20], `class="fault"`, "chip fault")
 }
 
-// What failed for good looks so, and what it holds is shown as it was kept; what was
-// delivered is not kept.
+// A failed notification looks like a failure, and shows its stored content. A delivered one has
+// no stored content.
 func TestNotificationEnded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -43,7 +43,7 @@ func TestNotificationEnded(t *testing.T) {
 	lacks(t, text, "chip fault", ">Cancel notification<")
 }
 
-// One is cancelled once that is confirmed, and those behind it move up.
+// A notification is cancelled after a confirmation, and the ones behind it move up.
 func TestCancelNotification(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow, withTokens)
@@ -73,7 +73,8 @@ func TestCancelNotification(t *testing.T) {
 	}
 }
 
-// Cancelling a digest's carrier names the others that end with it, and asks once.
+// The confirmation to cancel a digest's carrier counts the others that end with it, and appears
+// once.
 func TestCancelCarrier(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -93,7 +94,7 @@ func TestCancelCarrier(t *testing.T) {
 	contains(t, r.get(http.StatusOK, to), "2 cancelled.", "It was cancelled")
 }
 
-// Nothing that merely waits is in the colour of failures, whatever it waits for.
+// A waiting notification never has the colour of failures, for any cause.
 func TestWhatWaitsIsNoFailure(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -110,13 +111,13 @@ func TestWhatWaitsIsNoFailure(t *testing.T) {
 	if v.Targets[0].Tone != words.Wrong {
 		t.Errorf("one that was given up: %+v", v.Targets)
 	}
-	if s := v.Steps[1]; s.Name != "Put off 1 time" || s.Text != "" || !s.Until.IsZero() { // whose record no longer has the limit
+	if s := v.Steps[1]; s.Name != "Put off 1 time" || s.Text != "" || !s.Until.IsZero() { // the record no longer has the limit
 		t.Errorf("%+v", s)
 	}
 }
 
-// However long the line is that it stands in, and however many look at it, the work is
-// bounded, and done once.
+// The page of a notification needs a bounded number of commands for any length of its queue, and
+// concurrent visitors share them.
 func TestNotificationOfALongLine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)

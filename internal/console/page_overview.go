@@ -14,40 +14,40 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 )
 
-// An overviewView is what overview.html shows.
+// An overviewView is the data of overview.html.
 type overviewView struct {
 	*words.Overview
-	// Some says that it is of some apps: the work for all together is left out, and Sampled
-	// that what waits is an estimate.
+	// Some says that it covers only some apps, without the figures that concern all together.
+	// Sampled says that the waiting figures are estimates.
 	Some, Sampled bool
-	Throughput    *throughputChart // nil where it is not told, or not known
-	Late          string           // of pushes held only by a limit, one of a hundred at least
-	// Queues are asynq's with how many jobs each has of each of the States.
+	Throughput    *throughputChart // nil if unknown, or not for this visitor
+	Late          string           // 99th percentile of the lateness of pushes delayed only by a limit
+	// Queues are asynq's queues with their jobs by state, in the order of States.
 	Queues []queueRow
 	States []string
-	// NotRead says why a part could not be read, by its name.
+	// NotRead has the reason for each part that could not be read.
 	NotRead map[string]string
-	// Lost says that a loss is to be confirmed.
+	// Lost says that a loss of data awaits confirmation.
 	Lost bool
-	// More is how many workers are not shown.
+	// More is the number of workers not shown.
 	More int64
 	// Cluster says that the servers have shards.
 	Cluster bool
 }
 
-// jobStates are those of a queue's jobs.
+// jobStates are the states of a queue's jobs that the page counts.
 var jobStates = []store.JobState{store.JobPending, store.JobActive, store.JobScheduled, store.JobPutOff}
 
-// A queueRow is how many jobs a queue has of each of the jobStates.
+// A queueRow counts a queue's jobs in each of the jobStates.
 type queueRow struct {
 	Name string
 	Jobs []int64
 }
 
-// mostWorkers are shown.
+// mostWorkers bounds the workers shown.
 const mostWorkers = 30
 
-// figureLinks are where figures are explained, by their names.
+// figureLinks are the pages with a figure's details, by its name.
 var figureLinks = map[string]string{"Waiting": Path + "waiting", "Dead letters": Path + "dead-letters", "Failed, 15 minutes": Path + "dead-letters"}
 
 func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
@@ -60,7 +60,7 @@ func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 	if !slices.Contains(operate.Ranges, within) {
 		return page{}, errBadQuery
 	}
-	other.Go(func() { audit, _ = v.as.Audit(ctx) })             // nil where it is not known, or not told
+	other.Go(func() { audit, _ = v.as.Audit(ctx) })             // nil if unknown, or not for this visitor
 	other.Go(func() { done, _ = v.as.Throughput(ctx, within) }) // as above
 	o, err := v.as.Overview(ctx)
 	other.Wait()
@@ -74,7 +74,8 @@ func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "overview", title: "Overview", live: true, data: view}, nil
 }
 
-// confirmLoss ends the incident of a loss of data. Who confirms it a second time has done so.
+// confirmLoss confirms a loss of data, which ends its incident. A second confirmation changes
+// nothing.
 func (c *Console) confirmLoss(ctx context.Context, v *visit) (page, error) {
 	if _, err := v.as.ConfirmLoss(ctx); err != nil && !errors.Is(err, operate.ErrNoLoss) {
 		return page{}, err

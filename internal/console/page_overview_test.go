@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// A column stands for each bucket, and what is drawn of it adds up within the chart.
+// The chart has a column for each bucket, and the columns' parts fit into the chart.
 func TestThroughputChart(t *testing.T) {
 	t.Parallel()
 	for within, n := range map[operate.Range]int{operate.QuarterHour: 15, operate.Hour: 60, operate.Day: 96} {
@@ -44,7 +44,7 @@ func TestThroughputChart(t *testing.T) {
 	}
 }
 
-// A loss of data is an incident with a button, which ends it.
+// A loss of data is an incident until an operator confirms it with its button.
 func TestConfirmLoss(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -58,7 +58,7 @@ func TestConfirmLoss(t *testing.T) {
 	r.post(http.StatusSeeOther, "/console/losses", nil) // by another page that was open
 }
 
-// ofClass returns the texts of the elements of that class.
+// ofClass returns the texts of the elements with the class.
 func ofClass(t *testing.T, page, class string) (texts []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -80,7 +80,7 @@ func ofClass(t *testing.T, page, class string) (texts []string) {
 	return texts
 }
 
-// leave leaves the snapshot of a worker.
+// leave publishes a worker's snapshot.
 func (r *rig) leave(s control.Snapshot) {
 	r.t.Helper()
 	must(r.t, control.PublishSnapshot(r.t.Context(), r.client, "", &s))

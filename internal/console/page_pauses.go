@@ -18,13 +18,14 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// pauseFields are the fields that say what is paused; all is for everything.
+// pauseFields are the fields that select notifications to pause; the field all selects
+// everything.
 var pauseFields = []string{"app", "platform", "category", "all"}
 
-// lengths are for how long a pause or an override can be, instead of until an instant.
+// lengths are the durations offered for a pause or an override, as an alternative to an end.
 var lengths = []string{"30m", "1h", "2h", "8h", "24h", "168h"}
 
-// A pausesView is what pauses.html shows.
+// A pausesView is the data of pauses.html.
 type pausesView struct {
 	Answer     string
 	Rows       []pauseRow
@@ -39,15 +40,15 @@ type pausesView struct {
 type pauseRow struct {
 	pause.Pause
 	Tone  words.Tone
-	Count int64 // how many it holds
+	Count int64 // notifications that wait for it
 	Why   string
-	// Now says that its look is due.
+	// Now says that the next probe of the provider is due.
 	Now bool
 	// Mine says that the visitor may end it.
 	Mine bool
 }
 
-// Everything reports whether it is a pause of all that there is.
+// Everything reports whether the pause covers all apps, platforms and categories.
 func (r pauseRow) Everything() bool { return r.App == "" && r.Platform == "" && r.Category == "" }
 
 func (c *Console) pausesPage(ctx context.Context, v *visit) (page, error) {
@@ -60,7 +61,8 @@ func (c *Console) pausesPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "pauses", title: "Pauses", live: true, data: view}, nil
 }
 
-// viewOfPauses makes the page of those in force; owns says which the visitor may end.
+// viewOfPauses makes the page of the pauses in force; owns reports whether the visitor may end
+// one.
 func viewOfPauses(all []pause.Pause, now time.Time, owns func(pause.Pause) bool) pausesView {
 	v := pausesView{Answer: words.SayPauses(all), Platforms: push.PlatformsAndServices(), Lengths: lengths}
 	for i := range all {
@@ -75,7 +77,7 @@ var (
 	errPauseUntil = &fault{http.StatusBadRequest, "Say when it ends", "Give a length or an instant such as 2026-12-24T20:00:00Z, not both; or neither. Nothing was changed."}
 )
 
-// pauseOf reads what the form selects.
+// pauseOf parses the selection of the form.
 func pauseOf(v *visit) (p pause.Pause, err error) {
 	if err := checkNames(v.form); err != nil {
 		return p, err
@@ -96,7 +98,7 @@ func pauseOf(v *visit) (p pause.Pause, err error) {
 	return p, nil
 }
 
-// untilOf reads when it ends; zero for never.
+// untilOf parses the end of a pause; zero is no end.
 func untilOf(form url.Values, now time.Time) (time.Time, error) {
 	length, err1 := one(form, "for", 16)
 	until, err2 := one(form, "until", 64)
@@ -107,8 +109,8 @@ func untilOf(form url.Values, now time.Time) (time.Time, error) {
 	return end, nil
 }
 
-// inRFC3339 is what a browser's own field of an instant has in RFC 3339: in UTC where no script
-// has given it a zone. What else there is stays.
+// inRFC3339 converts the value of a browser's datetime field to RFC 3339, in UTC if no script has
+// added a zone. It returns any other text unchanged.
 func inRFC3339(text string) string {
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if at, err := time.Parse(layout, text); err == nil {
@@ -118,7 +120,7 @@ func inRFC3339(text string) string {
 	return text
 }
 
-// beginPause begins a pause, or changes the one of the same, once that is confirmed.
+// beginPause sets a pause, or replaces the one with the same selection, once it is confirmed.
 func (c *Console) beginPause(ctx context.Context, v *visit) (page, error) {
 	p, err := pauseOf(v)
 	if err != nil {
@@ -145,7 +147,7 @@ func (c *Console) beginPause(ctx context.Context, v *visit) (page, error) {
 	return page{to: Path + "pauses?done=paused&n=1"}, nil
 }
 
-// askPause says what a pause will keep.
+// askPause describes the pause and counts the notifications that match it.
 func askPause(ctx context.Context, v *visit, p pause.Pause) (page, error) {
 	list, err := v.as.PausesNow(ctx)
 	if err != nil {
@@ -163,7 +165,7 @@ func askPause(ctx context.Context, v *visit, p pause.Pause) (page, error) {
 		asked.Fields[1].Value = p.Until.Format(time.RFC3339)
 	}
 	asked.Sentences = []string{sentence}
-	if p.Platform == "" { // which the queue is not searched for
+	if p.Platform == "" { // the queue cannot be searched by platform
 		n, err := countWaiting(ctx, v, p)
 		if err != nil {
 			return page{}, err
@@ -183,8 +185,8 @@ func factsOfPause(p pause.Pause) []fact {
 	return append(texts("App", p.App, "Platform", string(p.Platform), "Category", p.Category, "Reason", p.Reason), fact{"Until", words.Say(p.Until)})
 }
 
-// countWaiting says how many wait of what a pause matches, platforms aside, within a
-// second.
+// countWaiting counts the waiting notifications that match a pause, ignoring its platform, within
+// a second.
 func countWaiting(ctx context.Context, v *visit, p pause.Pause) (string, error) {
 	found, err := v.look(ctx, inspect.Selection{App: p.App, Category: p.Category}, "", math.MaxInt, countMost, time.Second)
 	if err != nil {
@@ -193,7 +195,7 @@ func countWaiting(ctx context.Context, v *visit, p pause.Pause) (string, error) 
 	return upper(words.Waitings(len(found.rows), found.more())), nil
 }
 
-// endPause ends what keeps on the queue what the form selects, once that is confirmed.
+// endPause ends the pauses that the form selects, once they are confirmed.
 func (c *Console) endPause(ctx context.Context, v *visit) (page, error) {
 	p, err := pauseOf(v)
 	if err != nil {
@@ -213,7 +215,7 @@ func (c *Console) endPause(ctx context.Context, v *visit) (page, error) {
 	return page{to: address(Path+"pauses", field{"done", "resumed"}, field{"n", words.Grouped(len(ended))})}, nil
 }
 
-// askEnd says which pauses will end, and what they keep.
+// askEnd lists the pauses that will end, and counts the notifications that wait for them.
 func askEnd(v *visit, list []pause.Pause) page {
 	asked := confirmation{
 		Sentences: []string{words.Counted(len(list), "pause ends", "pauses end") + ": what is kept comes back within seconds, and is held to its limits."},

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// inForce are the pauses in force.
+// inForce returns the pauses in force.
 func (r *rig) inForce() []pause.Pause {
 	r.t.Helper()
 	all, err := r.setting.Work.Inspect.Pauses(r.t.Context())
@@ -18,8 +18,8 @@ func (r *rig) inForce() []pause.Pause {
 	return all
 }
 
-// A pause is begun with what was confirmed: what, until when, why; the form says how many
-// it keeps. The same again changes it, and it is ended by the same way.
+// A pause is set as confirmed: selection, end and reason. The form shows how many notifications
+// match. The same selection replaces the pause, and the same form ends it.
 func TestPauseAndEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -71,8 +71,8 @@ func TestPauseAndEnd(t *testing.T) {
 	contains(t, r.post(http.StatusBadRequest, at, url.Values{}), `<a href="/console/pauses">Back to the form</a>`)
 }
 
-// Ending what covers a provider ends its pause too, and is asked about again when there is
-// more to end than was shown.
+// Ending a pause of an app also ends its providers' pauses. The visitor must confirm again if
+// there are more pauses than shown.
 func TestEndProviders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -95,7 +95,7 @@ func TestEndProviders(t *testing.T) {
 	}
 }
 
-// What is wrong with a form is said, and nothing begins.
+// Errors of a form are shown, and no pause begins.
 func TestBadPauses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -14,55 +14,55 @@ import (
 	ways "github.com/pushpace/pushpace/worker/route"
 )
 
-// A providersView is what providers.html shows.
+// A providersView is the data of providers.html.
 type providersView struct {
-	// Sentence says how they are.
+	// Sentence summarizes their state.
 	Sentence  words.Sentence
 	Providers []providerRow
-	// Next is where the list goes on; "" at its end.
+	// Next is the last provider shown, after which the next page begins; "" at the end.
 	Next string
-	// All says that it is of all providers, and not of one with its workers.
+	// All says that the page lists all providers, and not one with its workers.
 	All    bool
 	Quotas []quotaRow
-	// More is how many quotas are not shown.
+	// More is the number of quotas not shown.
 	More int64
 }
 
-// A providerRow is one app's way to one platform, as all workers together see it.
+// A providerRow is the route of an app to a platform, combined from all workers.
 type providerRow struct {
 	words.Provider
 	Workers []wayRow
-	// More is how many workers are not shown.
+	// More is the number of workers not shown.
 	More int64
 }
 
-// A wayRow is one worker's way to a provider.
+// A wayRow is one worker's route to a provider.
 type wayRow struct {
 	Worker, Breaker  string
 	Tone             words.Tone
 	InFlight, Queued int64
-	Share            string // of what all may have in flight; "" where they are not bounded together
+	Share            string // its part of the shared in-flight limit; "" without such a limit
 	P50, P99         string
 	Answers          []words.Tally
 }
 
-// A quotaRow is what all workers together may send of something.
+// A quotaRow is a rate limit that all workers share.
 type quotaRow struct {
 	Key   string
 	Apps  []string
 	Limit string
-	// By and Until are those of the override that it is from.
+	// If Overridden, By and Until are the override's.
 	Overridden   bool
 	By           string
 	Until        time.Time
 	Free, AtOnce int64
 	Used         string
 	Waiting      int64
-	Back         time.Time // when there is something again; zero when there is
+	Back         time.Time // when units are available again; zero if they are now
 	Error        string
 }
 
-// A page shows so many providers, and of one of them so many workers.
+// providersPage bounds the providers on a page, and mostWays the workers of one provider.
 const providersPage, mostWays = 30, 50
 
 func (c *Console) providersPage(ctx context.Context, v *visit) (page, error) {
@@ -79,8 +79,8 @@ func (c *Console) providersPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "providers", title: "Providers", live: true, data: view}, nil
 }
 
-// viewOfProviders shows one, as APP/PLATFORM, with its workers, or those that come after
-// one; "" is none.
+// viewOfProviders shows the provider of, as APP/PLATFORM, with its workers, or the providers
+// after after; "" is none.
 func viewOfProviders(o *operate.Overview, of, after string) providersView {
 	view := providersView{Sentence: words.SayProviders(o), All: of == ""}
 	for i := range o.Providers {
@@ -102,14 +102,13 @@ func viewOfProviders(o *operate.Overview, of, after string) providersView {
 	return view
 }
 
-// compareProvider says where a provider is in the list, seen from another.
+// compareProvider compares a provider with another's APP/PLATFORM, in the order of the list.
 func compareProvider(p *operate.Provider, other string) int {
 	i := max(0, strings.LastIndexByte(other, '/'))
 	return cmp.Or(cmp.Compare(p.App, other[:i]), cmp.Compare("/"+string(p.Platform), other[i:]))
 }
 
-// waysOf are those of the workers to a provider, those in trouble first, and how many
-// more there are.
+// waysOf returns the workers' routes to a provider, failing ones first, and the number left out.
 func waysOf(o *operate.Overview, p *operate.Provider) (rows []wayRow, more int64) {
 	for _, w := range o.Workers {
 		for _, r := range w.Routes {
@@ -134,8 +133,7 @@ func waysOf(o *operate.Overview, p *operate.Provider) (rows []wayRow, more int64
 	return rows[:shown], int64(len(rows) - shown)
 }
 
-// rowsOfQuotas are the quotas: what is in force of each, and what the workers that are
-// alive know of it.
+// rowsOfQuotas returns the quotas in force with the state that live workers report.
 func rowsOfQuotas(all []operate.RecentQuota) (rows []quotaRow) {
 	for _, q := range all {
 		row := quotaRow{Key: cmp.Or(q.Name, q.Quota), Apps: q.Apps, Limit: q.InForce.Words(), Free: int64(q.Free), AtOnce: int64(q.AtOnce)}

@@ -19,7 +19,7 @@ import (
 	ways "github.com/pushpace/pushpace/worker/route"
 )
 
-// A long list goes on where the page before has ended.
+// The next page of a long list begins after the last provider of the previous one.
 func TestProvidersInPages(t *testing.T) {
 	t.Parallel()
 	o := &operate.Overview{At: noon, Workers: []control.Snapshot{{ID: "w"}}}
@@ -45,7 +45,7 @@ func TestProvidersInPages(t *testing.T) {
 	}
 }
 
-// Of a provider so many workers are shown, those in trouble first.
+// The page of a provider shows a bounded number of workers, failing ones first.
 func TestWays(t *testing.T) {
 	t.Parallel()
 	o := &operate.Overview{At: noon}
@@ -67,7 +67,7 @@ var testQuotas = operate.Quotas{
 	{Key: "quota/eu", Name: "eu", Apps: []string{"kiosk"}, Quota: config.Quota{Rate: throttle.Rate{Count: 5, Period: time.Second}}},
 }
 
-// A process that has no credentials shows how the workers' providers are.
+// A process without credentials shows the state of the workers' providers.
 func TestProvidersPage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) { o.Work.Quotas = func() (operate.Quotas, error) { return testQuotas, nil } })

@@ -17,18 +17,17 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A signInView is what signin.html shows.
+// A signInView is the data of signin.html.
 type signInView struct {
-	// Refused has the page say what to do in the place of the form: the token would
-	// travel in the clear.
+	// Refused replaces the form by instructions: the token would travel unencrypted.
 	Refused bool
 	Origin  string // the configured one
-	Next    string // where to go from here
-	Wrong   string // what was wrong with the token
+	Next    string // the address to go to afterwards
+	Wrong   string // the problem with the token
 }
 
-// attempts is how many tokens may be tried from an address that are none, through all
-// processes. Who comes through a proxy shares its address.
+// attempts limits unknown tokens tried from an address, across all processes. Clients of one
+// proxy share its address.
 var attempts = meter.Spec{Rates: []throttle.Rate{{Count: 20, Period: time.Minute}}}
 
 const tokenUnknown = "This token is not known."
@@ -71,7 +70,7 @@ func (c *Console) signIn(ctx context.Context, v *visit) (page, error) {
 		c.tell(v, "a sign-in was refused", &problems.Problem{Status: http.StatusUnauthorized}, "")
 		return signInForm(http.StatusUnauthorized, signInView{Next: next, Wrong: tokenUnknown}), nil
 	}
-	_, _ = c.o.Meter.Take(ctx, from, attempts, meter.Ask{Most: -1}) // else it comes back within seconds
+	_, _ = c.o.Meter.Take(ctx, from, attempts, meter.Ask{Most: -1}) // an error is harmless: the unit returns within seconds
 	if token.Role == config.Producer {
 		c.tell(v, "a sign-in was refused", &problems.Problem{Status: http.StatusForbidden}, token.Name)
 		return signInForm(http.StatusForbidden, signInView{Next: next, Wrong: errNoConsole.detail}), nil
@@ -79,7 +78,7 @@ func (c *Console) signIn(ctx context.Context, v *visit) (page, error) {
 	if cookie.Value, err = c.sessions.begin(ctx, token); err != nil {
 		return page{}, err
 	}
-	_, _ = c.sessions.end(ctx, c.sessionID(v.Request)) // the browser forgets it, and it ends by itself
+	_, _ = c.sessions.end(ctx, c.sessionID(v.Request)) // an error is harmless: the browser forgets it, and it expires
 	cookie.MaxAge = int(sessionLife / time.Second)
 	c.log.Info("signed in", "token", token.Name, "remote", v.RemoteAddr)
 	return page{to: next, cookie: &cookie}, nil
@@ -106,8 +105,8 @@ func (c *Console) signInRefused() page {
 	return signInForm(http.StatusForbidden, signInView{Refused: true, Origin: c.origin})
 }
 
-// addressOf returns what of a remote address counts for one: of IPv6 the network, of
-// which one machine has all.
+// addressOf returns the part of a remote address that identifies a client: for IPv6 its /64
+// network, as one machine has all of it.
 func addressOf(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -117,14 +116,14 @@ func addressOf(remote string) string {
 	if addr.Is4() {
 		return addr.String()
 	}
-	network, _ := addr.Prefix(64) // which an IPv6 address has
+	network, _ := addr.Prefix(64) // an IPv6 address has 128 bits
 	return network.String()
 }
 
-// maxNext bounds the address to go to after the sign-in.
+// maxNext bounds the address to go to after the sign-in, in bytes.
 const maxNext = 2 * maxPath
 
-// inside returns the address if it is a page's, and the first page's otherwise.
+// inside returns the address if it is a page of the console, and the first page's otherwise.
 func inside(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || len(next) > maxNext || !strings.HasPrefix(next, Path) || strings.ContainsRune(next, '\\') ||
@@ -134,7 +133,7 @@ func inside(next string) string {
 	return u.RequestURI()
 }
 
-// signInAddress is where the sign-in is that leads on to the page of the request.
+// signInAddress returns the address of the sign-in that leads on to the request's page.
 func signInAddress(r *http.Request) string {
 	next := inside(r.URL.RequestURI())
 	if next == Path || r.Method == http.MethodPost {

@@ -18,19 +18,20 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// A userView is what user.html shows.
+// A userView is the data of user.html.
 type userView struct {
 	User string
-	// App is the one that is shown; "" where there are several to choose from.
+	// App is the app shown; "" if the reader must choose one.
 	App                     string
 	Apps, Categories, Spans []link
-	// Hidden is how many categories there is no room for.
+	// Hidden is the number of categories left out.
 	Hidden int64
-	// Sentence says why the next one waits and until when, and Others how many do.
+	// Sentence explains why the next notification waits and until when, and Others counts the
+	// rest.
 	Sentence, Others words.Sentence
-	// Next is the one that waits next, if any.
+	// Next is the next waiting notification, if any.
 	Next *bookingRow
-	// Unknown says that nothing was sent to the user, and nothing waits.
+	// Unknown says that the user has neither sent nor waiting notifications.
 	Unknown bool
 
 	Picture       *picture
@@ -39,7 +40,7 @@ type userView struct {
 	Limits []limitRow
 	Booked []bookingRow
 	Sent   []sentRow
-	// BookingPages and SentPages lead to the rest of the lists.
+	// BookingPages and SentPages link to the rest of the lists.
 	BookingPages, SentPages listPages
 }
 
@@ -49,27 +50,27 @@ type link struct {
 	Current   bool
 }
 
-// A limitRow is a limit in force, or says why a scope has none.
+// A limitRow is a limit in force, or the reason for the absence of one.
 type limitRow struct {
 	timeline.LimitRow
 	Category string // "" for the general limits
 	Source   limits.Source
 	Until    time.Time
-	Edit     string // where it is changed
+	Edit     string // the address to change it
 }
 
-// A bookingRow is one that waits.
+// A bookingRow is a waiting notification.
 type bookingRow struct {
 	ID, Category string
 	Slot         time.Time
 	In           string
 	Limit        string
 	Cause        legend
-	State        string // "" for one that is not looked up
+	State        string // "" if it is not looked up
 	Critical     bool
 }
 
-// A sentRow is one that was sent.
+// A sentRow is a sent notification.
 type sentRow struct {
 	ID, Category string
 	At           time.Time
@@ -78,18 +79,18 @@ type sentRow struct {
 	Critical     bool
 }
 
-// listPages say which rows of a list are shown.
+// listPages are the numbers of the rows shown, and links to the pages before and after.
 type listPages struct {
 	First, Last, All int64
 	Before, After    string // "" for none
 }
 
 const (
-	// mostCategories are read for a page, besides the general limits.
+	// mostCategories bounds the categories read for a page, besides the general limits.
 	mostCategories = 20
-	// listedCategories are named there.
+	// listedCategories bounds the categories that the page links to.
 	listedCategories = 100
-	// userRows is how many a list shows at once.
+	// userRows is the number of rows of a list on a page.
 	userRows = 25
 	// mostRow bounds the number of a row in an address.
 	mostRow = 1_000_000
@@ -100,7 +101,7 @@ var (
 	errNoSuchName = &fault{http.StatusBadRequest, "The address is not well formed", "A name is UTF-8 without control characters, and has 1 to " + strconv.Itoa(push.MaxNameBytes) + " bytes."}
 )
 
-// A userQuery is what an address asks for.
+// A userQuery is the parsed address of a user's page.
 type userQuery struct {
 	user, app  string
 	categories []string
@@ -108,7 +109,7 @@ type userQuery struct {
 	from, sent int // the first rows
 }
 
-// userQuery reads the address.
+// userQuery parses the address.
 func (v *visit) userQuery() (q userQuery, err error) {
 	if err := checkName("user", v.PathValue("user")); err != nil {
 		return q, err
@@ -144,7 +145,7 @@ func (v *visit) userQuery() (q userQuery, err error) {
 	return q, nil
 }
 
-// of returns the span that is asked for, 0 for auto.
+// of returns the requested span, 0 for auto.
 func (q userQuery) of() (d time.Duration, known bool) {
 	for _, s := range spans {
 		if s.Name == q.span {
@@ -154,7 +155,7 @@ func (q userQuery) of() (d time.Duration, known bool) {
 	return 0, q.span == "auto"
 }
 
-// path is the address that asks for it.
+// path returns the address of the query.
 func (q userQuery) path() string {
 	query := url.Values{"category": q.categories}
 	if q.app != "" {
@@ -214,7 +215,7 @@ func (c *Console) userPage(ctx context.Context, v *visit) (page, error) {
 	return p, nil
 }
 
-// appLinks lead to the user's pages in the apps.
+// appLinks returns links to the user's page in each app.
 func appLinks(q userQuery, apps []string) (all []link) {
 	for _, app := range apps {
 		all = append(all, link{app, userQuery{user: q.user, app: app, span: q.span}.path(), app == q.app})
@@ -222,7 +223,7 @@ func appLinks(q userQuery, apps []string) (all []link) {
 	return all
 }
 
-// categoryLinks lead to the page with each category alone, and with all of them.
+// categoryLinks returns links to the page with each category alone, and with all of them.
 func categoryLinks(q userQuery, names []string) []link {
 	of := func(label string, categories ...string) link {
 		return link{label, userQuery{user: q.user, app: q.app, span: q.span, categories: categories}.path(), slices.Equal(categories, q.categories)}
@@ -234,7 +235,7 @@ func categoryLinks(q userQuery, names []string) []link {
 	return all
 }
 
-// viewOfUser returns what the page shows of what is known of a user.
+// viewOfUser makes the page of a user.
 func viewOfUser(u *operate.User, q userQuery) userView {
 	t := u.Timeline
 	span, _ := q.of()
@@ -273,14 +274,15 @@ func viewOfUser(u *operate.User, q userQuery) userView {
 	return v
 }
 
-// critical reports whether one that was sent was critical, as far as that is known.
+// critical reports whether a sent notification was critical, as far as known.
 func critical(u *operate.User, id string) bool { return u.Sent[id].Queue == push.Critical.Queue() }
 
-// firstRow is the row that a page of so many begins with, where from is asked for.
+// firstRow returns the first row of the page at from, at most the last page of a list of so many
+// rows.
 func firstRow(from, of int) int { return min(from, max(0, of-1)/userRows*userRows) }
 
-// pageOf returns the rows from that one on, and the pages beside, whose addresses at
-// tells by their first rows.
+// pageOf returns the rows from that row on, and the links to the pages before and after. at
+// returns the address of a page by its first row.
 func pageOf[T any](all []T, from int, at func(from int) string) (shown []T, p listPages) {
 	to := min(from+userRows, len(all))
 	p = listPages{First: int64(from + 1), Last: int64(to), All: int64(len(all))}
@@ -325,7 +327,7 @@ func bookingRowOf(t *inspect.Timeline, w *inspect.Waiter) bookingRow {
 	return row
 }
 
-// sentRows are those that were sent, the last one first.
+// sentRows returns the sent notifications, the latest first.
 func sentRows(u *operate.User) (all []sentRow) {
 	for _, s := range timeline.Sent(u.Timeline) {
 		all = append(all, sentRow{s.ID, s.Category, s.At, words.Span(u.Now.Sub(s.At)), u.Sent[s.ID].State, critical(u, s.ID)})

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// acquire has a notification of the app's user ask, without a worker.
+// acquire asks the limiter for a notification of the app's user, without a worker.
 func (r *rig) acquire(app, user, id, category string) {
 	r.t.Helper()
 	_, err := r.limiter.Acquire(r.t.Context(), throttle.Request{App: app, User: user, ID: id, Category: category,
@@ -25,8 +25,8 @@ func (r *rig) acquire(app, user, id, category string) {
 	must(r.t, err)
 }
 
-// sent waits until so many of the user's were let through by Redis's clock, of which they
-// may be a little ahead.
+// sent waits until n of the user's notifications are in the past by Redis's clock. Grants may be
+// slightly ahead of it.
 func (r *rig) sent(app, user string, n int) {
 	r.t.Helper()
 	for r.t.Context().Err() == nil {
@@ -37,7 +37,7 @@ func (r *rig) sent(app, user string, n int) {
 	}
 }
 
-// has expects the texts on a page in this order.
+// has expects the texts on the page in this order.
 func (r *rig) has(page string, texts ...string) {
 	r.t.Helper()
 	rest := strings.ReplaceAll(page, "&#43;", "+")
@@ -88,8 +88,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// A user's page says which hours are quiet, until when, and that a category is muted; the
-// preview of limits says when the next quiet hours would be.
+// A user's page shows the quiet hours with their end, and muted categories. The preview of limits
+// shows the next quiet hours.
 func TestUserByNight(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -120,8 +120,8 @@ func TestUserAddresses(t *testing.T) {
 	}
 }
 
-// A user with 1,000 bookings has a page of at most 60 kB, for few round trips, and
-// commands of a bounded number.
+// A user with 1,000 bookings has a page of at most 60 kB, made with few round trips and a bounded
+// number of commands.
 func TestUserWithManyBookings(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -131,7 +131,7 @@ func TestUserWithManyBookings(t *testing.T) {
 		r.acquire("shop", "busy", fmt.Sprint("first-", i), "marketing")
 	}
 	r.stretch("shop", "busy", "marketing", 1000)
-	// the states of all that are looked up
+	// the page reads the states of the first bookings
 	for i := range 3 {
 		r.enqueue(toUser(fmt.Sprint("first-", i), "busy", "marketing"))
 	}
@@ -155,8 +155,8 @@ func TestUserWithManyBookings(t *testing.T) {
 	}
 }
 
-// stretch has so many more wait for the limits of the user's category, of which some do,
-// and as many sent.
+// stretch adds n waiting and n sent notifications to a user with waiting ones, for the category's
+// limits.
 func (r *rig) stretch(app, user, category string, n int) {
 	r.t.Helper()
 	base := "pushpace:{" + app + "/" + user + "}:"

@@ -18,59 +18,59 @@ import (
 )
 
 const (
-	// lookPages is how many pages of the queue a page of the console looks at: as many jobs
-	// as all are looked into for an overview.
+	// lookPages is how many pages of the queue a page of the console reads: as many jobs as the
+	// overview samples.
 	lookPages = 25
-	// topShown is how many of those who wait most, and longest, are named.
+	// topShown bounds the entries of each summary: causes, reasons, users.
 	topShown = 10
 )
 
-// waitingFilter are the parameters that select what waits.
+// waitingFilter are the parameters that select waiting notifications.
 var waitingFilter = []string{"app", "user", "category", "collapse_key", "for"}
 
-// A waitingView is what waiting.html shows.
+// A waitingView is the data of waiting.html.
 type waitingView struct {
 	Filter []field
 	Apps   []string
 	App    string
 	Fors   []choice
-	// Answer says how much was looked at, and All that the sums are of everything.
+	// Answer says how many were read, and All that the sums cover everything.
 	Answer string
 	All    bool
-	// Part says that more wait than were looked at.
+	// Part says that the page did not read all waiting notifications.
 	Part bool
-	// First says that the list begins here, where the sums are.
+	// First says that this is the first page of the list, which shows the sums.
 	First         bool
 	Causes        []causeSum
 	Most, Longest []userSum
 	Rows          []waitingRow
-	// Next is the address of the rest, and Begin of the beginning.
+	// Next is the address of the next page, and Begin of the first.
 	Next, Begin string
-	// Without says what could not be read.
+	// Without lists the parts that could not be read.
 	Without []string
 }
 
-// A choice is one of a form's, by its value.
+// A choice is an option of a form's field.
 type choice struct {
 	Value, Label string
 	Chosen       bool
 }
 
-// A causeSum is how many wait for the same.
+// A causeSum counts the notifications that wait for the same cause.
 type causeSum struct {
 	Text    string
-	Narrow  string // the address of those
+	Narrow  string // the address of these notifications
 	Count   string
 	Oldest  time.Time
-	Soonest time.Time // zero where no instant is known
+	Soonest time.Time // zero if unknown
 }
 
-// A userSum is what waits for a user.
+// A userSum counts a user's waiting notifications.
 type userSum struct {
 	App, User string
 	Count     int64
 	Oldest    time.Time
-	Narrow    string // the address of what waits for that user
+	Narrow    string // the address of these notifications
 }
 
 type waitingRow struct {
@@ -78,31 +78,31 @@ type waitingRow struct {
 	Waits string
 }
 
-// A sight is what a bounded look at the queue has seen.
+// A sight is the result of a bounded search of the queue.
 type sight struct {
-	rows []inspect.Queued // each once
-	// pages are those of the queue that were looked at, and next where the rest begins;
-	// "" when there is none.
+	rows []inspect.Queued // without duplicates
+	// pages are the pages of the queue that were read, and next is the cursor of the rest; "" if
+	// there is none.
 	pages []sightPage
 	next  string
-	// unread are the shards that did not answer, and causesUnread as a inspect.Page has it.
+	// unread are the shards that did not answer; for causesUnread see inspect.Page.
 	unread       []int
 	causesUnread bool
-	// late says that the time for a look was over.
+	// late says that the search ended because its time was over.
 	late bool
 }
 
-// more reports whether there may be more than was seen.
+// more reports whether the queue may hold more than rows.
 func (s *sight) more() bool { return s.next != "" || len(s.unread) > 0 }
 
-// A sightPage is where a page of the queue begins: its cursor, and the first of its rows.
+// A sightPage is a page of the queue: its cursor, and the index of its first row.
 type sightPage struct {
 	cursor string
 	from   int
 }
 
-// look looks at what is selected from a cursor on until there is enough, or so many pages
-// or for so long were looked at.
+// look searches the queue for s from cursor on. It stops at enough rows, at so many pages, or
+// after within.
 func (v *visit) look(ctx context.Context, s inspect.Selection, cursor string, enough, pages int, within time.Duration) (*sight, error) {
 	seen, end := map[push.Ref]bool{}, time.Now().Add(within)
 	found := &sight{next: cursor}
@@ -127,12 +127,12 @@ func (v *visit) look(ctx context.Context, s inspect.Selection, cursor string, en
 	}
 }
 
-// union are those of two lists of shards, each once.
+// union returns the shards of two lists, sorted and without duplicates.
 func union(a, b []int) []int {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// notShown says of which shards nothing is shown.
+// notShown names the shards that are missing on a page.
 func notShown(shards []int) []string {
 	if len(shards) == 0 {
 		return nil
@@ -140,11 +140,10 @@ func notShown(shards []int) []string {
 	return []string{upper(store.Silent(shards)) + ": what is there is not shown."}
 }
 
-// upper begins a sentence.
+// upper returns the text with an initial capital.
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// position says where the row of that number is, as a cursor of the list; "" behind the
-// last one.
+// position returns the cursor of the list that points to a row; "" after the last one.
 func (s *sight) position(row int) string {
 	if row >= len(s.rows) {
 		if s.next == "" {
@@ -161,7 +160,8 @@ func (s *sight) position(row int) string {
 	return at.cursor + "." + strconv.Itoa(row-at.from)
 }
 
-// readPosition reads a cursor of the list.
+// readPosition parses a cursor of the list: the queue's cursor, and how many rows to skip after
+// it.
 func readPosition(text string) (cursor string, skip int, err error) {
 	if text == "" {
 		return "", 0, nil
@@ -174,7 +174,7 @@ func readPosition(text string) (cursor string, skip int, err error) {
 	return cursor, skip, nil
 }
 
-// waitingSelection reads what the values select of what the visitor may see.
+// waitingSelection parses a selection, and checks that the visitor may read it.
 func waitingSelection(v *visit, values url.Values) (inspect.Selection, []field, error) {
 	var s inspect.Selection
 	var filter []field
@@ -223,7 +223,7 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 		total = counts.Waiting()
 	}
 	view := viewOfWaiting(found, filter, at == "", skip, total)
-	if at == "" && found.more() && s.All() && s.For == "" { // whose sums would be of a part
+	if at == "" && found.more() && s.All() && s.For == "" { // the sums would be incomplete
 		o, err := v.as.Overview(ctx)
 		if err != nil {
 			return page{}, err
@@ -239,8 +239,8 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "waiting", title: "Waiting", data: view}, nil
 }
 
-// viewOfWaiting makes the page of what was seen, the rows from that one on. In all so many
-// wait; -1 where that is not to be told.
+// viewOfWaiting makes the page of the rows from that index on. total is the number of all waiting
+// notifications, -1 if unknown or not for this visitor.
 func viewOfWaiting(found *sight, filter []field, first bool, from int, total int64) waitingView {
 	here := address(Path+"waiting", filter...)
 	v := waitingView{Filter: filter, App: filter[0].Value, First: first, Begin: here, Part: found.more()}
@@ -267,8 +267,7 @@ func viewOfWaiting(found *sight, filter []field, first bool, from int, total int
 	return v
 }
 
-// coverage says how many were found, and whether these are all. In all so many wait; -1
-// where that is not to be told.
+// coverage says how many were found, and whether these are all. total is as in viewOfWaiting.
 func coverage(found *sight, selected bool, total int64) string {
 	does, do, n := "waits", "wait", len(found.rows)
 	if selected {
@@ -288,7 +287,7 @@ func coverage(found *sight, selected bool, total int64) string {
 	return "Showing the first " + words.Grouped(n) + " of " + words.Grouped(total) + "."
 }
 
-// sumsOfAll are the overview's sums.
+// sumsOfAll converts the overview's sums.
 func sumsOfAll(waits []words.Wait) (all []causeSum) {
 	for _, w := range waits {
 		all = append(all, causeSum{Text: w.Text, Count: w.Count, Oldest: w.Oldest, Narrow: address(Path+"waiting", field{"for", string(w.For)})})
@@ -296,7 +295,7 @@ func sumsOfAll(waits []words.Wait) (all []causeSum) {
 	return all
 }
 
-// causesOf counts what they wait for, the most first. Here is the address of all.
+// causesOf counts the rows by cause, largest count first. here is the address of the list.
 func causesOf(rows []inspect.Queued, here string) (all []causeSum) {
 	by := map[string]*causeSum{}
 	count := map[string]int64{}
@@ -317,7 +316,7 @@ func causesOf(rows []inspect.Queued, here string) (all []causeSum) {
 	return all[:min(len(all), topShown)]
 }
 
-// usersOf returns the users of whom most waits, and those who have waited longest.
+// usersOf returns the users with the most waiting notifications, and the users with the oldest.
 func usersOf(rows []inspect.Queued) (most, longest []userSum) {
 	type key struct{ app, user string }
 	by := map[key]*userSum{}
@@ -343,7 +342,7 @@ func usersOf(rows []inspect.Queued) (most, longest []userSum) {
 	return most, all[:min(len(all), topShown)]
 }
 
-// earlier is the earlier one of two instants, of which a zero one is none.
+// earlier returns the earlier of two instants, ignoring a zero one.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -351,7 +350,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// cancelWaiting ends those that are selected, or all that match, once their number is
+// cancelWaiting cancels the selected notifications, or all that match, once their number is
 // confirmed.
 func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	s, filter, err := waitingSelection(v, v.form)
@@ -378,7 +377,7 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	})
 }
 
-// allThat says that it is all of a selection.
+// allThat states that the action concerns all of a selection.
 func allThat(filter []field, v *visit) string {
 	selected := slices.ContainsFunc(filter, func(f field) bool { return f.Value != "" })
 	switch {

@@ -15,7 +15,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Who waits is told by cause and rule, with those who wait most and longest.
+// Waiting notifications are counted by cause and limit. The page lists the users with the most
+// and the oldest ones.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
@@ -39,7 +40,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// The pages of the list show each once.
+// The pages of the list show each notification once.
 func TestWaitingPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -72,7 +73,7 @@ func TestWaitingPages(t *testing.T) {
 	}
 }
 
-// Those that are selected are cancelled, these very ones, and their number is told.
+// Exactly the selected notifications are cancelled, and the next page shows their number.
 func TestCancelSelected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
@@ -87,13 +88,13 @@ func TestCancelSelected(t *testing.T) {
 	if r.state(ids[1]) != push.Cancelled || r.state(ids[3]) != push.Cancelled {
 		t.Error("others are cancelled")
 	}
-	// what has ended meanwhile is not counted as done
+	// a notification that has ended meanwhile is not counted
 	to = r.post(http.StatusSeeOther, "/console/waiting", hidden(t, r.post(http.StatusOK, "/console/waiting", url.Values{"ref": {"id=" + ids[1], "id=" + ids[2]}})))
 	contains(t, r.get(http.StatusOK, to), "1 cancelled. The others")
 	r.states(map[push.State]int64{push.Waiting: 2, push.Cancelled: 3})
 }
 
-// A page that has looked at all that waits does not say that it is of a part.
+// A page that has read all waiting notifications does not say that its sums are partial.
 func TestWaitingOfAll(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
@@ -103,8 +104,8 @@ func TestWaitingOfAll(t *testing.T) {
 	lacks(t, text, "that were looked at")
 }
 
-// All that match are cancelled when they are no more than was shown; when there are more,
-// nothing is done, and the new number is shown.
+// All that match are cancelled if they are no more than the number shown. If there are more,
+// nothing is done and the new number is shown.
 func TestCancelAllThatMatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
@@ -129,7 +130,7 @@ func TestCancelAllThatMatch(t *testing.T) {
 	r.post(http.StatusConflict, "/console/waiting", url.Values{})
 }
 
-// Forged and odd forms change nothing.
+// Forged and malformed forms change nothing.
 func TestForgedCancellations(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow, withTokens)
@@ -157,7 +158,7 @@ func TestForgedCancellations(t *testing.T) {
 	lacks(t, viewer.get(http.StatusOK, "/console/waiting"), "Cancel", `name="ref"`)
 }
 
-// All that a page shows can be selected, of whatever names.
+// maxForm allows selecting all entries of a page, for the longest names.
 func TestTheLongestSelection(t *testing.T) {
 	t.Parallel()
 	id, name := strings.Repeat("%", longestID), strings.Repeat("é", push.MaxNameBytes/2)
@@ -170,8 +171,8 @@ func TestTheLongestSelection(t *testing.T) {
 	}
 }
 
-// A page over many that wait asks Redis for so much and no more, and says so; nothing is
-// cancelled that was not counted.
+// With many waiting notifications, a page makes a bounded number of requests to Redis and says
+// so. Nothing is cancelled that was not counted.
 func TestWaitingOfMany(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -191,7 +192,7 @@ func TestWaitingOfMany(t *testing.T) {
 			t.Errorf("%q takes %d commands, and has %d bytes", query, got, len(text))
 		}
 		contains(t, text, "Showing the first ", want)
-		if query == "" { // whose sums are the overview's
+		if query == "" { // the sums are the overview's
 			contains(t, text, "<caption>What they wait for</caption>", ">20,500</a>")
 		}
 	}

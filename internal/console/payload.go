@@ -13,18 +13,18 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// maxPayload bounds what a page shows of a payload, in bytes.
+// maxPayload bounds the part of a payload that a page shows, in bytes.
 const maxPayload = 16 << 10
 
-// A payload is what a notification holds, as it can be shown: without tokens and keys, and with
-// what cannot be seen written out.
+// A payload is a notification's content for display: tokens and keys are removed, and invisible
+// characters escaped.
 type payload struct {
 	Text string
-	// More is how many bytes are left out at the end.
+	// More is the number of bytes left out at the end.
 	More int64
 }
 
-// payloadOf returns the notification as JSON, its numbers as they came.
+// payloadOf returns the notification as JSON, with its numbers unchanged.
 func payloadOf(n *push.Notification) payload {
 	shown := *n
 	shown.Targets = slices.Clone(n.Targets)
@@ -38,7 +38,7 @@ func payloadOf(n *push.Notification) payload {
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(&shown); err != nil { // a raw block that is no JSON was never accepted
+	if err := encoder.Encode(&shown); err != nil { // accepted raw blocks are valid JSON
 		return payload{}
 	}
 	return shownPayload(b.String())
@@ -47,7 +47,7 @@ func payloadOf(n *push.Notification) payload {
 // tokenTexts matches tokens, FIDs and keys in a text that may be a notification, whole or cut off.
 var tokenTexts = regexp.MustCompile(`(?i)("(?:token|fid|p256dh|auth)"\s*:\s*")(?:[^"\\]|\\.)*`)
 
-// payloadOfJob returns what a job holds, be it a notification or not.
+// payloadOfJob returns a job's content, even if it is no notification.
 func payloadOfJob(job []byte) payload {
 	if decoded, err := push.Decode(job); err == nil {
 		return payloadOf(decoded.Notification)
@@ -74,7 +74,7 @@ func shownPayload(text string) payload {
 	return p
 }
 
-// visible writes out what cannot be seen, but for the ends of lines.
+// visible escapes invisible characters except line feeds.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {

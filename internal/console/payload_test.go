@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Numbers stand as they came, tokens do not, and what cannot be seen is written out.
+// A payload keeps its numbers, hides tokens, and escapes invisible characters.
 func TestPayload(t *testing.T) {
 	t.Parallel()
 	n := toUser("one", "ada", "")

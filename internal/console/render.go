@@ -12,36 +12,35 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 )
 
-// A page is what a visit is answered with: a template of templates/ with its data, or
-// the address to go to.
+// A page is the answer to a visit: a template of templates/ with its data, or a redirect.
 type page struct {
 	name  string // of the template
 	title string
 	data  any
-	// live has it kept up to date while it is open.
+	// live makes the script update the open page.
 	live   bool
 	status int // 0 is 200
-	// to is where to go instead; all else but the cookie is empty then.
+	// to is the address of a redirect; only cookie may be set with it.
 	to string
-	// cookie is set with the answer.
+	// cookie is sent with the answer; nil for none.
 	cookie *http.Cookie
 }
 
-// A frame is what layout.html shows around a page.
+// A frame is the data of layout.html.
 type frame struct {
 	Title string
 	Page  string
 	Live  bool
-	// Who is "" for somebody who is not signed in.
+	// Who names the visitor's token; "" without a sign-in.
 	Who      string
 	Operator bool
-	// Apps are those that the reader sees, "" for all.
+	// Apps are the apps that the visitor may read; "" for all.
 	Apps string
-	// Tokens reports whether one signs in.
+	// Tokens reports whether the console requires a sign-in.
 	Tokens bool
 	Nav    []place
 	Notice string
-	// Version is the program's, for a reader who is signed in.
+	// Version is the program's; "" without a sign-in.
 	Version string
 	Now     time.Time
 	Data    any
@@ -50,7 +49,7 @@ type frame struct {
 //go:embed templates
 var templates embed.FS
 
-// pages are the templates by name, each with the layout around it.
+// pages are the templates by name, each combined with the layout.
 var pages = parsePages()
 
 func parsePages() map[string]*template.Template {
@@ -68,7 +67,7 @@ func parsePages() map[string]*template.Template {
 	return all
 }
 
-// render answers with the page. Nothing is answered before all of it is made.
+// render sends the page. It sends nothing if the template fails.
 func (c *Console) render(w http.ResponseWriter, v *visit, p page) error {
 	var b bytes.Buffer
 	f := frame{Title: p.title, Page: p.name, Live: p.live, Tokens: !c.o.Tokens.None(), Nav: navigation(v.URL.Path), Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
@@ -83,6 +82,6 @@ func (c *Console) render(w http.ResponseWriter, v *visit, p page) error {
 	if p.status != 0 {
 		w.WriteHeader(p.status)
 	}
-	_, _ = w.Write(b.Bytes()) // to a client that is gone perhaps
+	_, _ = w.Write(b.Bytes()) // the client may be gone
 	return nil
 }

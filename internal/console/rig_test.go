@@ -28,15 +28,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	for i := range routes { // what is asked for has the time that a busy machine takes
+	for i := range routes { // a busy machine needs the rig's longer time
 		routes[i].within = 0
 	}
 	redistest.Parallel()
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }
 
-// A rig is a console over a real Redis, with all that serve gives it. Without tokens
-// everyone on this machine is an operator.
+// A rig is a console over a real Redis, configured as serve does it. Without tokens every request
+// from this machine is an operator's.
 type rig struct {
 	t        *testing.T
 	client   redis.UniversalClient
@@ -48,17 +48,17 @@ type rig struct {
 	cookie   *http.Cookie // as a browser keeps it; nil for none
 }
 
-// A setting is what a rig is made with.
+// A setting holds the options of a rig.
 type setting struct {
 	Options
-	Work operate.Options // the service's, whose log is the console's
+	Work operate.Options // the service's; its log is replaced by the console's
 }
 
 func testToken(name string, role config.Role, token string) config.Token {
 	return config.Token{Name: name, Role: role, SHA256: config.Hash(sha256.Sum256([]byte(token)))}
 }
 
-// newRig makes one on a database of its own; change may adapt the options.
+// newRig makes a rig with its own database; change may adapt the options.
 func newRig(t *testing.T, change ...func(*setting)) *rig {
 	t.Helper()
 	return newRigOn(t, redistest.Own(t), change...)
@@ -79,16 +79,16 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 		f(&r.setting)
 	}
 	r.producer = r.setting.Work.Producer
-	_, err := r.setting.Work.Records.All(t.Context()) // as a program at its start: an audit has no time to ask
+	_, err := r.setting.Work.Records.All(t.Context()) // as a program does at its start: an audit is too short for it
 	must(t, err)
 	r.renew(usual)
 	return r
 }
 
-// usual is how long reading may take, on a machine that is busy, too.
+// usual bounds reads in tests; a busy machine needs it.
 const usual = time.Minute
 
-// renew has the rig's console be one that has not looked at anything yet.
+// renew replaces the rig's console and service by new ones without cached results.
 func (r *rig) renew(within time.Duration) {
 	r.t.Helper()
 	r.setting.Work.Log = r.setting.Log
@@ -108,20 +108,20 @@ func (r *rig) as(token string) *rig {
 	return &other
 }
 
-// get expects the page with that status, and returns its text.
+// get expects the status want, and returns the page's text.
 func (r *rig) get(want int, path string) string {
 	r.t.Helper()
 	return r.do(want, httptest.NewRequest(http.MethodGet, path, nil))
 }
 
-// post sends the form as a browser does, and expects that status. It returns where
-// the answer leads, or its text.
+// post sends the form as a browser does, and expects the status want. It returns the address of a
+// redirect, or the text.
 func (r *rig) post(want int, path string, form url.Values) string {
 	r.t.Helper()
 	return r.do(want, sending(http.MethodPost, path, form.Encode()))
 }
 
-// sending is a request with a form, as a page of the console sends it.
+// sending returns a request with a form, as a page of the console sends it.
 func sending(method, path, form string) *http.Request {
 	req := httptest.NewRequest(method, path, strings.NewReader(form))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -147,7 +147,7 @@ func (r *rig) do(want int, req *http.Request) string {
 	return string(text)
 }
 
-// send sends the request from this machine, with the cookie that the browser has.
+// send sends the request from this machine, with the browser's cookie.
 func (r *rig) send(req *http.Request) *http.Response {
 	req.Host = "localhost"
 	if r.cookie != nil {
@@ -171,8 +171,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// secret is the token of everything that tests notify of; its last six letters may be
-// seen.
+// secret is the token in all test notifications; pages may show its last six letters.
 const secret = "5ec2e70000000000000000000000000000000000000000000000000000a1b2c3"
 
 // toUser returns a notification with that ID.
@@ -183,7 +182,7 @@ func toUser(id, user, category string) *push.Notification {
 	}
 }
 
-// enqueue hands notifications over.
+// enqueue enqueues notifications as a producer.
 func (r *rig) enqueue(all ...*push.Notification) {
 	r.t.Helper()
 	for _, result := range r.producer.EnqueueAll(r.t.Context(), all) {
@@ -191,8 +190,8 @@ func (r *rig) enqueue(all ...*push.Notification) {
 	}
 }
 
-// visitLimits has the limiter asked for each, as a worker does, and those that it denies
-// put off until their slots.
+// visitLimits enqueues notifications, asks the limiter for each as a worker does, and defers the
+// denied ones to their slots.
 func (r *rig) visitLimits(all ...*push.Notification) {
 	r.t.Helper()
 	ctx := r.t.Context()
@@ -209,7 +208,7 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 	}
 }
 
-// returned has a job that is due return to the queue.
+// returned returns a due job to the queue.
 func (r *rig) returned(id string, why store.Why, until time.Time, by *store.Deferral) {
 	r.t.Helper()
 	at := storetest.At(r.t, r.setting.Work.Records, id)
@@ -217,7 +216,7 @@ func (r *rig) returned(id string, why store.Why, until time.Time, by *store.Defe
 	must(r.t, at.PutOff(r.t.Context(), job, &store.PutOff{Return: store.Return{Why: why, After: time.Until(until)}, Deferral: by}))
 }
 
-// bury has a notification end as a dead letter.
+// bury ends a notification as a dead letter.
 func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 	r.t.Helper()
 	ctx := r.t.Context()
@@ -237,7 +236,7 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 	must(r.t, err)
 }
 
-// state returns where a notification is.
+// state returns the state of a notification.
 func (r *rig) state(id string) push.State {
 	r.t.Helper()
 	record, _, err := r.setting.Work.Records.Lookup(r.t.Context(), push.Ref{ID: id})
@@ -245,7 +244,7 @@ func (r *rig) state(id string) push.State {
 	return record.State
 }
 
-// states expects so many notifications in each state.
+// states expects these numbers of notifications by state.
 func (r *rig) states(want map[push.State]int64) {
 	r.t.Helper()
 	counts, err := r.setting.Work.Records.Counts(r.t.Context())
@@ -261,7 +260,7 @@ func (r *rig) states(want map[push.State]int64) {
 	}
 }
 
-// line enqueues so many for one user: the first is let through, and the others wait.
+// line enqueues n notifications for one user: the first is granted, and the others wait.
 func (r *rig) line(user string, n int) (ids []string) {
 	r.t.Helper()
 	for i := range n {
@@ -271,7 +270,7 @@ func (r *rig) line(user string, n int) (ids []string) {
 	return ids
 }
 
-// hidden are the fields of the form that a page asks to confirm.
+// hidden returns the fields of a page's confirmation form.
 func hidden(t *testing.T, text string) url.Values {
 	t.Helper()
 	form := fields(text)
@@ -281,7 +280,7 @@ func hidden(t *testing.T, text string) url.Values {
 	return form
 }
 
-// fields are the hidden fields of the page's forms.
+// fields returns the hidden fields of the page's forms.
 func fields(text string) url.Values {
 	form := url.Values{}
 	_, text, _ = strings.Cut(text, "<main")
@@ -295,7 +294,7 @@ var unescaper = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&lt;", "<", "&g
 
 func unescaped(text string) string { return unescaper.Replace(text) }
 
-// slow has a user get one an hour.
+// slow limits each user to one notification an hour.
 func slow(o *setting) {
 	o.Work.Limits.SetBase(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil)
 }
@@ -327,7 +326,7 @@ func lacks(t *testing.T, text string, all ...string) {
 
 var parameter = regexp.MustCompile(`\{[a-z]+\}`)
 
-// filled is the path with names in the place of its parameters.
+// filled returns the path with names for its parameters.
 func filled(path string) string {
 	return strings.ReplaceAll(parameter.ReplaceAllString(path, "none"), "{$}", "")
 }

@@ -12,15 +12,15 @@ import (
 // A route is one method of one path.
 type route struct {
 	method, path string
-	// action is what it asks for, which the visitor has to be allowed; nil for what is for
-	// everyone, signed in or not.
+	// action is the permission that the visitor needs; nil if everyone may make the request,
+	// signed in or not.
 	action *operate.Action
-	// query are the parameters that it takes, and form the fields. Another is refused.
+	// query are the accepted parameters, and form the accepted fields. Others are rejected.
 	query, form []string
-	// within is how long the answer may take; 0 for the usual.
+	// within bounds the answer's time; 0 for the console's usual.
 	within time.Duration
 	handle func(*Console, context.Context, *visit) (page, error)
-	// serve, in the place of handle, answers what is no page.
+	// serve replaces handle for an answer that is not a page.
 	serve func(*Console, http.ResponseWriter, *visit) error
 }
 
@@ -29,13 +29,13 @@ const (
 	signOutPath = "/console/signout"
 )
 
-// refFields say whose an ID is, where several users have it.
+// refFields identify a notification if several users have its ID.
 var refFields = []string{"app", "user"}
 
-// with are the names, and some more.
+// with returns the names and some more.
 func with(names []string, more ...string) []string { return append(slices.Clone(names), more...) }
 
-// routes are all that the console answers.
+// routes are all requests that the console answers.
 var routes = []route{
 	{method: "GET", path: "/console/{$}", action: operate.Look, query: []string{"range", "done", "n"}, handle: (*Console).overviewPage},
 	{method: "POST", path: "/console/losses", action: operate.ConfirmLoss, handle: (*Console).confirmLoss},

@@ -21,27 +21,26 @@ import (
 )
 
 const (
-	// sessionLife is how long a session lasts at most, and sessionIdle how long it does
-	// after it was last used.
+	// sessionLife is a session's maximum age, and sessionIdle its maximum time without use.
 	sessionLife = 12 * time.Hour
 	sessionIdle = time.Hour
-	// sessionStep is what of sessionIdle passes before its end is put off again: not
-	// every request writes.
+	// sessionStep is how much of sessionIdle must have passed before a request extends it, so
+	// that not every request writes.
 	sessionStep = 5 * time.Minute
 )
 
-// A session is what a browser's cookie stands for. It has no rights of its own: they
-// are those of its token, as that is configured now.
+// A session is the state behind a browser's cookie. It has no rights of its own: its token, as
+// configured now, decides.
 type session struct {
-	Token   string `json:"token"`   // its SHA-256, in hexadecimal digits
-	Name    string `json:"name"`    // that it had at the sign-in
+	Token   string `json:"token"`   // the token's SHA-256, in hexadecimal digits
+	Name    string `json:"name"`    // the token's name at the sign-in
 	Created int64  `json:"created"` // in µs
 }
 
-// Sessions are in Redis, for all processes of the API:
+// Sessions stores sessions in Redis, for all processes of the API:
 //
 //	PREFIX:session:SHA256   a session, as JSON; the hash is that of the cookie's 256
-//	                        random bits, so that what is in Redis opens nothing
+//	                        random bits, so that a reader of Redis cannot sign in
 //
 // The key expires when the session does.
 type Sessions struct {
@@ -49,7 +48,7 @@ type Sessions struct {
 	prefix string
 }
 
-// NewSessions returns those under the prefix, "pushpace" when it is empty.
+// NewSessions returns the sessions under the prefix; "" is "pushpace".
 func NewSessions(client redis.UniversalClient, prefix string) Sessions {
 	return Sessions{client, cmp.Or(prefix, "pushpace") + ":session:"}
 }
@@ -59,16 +58,16 @@ func (s Sessions) key(id string) string {
 	return s.prefix + hex.EncodeToString(hash[:])
 }
 
-// idLength is that of a cookie's value.
+// idLength is the length of a cookie's value.
 const idLength = 43
 
-// begin returns the cookie's value for a new session of the token.
+// begin stores a new session of the token, and returns the cookie's value.
 func (s Sessions) begin(ctx context.Context, token *config.Token) (string, error) {
 	bits := make([]byte, 32)
 	rand.Read(bits)
 	id := base64.RawURLEncoding.EncodeToString(bits)
 	value, err := json.Marshal(session{hex.EncodeToString(token.SHA256[:]), token.Name, time.Now().UnixMicro()})
-	if err != nil { // it holds texts and a number
+	if err != nil { // texts and a number always encode
 		panic(err)
 	}
 	if err := s.client.Set(ctx, s.key(id), value, sessionIdle).Err(); err != nil {
@@ -77,7 +76,7 @@ func (s Sessions) begin(ctx context.Context, token *config.Token) (string, error
 	return id, nil
 }
 
-// find returns the session, nil when there is none, and puts its end off.
+// find returns the session, nil if there is none, and extends it.
 func (s Sessions) find(ctx context.Context, id string) (*session, error) {
 	if len(id) != idLength {
 		return nil, nil
@@ -99,12 +98,12 @@ func (s Sessions) find(ctx context.Context, id string) (*session, error) {
 		return nil, nil
 	}
 	if end := min(rest, sessionIdle); end-left.Val() >= sessionStep {
-		_ = s.client.PExpire(ctx, key, end).Err() // a Redis that takes no writes is looked at all the same
+		_ = s.client.PExpire(ctx, key, end).Err() // reading must work while Redis rejects writes
 	}
 	return &found, nil
 }
 
-// end ends the session, and returns it; nil when there is none.
+// end deletes the session, and returns it; nil if there is none.
 func (s Sessions) end(ctx context.Context, id string) (*session, error) {
 	if len(id) != idLength {
 		return nil, nil
@@ -123,14 +122,13 @@ func (s Sessions) end(ctx context.Context, id string) (*session, error) {
 	return &ended, nil
 }
 
-// cookieFor returns the cookie, without a value, for who made the request, and whether
-// there may be one: over TLS, which a proxy ends perhaps, and on the browser's own
-// machine. What the browser calls this machine is what counts: a name that was pointed
-// at the loopback is none of its names, and a proxy that changes the Host is told by
-// the Origin of a form.
-// Source: RFC 6265bis, section 4.1.3.2, for the prefix.
+// cookieFor returns the session cookie for the request, without a value, and whether it is
+// allowed: over TLS, which a proxy may terminate, and on the browser's own machine. The browser's
+// name for this machine decides: a foreign host name that resolves to the loopback is refused. A
+// proxy that changes the Host is detected by a form's Origin. Source for the prefix: RFC 6265bis,
+// section 4.1.3.2.
 func (c *Console) cookieFor(r *http.Request) (cookie http.Cookie, allowed bool) {
-	// Lax: a link in an alert leads to its page, and no GET changes anything.
+	// Lax: a link in an alert must open its page, and no GET changes anything.
 	cookie = http.Cookie{Name: "__Host-pushpace", Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	if r.TLS != nil || c.origin != "" && "https://"+strings.ToLower(r.Host) == c.origin {
 		return cookie, true
@@ -142,7 +140,7 @@ func (c *Console) cookieFor(r *http.Request) (cookie http.Cookie, allowed bool) 
 	return cookie, true
 }
 
-// sessionID returns what the request's cookie holds, "" without one.
+// sessionID returns the value of the request's cookie, "" without one.
 func (c *Console) sessionID(r *http.Request) string {
 	cookie, allowed := c.cookieFor(r)
 	if !allowed {
@@ -155,7 +153,7 @@ func (c *Console) sessionID(r *http.Request) string {
 	return sent.Value
 }
 
-// identify returns who makes the request.
+// identify returns the request's principal.
 func (c *Console) identify(ctx context.Context, r *http.Request) (operate.Principal, error) {
 	if c.o.Tokens.None() {
 		if !operate.FromHere(r) {
@@ -175,7 +173,7 @@ func (c *Console) identify(ctx context.Context, r *http.Request) (operate.Princi
 		return operate.Principal{}, errSignIn
 	}
 	token := c.o.Tokens.Of(hash)
-	if token == nil { // it was removed; another process may still have it
+	if token == nil { // the session stays: another process may still know the token
 		return operate.Principal{}, errSignIn
 	}
 	return operate.PrincipalOf(token), nil

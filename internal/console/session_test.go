@@ -33,15 +33,15 @@ func testTokens() []config.Token {
 	}
 }
 
-// withTokens has one sign in, by one of the tokens above.
+// withTokens requires a sign-in with one of the tokens above.
 func withTokens(o *setting) { o.Tokens.Set(testTokens()) }
 
-// withLog has the log be read.
+// withLog writes the console's log to log.
 func withLog(log *eventually.Log) func(*setting) {
 	return func(o *setting) { o.Log = slog.New(slog.NewTextHandler(log, nil)) }
 }
 
-// sessionKey is the key of the one session that there is.
+// sessionKey returns the key of the only session.
 func (r *rig) sessionKey() string {
 	r.t.Helper()
 	keys, err := r.client.Keys(r.t.Context(), "pushpace:session:*").Result()
@@ -51,8 +51,8 @@ func (r *rig) sessionKey() string {
 	return keys[0]
 }
 
-// Who signs in gets to where they were going, is known until they sign out, and the log
-// and Redis hold neither the token nor what the cookie does.
+// A sign-in leads to the requested page and lasts until the sign-out. The log and Redis hold
+// neither the token nor the cookie's value.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	var log eventually.Log
@@ -65,7 +65,7 @@ func TestSession(t *testing.T) {
 	leads(t, r.post(http.StatusSeeOther, signInPath, url.Values{"token": {" " + operatorToken + "\n"}, "next": {"/console/?done=signed-out"}}), "/console/?done=signed-out")
 	contains(t, r.get(http.StatusOK, Path), "ada", signOutPath)
 	leads(t, r.get(http.StatusSeeOther, signInPath+"?next=%2Fconsole%2Fpauses"), "/console/pauses")
-	elsewhere := *r // of another process, which knows the session too
+	elsewhere := *r // another process knows the session too
 	elsewhere.console = New(r.setting.Options)
 	elsewhere.get(http.StatusOK, Path)
 	held, err := r.client.Get(t.Context(), r.sessionKey()).Result()
@@ -87,7 +87,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// A session ends an hour after it was last used, and twelve after its begin. Not every
+// A session expires after an hour without use, and twelve hours after its begin. Not every
 // request writes.
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
@@ -136,14 +136,14 @@ func TestSessionEnds(t *testing.T) {
 	r.get(http.StatusSeeOther, Path)
 }
 
-// What a session may do is what its token may now.
+// A session has the rights that its token has now.
 func TestSessionOfChangedToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
 	ada, wall := r.as(operatorToken), r.as(viewerToken)
 	set := func(tokens ...config.Token) { r.setting.Tokens.Set(tokens) }
 	set(testToken("ada", config.Viewer, operatorToken), testToken("west wall", config.Viewer, viewerToken))
-	contains(t, ada.get(http.StatusOK, Path), "viewer") // no operator any more
+	contains(t, ada.get(http.StatusOK, Path), "viewer") // not an operator any more
 	contains(t, wall.get(http.StatusOK, Path), "west wall")
 	set(testToken("ada", config.Producer, operatorToken), testToken("wall", config.Viewer, "another"))
 	forbidden := ada.get(http.StatusForbidden, Path)
@@ -163,7 +163,7 @@ func TestSessionOfChangedToken(t *testing.T) {
 	}
 }
 
-// The cookie opens nothing but the console, and a bearer's token not the console.
+// The cookie does not authenticate API requests, and a bearer token does not open the console.
 func TestCookieIsTheConsolesAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens).as(operatorToken)
@@ -187,8 +187,8 @@ func TestCookieIsTheConsolesAlone(t *testing.T) {
 	r.do(http.StatusSeeOther, req)
 }
 
-// A cookie is Secure wherever TLS is, and there is none where a token would travel in
-// the clear, or to somebody else.
+// A cookie is Secure over TLS. There is no sign-in where a token would travel unencrypted, or to
+// another host.
 func TestWhereThereIsASignIn(t *testing.T) {
 	t.Parallel()
 	const origin = "https://ops.example.com"
@@ -258,7 +258,7 @@ func TestWhereThereIsASignIn(t *testing.T) {
 	contains(t, recorder.Body.String(), "http.console.origin") // is what to declare
 }
 
-// A form that another page sent changes nothing, whoever is signed in.
+// Forms sent by another origin change nothing, with any session.
 func TestForgedForms(t *testing.T) {
 	t.Parallel()
 	const origin = "https://ops.example.com"
@@ -284,7 +284,7 @@ func TestForgedForms(t *testing.T) {
 	r.get(http.StatusOK, Path) // still signed in
 }
 
-// Only an address of the console is gone to after a sign-in.
+// A sign-in leads only to addresses of the console.
 func TestInside(t *testing.T) {
 	t.Parallel()
 	for next, want := range map[string]string{
@@ -306,13 +306,13 @@ func TestInside(t *testing.T) {
 	leads(t, r.post(http.StatusSeeOther, signInPath, url.Values{"token": {viewerToken}, "next": {"//evil.example/console/"}}), Path)
 }
 
-// Attempts are told and counted in the log, without the token, and an address has so many
-// of them. Those of others count for themselves.
+// Failed sign-ins are logged and counted without the token. Each address has its own limit of
+// attempts.
 func TestWrongTokens(t *testing.T) {
 	t.Parallel()
 	var log eventually.Log
 	r := newRig(t, withTokens, withLog(&log))
-	for range 2 * attempts.AtOnce() { // which do not count
+	for range 2 * attempts.AtOnce() { // valid tokens do not count
 		r.as(viewerToken)
 	}
 	log.Take()

@@ -34,7 +34,7 @@ func newSite(t *testing.T) *site {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "../../cmd/pushpace").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections) // which would outlive the test
+	t.Cleanup(http.DefaultClient.CloseIdleConnections) // they would outlive the test
 	return serve(t, browser, binary, redistest.Start(t), guarded)
 }
 

@@ -13,14 +13,14 @@ import (
 //go:embed static/*.css static/*.js static/*.svg
 var files embed.FS
 
-// An asset is a file of static/, served under a name that changes with it, so that it
-// is kept for good.
+// An asset is a file of static/. Its URL contains a hash of its content, so that browsers may
+// cache it for good.
 type asset struct {
 	url  string
 	body []byte
 }
 
-// assets are by the files' names, and byURL by the last part of theirs.
+// assets are keyed by file name, and byURL by the last part of the URL.
 var assets, byURL = readAssets()
 
 func readAssets() (byName, byURL map[string]asset) {
@@ -43,10 +43,10 @@ func readAssets() (byName, byURL map[string]asset) {
 	return byName, byURL
 }
 
-// staticURL is where a file of static/ is.
+// staticURL returns the URL of a file of static/.
 func staticURL(name string) string { return assets[name].url }
 
-// static answers a file.
+// static serves a file.
 func (c *Console) static(w http.ResponseWriter, v *visit) error {
 	a, known := byURL[v.PathValue("file")]
 	if !known {
@@ -54,6 +54,6 @@ func (c *Console) static(w http.ResponseWriter, v *visit) error {
 	}
 	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(a.url)))
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	_, _ = w.Write(a.body) // to a client that is gone perhaps
+	_, _ = w.Write(a.body) // the client may be gone
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// maxAssets bounds all files together, in bytes, as they are sent.
+// maxAssets bounds the total size of all files, in bytes.
 const maxAssets = 100_000
 
-// Files are under names that change with them, and kept for good.
+// URLs of files contain a hash of their content, and browsers may cache them for good.
 func TestStatic(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -32,7 +32,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// What others have made is what vendor.json says, with its licence beside it.
+// Third-party files match vendor.json, and have their licences beside them.
 func TestVendored(t *testing.T) {
 	t.Parallel()
 	for list, folder := range map[string]string{"static/vendor.json": "static/", "testdata/axe/vendor.json": "testdata/axe/"} {

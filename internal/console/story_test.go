@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// What people come for, in whatever way they use a page: find who is throttled, read
-// why and until when, see what a higher limit would do, raise it, see what waited
-// leave, and restore the limit. What left is what the stand-ins have got.
+// An operator finds a throttled user, reads the reason and the time, previews a higher limit,
+// sets it, sees the waiting notification leave, and restores the limit: by mouse without script,
+// and by keyboard. The stand-ins' ledgers show the pushes sent.
 func (s *site) testStory(t *testing.T) {
 	t.Parallel()
 	for user, way := range map[string]struct {

@@ -7,28 +7,28 @@ import (
 	"github.com/pushpace/pushpace/internal/words"
 )
 
-// A throughputChart is what workers did, a column for each bucket.
+// A throughputChart shows the workers' throughput, one column per bucket.
 type throughputChart struct {
 	Ranges  []link
 	Columns []column
 	Scale   []chartNumber // at the left
 	Ticks   []chartTick   // below
 	Buckets []operate.Bucket
-	// Sums are those of all columns.
+	// The sums of all columns.
 	Sent, Deferred, Failed int64
 }
 
-// A column has what was sent at the bottom, then what was put off, then what failed.
+// A column stacks sent notifications at the bottom, then deferred, then failed ones.
 type column struct {
 	X, Width               int
 	Sent, Deferred, Failed span
 	Title                  string
 }
 
-// A span is a part of a column, from its upper end on.
+// A span is a part of a column, from its upper end down.
 type span struct{ Y, Height int }
 
-// A chartNumber is one of the scale, and a chartTick an instant.
+// A chartNumber is a number on the scale, and a chartTick an instant below the chart.
 type (
 	chartNumber struct {
 		Y    int
@@ -40,17 +40,17 @@ type (
 	}
 )
 
-// A chart's measures, as overview.html has them too.
+// The chart's dimensions; overview.html repeats them.
 const (
-	chartLeft, chartWidth = 64, 656 // of what is drawn, without the scale
+	chartLeft, chartWidth = 64, 656 // of the columns, without the scale
 	chartTop, chartBottom = 16, 176
-	lastTick              = 652 // behind it there is no room for an instant
+	lastTick              = 652 // the last column with room for an instant
 )
 
-// tickEvery is how far the instants below a chart are apart.
+// tickEvery is the distance of the instants below a chart.
 var tickEvery = map[operate.Range]time.Duration{operate.QuarterHour: 5 * time.Minute, operate.Hour: 15 * time.Minute, operate.Day: 6 * time.Hour}
 
-// drawThroughput draws what was done within a range.
+// drawThroughput draws the throughput of a range.
 func drawThroughput(t *operate.Throughput, within operate.Range) *throughputChart {
 	c := &throughputChart{Buckets: t.Buckets}
 	for _, r := range operate.Ranges {
@@ -93,7 +93,7 @@ func drawThroughput(t *operate.Throughput, within operate.Range) *throughputChar
 	return c
 }
 
-// roundUp returns the next of 1, 2, 5, 10, 20, 50 and so on.
+// roundUp returns the smallest of 1, 2, 5, 10, 20, 50 and so on that is at least n.
 func roundUp(n int64) int64 {
 	for of := int64(1); ; of *= 10 {
 		for _, times := range []int64{1, 2, 5} {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// The paths of a band's shapes. What was sent is filled and what waits hollow; a critical
-// one is a diamond, else the one is a disc, which its line's round ends make, and the
-// other a square.
+// The SVG paths of a band's shapes. Sent notifications are filled, waiting ones hollow. Critical
+// ones are diamonds; others are discs if sent (a line with round ends), squares if waiting.
 
 // Dots returns the path of the marks of a kind.
 func (b band) Dots(booked, critical bool) string {
@@ -26,7 +25,7 @@ func (b band) Dots(booked, critical bool) string {
 	return path.String()
 }
 
-// Shades returns the path of what is closed.
+// Shades returns the path of the quiet hours.
 func (b band) Shades() string {
 	var path strings.Builder
 	for _, s := range b.Nights {
@@ -46,7 +45,7 @@ func (b band) Columns(booked bool) string {
 	return path.String()
 }
 
-// Arcs returns the path of the causes that no label tells.
+// Arcs returns the path of the causes without a label.
 func (b band) Arcs() string {
 	var path strings.Builder
 	for _, c := range b.Causes {
@@ -70,10 +69,11 @@ func (l limitBar) Window() string {
 	return fmt.Sprintf("M%d %dH%dv8H%dz", l.From, l.Y, l.To, l.From)
 }
 
-// Until returns the path from now to where the next one is free.
+// Until returns the path from now to the instant of the next free admission.
 func (l limitBar) Until() string { return fmt.Sprintf("M%d %dH%d", l.To, l.Y+4, l.Free) }
 
-// Mark returns the path of that end, which points on where the picture ends.
+// Mark returns the path of the mark at that instant. It points to the right if the instant is
+// beyond the picture.
 func (l limitBar) Mark() string {
 	if l.Beyond {
 		return fmt.Sprintf("M%d %dl8 5-8 5z", l.Free, l.Y-1)

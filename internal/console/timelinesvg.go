@@ -18,33 +18,32 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A picture is a user's timeline around now: a band for each scope, with what was sent
-// and what waits, which entry each slot counts from, and each limit's window, in units
-// of its own.
+// A picture is a user's timeline around now, in units of its own. Each scope has a band with its
+// sent and waiting notifications, the entries that slots count from, and the limits' windows.
 type picture struct {
 	Width, Height int
-	Title         string // for a reader who does not see it
-	Now           int    // the column of now
+	Title         string // for screen readers
+	Now           int    // the x coordinate of now
 	Ticks         []tick
 	Bands         []band
-	// Left are the scopes that there is no room for.
+	// Left is the number of scopes without room.
 	Left int64
 }
 
-// A tick is an instant on the axis, by its distance from now and its time of day.
+// A tick is an instant on the axis: its distance from now, and its time of day.
 type tick struct {
 	X           int
 	Text, Clock label
 }
 
-// A label is words that begin there.
+// A label is a text that begins at X, Y.
 type label struct {
 	X, Y  int
 	Words legend
 }
 
-// A legend is a text in which instants, which the script writes in the reader's zone, and
-// names, which may read from right to left, are told apart.
+// A legend is a text with its instants and names marked. The script writes instants in the
+// reader's zone; names may read from right to left.
 type legend []word
 
 // A word is an instant, a name, or any other part of a text.
@@ -68,9 +67,9 @@ func (w legend) String() string {
 // A band is a scope.
 type band struct {
 	Name, Note label
-	// Nights are what its quiet hours close, behind all that follows.
+	// Nights are the scope's quiet hours, drawn behind the rest.
 	Nights []shade
-	// Marks are its entries, along Y; none where they are counted in Bars.
+	// Marks are the scope's entries, along Y; none if Bars count them.
 	Marks  []mark
 	Bars   []bar
 	Y      int
@@ -81,7 +80,7 @@ type band struct {
 // A shade is a part of the axis, over a band's height.
 type shade struct{ X, Y, Width, Height int }
 
-// A mark is an entry.
+// A mark is a sent or waiting notification.
 type mark struct {
 	X        int
 	ID       string
@@ -89,15 +88,15 @@ type mark struct {
 	Critical bool
 }
 
-// A bar counts the entries of so much of the axis.
+// A bar counts the entries in a part of the axis.
 type bar struct {
 	X, Height, Count int
 	Booked           bool
 }
 
-// A cause leads from the entry that a slot counts from, or the picture's edge where that
-// is further away, to the slot. Without a label it is an arc above the marks, and with
-// one a line at Y, below them.
+// A cause leads from the entry that a slot counts from to the slot, starting at the picture's
+// edge if the entry is beyond it. A labelled cause is a line at Y, below the marks; others are
+// arcs above them.
 type cause struct {
 	Waiter   *inspect.Waiter
 	From, To int
@@ -105,15 +104,15 @@ type cause struct {
 	Label    label
 }
 
-// A limitBar is a limit's window that ends now, and when the next one is free.
+// A limitBar is a limit's window that ends now, and the instant of the next free admission.
 type limitBar struct {
 	Y, From, To int
 	// Open says that the window begins before the picture does.
 	Open  bool
 	Full  bool
 	Label label
-	// Free is where the next one is free, 0 for now and for what is not known; Beyond says
-	// that it is later than the picture reaches.
+	// Free is the x coordinate of the next free admission, 0 for now or unknown. Beyond says that
+	// it is later than the picture's end.
 	Free   int
 	Beyond bool
 }
@@ -123,15 +122,15 @@ const (
 	margin       = 10 // for a mark at an end of the axis
 	barWidth     = 8
 	columns      = (pictureWidth - 2*margin) / barWidth
-	// letter is the most that a column of text takes, of the picture's font.
+	// letter is the maximum width of a column of text in the picture's font.
 	letter = 8
 
 	mostBands = operate.MostScopes
-	// mostMarks is how many entries of a band are drawn one by one.
+	// mostMarks bounds the entries of a band that are drawn one by one.
 	mostMarks = operate.MostAdmissions
-	// labelled is how many causes of a band are told in words.
+	// labelled bounds the labelled causes of a band.
 	labelled = 3
-	// nameColumns is how much of a name is shown.
+	// nameColumns bounds the columns of a name that are shown.
 	nameColumns = 36
 
 	axisHeight   = 44
@@ -144,30 +143,29 @@ const (
 	bandDistance = 16
 )
 
-// A timeAxis has now in its middle, and reaches as far back as ahead.
+// A timeAxis has now in its middle, and covers span on either side.
 type timeAxis struct {
 	now  time.Time
 	span time.Duration
 }
 
-// x returns the column of an instant, and false with the end that is nearer when the
-// axis does not reach it.
+// x returns the x coordinate of an instant. Beyond the axis it returns the nearer end, and false.
 func (a timeAxis) x(at time.Time) (x int, inside bool) {
 	part := float64(at.Sub(a.now)) / float64(a.span)
 	x = margin + int(math.Round((min(1, max(-1, part))+1)/2*(pictureWidth-2*margin)))
 	return x, part >= -1 && part <= 1
 }
 
-// widthOf is the most that text takes.
+// widthOf returns the maximum width of a text.
 func widthOf(text string) int { return letter * (uniseg.StringWidth(text) + 1) }
 
-// beside returns the label around the column, as far as there is room.
+// beside returns a label centred at x, as far as the picture's edges allow.
 func beside(x, y int, w legend) label {
 	width := widthOf(w.String())
 	return label{max(0, min(x-width/2, pictureWidth-width)), y, w}
 }
 
-// short is a name, cut where it is long.
+// short returns a printable name, truncated if it is long.
 func short(name string) string {
 	name = words.Printable(name)
 	if uniseg.StringWidth(name) <= nameColumns {
@@ -180,8 +178,8 @@ func short(name string) string {
 	return b.String() + "…"
 }
 
-// drawTimeline draws what there is within the span of now. critical reports whether one
-// that was sent is.
+// drawTimeline draws the timeline within span of now. critical reports whether a sent
+// notification was critical.
 func drawTimeline(t *inspect.Timeline, span time.Duration, critical func(id string) bool) *picture {
 	a := timeAxis{t.Now, span}
 	p := &picture{Width: pictureWidth, Title: "Timeline of " + words.Printable(t.User) + " in " + words.Printable(t.App)}
@@ -210,7 +208,7 @@ func (a timeAxis) tick(d time.Duration) tick {
 	return tick{x, beside(x, 14, plain(text)), beside(x, 30, legend{clock(at, a.now, false)})}
 }
 
-// band draws a scope from that height on, and returns where it ends.
+// band draws a scope from height y on, and returns its lower end.
 func (a timeAxis) band(t *inspect.Timeline, s inspect.TimelineScope, y int, critical func(string) bool) (b band, end int) {
 	name := "general"
 	if s.Scope != throttle.General {
@@ -279,7 +277,7 @@ func (a timeAxis) band(t *inspect.Timeline, s inspect.TimelineScope, y int, crit
 			c.Y = y - 6
 			c.Label = c.label(causeText(w, timeline.Period(t, w), a.now))
 		} else if b.Bars != nil {
-			break // it would lead from one bar to another
+			break // an arc would connect bars, not entries
 		}
 		b.Causes = append(b.Causes, c)
 	}
@@ -293,7 +291,7 @@ func (a timeAxis) band(t *inspect.Timeline, s inspect.TimelineScope, y int, crit
 	return b, y
 }
 
-// nights are the parts of the axis that are closed, from that height on to another.
+// nights returns the quiet hours on the axis, from height y to end.
 func (a timeAxis) nights(q *inspect.Quiet, y, end int) (all []shade) {
 	if q == nil {
 		return nil
@@ -308,8 +306,8 @@ func (a timeAxis) nights(q *inspect.Quiet, y, end int) (all []shade) {
 	return all
 }
 
-// label returns the text above the line, or before it where that is short: there, no
-// other line crosses it.
+// label returns the text above the line, or before a line that is too short: no other line
+// crosses it there.
 func (c cause) label(w legend) label {
 	if width := widthOf(w.String()); c.To-c.From < width && width < c.From {
 		return label{c.From - width, c.Y + 4, w}
@@ -317,12 +315,12 @@ func (c cause) label(w legend) label {
 	return beside((c.From+c.To)/2, c.Y-5, w)
 }
 
-// counts reports whether who waits counts under the scope's limits.
+// counts reports whether a waiting notification counts under the scope's limits.
 func counts(w *inspect.Waiter, scope string) bool {
 	return scope == throttle.General || scope == cmp.Or(w.Category, w.Scope)
 }
 
-// barsOf counts the marks.
+// barsOf counts the marks in columns of barWidth.
 func barsOf(marks []mark) []bar {
 	type place struct {
 		n      int
@@ -344,7 +342,7 @@ func barsOf(marks []mark) []bar {
 	return bars
 }
 
-// mostOf is what the highest of the bars counts.
+// mostOf returns the largest count of the bars.
 func mostOf(bars []bar) (most int) {
 	for _, b := range bars {
 		most = max(most, b.Count)
@@ -372,8 +370,8 @@ func (a timeAxis) limit(w inspect.Window, y int) limitBar {
 	return b
 }
 
-// causeText says why a slot is when it is, as 14:03:07 = 13:03:07 order-17 + 1h. What is
-// added exactly is told to the millisecond where seconds would not add up.
+// causeText explains a slot, as 14:03:07 = 13:03:07 order-17 + 1h. An exact sum has milliseconds
+// if seconds would not add up.
 func causeText(w *inspect.Waiter, period time.Duration, now time.Time) legend {
 	after, slot := w.After.At, w.Slot
 	added := " + " + throttle.FormatPeriod(period)
@@ -393,7 +391,7 @@ func causeText(w *inspect.Waiter, period time.Duration, now time.Time) legend {
 	return say(" = ", true)
 }
 
-// clock is the time of day, of another one with its date.
+// clock returns the time of day, with the date if it is not today's.
 func clock(t, now time.Time, milliseconds bool) word {
 	layout := "15:04:05"
 	if milliseconds {
@@ -405,18 +403,19 @@ func clock(t, now time.Time, milliseconds bool) word {
 	return word{Text: t.UTC().Format(layout), At: t}
 }
 
-// The spans that a picture is asked for by name.
+// spans are the spans that an address may name.
 var spans = []struct {
 	Name string
 	Of   time.Duration
 }{{"1m", time.Minute}, {"10m", 10 * time.Minute}, {"1h", time.Hour}, {"24h", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}}
 
-// steps are those that autoSpan takes: few, so that a picture that is kept up to date
-// does not change its scale all the time.
+// steps are the spans that autoSpan chooses from: few, so that the scale of a live picture rarely
+// changes.
 var steps = []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour}
 
-// autoSpan reaches to the next slot, and back to the entry that it counts from; where
-// nobody waits, to when the limits let the next one pass, or back to the newest entry.
+// autoSpan returns a span that shows the next slot and the entry it counts from. If nothing
+// waits, it shows the end of quiet hours and the windows of the limits in use, or else the newest
+// entry.
 func autoSpan(t *inspect.Timeline) time.Duration {
 	var reach time.Duration
 	to := func(at time.Time) { reach = max(reach, at.Sub(t.Now).Abs()) }

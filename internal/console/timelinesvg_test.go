@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the pictures in testdata")
 
-// A drawn user has asked a limiter in memory, by a clock of its own.
+// A drawn user asks an in-memory limiter with its own clock.
 type drawn struct {
 	clock   atomic.Int64 // µs
 	inspect *inspect.Inspector
@@ -46,7 +46,7 @@ func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, 
 	return d
 }
 
-// ask has the next n notifications ask, one every so often.
+// ask asks for the next n notifications, one per interval.
 func (d *drawn) ask(t *testing.T, n int, category string, every time.Duration) {
 	for range n {
 		d.asked++
@@ -132,7 +132,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// What is added up is true, to the last digit that is shown.
+// The sums in explanations are correct to the last digit shown.
 func TestCauseText(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)

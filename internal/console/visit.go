@@ -14,23 +14,22 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A visit is a request that its bearer may make.
+// A visit is a request that its principal may make.
 type visit struct {
 	*http.Request
 	who operate.Principal
-	// as looks and acts for who it is; nil for a stranger.
+	// as reads and acts for the principal; nil on a route without an action.
 	as    *operate.Operator
 	query url.Values
 	form  url.Values
-	// spent is how long it took to find out who it is.
+	// spent is the time that identification took.
 	spent time.Duration
 }
 
-// stranger is the visit of a request that is not answered with what it is about.
+// stranger returns a visit without a principal, for the answer to a failed request.
 func (c *Console) stranger(r *http.Request) *visit { return &visit{Request: r} }
 
-// visit reads the request, once it is known that it may be made. The visit is there
-// beside an error too.
+// visit parses and authorizes the request. It returns the visit with an error too.
 func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 	v := c.stranger(req)
 	if r.action != nil {
@@ -41,7 +40,7 @@ func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 		}
 		v.who, v.as, v.spent = who, c.o.Service.As(who, req.RemoteAddr), time.Since(begun)
 		switch {
-		case who.Role == config.Producer: // whatever else it may
+		case who.Role == config.Producer: // the action does not matter
 			return v, errNoConsole
 		case !r.action.Allows(who):
 			return v, errForbidden
@@ -69,17 +68,17 @@ func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 	return v, nil
 }
 
-// ref is the notification or the dead letter that the address names.
+// ref returns the notification or dead letter that the address names.
 func (v *visit) ref() push.Ref {
 	return push.Ref{ID: v.PathValue("id"), App: v.query.Get("app"), User: v.query.Get("user")}
 }
 
-// refTo is the address of that below a list's.
+// refTo returns the address of ref below a list's.
 func refTo(list string, ref push.Ref) string {
 	return address(pathOf(list, ref.ID), field{"app", ref.App}, field{"user", ref.User})
 }
 
-// whose returns who makes the request, by one of the places for requests.
+// whose returns the request's principal, holding one of the permits for requests.
 func (c *Console) whose(req *http.Request) (operate.Principal, error) {
 	leave, err := c.enter()
 	if err != nil {
@@ -91,10 +90,10 @@ func (c *Console) whose(req *http.Request) (operate.Principal, error) {
 	return c.identify(ctx, req)
 }
 
-// longestName is how much of a name a page repeats, in bytes.
+// longestName bounds the part of a name that a page repeats, in bytes.
 const longestName = 64
 
-// strange returns a name of the values that is none of these, "" where there is none.
+// strange returns the first of the values' names that is not in names; "" if all are.
 func strange(values url.Values, names []string) string {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(names, name) {

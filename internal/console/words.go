@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// functions are those of the templates.
+// functions are the templates' functions.
 var functions = template.FuncMap{
 	"clock":      func(t time.Time) string { return t.UTC().Format(time.TimeOnly) },
 	"group":      words.Grouped[int64],
@@ -28,7 +28,7 @@ var functions = template.FuncMap{
 	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 }
 
-// pathOf is the address of a page below the console's, whose parts are names.
+// pathOf returns the address of a page below the console's, with each part escaped.
 func pathOf(parts ...string) string {
 	for i, p := range parts {
 		parts[i] = url.PathEscape(p)
@@ -36,17 +36,18 @@ func pathOf(parts ...string) string {
 	return Path + strings.Join(parts, "/")
 }
 
-// A piece is a part of a sentence. One that reads from right to left stands apart, so
-// that it does not carry what is beside it, a number say, to its other side.
+// A piece is a part of a sentence. Text that reads from right to left stands apart, so that it
+// does not move its neighbours, such as a number, to its other side.
 type piece struct {
 	Text  string
 	Apart bool
 }
 
-// fromRight are letters that read from right to left, and what is between them.
+// fromRight matches text from a right-to-left letter to the last of a row of them, with the
+// characters between.
 var fromRight = regexp.MustCompile(`[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}\p{Adlam}](?:\PL*[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}\p{Adlam}])*`)
 
-// pieces returns the parts of a sentence in which there are names.
+// pieces splits a sentence that contains names.
 func pieces(sentence string) []piece {
 	sentence = visible(sentence)
 	var all []piece

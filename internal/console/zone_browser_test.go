@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A page has one time zone, which its reader chooses, in its texts and in its forms.
+// Texts and forms of a page use one time zone, chosen by the reader.
 func (s *site) testZone(t *testing.T) {
 	t.Parallel()
 	b := s.tab(t, look{width: 1440, scripted: true})
@@ -29,12 +29,12 @@ func (s *site) testZone(t *testing.T) {
 	all("Asia/Tokyo")
 	b.do(chromedp.Click(chromedp.CSS("#zone")))
 	all("UTC")
-	b.later() // and what comes by itself is in it too
+	b.later() // updates use the zone too
 	all("UTC")
 
 	b.open(http.StatusOK, "/console/pauses") // and the next page is
 	all("UTC")
-	// In one step: until somebody has written into a form, the page is renewed beneath it.
+	// In one step: the page may be updated until the reader has typed into a form.
 	b.run(`{
 		const until = document.getElementById("until");
 		until.value = "2099-01-01T10:00:00";
@@ -55,7 +55,7 @@ func (s *site) testZone(t *testing.T) {
 	}
 	b.do(chromedp.Click(chromedp.CSS("input[data-all]")))
 	b.until("main", fmt.Sprint("Cancel ", boxes))
-	s.send(t, 3, "quin", "orders") // which change nothing under a hand that selects
+	s.send(t, 3, "quin", "orders") // they must not change a page with a selection
 	b.still()
 	b.run(`document.querySelector("input[name=ref]").click()`)
 	b.until("main", fmt.Sprint("Cancel ", boxes-1))
