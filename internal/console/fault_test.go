@@ -11,7 +11,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/eventually"
 )
 
-// The log has the cause of an internal error, once for repeated requests, and counts rejections.
+// An internal error is logged with its cause and without stored content. Repeated rejections are
+// logged as a count.
 func TestWhatFailsIsLogged(t *testing.T) {
 	t.Parallel()
 	var log eventually.Log

@@ -1,13 +1,12 @@
-// Writes instants in the zone that the reader has chosen, fills forms in it, and keeps
-// main.live up to date while nobody is reading, choosing or typing in it. Without this
-// every page works as it is.
+// Writes instants in the reader's time zone, fills forms in it, and updates main.live while
+// the reader is not selecting, pointing or typing. Every page works without this script.
 "use strict";
 (() => {
-  const every = 2000; // ms between two looks
-  const patience = 5000; // ms that an answer may take
-  // every instant of a page is in one zone: the browser's, or UTC where the reader chose it
+  const every = 2000; // ms between two updates
+  const patience = 5000; // time-out of a request, in ms
+  // all instants of a page use one zone: the browser's, or UTC if the reader chose it
   const browsers = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  // a browser may keep nothing for a page
+  // the browser may forbid storage
   const kept = (where, name) => { try { return where().getItem(name); } catch { return null; } };
   const keep = (where, name, value) => { try { where().setItem(name, value); } catch {} };
   const [browser, tab] = [() => localStorage, () => sessionStorage];
@@ -16,21 +15,20 @@
   const day = (t) => shifted(t).slice(0, 10);
   const clock = (t) => shifted(t).slice(11, 19);
 
-  // chosen is the instant in a form's field, which is in the page's zone.
+  // chosen returns the instant in a form's field, which is in the page's zone.
   const chosen = (field) => new Date(field.value + (utc ? "Z" : ""));
   const fields = "input[type=datetime-local]";
 
-  // write has each instant be in the page's zone, with the day where it is another than
-  // today.
+  // write formats every instant in the page's zone, with the date if it is not today.
   const write = (root) => {
     const today = day(new Date());
     for (const e of root.querySelectorAll("time[datetime]")) {
       const t = new Date(e.dateTime);
       if (isNaN(t)) continue;
-      e.title ||= e.textContent; // as the server has it, in UTC
+      e.title ||= e.textContent; // the server's text, in UTC
       e.textContent = day(t) === today ? clock(t) : `${day(t)} ${clock(t)}`;
     }
-    for (const e of root.querySelectorAll("tspan[data-at]")) { // a picture's, where there is less room
+    for (const e of root.querySelectorAll("tspan[data-at]")) { // pictures have less room
       const t = new Date(e.dataset.at);
       const [fraction] = e.textContent.match(/\.\d+$/) ?? [""];
       const time = /:\d+:/.test(e.textContent) ? clock(t) + fraction : clock(t).slice(0, 5);
@@ -38,7 +36,7 @@
     }
     for (const e of root.querySelectorAll("[data-zone]")) e.textContent = utc ? "UTC" : browsers;
   };
-  const fill = (root) => { // the server has these in UTC
+  const fill = (root) => { // the server sends UTC
     for (const e of root.querySelectorAll(fields)) if (e.value) e.value = shifted(new Date(`${e.value}Z`)).slice(0, 19);
   };
   write(document);
@@ -58,11 +56,11 @@
   });
   offer();
   zone.hidden = browsers === "UTC";
-  for (const e of document.querySelectorAll(".wide:has(svg)")) { // to where now is
+  for (const e of document.querySelectorAll(".wide:has(svg)")) { // scroll to now
     e.scrollLeft = (e.scrollWidth - e.clientWidth) / (e.querySelector(".chart") ? 1 : 2);
   }
 
-  // one box selects all that a table shows; the buttons say how many that are
+  // one box selects all rows of a table; the buttons show the number of selected rows
   const select = () => {
     for (const all of document.querySelectorAll("input[data-all]")) {
       const boxes = [...all.form.querySelectorAll("input[name=ref]")];
@@ -83,16 +81,16 @@
   const state = document.getElementById("state");
   const button = document.getElementById("freeze");
   let frozen = kept(tab, "frozen") === "yes";
-  let touched = false; // a form, since the page was opened
+  let touched = false; // a form was edited since the page was opened
   let asking = false;
-  let over = false; // nothing can be had any more
-  let since = ""; // when what is shown ceased to be up to date
+  let over = false; // signed out: no further updates
+  let since = ""; // the time of the last update before a failure; "" if current
 
   const tell = (text) => {
     if (state.textContent !== text) state.textContent = text;
     state.classList.toggle("late", since !== "" || over);
   };
-  // held says what keeps the page as it is; "" for nothing.
+  // held returns the reason not to update the page; "" for none.
   const held = () => {
     const main = document.getElementById("main");
     const chosen = getSelection();
@@ -118,13 +116,13 @@
     again.textContent = "Sign in";
     state.append(again);
   };
-  // take puts what came in the place of what is shown.
+  // take replaces the page by the answer.
   const take = (html) => {
     const next = new DOMParser().parseFromString(html, "text/html");
     write(next);
     fill(next);
     document.title = next.title;
-    const above = document.querySelector("nav") ? "nav" : "header"; // where nobody was known, all of it is new
+    const above = document.querySelector("nav") ? "nav" : "header"; // without a sign-in there is no nav: replace the header
     for (const part of [above, "main", "#now"]) {
       const [old, fresh] = [document.querySelector(part), next.querySelector(part)];
       if (old && fresh) Idiomorph.morph(old, fresh, { morphStyle: "outerHTML" });
@@ -138,7 +136,7 @@
       if (answer.status === 401 || answer.type === "opaqueredirect") return stop();
       if (!answer.ok) throw new Error(answer.status);
       const html = await answer.text();
-      if (held()) return; // meanwhile
+      if (held()) return; // since the request
       take(html);
       since = "";
     } catch {
