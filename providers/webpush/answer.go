@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An answer is what a push service's answer says, as far as it matters.
+// An answer is the relevant content of a push service's HTTP response.
 type answer struct {
 	service push.Platform
 	host    string
@@ -24,20 +24,20 @@ type answer struct {
 	Errno int
 	// Mismatch says that the subscription was made with another key.
 	Mismatch bool
-	// Doubted says that the endpoint is refused as Google does with good ones at times.
+	// Doubted says that Google refuses the endpoint in a way that at times hits valid ones.
 	Doubted bool
-	// Page says that the body is HTML, and holds no word of the service.
+	// Page says that the body is HTML without a known error name.
 	Page bool
 	// RetryAfter is the delay asked for, or 0.
 	RetryAfter time.Duration
 	// KeyWorked says that the service has delivered with the app's key before.
 	KeyWorked bool
-	// ID is the service's name of the accepted message.
+	// ID is the service's ID of the accepted message.
 	ID string
 }
 
-// readAnswer reads an answer of a service. Whatever it cannot read it leaves out: of a
-// stranger it reads the status alone.
+// readAnswer parses a response, and leaves out fields that it cannot parse. Of an unknown
+// service's response it uses only the status and Retry-After.
 func readAnswer(service push.Platform, host string, status int, h http.Header, body []byte, now time.Time) answer {
 	a := answer{service: service, host: host, HTTP: status, RetryAfter: providers.RetryAfter(h, now)}
 	if status >= 200 && status < 300 {
@@ -60,7 +60,7 @@ func readAnswer(service push.Platform, host string, status int, h http.Header, b
 	return a
 }
 
-// googlesWords are the names that are looked for in Google's pages.
+// googlesWords are the error names to find in Google's pages.
 var googlesWords = []string{unauthorizedRegistration, invalidTokenFormat}
 
 const (
@@ -68,8 +68,8 @@ const (
 	invalidTokenFormat       = "InvalidTokenFormat"
 )
 
-// readGoogle goes by sentences: there are no codes. None is documented; they are what
-// senders have published.
+// readGoogle matches sentences, as Google sends no codes. They are undocumented; senders have
+// published them.
 func (a *answer) readGoogle(body string) {
 	a.Mismatch = strings.Contains(body, "VAPID credentials") && strings.Contains(body, "do not correspond to the credentials used to create")
 	a.Doubted = strings.Contains(body, "invalid push subscription endpoint")
@@ -80,19 +80,19 @@ func (a *answer) readGoogle(body string) {
 	}
 }
 
-// readMozilla reads autopush's body. Source: autopush-rs, docs/src/http.md and errors.md.
+// readMozilla parses autopush's body. Source: autopush-rs, docs/src/http.md and errors.md.
 func (a *answer) readMozilla(body []byte) {
 	var said struct {
 		Errno   int    `json:"errno"`
 		Message string `json:"message"`
 	}
-	_ = json.Unmarshal(body, &said) // what it does not hold it does not say
+	_ = json.Unmarshal(body, &said) // missing fields stay empty
 	a.Errno = said.Errno
 	a.Mismatch = said.Errno == invalidAuthentication && strings.Contains(said.Message, "VAPID public key mismatch")
 }
 
-// readApple reads Apple's body. Source: Apple, "Sending web push notifications in web apps
-// and browsers".
+// readApple parses Apple's body. Source: Apple, "Sending web push notifications in web apps and
+// browsers".
 func (a *answer) readApple(body []byte) {
 	var said struct {
 		Reason string `json:"reason"`
@@ -102,10 +102,11 @@ func (a *answer) readApple(body []byte) {
 	a.Mismatch = said.Reason == "VapidPkHashMismatch"
 }
 
-// messageID is what the service calls an accepted message: apns-id, X-WNS-MSG-ID, or the
-// last part of Location; "" for none. Of that the rest is left out, as who has all of it may
-// delete the message: with Mozilla's and others', whose rest is known, until the browser has
-// fetched it. The record bounds it, and keeps what can be seen.
+// messageID returns the service's ID of an accepted message: apns-id, X-WNS-MSG-ID, or the last
+// part of Location; "" for none. It omits the rest of Location, as the whole lets its reader
+// delete the message; Mozilla's and others' prefix is known, so there this holds until the
+// browser has fetched the message. The record limits the ID's length, and keeps its visible
+// characters.
 func messageID(h http.Header) string {
 	location := h.Get("Location")
 	return cmp.Or(h.Get("apns-id"), h.Get("X-WNS-MSG-ID"), location[strings.LastIndexByte(location, '/')+1:])

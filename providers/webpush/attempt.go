@@ -12,10 +12,10 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// maxAnswer bounds how much of an answer's body is read, in bytes.
+// maxAnswer bounds the bytes read of a response's body.
 const maxAnswer = 4 << 10
 
-// attempt makes the one request of a push. It calls connected once there is a connection.
+// attempt makes the single request of a push. It calls connected once there is a connection.
 func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebPushMessage, departure providers.Departure, connected func()) providers.Outcome {
 	sealed, signed, failed := s.prepare(to, message)
 	if failed != nil {
@@ -36,7 +36,7 @@ func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebP
 	case err != nil:
 		return unanswered(ctx, to, err, body.Wrote())
 	}
-	// With half a body only the reason is lost.
+	// A truncated body only loses the reason.
 	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	_ = response.Body.Close()
 	a := readAnswer(to.service, to.host, response.StatusCode, response.Header, reply, time.Now())
@@ -57,7 +57,7 @@ func (s *Sender) prepare(to subscription, message push.WebPushMessage) (sealed [
 	return sealed, signed, nil
 }
 
-// rehearse makes a message, and sends it to nobody.
+// rehearse prepares a message without sending it.
 func (s *Sender) rehearse(ctx context.Context, to subscription, message push.WebPushMessage) providers.Outcome {
 	if err := ctx.Err(); err != nil {
 		return notSent(err)
@@ -82,7 +82,7 @@ func (s *Sender) request(ctx context.Context, to subscription, message push.WebP
 		header["Topic"] = []string{message.Topic}
 	}
 	if to.service == push.WebPushWindows {
-		// Without it Windows drops what it cannot deliver at once.
+		// By default Windows drops a message that it cannot deliver at once.
 		header["X-Wns-Cache-Policy"] = []string{"cache"}
 	}
 	u := *to.url
@@ -92,7 +92,7 @@ func (s *Sender) request(ctx context.Context, to subscription, message push.WebP
 	return (&http.Request{Method: http.MethodPost, URL: &u, Host: to.host, Header: header}).WithContext(ctx)
 }
 
-// conclude says what an answer means, and remembers what it tells of the key and the token.
+// conclude returns the outcome of an answer, and updates the state of the key and the token.
 func (s *Sender) conclude(to subscription, a answer, signed *token) providers.Outcome {
 	at := s.peers[to.service] // nil for a stranger
 	if a.Mismatch {
@@ -113,19 +113,19 @@ func (s *Sender) conclude(to subscription, a answer, signed *token) providers.Ou
 	return o
 }
 
-// unanswered says what it means that a request brought no answer.
+// unanswered returns the outcome of a request without a response.
 func unanswered(ctx context.Context, to subscription, err error, wrote bool) providers.Outcome {
 	if isGuarded(err) {
 		o := providers.Outcome{
 			Kind: providers.Rejected, Reason: EndpointRefused, Concerns: providers.ConcernsToken, NotSent: true,
 			Err: fmt.Errorf("%s has an address that is not a public one", to.host),
 		}
-		if to.service != push.WebPushOther { // whose addresses are what this machine's DNS says
+		if to.service != push.WebPushOther { // a known service: this machine's DNS is wrong
 			o.Kind, o.Concerns = providers.Retry, providers.ConcernsProvider
 		}
 		return o
 	}
-	if ended := ctx.Err(); ended != nil { // which a transport may report in words of its own
+	if ended := ctx.Err(); ended != nil { // a transport may wrap it in its own error
 		err = ended
 	}
 	o := providers.TransportOutcome(err)
@@ -136,8 +136,8 @@ func unanswered(ctx context.Context, to subscription, err error, wrote bool) pro
 	return o
 }
 
-// ofStranger is the outcome at a host that is not a known service's: its trouble concerns
-// its own subscriptions alone.
+// ofStranger restricts an outcome at an unknown host: its failure concerns only its own
+// subscriptions.
 func ofStranger(o providers.Outcome) providers.Outcome {
 	if o.Kind == providers.Misconfigured {
 		o.Kind = providers.Retry
@@ -148,7 +148,7 @@ func ofStranger(o providers.Outcome) providers.Outcome {
 	return o
 }
 
-// notSent is the outcome of a push that waited for its turn until err.
+// notSent returns the outcome of a push that ended with err while it waited.
 func notSent(err error) providers.Outcome {
 	o := providers.TransportOutcome(err)
 	o.Ambiguous = false

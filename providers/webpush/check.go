@@ -12,9 +12,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Check reaches for each host that Config.Hosts names without a star, or for the endpoint,
-// all at once, and sends no message. Passed are the steps that all hosts passed, Failed is
-// the step of the first host that failed, and Err names each that did.
+// Check connects to each host that Config.Hosts names without a star, or to the endpoint, all in
+// parallel, and sends no message. Passed are the steps that all hosts passed, Failed is the step
+// of the first host that failed, and Err names each failed host.
 func (s *Sender) Check(ctx context.Context) (all providers.Reached) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -46,7 +46,7 @@ func reach(ctx context.Context, transport *http.Transport, host string) provider
 	return providers.Reach(ctx, transport, "https://"+host)
 }
 
-// reachable are the hosts to reach for.
+// reachable returns the hosts that Check connects to.
 func (s *Sender) reachable() []string {
 	if s.endpoint != nil {
 		return []string{s.endpoint.Host}

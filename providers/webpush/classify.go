@@ -10,28 +10,29 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// How long to wait where a service names no time.
+// Retry delays for answers without Retry-After.
 const (
-	// deviceWait is for too many messages to one device.
+	// deviceWait applies to too many messages to one device.
 	deviceWait = 30 * time.Second
-	// appWait is for too many messages of the app at Windows.
+	// appWait applies to too many messages of the app at Windows.
 	appWait = 15 * time.Minute
-	// doubtWait is for an endpoint that Google refuses at times, for up to a day.
+	// doubtWait applies to an endpoint that Google refuses temporarily, for up to a day.
 	doubtWait = 30 * time.Minute
-	// mismatchWait is before the first key that a subscription does not fit is asked for again.
+	// mismatchWait applies to a key mismatch while the app's key is not known to be right or
+	// wrong.
 	mismatchWait = time.Minute
-	// failureWait is for a service in trouble.
+	// failureWait applies to a failing service.
 	failureWait = 10 * time.Second
 )
 
-// Mozilla's numbers. Source: autopush-rs, docs/src/errors.md.
+// Mozilla's error numbers. Source: autopush-rs, docs/src/errors.md.
 const (
 	invalidRouterToken    = 108
 	invalidAuthentication = 109
 )
 
-// classify says what an answer means. It is pure; a mismatch of keys is for mismatched to
-// say. What a stranger answers concerns its own subscriptions alone.
+// classify returns the outcome of an answer. It is pure; mismatched handles key mismatches. An
+// unknown service's answer concerns only its own subscriptions.
 func classify(a answer) providers.Outcome {
 	if a.HTTP >= 200 && a.HTTP < 300 {
 		return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK, ProviderID: a.ID}
@@ -50,7 +51,7 @@ func classify(a answer) providers.Outcome {
 	return o
 }
 
-// byWord goes by what the services say besides the status.
+// byWord classifies by the service's own error name or number.
 func byWord(a answer) (providers.Outcome, bool) {
 	switch {
 	case a.Errno == invalidRouterToken, a.Word == invalidTokenFormat:
@@ -63,7 +64,8 @@ func byWord(a answer) (providers.Outcome, bool) {
 	return providers.Outcome{}, false
 }
 
-// byStatus goes by the HTTP status. Source: RFC 8030, sections 5 and 7; RFC 8292, section 4.
+// byStatus classifies by the HTTP status. Source: RFC 8030, sections 5 and 7; RFC 8292, section
+// 4.
 func byStatus(a answer) providers.Outcome {
 	switch a.HTTP {
 	case http.StatusNotFound:
@@ -75,7 +77,7 @@ func byStatus(a answer) providers.Outcome {
 	case http.StatusRequestEntityTooLarge:
 		return providers.Outcome{Kind: providers.Rejected, Reason: TooLarge, Concerns: providers.ConcernsMessage}
 	case http.StatusTooManyRequests, http.StatusNotAcceptable:
-		if a.service == push.WebPushWindows { // which says 406 too
+		if a.service == push.WebPushWindows { // Windows also sends 406
 			return retry(a, Throttled, providers.ConcernsApp, appWait)
 		}
 		if a.HTTP == http.StatusTooManyRequests {
@@ -88,7 +90,7 @@ func byStatus(a answer) providers.Outcome {
 		if a.Page {
 			o.Reason = providers.Unreadable
 		}
-		// A gateway does not know what became of the request behind it.
+		// A gateway does not know whether the service has processed the request.
 		o.Ambiguous = a.Page || a.HTTP == http.StatusBadGateway || a.HTTP == http.StatusGatewayTimeout
 		return o
 	case a.HTTP < 400:
@@ -108,10 +110,10 @@ func retry(a answer, reason providers.Reason, concerns providers.Concern, wait t
 	return providers.Outcome{Kind: providers.Retry, Reason: reason, Concerns: concerns, RetryAfter: wait}
 }
 
-// unauthorized is a token that is refused. That of a key that works has run out before its
-// time, and the next one will do, or the trouble is this subscription's: neither pauses
-// all others. It is still the credential that is refused: where nearly all pushes are, as
-// they are when this machine's clock is off, they wait, and few are tried at their cost.
+// unauthorized returns the outcome of a refused token. If the key has worked, the token has
+// expired early and the next one works, or only this subscription is affected: other pushes go
+// on. The concern is still the credential: if nearly all pushes fail, as they do when this
+// machine's clock is wrong, they wait and few probe.
 func unauthorized(a answer) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Misconfigured, Reason: Unauthorized, Concerns: providers.ConcernsCredential}
 	if a.KeyWorked {
@@ -120,9 +122,9 @@ func unauthorized(a answer) providers.Outcome {
 	return o
 }
 
-// mismatched says what it means that a subscription was made with another key: the
-// subscription's trouble once the key is known to work at the service, the key's once that
-// is known to be wrong, and open before.
+// mismatched returns the outcome for a subscription that was made with another key. If the app's
+// key has worked at the service, the subscription is dead. If the key is known to be wrong, the
+// credential is at fault. Before either is known, the push is retried.
 func mismatched(a answer, delivered, wrong bool) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Retry, Reason: VapidMismatch, Concerns: providers.ConcernsToken, RetryAfter: mismatchWait}
 	switch {
@@ -135,8 +137,8 @@ func mismatched(a answer, delivered, wrong bool) providers.Outcome {
 	return o
 }
 
-// describe says what was answered and what to do. Of the answer it repeats numbers and
-// single words: a service's text may quote the endpoint.
+// describe returns an error with the answer and the remedy. It repeats only numbers and single
+// words of the answer: a service's text may quote the endpoint.
 func describe(a answer, o providers.Outcome) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s answered %d", a.host, a.HTTP)

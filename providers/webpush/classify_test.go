@@ -97,7 +97,7 @@ func TestAnswersOfTheServices(t *testing.T) {
 	}
 }
 
-// What the service calls a message is told, and not where that is.
+// The outcome has the service's ID of a message, but not its address.
 func TestNamesOfMessages(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ field, value, want string }{
@@ -128,7 +128,7 @@ func TestMismatchedKeys(t *testing.T) {
 	}
 }
 
-// No text of a peer gets into an error: it may quote the endpoint.
+// Errors contain no text of a peer: it may quote the endpoint.
 func FuzzAnswer(f *testing.F) {
 	f.Add(400, `{"reason":"secret secret"}`, "secret")
 	f.Add(401, `{"errno":109,"message":"secret secret"}`, "")

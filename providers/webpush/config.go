@@ -77,8 +77,8 @@ func (c Config) Validate() error {
 	return all.Err()
 }
 
-// checkSubject says what is wrong with a subject, "" if nothing is. Apple refuses what
-// names no domain of the public Internet.
+// checkSubject returns the problem of a subject, "" for none. Apple refuses a subject without a
+// domain of the public Internet.
 func checkSubject(subject string) string {
 	const example = "want mailto: and an address, or an https URL, such as mailto:push@example.com"
 	if subject == "" {
@@ -107,11 +107,10 @@ func checkSubject(subject string) string {
 	return ""
 }
 
-// visible are the characters of ASCII that can be seen.
+// visible are the visible ASCII characters.
 const visible = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 
-// isReserved reports whether a name is below a domain that is nobody's. Source: RFC 6761,
-// RFC 6762.
+// isReserved reports whether a name is below a reserved domain. Source: RFC 6761, RFC 6762.
 func isReserved(host string) bool {
 	return slices.ContainsFunc([]string{".localhost", ".local", ".invalid", ".test", ".internal"}, func(suffix string) bool {
 		return strings.HasSuffix(host, suffix)
@@ -124,7 +123,7 @@ func isServer(s string) bool {
 		(u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
 }
 
-// AllowedHosts returns those that may be sent to: Hosts, or what that stands for when empty.
+// AllowedHosts returns Hosts, or its default if empty.
 func (c Config) AllowedHosts() []string {
 	if len(c.Hosts) == 0 {
 		return push.WebPushHosts()

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// A nameServer says which addresses a name has, each time it is asked.
+// A nameServer answers each lookup of a name with the next list of addresses.
 type nameServer struct {
 	mu    sync.Mutex
-	names map[string][][]string // by name, the addresses of each lookup; the last stay
+	names map[string][][]string // by name, the addresses of each lookup; the last repeat
 	asked map[string]int
 }
 
-// resolver returns one that asks s alone.
+// resolver returns a resolver that uses only s.
 func (s *nameServer) resolver() *net.Resolver {
 	s.asked = make(map[string]int)
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {

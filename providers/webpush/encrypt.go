@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	// saltSize is that of the salt of a body, in bytes. Source: RFC 8188, section 2.1.
+	// saltSize is the length of a body's salt, in bytes. Source: RFC 8188, section 2.1.
 	saltSize = 16
-	// pointSize is that of an uncompressed point of P-256, in bytes. Source: RFC 8291,
-	// section 3.1.
+	// pointSize is the length of an uncompressed P-256 point, in bytes. Source: RFC 8291, section
+	// 3.1.
 	pointSize = 65
-	// recordSize is what a body declares, in bytes; it has one record of at most that.
-	// Source: RFC 8291, section 4.
+	// recordSize is the record size in a body's header, in bytes. A body has one record, of at
+	// most that size. Source: RFC 8291, section 4.
 	recordSize = 4096
-	// headerSize is that of a body's header, in bytes: salt, record size, the length of the
+	// headerSize is the length of a body's header, in bytes: salt, record size, the length of the
 	// key and the key. Source: RFC 8188, section 2.1.
 	headerSize = saltSize + 4 + 1 + pointSize
-	// lastRecord is the delimiter that ends the last record's plaintext, of which padding
-	// would follow: there is none. Source: RFC 8188, section 2.
+	// lastRecord is the delimiter after the last record's plaintext. Padding could follow; we add
+	// none. Source: RFC 8188, section 2.
 	lastRecord = 0x02
 )
 
-// A receiver is whom a message is encrypted for.
+// A receiver holds the keys of the browser that decrypts a message.
 type receiver struct {
 	public *ecdh.PublicKey
 	auth   []byte
 }
 
-// encrypt returns the body of a push message: plaintext, of at most
-// push.MaxWebPushPayload bytes, in the content coding aes128gcm. Each message has a key
-// pair and a salt of its own. Source: RFC 8291, section 3.
+// encrypt returns the body of a push message: plaintext, of at most push.MaxWebPushPayload bytes,
+// in the content coding aes128gcm. Each message has its own key pair and salt. Source: RFC 8291,
+// section 3.
 func encrypt(plaintext []byte, to receiver) ([]byte, error) {
 	sender, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {
@@ -51,7 +51,7 @@ func encrypt(plaintext []byte, to receiver) ([]byte, error) {
 	return seal(plaintext, to, sender, salt)
 }
 
-// seal is encrypt with this key pair and salt.
+// seal is encrypt with a given key pair and salt.
 func seal(plaintext []byte, to receiver, sender *ecdh.PrivateKey, salt []byte) ([]byte, error) {
 	if len(plaintext) > push.MaxWebPushPayload {
 		return nil, fmt.Errorf("the payload has %d bytes, at most %d are taken", len(plaintext), push.MaxWebPushPayload)
@@ -87,9 +87,8 @@ func keyingMaterial(to receiver, sender *ecdh.PrivateKey) ([]byte, error) {
 	return expand(hmac.New(sha256.New, secret), info), nil
 }
 
-// expand returns the first 32 bytes of HKDF-Expand, where mac has the key. crypto/hkdf has
-// it too, with a MAC of its own for each call: a push would allocate a quarter more often.
-// Source: RFC 5869, section 2.3.
+// expand returns the first 32 bytes of HKDF-Expand with mac's key. crypto/hkdf creates a MAC for
+// each call: a push would allocate a quarter more often. Source: RFC 5869, section 2.3.
 func expand(mac hash.Hash, info []byte) []byte {
 	mac.Reset()
 	_, _ = mac.Write(info) // never fails
@@ -97,7 +96,7 @@ func expand(mac hash.Hash, info []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// What a record's key and nonce are derived by. Source: RFC 8188, sections 2.2 and 2.3.
+// The labels for a record's key and nonce. Source: RFC 8188, sections 2.2 and 2.3.
 var (
 	keyInfo   = []byte("Content-Encoding: aes128gcm\x00")
 	nonceInfo = []byte("Content-Encoding: nonce\x00")

@@ -8,15 +8,15 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// NewDialing is New with another way to connect.
+// NewDialing is New with another dial function.
 func NewDialing(cfg Config, dial providers.DialFunc) (*Sender, error) {
 	return newSender(cfg, dial, dial)
 }
 
-// StrangersBy is the way to strangers that New uses, for another port and resolver.
+// StrangersBy is New's dial function for unknown hosts, with another port and resolver.
 var StrangersBy = strangersBy
 
-// Guarded is the dialer that New uses, for another port.
+// Guarded is New's dialer, with another port.
 func Guarded(port uint16) *net.Dialer { return guarded(port) }
 
 // Sealed returns the body and the header field Authorization of a push.
@@ -39,7 +39,7 @@ func Sealed(key *Key, subject string, t push.Target, payload []byte) (body []byt
 	return body, signed.authorization, at.origin(), nil
 }
 
-// AgeProofs has what is known of the key be known for longer.
+// AgeProofs moves the start of every proof's mismatches into the past.
 func (s *Sender) AgeProofs(by time.Duration) {
 	for _, at := range s.peers {
 		at.proof.mu.Lock()

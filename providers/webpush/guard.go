@@ -10,12 +10,11 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// httpsPort is the only one that is dialled.
+// httpsPort is the only port dialled.
 const httpsPort = 443
 
-// guarded returns a dialer for a stranger's URL: it connects to public addresses at the
-// port alone. It looks at each address that a name has when it is dialled, so that it does
-// not matter what the name had before.
+// guarded returns a dialer for unknown hosts: it connects only to public addresses, at this port.
+// It checks the address when it dials, so that a changed DNS answer cannot bypass it.
 func guarded(port uint16) *net.Dialer {
 	return &net.Dialer{
 		Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive,
@@ -23,9 +22,9 @@ func guarded(port uint16) *net.Dialer {
 	}
 }
 
-// strangersBy returns the way to a stranger's host. The guard sees no address that a proxy
-// dials: where the proxy applies, the host's addresses are looked up and checked here, and
-// the proxy is asked for one of them in the place of the name.
+// strangersBy returns the dial function for unknown hosts. The guard cannot check addresses that
+// a proxy dials. If a proxy applies, this function looks up and checks the host's addresses, and
+// sends the proxy one of them in place of the name.
 func strangersBy(proxy *providers.Proxy, direct providers.DialFunc, port uint16, resolver *net.Resolver) providers.DialFunc {
 	guard := ssrf.New(ssrf.WithPorts(port))
 	byProxy := proxy.Dialing(direct)
@@ -33,7 +32,7 @@ func strangersBy(proxy *providers.Proxy, direct providers.DialFunc, port uint16,
 		if !proxy.Applies(address) {
 			return direct(ctx, network, address)
 		}
-		ctx, cancel := context.WithTimeout(ctx, providers.DialTimeout) // of all addresses together
+		ctx, cancel := context.WithTimeout(ctx, providers.DialTimeout) // for all addresses together
 		defer cancel()
 		host, number, err := net.SplitHostPort(address)
 		if err != nil {
@@ -61,7 +60,7 @@ func strangersBy(proxy *providers.Proxy, direct providers.DialFunc, port uint16,
 	}
 }
 
-// isGuarded reports whether err says that the guard kept an address from being dialled.
+// isGuarded reports whether err means that the guard refused an address.
 func isGuarded(err error) bool {
 	for _, refusal := range []error{ssrf.ErrProhibitedIP, ssrf.ErrProhibitedPort, ssrf.ErrProhibitedNetwork, ssrf.ErrInvalidHostPort} {
 		if errors.Is(err, refusal) {

@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An inside is a service of the worker's own network, on one port of the loopback's
-// addresses, that nobody is to reach.
+// An inside is a service in the worker's own network, on one port of the loopback's addresses. No
+// push may reach it.
 type inside struct {
 	port    int
 	reached atomic.Int64
@@ -44,17 +44,17 @@ func newInside(t *testing.T) *inside {
 	must(t, err)
 	in.port = l.Addr().(*net.TCPAddr).Port
 	accept(l)
-	if l, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(in.port))); err == nil { // where there is IPv6
+	if l, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(in.port))); err == nil { // if the machine has IPv6
 		accept(l)
 	}
 	return in
 }
 
-// errOutside ends a dial to an address that the guard has let through: no test goes there.
+// errOutside ends a dial to an address that the guard has accepted: no test connects there.
 var errOutside = errors.New("an address outside")
 
-// dialing returns how a sender connects that takes the port of in for 443, so that only
-// the guard stands in between, and counts what the guard lets through.
+// dialing returns a dial function that uses the port of in as 443, so that only the guard
+// protects it. It counts the addresses that the guard accepts.
 func (in *inside) dialing(guard *net.Dialer, names *nameServer, passed *atomic.Int64) providers.DialFunc {
 	d := *guard
 	d.Resolver = names.resolver()
@@ -85,9 +85,9 @@ const public = "93.184.215.14"
 var strangersURLs = []struct {
 	name     string
 	endpoint string
-	// lookups are the addresses of the endpoint's host, each time it is looked up.
+	// lookups are the addresses of the endpoint's host, for each lookup.
 	lookups [][]string
-	// passes is how many addresses may be dialled in two pushes: public ones.
+	// passes is the number of public addresses dialled in two pushes.
 	passes int64
 }{
 	{"a loopback address", "https://127.0.0.1/x", nil, 0},
@@ -114,7 +114,7 @@ var strangersURLs = []struct {
 	{"a known service's name at the loopback", "https://fcm.googleapis.com/x", [][]string{{"127.0.0.1"}}, 0},
 }
 
-// A stranger's URL leads nowhere inside.
+// An unknown host's URL never leads to an internal address.
 func TestStrangersURLs(t *testing.T) {
 	t.Parallel()
 	server, cfg := start(t, webpushtest.Options{}) // for its key alone
@@ -146,7 +146,7 @@ func TestStrangersURLs(t *testing.T) {
 	}
 }
 
-// Without the guard the same names do lead inside: the test above would see it.
+// Without the guard the same names lead to internal addresses: the test above would detect it.
 func TestTheGuardIsWhatStandsInBetween(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
 	must(t, server.Close())
@@ -163,7 +163,7 @@ func TestTheGuardIsWhatStandsInBetween(t *testing.T) {
 	}
 }
 
-// A redirect is an answer like another.
+// A redirect is an answer, and is not followed.
 func TestNoRedirect(t *testing.T) {
 	in := newInside(t)
 	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {

@@ -26,8 +26,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A hostile is a server behind each name below example.com, and behind Google's, with a
-// sender that dials nothing else.
+// A hostile is a server for each name below example.com, and for Google's, with a sender that
+// dials only it.
 type hostile struct {
 	sender *webpush.Sender
 	open   atomic.Int64
@@ -70,7 +70,7 @@ func newHostile(t *testing.T, handler http.HandlerFunc) *hostile {
 	return h
 }
 
-// hostileTime is how long a host has for its answer, from when it was asked.
+// hostileTime bounds a host's answer, from the request on.
 const hostileTime = 500 * time.Millisecond
 
 func TestAnswersWithoutEnd(t *testing.T) {
@@ -146,7 +146,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 			if o.Kind != c.kind || o.Reason != c.reason || o.Err == nil || strings.Contains(o.Err.Error(), "capability") {
 				t.Errorf("%v %s (%v)", o.Kind, o.Reason, o.Err)
 			}
-			// The peer is in this process, and what it writes counts too.
+			// The peer runs in this process, so its writes count too.
 			if grown := int64(after.HeapInuse) - int64(before.HeapInuse); grown > 32<<20 {
 				t.Errorf("%d MiB more memory", grown>>20)
 			}
@@ -154,8 +154,8 @@ func TestAnswersWithoutEnd(t *testing.T) {
 	}
 }
 
-// However many hosts there are, and whatever they do, what they take up is bounded, and a
-// known service's pushes go on beside them.
+// Any number of hosts, with any behaviour, uses bounded resources, and pushes to a known service
+// continue.
 func TestManyHostileOrigins(t *testing.T) {
 	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -20,8 +20,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/textfile"
 )
 
-// A Key is the key pair that an app is known by at the push services (RFC 8292). Each
-// subscription is bound for life to the key that it was made with.
+// A Key is the key pair that identifies an app at the push services (RFC 8292). A subscription is
+// bound for life to the key that it was made with.
 type Key struct {
 	private *ecdsa.PrivateKey
 	public  string
@@ -36,7 +36,7 @@ func GenerateKey() (*Key, error) {
 	return newKey(private)
 }
 
-// maxKeyFile is how much of a file is read as a key, in bytes.
+// maxKeyFile bounds the bytes read of a key file.
 const maxKeyFile = 64 << 10
 
 // ReadKey reads the key in a file, as ParseKey does. Its errors name the file.
@@ -60,10 +60,10 @@ func ReadKey(file string) (*Key, error) {
 	return k, nil
 }
 
-// wanted lists the forms that ParseKey reads.
+// wanted lists the formats that ParseKey accepts.
 const wanted = "want PEM (PKCS#8 or SEC 1), a JWK, or the 32 bytes that the library web-push calls the private key, in base64url"
 
-// errNoKey is for a text in none of the known forms.
+// errNoKey is the error for a text in none of the known formats.
 var errNoKey = errors.New("holds no P-256 private key: " + wanted)
 
 const (
@@ -71,12 +71,12 @@ const (
 	pointBytes  = 65 // of a public key
 )
 
-// ParseKey reads a private key: PEM, of PKCS#8 or SEC 1, a JWK, the JSON that the library
-// web-push prints, or its scalar of 32 bytes in base64url, base64 or hexadecimal. White
-// space and quotes around it do not matter. Its errors hold nothing of the text.
+// ParseKey parses a private key: PEM (PKCS#8 or SEC 1), a JWK, the JSON that the library web-push
+// prints, or its scalar of 32 bytes in base64url, base64 or hexadecimal. It ignores white space
+// and quotes around the key. Its errors contain nothing of the text.
 func ParseKey(text []byte) (*Key, error) { return parseKey("FILE", text) }
 
-// parseKey is ParseKey; the commands in its errors name the file.
+// parseKey is ParseKey with the file's name for commands in errors.
 func parseKey(file string, text []byte) (*Key, error) {
 	trimmed := strings.TrimSpace(string(text))
 	if n := len(trimmed); n > 1 && (trimmed[0] == '"' || trimmed[0] == '\'') && trimmed[0] == trimmed[n-1] {
@@ -94,7 +94,7 @@ func parseKey(file string, text []byte) (*Key, error) {
 	return ofFile(file, text) // DER, or nothing
 }
 
-// decode reads hexadecimal, base64url or base64, with or without padding.
+// decode decodes hexadecimal, base64url or base64, with or without padding.
 func decode(text string) ([]byte, error) {
 	if raw, err := hex.DecodeString(text); err == nil && (len(raw) == scalarBytes || len(raw) == pointBytes) {
 		return raw, nil
@@ -102,7 +102,7 @@ func decode(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
 }
 
-// ofBytes reads a scalar, or DER.
+// ofBytes parses a scalar, or DER.
 func ofBytes(file string, raw []byte) (*Key, error) {
 	switch {
 	case len(raw) == scalarBytes:
@@ -119,7 +119,7 @@ func ofBytes(file string, raw []byte) (*Key, error) {
 	return nil, fmt.Errorf("holds %d bytes in base64, and a private key has %d: %s", len(raw), scalarBytes, wanted)
 }
 
-// ofFile reads PEM or DER.
+// ofFile parses PEM or DER.
 func ofFile(file string, text []byte) (*Key, error) {
 	key, err := keyfile.Parse(file, text, "")
 	if err != nil {
@@ -132,8 +132,7 @@ func ofFile(file string, text []byte) (*Key, error) {
 	return newKey(private)
 }
 
-// ofJSON reads a JWK (RFC 7517), or the pair that `web-push generate-vapid-keys --json`
-// prints.
+// ofJSON parses a JWK (RFC 7517), or the pair that `web-push generate-vapid-keys --json` prints.
 func ofJSON(text []byte) (*Key, error) {
 	var form struct {
 		Type       string `json:"kty"`
@@ -165,7 +164,7 @@ func ofJSON(text []byte) (*Key, error) {
 	return ofPair(form.D, base64.RawURLEncoding.EncodeToString(slices.Concat([]byte{4}, x, y)))
 }
 
-// ofPair reads a scalar, and compares the public key unless that is empty.
+// ofPair parses a scalar, and compares the public key unless it is empty.
 func ofPair(private, public string) (*Key, error) {
 	raw, err := decode(private)
 	if err != nil || len(raw) != scalarBytes {
@@ -192,14 +191,14 @@ func newKey(private *ecdsa.PrivateKey) (*Key, error) {
 	return &Key{private: private, public: base64.RawURLEncoding.EncodeToString(public)}, nil
 }
 
-// Public returns the public key as browsers take it for applicationServerKey: 87
-// characters of base64url.
+// Public returns the public key in the format of browsers' applicationServerKey: 87 characters of
+// base64url.
 func (k *Key) Public() string { return k.public }
 
-// String returns the public key: a key that is printed tells nothing.
+// String returns the public key, so that a printed key reveals no secret.
 func (k *Key) String() string { return k.public }
 
-// PEM returns the private key as a file holds it: PKCS#8 in PEM.
+// PEM returns the private key as PKCS#8 in PEM.
 func (k *Key) PEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {

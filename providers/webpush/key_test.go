@@ -72,7 +72,7 @@ func publicPEM(t *testing.T, private *ecdsa.PrivateKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
-// parametersPEM is what openssl ecparam writes before a key.
+// parametersPEM is the block that openssl ecparam writes before a key.
 const parametersPEM = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
 
 func sec1(t *testing.T, private *ecdsa.PrivateKey) string {

@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An oracle is a folder with a foreign implementation of Web Push.
+// An oracle is a folder with an independent implementation of Web Push.
 type oracle string
 
 // newOracle installs the packages of testdata/oracle. It needs Node and the registry of npm.
@@ -46,7 +46,7 @@ func (o oracle) run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// write writes a value in JSON a line, and returns the file's name.
+// write writes values as JSON lines, and returns the file's name.
 func write[T any](t *testing.T, values []T) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -67,7 +67,7 @@ func newPair(t *testing.T) (private, public string) {
 	return enc(pair.Bytes()), enc(pair.PublicKey().Bytes())
 }
 
-// sizes are those of payloads: the least, the longest and some in between.
+// sizes returns n payload sizes: the smallest, the largest and random ones between.
 func sizes(n int) []int {
 	all := []int{1, 2, push.MaxWebPushPayload - 1, push.MaxWebPushPayload}
 	for len(all) < n {
@@ -78,7 +78,7 @@ func sizes(n int) []int {
 
 const contact = "mailto:push@example.com"
 
-// http_ece decrypts what is encrypted here, and jws verifies what is signed here.
+// http_ece decrypts our messages, and jws verifies our signatures.
 func TestOthersReadOurs(t *testing.T) {
 	o := newOracle(t)
 	private, public := newPair(t)

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// manyMismatches is how many different subscriptions have to be refused, with none taken,
-// before the key is what is wrong; and they have to be for as long as mismatchWait. A worker
-// that has just started may come upon so many old ones first.
+// manyMismatches is how many different subscriptions must be refused, and none accepted, before
+// the key counts as wrong. The refusals must also span mismatchWait: a worker that has just
+// started may first meet that many old subscriptions.
 const manyMismatches = 5
 
-// A proof is what is known of the app's key at one service: whether the service has
-// delivered with it, and which subscriptions it did not fit until then, since when. The zero
-// value knows nothing. It is safe for concurrent use.
+// A proof records the state of the app's key at one service: whether the service has delivered
+// with it and, until then, the subscriptions with another key and the time of the first. The zero
+// value records nothing. It is safe for concurrent use.
 type proof struct {
 	mu        sync.Mutex
 	delivered bool
@@ -21,7 +21,7 @@ type proof struct {
 	since     time.Time
 }
 
-// works notes that the service has delivered with the key.
+// works records that the service has delivered with the key.
 func (p *proof) works() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,8 +35,8 @@ func (p *proof) proven() bool {
 	return p.delivered
 }
 
-// refuse notes that the key does not fit the subscription with the endpoint. It returns
-// whether the key is known to work, and else whether it is known to be wrong.
+// refuse records that the endpoint's subscription was made with another key. It returns whether
+// the key is known to work, and otherwise whether it is known to be wrong.
 func (p *proof) refuse(endpoint string, now time.Time) (delivered, wrong bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

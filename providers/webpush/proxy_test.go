@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/providers/webpush"
 )
 
-// Behind a proxy a stranger's host is looked up and checked here: the proxy connects to the
-// address that was checked, and to none that is inside.
+// Behind a proxy the sender looks up and checks an unknown host's addresses. The proxy connects
+// only to the checked address, and to no internal one.
 func TestProxyConnectsToCheckedAddressOfStranger(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -31,8 +31,7 @@ const (
 	ServerError providers.Reason = "server_error"
 )
 
-// Reasons lists every reason that an outcome of this package can have besides those of
-// package providers.
+// Reasons lists the reasons of this package's outcomes besides package providers' reasons.
 func Reasons() []providers.Reason {
 	return []providers.Reason{
 		NotFound, Gone, InvalidToken, EndpointDoubted, EndpointRefused, VapidMismatch, Unauthorized, BadRequest,

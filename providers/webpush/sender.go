@@ -1,6 +1,8 @@
-// Package webpush sends notifications to browsers by Web Push (RFC 8030): encrypted (RFC
-// 8291), in the name of an app's key (RFC 8292), to the push service that each
-// subscription's endpoint names. Package webpushtest is its stand-in for tests.
+// Package webpush sends notifications to browsers by Web Push (RFC 8030). Start with Sender. It
+// encrypts each message (RFC 8291), signs with the app's key (RFC 8292), and sends to the push
+// service in the subscription's endpoint. Endpoints are user input: a host that is not a known
+// service must reach neither internal addresses nor other hosts' capacity. Package webpushtest is
+// the stand-in for tests.
 package webpush
 
 import (
@@ -25,7 +27,7 @@ type Sender struct {
 	hosts   []string
 	timeout time.Duration
 	dryRun  bool
-	// endpoint takes the messages in place of the push services; nil for none.
+	// endpoint receives the messages in place of the push services; nil for none.
 	endpoint    *url.URL
 	fingerprint string
 
@@ -42,20 +44,20 @@ type Sender struct {
 
 var _ providers.Sender = (*Sender)(nil)
 
-// A peer is a known service as the Sender meets it.
+// A peer is the Sender's state of a known service.
 type peer struct {
 	line  *providers.Line
 	proof proof
 }
 
-// New returns a sender for cfg. It reads the files that cfg names and connects to
-// nothing. Its error names the key of cfg to mend.
+// New returns a sender for cfg. It reads the files that cfg names and does not connect. Its error
+// names the key of cfg at fault.
 func New(cfg Config) (*Sender, error) {
 	proxy, err := providers.EnvironmentProxy()
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Endpoint != "" { // the operator's choice, and not a stranger's
+	if cfg.Endpoint != "" { // the operator has chosen it, so it is trusted
 		dial := proxy.Dialing((&net.Dialer{Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive}).DialContext)
 		return newSender(cfg, dial, dial)
 	}
@@ -63,7 +65,7 @@ func New(cfg Config) (*Sender, error) {
 	return newSender(cfg, proxy.Dialing(direct), strangersBy(proxy, direct, httpsPort, net.DefaultResolver))
 }
 
-// newSender is New with the ways to connect to known services, and to strangers.
+// newSender is New with dial functions for known services and for unknown hosts.
 func newSender(cfg Config, dial, toStrangers providers.DialFunc) (*Sender, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -92,14 +94,14 @@ func newSender(cfg Config, dial, toStrangers providers.DialFunc) (*Sender, error
 	if cfg.Endpoint != "" {
 		s.endpoint, _ = url.Parse(cfg.Endpoint) // Validate has parsed it
 		s.strangersTransport = s.transport
-		s.transport.MaxConnsPerHost *= len(services) // it is the host of all
+		s.transport.MaxConnsPerHost *= len(services) // one host serves all of them
 		s.transport.MaxIdleConnsPerHost = s.transport.MaxConnsPerHost
 	}
 	return s, nil
 }
 
-// Send makes one attempt, as providers.Sender says. It ends with the context or after
-// Config.Timeout, whichever comes first.
+// Send makes one attempt: see providers.Sender. It ends with ctx or after Config.Timeout,
+// whichever is first.
 func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, departure providers.Departure) providers.Outcome {
 	message, err := n.RenderWebPush(t, time.Now())
 	if err != nil {
@@ -131,7 +133,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 	return s.attempt(ctx, to, message, departure, at.line.Connected)
 }
 
-// sendToStranger makes an attempt at a host that is not a known service's.
+// sendToStranger makes an attempt at a host that is not a known service.
 func (s *Sender) sendToStranger(ctx context.Context, to subscription, message push.WebPushMessage, departure providers.Departure) providers.Outcome {
 	at := s.strangers.get(to.host)
 	leave, left, err := s.strangers.enter(ctx, at)
@@ -143,13 +145,13 @@ func (s *Sender) sendToStranger(ctx context.Context, to subscription, message pu
 	}
 	defer leave()
 	o := s.attempt(ctx, to, message, departure, func() {})
-	if o.Reason != providers.Cancelled && o.Reason != providers.TooLate { // which tell nothing of it
+	if o.Reason != providers.Cancelled && o.Reason != providers.TooLate { // they say nothing about the host
 		at.note(isFailure(o), time.Now())
 	}
 	return o
 }
 
-// isFailure reports whether an outcome says that a host is out of order.
+// isFailure reports whether an outcome means that a host does not work.
 func isFailure(o providers.Outcome) bool {
 	switch o.Reason {
 	case providers.DialFailed, providers.TimedOut, providers.ConnectionLost, providers.TLSRefused, providers.Unreadable, ServerError:
@@ -158,14 +160,14 @@ func isFailure(o providers.Outcome) bool {
 	return false
 }
 
-// A subscription is whom a target stands for.
+// A subscription is a parsed target: endpoint, keys and service.
 type subscription struct {
 	endpoint
 	receiver
 	service push.Platform
 }
 
-// subscription reads a target, and refuses one that is not to be sent to.
+// subscription parses a target, and refuses one that must not be sent to.
 func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) {
 	refused := func(kind providers.Kind, reason providers.Reason, err error) *providers.Outcome {
 		return &providers.Outcome{Kind: kind, Reason: reason, Concerns: providers.ConcernsToken, NotSent: true, Err: err}
@@ -186,7 +188,7 @@ func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) 
 	return subscription{endpoint: at, receiver: to, service: t.Service()}, nil
 }
 
-// begin counts a push in, unless the sender is closed.
+// begin counts a push in flight, unless the sender is closed.
 func (s *Sender) begin() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -197,16 +199,16 @@ func (s *Sender) begin() bool {
 	return true
 }
 
-// PublicKey returns the public key that browsers subscribe with, as Key.Public does.
+// PublicKey returns the public key that browsers subscribe with: see Key.Public.
 func (s *Sender) PublicKey() string { return s.key.Public() }
 
-// Fingerprint answers that of the key and what it is used for: see providers.Fingerprint.
+// Fingerprint covers the key and its use: see providers.Fingerprint.
 func (s *Sender) Fingerprint() string { return s.fingerprint }
 
-// CredentialExpiry reports false: a key does not end.
+// CredentialExpiry returns false: a key does not expire.
 func (s *Sender) CredentialExpiry() (time.Time, bool) { return time.Time{}, false }
 
-// Close waits for the pushes under way, which their deadlines bound, and then closes the
+// Close waits for the pushes in flight, bounded by their deadlines, and then closes the
 // connections. It returns nil. Later pushes are not sent: their outcome is Retry.
 func (s *Sender) Close() error {
 	s.mu.Lock()

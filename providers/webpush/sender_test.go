@@ -21,12 +21,12 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The tests of this file run one after the other: what they wait for is the processor, which
-// the suite's cases beside them would have.
+// The tests of this file are not parallel: they need the processor that parallel cases of the
+// suite would use.
 
 var services = []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows, push.WebPushOther}
 
-// started returns a stand-in and a sender to it that are closed with the test.
+// started returns a stand-in and a sender for it. The test closes both.
 func started(t testing.TB, options webpushtest.Options) (*webpushtest.Server, *webpush.Sender) {
 	t.Helper()
 	server, cfg := start(t, options)
@@ -57,8 +57,7 @@ func delivered(t *testing.T, o providers.Outcome) {
 	want(t, o, providers.Delivered, providers.OK, providers.NoConcern)
 }
 
-// What the browser decrypts is what push rendered, byte for byte, and the header says the
-// rest of it.
+// The browser decrypts exactly the bytes that push rendered, and the header has the other fields.
 func TestTheMessageArrivesAsRendered(t *testing.T) {
 	seen := make(chan webpushtest.Push, 1)
 	_, sender := started(t, webpushtest.Options{Seen: func(p webpushtest.Push) { seen <- p }})
@@ -102,8 +101,8 @@ func TestATokenThatIsRefused(t *testing.T) {
 	}
 }
 
-// One subscription that is refused again and again does not make the key that others are
-// delivered with a wrong one, nor a new token for each push.
+// One subscription that is refused repeatedly neither marks a working key as wrong, nor causes a
+// new token for each push.
 func TestOneSubscriptionThatIsRefused(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	odd := target(push.WebPushGoogle, "fade0403")
@@ -118,7 +117,8 @@ func TestOneSubscriptionThatIsRefused(t *testing.T) {
 	}
 }
 
-// Which key fits no subscription is found out, and which subscription does not fit the key.
+// The sender detects a key that fits no subscription, and a subscription that does not fit the
+// key.
 func TestAKeyThatDoesNotFit(t *testing.T) {
 	server, good := start(t, webpushtest.Options{})
 	defer func() { _ = server.Close() }()
@@ -131,7 +131,7 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 	must(t, os.WriteFile(wrong.PrivateKeyFile, text, 0o600))
 	for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows} {
 		sender := newSender(t, wrong)
-		for i := range 10 { // one subscription proves nothing, however long it goes on
+		for i := range 10 { // one subscription is no proof, for any duration
 			want(t, sender.Send(t.Context(), note(), target(service, "a"), providers.Departure{}), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
 			if i == 7 {
 				sender.AgeProofs(time.Minute)
@@ -140,7 +140,7 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 		_ = sender.Close()
 
 		sender = newSender(t, wrong)
-		for _, name := range []string{"b", "c", "d", "e", "f"} { // and many at once only that they were come upon first
+		for _, name := range []string{"b", "c", "d", "e", "f"} { // many within mismatchWait are no proof either
 			want(t, sender.Send(t.Context(), note(), target(service, name), providers.Departure{}), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
 		}
 		sender.AgeProofs(time.Minute)
@@ -215,7 +215,8 @@ func TestWrongSurroundings(t *testing.T) {
 	}
 }
 
-// One host that fails keeps no other back, and is left alone after three times.
+// A failing host does not delay others. After three failures in a row the sender backs off from
+// it.
 func TestAStrangerThatFails(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	failing, fine := target(push.WebPushOther, "device"), webpushtest.Subscription("https://push.example.org/device")
@@ -229,7 +230,7 @@ func TestAStrangerThatFails(t *testing.T) {
 	}
 }
 
-// A service that answers nothing holds no other back.
+// A service that never answers does not delay others.
 func TestOneServiceHoldsNoOtherBack(t *testing.T) {
 	const held = 256
 	server, sender := started(t, webpushtest.Options{})
@@ -255,7 +256,7 @@ func TestOneServiceHoldsNoOtherBack(t *testing.T) {
 	sends.Wait()
 }
 
-// The suite has this for the known services.
+// The suite tests this for the known services.
 func TestTooLateForAStranger(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	to := target(push.WebPushOther, "device")

@@ -2,5 +2,5 @@
 
 package webpush_test
 
-// manyOrigins is how many hosts a test sends to.
+// manyOrigins is the number of hosts that a test sends to.
 const manyOrigins = 300

@@ -11,53 +11,51 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// What one host that is not a known service's may take up.
+// Bounds for a host that is not a known service.
 const (
-	// maxStrangers bounds the hosts that are remembered.
+	// maxStrangers bounds the hosts remembered.
 	maxStrangers = 1024
-	// strangerInFlight bounds the pushes on their way to one host that is known to answer. To
-	// another one a single push is on its way.
+	// strangerInFlight bounds the pushes in flight to one host that is known to answer. Any other
+	// host gets a single push at a time.
 	strangerInFlight = 8
-	// maxProbes bounds the hosts that are not known to answer, and have a push on its way: so
-	// few of maxInFlight that the others go on beside them.
+	// maxProbes bounds the hosts not known to answer that have a push in flight: a small part of
+	// maxInFlight, so that other hosts are not delayed.
 	maxProbes = maxInFlight / 8
-	// strangerFailures is how many pushes in a row fail before the host is left alone.
+	// strangerFailures is the number of failures in a row that starts a backoff.
 	strangerFailures = 3
-	// The host is left alone for minBackoff, and twice as long after each further failure,
-	// up to maxBackoff.
+	// The first backoff takes minBackoff. Each further failure doubles it, up to maxBackoff.
 	minBackoff = 5 * time.Second
 	maxBackoff = 5 * time.Minute
 )
 
-// strangers are the hosts that are not a known service's. They fail one by one: what one
-// does keeps no other back.
+// strangers are the hosts that are not known services. Each fails alone, and does not delay the
+// others.
 type strangers struct {
-	// slots bound the pushes on their way to all that are known to answer, and probes those
-	// to the others.
+	// slots bounds the pushes in flight to all hosts known to answer, and probes to all others.
 	slots  chan struct{}
 	probes chan struct{}
 	adding sync.Mutex
 	byHost *lru.Cache[string, *stranger]
 }
 
-// A stranger is one of them.
+// A stranger is the state of one such host.
 type stranger struct {
 	slots chan struct{}
 
 	mu       sync.Mutex
 	failures int // in a row
 	until    time.Time
-	// answers says that it has, and has not failed too often since. Until then it is probed:
-	// probed says that a push is on its way.
+	// answers says that the host has answered, and has not reached strangerFailures since.
+	// Otherwise it is probed; probed says that the probe is in flight.
 	answers, probed bool
 }
 
 func newStrangers() *strangers {
-	byHost, _ := lru.New[string, *stranger](maxStrangers) // fails for no size
+	byHost, _ := lru.New[string, *stranger](maxStrangers) // only a size of 0 fails
 	return &strangers{slots: make(chan struct{}, maxInFlight-maxProbes), probes: make(chan struct{}, maxProbes), byHost: byHost}
 }
 
-// get returns what is known of a host.
+// get returns the state of a host.
 func (s *strangers) get(host string) *stranger {
 	s.adding.Lock()
 	defer s.adding.Unlock()
@@ -69,9 +67,9 @@ func (s *strangers) get(host string) *stranger {
 	return made
 }
 
-// enter lets a push go to a host, or says for how long that is left alone. One that is known
-// to answer it waits for: first for a place among those to the host. When err is nil and left
-// 0 the caller calls leave once the push is over.
+// enter admits a push to a host, or returns how long the backoff lasts. A push to a host known to
+// answer waits for a slot of the host, then for a slot of all. If err is nil and left is 0, the
+// caller must call leave after the push.
 func (s *strangers) enter(ctx context.Context, to *stranger) (leave func(), left time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
@@ -82,15 +80,15 @@ func (s *strangers) enter(ctx context.Context, to *stranger) (leave func(), left
 	if leave, err = s.wait(ctx, to); err != nil {
 		return nil, 0, err
 	}
-	if left = to.left(time.Now()); left > 0 { // it failed meanwhile
+	if left = to.left(time.Now()); left > 0 { // the host failed meanwhile
 		leave()
 		left = max(left, providers.MinRetryAfter)
 	}
 	return leave, left, nil
 }
 
-// probe lets one push go to a host that is not known to answer, and has the others come back:
-// they would take up the places of those to hosts that do.
+// probe admits one push to a host not known to answer, and returns a delay for the others:
+// waiting, they would use slots of hosts that do answer.
 func (s *strangers) probe(to *stranger, now time.Time) (leave func(), left time.Duration, doubted bool) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
@@ -116,7 +114,7 @@ func (s *strangers) probe(to *stranger, now time.Time) (leave func(), left time.
 	}, 0, true
 }
 
-// wait waits for a place, first among the pushes to the host.
+// wait waits for a slot of the host, then for a slot of all hosts.
 func (s *strangers) wait(ctx context.Context, to *stranger) (leave func(), err error) {
 	for i, slots := range []chan struct{}{to.slots, s.slots} {
 		select {
@@ -131,21 +129,21 @@ func (s *strangers) wait(ctx context.Context, to *stranger) (leave func(), err e
 	return func() { <-s.slots; <-to.slots }, nil
 }
 
-// left returns for how long the host is left alone still, 0 if it is not.
+// left returns the rest of the host's backoff, 0 without one.
 func (s *stranger) left(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(0, s.until.Sub(now))
 }
 
-// note says what became of a push.
+// note records whether a push failed.
 func (s *stranger) note(failed bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case !failed:
 		s.failures, s.until, s.answers = 0, time.Time{}, true
-	case now.Before(s.until): // it was on its way already
+	case now.Before(s.until): // it was sent before the backoff
 	default:
 		s.failures++
 		s.until = now.Add(backoff(s.failures))
@@ -153,7 +151,7 @@ func (s *stranger) note(failed bool, now time.Time) {
 	}
 }
 
-// backoff is for how long a host is left alone that failed so often in a row.
+// backoff returns the delay after so many failures in a row.
 func backoff(failures int) time.Duration {
 	if failures < strangerFailures {
 		return 0
@@ -161,8 +159,7 @@ func backoff(failures int) time.Duration {
 	return min(minBackoff<<min(failures-strangerFailures, 10), maxBackoff)
 }
 
-// leftAlone is the outcome of a push that is not made because its host is left alone for so
-// long.
+// leftAlone returns the outcome of a push that is not sent because of its host's backoff.
 func leftAlone(host string, left time.Duration) providers.Outcome {
 	return providers.Outcome{
 		Kind: providers.Retry, Reason: providers.OriginBackoff, NotSent: true, Concerns: providers.ConcernsToken, RetryAfter: left,

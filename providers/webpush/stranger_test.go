@@ -20,7 +20,7 @@ func TestAHostThatFailsIsLeftAlone(t *testing.T) {
 	}
 	for _, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
 		at.note(true, now)
-		at.note(true, now) // it was on its way already
+		at.note(true, now) // it was sent before the backoff
 		if left := at.left(now); left != want {
 			t.Errorf("left alone for %v, want %v", left, want)
 		}
@@ -90,8 +90,8 @@ func TestStrangersAreBounded(t *testing.T) {
 	}
 }
 
-// A host that is not known to answer gets one push at a time, and all such hosts few: the
-// others come back, and do not wait.
+// A host not known to answer gets one push at a time, and all such hosts get few. Other pushes to
+// them are retried later, and do not wait.
 func TestStrangersAreProbed(t *testing.T) {
 	t.Parallel()
 	s := newStrangers()

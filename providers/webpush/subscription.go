@@ -8,16 +8,16 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An endpoint is where a push service takes the messages for one subscription.
+// An endpoint is the URL for messages to one subscription.
 type endpoint struct {
 	host string // in lower case, without a final dot
 	url  *url.URL
 }
 
-// origin is the endpoint's, as a token names it. Source: RFC 8292, section 2.
+// origin returns the endpoint's origin in the format of a token. Source: RFC 8292, section 2.
 func (e endpoint) origin() string { return "https://" + e.host }
 
-// parseEndpoint reads an endpoint as push.Endpoint does.
+// parseEndpoint parses an endpoint: see push.Endpoint.
 func parseEndpoint(text string) (endpoint, error) {
 	u, err := push.Endpoint(text)
 	if err != nil {
@@ -26,12 +26,12 @@ func parseEndpoint(text string) (endpoint, error) {
 	return endpoint{host: u.Host, url: u}, nil
 }
 
-// receiverOf is whom a message is encrypted for. Its error holds nothing of the keys.
+// receiverOf parses a browser's keys. Its error contains nothing of them.
 func receiverOf(k *push.Keys) (receiver, error) {
 	if k == nil {
 		return receiver{}, errors.New("the target has no keys")
 	}
-	// A point off the curve, which PublicKey refuses, would tell of the private key. Source:
+	// A point off the curve would reveal bits of the private key; PublicKey refuses it. Source:
 	// RFC 8291, section 7.
 	public, err := k.PublicKey()
 	if err != nil {

@@ -63,7 +63,8 @@ func harness(t *testing.T, service push.Platform, options webpushtest.Options) p
 	}
 }
 
-// start starts a stand-in, which the test closes, and returns how to reach it.
+// start starts a stand-in, which the test closes, and returns the configuration of a sender for
+// it.
 func start(t testing.TB, options webpushtest.Options) (*webpushtest.Server, webpush.Config) {
 	t.Helper()
 	server, err := webpushtest.NewServer(options)

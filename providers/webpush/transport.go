@@ -13,17 +13,17 @@ import (
 const (
 	// maxConns bounds the connections to each host.
 	maxConns = 4
-	// maxIdleConns bounds those that wait for a further push, to all hosts.
+	// maxIdleConns bounds the idle connections to all hosts.
 	maxIdleConns = 64
-	// maxInFlight bounds the pushes on their way to one known service, and those to all
-	// strangers together.
+	// maxInFlight bounds the pushes in flight to one known service, and to all unknown hosts
+	// together.
 	maxInFlight = 256
 	// maxHeader bounds an answer's header, in bytes.
 	maxHeader = 16 << 10
 )
 
-// newTransport returns a transport that dials as dial does. Every connection ends with life
-// at the latest.
+// newTransport returns a transport that dials with dial. Its connections end with life at the
+// latest.
 func newTransport(life context.Context, roots *x509.CertPool, dial providers.DialFunc) *http.Transport {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -43,9 +43,9 @@ func newTransport(life context.Context, roots *x509.CertPool, dial providers.Dia
 	}
 }
 
-// newStrangersTransport is newTransport for hosts that are not known: with HTTP/1.1 alone,
-// in which a peer can do little but answer, and with connections of their own, so that no
-// number of them ends one to a known service.
+// newStrangersTransport is newTransport for unknown hosts. It uses only HTTP/1.1, which gives a
+// peer few means besides answering. Its connections are separate, so that they never displace one
+// to a known service.
 func newStrangersTransport(life context.Context, roots *x509.CertPool, dial providers.DialFunc) *http.Transport {
 	t := newTransport(life, roots, dial)
 	t.Protocols = &http.Protocols{}

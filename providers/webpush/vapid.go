@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// tokenLife is how long a token is valid. A service refuses what is valid for more than
-	// 24 hours by its own clock, which may be behind. Source: RFC 8292, section 2.
+	// tokenLife is a token's validity. A service refuses a token that is valid for more than 24
+	// hours by its own clock, which may be slow. Source: RFC 8292, section 2.
 	tokenLife = 12 * time.Hour
-	// tokenReserve is how long before its end a token is replaced.
+	// tokenReserve is the time before its end at which a token is replaced.
 	tokenReserve = time.Hour
-	// tokenAge is how old a token is at least that is replaced because the service has never
-	// taken it: the clock that it was made by may be right by then.
+	// tokenAge is the minimum age of a token before it is replaced because the service never
+	// accepted it: the local clock may be right by then.
 	tokenAge = time.Minute
-	// maxTokens bounds the tokens that are kept.
+	// maxTokens bounds the tokens cached.
 	maxTokens = 1024
 )
 
-// A token says to one push service who sends (RFC 8292).
+// A token authenticates the sender to one push service (RFC 8292).
 type token struct {
 	authorization string
 	made          time.Time
-	until         time.Time // by the clock on the wall, which is what the service goes by
-	// worked says that the service has taken it.
+	until         time.Time // by the wall clock, as the service checks it
+	// worked says that the service has accepted the token.
 	worked atomic.Bool
 }
 
-// tokens are a key's, one for each origin: some services count how often a sender comes
-// with a new one.
+// tokens are a key's tokens, one per origin. They are reused: some services count how often a
+// sender presents a new one.
 type tokens struct {
 	key      *Key
 	subject  string
@@ -41,7 +41,7 @@ type tokens struct {
 }
 
 func newTokens(key *Key, subject string) *tokens {
-	byOrigin, _ := lru.New[string, *token](maxTokens) // fails for no size
+	byOrigin, _ := lru.New[string, *token](maxTokens) // only a size of 0 fails
 	return &tokens{key: key, subject: subject, byOrigin: byOrigin}
 }
 
@@ -61,8 +61,9 @@ func (t *tokens) get(origin string, now time.Time) (*token, error) {
 	return made, nil
 }
 
-// refused says that the service has refused a token. The next push to the origin has
-// another, unless this one is new and may be refused for what is wrong with all.
+// refused drops a token that the service has refused, so that the next push to the origin gets a
+// new one. It keeps a token younger than tokenAge that never worked: a new one would be refused
+// for the same reason.
 func (t *tokens) refused(origin string, refused *token, now time.Time) {
 	if !refused.worked.Load() && now.Sub(refused.made) < tokenAge {
 		return
@@ -74,9 +75,8 @@ func (t *tokens) refused(origin string, refused *token, now time.Time) {
 	}
 }
 
-// authorization returns the value of the header field Authorization: a token for the
-// origin, which says whom to turn to and when it ends, and the public key. Source: RFC
-// 8292, sections 2 and 3.
+// authorization returns the value of the header field Authorization: a token for the origin, with
+// contact and expiry, and the public key. Source: RFC 8292, sections 2 and 3.
 func (k *Key) authorization(origin, subject string, ends time.Time) (string, error) {
 	claims := jwt.MapClaims{"aud": origin, "exp": ends.Unix(), "sub": subject}
 	signed, err := jwt.NewWithClaims(jwt.SigningMethodES256, claims).SignedString(k.private)

@@ -11,8 +11,8 @@ import (
 	"github.com/golang-jwt/jwt/v4"
 )
 
-// claimsOf verifies the value of a header field Authorization by the key that it names, at
-// the instant.
+// claimsOf verifies the header field Authorization with the key in it, at the instant, and
+// returns the claims.
 func claimsOf(t *testing.T, authorization string, at time.Time) jwt.MapClaims {
 	t.Helper()
 	m := regexp.MustCompile(`^vapid t=(\S+), k=(\S{87})$`).FindStringSubmatch(authorization)

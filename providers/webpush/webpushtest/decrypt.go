@@ -18,8 +18,8 @@ const (
 	lastRecord = 0x02
 )
 
-// decrypt returns what a body in the content coding aes128gcm holds for the receiver, as
-// a browser does. Source: RFC 8188, section 2; RFC 8291, sections 3 and 4.
+// decrypt decrypts a body in the content coding aes128gcm, as a browser does. Source: RFC 8188,
+// section 2; RFC 8291, sections 3 and 4.
 func (r receiver) decrypt(body []byte) ([]byte, error) {
 	if len(body) < headerSize {
 		return nil, errors.New("the body is shorter than its header")

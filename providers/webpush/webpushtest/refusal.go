@@ -13,10 +13,10 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A refusal is an answer other than 201, before a service words it.
+// A refusal is an answer other than 201, before it is written in a service's format.
 type refusal struct {
 	status int
-	// word is Apple's or Google's name of it, errno Mozilla's number, text what else is said.
+	// word is Apple's or Google's error name, errno Mozilla's error number, and text the message.
 	word  string
 	errno int
 	text  string
@@ -30,7 +30,7 @@ func unauthorized(service push.Platform, text string) *refusal {
 	return &refusal{status: unauthorizedStatus(service), word: "BadJwtToken", errno: 109, text: text}
 }
 
-// unauthorizedStatus is the status with which a service refuses a token.
+// unauthorizedStatus returns the status of a service's refusal of a token.
 func unauthorizedStatus(service push.Platform) int {
 	if service == push.WebPushMozilla || service == push.WebPushWindows {
 		return http.StatusUnauthorized
@@ -38,8 +38,8 @@ func unauthorizedStatus(service push.Platform) int {
 	return http.StatusForbidden
 }
 
-// ordered returns the refusal that an answer asks for. Its Reason is one of package
-// webpush's, or Apple's word; without one the status says what is usual.
+// ordered returns the refusal for a scripted answer. Its Reason is one of package webpush's, or
+// Apple's word; without one the status decides.
 func ordered(service push.Platform, a standin.Answer) *refusal {
 	e := refusal{status: a.Status, text: http.StatusText(a.Status)}
 	switch reason := a.Reason; {
@@ -72,18 +72,18 @@ func ordered(service push.Platform, a standin.Answer) *refusal {
 	return &e
 }
 
-// errnos are Mozilla's numbers for a status. Source: autopush-rs, docs/src/errors.md.
+// errnos are Mozilla's error numbers by status. Source: autopush-rs, docs/src/errors.md.
 var errnos = map[int]int{
 	http.StatusNotFound: 102, http.StatusGone: 103, http.StatusRequestEntityTooLarge: 104, http.StatusServiceUnavailable: 202,
 }
 
-// googlesTexts are what Google says with a status.
+// googlesTexts are Google's messages by status.
 var googlesTexts = map[int]string{
 	http.StatusGone:     "push subscription has unsubscribed or expired.",
 	http.StatusNotFound: "A valid push subscription endpoint should be specified in the URL as such: https://fcm.googleapis.com/wp/{ID}",
 }
 
-// write writes the refusal in the words of the service.
+// write writes the refusal in the service's format.
 func (e refusal) write(w http.ResponseWriter, service push.Platform) {
 	switch service {
 	case push.WebPushGoogle:

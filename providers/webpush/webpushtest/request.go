@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Push is a message that was taken for good, and decrypted.
+// A Push is a message that passed the checks, decrypted.
 type Push struct {
 	// Endpoint is the subscription's.
 	Endpoint string
@@ -24,7 +24,7 @@ type Push struct {
 	Payload []byte
 }
 
-// A request is a push as it came in.
+// A request is a push before the checks.
 type request struct {
 	service  push.Platform
 	host     string
@@ -42,7 +42,7 @@ var (
 	topics = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 )
 
-// check reads a request, and returns how it is refused; nil for one that is good.
+// check checks a request, and returns its refusal; nil if it is valid.
 func (s *Server) check(r *request, now time.Time) *refusal {
 	if r.method != http.MethodPost {
 		return &refusal{status: http.StatusMethodNotAllowed}
@@ -71,8 +71,8 @@ func (s *Server) check(r *request, now time.Time) *refusal {
 	return nil
 }
 
-// checkSender refuses a request whose sender is not known, or not the one that the
-// subscription is for. Source: RFC 8292, section 4.2.
+// checkSender refuses a request with an unknown sender, or with another sender than the
+// subscription's. Source: RFC 8292, section 4.2.
 func (s *Server) checkSender(r *request, now time.Time) *refusal {
 	values := r.header.Values("Authorization")
 	if len(values) != 1 {
@@ -91,7 +91,7 @@ func (s *Server) checkSender(r *request, now time.Time) *refusal {
 	return nil
 }
 
-// checkHeader refuses header fields that a service does. Source: RFC 8030, sections 5.2 to
+// checkHeader refuses header fields that the services refuse. Source: RFC 8030, sections 5.2 to
 // 5.4; RFC 8291, section 4.
 func (r *request) checkHeader() *refusal {
 	only := func(field string) string {

@@ -1,11 +1,10 @@
-// Package webpushtest is a stand-in for the push services of Web Push, over TLS, with
-// HTTP/2 and HTTP/1.1, on a free port of the loopback. Which service it plays a request's
-// Host says: Google, Mozilla, Apple or Windows, and any other is one that keeps to RFC 8030.
+// Package webpushtest is a stand-in for the push services of Web Push. Start with NewServer. It
+// serves TLS, with HTTP/2 and HTTP/1.1, on a free port of the loopback. The request's Host
+// selects the service: Google, Mozilla, Apple or Windows; any other follows RFC 8030.
 //
-// It has the keys of every subscription that Subscription returns, and so decrypts what it
-// gets. It checks what the services check (the token and its key, the header, the body)
-// and answers as they do. Trouble is scripted with Respond, whose token is the endpoint,
-// or chosen by the name in the endpoint, as standin.ByToken says.
+// It decrypts pushes with the keys of each subscription from Subscription. It checks the token
+// and its key, the header and the body, and answers as the services do. Respond scripts other
+// answers by endpoint; the name in the endpoint can select one too (see standin.ByToken).
 package webpushtest
 
 import (
@@ -30,40 +29,40 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// streams is how many requests a connection may carry at once.
+// streams bounds the concurrent requests of a connection.
 const streams = 100
 
 const (
-	// maxReceivers bounds the receivers that are remembered.
+	// maxReceivers bounds the receivers remembered.
 	maxReceivers = 16 << 10
-	// maxUsed bounds the salts and the keys that are.
+	// maxUsed bounds the salts and keys remembered.
 	maxUsed = 128 << 10
 )
 
-// Options are what a server may be told at its start. The zero value is ready to use.
+// Options configure a server. The zero value is ready to use.
 type Options struct {
 	// Address to listen on. Empty means a free port of 127.0.0.1.
 	Address string
-	// PublicKeys are those that the subscriptions were made with, as webpush.Key.Public
-	// returns them, besides that of WriteCredentials.
+	// PublicKeys are further keys of subscriptions, as webpush.Key.Public returns them, besides
+	// the key of WriteCredentials.
 	PublicKeys []string
-	// Ledger records what is accepted. Nil means a new one that keeps it.
+	// Ledger records the accepted pushes. Nil means a new one in memory.
 	Ledger *standin.Ledger
-	// Latency is how long each answer takes.
+	// Latency delays each answer.
 	Latency standin.Latency
-	// HTTP1 leaves HTTP/2 out.
+	// HTTP1 disables HTTP/2.
 	HTTP1 bool
 	// Seen is called with each push that passes the checks, before it is answered. It may be
 	// called by several goroutines at once.
 	Seen func(Push)
 }
 
-// A Server is a running stand-in. Its Script says how it answers pushes, under the
-// endpoint, and its Counters count them. It is safe for concurrent use.
+// A Server is a running stand-in. Its Script selects answers by endpoint, and its Counters count
+// pushes. It is safe for concurrent use.
 type Server struct {
 	standin.Script
 	standin.Counters
-	// HTTPS is where it is: its URL is the value of webpush.Config.Endpoint.
+	// HTTPS is the listening server: its URL is the value of webpush.Config.Endpoint.
 	*standin.HTTPS
 
 	key       *webpush.Key
@@ -77,14 +76,13 @@ type Server struct {
 	names     atomic.Uint64
 }
 
-// NewServer starts a server with a certificate authority and an app's key of its own.
-// Close it.
+// NewServer starts a server with its own certificate authority and app's key. Close it.
 func NewServer(o Options) (*Server, error) {
 	key, err := webpush.GenerateKey()
 	if err != nil {
 		return nil, fmt.Errorf("webpushtest: make a key: %w", err)
 	}
-	receivers, _ := lru.New[string, receiver](maxReceivers) // fails for no size
+	receivers, _ := lru.New[string, receiver](maxReceivers) // only a size of 0 fails
 	used, _ := lru.New[string, struct{}](maxUsed)
 	s := &Server{
 		key: key, keys: append(slices.Clone(o.PublicKeys), key.Public()),
@@ -109,19 +107,19 @@ func (s *Server) receiver(endpoint string) receiver {
 	return r
 }
 
-// serve takes a push.
+// serve handles a push.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	host := strings.ToLower(r.Host)
 	if name, port, err := net.SplitHostPort(host); err == nil && port != "443" {
 		host = name
 	}
-	if r.Method == http.MethodGet { // of who only looks whether it is there
+	if r.Method == http.MethodGet { // a probe of the server
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
-		panic(http.ErrAbortHandler) // a sender that is late voids a request by its body
+		panic(http.ErrAbortHandler) // a late sender breaks off the body
 	}
 	s.Begin()
 	defer s.End()
@@ -140,7 +138,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, request, s.NextBy(request.endpoint, request.name))
 }
 
-// answer does with a valid push what the script says.
+// answer answers a valid push as the script says.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *request, answer standin.Answer) {
 	entry := standin.Entry{
 		At: time.Now(), Platform: string(push.PlatformWebPush), App: request.key, Token: request.endpoint,
@@ -176,7 +174,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *request
 	ordered(request.service, answer).write(w, request.service)
 }
 
-// accept answers that the push is taken. Source: RFC 8030, section 5.
+// accept answers that the push is accepted. Source: RFC 8030, section 5.
 func accept(w http.ResponseWriter, request *request, entry standin.Entry) {
 	h := w.Header()
 	switch request.service {
@@ -192,9 +190,8 @@ func accept(w http.ResponseWriter, request *request, entry standin.Entry) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// WriteCredentials writes into dir the private key that the subscriptions were made with,
-// and the certificate of the server's authority. It returns the configuration of a sender
-// that uses them, to each host.
+// WriteCredentials writes the subscriptions' private key and the certificate of the server's
+// authority into dir. It returns a sender's configuration that uses them and allows every host.
 func (s *Server) WriteCredentials(dir string) (webpush.Config, error) {
 	text, err := s.key.PEM()
 	if err != nil {
@@ -216,21 +213,20 @@ func (s *Server) WriteCredentials(dir string) (webpush.Config, error) {
 	return c, nil
 }
 
-// Ledger returns the record of what was accepted.
+// Ledger returns the ledger of accepted pushes.
 func (s *Server) Ledger() *standin.Ledger { return s.ledger }
 
-// TokensShown returns how many different tokens senders have shown to the service.
+// TokensShown returns how many different tokens senders have presented to the service.
 func (s *Server) TokensShown(service push.Platform) int {
 	s.tokens.mu.Lock()
 	defer s.tokens.mu.Unlock()
 	return s.tokens.count[service]
 }
 
-// ExpireTokens has every token that was shown so far refused.
+// ExpireTokens makes the server refuse every token presented so far.
 func (s *Server) ExpireTokens() { s.tokens.expire() }
 
-// Close breaks every connection and ends the server. It returns the ledger's error, if it
-// has one.
+// Close breaks every connection and stops the server. It returns the ledger's error, if any.
 func (s *Server) Close() error {
 	return errors.Join(s.HTTPS.Close(), s.ledger.Err())
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A rig sends requests to a server as they are told.
+// A rig sends raw requests to a server.
 type rig struct {
 	*testing.T
 	server  *Server
@@ -68,12 +68,12 @@ func (r *rig) token(claims jwt.MapClaims) string {
 	return signed
 }
 
-// good are claims that are taken at a host.
+// good returns valid claims for a host.
 func good(host string) jwt.MapClaims {
 	return jwt.MapClaims{"aud": "https://" + host, "exp": time.Now().Add(12 * time.Hour).Unix(), "sub": "mailto:push@example.com"}
 }
 
-// encrypt is what a sender does, with the padding that it is told to put after the payload.
+// encrypt encrypts as a sender does, with the padding after the payload.
 func (r *rig) encrypt(endpoint, payload, padding string) []byte {
 	r.Helper()
 	to := receiverAt(endpoint)
@@ -99,7 +99,7 @@ func (r *rig) encrypt(endpoint, payload, padding string) []byte {
 	return gcm.Seal(body, nonce, []byte(payload+padding), nil)
 }
 
-// send sends a push that is good, after change has done what it does.
+// send sends a valid push, modified by change.
 func (r *rig) send(endpoint string, change func(*http.Request)) (*http.Response, string) {
 	r.Helper()
 	u, err := url.Parse(endpoint)

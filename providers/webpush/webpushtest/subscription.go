@@ -11,9 +11,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Endpoint returns an endpoint as the service hands them out, with the name where a
-// browser's token would be: letters, digits, "-" and "_". What standin.ByToken reads from
-// a token it reads from the name.
+// Endpoint returns an endpoint in the service's format, with name in place of a browser's token:
+// letters, digits, "-" and "_". standin.ByToken reads the name as it reads a token.
 func Endpoint(service push.Platform, name string) string {
 	switch service {
 	case push.WebPushGoogle:
@@ -28,9 +27,8 @@ func Endpoint(service push.Platform, name string) string {
 	return "https://push.example.net/" + name
 }
 
-// Subscription returns the target of the browser that has subscribed at the endpoint. Its
-// keys follow from the endpoint, so that any process can name it and any Server decrypt
-// what it gets.
+// Subscription returns the target of a browser subscribed at the endpoint. Its keys derive from
+// the endpoint, so that every process can create it and every Server can decrypt its messages.
 func Subscription(endpoint string) push.Target {
 	r := receiverAt(endpoint)
 	return push.Target{Platform: push.PlatformWebPush, Token: endpoint, Keys: &push.Keys{
@@ -48,7 +46,7 @@ type receiver struct {
 // receiverAt returns the receiver at an endpoint.
 func receiverAt(endpoint string) receiver {
 	auth := sha256.Sum256([]byte("pushpace stand-in auth " + endpoint))
-	for i := 0; ; i++ { // one hash in four thousand million is no scalar
+	for i := 0; ; i++ { // one hash in 2³² is no valid scalar
 		scalar := sha256.Sum256(fmt.Appendf(nil, "pushpace stand-in key %d %s", i, endpoint))
 		if private, err := ecdh.P256().NewPrivateKey(scalar[:]); err == nil {
 			return receiver{private: private, auth: auth[:16]}

@@ -17,20 +17,20 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// maxLife is how far ahead a token may end. Source: RFC 8292, section 2.
+// maxLife bounds a token's remaining validity. Source: RFC 8292, section 2.
 const maxLife = 24 * time.Hour
 
-// maxShown bounds the tokens that are remembered.
+// maxShown bounds the tokens remembered.
 const maxShown = 16 << 10
 
-// tokens are those that senders have shown.
+// tokens are the tokens that senders have presented.
 type tokens struct {
 	mu    sync.Mutex
 	shown *lru.Cache[string, *shown]
 	count map[push.Platform]int
 }
 
-// A shown is a token with a signature that is right.
+// A shown is a token with a valid signature.
 type shown struct {
 	key     string // in base64url
 	claims  claims
@@ -43,15 +43,15 @@ type claims struct {
 	Sub string `json:"sub"`
 }
 
-// Valid has check look at the claims.
+// Valid accepts all claims: check checks them.
 func (claims) Valid() error { return nil }
 
 func newTokens() *tokens {
-	all, _ := lru.New[string, *shown](maxShown) // fails for no size
+	all, _ := lru.New[string, *shown](maxShown) // only a size of 0 fails
 	return &tokens{shown: all, count: make(map[push.Platform]int)}
 }
 
-// read returns the token of a header field Authorization.
+// read parses the header field Authorization.
 func (t *tokens) read(service push.Platform, authorization string) (shown, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +67,7 @@ func (t *tokens) read(service push.Platform, authorization string) (shown, error
 	return s, nil
 }
 
-// expire refuses those that were shown so far.
+// expire marks all presented tokens as expired.
 func (t *tokens) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +76,7 @@ func (t *tokens) expire() {
 	}
 }
 
-// parameters are those of the scheme. Source: RFC 8292, section 3.
+// parameters matches the parameters of the scheme vapid. Source: RFC 8292, section 3.
 var parameters = regexp.MustCompile(`^vapid t=([\w-]+\.[\w-]+\.[\w-]+), ?k=([\w-]{87})$`)
 
 func parseAuthorization(authorization string) (shown, error) {
@@ -100,7 +100,7 @@ func parseAuthorization(authorization string) (shown, error) {
 	return s, nil
 }
 
-// check returns what is wrong with a token that is shown for a host.
+// check returns the problem of a token presented for a host.
 func (s shown) check(service push.Platform, host string, now time.Time) error {
 	switch left := time.Unix(s.claims.Exp, 0).Sub(now); {
 	case s.expired:
@@ -117,7 +117,7 @@ func (s shown) check(service push.Platform, host string, now time.Time) error {
 	return nil
 }
 
-// subject is one that Apple takes.
+// subject matches the subjects that Apple accepts.
 var subject = regexp.MustCompile(`^(?:mailto:[^\s<>@:]+@|https://)((?:[\w-]+\.)+[A-Za-z]{2,})(?:/\S*)?$`)
 
 func usable(sub string) bool {
