@@ -16,7 +16,7 @@ import (
 // maxPayload bounds the part of a payload that a page shows, in bytes.
 const maxPayload = 16 << 10
 
-// A payload is a notification's content for display: tokens and keys are removed, and invisible
+// A payload is a notification's content for display: tokens, FIDs and keys are hidden, and invisible
 // characters escaped.
 type payload struct {
 	Text string
