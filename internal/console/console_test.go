@@ -7,7 +7,7 @@ import (
 )
 
 // Requests that no route accepts get an error page.
-func TestRefused(t *testing.T) {
+func TestUnknownRequestsAreRejected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for path, want := range map[string]int{

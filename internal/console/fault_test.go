@@ -13,7 +13,7 @@ import (
 
 // An internal error is logged with its cause and without stored content. Repeated rejections are
 // logged as a count.
-func TestWhatFailsIsLogged(t *testing.T) {
+func TestInternalErrorIsLoggedWithoutContent(t *testing.T) {
 	t.Parallel()
 	var log eventually.Log
 	r := newRig(t, withTokens, withLog(&log)).as(viewerToken)
@@ -34,7 +34,7 @@ func TestWhatFailsIsLogged(t *testing.T) {
 	}
 }
 
-func TestWhetherAFormWasDone(t *testing.T) {
+func TestFailedFormReportsWhetherItWasDone(t *testing.T) {
 	t.Parallel()
 	c := newRig(t).console
 	const unknown, nothing = "Whether it was done is not known", "Nothing was changed."

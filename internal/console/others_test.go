@@ -92,7 +92,7 @@ func (r *rig) ask(method, address, form, x string) string {
 
 // A page for one app's token shows nothing of another app, and is the same whether that app has
 // data or not. No form changes the other app.
-func TestOthersAreNotTold(t *testing.T) {
+func TestPagesHideOtherApps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) {
 		operatetest.TwoApps(&o.Work)
@@ -186,7 +186,7 @@ func firstDifference(a, b string) string {
 }
 
 // A page for some apps does not show how many letters of all apps were read.
-func TestLettersAreNotCountedForOthers(t *testing.T) {
+func TestLetterCountsHideOtherApps(t *testing.T) {
 	t.Parallel()
 	for total, want := range map[int64]string{6000: "0 dead letters match of the 5,000 looked at here; 6,000 are kept in all.", -1: "0 dead letters here; there may be more."} {
 		filter := []field{{"app", ""}, {"category", ""}, {"reason", ""}, {"since", ""}}

@@ -53,7 +53,7 @@ func TestLetters(t *testing.T) {
 }
 
 // The pages of the list show each letter once.
-func TestLettersPages(t *testing.T) {
+func TestLettersArePaged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const n = rowsShown + 3

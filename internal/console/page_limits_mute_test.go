@@ -12,7 +12,7 @@ import (
 )
 
 // An operator mutes a user, sees the mute wherever limits are shown, and unmutes.
-func TestMuteOnAPage(t *testing.T) {
+func TestMuteForm(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
 	operator, viewer := r.as(operatorToken), r.as(viewerToken)

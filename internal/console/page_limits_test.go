@@ -214,7 +214,7 @@ func TestUndoLimits(t *testing.T) {
 
 // Names that are not configured have no editable limits, unless an override remains that can be
 // removed.
-func TestLimitsOfWhatIsNotThere(t *testing.T) {
+func TestUnknownLevelHasNoLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, level := range []limits.Level{{Quota: "none"}, {App: "none", User: "ada"}} {

@@ -95,7 +95,7 @@ func TestCancelCarrier(t *testing.T) {
 }
 
 // A waiting notification never has the colour of failures, for any cause.
-func TestWhatWaitsIsNoFailure(t *testing.T) {
+func TestWaitingNotificationHasNoFailureColour(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for _, cause := range inspect.Causes {
@@ -118,7 +118,7 @@ func TestWhatWaitsIsNoFailure(t *testing.T) {
 
 // The page of a notification needs a bounded number of commands for any length of its queue, and
 // concurrent visitors share them.
-func TestNotificationOfALongLine(t *testing.T) {
+func TestNotificationInLongQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
 	ids := r.line("ada", 3)

@@ -20,7 +20,7 @@ import (
 )
 
 // The next page of a long list begins after the last provider of the previous one.
-func TestProvidersInPages(t *testing.T) {
+func TestProvidersArePaged(t *testing.T) {
 	t.Parallel()
 	o := &operate.Overview{At: noon, Workers: []control.Snapshot{{ID: "w"}}}
 	for i := range 2*providersPage + 3 {
@@ -46,7 +46,7 @@ func TestProvidersInPages(t *testing.T) {
 }
 
 // The page of a provider shows a bounded number of workers, failing ones first.
-func TestWays(t *testing.T) {
+func TestProviderWorkersAreBounded(t *testing.T) {
 	t.Parallel()
 	o := &operate.Overview{At: noon}
 	for i := range 100 {

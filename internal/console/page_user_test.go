@@ -90,7 +90,7 @@ func TestUser(t *testing.T) {
 
 // A user's page shows the quiet hours with their end, and muted categories. The preview of limits
 // shows the next quiet hours.
-func TestUserByNight(t *testing.T) {
+func TestUserInQuietHours(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	general := rates(time.Hour)

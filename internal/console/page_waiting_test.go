@@ -41,7 +41,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // The pages of the list show each notification once.
-func TestWaitingPages(t *testing.T) {
+func TestWaitingIsPaged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const n = rowsShown + 7
@@ -159,7 +159,7 @@ func TestForgedCancellations(t *testing.T) {
 }
 
 // maxForm allows selecting all entries of a page, for the longest names.
-func TestTheLongestSelection(t *testing.T) {
+func TestLongestSelectionFitsForm(t *testing.T) {
 	t.Parallel()
 	id, name := strings.Repeat("%", longestID), strings.Repeat("é", push.MaxNameBytes/2)
 	form := url.Values{"ref": slices.Repeat([]string{selectable(id, name, name)}, rowsShown)}
@@ -173,7 +173,7 @@ func TestTheLongestSelection(t *testing.T) {
 
 // With many waiting notifications, a page makes a bounded number of requests to Redis and says
 // so. Nothing is cancelled that was not counted.
-func TestWaitingOfMany(t *testing.T) {
+func TestWaitingPageIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const n = countMost + 500

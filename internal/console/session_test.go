@@ -164,7 +164,7 @@ func TestSessionOfChangedToken(t *testing.T) {
 }
 
 // The cookie does not authenticate API requests, and a bearer token does not open the console.
-func TestCookieIsTheConsolesAlone(t *testing.T) {
+func TestCookieAuthenticatesOnlyConsole(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens).as(operatorToken)
 	o := r.setting
@@ -189,7 +189,7 @@ func TestCookieIsTheConsolesAlone(t *testing.T) {
 
 // A cookie is Secure over TLS. There is no sign-in where a token would travel unencrypted, or to
 // another host.
-func TestWhereThereIsASignIn(t *testing.T) {
+func TestSignInRequiresEncryptionOrLoopback(t *testing.T) {
 	t.Parallel()
 	const origin = "https://ops.example.com"
 	r := newRig(t, withTokens, func(o *setting) { o.Config.HTTP.Console.Origin = origin })
@@ -285,7 +285,7 @@ func TestForgedForms(t *testing.T) {
 }
 
 // A sign-in leads only to addresses of the console.
-func TestInside(t *testing.T) {
+func TestSignInLeadsOnlyToConsole(t *testing.T) {
 	t.Parallel()
 	for next, want := range map[string]string{
 		"/console/users/ada?app=shop&span=1h": "", "/console/users/a%2Fb": "", "/console/find?q=https://x": "", "/console/users/%E2%80%AE": "",

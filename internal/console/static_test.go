@@ -33,7 +33,7 @@ func TestStatic(t *testing.T) {
 }
 
 // Third-party files match vendor.json, and have their licences beside them.
-func TestVendored(t *testing.T) {
+func TestVendoredFilesMatchTheirList(t *testing.T) {
 	t.Parallel()
 	for list, folder := range map[string]string{"static/vendor.json": "static/", "testdata/axe/vendor.json": "testdata/axe/"} {
 		text, err := os.ReadFile(list)

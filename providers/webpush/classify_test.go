@@ -98,7 +98,7 @@ func TestAnswersOfTheServices(t *testing.T) {
 }
 
 // The outcome has the service's ID of a message, but not its address.
-func TestNamesOfMessages(t *testing.T) {
+func TestMessageIDs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ field, value, want string }{
 		{"apns-id", "8DB14AFF", "8DB14AFF"}, {"X-WNS-MSG-ID", "4D1A", "4D1A"},

@@ -28,7 +28,7 @@ func wantBytes(t *testing.T, name string, got []byte, want string) {
 }
 
 // The example of RFC 8291, section 5, with the intermediate values of its appendix A.
-func TestTheVectorsOfRFC8291(t *testing.T) {
+func TestEncryptionMatchesRFC8291(t *testing.T) {
 	t.Parallel()
 	sender, err := ecdh.P256().NewPrivateKey(unbase64(t, "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"))
 	must(t, err)
@@ -62,7 +62,7 @@ func newReceiver(t testing.TB) receiver {
 	return receiver{public: private.PublicKey(), auth: bytes.Repeat([]byte{7}, 16)}
 }
 
-func TestEachMessageHasItsOwnKeyAndSalt(t *testing.T) {
+func TestMessagesHaveDifferentKeysAndSalts(t *testing.T) {
 	t.Parallel()
 	to := newReceiver(t)
 	seen := map[string]bool{}
@@ -77,7 +77,7 @@ func TestEachMessageHasItsOwnKeyAndSalt(t *testing.T) {
 	}
 }
 
-func TestTheLongestPayloadFillsTheRecord(t *testing.T) {
+func TestLongestPayloadFillsRecord(t *testing.T) {
 	t.Parallel()
 	to := newReceiver(t)
 	body, err := encrypt([]byte(strings.Repeat("x", push.MaxWebPushPayload)), to)

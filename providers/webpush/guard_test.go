@@ -115,7 +115,7 @@ var strangersURLs = []struct {
 }
 
 // An unknown host's URL never leads to an internal address.
-func TestStrangersURLs(t *testing.T) {
+func TestUnknownHostReachesNoInternalAddress(t *testing.T) {
 	t.Parallel()
 	server, cfg := start(t, webpushtest.Options{}) // for its key alone
 	must(t, server.Close())
@@ -147,7 +147,7 @@ func TestStrangersURLs(t *testing.T) {
 }
 
 // Without the guard the same names lead to internal addresses: the test above would detect it.
-func TestTheGuardIsWhatStandsInBetween(t *testing.T) {
+func TestUnguardedNamesReachInside(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
 	must(t, server.Close())
 	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts = "", "", []string{"*"}

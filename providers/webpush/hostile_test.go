@@ -73,7 +73,7 @@ func newHostile(t *testing.T, handler http.HandlerFunc) *hostile {
 // hostileTime bounds a host's answer, from the request on.
 const hostileTime = 500 * time.Millisecond
 
-func TestAnswersWithoutEnd(t *testing.T) {
+func TestEndlessAnswersAreBounded(t *testing.T) {
 	junk := bytes.Repeat([]byte("capability "), 4096)
 	slowly := func(w http.ResponseWriter, r *http.Request, atOnce, text string) {
 		c, _, err := w.(http.Hijacker).Hijack()
@@ -156,7 +156,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 
 // Any number of hosts, with any behaviour, uses bounded resources, and pushes to a known service
 // continue.
-func TestManyHostileOrigins(t *testing.T) {
+func TestManyHostileHostsAreBounded(t *testing.T) {
 	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Host == "fcm.googleapis.com":

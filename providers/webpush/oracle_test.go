@@ -79,7 +79,7 @@ func sizes(n int) []int {
 const contact = "mailto:push@example.com"
 
 // http_ece decrypts our messages, and jws verifies our signatures.
-func TestOthersReadOurs(t *testing.T) {
+func TestOtherLibrariesReadOurMessages(t *testing.T) {
 	o := newOracle(t)
 	private, public := newPair(t)
 	key, err := webpush.ParseKey([]byte(private))

@@ -58,7 +58,7 @@ func delivered(t *testing.T, o providers.Outcome) {
 }
 
 // The browser decrypts exactly the bytes that push rendered, and the header has the other fields.
-func TestTheMessageArrivesAsRendered(t *testing.T) {
+func TestMessageArrivesAsRendered(t *testing.T) {
 	seen := make(chan webpushtest.Push, 1)
 	_, sender := started(t, webpushtest.Options{Seen: func(p webpushtest.Push) { seen <- p }})
 	n := &push.Notification{
@@ -87,7 +87,7 @@ func TestTheMessageArrivesAsRendered(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsRefused(t *testing.T) {
+func TestRefusedTokenIsReplaced(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows} {
 		to := target(service, "device")
@@ -103,7 +103,7 @@ func TestATokenThatIsRefused(t *testing.T) {
 
 // One subscription that is refused repeatedly neither marks a working key as wrong, nor causes a
 // new token for each push.
-func TestOneSubscriptionThatIsRefused(t *testing.T) {
+func TestOneRefusedSubscriptionKeepsKey(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	odd := target(push.WebPushGoogle, "fade0403")
 	want(t, sender.Send(t.Context(), note(), odd, providers.Departure{}), providers.Misconfigured, webpush.Unauthorized, providers.ConcernsCredential)
@@ -119,7 +119,7 @@ func TestOneSubscriptionThatIsRefused(t *testing.T) {
 
 // The sender detects a key that fits no subscription, and a subscription that does not fit the
 // key.
-func TestAKeyThatDoesNotFit(t *testing.T) {
+func TestMismatchedKeyAndSubscriptionAreDetected(t *testing.T) {
 	server, good := start(t, webpushtest.Options{})
 	defer func() { _ = server.Close() }()
 	other, err := webpush.GenerateKey()
@@ -159,7 +159,7 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestTargetsThatAreNotSentTo(t *testing.T) {
+func TestForbiddenTargetsAreRefused(t *testing.T) {
 	server, cfg := start(t, webpushtest.Options{})
 	defer func() { _ = server.Close() }()
 	cfg.Hosts = nil
@@ -217,7 +217,7 @@ func TestWrongSurroundings(t *testing.T) {
 
 // A failing host does not delay others. After three failures in a row the sender backs off from
 // it.
-func TestAStrangerThatFails(t *testing.T) {
+func TestFailingHostIsBackedOff(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	failing, fine := target(push.WebPushOther, "device"), webpushtest.Subscription("https://push.example.org/device")
 	server.Respond(failing.Token, standin.Answer{Fault: standin.Close}, standin.Answer{Status: http.StatusServiceUnavailable}, standin.Answer{Status: http.StatusBadGateway, Fault: standin.Page})
@@ -231,7 +231,7 @@ func TestAStrangerThatFails(t *testing.T) {
 }
 
 // A service that never answers does not delay others.
-func TestOneServiceHoldsNoOtherBack(t *testing.T) {
+func TestStuckServiceDelaysNoOther(t *testing.T) {
 	const held = 256
 	server, sender := started(t, webpushtest.Options{})
 	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device"), providers.Departure{}))
@@ -257,7 +257,7 @@ func TestOneServiceHoldsNoOtherBack(t *testing.T) {
 }
 
 // The suite tests this for the known services.
-func TestTooLateForAStranger(t *testing.T) {
+func TestLatePushToUnknownHostIsNotSent(t *testing.T) {
 	server, sender := started(t, webpushtest.Options{})
 	to := target(push.WebPushOther, "device")
 	delivered(t, sender.Send(t.Context(), note(), to, providers.Departure{}))
@@ -303,7 +303,7 @@ func TestCheckAndFingerprint(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreRefused(t *testing.T) {
+func TestBadFilesAreRefused(t *testing.T) {
 	server, good := start(t, webpushtest.Options{})
 	defer func() { _ = server.Close() }()
 	empty := filepath.Join(t.TempDir(), "empty")

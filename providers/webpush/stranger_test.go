@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-func TestAHostThatFailsIsLeftAlone(t *testing.T) {
+func TestBackoffGrowsWithFailures(t *testing.T) {
 	t.Parallel()
 	at, now := newStrangers().get("a.example"), time.Now()
 	for range 2 {
