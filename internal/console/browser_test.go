@@ -64,7 +64,7 @@ func newTab(t *testing.T, parent context.Context, base string, l look, options .
 	t.Helper()
 	b := &tab{t: t, base: base, look: l, expected: map[string]bool{}}
 	var end context.CancelFunc
-	b.ctx, end = chromedp.NewContext(parent, append(options, chromedp.WithListener(b.hear))...)
+	b.ctx, end = chromedp.NewContext(parent, append(options, chromedp.WithListener(b.onEvent))...)
 	t.Cleanup(end)
 	scheme := "light"
 	if l.dark {
@@ -85,8 +85,8 @@ func newTab(t *testing.T, parent context.Context, base string, l look, options .
 	return b
 }
 
-// hear fails the test on an event that reports an error.
-func (b *tab) hear(event any) {
+// onEvent fails the test on an event that reports an error.
+func (b *tab) onEvent(event any) {
 	switch e := event.(type) {
 	case *log.EventEntryAdded:
 		b.mu.Lock()

@@ -20,9 +20,9 @@ const (
 	countMost = 20_000
 )
 
-// lookTime returns how long a page may search for its entries, or count them for an action: half
+// searchTime returns how long a page may search for its entries, or count them for an action: half
 // of the time left in ctx.
-func lookTime(ctx context.Context) time.Duration {
+func searchTime(ctx context.Context) time.Duration {
 	ends, _ := ctx.Deadline() // every page has one
 	return time.Until(ends) / 2
 }
@@ -50,7 +50,7 @@ func selectedOf(form url.Values) ([]push.Ref, error) {
 	var refs []push.Ref
 	for _, text := range form["ref"] {
 		values, err := url.ParseQuery(text)
-		if err != nil || strange(values, with(refFields, "id")) != "" {
+		if err != nil || unknownName(values, with(refFields, "id")) != "" {
 			return nil, errBadForm
 		}
 		ref := push.Ref{ID: values.Get("id"), App: values.Get("app"), User: values.Get("user")}
@@ -64,8 +64,8 @@ func selectedOf(form url.Values) ([]push.Ref, error) {
 	return refs, nil
 }
 
-// A many is an action of a form on the selected entries, or on all that match.
-type many struct {
+// A bulkAction is an action of a form on the selected entries, or on all that match.
+type bulkAction struct {
 	title, button, done string
 	filter              []field
 	back                string
@@ -78,7 +78,7 @@ type many struct {
 }
 
 // actOnMany runs the action once the number of entries is confirmed.
-func actOnMany(ctx context.Context, v *visit, m many) (page, error) {
+func actOnMany(ctx context.Context, v *visit, m bulkAction) (page, error) {
 	refs, err := selectedOf(v.form)
 	if m.all && err == nil {
 		var next string

@@ -80,7 +80,7 @@ func newConsole(o Options, within time.Duration) *Console {
 	for _, r := range routes {
 		c.mux.Handle(r.method+" "+r.path, c.handler(r))
 	}
-	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, c.stranger(r), errNotFound) })
+	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, c.anonymous(r), errNotFound) })
 	return c
 }
 
@@ -110,15 +110,15 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(cause)
 		default: // its text is not logged: it may hold anything
 			c.repeats.Tell(r.Context(), c.log, slog.LevelError, "a page panicked", nil, slog.String("stack", string(debug.Stack())))
-			c.fail(w, c.stranger(r), errPanicked)
+			c.fail(w, c.anonymous(r), errPanicked)
 		}
 	}()
 	if !tidy(r.URL.EscapedPath()) {
-		c.fail(w, c.stranger(r), errNotFound)
+		c.fail(w, c.anonymous(r), errNotFound)
 		return
 	}
 	if r.Method == http.MethodPost && c.foreign.Check(r) != nil {
-		c.fail(w, c.stranger(r), errForeign)
+		c.fail(w, c.anonymous(r), errForeign)
 		return
 	}
 	c.mux.ServeHTTP(w, r)
@@ -136,9 +136,9 @@ const (
 	// between them.
 	maxPath = 1024
 	// maxForm bounds a form, in bytes: a page's entries can all be selected, whatever their
-	// names. maxStrangersForm bounds a form that needs no sign-in.
-	maxForm          = 256 << 10
-	maxStrangersForm = 8 << 10
+	// names. maxPublicForm bounds a form that needs no sign-in.
+	maxForm       = 256 << 10
+	maxPublicForm = 8 << 10
 )
 
 // handler returns the handler of a route.

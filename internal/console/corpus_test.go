@@ -53,7 +53,7 @@ func TestHostileNames(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(o *setting) { hostileOptions(o, text) })
 			browsers := map[string]*rig{"viewer": r.as(viewerToken), "operator": r.as(operatorToken)}
-			r.plant(text)
+			r.writeText(text)
 			for who, browser := range browsers {
 				c := &crawl{rig: browser, t: t, who: who, name: text, seen: map[string]bool{}, told: map[string]bool{}}
 				c.all()
@@ -123,8 +123,8 @@ func filledWith[T any](text string) T {
 	return v
 }
 
-// plant writes the text into Redis wherever it can be, bypassing validation.
-func (r *rig) plant(text string) {
+// writeText writes the text into Redis wherever it can be, bypassing validation.
+func (r *rig) writeText(text string) {
 	r.t.Helper()
 	ctx, o := r.t.Context(), r.setting
 	for i, app := range []string{"shop", text} { // what producers choose, where that is taken
@@ -163,7 +163,7 @@ func (r *rig) plant(text string) {
 	must(r.t, at.PutOff(ctx, job, &store.PutOff{Attempt: &store.Attempt{Number: 1, Outcomes: outcomes, Error: text}}))
 	_, err := storetest.At(r.t, o.Work.Records, "ended").Settle(ctx, "ended", &store.End{State: push.Delivered, Outcomes: outcomes, Error: text})
 	must(r.t, err)
-	r.bury(toUser("buried", "ada", "news"), text, time.Now())
+	r.addLetter(toUser("buried", "ada", "news"), text, time.Now())
 
 	for id, job := range map[string]string{"torn": text, "alien": fmt.Sprintf(`{"v":99,"notification":{"user":%q,"title":%q,"token":%q}}`, text, text, text), text: text} {
 		letter := filledWith[store.Letter](text)

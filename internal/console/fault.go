@@ -85,7 +85,7 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	if f.Status < http.StatusInternalServerError {
 		what = "a page was refused"
 	}
-	c.tell(v, what, f, v.who.Name)
+	c.logRejection(v, what, f, v.who.Name)
 	view := faultView{Detail: f.Detail, Away: f.Code == "redis"}
 	if f.Status >= http.StatusInternalServerError {
 		view.Tone = words.Wrong
@@ -138,8 +138,8 @@ func lastKnown(as *operate.Operator) words.Sentence {
 	return words.Say(s, ".")
 }
 
-// tell logs a rejected request.
-func (c *Console) tell(v *visit, what string, p *problems.Problem, name string) {
+// logRejection logs a rejected request.
+func (c *Console) logRejection(v *visit, what string, p *problems.Problem, name string) {
 	more := []slog.Attr{slog.String("remote", v.RemoteAddr)}
 	if p.Cause != nil {
 		more = append(more, slog.String("cause", p.Why()))

@@ -17,18 +17,18 @@ import (
 	"github.com/pushpace/pushpace/internal/operate/operatetest"
 )
 
-// named has values of each parameter that refer to another app. {x} becomes "secret", which
+// foreignValues has values of each parameter that refer to another app. {x} becomes "secret", which
 // exists, or "nobody", which does not.
-var named = map[string][]string{
+var foreignValues = map[string][]string{
 	"id":  {"{x}-app-waits", "{x}-app-letter", "{x}-malformed"},
 	"ref": {"id={x}-app-waits", "id={x}-app-letter", "id={x}-malformed", "app={x}-app&id={x}-app-each&user={x}-app-user"},
 	"q":   {"{x}-app-waits", "{x}-app-letter", "{x}-app-user"}, "user": {"{x}-app-user", "{x}-user"}, "app": {"{x}-app"},
 	"category": {"{x}-app", "{x}-of-all"}, "quota": {"apns/{x}-app", "both"}, "of": {"{x}-app/fcm"},
 }
 
-// besides are valid values for a form's other fields, so that the request gets as far as
+// otherFields are valid values for a form's other fields, so that the request gets as far as
 // possible.
-var besides = map[string]string{
+var otherFields = map[string]string{
 	"rates": "5/1m", "reason": "r", "do": "purge", "confirmed": "yes", "expect": "1", "all": "yes", "for": "1h",
 }
 
@@ -37,7 +37,7 @@ var besides = map[string]string{
 func combinations(names []string, others map[string]string) []url.Values {
 	sets, whole := []url.Values{{}}, url.Values{}
 	for _, name := range names {
-		for _, value := range named[name] {
+		for _, value := range foreignValues[name] {
 			sets = append(sets, url.Values{name: {value}})
 			whole[name] = []string{value}
 		}
@@ -61,7 +61,7 @@ func combinations(names []string, others map[string]string) []url.Values {
 
 // pathsOf returns the paths of a route with names of the other app's objects.
 func pathsOf(r route) []string {
-	for name, values := range named {
+	for name, values := range foreignValues {
 		if before, after, found := strings.Cut(r.path, "{"+name+"}"); found {
 			var paths []string
 			for _, value := range values {
@@ -118,7 +118,7 @@ func TestPagesHideOtherApps(t *testing.T) {
 			}
 			for _, path := range pathsOf(route) {
 				for _, query := range combinations(route.query, nil) {
-					for _, form := range combinations(route.form, besides) {
+					for _, form := range combinations(route.form, otherFields) {
 						f(path+"?"+query.Encode(), form.Encode())
 					}
 				}

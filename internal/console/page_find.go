@@ -61,7 +61,7 @@ func findUser(ctx context.Context, v *visit, view *findView) error {
 	if !push.ValidName(view.Query) || view.Query == "." || view.Query == ".." {
 		return nil
 	}
-	found, err := v.look(ctx, inspect.Selection{User: view.Query}, "", 1<<30, findPages, lookTime(ctx)/2)
+	found, err := v.search(ctx, inspect.Selection{User: view.Query}, "", 1<<30, findPages, searchTime(ctx)/2)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
 	r.line("ada", 2)
-	r.bury(toUser("dead one", "cleo", ""), "payload", time.Now())
+	r.addLetter(toUser("dead one", "cleo", ""), "payload", time.Now())
 	mail := toUser("mail-1", "bob", "")
 	mail.App = "mail"
 	r.enqueue(mail, toUser("shop-1", "bob", ""))

@@ -93,9 +93,9 @@ func letterSelected(v *visit, values url.Values) (operate.LetterSelection, []fie
 	return s, filter, v.as.MayNarrow(s.App)
 }
 
-// lookLetters returns the dead letters that match s from cursor on, without their jobs; how many
+// searchLetters returns the dead letters that match s from cursor on, without their jobs; how many
 // were read; the cursor of the rest, "" if there is none; and the shards that did not answer.
-func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*store.Letter, looked int, next string, unread []int, err error) {
+func (v *visit) searchLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*store.Letter, looked int, next string, unread []int, err error) {
 	now := time.Now()
 	seen := map[push.Ref]bool{}
 	for next = cursor; ; {
@@ -132,7 +132,7 @@ func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
 			return page{}, errBadQuery
 		}
 	}
-	found, looked, next, unread, err := v.lookLetters(ctx, s, cursor, lettersMost, lookTime(ctx))
+	found, looked, next, unread, err := v.searchLetters(ctx, s, cursor, lettersMost, searchTime(ctx))
 	if err != nil {
 		return page{}, err
 	}
@@ -287,12 +287,12 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	return actOnMany(ctx, v, many{
+	return actOnMany(ctx, v, bulkAction{
 		title: act.button + " dead letters", button: act.button, done: act.done, filter: filter, back: address(Path+"dead-letters", filter...), all: all,
 		sentence: func(n int) string { return words.Counted(n, "dead letter is ", "dead letters are ") + act.sentence },
 		each:     func(ctx context.Context, refs []push.Ref) []error { return act.each(v.as, ctx, refs) },
 		find: func() (refs []push.Ref, next string, unread []int, err error) {
-			found, _, next, unread, err := v.lookLetters(ctx, s, "", countMost, lookTime(ctx))
+			found, _, next, unread, err := v.searchLetters(ctx, s, "", countMost, searchTime(ctx))
 			for _, l := range found {
 				refs = append(refs, l.Ref())
 			}

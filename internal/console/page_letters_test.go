@@ -34,9 +34,9 @@ func TestLetters(t *testing.T) {
 	r := newRig(t)
 	contains(t, r.get(http.StatusOK, "/console/dead-letters"), "No dead letters.")
 	now := time.Now()
-	r.bury(toUser("old", "ada", "news"), "unknown_app", now.Add(-48*time.Hour))
-	r.bury(toUser("new", "ada", "news"), "payload", now.Add(-time.Minute))
-	r.bury(toUser("middle", "bob", "orders"), "payload", now.Add(-3*time.Hour))
+	r.addLetter(toUser("old", "ada", "news"), "unknown_app", now.Add(-48*time.Hour))
+	r.addLetter(toUser("new", "ada", "news"), "payload", now.Add(-time.Minute))
+	r.addLetter(toUser("middle", "bob", "orders"), "payload", now.Add(-3*time.Hour))
 	text := r.get(http.StatusOK, "/console/dead-letters")
 	contains(t, text, "3 dead letters.", `href="/console/dead-letters?reason=payload"`, `href="/console/dead-letters?app=shop"`, `href="/console/dead-letters?since=24h"`)
 	if a, b, c := strings.Index(text, `id=new&amp;`), strings.Index(text, `id=middle&amp;`), strings.Index(text, `id=old&amp;`); a < 0 || a > b || b > c {
@@ -58,7 +58,7 @@ func TestLettersArePaged(t *testing.T) {
 	r := newRig(t)
 	const n = rowsShown + 3
 	for i := range n {
-		r.bury(toUser(fmt.Sprintf("n-%03d", i), "ada", ""), "payload", time.Now().Add(-time.Duration(i)*time.Minute))
+		r.addLetter(toUser(fmt.Sprintf("n-%03d", i), "ada", ""), "payload", time.Now().Add(-time.Duration(i)*time.Minute))
 	}
 	for page, at := range []string{"/console/dead-letters", "/console/dead-letters?skip=50"} {
 		text := r.get(http.StatusOK, at)
@@ -77,7 +77,7 @@ func TestLettersArePaged(t *testing.T) {
 func TestLetter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.bury(toUser("one", "ada", "news"), "payload", time.Now())
+	r.addLetter(toUser("one", "ada", "news"), "payload", time.Now())
 	text := r.get(http.StatusOK, "/console/dead-letters/one")
 	contains(t, text, "it is payload", "<details>", "…a1b2c3", "10000000000000001", "chip fault", `href="/console/notifications/one?app=shop&amp;user=ada"`)
 	lacks(t, text, secret[:20])
@@ -96,11 +96,11 @@ func TestLetter(t *testing.T) {
 func TestActOnLetters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.bury(toUser("again", "ada", "news"), "payload", time.Now())
-	r.bury(toUser("gone", "ada", "news"), "payload", time.Now())
+	r.addLetter(toUser("again", "ada", "news"), "payload", time.Now())
+	r.addLetter(toUser("gone", "ada", "news"), "payload", time.Now())
 	for i := range 3 {
-		r.bury(toUser(fmt.Sprintf("news-%d", i), "ada", "news"), "payload", time.Now())
-		r.bury(toUser(fmt.Sprintf("order-%d", i), "ada", "orders"), "unknown_app", time.Now())
+		r.addLetter(toUser(fmt.Sprintf("news-%d", i), "ada", "news"), "payload", time.Now())
+		r.addLetter(toUser(fmt.Sprintf("order-%d", i), "ada", "orders"), "unknown_app", time.Now())
 	}
 	const at = "/console/dead-letters"
 	for _, bad := range []url.Values{{}, {"do": {"x"}}, {"do": {"purge", "requeue"}}, {"do": {"purge"}, "confirmed": {"yes"}, "x": {"y"}}} {
@@ -119,7 +119,7 @@ func TestActOnLetters(t *testing.T) {
 
 	asked = r.post(http.StatusOK, at, url.Values{"do": {"requeue-all"}, "reason": {"unknown_app"}})
 	contains(t, asked, "2 dead letters are put back", "<dt>Reason</dt>")
-	r.bury(toUser("order-9", "ada", "orders"), "unknown_app", time.Now())
+	r.addLetter(toUser("order-9", "ada", "orders"), "unknown_app", time.Now())
 	asked = r.post(http.StatusOK, at, hidden(t, asked))
 	contains(t, asked, "nothing was done", "3 dead letters are put back")
 	r.letters("news-1", "news-2", "order-0", "order-2", "order-9")

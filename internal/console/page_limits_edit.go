@@ -46,9 +46,9 @@ type editView struct {
 	Faults map[string][]string
 	// Overtaken says that the override has changed since the form was made.
 	Overtaken bool
-	// Told is the preview; nil if none was requested.
-	Told *operate.Preview
-	Says []string // the preview in sentences
+	// Preview is the preview; nil if none was requested.
+	Preview *operate.Preview
+	Says    []string // the preview in sentences
 	// Now is the policy in force there, and Then the one that the form would set.
 	Now, Then inForceView
 	Moves     []operate.Move
@@ -222,14 +222,14 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 	if err != nil {
 		return view.refused(err)
 	}
-	if view.Told, err = v.as.Preview(ctx, view.Level, &o); err != nil {
+	if view.Preview, err = v.as.Preview(ctx, view.Level, &o); err != nil {
 		return view.refused(err)
 	}
-	view.Says = words.Preview(view.Told)
-	view.Now, view.Then = inForceOf(view.Told.Before, view.Level), inForceOf(view.Told.After, view.Level)
+	view.Says = words.Preview(view.Preview)
+	view.Now, view.Then = inForceOf(view.Preview.Before, view.Level), inForceOf(view.Preview.After, view.Level)
 	view.Then.Source = "" // it is this form
-	view.Moves = view.Told.Moves[:min(len(view.Told.Moves), mostMoves)]
-	view.More = int64(len(view.Told.Moves) - len(view.Moves))
+	view.Moves = view.Preview.Moves[:min(len(view.Preview.Moves), mostMoves)]
+	view.More = int64(len(view.Preview.Moves) - len(view.Moves))
 	return view.page(http.StatusOK), nil
 }
 

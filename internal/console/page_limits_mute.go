@@ -83,7 +83,7 @@ func (view *editView) muteRefused(err error) (page, error) {
 // muteConfirmation describes the mute and counts the waiting notifications that it ends. For more
 // than one user the count must be exact.
 func muteConfirmation(ctx context.Context, v *visit, mute limits.Override) (asked confirmation, n int, err error) {
-	found, err := v.look(ctx, inspect.Selection{App: mute.App, User: mute.User, Category: mute.Category, Mutable: !mute.All}, "", countMost, countMost, lookTime(ctx))
+	found, err := v.search(ctx, inspect.Selection{App: mute.App, User: mute.User, Category: mute.Category, Mutable: !mute.All}, "", countMost, countMost, searchTime(ctx))
 	if err != nil {
 		return asked, 0, err
 	}

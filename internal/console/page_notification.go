@@ -22,8 +22,8 @@ type notificationView struct {
 	Tone   words.Tone
 	Until  time.Time
 	Steps  []step
-	// Turn is its position in its user's queue for the limits; nil for none.
-	Turn *turn
+	// Position is its position in its user's queue for the limits; nil for none.
+	Position *queuePosition
 	// Keeping are the pauses that apply to it, or to some of its targets.
 	Keeping []words.Sentence
 	Targets []targetView
@@ -43,8 +43,8 @@ type step struct {
 	Until time.Time
 }
 
-// A turn is a position in a user's queue.
-type turn struct {
+// A queuePosition is a position in a user's queue.
+type queuePosition struct {
 	Number int64
 	Of     string
 	// After is the ID of the notification before it; "" for the first.
@@ -78,7 +78,7 @@ func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) 
 // viewOfNotification makes the page of a status, of the user's timeline if it waits in one, and
 // of its dead letter if there is one.
 func viewOfNotification(s *inspect.Status, line *inspect.Timeline, letter *store.Letter, now time.Time) notificationView {
-	v := notificationView{Status: s, Steps: wayOf(s, now)}
+	v := notificationView{Status: s, Steps: historyOf(s, now)}
 	v.Tone = v.Steps[len(v.Steps)-1].Tone
 	if s.Waits == nil {
 		v.Answer = []words.Sentence{words.Say(words.Ended(s.Record))}
@@ -94,7 +94,7 @@ func viewOfNotification(s *inspect.Status, line *inspect.Timeline, letter *store
 	}
 	v.Targets = targetsOf(s.Outcomes, s.State)
 	if line != nil {
-		v.Turn = turnOf(s.ID, line)
+		v.Position = positionOf(s.ID, line)
 	}
 	switch {
 	case s.Notification != nil:
@@ -105,8 +105,8 @@ func viewOfNotification(s *inspect.Status, line *inspect.Timeline, letter *store
 	return v
 }
 
-// wayOf returns the notification's history, its present state last.
-func wayOf(s *inspect.Status, now time.Time) []step {
+// historyOf returns the notification's history, its present state last.
+func historyOf(s *inspect.Status, now time.Time) []step {
 	way := []step{{Name: "Accepted", At: s.Accepted, Text: "on the queue " + s.Queue}}
 	if !s.NotBefore.IsZero() {
 		way[0].Text, way[0].Until = way[0].Text+", to be sent no sooner than", s.NotBefore
@@ -167,13 +167,13 @@ func targetsOf(outcomes []store.TargetOutcome, s push.State) (all []targetView) 
 	return all
 }
 
-// turnOf returns the notification's position in its user's queue; nil for none.
-func turnOf(id string, line *inspect.Timeline) *turn {
+// positionOf returns the notification's position in its user's queue; nil for none.
+func positionOf(id string, line *inspect.Timeline) *queuePosition {
 	at := slices.IndexFunc(line.Bookings, func(w inspect.Waiter) bool { return w.ID == id || w.ID == throttle.AdmissionID(id) })
 	if at < 0 {
 		return nil
 	}
-	t := &turn{Number: int64(at + 1), Of: words.Grouped(len(line.Bookings))}
+	t := &queuePosition{Number: int64(at + 1), Of: words.Grouped(len(line.Bookings))}
 	if len(line.Bookings) >= throttle.MaxEntries {
 		t.Of = "at least " + t.Of
 	}

@@ -31,7 +31,7 @@ func TestNotificationWaits(t *testing.T) {
 func TestNotificationEnded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.bury(toUser("bad", "ada", "news"), "unknown_app", time.Now())
+	r.addLetter(toUser("bad", "ada", "news"), "unknown_app", time.Now())
 	text := r.get(http.StatusOK, "/console/notifications/bad")
 	contains(t, text, "It was rejected", "chip fault", "it is unknown_app", `href="/console/dead-letters/bad?app=shop&amp;user=ada"`, "…a1b2c3")
 	lacks(t, text, secret[:20], ">Cancel notification<")

@@ -103,7 +103,7 @@ func TestOverviewPage(t *testing.T) {
 	n := toUser("later", "ada", "")
 	n.NotBefore = time.Now().Add(time.Hour)
 	r.enqueue(n)
-	r.bury(toUser("gone", "ada", ""), "not_json", time.Now())
+	r.addLetter(toUser("gone", "ada", ""), "not_json", time.Now())
 	text := ""
 	eventually.Holds(t, "all parts are read", func() bool { // a slow machine reads some too late
 		text = r.get(http.StatusOK, Path)

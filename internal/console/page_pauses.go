@@ -188,7 +188,7 @@ func factsOfPause(p pause.Pause) []fact {
 // countWaiting counts the waiting notifications that match a pause, ignoring its platform, within
 // a second.
 func countWaiting(ctx context.Context, v *visit, p pause.Pause) (string, error) {
-	found, err := v.look(ctx, inspect.Selection{App: p.App, Category: p.Category}, "", math.MaxInt, countMost, time.Second)
+	found, err := v.search(ctx, inspect.Selection{App: p.App, Category: p.Category}, "", math.MaxInt, countMost, time.Second)
 	if err != nil {
 		return "", err
 	}

@@ -54,7 +54,7 @@ func TestPauseAndEnd(t *testing.T) {
 	}
 
 	for _, id := range []string{"one", "two"} {
-		r.returned(id, "the provider is paused", time.Now().Add(time.Hour), nil)
+		r.returnJob(id, "the provider is paused", time.Now().Add(time.Hour), nil)
 	}
 	end := url.Values{"app": {"shop"}, "category": {"news"}}
 	asked = r.post(http.StatusOK, at+"/end", end)

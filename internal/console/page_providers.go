@@ -31,13 +31,13 @@ type providersView struct {
 // A providerRow is the route of an app to a platform, combined from all workers.
 type providerRow struct {
 	words.Provider
-	Workers []wayRow
+	Workers []routeRow
 	// More is the number of workers not shown.
 	More int64
 }
 
-// A wayRow is one worker's route to a provider.
-type wayRow struct {
+// A routeRow is one worker's route to a provider.
+type routeRow struct {
 	Worker, Breaker  string
 	Tone             words.Tone
 	InFlight, Queued int64
@@ -62,8 +62,8 @@ type quotaRow struct {
 	Error        string
 }
 
-// providersPage bounds the providers on a page, and mostWays the workers of one provider.
-const providersPage, mostWays = 30, 50
+// providersPage bounds the providers on a page, and mostRoutes the workers of one provider.
+const providersPage, mostRoutes = 30, 50
 
 func (c *Console) providersPage(ctx context.Context, v *visit) (page, error) {
 	o, err := v.as.Overview(ctx)
@@ -95,7 +95,7 @@ func viewOfProviders(o *operate.Overview, of, after string) providersView {
 		}
 		row := providerRow{Provider: words.OfProvider(o, p)}
 		if of != "" {
-			row.Workers, row.More = waysOf(o, p)
+			row.Workers, row.More = routesOf(o, p)
 		}
 		view.Providers = append(view.Providers, row)
 	}
@@ -108,14 +108,14 @@ func compareProvider(p *operate.Provider, other string) int {
 	return cmp.Or(cmp.Compare(p.App, other[:i]), cmp.Compare("/"+string(p.Platform), other[i:]))
 }
 
-// waysOf returns the workers' routes to a provider, failing ones first, and the number left out.
-func waysOf(o *operate.Overview, p *operate.Provider) (rows []wayRow, more int64) {
+// routesOf returns the workers' routes to a provider, failing ones first, and the number left out.
+func routesOf(o *operate.Overview, p *operate.Provider) (rows []routeRow, more int64) {
 	for _, w := range o.Workers {
 		for _, r := range w.Routes {
 			if r.App != p.App || r.Platform != p.Platform {
 				continue
 			}
-			row := wayRow{
+			row := routeRow{
 				Worker: w.ID, Breaker: words.Breakers[r.Breaker], InFlight: int64(r.InFlight), Queued: int64(r.Queued),
 				P50: words.Took(r.Latency.P50), P99: words.Took(r.Latency.P99), Answers: words.Tallies(r.Answers),
 			}
@@ -128,8 +128,8 @@ func waysOf(o *operate.Overview, p *operate.Provider) (rows []wayRow, more int64
 			rows = append(rows, row)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b wayRow) int { return cmp.Compare(min(1, b.Tone), min(1, a.Tone)) })
-	shown := min(len(rows), mostWays)
+	slices.SortStableFunc(rows, func(a, b routeRow) int { return cmp.Compare(min(1, b.Tone), min(1, a.Tone)) })
+	shown := min(len(rows), mostRoutes)
 	return rows[:shown], int64(len(rows) - shown)
 }
 

@@ -56,8 +56,8 @@ func TestProviderWorkersAreBounded(t *testing.T) {
 		}
 		o.Workers = append(o.Workers, control.Snapshot{ID: fmt.Sprint("w", i), Routes: []ways.Status{{App: "shop", Platform: push.APNs}, s}})
 	}
-	rows, more := waysOf(o, &operate.Provider{App: "shop", Platform: push.FCM})
-	if len(rows) != mostWays || more != 100-mostWays || rows[0].Worker != "w99" || rows[0].Tone != words.Wrong || rows[1].Worker != "w0" || rows[1].Share != "0" {
+	rows, more := routesOf(o, &operate.Provider{App: "shop", Platform: push.FCM})
+	if len(rows) != mostRoutes || more != 100-mostRoutes || rows[0].Worker != "w99" || rows[0].Tone != words.Wrong || rows[1].Worker != "w0" || rows[1].Share != "0" {
 		t.Errorf("%d more than %+v", more, rows)
 	}
 }
@@ -107,7 +107,7 @@ func TestPagesStaySmall(t *testing.T) {
 			return all, nil
 		}
 	})
-	for i := range mostWays + 5 {
+	for i := range mostRoutes + 5 {
 		s := control.Snapshot{ID: fmt.Sprint("host-of-some-length-", i)}
 		for app := range providersPage {
 			for _, platform := range []push.Platform{push.APNs, push.FCM} {

@@ -61,18 +61,18 @@ func (c *Console) signIn(ctx context.Context, v *visit) (page, error) {
 		return page{}, err
 	}
 	if taken.Units == 0 {
-		c.tell(v, "a sign-in was refused", &problems.Problem{Status: http.StatusTooManyRequests}, "")
+		c.logRejection(v, "a sign-in was refused", &problems.Problem{Status: http.StatusTooManyRequests}, "")
 		seconds := (taken.Left + time.Second - 1) / time.Second
 		return signInForm(http.StatusTooManyRequests, signInView{Next: next, Wrong: fmt.Sprintf("Too many tokens were tried from your address: try again in %d s.", seconds)}), nil
 	}
 	token := c.o.Tokens.Find([]byte(strings.TrimSpace(v.form.Get("token"))))
 	if token == nil {
-		c.tell(v, "a sign-in was refused", &problems.Problem{Status: http.StatusUnauthorized}, "")
+		c.logRejection(v, "a sign-in was refused", &problems.Problem{Status: http.StatusUnauthorized}, "")
 		return signInForm(http.StatusUnauthorized, signInView{Next: next, Wrong: tokenUnknown}), nil
 	}
 	_, _ = c.o.Meter.Take(ctx, from, attempts, meter.Ask{Most: -1}) // an error is harmless: the unit returns within seconds
 	if token.Role == config.Producer {
-		c.tell(v, "a sign-in was refused", &problems.Problem{Status: http.StatusForbidden}, token.Name)
+		c.logRejection(v, "a sign-in was refused", &problems.Problem{Status: http.StatusForbidden}, token.Name)
 		return signInForm(http.StatusForbidden, signInView{Next: next, Wrong: errNoConsole.detail}), nil
 	}
 	if cookie.Value, err = c.sessions.begin(ctx, token); err != nil {

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// lookPages is how many pages of the queue a page of the console reads: as many jobs as the
+	// searchPages is how many pages of the queue a page of the console reads: as many jobs as the
 	// overview samples.
-	lookPages = 25
+	searchPages = 25
 	// topShown bounds the entries of each summary: causes, reasons, users.
 	topShown = 10
 )
@@ -78,12 +78,12 @@ type waitingRow struct {
 	Waits string
 }
 
-// A sight is the result of a bounded search of the queue.
-type sight struct {
+// A searchResult is the result of a bounded search of the queue.
+type searchResult struct {
 	rows []inspect.Queued // without duplicates
 	// pages are the pages of the queue that were read, and next is the cursor of the rest; "" if
 	// there is none.
-	pages []sightPage
+	pages []searchedPage
 	next  string
 	// unread are the shards that did not answer; for causesUnread see inspect.Page.
 	unread       []int
@@ -93,21 +93,21 @@ type sight struct {
 }
 
 // more reports whether the queue may hold more than rows.
-func (s *sight) more() bool { return s.next != "" || len(s.unread) > 0 }
+func (s *searchResult) more() bool { return s.next != "" || len(s.unread) > 0 }
 
-// A sightPage is a page of the queue: its cursor, and the index of its first row.
-type sightPage struct {
+// A searchedPage is a page of the queue: its cursor, and the index of its first row.
+type searchedPage struct {
 	cursor string
 	from   int
 }
 
-// look searches the queue for s from cursor on. It stops at enough rows, at so many pages, or
+// search searches the queue for s from cursor on. It stops at enough rows, at so many pages, or
 // after within.
-func (v *visit) look(ctx context.Context, s inspect.Selection, cursor string, enough, pages int, within time.Duration) (*sight, error) {
+func (v *visit) search(ctx context.Context, s inspect.Selection, cursor string, enough, pages int, within time.Duration) (*searchResult, error) {
 	seen, end := map[push.Ref]bool{}, time.Now().Add(within)
-	found := &sight{next: cursor}
+	found := &searchResult{next: cursor}
 	for {
-		found.pages = append(found.pages, sightPage{found.next, len(found.rows)})
+		found.pages = append(found.pages, searchedPage{found.next, len(found.rows)})
 		list, err := v.as.Waiting(ctx, s, found.next)
 		if err != nil {
 			return nil, err
@@ -144,7 +144,7 @@ func notShown(shards []int) []string {
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // position returns the cursor of the list that points to a row; "" after the last one.
-func (s *sight) position(row int) string {
+func (s *searchResult) position(row int) string {
 	if row >= len(s.rows) {
 		if s.next == "" {
 			return ""
@@ -212,7 +212,7 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 	if at == "" {
 		enough = math.MaxInt // for the sums
 	}
-	found, err := v.look(ctx, s, cursor, enough, lookPages, lookTime(ctx))
+	found, err := v.search(ctx, s, cursor, enough, searchPages, searchTime(ctx))
 	if err != nil {
 		return page{}, err
 	}
@@ -241,7 +241,7 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 
 // viewOfWaiting makes the page of the rows from that index on. total is the number of all waiting
 // notifications, -1 if unknown or not for this visitor.
-func viewOfWaiting(found *sight, filter []field, first bool, from int, total int64) waitingView {
+func viewOfWaiting(found *searchResult, filter []field, first bool, from int, total int64) waitingView {
 	here := address(Path+"waiting", filter...)
 	v := waitingView{Filter: filter, App: filter[0].Value, First: first, Begin: here, Part: found.more()}
 	for _, cause := range inspect.Causes {
@@ -268,7 +268,7 @@ func viewOfWaiting(found *sight, filter []field, first bool, from int, total int
 }
 
 // coverage says how many were found, and whether these are all. total is as in viewOfWaiting.
-func coverage(found *sight, selected bool, total int64) string {
+func coverage(found *searchResult, selected bool, total int64) string {
 	does, do, n := "waits", "wait", len(found.rows)
 	if selected {
 		does, do = "matches", "match"
@@ -357,7 +357,7 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	return actOnMany(ctx, v, many{
+	return actOnMany(ctx, v, bulkAction{
 		title: "Cancel what waits", button: "Cancel", done: "cancelled", filter: filter, back: address(Path+"waiting", filter...), all: v.form.Get("all") == "yes",
 		changed: "Where the number does not stay the same, pause these first.",
 		sentence: func(n int) string {
@@ -365,7 +365,7 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 		},
 		each: v.as.CancelEach,
 		find: func() (refs []push.Ref, next string, unread []int, err error) {
-			found, err := v.look(ctx, s, "", countMost, countMost, lookTime(ctx))
+			found, err := v.search(ctx, s, "", countMost, countMost, searchTime(ctx))
 			if err != nil {
 				return nil, "", nil, err
 			}

@@ -204,20 +204,20 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 			continue
 		}
 		until := time.Now().Add(d.Left)
-		r.returned(n.ID, store.Deferred, until, &store.Deferral{Until: until, Scope: d.Scope, Rule: d.Rule})
+		r.returnJob(n.ID, store.Deferred, until, &store.Deferral{Until: until, Scope: d.Scope, Rule: d.Rule})
 	}
 }
 
-// returned returns a due job to the queue.
-func (r *rig) returned(id string, why store.Why, until time.Time, by *store.Deferral) {
+// returnJob returns a due job to the queue.
+func (r *rig) returnJob(id string, why store.Why, until time.Time, by *store.Deferral) {
 	r.t.Helper()
 	at := storetest.At(r.t, r.setting.Work.Records, id)
 	job := storetest.InHand(r.t, r.client, at, push.Default.Queue(), id)
 	must(r.t, at.PutOff(r.t.Context(), job, &store.PutOff{Return: store.Return{Why: why, After: time.Until(until)}, Deferral: by}))
 }
 
-// bury ends a notification as a dead letter.
-func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
+// addLetter ends a notification as a dead letter.
+func (r *rig) addLetter(n *push.Notification, reason string, at time.Time) {
 	r.t.Helper()
 	ctx := r.t.Context()
 	r.enqueue(n)

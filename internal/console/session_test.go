@@ -320,7 +320,7 @@ func TestWrongTokens(t *testing.T) {
 		contains(t, r.post(http.StatusUnauthorized, signInPath, url.Values{"token": {token}, "next": {"/console/pauses"}}), tokenUnknown, `value="/console/pauses"`)
 	}
 	contains(t, r.post(http.StatusForbidden, signInPath, url.Values{"token": {producerToken}}), "has no console")
-	r.post(http.StatusBadRequest, signInPath, url.Values{"token": {strings.Repeat("x", maxStrangersForm)}})
+	r.post(http.StatusBadRequest, signInPath, url.Values{"token": {strings.Repeat("x", maxPublicForm)}})
 	r.console.Close()
 	if got := log.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, `status=401 token="" again=3`) || strings.Contains(got, "hunter2") {
 		t.Error(got)

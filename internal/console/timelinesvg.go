@@ -128,8 +128,8 @@ const (
 	mostBands = operate.MostScopes
 	// mostMarks bounds the entries of a band that are drawn one by one.
 	mostMarks = operate.MostAdmissions
-	// labelled bounds the labelled causes of a band.
-	labelled = 3
+	// mostLabels bounds the labelled causes of a band.
+	mostLabels = 3
 	// nameColumns bounds the columns of a name that are shown.
 	nameColumns = 36
 
@@ -261,7 +261,7 @@ func (a timeAxis) band(t *inspect.Timeline, s inspect.TimelineScope, y int, crit
 		b.Y = y + barsHeight
 		b.Bars, b.Marks = barsOf(b.Marks), nil
 		note += fmt.Sprintf("; of each %s, %s at most", words.Span(2*a.span/columns), words.Grouped(mostOf(b.Bars)))
-	case len(bound) > labelled:
+	case len(bound) > mostLabels:
 		b.Y = y + arcHeight + marksHeight/2
 	default:
 		b.Y = y + marksHeight/2
@@ -272,7 +272,7 @@ func (a timeAxis) band(t *inspect.Timeline, s inspect.TimelineScope, y int, crit
 		c := cause{Waiter: w}
 		c.From, _ = a.x(w.After.At)
 		c.To, _ = a.x(w.Slot)
-		if i < labelled {
+		if i < mostLabels {
 			y += causeHeight
 			c.Y = y - 6
 			c.Label = c.label(causeText(w, timeline.Period(t, w), a.now))

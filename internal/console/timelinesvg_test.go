@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the pictures in testdata")
 
-// A drawn user asks an in-memory limiter with its own clock.
-type drawn struct {
+// A timelineUser asks an in-memory limiter with its own clock.
+type timelineUser struct {
 	clock   atomic.Int64 // µs
 	inspect *inspect.Inspector
 	limiter *throttle.Memory
@@ -34,9 +34,9 @@ type drawn struct {
 	asked   int
 }
 
-func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, categories map[string]throttle.Policy) *drawn {
+func newTimelineUser(t *testing.T, client redis.UniversalClient, general throttle.Policy, categories map[string]throttle.Policy) *timelineUser {
 	t.Helper()
-	d := &drawn{limits: limits.New(general, categories), name: "ada"}
+	d := &timelineUser{limits: limits.New(general, categories), name: "ada"}
 	d.clock.Store(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC).UnixMicro())
 	limiter, err := throttle.NewMemory(throttle.Options{Horizon: 30 * 24 * time.Hour, Now: func() time.Time { return time.UnixMicro(d.clock.Load()) }})
 	must(t, err)
@@ -47,7 +47,7 @@ func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, 
 }
 
 // ask asks for the next n notifications, one per interval.
-func (d *drawn) ask(t *testing.T, n int, category string, every time.Duration) {
+func (d *timelineUser) ask(t *testing.T, n int, category string, every time.Duration) {
 	for range n {
 		d.asked++
 		scopes := d.limits.Scopes("shop", d.name, category)
@@ -60,7 +60,7 @@ func (d *drawn) ask(t *testing.T, n int, category string, every time.Duration) {
 	}
 }
 
-func (d *drawn) timeline(t *testing.T) *inspect.Timeline {
+func (d *timelineUser) timeline(t *testing.T) *inspect.Timeline {
 	timeline, err := d.inspect.Timeline(t.Context(), "shop", d.name, nil)
 	must(t, err)
 	return timeline
@@ -103,7 +103,7 @@ func TestPicture(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := draws(t, client, of.general, of.categories)
+			d := newTimelineUser(t, client, of.general, of.categories)
 			d.name = cmp.Or(of.user, d.name)
 			for _, a := range of.asks {
 				d.ask(t, a.n, a.category, a.every)

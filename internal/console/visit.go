@@ -26,15 +26,15 @@ type visit struct {
 	spent time.Duration
 }
 
-// stranger returns a visit without a principal, for the answer to a failed request.
-func (c *Console) stranger(r *http.Request) *visit { return &visit{Request: r} }
+// anonymous returns a visit without a principal, for the answer to a failed request.
+func (c *Console) anonymous(r *http.Request) *visit { return &visit{Request: r} }
 
 // visit parses and authorizes the request. It returns the visit with an error too.
 func (c *Console) visit(req *http.Request, r route) (*visit, error) {
-	v := c.stranger(req)
+	v := c.anonymous(req)
 	if r.action != nil {
 		begun := time.Now()
-		who, err := c.whose(req)
+		who, err := c.authenticate(req)
 		if err != nil {
 			return v, err
 		}
@@ -50,17 +50,17 @@ func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 	if err != nil {
 		return v, errBadQuery
 	}
-	if other := strange(query, r.query); other != "" {
+	if other := unknownName(query, r.query); other != "" {
 		return v, unknownParameter(other)
 	}
 	v.query = query
 	if req.Method == http.MethodPost {
 		most := int64(maxForm)
 		if r.action == nil {
-			most = maxStrangersForm
+			most = maxPublicForm
 		}
 		req.Body = http.MaxBytesReader(nil, req.Body, most)
-		if err := req.ParseForm(); err != nil || strange(req.PostForm, r.form) != "" {
+		if err := req.ParseForm(); err != nil || unknownName(req.PostForm, r.form) != "" {
 			return v, errBadForm
 		}
 		v.form = req.PostForm
@@ -78,8 +78,8 @@ func refTo(list string, ref push.Ref) string {
 	return address(pathOf(list, ref.ID), field{"app", ref.App}, field{"user", ref.User})
 }
 
-// whose returns the request's principal, holding one of the permits for requests.
-func (c *Console) whose(req *http.Request) (operate.Principal, error) {
+// authenticate returns the request's principal, holding one of the permits for requests.
+func (c *Console) authenticate(req *http.Request) (operate.Principal, error) {
 	leave, err := c.enter()
 	if err != nil {
 		return operate.Principal{}, err
@@ -93,8 +93,8 @@ func (c *Console) whose(req *http.Request) (operate.Principal, error) {
 // longestName bounds the part of a name that a page repeats, in bytes.
 const longestName = 64
 
-// strange returns the first of the values' names that is not in names; "" if all are.
-func strange(values url.Values, names []string) string {
+// unknownName returns the first of the values' names that is not in names; "" if all are.
+func unknownName(values url.Values, names []string) string {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(names, name) {
 			return cmp.Or(name[:min(len(name), longestName)], "without a name")
