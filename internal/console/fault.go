@@ -29,7 +29,7 @@ var (
 	errForbidden   = &fault{http.StatusForbidden, "Not allowed", "Your token's role does not allow this."}
 	errNoConsole   = &fault{http.StatusForbidden, "No console for producers", "This is a producer's token: it hands notifications over by the API, and has no console."}
 	errForeign     = &fault{http.StatusForbidden, "Not sent from here", "The form was sent by a page of another origin: nothing was changed."}
-	errNotFromHere = &fault{http.StatusForbidden, "Only from this machine", "Without tokens, only this machine is answered, under localhost or its address."}
+	errNotFromHere = &fault{http.StatusForbidden, "Only from this machine", "Without tokens the console answers only this machine, at localhost or its address."}
 	errBadQuery    = &fault{http.StatusBadRequest, "The address is not well formed", "A parameter has a value that this page does not take."}
 	errBadForm     = &fault{http.StatusBadRequest, "The form is not well formed", "Nothing was changed."}
 	errBusy        = &fault{http.StatusServiceUnavailable, "Too much at once", "Other pages are being made: try again in a second."}
