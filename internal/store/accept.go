@@ -22,24 +22,24 @@ type Acceptance struct {
 	ID, Queue string
 	Facts     Facts
 
-	message []byte // asynq's
+	message []byte // asynq's form
 	at      *Shard
 
-	// State is the one that its record had; empty for none.
+	// State is that of an existing record with this ID; "" for none.
 	State State
-	// Conflict says that the record is of another content.
+	// Conflict is true if the existing record has other content.
 	Conflict bool
-	// Err is what has kept one of several from being enqueued: see EnqueueAll.
+	// Err is why EnqueueAll has not enqueued this one.
 	Err error
 }
 
-// NewAcceptance returns the way of a notification with that job to the queue. headers are
-// asynq's, and may be nil.
+// NewAcceptance returns an Acceptance of a notification with that job. headers are asynq's, and may
+// be nil.
 func (r *Shard) NewAcceptance(id, queue string, job []byte, headers map[string]string, facts Facts) *Acceptance {
 	return &Acceptance{ID: id, Queue: queue, Facts: facts, message: Message(id, r.Queue(queue), job, headers), at: r}
 }
 
-// acceptances are of one queue, and share a command.
+// acceptances are the notifications of one queue that share a command.
 type acceptances struct {
 	records *Shard
 	all     []*Acceptance
@@ -51,10 +51,10 @@ func (s *acceptances) Len() int { return len(s.all) }
 // Command implements pipeline.Batch.
 func (s *acceptances) Command(ctx context.Context) *redis.Cmd {
 	keys, args := s.call()
-	return acceptScript.EvalSha(ctx, s.records.client.Pipeline(), keys, args...) // of a pipeline that is not sent
+	return acceptScript.EvalSha(ctx, s.records.client.Pipeline(), keys, args...) // the pipeline only builds the command and is not sent
 }
 
-// call is what acceptScript is called with.
+// call returns the keys and arguments of acceptScript.
 func (s *acceptances) call() (keys []string, args []any) {
 	queue, now, shard := s.all[0].Queue, time.Now(), s.records.Shard
 	keys = append(make([]string, 0, 5+2*len(s.all)), shard.QueueKey(queue, "pending"), shard.QueueKey(queue, "scheduled"), shard.IdleKey(queue), shard.Key("counts"), shard.QueueKey(queue, "due"))
@@ -72,8 +72,8 @@ func (s *acceptances) call() (keys []string, args []any) {
 	return keys, args
 }
 
-// Read implements pipeline.Batch. What Redis refuses may be one's own trouble, and is
-// asked again of each alone.
+// Read implements pipeline.Batch. If Redis refuses the batch because of a key, Read repeats the
+// command for each notification alone, as the others may be accepted.
 func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		keys, args := s.call()

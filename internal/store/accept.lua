@@ -3,13 +3,14 @@
 --
 -- KEYS    pending, scheduled, idle, counts, due; of each job the task and the record
 -- ARGV    the queue; of each job asynq's message, its ID, now (ns), when it is due (us), 0 for now,
---         how many facts, and these
--- answer  of each job 1 where it is new, or was made by this very call, whose answer was lost; else
---         the state that its record had, and 1 if that is of another content
+--         how many facts, and the facts
+-- answer  of each job 1 if it is new, or if this very call has made it and its answer was lost; else
+--         the state of the existing record, and 1 if that has other content
 -- caller  Acceptor, for producers
 -- repeat  as often as wanted: an ID is accepted once
--- ofAnotherContent is 1 when the record is of another content, 0 when it is not, or when
--- nobody knows.
+--
+-- ofAnotherContent returns 1 if the record has other content, 0 if it has the same or unknown
+-- content.
 local function ofAnotherContent(record, of)
   local known = redis.call('HGET', record, 'of')
   if not known or known == of or string.match(known, '^[^\n]*\n[^\n]*\n[^\n]*\n$') then return 0 end
@@ -21,7 +22,7 @@ local function known(task, record, message, of)
   local state = redis.pcall('HGET', record, 'state')
   if type(state) == 'table' then return state end
   if not state then return redis.error_reply('ERR another task has the ID on the queue') end
-  if redis.call('HGET', task, 'msg') == message then return 1 end -- a reply was lost
+  if redis.call('HGET', task, 'msg') == message then return 1 end -- repeated after a lost reply
   return {state, ofAnotherContent(record, of)}
 end
 for k = 6, #KEYS, 2 do
@@ -42,7 +43,7 @@ for k = 6, #KEYS, 2 do
   at = last + 1
 end
 if #jobs == 0 then return replies end
-local done = {} -- what takes it back
+local done = {} -- commands that undo the writes so far
 local function refused(back, ...)
   local reply = redis.pcall(...)
   if type(reply) ~= 'table' then done[#done + 1] = back return end

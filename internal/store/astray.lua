@@ -1,18 +1,18 @@
--- Astray looks for jobs in hands whose term is dead, or is none that signs.
+-- Astray lists the active jobs in the claim of a dead or unknown term.
 --
 -- KEYS    active, signs
--- ARGV    prefix of the tasks' keys; where to begin, from the oldest; how many to look at; how
---         long a message may be
--- answer  of each job its ID, the hand and when it was accepted, as a text; '' for what is not
---         known
+-- ARGV    prefix of the tasks' keys; where to begin, from the oldest; how many to read; the longest
+--         message to read
+-- answer  the length of active; then of each job its ID, its claim and its accepted_at, as a text; ''
+--         for unknown
 -- caller  Shard.Reap
--- repeat  as often as wanted: it reads
+-- repeat  as often as wanted: it only reads
 local active, signs, tasks, from, n, longest = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local answer, alive = {redis.call('LLEN', active)}, {}
 for _, id in ipairs(redis.call('LRANGE', active, -from - n, -from - 1)) do
   local task = tasks .. id
   local hand = redis.pcall('HGET', task, 'worker')
-  if type(hand) == 'table' then -- breaks off where the key is on its way to another master
+  if type(hand) == 'table' then -- fails if the key is on its way to another master
     read(task, 0)
     hand = ''
   end

@@ -68,7 +68,7 @@ func (r *boardRig) payload(id, app string, notBefore time.Time) []byte {
 	return payload
 }
 
-// ends sends the job's end.
+// end sends the job's end.
 func (r *boardRig) ends(j *store.Job, add func(*store.Ends)) error {
 	e := r.at.NewEnds(j.Queue)
 	add(e)
@@ -90,12 +90,12 @@ func (r *boardRig) pass(id string) {
 	}
 }
 
-// silence makes the last sign of the term an old one.
+// silence makes the term's last heartbeat an old one.
 func (r *boardRig) silence(term string) error {
 	return r.client.ZAdd(r.ctx, r.at.Key("signs"), redis.Z{Score: 1, Member: term}).Err()
 }
 
-// A board is everything that Redis has of the jobs.
+// A board is the whole state of the jobs in Redis.
 type board struct {
 	lists          map[string][]string           // pending, active
 	sets           map[string]map[string]float64 // scheduled, retry, due, parked:ROUTE
@@ -151,8 +151,8 @@ func (r *boardRig) read() *board {
 	return b
 }
 
-// place names the job's place; "" for none, and several for a job that is doubled. Parked jobs are
-// a part of retry.
+// place names the job's place; "" for none, several for a duplicated job. Parked jobs are a part of
+// retry.
 func (b *board) place(id string) string {
 	var all []string
 	for _, name := range []string{"pending", "active"} {
@@ -174,11 +174,11 @@ func (b *board) place(id string) string {
 	return strings.Join(all, "+")
 }
 
-// inHand reports whether the visit still has its job.
+// inHand reports whether the job is still in the pull's claim.
 func (b *board) inHand(j *store.Job) bool { return b.tasks[j.ID]["worker"] == j.Hand }
 
-// fault says what is wrong with the job; "" for nothing. Entries of due are compared only where
-// they matter.
+// fault describes the first inconsistency of the job; "" for none. Entries of due are compared only
+// where they matter.
 func (b *board) fault(id string) string {
 	at, task := b.place(id), b.tasks[id]
 	score, delayed := b.sets[at][id]

@@ -136,7 +136,7 @@ func TestBoundCountsLettersThatAreKept(t *testing.T) {
 	})
 }
 
-// Invented app names and unreadable jobs add no capacity.
+// Unknown app names and unreadable jobs add no capacity.
 func TestUnknownAppsAndMalformedJobsShareABound(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -176,7 +176,7 @@ func TestLargeDeadLettersAreBoundedByBytes(t *testing.T) {
 	})
 }
 
-// A producer's clock that is ahead does not prolong the life of a record.
+// A record lasts the retention even if the producer's clock is ahead.
 func TestRecordOfAnAcceptanceInTheFutureLastsTheRetention(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -189,8 +189,8 @@ func TestRecordOfAnAcceptanceInTheFutureLastsTheRetention(t *testing.T) {
 	})
 }
 
-// An app's reports push out reports of the same app only. A report counts as dropped if the
-// webhook had not taken it.
+// An app's reports displace reports of the same app only. A report counts as dropped if the webhook
+// had not acknowledged it.
 func TestReportsAreBoundedPerApp(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -233,7 +233,7 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 	})
 }
 
-// A report counts until it is acknowledged, whether or not a reader has taken it.
+// A report is the oldest until it is acknowledged, whether or not a reader has taken it.
 func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -267,7 +267,7 @@ func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 	})
 }
 
-// The letter of an app that takes the ID of another app's is the later app's alone.
+// If an app reuses the ID of another app's letter, the letter is the later app's alone.
 func TestLetterOfReusedIDIsOfItsApp(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

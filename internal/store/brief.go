@@ -9,22 +9,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Brief is what lists tell of a notification.
+// A Brief is a notification's summary in lists.
 type Brief struct {
 	App   string
 	State State
 	Queue string
-	// Until when, and by which scope and rule, it was put off last; zero for one that
-	// has ended, or was not.
+	// Until, Scope and Rule belong to the last deferral; zero for a notification that has ended or
+	// was never deferred.
 	Until       time.Time
 	Scope, Rule string
-	// Outcomes are those of its targets as its attempts have recorded them; nil before the
-	// first one.
+	// Outcomes are the targets' as the attempts have recorded them; nil before the first attempt.
 	Outcomes []TargetOutcome
 }
 
-// Briefs returns, by ID, those of the notifications that are known. It makes one round
-// trip.
+// Briefs returns the briefs of the known notifications, by ID. It makes one round trip.
 func (r *Shard) Briefs(ctx context.Context, ids []string) (map[string]Brief, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -45,7 +43,7 @@ func (r *Shard) Briefs(ctx context.Context, ids []string) (map[string]Brief, err
 		if state == "" {
 			continue
 		}
-		outcomes, _ := decodeOutcomes(text(5), "") // one that cannot be read keeps no list from being told
+		outcomes, _ := decodeOutcomes(text(5), "") // an unreadable field does not fail the list
 		app, _, _ := strings.Cut(text(6), "\n")
 		all[ids[i]] = Brief{app, state, text(1), instant(text(2)), text(3), text(4), outcomes}
 	}

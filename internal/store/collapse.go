@@ -16,25 +16,25 @@ var collapseSource string
 
 var collapseScript = redis.NewScript(collapseSource)
 
-// claimLife bounds how long a claim lives whose notification's end is never recorded.
+// claimLife is the longest life of a claim if its notification's end is never recorded.
 const claimLife = 90 * 24 * time.Hour
 
-// A CollapseKey is one of a user's.
+// A CollapseKey is a key of one user.
 type CollapseKey struct{ App, User, Key string }
 
-// A Collapsed is what a collapse key means for a notification.
+// A Collapsed is the result of a notification's claim to its collapse key.
 type Collapsed struct {
-	// Newer says that a newer notification has the key.
+	// Newer is true if a newer notification has the key.
 	Newer bool
-	// Heir says that an older one has had it, which ends, and Elder is the ID of that one if its slot
-	// is the notification's: it has ended, and was in no hand.
+	// Heir is true if this notification replaces an older one. Elder is the older one's ID if that
+	// has already ended without being in flight: then its slot passes to this notification.
 	Heir  bool
 	Elder string
 }
 
-// Collapse claims the collapse key for the notification, if that is the newest with it by when they
-// were accepted. It ends the older one that had the claim if that waits on its queue. One that a
-// worker has in hand ends at its next visit. read reads a job's payload.
+// Collapse claims the collapse key for the notification if it is the newest with that key by
+// acceptance. If the previous holder waits on its queue, Collapse ends it. If a worker has claimed
+// its job, it ends the next time a worker processes it. read reads a job's payload.
 func (r *Shard) Collapse(ctx context.Context, key CollapseKey, id string, accepted time.Time, read func([]byte) (Contents, error)) (Collapsed, error) {
 	keys := []string{r.collapseKey(key), r.Key("id:" + id)}
 	elder, err := collapseScript.Run(ctx, r.client, keys, accepted.UnixMicro(), id, r.Key("id:"), claimLife.Milliseconds()).Text()
@@ -47,7 +47,7 @@ func (r *Shard) Collapse(ctx context.Context, key CollapseKey, id string, accept
 		return Collapsed{}, nil
 	}
 	if _, err := r.Take(ctx, Ref{ID: elder}, How{State: Superseded, Read: read}); err != nil && !errors.Is(err, ErrEnded) {
-		elder = "" // it ends at its next visit
+		elder = "" // it ends when it is processed next
 	}
 	return Collapsed{Heir: true, Elder: elder}, nil
 }

@@ -1,15 +1,14 @@
 -- Collapse claims a collapse key for its newest notification. The claim, "INSTANT ID", lives while
 -- that notification waits, and for the retention after its end: see settle.lua. A record has
 --
---   collapse  the claim's key, or '' once a newer notification has the claim: this one ends as
---             superseded at its next visit, if it is not taken from its queue before
---   elder     the ID of the older notification whose claim this one has taken
+--   collapse  the claim's key; '' once a newer notification has the claim: then this one ends as
+--             superseded when it is processed next, unless it is taken from its queue before
+--   elder     the ID of the older notification that had the claim before
 --
 -- KEYS    the claim, the record
--- ARGV    when it was accepted (us), ID, the prefix of the records' keys, for how long a claim lives
---         at most (ms)
+-- ARGV    acceptance (us), ID, the prefix of the records' keys, the longest life of a claim (ms)
 -- answer  the elder, '' for none; nil if a newer notification has the claim
--- caller  Shard.Collapse, at each visit
+-- caller  Shard.Collapse, each time that a worker processes the notification
 -- repeat  as often as wanted
 local claim, record = KEYS[1], KEYS[2]
 local at, id, records, life = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]

@@ -12,9 +12,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// The newest takes the claim, and each call names its elder if that could be ended. An older one
-// in a worker's hands, and one that never had the claim, learn at their next call that they are
-// not the newest.
+// The newest notification takes the claim, and each call names its elder if that could be ended. An
+// older one that is in flight, or never had the claim, learns at its next call that it is not the
+// newest.
 func TestCollapse(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		producer := push.NewProducer(client, prefix, 0).WithShards(1)

@@ -14,8 +14,8 @@ import (
 // A DeadToken reports that a token or FID will never work again. Delete it, unless it was
 // registered again after Since.
 type DeadToken struct {
-	// Entry is the report's ID in the stream. The same token may be reported
-	// again under another one.
+	// Entry is the report's ID in the stream. The same token may be reported again under another
+	// Entry.
 	Entry    string   `json:"entry"`
 	App      string   `json:"app"`
 	User     string   `json:"user"`
@@ -23,13 +23,13 @@ type DeadToken struct {
 	// Token is the dead token, FID the dead Firebase Installation ID: a report has one of them.
 	Token string `json:"token,omitempty"`
 	FID   string `json:"fid,omitempty"`
-	// Reason is the provider's own word, such as "Unregistered"; for Web Push, where there is
+	// Reason is the provider's own code, such as "Unregistered"; for Web Push, where there is
 	// none, ours.
 	Reason string `json:"reason"`
-	// Since is the instant at which APNs knew the token to be dead; zero if it
-	// did not say, and for the others.
+	// Since is when APNs knew the token to be dead; zero if APNs did not say, and for the other
+	// platforms.
 	Since time.Time `json:"since,omitzero"`
-	// Notification is the ID of the one that met the dead token, and At when.
+	// Notification is the ID of the notification that was sent to the dead token, and At when.
 	Notification string    `json:"notification"`
 	At           time.Time `json:"at"`
 }
@@ -37,31 +37,31 @@ type DeadToken struct {
 // DeadTokens are the reports of dead tokens for producers, each at least once:
 //
 //	dead-tokens:APP    stream of each shard: app, user, platform, token or fid, reason,
-//	                   since, notification, at; the instants in RFC 3339, since
-//	                   empty when it is not known
+//	                   since, notification, at; instants in RFC 3339; since is
+//	                   empty if unknown
 //
-// Readers that are one another's substitutes share a consumer group, by Next
-// and Ack. It holds the latest reports only: see NewDeadTokens.
+// Readers that replace one another share a consumer group, by Next and Ack. The stream holds the
+// latest reports only: see NewDeadTokens.
 type DeadTokens struct {
 	streams
 	kept int
 }
 
-// DefaultDeadTokens is how many reports of an app are kept when nothing else is said.
+// DefaultDeadTokens is the bound of an app's reports if none is configured.
 const DefaultDeadTokens = 100_000
 
 const deadTokensName = "dead-tokens"
 
-// NewDeadTokens returns the reports beside the records. About as many as kept of each app
-// stay, acknowledged or not; 0 means DefaultDeadTokens.
+// NewDeadTokens returns the reports beside the records. About kept reports of each app stay,
+// acknowledged or not; 0 means DefaultDeadTokens.
 func NewDeadTokens(records *Records, kept int) *DeadTokens {
 	return &DeadTokens{newStreams(records, deadTokensName, "dead tokens"), cmp.Or(kept, DefaultDeadTokens)}
 }
 
-// reportScript is report for several reports of an app.
+// reportScript calls report for several reports of an app.
 //
-// KEYS  what begins the streams, counts
-// ARGV  how many are kept, app, how many values a report has, then those of each
+// KEYS  the prefix of the streams, counts
+// ARGV  the bound, the app, the number of values of a report, then the values of each
 var reportScript = redis.NewScript(reportSource + `
 local values = tonumber(ARGV[3])
 for at = 4, #ARGV, values do
@@ -71,8 +71,7 @@ end
 return redis.status_reply('OK')
 `)
 
-// Add reports dead tokens. Their Entry is not used. After an error some may be
-// reported nevertheless.
+// Add reports dead tokens. It ignores their Entry. After an error, some may have been reported.
 func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 	all, err := t.records.All(ctx)
 	if err != nil {
@@ -103,9 +102,9 @@ func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 	return nil
 }
 
-// Next returns at most n of the app's reports, none acknowledged by the group: reports that
-// a reader took and left for the time `left`, or else new ones. A new group begins
-// with the oldest report in the stream.
+// Next returns at most n of the app's reports that the group has not acknowledged: reports that a
+// reader took longer than left ago, or else new ones. A new group begins with the oldest report in
+// the stream.
 func (t *DeadTokens) Next(ctx context.Context, app, group string, left time.Duration, n int) ([]DeadToken, error) {
 	entries, err := t.streams.next(ctx, app, group, left, n)
 	if err != nil {

@@ -48,12 +48,12 @@ func TestDeadTokens(t *testing.T) {
 		if other, err := reports.Next(ctx, "shop", "other", time.Hour, 10); err != nil || len(other) != 2 {
 			t.Errorf("another group reads %+v, %v", other, err)
 		}
-		// Its reader is gone with both; one was acknowledged.
+		// The reader took both and stopped; it acknowledged one.
 		must(t, reports.Ack(ctx, "shop", "group", got[0]))
 		if left := next(0, 10); len(left) != 1 || left[0] != want[1] {
 			t.Errorf("left behind: %+v, want the second", left)
 		}
-		// What the stream has dropped since is left behind no more.
+		// An entry that was deleted from the stream is not returned any more.
 		must(t, client.XTrimMaxLen(ctx, shard.Named(client, "pushpace", 1)[0].Key("dead-tokens:shop"), 0).Err())
 		if left := next(0, 10); len(left) != 0 {
 			t.Errorf("left behind, and dropped: %+v", left)

@@ -17,49 +17,51 @@ var digestSource string
 
 var digestScript = redis.NewScript(settleSource + handSource + digestSource)
 
-// digestSpare is for how long a digest is open beyond its carrier's slot, as workers may be late.
+// digestSpare is how long a digest stays open after its carrier's slot, as workers may be late.
 const digestSpare = time.Hour
 
-// A DigestOp is what a notification with a digest does.
+// A DigestOp is a step of a notification with a digest.
 type DigestOp string
 
 const (
-	// CloseDigest begins a visit: nobody joins the notification until it waits again.
+	// CloseDigest is the first step of processing a carrier: no notification can join it until it
+	// waits again.
 	CloseDigest DigestOp = "close"
-	// JoinDigest is CloseDigest, and joins another notification that waits.
+	// JoinDigest does CloseDigest, then joins another notification that waits.
 	JoinDigest DigestOp = "join"
-	// WaitInDigest joins another notification that waits, or lets others join this one, which
-	// is about to wait. The job must not have failed: see digest.lua.
+	// WaitInDigest joins another notification that waits. If there is none, it opens a digest that
+	// others can join, as this one is about to wait. The job must not have failed: see digest.lua.
 	WaitInDigest DigestOp = "wait"
 )
 
-// A Joiner is a notification with a digest, in a worker's hand. One push can tell of it and of
-// others with its user, category and Key.
+// A Joiner is a notification with a digest, in flight. One push can include it and others with its
+// user, category and Key.
 type Joiner struct {
 	App, User, Category, Key string
 	Job                      *Job
 	Accepted                 time.Time
 	Title                    string
-	JSON                     []byte          // the whole notification; CloseDigest needs none
+	JSON                     []byte          // the whole notification; nil for CloseDigest
 	Targets                  []TargetOutcome // nothing was sent to them
-	Wait                     time.Duration   // until its slot, of WaitInDigest
-	Most                     int             // notifications in one push
+	Wait                     time.Duration   // until its slot; WaitInDigest only
+	Most                     int             // the most notifications in one push
 }
 
 // A Part is the notification's part in a digest.
 type Part struct {
-	// Ended says that it had ended before.
+	// Ended is true if it had ended before.
 	Ended bool
-	// Into is the notification that it has joined; it has ended then. "" for none.
+	// Into is the ID of the notification that this one has joined, and thereby ended; "" for none.
 	Into string
-	// Joined are the IDs of those that have joined it, and Titles the titles of the first two.
+	// Joined are the IDs of the notifications that have joined this one. Titles are the titles of
+	// the first two.
 	Joined, Titles []string
-	// Newest is the JSON of the one of them that was accepted last, at NewestAt.
+	// Newest is the JSON of the joined notification that was accepted last, at NewestAt.
 	Newest   []byte
 	NewestAt time.Time
 }
 
-// Digest does that step.
+// Digest executes the step.
 func (r *Shard) Digest(ctx context.Context, op DigestOp, j *Joiner) (p Part, err error) {
 	end, err := r.end(&End{State: Digested, Outcomes: j.Targets, App: j.App})
 	if err != nil {
@@ -95,8 +97,7 @@ func (r *Shard) Digest(ctx context.Context, op DigestOp, j *Joiner) (p Part, err
 	return p, nil
 }
 
-// A CarriesError means that the notification's push is to tell of others too, which have
-// ended.
+// A CarriesError means that the notification's push includes Others more, which have ended.
 type CarriesError struct{ Others int }
 
 // Error implements error.

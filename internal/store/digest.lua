@@ -1,26 +1,26 @@
 -- Digest is one step of a notification with a digest. The digest is open while its carrier waits
--- for a slot: other notifications join it, and end as digested. A visit of the carrier begins by
--- closing it, and the push of that visit tells of all that have joined by then. A notification
--- that a visit may have sent neither joins a digest nor opens one, so that a repeated push tells
--- of the same ones.
+-- for a slot: other notifications join it and end as digested. A worker that processes the carrier
+-- first closes the digest; its push then includes all that have joined by then. A notification that
+-- may have been sent neither joins a digest nor opens one, so that a repeated push includes the
+-- same ones.
 --
 -- The carrier's record has
 --
 --   carries        the digest's name while it is open
---   told           how many have joined; joined is their IDs, by line feeds
+--   "told"         the number that have joined; joined is their IDs, separated by line feeds
 --   title2 title3  the titles of the first two
 --   newest         the JSON of the one of them that was accepted last, newest_at (us)
 --
 -- KEYS    the digest, which is the ID of its last carrier; the record, the task, counts, letters;
 --         if ends are reported, the prefix of their streams
--- ARGV    op, ID, hand, the digest's name, the prefix of the records' keys, for how long the digest
---         lives (ms), how many a push tells of; title, accepted (us) and JSON of the notification;
---         now and retention (ms); its end as digested
---         op close closes the digest of the notification; join does that too, and has it join an
---         open digest; wait has it join an open digest, or open its own
--- answer  ended; joined and the carrier; else told, and joined, title2, title3, newest, newest_at
+-- ARGV    op, ID, claim, the digest's name, the prefix of the records' keys, the life of the digest
+--         (ms), the most notifications in a push; title, accepted (us) and JSON of the
+--         notification; now and retention (ms); its end as digested
+--         op close closes the notification's digest; join also joins an open digest; wait joins an
+--         open digest, or else opens its own
+-- answer  ended; joined and the carrier; else "told", and joined, title2, title3, newest, newest_at
 --         of the record, nil for none
--- caller  Shard.Digest, at a visit
+-- caller  Shard.Digest, each time that a worker processes the notification
 -- repeat  as often as wanted
 local open, record, task, counts, letters, streams = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local op, id, hand, name, records, life, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
@@ -42,9 +42,9 @@ local function join(carrier)
   return true
 end
 
-if op ~= 'close' and owned(task, hand) then -- else another visit has it, which may send it
+if op ~= 'close' and owned(task, hand) then -- otherwise another worker has claimed it and may send it
   local carrier = redis.call('GET', open)
-  local new = not own[2] and not own[3] -- it neither carries others nor has had a slot
+  local new = not own[2] and not own[3] -- it carries no others and has had no slot
   if new and carrier and carrier ~= id and join(records .. carrier) then return {'joined', carrier} end
   if op == 'wait' then
     accepted(record, counts, now)

@@ -35,7 +35,7 @@ func newDigests(t *testing.T, records *store.Records, user string) *digests {
 
 func (d *digests) id(x int) string { return fmt.Sprint(d.user, "-", x) }
 
-// step does a step of one whose job is in no hand, and so in that of "".
+// step executes a step of a notification with an unclaimed job, which the claim "" owns.
 func (d *digests) step(op store.DigestOp, x int, hand string, most int) store.Part {
 	d.t.Helper()
 	p, err := d.at.Digest(d.t.Context(), op, &store.Joiner{
@@ -50,14 +50,14 @@ func (d *digests) step(op store.DigestOp, x int, hand string, most int) store.Pa
 func (d *digests) join(x, most int) store.Part { return d.step(store.JoinDigest, x, "", most) }
 func (d *digests) wait(x, most int) store.Part { return d.step(store.WaitInDigest, x, "", most) }
 
-// The model of a digest has few notifications, by their numbers, and sets of them as bits.
+// The model numbers a few notifications and keeps sets of them as bits.
 
 const (
 	few    = 3
 	nobody = -1
 )
 
-// A keys is what the records and the digest's key hold.
+// keys are the contents of the records and the digest's key.
 type keys struct {
 	ended  [few]bool
 	joined [few]uint8 // by the carrier
@@ -66,7 +66,8 @@ type keys struct {
 	last   int8      // the digest's key
 }
 
-// step is what Digest does for x. It answers ended, the carrier that x has joined, or nobody.
+// step is Digest for x in the model. It returns whether x has ended, and the carrier that it has
+// joined.
 func (k *keys) step(op string, x int, owned bool, most int) (ended bool, into int) {
 	k.open[x] = false
 	if k.ended[x] {
@@ -94,7 +95,7 @@ func count(set uint8) (n int) {
 	return n
 }
 
-// The script does what the model does, whatever comes after what.
+// The script agrees with the model after any sequence of steps.
 func TestDigestScriptIsTheModel(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
@@ -140,8 +141,8 @@ func members(d *digests, p store.Part) (set uint8) {
 	return set
 }
 
-// What a digest keeps is of those that have joined: the titles of the first, and the newest by
-// its acceptance, until the carrier ends. Records and outcomes say who is told of where.
+// A carrier keeps the titles of the first two that joined and the newest by acceptance, until it
+// ends. Records and outcomes name the carrier.
 func TestDigestKeepsAll(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
@@ -185,7 +186,7 @@ func TestDigestKeepsAll(t *testing.T) {
 	})
 }
 
-// What carries others is not taken from the queue, unless they are to be lost with it.
+// A carrier is not taken from the queue, unless the others may be lost with it.
 func TestTakeCarrier(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		producer := push.NewProducer(client, prefix, 0).WithShards(1)

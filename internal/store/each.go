@@ -13,14 +13,14 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// On a Cluster a master that is away, or hangs, takes its shards with it, and no others. What
-// looks at all shards goes on with those that answer, and says which do not.
+// On a Cluster an unreachable master takes away its own shards only. Calls that read all shards go
+// on with the shards that answer and report the others.
 
-// An UnreadError says that some shards did not answer, while what was read of the others
-// stands beside it. Where none answers it is another error.
+// An UnreadError names the shards that did not answer. The caller also gets the results of the
+// other shards. If no shard answers, the error is that of the first shard instead.
 type UnreadError struct {
-	Shards []int // by their numbers
-	Err    error // that of the first; nil where it is not told
+	Shards []int // sorted numbers
+	Err    error // of the first shard; nil to leave it out of the text
 }
 
 // Error implements error.
@@ -31,10 +31,10 @@ func (e *UnreadError) Error() string {
 	return Silent(e.Shards) + ": " + e.Err.Error()
 }
 
-// Unwrap returns that of the first.
+// Unwrap returns Err.
 func (e *UnreadError) Unwrap() error { return e.Err }
 
-// Silent says of shards that they do not answer.
+// Silent returns the text that reports shards that do not answer.
 func Silent(shards []int) string {
 	if len(shards) == 1 {
 		return "shard " + strconv.Itoa(shards[0]) + " does not answer"
@@ -46,8 +46,8 @@ func Silent(shards []int) string {
 	return "shards " + strings.Join(numbers, ", ") + " do not answer"
 }
 
-// Unread returns the shards that did not answer, for who goes on without them, and any other
-// error.
+// Unread returns the shards that did not answer, for a caller that goes on without them, and any
+// other error.
 func Unread(err error) ([]int, error) {
 	var some *UnreadError
 	if errors.As(err, &some) {
@@ -56,12 +56,12 @@ func Unread(err error) ([]int, error) {
 	return nil, err
 }
 
-// answerWithin is how long one of several shards may take. Where the context ends sooner it is
-// half of what is left: what the others answer is to be told in time.
+// answerWithin is the time-out of one of several shards. It is half of the time that the context
+// has left if that is less, so that there is time to return the other shards' results.
 const answerWithin = 2 * time.Second
 
-// InTime returns a context for what one master is asked for, where there are so many shards:
-// the same where there is one.
+// InTime returns the context for the calls to one of so many shards: ctx itself if there is one
+// shard.
 func InTime(ctx context.Context, shards int) (context.Context, context.CancelFunc) {
 	if shards == 1 {
 		return ctx, func() {}
@@ -73,9 +73,9 @@ func InTime(ctx context.Context, shards int) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, within)
 }
 
-// Each asks all shards side by side, and returns what they answer by their numbers. Where some
-// do not answer in time, the error is an *UnreadError. Any other error of a shard is that of
-// all.
+// Each calls ask for all shards concurrently and returns the results by shard number. If some
+// shards do not answer in time, the error is an *UnreadError. Any other error of a shard fails the
+// whole call.
 func Each[T any](ctx context.Context, r *Records, ask func(context.Context, *Shard) (T, error)) (map[int]T, error) {
 	all, err := r.All(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func Each[T any](ctx context.Context, r *Records, ask func(context.Context, *Sha
 	return askAll(ctx, all, ask)
 }
 
-// askAll is Each of these shards.
+// askAll is Each for these shards.
 func askAll[T any](ctx context.Context, all []*Shard, ask func(context.Context, *Shard) (T, error)) (map[int]T, error) {
 	if len(all) == 1 {
 		answer, err := ask(ctx, all[0])
@@ -105,7 +105,7 @@ func askAll[T any](ctx context.Context, all []*Shard, ask func(context.Context, 
 		go func() {
 			a := answer{shard: s.Number}
 			defer func() {
-				if cause := recover(); cause != nil { // whose text may hold anything
+				if cause := recover(); cause != nil { // its text may hold personal data
 					a.err = fmt.Errorf("a panic: %T", cause)
 				}
 				arriving <- a
@@ -121,7 +121,7 @@ func askAll[T any](ctx context.Context, all []*Shard, ask func(context.Context, 
 		var a answer
 		select {
 		case a = <-arriving:
-		case <-near.Done(): // who has not kept to the time is left behind
+		case <-near.Done(): // shards that have not answered in time are left out
 			select {
 			case a = <-arriving:
 			default:
@@ -138,13 +138,13 @@ func askAll[T any](ctx context.Context, all []*Shard, ask func(context.Context, 
 			silent[a.shard] = a.err
 		}
 	}
-	if err := ctx.Err(); errors.Is(err, context.Canceled) { // nobody waits for the answer
+	if err := ctx.Err(); errors.Is(err, context.Canceled) { // the caller has given up
 		return nil, err
 	}
 	return answers, unread(silent, len(all))
 }
 
-// unread is the error of those that did not answer, of so many shards.
+// unread returns the error of the silent shards, of so many shards.
 func unread(silent map[int]error, shards int) error {
 	if len(silent) == 0 {
 		return nil
@@ -160,9 +160,9 @@ func unread(silent map[int]error, shards int) error {
 	return e
 }
 
-// Walk visits one shard after another from that number on, until one visit is enough. It
-// passes over those that do not answer, for which it asks all when it meets the first: then
-// the error is an *UnreadError, if no other.
+// Walk calls visit for one shard after another, from that number on, until one returns enough. It
+// skips shards that do not answer: when it meets the first, it probes all shards at once. If there
+// is no other error, it then returns an *UnreadError.
 func (r *Records) Walk(ctx context.Context, from int, visit func(context.Context, *Shard) (enough bool, err error)) error {
 	all, err := r.All(ctx)
 	if err != nil {

@@ -15,27 +15,26 @@ var endJobsSource string
 
 var endScript = redis.NewScript(waitsSource + reportSource + handSource + endJobsSource)
 
-// statsKept is for how long asynq's tools see how much was done in a day.
+// statsKept is how long asynq's tools can read the counts of a day.
 const statsKept = 90 * 24 * time.Hour
 
-// Ends are jobs of one queue that end in one step. It is for one goroutine at a time.
+// Ends are jobs of one queue that end in one script call. Not safe for concurrent use.
 type Ends struct {
 	records *Shard
 	queue   string
 	n       int
 	keys    []string
 	args    []any
-	targets []any // of each job in JSON, where ends are told of
+	targets []any // of each job in JSON, if ends are reported
 }
 
-// NewEnds returns none yet.
+// NewEnds returns an empty batch.
 func (r *Shard) NewEnds(queue string) *Ends { return &Ends{records: r, queue: queue} }
 
-// Add adds a job. Its notification has ended before.
+// Add adds a job of a notification that has already ended.
 func (e *Ends) Add(j *Job) { e.add(j, 0, "", "", nil) }
 
-// Settle adds a job whose notification is delivered at the first attempt, and ends in the same
-// step.
+// Settle adds a job and ends its notification in the same step, as delivered at the first attempt.
 func (e *Ends) Settle(j *Job, outcomes []TargetOutcome) {
 	words, ids := encodeOutcomes(outcomes)
 	e.add(j, 1, words, ids, outcomes)
@@ -46,21 +45,21 @@ func (e *Ends) add(j *Job, settles int, words, ids string, outcomes []TargetOutc
 	e.keys = append(e.keys, e.records.QueueKey(e.queue, "t:"+j.ID), e.records.Key("id:"+j.ID))
 	e.args = append(e.args, j.ID, j.Hand, settles, words, ids)
 	if e.records.tells() {
-		targets, _ := targetsText(outcomes) // of strings, which never fails
+		targets, _ := targetsText(outcomes) // strings always encode
 		e.targets = append(e.targets, targets)
 	}
 }
 
-// Len is how many there are.
+// Len returns the number of jobs.
 func (e *Ends) Len() int { return e.n }
 
-// Command is what ends them, to be sent.
+// Command returns the command that ends the jobs; the caller sends it.
 func (e *Ends) Command(ctx context.Context) *redis.Cmd {
 	keys, args := e.call()
-	return endScript.EvalSha(ctx, e.records.client.Pipeline(), keys, args...) // of a pipeline that is not sent
+	return endScript.EvalSha(ctx, e.records.client.Pipeline(), keys, args...) // the pipeline only builds the command and is not sent
 }
 
-// call is what the script is called with.
+// call returns the keys and arguments of the script.
 func (e *Ends) call() (keys []string, args []any) {
 	r, now := e.records, time.Now()
 	day := "processed:" + now.UTC().Format(time.DateOnly)
@@ -73,9 +72,8 @@ func (e *Ends) call() (keys []string, args []any) {
 	return keys, args
 }
 
-// Read reads the answer to the Command, which it repeats for a server that does
-// not know the script. It answers of each job nil, ErrNotInHand, ErrUndone, or what is wrong
-// with its record.
+// Read reads the Command's answer, and repeats the Command for a server that does not have the
+// script. Of each job it returns nil, ErrNotInHand, ErrUndone, or the error of its record.
 func (e *Ends) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		keys, args := e.call()

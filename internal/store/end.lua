@@ -1,21 +1,21 @@
--- End ends jobs of a queue: active -> ended. Those that settle end their notifications in the
--- same step, each as delivered at its first attempt; the others have ended before.
+-- End ends jobs of a queue: active -> ended. For each job that settles, it also ends the
+-- notification as delivered at the first attempt; the other notifications have ended before.
 --
--- It begins with what a Redis without memory does not refuse, so that it takes the rest too.
+-- Its first write is a deletion, so that a Redis that is out of memory runs the rest too.
 --
 -- KEYS    active; asynq's counts of the day and in all; counts; then of each job the task and the
 --         record; if ends are reported, the prefix of their streams
--- ARGV    now and retention (ms); when asynq's count of the day lapses (s); the queue; then of each
---         job its ID, the hand, 1 if it settles, the outcomes and the providers' IDs; if ends are
+-- ARGV    now and retention (ms); when asynq's count of the day expires (s); the queue; then of each
+--         job its ID, the claim, 1 if it settles, the outcomes and the providers' IDs; if ends are
 --         reported, the bound of a stream, the instant, and the targets of each job
--- answer  of each job 1; 0 where it is not in that hand; 2 where it does not settle and its
---         notification waits on this queue, as a failover has undone its end; or the error of its
---         own record or counts. Only the first ends it
--- caller  Ends, after a visit
--- repeat  as often as wanted: the hand is given up by the first time
+-- answer  of each job 1; 0 if it is not in that claim; 2 if it does not settle and its notification
+--         waits on this queue, because a failover has undone its end; or the error of its own record
+--         or counts. Only the first call ends it
+-- caller  Ends, after processing
+-- repeat  as often as wanted: the first call gives up the claim
 local active, day, all, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, retention, lapses, queue = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local keys, args, width = 4, 4, 5 -- what comes before the jobs', and how many are each one's
+local keys, args, width = 4, 4, 5 -- before the jobs' own; width is the number of each job's arguments
 redis.call('HDEL', counts, '')
 
 local function settle(record, id, outcomes, sent)
@@ -63,7 +63,7 @@ for i = 1, n do
   local task, record = KEYS[keys + 2 * i - 1], KEYS[keys + 2 * i]
   local id, hand, settles, outcomes, sent = unpack(ARGV, args + width * (i - 1) + 1, args + width * i)
   local ended, problem
-  if settles == '1' then -- it was sent, whoever has it by now
+  if settles == '1' then -- it was sent, even if another worker has claimed it since
     ended, problem = settle(record, id, outcomes, sent)
     if ended and streams then tell(i, record, id) end
   end

@@ -14,11 +14,11 @@ var giveBackSource string
 
 var giveBackScript = redis.NewScript(WakeIdle + handSource + giveBackSource)
 
-// handsAtOnce is how many jobs a script takes out of hands, or looks at, at most.
+// claimBatch is the most jobs that one script reads or gives back.
 const handsAtOnce = 100
 
-// GiveBack returns jobs of a queue to its head, so that the first of them is the next one. It
-// returns how many: not those that are not in their hand any more.
+// GiveBack returns jobs to the head of their queue, so that the first of them is the next to be
+// pulled. It returns the number of returned jobs, without jobs that have left their claim.
 func (r *Shard) GiveBack(ctx context.Context, queue string, jobs []Job) (n int, err error) {
 	jobs = slices.Clone(jobs)
 	slices.Reverse(jobs)

@@ -2,12 +2,12 @@ package store
 
 import "time"
 
-// WakeIdle is Lua: wake, given an IdleKey, takes the queue's flag down and publishes the key on
-// the channel that the flag names, where every idle worker hears it. While nobody is idle, that
-// is one command on a key that is not there. It never makes its script fail.
+// WakeIdle is Lua. wake(idle), given an IdleKey, deletes the queue's flag and publishes the key on
+// the channel that the flag names, to which every idle worker subscribes. If no worker is idle,
+// that is one command on a missing key. wake never makes its script fail.
 //
-// soon is the interval in µs at which an idle process polls anyway. It needs no word for a job
-// that is due later.
+// soon is the interval in µs at which an idle process polls anyway. A job that is due later needs
+// no notification.
 const WakeIdle = `
 local soon = 1200000
 local function wake(idle)
@@ -17,5 +17,5 @@ local function wake(idle)
 end
 `
 
-// idleFor is the life of a flag: an idle worker sets it at each poll.
+// idleFor is the TTL of a flag: an idle worker sets it at each poll.
 const idleFor = 12 * time.Second

@@ -22,21 +22,21 @@ var peekSource string
 //go:embed remove.lua
 var removeSource string
 
-// A failover may lose a removal: the task is accepted again, and known by its ID.
+// A failover may lose a removal. The task is then accepted again, and recognized by its ID.
 var (
 	peekScript   = acknowledged.Reader(redis.NewScript(readMessage + peekSource))
 	removeScript = acknowledged.Reader(redis.NewScript(readMessage + removeSource))
 )
 
-// An Intake reads the queues by which plain clients of asynq hand notifications over: those of
-// our names, which no shard has. It is safe for concurrent use.
+// An Intake reads the queues on which other asynq clients enqueue notifications: they have
+// pushpace's queue names without a shard. Safe for concurrent use.
 type Intake struct {
 	client redis.UniversalClient
 	queues []string
 }
 
-// Intakes returns one for all queues, or on a Cluster one for each, as each lies in a slot of its
-// own.
+// Intakes returns one Intake for all queues; on a Cluster one for each, as each queue lies in its
+// own slot.
 func Intakes(client redis.UniversalClient) []*Intake {
 	if _, cluster := pipeline.OfCluster(client); !cluster {
 		return []*Intake{{client, shard.Queues}}
@@ -48,29 +48,29 @@ func Intakes(client redis.UniversalClient) []*Intake {
 	return all
 }
 
-// An IntakePlace is one of the places of an intake queue's tasks.
+// An IntakePlace is a list or set of an intake queue's tasks.
 type IntakePlace struct{ Queue, Name string }
 
 // An Offer is a task of an intake.
 type Offer struct {
 	IntakePlace
 	ID string // the task's
-	// Payload is the notification's JSON, or the whole message of a task that has a Reason.
+	// Payload is the notification's JSON, or the whole message if there is a Reason.
 	Payload []byte
-	// Gone says that the place names a task that there is not.
+	// Gone is true if the place names a task that does not exist.
 	Gone bool
-	// Reason and Why say why it cannot be accepted; "" for one that may be.
+	// Reason and Why say why the task cannot be accepted; "" if it may be.
 	Reason MalformedReason
 	Why    string
 
-	mark string // of its message: see removeScript
+	mark string // identifies the message that was read: see removeScript
 }
 
-// OffersAtOnce is how many tasks of each place a Peek returns at most.
+// MaxOffers is the most tasks of each place that a Peek returns.
 const OffersAtOnce = 64
 
-// Peek returns the oldest tasks of each queue, after those of each place that skip counts. It
-// returns what it has read beside an error.
+// Peek returns the oldest tasks of each queue, after skipping as many of each place as skip says.
+// Beside an error it returns the tasks that it has read.
 func (in *Intake) Peek(ctx context.Context, skip map[IntakePlace]int) ([]*Offer, error) {
 	var keys []string
 	args := []any{OffersAtOnce, MaxEnvelopeSize}
@@ -85,7 +85,7 @@ func (in *Intake) Peek(ctx context.Context, skip map[IntakePlace]int) ([]*Offer,
 		return nil, fmt.Errorf("look at the intake: %w", err)
 	}
 	var offers []*Offer
-	const values = 4 // of each task
+	const values = 4 // for each task
 	for i := 1; i+values <= len(reply); i += values {
 		number, _ := reply[i].(int64)
 		place, _ := reply[i+1].(string)
@@ -100,7 +100,6 @@ func (in *Intake) Peek(ctx context.Context, skip map[IntakePlace]int) ([]*Offer,
 	return offers, err
 }
 
-// open reads the message.
 func (o *Offer) open(message any) {
 	switch m := message.(type) {
 	case int64:
@@ -131,8 +130,8 @@ func (o *Offer) refuse(message, why string) {
 	o.Payload, o.Reason, o.Why = []byte(message), MalformedForeign, why
 }
 
-// Remove deletes tasks of one queue, which are accepted or dead letters. It leaves a task whose
-// message has changed.
+// Remove deletes accepted tasks and dead letters of one queue. It leaves a task if its message has
+// changed.
 func (in *Intake) Remove(ctx context.Context, queue string, offers []*Offer) error {
 	keys := []string{shard.QueueKey(queue, "pending"), shard.QueueKey(queue, "scheduled"), shard.QueueKey(queue, "groups")}
 	args := []any{shard.QueueKey(queue, ""), MaxEnvelopeSize}

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// intakeOf is the intake that serves the queue.
+// intakeOf returns the queue's intake.
 func intakeOf(t *testing.T, client redis.UniversalClient, queue string) *store.Intake {
 	t.Helper()
 	for _, in := range store.Intakes(client) {
@@ -28,7 +28,7 @@ func intakeOf(t *testing.T, client redis.UniversalClient, queue string) *store.I
 	return nil
 }
 
-// A task is removed as it was read: one that has come again under its ID stays.
+// A task that was enqueued anew under its ID is not removed.
 func TestAnIntakesTaskIsRemovedAsItWasRead(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

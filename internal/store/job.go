@@ -7,60 +7,60 @@ import (
 	"time"
 )
 
-// A job is a task in asynq's layout: a hash with asynq's message, and a place in one of its
-// queue's lists and sets. Ours are the fields
+// A job is a task in asynq's layout: a hash with asynq's message, and an entry in one of its
+// queue's lists and sets. pushpace adds the fields
 //
-//	worker  whose hands the job is in: TERM/VISIT
-//	last    its last Return, in JSON, back when that was (us), and failed how often it failed
+//	worker  the claim: TERM/VISIT
+//	last    the last Return, in JSON; back is when that was (us); failed counts the failures
 //	parked  of a parked job: the name that it is parked under, and its place there
 //
-// and beside asynq's sets
+// and, beside asynq's sets,
 //
 //	due           sorted set: when delayed jobs are due, in us. asynq's scheduled and retry
-//	              have whole seconds, rounded up. An entry of a job that has gone is ignored.
+//	              have whole seconds, rounded up. An entry without a job is ignored.
 //	parked        set: the names by which jobs are parked: see park.go
-//	parked:NAME   sorted set: those, by when they became due
-//	idle          string: the channel on which idle workers listen; there once one has found
-//	              the queue empty
+//	parked:NAME   sorted set: the jobs parked by that name, by when they became due
+//	idle          string: the channel to which idle workers subscribe; it exists once a
+//	              worker has found the queue empty
 
-// A Job is one that a worker has in hand.
+// A Job is a job that a worker has claimed.
 type Job struct {
 	ID, Queue string
-	// Hand names the worker and its visit: each pull has another one. A move that names a
-	// hand which the job is not in does nothing.
+	// Claim is TERM/VISIT, the worker's term and its pull; no two pulls share one. A move does
+	// nothing if the job is not in the Claim that the move names.
 	Hand    string
 	Payload []byte
 	Headers map[string]string
-	// Failures is how often an attempt was to be repeated, or a worker crashed with it.
+	// Failures counts the attempts that are to be repeated and the workers that crashed with the
+	// job.
 	Failures int
-	// Back is when it went back to its queue last; zero for one that comes for the first time.
+	// Back is when it last went back to its queue; zero if it never has.
 	Back time.Time
-	// Last is its last Return.
 	Last Return
-	// Parked says that it was parked until this pull.
+	// Parked is true if it was parked until this pull.
 	Parked bool
 }
 
-// hand is the one of a worker's visit.
+// claimOf returns the claim of a term's pull.
 func hand(term string, visit int64) string { return term + "/" + strconv.FormatInt(visit, 10) }
 
-// ErrNotInHand means that the job is not in the hand that a move names, or no longer.
+// ErrNotClaimed means that the job is not, or no longer, in the claim that a move names.
 var ErrNotInHand = errors.New("the job is not in this worker's hands")
 
-// ErrUndone means that a job cannot end, as its notification waits: a failover has undone its
-// end.
+// ErrUndone means that a job cannot end, because its notification waits: a failover has undone the
+// notification's end.
 var ErrUndone = errors.New("the end of the job's notification is not recorded")
 
-// An Unfit job is none that a worker may have: see Shard.SetAside.
+// An Unfit job is claimed but cannot be processed: see Shard.SetAside.
 type Unfit struct {
 	Job
 	Reason MalformedReason
 	Why    string
 }
 
-// readMessage is Lua: read returns a task's message, or false for none. Of one that is too long
-// it is the length, and of a key of another type -1. While a Cluster's slot moves, a task may be
-// on another master than what names it: then the script breaks off.
+// readMessage is Lua. read returns a task's message; false if there is none, the length of a
+// message that is too long, and -1 for a key of another type. While a Cluster's slot migrates, a
+// task may already be on another master: then the script fails.
 const readMessage = `
 local function read(key, longest)
   local length = redis.pcall('HSTRLEN', key, 'msg')
@@ -73,8 +73,8 @@ local function read(key, longest)
 end
 `
 
-// open reads what a script answers of a job: its ID, message as readMessage has it, last,
-// failed, back and whether it was parked. It returns why no worker may have it, nil for any other.
+// open reads a script's reply about a job: its ID, message (as readMessage returns it), last,
+// failed, back, and whether it was parked. It returns why no worker can process the job, or nil.
 func (j *Job) open(reply []any) (unfit *Unfit) {
 	text := func(i int) string { s, _ := reply[i].(string); return s }
 	j.ID, j.Last = text(0), readReturn(text(2))
@@ -92,8 +92,8 @@ func (j *Job) open(reply []any) (unfit *Unfit) {
 	return &Unfit{*j, reason, why}
 }
 
-// openMessage reads a task's message as readMessage has it, and returns its text too. The reason
-// says why it cannot be read, "" for one that can.
+// openMessage reads a task's message, as readMessage returns it, and returns its text too. The
+// reason is why the message cannot be read, or "".
 func openMessage(reply any) (e Envelope, text string, reason MalformedReason, why string) {
 	if length, unread := reply.(int64); unread && length >= 0 {
 		return e, "", MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, MaxEnvelopeSize)
@@ -108,10 +108,11 @@ func openMessage(reply any) (e Envelope, text string, reason MalformedReason, wh
 	return e, text, "", ""
 }
 
-// perJob is how many values a script answers of a job.
+// perJob is the number of values of each job in a script's reply.
 const perJob = 6
 
-// openAll reads what a script answers of jobs in that hand, and of those that are none.
+// openAll reads a script's reply about the jobs in that claim. unfit are the jobs that cannot be
+// processed.
 func openAll(queue, hand string, reply []any) (jobs []Job, unfit []Unfit) {
 	for i := 0; i+perJob <= len(reply); i += perJob {
 		job := Job{Queue: queue, Hand: hand}
@@ -124,7 +125,7 @@ func openAll(queue, hand string, reply []any) (jobs []Job, unfit []Unfit) {
 	return jobs, unfit
 }
 
-// texts are those of a list that Redis has answered.
+// texts returns the strings in a list of Redis's reply.
 func texts(list any) (all []string) {
 	some, _ := list.([]any)
 	for _, one := range some {
@@ -135,7 +136,7 @@ func texts(list any) (all []string) {
 	return all
 }
 
-// micros is that instant, zero for none.
+// micros reads an instant in µs; zero for none.
 func micros(text string) time.Time {
 	if us, _ := strconv.ParseInt(text, 10, 64); us > 0 {
 		return time.UnixMicro(us)

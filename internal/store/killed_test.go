@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A cut loses a command, or the answer to it.
+// A cut drops a command, or its reply.
 type cut struct {
 	left atomic.Int32 // the number of the command, counted down; 0 for none
 	done bool         // Redis runs the command
@@ -32,7 +32,7 @@ func (c *cut) run(_ context.Context, cmds []redis.Cmder, next func() error) erro
 	return redistest.Fail(cmds, io.ErrUnexpectedEOF)
 }
 
-// A killedRig has the jobs "pending", "scheduled", "retry", "parked", "active", whose visit is job,
+// A killedRig has the jobs "pending", "scheduled", "retry", "parked", "active", which job claims,
 // and "unfit".
 type killedRig struct {
 	boardRig
@@ -93,7 +93,7 @@ func (r *killedRig) silenceAll() (err error) {
 	return err
 }
 
-// reap returns the jobs of silent terms.
+// reap returns the jobs of dead terms.
 func (r *killedRig) reap() error {
 	if err := r.sign("judge", true); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (r *killedRig) requeue() (move func() error) {
 	return func() error { return r.at.Requeue(r.ctx, l, l.Job, nil, &store.Facts{App: "a", User: "u"}) }
 }
 
-// outcome is where each job is and what became of its notification, with the sums.
+// outcome describes the place of each job, the state of its notification and the counts.
 func (r *killedRig) outcome() string {
 	b := r.read()
 	said := fmt.Sprintf("%+v", b.counts)
@@ -144,7 +144,7 @@ func (r *killedRig) outcome() string {
 	return said
 }
 
-// killedMoves return a move of the rig, which may be repeated.
+// killedMoves return a repeatable move of the rig.
 var killedMoves = map[string]func(r *killedRig) (move func() error){
 	"accept": func(r *killedRig) func() error {
 		r.ids = append(r.ids, "new")
@@ -251,8 +251,8 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 	},
 }
 
-// A caller is killed before each command of its move, or between the command and the answer. The
-// repeated move leaves the same as one that nothing interrupts.
+// A caller is killed before each command of its move, or between the command and the reply. The
+// repeated move has the same result as an uninterrupted one.
 func TestKilledCallersRepeatTheirMoves(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range killedMoves {

@@ -11,42 +11,41 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Letter is a dead letter: a notification that was rejected or exhausted, or
-// a job that is not one. The oldest of an app go when it has too many: see Bounds.
+// A Letter is a dead letter: a notification that was rejected or exhausted, or a malformed job. An
+// app's oldest letters are deleted when it has too many: see Bounds.
 type Letter struct {
 	ID       string `json:"id"`
-	State    State  `json:"state"` // Malformed for what is no notification
+	State    State  `json:"state"` // Malformed for a malformed job
 	Reason   string `json:"reason"`
 	Attempts int    `json:"attempts"`
 	Error    string `json:"error,omitempty"`
-	// Outcomes are the last ones of each target, as in a Record.
+	// Outcomes holds each target's last outcome, as in a Record.
 	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
 	At       time.Time       `json:"at"`
 	Queue    string          `json:"queue"`
-	// App, User and Category are the notification's. Lists tell them. They are kept beside
-	// a Job that cannot be read and was accepted; else they are in it: see Tell.
+	// Lists show App, User and Category. They are stored only if the Job cannot be read and was
+	// accepted; otherwise Tell reads them from the Job.
 	App      string `json:"app,omitempty"`
 	User     string `json:"user,omitempty"`
 	Category string `json:"category,omitempty"`
-	// Job is the queue's payload. A list leaves it out.
+	// Job is the queue's payload; nil in lists.
 	Job []byte `json:"job,omitempty"`
 
-	text []byte // as it is kept
+	text []byte // the stored JSON
 }
 
-// Malformed is the state of a Letter whose job could not be read. It is no
-// notification's: it counts apart.
+// Malformed is the state of an unreadable job's Letter. No notification has it; it is counted
+// separately.
 const Malformed State = "malformed"
 
 // ErrNoLetter means that no dead letter has that ID.
 var ErrNoLetter = errors.New("there is no dead letter with this ID")
 
-// SetAside keeps a job that cannot be read, and counts it as malformed, once
-// for each ID of a letter. When it was accepted as a notification, by a newer
-// producer, say, that ends as rejected instead, and when the letter has more
-// attempts than are recorded, as one that may have been sent; a job on another
-// queue than the notification's is not that. The letter then has the state in which
-// it ends, and whose it is.
+// SetAside stores a letter for a job that cannot be read, and counts it as malformed, once for each
+// ID. If the job belongs to a waiting notification on the same queue (accepted by a newer producer,
+// for example), that notification ends as rejected instead. Then the letter gets that state and the
+// notification's app, user and category. If the letter has more attempts than the record, open
+// targets count as possibly sent.
 func (r *Shard) SetAside(ctx context.Context, l *Letter) error {
 	record, err := r.Lookup(ctx, l.ID)
 	if err == nil && !record.State.Ended() && (record.Queue == "" || record.Queue == l.Queue) {
@@ -64,8 +63,8 @@ func (r *Shard) SetAside(ctx context.Context, l *Letter) error {
 	return r.KeepMalformed(ctx, l)
 }
 
-// KeepMalformed keeps a letter of what was never accepted, and counts it, once for each ID of a
-// letter. A notification with that ID is another.
+// KeepMalformed stores a letter of a job that was never accepted, and counts it, once for each ID.
+// It leaves a notification with that ID alone.
 func (r *Shard) KeepMalformed(ctx context.Context, l *Letter) error {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -75,12 +74,12 @@ func (r *Shard) KeepMalformed(ctx context.Context, l *Letter) error {
 	return err
 }
 
-// Drop ends a job that is set aside, unless it is in another hand.
+// Drop ends a job that is set aside, unless it is in another claim.
 func (r *Shard) Drop(ctx context.Context, j *Job) error {
 	e := r.NewEnds(j.Queue)
 	e.Add(j)
 	cmd := e.Command(ctx)
-	_ = r.client.Process(ctx, cmd) // the error is the command's
+	_ = r.client.Process(ctx, cmd) // the command keeps the error
 	errs, err := e.Read(ctx, cmd)
 	if err == nil {
 		err = errs[0]
@@ -91,7 +90,7 @@ func (r *Shard) Drop(ctx context.Context, j *Job) error {
 	return err
 }
 
-// Letter answers the dead letter with that ID, or ErrNoLetter.
+// Letter returns the dead letter with that ID, or ErrNoLetter.
 func (r *Shard) Letter(ctx context.Context, id string) (*Letter, error) {
 	text, err := r.client.HGet(ctx, r.Key("letters"), id).Bytes()
 	if errors.Is(err, redis.Nil) {
@@ -111,7 +110,7 @@ func readLetter(text []byte) (*Letter, error) {
 	return l, nil
 }
 
-// Tell adds whose the letter is, where that is not kept, by what read reads in its job.
+// Tell fills App, User and Category from the job, by read, if they are not stored.
 func (l *Letter) Tell(read func(payload []byte) (Contents, error)) {
 	if l.App != "" {
 		return
@@ -121,15 +120,15 @@ func (l *Letter) Tell(read func(payload []byte) (Contents, error)) {
 	}
 }
 
-// Ref names the letter, once it tells whose it is.
+// Ref returns the letter's name. Call Tell first.
 func (l *Letter) Ref() Ref { return Ref{l.ID, l.App, l.User} }
 
-// ErrCursor means that a cursor is none that LettersFrom has answered.
+// ErrCursor means that LettersFrom has not returned this cursor.
 var ErrCursor = errors.New("the cursor is not known")
 
-// LettersFrom answers about as many dead letters as limit says, in no order, and
-// the cursor that the next call goes on from; "" begins, and is answered at the
-// end. One that comes or goes meanwhile may be missed, and one may come twice.
+// LettersFrom returns about limit dead letters, in no order, and the cursor for the next call. ""
+// begins, and is returned at the end. A letter that is added or deleted meanwhile may be missed,
+// and a letter may be returned twice.
 func (r *Shard) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
 	at := uint64(0)
 	if cursor != "" {
@@ -156,8 +155,8 @@ func (r *Shard) LettersFrom(ctx context.Context, cursor string, limit int) (lett
 	return letters, strconv.FormatUint(at, 10), nil
 }
 
-// Purge deletes the dead letter, and returns false if there is none. The notification stays
-// counted in its end state.
+// Purge deletes the dead letter, and returns false if there is none. The notification stays counted
+// in its end state.
 func (r *Shard) Purge(ctx context.Context, id string) (bool, error) {
 	reply, err := r.run(ctx, "purge", id)
 	return err == nil && reply[0] == int64(1), err

@@ -1,13 +1,13 @@
--- The dead letters of an app are bounded. Beside the letters there are, by app, and with an
--- empty name for jobs of no app in the configuration:
+-- The dead letters of an app are bounded. Beside the letters there are, by app, and with an empty
+-- name for jobs of no app in the configuration:
 --
 --   letters:APP               sorted set: the IDs, by when each was kept (us)
 --   letters_of                hash: the APP of each letter by ID
 --   letter_bytes:APP          count: the size of all of them
 --   dropped:dead_letters:APP  count: letters deleted because of the bound
 
--- forgetLetter deletes a dead letter, and returns whether there was one. An ID may be that of
--- another app's letter.
+-- forgetLetter deletes a dead letter, and returns whether there was one. The ID's letter may be
+-- another app's.
 local function forgetLetter(letters, counts, id)
   local app = redis.call('HGET', letters .. '_of', id)
   if app then
@@ -18,10 +18,10 @@ local function forgetLetter(letters, counts, id)
   return redis.call('HDEL', letters, id) == 1
 end
 
--- keepLetter keeps a dead letter, and deletes the app's oldest ones beyond the bound, or
--- beyond 4 KiB for each that it allows. It deletes 10 at most: a lowered bound does not hold
--- Redis up. The record of a deleted one that was rejected lasts 30 s, in which its settle may
--- be repeated. An exhausted one may have been sent: its ID stays known.
+-- keepLetter stores a dead letter, and deletes the app's oldest ones beyond the bound, or beyond 4
+-- KiB for each letter of the bound. It deletes at most 10, so that a lowered bound does not block
+-- Redis. The record of a deleted rejected letter lasts 30 s, in which its settle may be repeated.
+-- An exhausted one may have been sent, so its ID stays known.
 local function keepLetter(record, counts, letters, id, letter, app, most)
   local index, bytes, dropped = letters .. ':' .. app, 'letter_bytes:' .. app, 0
   forgetLetter(letters, counts, id) -- of an earlier notification with the ID

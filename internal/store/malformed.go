@@ -2,38 +2,37 @@ package store
 
 import "fmt"
 
-// A MalformedError says why a payload of the queue is no job. Such a payload
-// never becomes one: set it aside.
+// A MalformedError says why a payload on the queue is not a job. It never becomes one: set it
+// aside.
 type MalformedError struct {
 	Reason MalformedReason
-	// Err says more, without the payload's values; it may be of type faults.Faults, whose
-	// pointers start at the payload. Nil if there is no more to say.
+	// Err is the detail, without the payload's values; nil if there is none. It may be of type
+	// faults.Faults, with pointers into the payload.
 	Err error
 }
 
-// A MalformedReason is from a closed set, fit for a metric's label.
+// A MalformedReason is one of a closed set, so that it can label a metric.
 type MalformedReason string
 
-// The reasons why a payload is malformed.
 const (
 	// MalformedJSON: truncated, or not a JSON object.
 	MalformedJSON MalformedReason = "not_json"
-	// MalformedVersion: it names no version, or one that this build does not read.
+	// MalformedVersion: no version, or one that this build does not read.
 	MalformedVersion MalformedReason = "unknown_version"
 	// MalformedSize: larger than MaxPayload.
 	MalformedSize MalformedReason = "too_large"
-	// MalformedNotification: what it holds does not fit or is not valid.
+	// MalformedNotification: a notification that does not fit or is not valid.
 	MalformedNotification MalformedReason = "invalid"
-	// MalformedEnvelope: the queue's own message around it cannot be read.
+	// MalformedEnvelope: asynq's message around the payload cannot be read.
 	MalformedEnvelope MalformedReason = "envelope"
-	// MalformedForeign: another program than a Producer has put the task on the queue.
+	// MalformedForeign: a program other than a Producer has enqueued the task.
 	MalformedForeign MalformedReason = "foreign"
 )
 
-// MalformedReasons are all of them.
+// MalformedReasons lists all reasons.
 var MalformedReasons = []MalformedReason{MalformedJSON, MalformedVersion, MalformedSize, MalformedNotification, MalformedEnvelope, MalformedForeign}
 
-// Error names the reason, and more if there is.
+// Error returns the reason and the detail.
 func (e *MalformedError) Error() string {
 	if e.Err == nil {
 		return "malformed job: " + string(e.Reason)

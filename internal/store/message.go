@@ -11,26 +11,26 @@ import (
 // TaskType is the type of our jobs on asynq's queues.
 const TaskType = "pushpace:notification"
 
-// MaxRetry is asynq's budget for our jobs. asynq archives a job that comes back
-// on its last attempt before it asks whether that was a failure, so a deferral
-// could lose it: the budget of attempts is ours, and asynq's is never used up.
+// MaxRetry is asynq's retry budget for our jobs; it is never used up. asynq archives a job that
+// returns on its last attempt before it checks whether that was a failure, so a deferral could lose
+// the job. pushpace counts attempts itself.
 const MaxRetry = math.MaxInt32 / 2
 
-// An Envelope is what matters of asynq's message around a job, whose definition
-// asynq keeps to itself. Our Producer leaves all of asynq's options alone but the
-// retries. Its texts are parts of the message.
+// An Envelope holds the fields that pushpace reads of asynq's message. asynq does not export the
+// definition. Our Producer sets none of asynq's options but the retries. The strings are parts of
+// the message.
 type Envelope struct {
 	Type    string
 	Payload string
 	Headers map[string]string // nil for none
-	// Retry is how often asynq may count a failure.
+	// Retry is the number of failures that asynq may count.
 	Retry                        uint64
 	Timeout, Deadline, Retention uint64
 	UniqueKey                    string // "" for a task that is not unique
 	Group                        string
 }
 
-// The numbers of asynq's TaskMessage's fields.
+// The field numbers of asynq's TaskMessage.
 const (
 	typeField      = 1
 	payloadField   = 2
@@ -46,20 +46,20 @@ const (
 	headersField   = 15
 )
 
-// defaultTimeout is the time that asynq gives a job whose producer names none (s).
+// defaultTimeout is asynq's default time-out of a job (s).
 const defaultTimeout = 1800
 
 // MaxPayload bounds a job's payload, in bytes.
 const MaxPayload = 64 << 10
 
-// MaxEnvelopeSize bounds asynq's message, in bytes: a job's payload, and plenty for
-// what is around it. What is longer is not read.
+// MaxEnvelopeSize bounds asynq's message, in bytes: a job's payload and ample room for the other
+// fields. Longer messages are not read.
 const MaxEnvelopeSize = MaxPayload + 64<<10
 
 var errEnvelope = errors.New("asynq cannot read the message")
 
-// ReadEnvelope reads asynq's message as asynq does, and copies nothing. Its error
-// is for what asynq could not read either; what comes before is read.
+// ReadEnvelope reads asynq's message as asynq does, and copies nothing. It fails if asynq could not
+// read the message either; then the fields before the error are set.
 func ReadEnvelope(message string) (Envelope, error) {
 	var e Envelope
 	if message == "" {
@@ -69,7 +69,7 @@ func ReadEnvelope(message string) (Envelope, error) {
 }
 
 func (e *Envelope) read(message string) error {
-	fields := []byte(message) // not copied: nothing writes to it
+	fields := []byte(message) // the conversion does not copy, as nothing writes to fields
 	for len(fields) > 0 {
 		number, kind, n := protowire.ConsumeTag(fields)
 		if n < 0 {
@@ -109,7 +109,7 @@ func (e *Envelope) number(number protowire.Number, v uint64) {
 	}
 }
 
-// text answers whether asynq can read the field.
+// text sets a field. It reports whether asynq can read it.
 func (e *Envelope) text(number protowire.Number, v string) bool {
 	switch number {
 	case payloadField:
@@ -125,12 +125,12 @@ func (e *Envelope) text(number protowire.Number, v string) bool {
 		e.Type = v
 	case idField, queueField, errorField:
 	default:
-		return true // what asynq does not know either
+		return true // asynq ignores it too
 	}
 	return utf8.ValidString(v)
 }
 
-// header reads an entry of the headers, and reports whether asynq can read it.
+// header adds an entry of the headers, and reports whether asynq can read it.
 func (e *Envelope) header(entry []byte) bool {
 	var texts [2]string // name, value
 	for len(entry) > 0 {
@@ -158,8 +158,8 @@ func (e *Envelope) header(entry []byte) bool {
 	return true
 }
 
-// Message is asynq's message around a job, with the options of our Producer's, as
-// asynq's client writes it. headers may be nil.
+// Message returns asynq's message around a job, with our Producer's options, as asynq's client
+// writes it. headers may be nil.
 func Message(id, queue string, payload []byte, headers map[string]string) []byte {
 	b := make([]byte, 0, len(payload)+len(id)+len(queue)+64)
 	b = appendText(b, typeField, TaskType)
@@ -183,8 +183,7 @@ func appendNumber(b []byte, number protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), v)
 }
 
-// Foreign reports whether our Producer does not write such a task: it is of another type,
-// or has other options.
+// Foreign reports whether the task's type or options differ from our Producer's.
 func (e *Envelope) Foreign() bool {
 	return e.Type != TaskType || e.Retry != MaxRetry || e.Timeout != defaultTimeout || e.Deadline != 0 || e.UniqueKey != "" || e.Retention != 0 || e.Group != ""
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// expect checks that a move says ErrNotInHand if the job is in another hand, and does nothing then.
+// expect checks that a move fails with ErrNotInHand if the job is in another claim.
 func (m *moves) expect(b *board, j *store.Job, err error) (does bool) {
 	m.t.Helper()
 	if errors.Is(err, store.ErrNotInHand) == b.inHand(j) {
@@ -42,7 +42,7 @@ func (m *moves) some(rt *rapid.T) []string {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(m.ids), 1, 3, rapid.ID).Draw(rt, "ids")
 }
 
-// visited draws a visit, mostly one that has its job.
+// visited draws a pulled job, mostly one that is still in its claim.
 func (m *moves) visited(rt *rapid.T) *store.Job {
 	b := m.read()
 	if rapid.IntRange(0, 3).Draw(rt, "late") > 0 {
@@ -80,10 +80,10 @@ func (m *moves) acceptAgain(rt *rapid.T) {
 	m.once("", func(*board) bool { m.must(m.acceptor.Enqueue(m.ctx, a)); return false })
 }
 
-// garbled is a message that nobody can read.
+// garbled is an unreadable message.
 const garbled = "\xff"
 
-// another client's task is no notification.
+// another enqueues another client's task, which is not a notification.
 func (m *moves) another(rt *rapid.T) {
 	id := fmt.Sprint("x", len(m.ids))
 	m.ids, m.payloads[id], m.queued[id] = append(m.ids, id), m.payload(id, "a", time.Time{}), true
@@ -99,7 +99,7 @@ func (m *moves) garble(rt *rapid.T) {
 	m.must(m.client.HSet(m.ctx, m.key("t:"+id), "msg", garbled).Err())
 }
 
-// pullWays are those of a pull, which forwards, parks and unparks jobs too.
+// pullWays are the ways of a pull, which also forwards, parks and unparks jobs.
 const pullWays = "pending>active scheduled>active retry>active scheduled>pending retry>pending pending>parked scheduled>parked retry>parked parked>active parked>pending"
 
 func (m *moves) pull(rt *rapid.T) {
@@ -194,7 +194,7 @@ func (m *moves) end(rt *rapid.T) {
 	})
 }
 
-// deliver ends the notification too, also in a late visit: it was sent.
+// deliver ends the notification too, even if the job is in another claim: it was sent.
 func (m *moves) deliver(rt *rapid.T) {
 	j := m.visited(rt)
 	m.twice("active>", func(b *board) bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// Random moves of several workers: after each one every job is in exactly one place, and at the
-// end every accepted notification has ended once.
+// After each random move of several workers every job is in exactly one place; at the end every
+// accepted notification has ended once.
 func TestMovesKeepEachJobInOnePlace(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -37,7 +37,7 @@ func TestMovesKeepEachJobInOnePlace(t *testing.T) {
 	})
 }
 
-// moves are random moves, and what must have become of each notification.
+// moves makes random moves and keeps the expected state of each notification.
 type moves struct {
 	boardRig
 	acceptor  *store.Acceptor
@@ -61,7 +61,7 @@ type moveWorker struct {
 	dead   bool // another worker has noticed
 }
 
-// check compares the board with what must have become of each notification.
+// check compares the board with the expected state of each notification.
 func (m *moves) check(b *board) {
 	m.t.Helper()
 	ended, accepted := map[store.State]int64{}, int64(0)
@@ -89,8 +89,8 @@ func (m *moves) check(b *board) {
 	}
 }
 
-// once makes a move. A job may only go one of the ways, such as "active>retry". Nothing changes
-// where the move returns that it does nothing.
+// once makes a move. A job may only go one of the ways, such as "active>retry". Nothing changes if
+// the move returns false.
 func (m *moves) once(ways string, move func(*board) (does bool)) {
 	m.t.Helper()
 	before := m.read()
@@ -108,14 +108,14 @@ func (m *moves) once(ways string, move func(*board) (does bool)) {
 	}
 }
 
-// twice repeats the move as after a lost answer. That changes nothing.
+// twice repeats the move as after a lost reply. The repetition changes nothing.
 func (m *moves) twice(ways string, move func(*board) (does bool)) {
 	m.t.Helper()
 	m.once(ways, move)
 	m.once("", func(b *board) bool { move(b); return false })
 }
 
-// drain lets all workers die, and one that follows end everything.
+// drain lets all workers die, and a new one end everything.
 func (m *moves) drain() {
 	for _, w := range m.workers {
 		if w.silent = true; !w.dead {

@@ -5,34 +5,33 @@ import (
 	"strings"
 )
 
-// A TargetOutcome is what became of one target.
+// A TargetOutcome is the result of one target.
 type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
 	// TokenEnd is the end of the target's token or FID, to distinguish it from others; for an
 	// endpoint of Web Push the beginning of its SHA-256.
 	TokenEnd string `json:"token_end,omitempty"`
-	// Kind and Reason are the outcome's; "" when nothing is known to have been sent
-	// to it.
+	// Kind and Reason are the outcome's; "" if no sending to the target is known.
 	Kind   string `json:"kind,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Ambiguous says that the provider may have taken it: its answer was lost, or
-	// the worker that sent it crashed.
+	// Ambiguous is true if the provider may have taken it: the answer was lost, or the worker
+	// crashed while sending.
 	Ambiguous bool `json:"ambiguous,omitempty"`
-	// ProviderID is the provider's own name for what it took: APNs' apns-id, FCM's
-	// message name, or the last part of what a browser's push service calls it.
+	// ProviderID is the provider's ID of the push: APNs' apns-id, FCM's message name, or the last
+	// part of the push service's URL of the message.
 	ProviderID string `json:"provider_id,omitempty"`
 }
 
-// Open reports whether the target is still to be sent to.
+// Open reports whether a push to the target is still to be sent.
 func (o *TargetOutcome) Open() bool {
 	return o.Kind == "" || o.Kind == "retry" || o.Kind == "misconfigured"
 }
 
-// Taken reports whether the provider has taken it, or may have.
+// Taken reports whether the provider has taken the push, or may have.
 func (o *TargetOutcome) Taken() bool { return o.Kind == "delivered" || o.Ambiguous }
 
-// Doubt answers the outcomes when there was an attempt that is not recorded: what
-// is open may have been sent. Where none is known there is one target at least.
+// Doubt returns the outcomes after an attempt that is not recorded: each open target becomes
+// ambiguous. Without known outcomes it returns one ambiguous target.
 func Doubt(outcomes []TargetOutcome) []TargetOutcome {
 	all := make([]TargetOutcome, max(1, len(outcomes)))
 	copy(all, outcomes)
@@ -42,12 +41,12 @@ func Doubt(outcomes []TargetOutcome) []TargetOutcome {
 	return all
 }
 
-// A record keeps outcomes as two texts with a line for each target: one of words,
-// KIND PLATFORM END REASON AMBIGUOUS with a - for what there is not and none at
-// the end, and one of the providers' IDs. They are short, so that Redis keeps the
-// record of a single target in one piece of memory.
+// A record stores outcomes as two texts with a line for each target: KIND PLATFORM END REASON
+// AMBIGUOUS, where - stands for a missing value and missing values at the end are left out; and the
+// providers' IDs. They are short, so that Redis stores the record of a single target in one
+// allocation.
 
-// longestProviderID bounds what a record keeps of what a provider answers.
+// longestProviderID bounds a stored provider's ID, in bytes.
 const longestProviderID = 256
 
 func encodeOutcomes(outcomes []TargetOutcome) (words, ids string) {
@@ -86,7 +85,7 @@ func encodeOutcomes(outcomes []TargetOutcome) (words, ids string) {
 	return b.String(), strings.TrimRight(strings.Join(lines, "\n"), "\n")
 }
 
-// providerID is the provider's ID if it can be kept.
+// providerID returns the provider's ID if it can be stored, or "".
 func providerID(o *TargetOutcome) string {
 	if len(o.ProviderID) > longestProviderID {
 		return ""

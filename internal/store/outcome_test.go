@@ -17,7 +17,7 @@ func TestOutcomesAreKept(t *testing.T) {
 			t.Errorf("%+v became %+v: %v", outcomes, got, err)
 		}
 	}
-	// what a provider answers has a bound, and breaks nothing
+	// a provider's answer is bounded, and cannot break the encoding
 	for _, id := range []string{strings.Repeat("x", longestProviderID+1), "a\nb", "a b", "ü"} {
 		hostile := delivered
 		hostile.ProviderID = id

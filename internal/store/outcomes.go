@@ -9,38 +9,37 @@ import (
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
-// An OutcomeEvent tells how a notification has ended.
+// An OutcomeEvent reports the end of a notification.
 type OutcomeEvent struct {
-	// Entry is the event's ID in the stream. The same end may be told again under
-	// another one.
+	// Entry is the event's ID in the stream. The same end may be reported again under another
+	// Entry.
 	Entry string `json:"entry"`
-	// ID is the notification's; App, User and Category are its own, and empty when
-	// they could not be read.
+	// ID is the notification's. App, User and Category are empty if they could not be read.
 	ID       string `json:"id"`
 	App      string `json:"app"`
 	User     string `json:"user"`
 	Category string `json:"category,omitempty"`
-	// State is one of EndStates, Reason why it was rejected or exhausted.
+	// State is one of EndStates. Reason is why it was rejected or exhausted.
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"`
-	// Into is the notification whose push tells of this one, which is Digested.
+	// Into is the ID of the notification that carries this one, which is Digested, in its push.
 	Into string `json:"into,omitempty"`
-	// Attempts is how often it was sent.
+	// Attempts counts the times that it was sent.
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"at"`
-	// Targets are the last outcomes of each target, in the order of the targets; there
-	// may be none when nothing was sent, or they cannot be read.
+	// Targets holds each target's last outcome, in the order of the targets; empty if nothing was
+	// sent, or if they cannot be read.
 	Targets []TargetOutcome `json:"targets"`
 }
 
-// Outcomes are the events of how notifications have ended, each at least once. The
-// Records write them: see Bounds.
+// Outcomes are the events of notifications' ends, each at least once. The Records write them: see
+// Bounds.
 //
 //	outcomes:APP    stream of each shard: id, app, user, category, state, reason, attempts,
-//	                at in RFC 3339, targets in JSON, and into where there is one
+//	                at in RFC 3339, targets in JSON, and into if there is one
 //
-// Readers that are one another's substitutes share a consumer group, by Next and
-// Ack. It holds the latest events only.
+// Readers that replace one another share a consumer group, by Next and Ack. The stream holds the
+// latest events only.
 type Outcomes struct{ streams }
 
 const outcomesName = "outcomes"
@@ -50,9 +49,9 @@ func NewOutcomes(records *Records) *Outcomes {
 	return &Outcomes{newStreams(records, outcomesName, "outcome events")}
 }
 
-// Next returns at most n of the app's events, none acknowledged by the group: events that
-// a reader took and left for the time `left`, or else new ones. A new group begins with
-// the oldest event in the stream.
+// Next returns at most n of the app's events that the group has not acknowledged: events that a
+// reader took longer than left ago, or else new ones. A new group begins with the oldest event in
+// the stream.
 func (o *Outcomes) Next(ctx context.Context, app, group string, left time.Duration, n int) ([]OutcomeEvent, error) {
 	entries, err := o.streams.next(ctx, app, group, left, n)
 	if err != nil {
@@ -66,7 +65,7 @@ func (o *Outcomes) Next(ctx context.Context, app, group string, left time.Durati
 		}
 		events[i].Attempts, _ = strconv.Atoi(field(e, "attempts"))
 		if json.Unmarshal([]byte(field(e, "targets")), &events[i].Targets) != nil || events[i].Targets == nil {
-			events[i].Targets = []TargetOutcome{} // an error would hold up what came with it, for ever
+			events[i].Targets = []TargetOutcome{} // an error would block the events of the same call for ever
 		}
 	}
 	return events, nil
@@ -81,7 +80,7 @@ func (o *Outcomes) Ack(ctx context.Context, app, group string, events ...Outcome
 	return o.streams.ack(ctx, app, group, ids)
 }
 
-// tells reports whether ends are told of.
+// reportsEnds reports whether ends are reported.
 func (r *Shard) tells() bool { return r.bounds.Outcomes > 0 }
 
 func targetsText(outcomes []TargetOutcome) (string, error) {
@@ -92,7 +91,7 @@ func targetsText(outcomes []TargetOutcome) (string, error) {
 	return string(text), err
 }
 
-// reason is why it ended dead.
+// reason returns why it ended dead, or "".
 func (e *End) reason() string {
 	if e.State.Dead() && e.Letter != nil {
 		return e.Letter.Reason

@@ -14,8 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An event that cannot be read whole comes without its targets, and holds up none
-// of those that come with it.
+// An event with unreadable targets is returned without them, and does not block the others.
 func TestAnEventThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -34,7 +33,7 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// An end that is tried again and again is told once.
+// A repeated end is reported once.
 func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		counts := shard.Named(client, prefix, 1)[0].Key("counts")

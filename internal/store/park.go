@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A job that something has no room for is parked under its name, in the order in which it became
-// due, until a worker finds room there. A name is
+// A job is parked under the name of the route, user, pause or quota that has no room for it, in the
+// order in which the jobs became due. A worker takes it once there is room. A name is
 //
 //	APP/SERVICE               a route's, as push.OnlyRoute has it
 //	"app":"A","user":"U"…     a user's in a category, as push.UserMark has it
 //	"pause":SELECTOR          an operator's pause's
 //	"quota":KEY               a quota's or a throughput's
 //
-// or several of these with tabs between: any that has room lets the job go.
+// or several of these, separated by tabs: room at any of them is enough.
 
 const (
 	parkedByPause = `"pause":`
@@ -24,19 +24,19 @@ const (
 	parkedByUser  = `"app":`
 )
 
-// PauseName is the name by which an operator's pause with that selector parks.
+// PauseName returns the name of an operator's pause with that selector.
 func PauseName(selector string) string { return parkedByPause + selector }
 
-// QuotaName is the name by which the quota of that key parks.
+// QuotaName returns the name of the quota with that key.
 func QuotaName(key string) string {
-	text, _ := json.Marshal(key) // which fails for no text
+	text, _ := json.Marshal(key) // a string always encodes
 	return parkedByQuota + string(text)
 }
 
-// PauseOf returns the selector that a PauseName names.
+// PauseOf returns the selector of a PauseName.
 func PauseOf(name string) (selector string, is bool) { return strings.CutPrefix(name, parkedByPause) }
 
-// QuotaOf returns the key that a QuotaName names.
+// QuotaOf returns the key of a QuotaName.
 func QuotaOf(name string) (key string, is bool) {
 	text, is := strings.CutPrefix(name, parkedByQuota)
 	return key, is && json.Unmarshal([]byte(text), &key) == nil
@@ -49,18 +49,18 @@ func ParkName(names []string) string {
 	return strings.Join(slices.Compact(names), "\t")
 }
 
-// ParkNames returns the names that a name joins.
+// ParkNames splits a name that ParkName has joined.
 func ParkNames(name string) []string { return strings.Split(name, "\t") }
 
-// ParkedFor is how long a job is parked at least before a worker looks at it without room.
+// ParkedFor is the least time until a worker pulls a parked job without room.
 const ParkedFor = time.Hour
 
-// DrawParked draws how long a job is parked: up to a quarter more than ParkedFor, so that jobs that
-// are parked together do not come back together.
+// DrawParked draws the time until a parked job is pulled without room: ParkedFor and up to a
+// quarter more, so that jobs that are parked together do not return together.
 func DrawParked() time.Duration { return ParkedFor + rand.N(ParkedFor/4) }
 
-// parkAs is Lua: what the field parked of a task says, and the step that notes a parked job. parkAs
-// reports false where the key is of another type.
+// parkAs is Lua. parkedAs returns the value of a task's field parked; parkAs records a parked job,
+// and returns false if the key has another type.
 const parkAs = `
 local function parkedAs(name, place) return name .. '\n' .. place end
 local function parkAs(prefix, names, name, place)
@@ -71,8 +71,8 @@ local function parkAs(prefix, names, name, place)
 end
 `
 
-// parkedReturn is the last Return of a job that is parked, as its fields parked and last say. The
-// zero value is that of one that was parked without a visit, by its route.
+// parkedReturn returns the last Return of a parked job from its fields parked and last. It is zero
+// for a job that its route has parked without processing.
 func parkedReturn(field, last string) Return {
 	if strings.HasPrefix(field, parkedByUser) {
 		return Return{Why: Crowded}

@@ -1,18 +1,18 @@
--- Peek reads tasks of intake queues, the oldest first: pending ones, scheduled ones that are due, and
--- those of groups. It moves nothing, and leaves a paused queue alone.
+-- Peek reads tasks of intake queues, the oldest first: pending ones, scheduled ones that are due,
+-- and tasks of groups. It moves nothing, and skips a paused queue.
 --
 -- KEYS    of each queue pending, scheduled, groups, paused
--- ARGV    how many of each place; how long a message may be; then of each queue the prefix of its
---         keys, and how many pending and scheduled tasks to skip
+-- ARGV    the most tasks of each place; the longest message to read; then of each queue the prefix of
+--         its keys, and how many pending and scheduled tasks to skip
 -- answer  the error of a key of another type, '' for none; then of each task the number of its
---         queue, its place, its ID and its message as readMessage has it, '' for none
+--         queue, its place, its ID and its message as readMessage returns it, '' for none
 -- caller  Intake.Peek
 -- repeat  as often as wanted
 local most, longest, answer, bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), {''}, 0
 if redis.call('EXISTS', unpack(KEYS)) == 0 then return answer end
 local now = redis.call('TIME')[1]
 
-local function list(...) -- a key of another type stops no other
+local function list(...) -- a key of another type does not stop the others
   local found = redis.pcall(...)
   if not found.err then return found end
   answer[1] = found.err
@@ -22,7 +22,7 @@ for q = 1, #KEYS / 4 do
   local pending, scheduled, groups, paused = unpack(KEYS, 4 * q - 3, 4 * q)
   local prefix, skipped, later = unpack(ARGV, 3 * q, 3 * q + 2)
   local function add(place, id)
-    if bytes > 4194304 then return end -- the rest is for another call
+    if bytes > 4194304 then return end -- another call reads the rest
     local message = read(prefix .. 't:' .. id, longest) or ''
     for _, value in ipairs({q, place, id, message}) do answer[#answer + 1] = value end
     bytes = bytes + (type(message) == 'string' and #message or 0)

@@ -12,24 +12,24 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// A Place is where asynq has a job.
+// A Place is a job's place on its queue.
 type Place struct {
-	// State is one of ours, or a word of asynq's.
+	// State is one of the JobStates, or another of asynq's words.
 	State   JobState
 	Payload []byte
-	// Orphaned says that the worker that had the job in hand leaves no sign of life.
+	// Orphaned is true if the worker that has claimed the job sends no heartbeat.
 	Orphaned bool
-	// Last is the job's last Return, parkedReturn for one that is parked, and Back when that was; zero
-	// when it has not returned.
+	// Last is the job's last Return (parkedReturn for a parked job) and Back when that was; zero if
+	// it never returned.
 	Last Return
 	Back time.Time
-	// Due is when it comes back; zero for one that is due or parked.
+	// Due is when the delayed job becomes due; zero if it is due or parked.
 	Due time.Time
 }
 
-// findScript returns a job's state and message, when it comes back, whether it is in the hands
-// of a worker that does not sign, whether it is parked, and its last Return and when that was;
-// nothing where there is no job.
+// findScript returns a job's state and message, when it becomes due, 1 if it is claimed by a worker
+// without heartbeat, its field parked, its last Return and when that was; nothing if there is no
+// job.
 //
 // KEYS  task, scheduled, retry, due, signs
 // ARGV  ID
@@ -48,7 +48,7 @@ local parked = job[1] == 'retry' and job[3]
 return {job[1], job[2] or '', at or '0', over and '1' or '', parked or '', job[5] or '', job[6] or ''}
 `))
 
-// Find returns where a job is; nil when it is on no queue.
+// Find returns a job's place; nil if it is on no queue.
 func (r *Shard) Find(ctx context.Context, queue, id string) (*Place, error) {
 	keys := append(r.queueKeys(queue, "t:"+id, "scheduled", "retry", "due"), r.Key("signs"))
 	found, err := findScript.Run(ctx, r.client, keys, id).StringSlice()
@@ -58,7 +58,7 @@ func (r *Shard) Find(ctx context.Context, queue, id string) (*Place, error) {
 	if len(found) == 0 {
 		return nil, nil
 	}
-	envelope, _ := ReadEnvelope(found[1]) // what cannot be read is set aside when it is pulled
+	envelope, _ := ReadEnvelope(found[1]) // an unreadable job is set aside when it is pulled
 	p := &Place{State: jobState(found[0]), Payload: []byte(envelope.Payload), Last: readReturn(found[5]), Back: micros(found[6])}
 	p.Orphaned = found[3] != ""
 	if found[4] != "" {
@@ -71,8 +71,8 @@ func (r *Shard) Find(ctx context.Context, queue, id string) (*Place, error) {
 	return p, nil
 }
 
-// States returns where the jobs are, by ID, which queues names the queue of each by;
-// those that are on none are left out. It makes one round trip.
+// States returns the states of jobs by ID; queues gives the queue of each ID. Jobs that are on no
+// queue are left out. It makes one round trip.
 func (r *Shard) States(ctx context.Context, queues map[string]string) (map[string]JobState, error) {
 	if len(queues) == 0 {
 		return nil, nil
@@ -94,19 +94,19 @@ func (r *Shard) States(ctx context.Context, queues map[string]string) (map[strin
 	return states, nil
 }
 
-// A JobState is where a job is on asynq's queue, from a closed set.
+// A JobState is a job's state on asynq's queue, from a closed set.
 type JobState string
 
 // The states of a job.
 const (
 	JobPending   JobState = "pending"   // due
-	JobActive    JobState = "active"    // in a worker's hands
-	JobScheduled JobState = "scheduled" // to be sent later, as its producer said
-	JobPutOff    JobState = "put_off"   // asynq's retry: until a slot, another attempt, or a provider is ready
-	JobArchived  JobState = "archived"  // asynq gave it up, as it never should
+	JobActive    JobState = "active"    // claimed by a worker
+	JobScheduled JobState = "scheduled" // delayed by its producer
+	JobPutOff    JobState = "put_off"   // asynq's retry: deferred, retried or parked
+	JobArchived  JobState = "archived"  // given up by asynq, which should not happen
 )
 
-// Asynq is asynq's word for it, which names its key of such jobs.
+// Asynq returns asynq's word for the state, which also names the key of such jobs.
 func (s JobState) Asynq() string {
 	if s == JobPutOff {
 		return "retry"
@@ -114,7 +114,6 @@ func (s JobState) Asynq() string {
 	return string(s)
 }
 
-// jobState reads asynq's word.
 func jobState(word string) JobState {
 	if word == JobPutOff.Asynq() {
 		return JobPutOff
@@ -124,14 +123,14 @@ func jobState(word string) JobState {
 
 var jobStates = []JobState{JobPending, JobActive, JobScheduled, JobPutOff, JobArchived}
 
-// isList reports whether the state's jobs are in a list, else they are in a sorted
-// set by instant.
+// isList reports whether Redis has the state's jobs in a list, rather than in a sorted set by
+// instant.
 func (s JobState) isList() bool { return s == JobPending || s == JobActive }
 
-// Jobs are how many there are on each of our queues, by their state.
+// Jobs are the numbers of jobs, by queue and state.
 type Jobs map[string]map[JobState]int64
 
-// SumJobs is how many there are of all shards together.
+// SumJobs adds the numbers of all shards.
 func SumJobs(all map[int]Jobs) Jobs {
 	sum := Jobs{}
 	for _, queue := range shard.Queues {
@@ -145,8 +144,7 @@ func SumJobs(all map[int]Jobs) Jobs {
 	return sum
 }
 
-// ReadJobs counts the jobs of each shard, by its number. Each count is one step for Redis,
-// however many there are.
+// ReadJobs counts the jobs of each shard, by its number. Each count takes Redis constant time.
 func ReadJobs(ctx context.Context, client redis.UniversalClient, records *Records) (map[int]Jobs, error) {
 	return Each(ctx, records, func(ctx context.Context, s *Shard) (Jobs, error) {
 		pipe := client.Pipeline()
@@ -158,7 +156,8 @@ func ReadJobs(ctx context.Context, client redis.UniversalClient, records *Record
 	})
 }
 
-// JobsOn counts the shard's jobs on a pipe: the answers are there when it was executed.
+// JobsOn queues the counting of the shard's jobs on a pipe. Call the returned function once the
+// pipe was executed.
 func (r *Shard) JobsOn(ctx context.Context, pipe redis.Pipeliner) func() Jobs {
 	counts := map[string][]*redis.IntCmd{}
 	for _, queue := range shard.Queues {

@@ -13,37 +13,37 @@ var pullSource string
 
 var pullScript = redis.NewScript(readMessage + parkAs + pullSource)
 
-// A Bound says how many more jobs may be pulled that are for one name: see ParkName.
+// A Bound is the number of jobs for one ParkName that may still be pulled.
 type Bound struct {
 	Name string
-	Room int // negative for what is closed
+	Room int // negative if it is closed
 }
 
-// A Pull is what a worker takes of a queue.
+// A Pull says which jobs a worker takes from a queue.
 type Pull struct {
 	Queue string
 	Most  int
-	// Term and Visit are the hand's: each pull of a term has another visit.
+	// Term and Visit make the claim: each pull of a term has its own Visit.
 	Term  string
 	Visit int64
-	// Bounds say how many; of the names that they leave out any number may be taken.
+	// Bounds limit the jobs of names; other names are unlimited.
 	Bounds []Bound
 }
 
-// Pulled is what was taken.
+// Pulled is the result of a Pull.
 type Pulled struct {
 	Jobs  []Job
-	Unfit []Unfit // are in hand too, and to be set aside
-	Empty bool    // the queue, then
-	// Due is after how long the next job of an empty queue is; negative for none.
+	Unfit []Unfit // claimed too; the caller sets them aside
+	Empty bool    // the queue is empty now
+	// Due is the time until the next job of an empty queue is due; negative for none.
 	Due time.Duration
 	// Parked are the names by which jobs are parked.
 	Parked []string
 }
 
-// Pull takes jobs in hand, the first ones of the queue. Where it is empty then, whatever next
-// puts a job there publishes that on the shard's channel. After an error some may be in hand
-// that nobody knows of: their term has to end.
+// Pull claims the first jobs of the queue. If the queue is empty then, the next job that is put
+// there is announced on the shard's channel. After an error, jobs may be claimed that the caller
+// does not know of: end the term.
 func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
 	keys := r.queueKeys(p.Queue, "pending", "paused", "active", "retry", "scheduled", "due", "parked", "parked:", "idle", "room")
 	its := hand(p.Term, p.Visit)
@@ -61,7 +61,7 @@ func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
 	return got, nil
 }
 
-// queueKeys are keys of a queue by their names.
+// queueKeys returns keys of a queue by their names.
 func (r *Shard) queueKeys(queue string, names ...string) []string {
 	keys := make([]string, len(names))
 	for i, name := range names {

@@ -1,32 +1,32 @@
--- Pull takes jobs of a queue in hand: pending -> active. First it moves delayed jobs that are due
--- to the head of the queue, at most half of what is left to take: they have waited for their
--- turn. A job is parked under the name of what has no room for it: pending -> parked. Here these
--- are its only route, and its user in its category (push.UserMark); a visit parks the others
--- (putoff.lua). A name of several parts, with tabs between, has the room of the part with the most.
--- A parked job is looked at when its time is up, whatever room there is.
+-- Pull claims jobs of a queue: pending -> active. First it moves due delayed jobs to the head of
+-- the queue, as they have waited for their turn, but at most half as many as it may still claim. It
+-- parks a job that has no room: pending -> parked. Here a job can be parked by its only route, and
+-- by its user and category (push.UserMark); putoff.lua parks by other names. A name of several
+-- parts, separated by tabs, has the room of the part with the most. A parked job comes without
+-- room when its time is up.
 --
--- It begins with a write that changes nothing, and that a Redis without memory refuses: what is
--- taken could not be finished. From the first job on nothing of one job's can make it break off,
--- so that none is lost. One of its keys is never there, so that a Cluster does not run it while
--- the slot moves, when a task may be elsewhere.
+-- It begins with a write that changes nothing, which a Redis that is out of memory refuses: claimed
+-- jobs could not be finished. From the first job on, no key of one job can make it fail, so that no
+-- job is lost. One of its keys never exists, so that a Cluster does not run it while the slot
+-- migrates, when a task may be on another master.
 --
 -- KEYS    pending, paused, active, retry, scheduled, due, the names by which jobs are parked,
---         parked: as the sets of these begin, idle, a string that is never there
--- ARGV    prefix of the tasks' keys; how many; how long a message may be; the hand; after how
---         long (s) a parked job comes without room; the channel on which idle workers listen, and
---         for how long (s) the flag names it; then of each name that has a bound how many more may
---         be taken, -1 for one that is closed
--- answer  whether the queue is empty then; by which names jobs are parked; after how long the
+--         parked: as the prefix of their sets, idle, a string that never exists
+-- ARGV    prefix of the tasks' keys; the most jobs; the longest message to read; the claim; after how
+--         long (s) a parked job comes without room; the channel of idle workers, and the TTL (s) of
+--         the flag that names it; then of each bounded name how many more jobs may be claimed, -1
+--         for a closed one
+-- answer  1 if the queue is empty now; the names by which jobs are parked; after how long the
 --         next job of an empty queue is due (us, -1 for none); of each job its ID, message,
 --         last, failed, back, and 1 if it was parked
 -- caller  Shard.Pull, from a worker's loop
--- repeat  never: what a lost answer holds comes back when the worker's term ends
+-- repeat  never: jobs of a lost answer return when the worker's term ends
 local pending, active, retry, scheduled, delayed = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local names, parkedOf, idle = KEYS[7], KEYS[8], KEYS[9]
 local tasks, most, longest, hand, stay, channel, life = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 if redis.call('EXISTS', KEYS[2]) == 1 then return {1, {}, -1} end
 redis.call('SETRANGE', KEYS[10], 0, '')
-redis.call('LLEN', pending) -- a key of another type shows before anything has changed
+redis.call('LLEN', pending) -- fail before any change if a key has another type
 redis.call('LLEN', active)
 for set = 4, 6 do redis.call('ZCARD', KEYS[set]) end
 local clock = redis.call('TIME')
@@ -36,18 +36,18 @@ local bounds, parked, bounded = {}, {}, #ARGV > 7
 for i = 8, #ARGV, 2 do bounds[ARGV[i]] = tonumber(ARGV[i + 1]) end
 for _, name in ipairs(redis.call('SMEMBERS', names)) do parked[name], bounded = true, true end
 local ids, taken, looked, answer = {}, {}, {}, {0, {}, -1}
-local odd = string.match(hand, '%d+$') % 2 -- where one alone is taken, the two halves take turns
+local odd = string.match(hand, '%d+$') % 2 -- if one job may be claimed, pulls alternate between the halves
 
-local function since(key) -- when it became due, a text: its place on its queue
+local function since(key) -- when the job became due, as a text: its position on the queue
   local ns = redis.pcall('HGET', key, 'pending_since')
   return type(ns) == 'string' and ns or string.format('%.0f000', now)
 end
-local function idOf(place) -- which has the instant before it
+local function idOf(place) -- a place is "INSTANT ID"
   return string.sub(place, (string.find(place, ' ', 1, true) or 0) + 1)
 end
-local function namesOf(message) -- the only route that it is for, and its user, where any has a bound
+local function namesOf(message) -- the only route and the user of a job, if anything is bounded
   if not bounded or type(message) ~= 'string' then return nil end
-  local route = string.match(string.sub(message, 1, 512), ',"only":"([^"]*)","notification":{') -- it comes before that
+  local route = string.match(string.sub(message, 1, 512), ',"only":"([^"]*)","notification":{') -- the envelope writes "only" before the notification
   if not route then return nil end
   local head = string.gsub(string.gsub(string.sub(message, 1, 2048), '\\\\', '\2'), '\\"', '\1')
   local user, rest = string.match(head, ',"notification":{"id":"[^"]*",("app":"[^"]*","user":"[^"]*")(.*)')
@@ -55,10 +55,10 @@ local function namesOf(message) -- the only route that it is for, and its user, 
   return route, user and user .. category
 end
 
-local function roomOf(name) -- of a route without a bound any; of what the caller does not know yet none
+local function roomOf(name) -- a route without a bound has any room; a pause or quota that the caller does not know yet has none
   local most = -1
   for part in string.gmatch(name, '[^\t]+') do
-    local unknown = string.match(part, '^"[pq]') and 0 or math.huge -- a pause or a quota
+    local unknown = string.match(part, '^"[pq]') and 0 or math.huge -- pause or quota
     most = math.max(most, bounds[part] or unknown)
   end
   return most
@@ -73,7 +73,7 @@ local function park(id, key, name)
   local place = since(key) .. ' ' .. id
   if not parkAs(parkedOf, names, name, place) then return false end
   parked[name] = true
-  -- what a closed route keeps is not new when it comes: the limiter does not reject it
+  -- a job that a closed route delays does not count as new: the limiter does not reject it
   if roomOf(name) < 0 then redis.call('HSETNX', key, 'last', '{"why":"provider_paused"}') end
   redis.call('HSET', key, 'state', 'retry', 'parked', parkedAs(name, place))
   local back = now + stay * 1000000
@@ -82,17 +82,17 @@ local function park(id, key, name)
   return true
 end
 
--- full reports whether a job is to be parked by that name: a new one also behind others.
+-- full reports whether to park a job by that name; a new job also if others are parked by it.
 local function full(name, new) return name and (new and parked[name] or roomOf(name) < 1) end
 
 local function take(id, wasParked)
   if taken[id] then return end
   local key = tasks .. id
   local message = read(key, longest)
-  if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
+  if not message and redis.call('EXISTS', key) == 0 then return end -- its job has ended
   local route, user = namesOf(message)
   if user and redis.pcall('HEXISTS', key, 'last') == 1 then user = nil end -- it may have a slot
-  -- a closed route keeps no slots: a visit gives them back
+  -- a closed route keeps no slots: the worker gives this one back
   if route and roomOf(route) < 0 and string.find(redis.pcall('HGET', key, 'last') or '', '"why":"deferred"', 1, true) then looked[id] = true end
   if not looked[id] then
     if user ~= wasParked and full(user, not wasParked) and park(id, key, user) then return end
@@ -111,8 +111,8 @@ local function take(id, wasParked)
   for _, value in ipairs({id, message or '', known[1] or '', known[2] or '', known[3] or '', wasParked and '1' or ''}) do answer[#answer + 1] = value end
 end
 
-local function unpark(name, n) -- takes the first n parked ones by that name, as far as there is room
-  local gone, broken = 0, false -- how many were parked by it and are no longer
+local function unpark(name, n) -- claims up to n jobs parked by that name, within its room
+  local gone, broken = 0, false -- gone counts entries whose job is no longer parked by it
   n = math.min(#ids + n, most, #ids + roomOf(name))
   if n <= #ids then return end
   while #ids < n and gone < 256 do
@@ -134,7 +134,7 @@ local function unpark(name, n) -- takes the first n parked ones by that name, as
   end
 end
 
-if bounded then -- half of what is taken, so that others do not stand behind all that is parked
+if bounded then -- at most half, so that other jobs do not wait behind all parked ones
   local half = math.floor((most + odd) / 2)
   local some = redis.call('SRANDMEMBER', names, half)
   for _, name in ipairs(some) do unpark(name, math.ceil(half / #some)) end

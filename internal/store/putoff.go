@@ -25,34 +25,34 @@ var putOffScript = redis.NewScript(handSource + acceptedSource + parkAs + putOff
 // A PutOff returns a job to its queue and updates its record in the same step.
 type PutOff struct {
 	Return
-	// Deferral is how a limit has put it off; nil for none.
+	// Deferral is a limit's; nil for none.
 	Deferral *Deferral
-	// Attempt is the visit's; nil for none.
+	// Attempt is the one that has just failed; nil for none.
 	Attempt *Attempt
-	// Park is the ParkName of what it waits for; "" for nothing but Return.After.
+	// Park is the ParkName that has no room for the job; "" if it waits for Return.After only.
 	Park string
 }
 
-// A Deferral is until when a limit has put a notification off, and by which scope and rule.
+// A Deferral is a notification's new slot, with the scope and rule that caused it.
 type Deferral struct {
 	Until       time.Time
 	Scope, Rule string
 }
 
-// An Attempt has failed for some targets, which are tried again.
+// An Attempt failed for some targets, which are retried.
 type Attempt struct {
-	Number int // of the attempts until now, from 1
-	// Excused of them failed because a provider was in trouble.
+	Number int // counted from 1
+	// Excused counts the attempts until now that failed because of the provider's error state.
 	Excused  int
 	Outcomes []TargetOutcome
-	Error    string // of this one
+	Error    string // this attempt's
 }
 
 // ErrUnnoted means that the record or the counts cannot be updated, for example because a key has
-// another type. The job stays in hand.
+// another type. The job stays claimed.
 var ErrUnnoted = errors.New("record of a notification")
 
-// PutOff returns the job to its queue for later, or answers ErrNotInHand or ErrUnnoted.
+// PutOff returns the job to its queue for later. It fails with ErrNotInHand or ErrUnnoted.
 func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {
 	keys := append([]string{r.QueueKey(j.Queue, "t:"+j.ID)}, r.queueKeys(j.Queue, "active", "retry", "due")...)
 	keys = append(keys, r.Key("id:"+j.ID), r.Key("counts"))
@@ -66,7 +66,7 @@ func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {
 		return ErrNotInHand
 	}
 	if why, refused := reply.(string); refused {
-		if err := replyError(why); !redisreply.OfItsKeys(err) { // it may pass
+		if err := replyError(why); !redisreply.OfItsKeys(err) { // it may be temporary
 			return fmt.Errorf("put the job off: %w", err)
 		}
 		return fmt.Errorf("%w: %s", ErrUnnoted, why)
@@ -74,7 +74,7 @@ func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {
 	return nil
 }
 
-// Holds reports whether the job is in its hand still, and its notification has not ended.
+// Holds reports whether the job is still in its claim and its notification has not ended.
 func (r *Shard) Holds(ctx context.Context, j *Job) (bool, error) {
 	pipe := r.client.Pipeline()
 	hand, state := pipe.HGet(ctx, r.QueueKey(j.Queue, "t:"+j.ID), "worker"), pipe.HGet(ctx, r.Key("id:"+j.ID), "state")

@@ -1,26 +1,27 @@
--- PutOff returns a job to its queue for later: active -> retry, or active -> parked until something
--- has room for it, or until then. In the same step it adds to the record the deferral by a limit or the attempt that failed. If another visit has ended the
--- notification, the job is due at once and counts a failure, so the next visit reads the record.
+-- PutOff returns a job to its queue for later: active -> retry, or active -> parked until there is
+-- room by that name or its time is up. In the same step it records the deferral by a limit or the
+-- failed attempt. If the notification has ended meanwhile, the job is due at once and counts a
+-- failure, so that the worker that pulls it next reads the record.
 --
 -- KEYS    the task, active, retry, due, the record, counts, the names by which jobs are parked,
---         parked: as their sets begin
--- ARGV    ID; the hand; after how long it is due (us); its Return; 1 for a failure; by which name it
---         is parked, '' for none; until when a
---         limit has put it off (ms), '' for none, and by which scope and rule; which attempt it
---         was, '' for none, its outcomes, the providers' IDs, its error, and how many were excused
--- answer  1; 0 where the job is not in that hand; or an error of the record or the counts, and the
---         job stays in hand
--- caller  Shard.PutOff, after a visit
--- repeat  as often as wanted: the hand is given up by the first time
+--         parked: as the prefix of their sets
+-- ARGV    ID; the claim; after how long it is due (us); its Return; 1 for a failure; the name to park
+--         it by, '' for none; until when a limit has deferred it (ms), '' for none, and the scope
+--         and rule; the number of the attempt, '' for none, its outcomes, the providers' IDs, its
+--         error, and how many attempts were excused
+-- answer  1; 0 if the job is not in that claim; or an error of the record or the counts, and the job
+--         stays claimed
+-- caller  Shard.PutOff, after processing
+-- repeat  as often as wanted: the first call gives up the claim
 local task, active, retry, delayed, record, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local names, parkedOf = KEYS[7], KEYS[8]
 local id, hand, after, last, failed, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local slot, scope, rule, attempt, outcomes, sent, problem, excused = unpack(ARGV, 7, 14)
 if not owned(task, hand) then return 0 end
--- Redis without memory runs a script to its end if its first write deletes. An attempt must be
--- recorded even then.
+-- A Redis that is out of memory runs a script to its end if its first write is a deletion. An
+-- attempt must be recorded even then.
 if attempt ~= '' then redis.pcall('HDEL', record, '') end
-redis.call('ZCARD', retry) -- a key of another type shows before anything has changed
+redis.call('ZCARD', retry) -- fail before any change if a key has another type
 redis.call('ZCARD', delayed)
 redis.call('LLEN', active)
 redis.call('SCARD', names)
@@ -62,7 +63,7 @@ if name ~= '' then
   local since = redis.pcall('HGET', task, 'pending_since')
   local place = (type(since) == 'string' and since or string.format('%.0f000', now)) .. ' ' .. id
   if parkAs(parkedOf, names, name, place) then redis.pcall('HSET', task, 'parked', parkedAs(name, place))
-  else delay(2000000) end -- nothing else would bring it
+  else delay(2000000) end -- without an entry in parked, only its due time returns it
 end
 if failed == '1' then redis.pcall('HINCRBY', task, 'failed', 1) end
 redis.call('LREM', active, -1, id)

@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// PutOff returns the job and updates the record once, in one step. If the counts are broken, the job
-// stays in hand.
+// PutOff returns the job and updates the record once, in one step. If the counts are broken, the
+// job stays claimed.
 func TestPutOffNotes(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0)
@@ -100,7 +100,7 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 	if ids := pull(store.Bound{Name: ada, Room: 1}); !slices.Equal(ids, []string{"first"}) {
 		t.Errorf("with room for one %q are taken", ids)
 	}
-	// a parked one that its route has no room for is parked by that, and comes when it has
+	// a parked job without room on its route is parked by the route, and comes when that has room
 	visit = 2
 	if ids := pullMost(1, store.Bound{Name: "shop/fcm"}); len(ids) > 0 {
 		t.Errorf("without room %q are taken", ids)
@@ -110,8 +110,7 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 	}
 }
 
-// While Redis refuses writes, a put off fails as a whole, and the attempt is recorded when it
-// succeeds.
+// While Redis refuses writes, PutOff fails as a whole. The attempt is recorded when it succeeds.
 func TestPutOffWhileRedisRefuses(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -133,8 +132,8 @@ func TestPutOffWhileRedisRefuses(t *testing.T) {
 	}
 }
 
-// A job that a visit parks comes back when one of its names has room. When its time is up, it comes
-// back without room.
+// A job that PutOff parks returns when one of its names has room. When its time is up, it returns
+// without room.
 func TestPutOffParks(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -182,7 +181,7 @@ func TestPutOffParks(t *testing.T) {
 	})
 }
 
-// What a closed route keeps counts as held when it comes: the limiter does not reject it.
+// A job that a closed route delays counts as held when it comes: the limiter does not reject it.
 func TestAClosedRouteHolds(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
@@ -204,7 +203,7 @@ func TestAClosedRouteHolds(t *testing.T) {
 	}
 }
 
-// The oldest job that is due is not one that only held names keep.
+// OldestDue skips a job that only held names keep.
 func TestOldestDueLeavesOutHeldJobs(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

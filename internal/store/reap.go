@@ -26,23 +26,22 @@ var (
 	astrayScript = acknowledged.Reader(redis.NewScript(readMessage + astraySource))
 )
 
-// A Sign is a worker's sign of life.
+// A Heartbeat is a worker's sign of life.
 type Sign struct {
 	Term string
-	// Alive says that the term cannot be dead: this is its first sign, or the last one was
+	// Alive is true if the term cannot be dead: this is its first heartbeat, or the last one was
 	// answered less than half of Dead ago.
 	Alive bool
-	// Dead is after how long without a sign a term is dead, and Judges that such terms are
-	// looked for.
+	// A term without a heartbeat for Dead is dead. Judges makes this call look for such terms.
 	Dead   time.Duration
 	Judges bool
 }
 
-// ErrDead means that the term was taken for dead: others have what it had in hand.
+// ErrDead means that the term was declared dead: other workers have its jobs.
 var ErrDead = errors.New("this worker was taken for dead")
 
-// Sign leaves the sign, and returns other terms that are dead, or ErrDead. The term leads if it
-// is the first, by name, of those that sign.
+// Heartbeat records the heartbeat, and returns other terms that are dead, or ErrDead. The term
+// leads if it is the first, by name, of the living.
 func (r *Shard) Sign(ctx context.Context, s Sign) (dead []string, leads bool, err error) {
 	reply, err := signScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.Alive, s.Dead.Seconds(), s.Judges).Slice()
 	if errors.Is(err, redis.Nil) {
@@ -54,14 +53,13 @@ func (r *Shard) Sign(ctx context.Context, s Sign) (dead []string, leads bool, er
 	return texts(reply[1:]), reply[0] == int64(1), nil
 }
 
-// SignOff takes terms off the signs: nothing is in their hands.
+// RemoveHeartbeats removes terms that have no claimed jobs.
 func (r *Shard) SignOff(ctx context.Context, terms ...string) error {
 	return r.alone.ZRem(ctx, r.Key("signs"), terms).Err()
 }
 
-// Reap returns the jobs whose terms do not sign to the heads of their queues, those that were
-// accepted first before the others, and returns how many. Jobs of a term that signs stay where
-// they are, however long.
+// Reap returns the jobs of dead or unknown terms to the heads of their queues, the oldest accepted
+// first, and returns their number. Jobs of a living term stay, however long they take.
 func (r *Shard) Reap(ctx context.Context) (n int, err error) {
 	for _, queue := range shard.Queues {
 		jobs, failed := r.astray(ctx, queue)
@@ -74,8 +72,8 @@ func (r *Shard) Reap(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// astray returns the jobs of the queue whose terms do not sign, in the order of acceptance. It may
-// miss a job that moves meanwhile.
+// orphans returns the queue's jobs of dead or unknown terms, by acceptance. It may miss a job that
+// moves meanwhile.
 func (r *Shard) astray(ctx context.Context, queue string) ([]Job, error) {
 	type orphan struct {
 		Job

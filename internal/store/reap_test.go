@@ -10,8 +10,7 @@ import (
 	"github.com/pushpace/pushpace/internal/store"
 )
 
-// A server of asynq's that took a job in hand and died names no term. An entry whose task has gone
-// names no job.
+// An asynq server that claimed a job and died names no term. An entry without a task names no job.
 func TestReapReturnsJobsThatNameNoTerm(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

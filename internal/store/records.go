@@ -18,8 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// Records keep what became of each notification, in its Shard. They are safe for concurrent
-// use.
+// Records hold the state of all notifications, each in its Shard. Safe for concurrent use.
 type Records struct {
 	client    redis.UniversalClient
 	prefix    string
@@ -27,22 +26,22 @@ type Records struct {
 	bounds    Bounds
 	layout    *shard.Layout
 	shards    []*Shard
-	waited    *sync.Map // of Waited, by the shard's number
+	waited    *sync.Map // a Waited by shard number
 }
 
-// Waited is how many waited in a shard when its sums were read.
+// Waited is the number of waiting notifications in a shard when its counts were last read.
 type Waited struct {
 	Shard   int       `json:"shard"`
 	Waiting int64     `json:"waiting"`
 	At      time.Time `json:"at"`
 }
 
-// DefaultRetention is how long an ID is known where no retention is given.
+// DefaultRetention is how long an ID is known if no retention is given.
 const DefaultRetention = 24 * time.Hour
 
-// NewRecords returns the records under the prefix, "pushpace" when it is
-// empty. An ID is known for the retention after its acceptance; 0 means
-// DefaultRetention. The number of shards is the default: see WithShards.
+// NewRecords returns the records under the prefix, "pushpace" if it is empty. An ID is known for
+// the retention after its acceptance; 0 means DefaultRetention. The number of shards is the
+// default: see WithShards.
 func NewRecords(client redis.UniversalClient, prefix string, retention time.Duration) *Records {
 	if prefix == "" {
 		prefix = "pushpace"
@@ -60,22 +59,22 @@ func (r *Records) WithShards(n int) *Records {
 	return own.bounded(r.bounds)
 }
 
-// Bounds say how much is kept of each app.
+// Bounds limit the entries that are stored for each app.
 type Bounds struct {
-	// Outcomes is about how many reports of ends are kept; 0 for none. A report is written
-	// in the step of the end.
+	// Outcomes is the approximate number of reports of ends; 0 for none. A report is written in the
+	// step of the end.
 	Outcomes int
-	// DeadLetters is how many dead letters are kept. 0 means DefaultDeadLetters.
+	// DeadLetters is the number of dead letters. 0 means DefaultDeadLetters.
 	DeadLetters int
-	// Apps are the configured apps. All other apps share the bounds of one app. With nil
-	// every app has bounds of its own.
+	// Apps are the configured apps. All other apps share the bounds of one app. If Apps is nil,
+	// every app has its own bounds.
 	Apps map[string]bool
 }
 
-// DefaultDeadLetters is how many dead letters of an app are kept where no bound is given.
+// DefaultDeadLetters is the bound of an app's dead letters if none is configured.
 const DefaultDeadLetters = 10_000
 
-// of returns the name under which an app is bounded: its own, or "" for unknown apps.
+// of returns the name by which an app is bounded: its own, or "" for unknown apps.
 func (b *Bounds) of(app string) string {
 	if b.Apps == nil || b.Apps[app] {
 		return app
@@ -83,14 +82,14 @@ func (b *Bounds) of(app string) string {
 	return ""
 }
 
-// WithBounds returns records with these bounds. Each shard has its part of them.
+// WithBounds returns records with these bounds, divided among the shards.
 func (r *Records) WithBounds(b Bounds) *Records {
 	own := *r
 	b.DeadLetters = cmp.Or(b.DeadLetters, DefaultDeadLetters)
 	return own.bounded(b)
 }
 
-// bounded sets the bounds, and makes the shards, each with its part of them.
+// bounded sets the bounds and makes the shards, each with its part of the bounds.
 func (r *Records) bounded(b Bounds) *Records {
 	named := r.layout.Shards()
 	r.bounds, r.shards = b, make([]*Shard, len(named))
@@ -101,11 +100,11 @@ func (r *Records) bounded(b Bounds) *Records {
 	return r
 }
 
-// Prefix begins all of pushpace's keys.
+// Prefix returns the prefix of all of pushpace's keys.
 func (r *Records) Prefix() string { return r.prefix }
 
-// All returns the shards, by their numbers, each call the same ones. Where Redis has another
-// number of shards, the error is a *shard.WrongError: see shard.Layout.Check.
+// All returns the shards in the order of their numbers, the same ones at each call. If Redis has
+// another number of shards, the error is a *shard.WrongError: see shard.Layout.Check.
 func (r *Records) All(ctx context.Context) ([]*Shard, error) {
 	if err := r.layout.Check(ctx); err != nil {
 		return nil, err
@@ -113,11 +112,11 @@ func (r *Records) All(ctx context.Context) ([]*Shard, error) {
 	return r.shards, nil
 }
 
-// perShard is how many of so many each shard keeps.
+// perShard returns each shard's part of an app's bound.
 func perShard(kept, shards int) int { return (kept + shards - 1) / shards }
 
-// Relist writes again what a failover may lose: how many shards there are, and for asynq's tools
-// which queues.
+// Relist repeats the writes that a failover may lose: the number of shards, and the list of queues
+// for asynq's tools.
 func (r *Records) Relist(ctx context.Context) error {
 	shards, err := r.All(ctx)
 	if err != nil {
@@ -132,7 +131,7 @@ func (r *Records) Relist(ctx context.Context) error {
 	return errors.Join(r.layout.Keep(ctx), r.client.SAdd(ctx, shard.QueuesKey, queues...).Err())
 }
 
-// Of returns the shard of what is sent to an app's user.
+// Of returns the shard of an app's user.
 func (r *Records) Of(ctx context.Context, app, user string) (*Shard, error) {
 	all, err := r.All(ctx)
 	if err != nil {
@@ -141,8 +140,8 @@ func (r *Records) Of(ctx context.Context, app, user string) (*Shard, error) {
 	return all[shard.Of(len(all), app, user)], nil
 }
 
-// Briefs answers what is known of each of the notifications, by ID: of one of those that
-// share it.
+// Briefs returns the briefs of notifications by ID. If several notifications share an ID, it
+// returns one of them.
 func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, error) {
 	all, err := Each(ctx, r, func(ctx context.Context, s *Shard) (map[string]Brief, error) { return s.Briefs(ctx, ids) })
 	known := map[string]Brief{}
@@ -152,9 +151,9 @@ func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, e
 	return known, err
 }
 
-// LettersFrom answers about as many dead letters, in no order, from a cursor on, which is ""
-// at first, and the next cursor, "" at the end: see Shard.LettersFrom. It goes past a shard
-// that does not answer: see Walk.
+// LettersFrom returns about limit dead letters, in no order, from a cursor on ("" to begin), and
+// the next cursor, "" at the end: see Shard.LettersFrom. It skips a shard that does not answer: see
+// Walk.
 func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
 	all, err := r.All(ctx)
 	if err != nil {
@@ -194,18 +193,18 @@ func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (le
 	return letters, fmt.Sprintf("%d-%s", at, cursor), err
 }
 
-// Counts answers the sums of all shards. They are exact while nothing moves.
+// Counts returns the sums over all shards. They are exact while nothing moves.
 func (r *Records) Counts(ctx context.Context) (Counts, error) {
 	all, err := r.CountsOfEach(ctx)
 	return Sum(all), err
 }
 
-// CountsOfEach answers the sums of each shard, by its number.
+// CountsOfEach returns the counts of each shard, by its number.
 func (r *Records) CountsOfEach(ctx context.Context) (map[int]Counts, error) {
 	return r.countsOf(ctx, func(redis.Pipeliner, *Shard) {})
 }
 
-// Sum adds the sums of shards.
+// Sum adds the counts of shards.
 func Sum(all map[int]Counts) (sum Counts) {
 	for _, one := range all {
 		sum = sum.Plus(one)
@@ -213,8 +212,8 @@ func Sum(all map[int]Counts) (sum Counts) {
 	return sum
 }
 
-// WaitedBefore answers how many waited in the shards whose sums these records have read, and
-// not since then, sorted: while a shard's master is away nobody can ask.
+// WaitedBefore returns the last known numbers of the shards that these records have read before
+// then and not since, sorted. They stand in for shards that cannot be read now.
 func (r *Records) WaitedBefore(then time.Time) (all []Waited) {
 	r.waited.Range(func(_, last any) bool {
 		if w := last.(Waited); w.At.Before(then) {
@@ -226,8 +225,8 @@ func (r *Records) WaitedBefore(then time.Time) (all []Waited) {
 	return all
 }
 
-// PrimaryCounts answers the sums of each shard, by its number. It fails on a replica, whose
-// counts may be old.
+// PrimaryCounts returns the counts of each shard, by its number. It fails on a replica: its counts
+// may be old.
 func (r *Records) PrimaryCounts(ctx context.Context) (map[int]Counts, error) {
 	return r.countsOf(ctx, func(pipe redis.Pipeliner, s *Shard) { pipe.HIncrBy(ctx, s.Key("counts"), "accepted", 0) })
 }
@@ -248,7 +247,7 @@ func (r *Records) countsOf(ctx context.Context, before func(redis.Pipeliner, *Sh
 	})
 }
 
-// Plus adds other sums.
+// Plus adds other counts.
 func (c Counts) Plus(o Counts) Counts {
 	ended := map[State]int64{}
 	for _, s := range EndStates {
@@ -267,6 +266,6 @@ func (c Counts) Plus(o Counts) Counts {
 	}
 }
 
-// ErrConflict means that the ID is known as another notification's: of another
-// user, or with other content. Nothing was enqueued.
+// ErrConflict means that the ID belongs to another notification: of another user, or with other
+// content. Nothing was enqueued.
 var ErrConflict = errors.New("the ID is another notification's: it was used with another user or other content")

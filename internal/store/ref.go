@@ -10,30 +10,28 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// A Ref names a notification or a dead letter: by its ID, and where several users have that,
-// by the App and User too, or one of them. One that is "" is any.
+// A Ref names a notification or a dead letter by its ID and, if several users have that ID, by App
+// or User or both. An empty App or User matches any.
 type Ref struct {
 	ID   string `json:"id"`
 	App  string `json:"app,omitempty"`
 	User string `json:"user,omitempty"`
 }
 
-// names reports whether what is of that app and user may be meant.
+// names reports whether a notification of that app and user matches.
 func (f Ref) names(app, user string) bool {
 	return (f.App == "" || f.App == app) && (f.User == "" || f.User == user)
 }
 
-// ErrUnknownID means that no notification has that ID, or that it was
-// forgotten since.
+// ErrUnknownID means that no notification has that ID, or that its record has expired.
 var ErrUnknownID = errors.New("the ID is not known")
 
 // ErrAmbiguous means that notifications of several users, in several shards, have the ID.
 var ErrAmbiguous = errors.New("notifications of several users have this ID: say the app and the user")
 
-// An AmbiguousError is ErrAmbiguous, and says who they are.
+// An AmbiguousError is ErrAmbiguous with the matching notifications.
 type AmbiguousError struct {
-	// Choices name one each, and are sorted by app and user. Those of a dead letter that
-	// cannot be read are "".
+	// Choices are sorted by app and user, which are "" for a dead letter that cannot be read.
 	Choices []Ref
 }
 
@@ -43,8 +41,8 @@ func (e *AmbiguousError) Error() string { return ErrAmbiguous.Error() }
 // Unwrap returns ErrAmbiguous.
 func (e *AmbiguousError) Unwrap() error { return ErrAmbiguous }
 
-// where answers the shards in which what is named may be: one where the app and the user
-// are known, else all.
+// where returns the shards that may have the notification: one if the app and the user are known,
+// else all.
 func (r *Records) where(ctx context.Context, ref Ref) ([]*Shard, error) {
 	if ref.App == "" || ref.User == "" {
 		return r.All(ctx)
@@ -56,21 +54,20 @@ func (r *Records) where(ctx context.Context, ref Ref) ([]*Shard, error) {
 	return []*Shard{at}, nil
 }
 
-// A match is what a shard has under an ID, and whose it is.
+// A match is a shard's value of an ID, with its app and user.
 type match[T any] struct {
 	Ref
 	at    *Shard
 	value T
 }
 
-// search answers what is named and of an app that is seen in these shards, ErrUnknownID or
-// an *AmbiguousError. ask answers what a shard has under the ID, and its app and user, or
-// ErrUnknownID. What lies in a shard that does not answer is left out where another has what
-// is named.
+// search returns the one match of ref in these shards, if sees allows its app, ErrUnknownID or an
+// *AmbiguousError. ask returns a shard's value of the ID with its app and user, or ErrUnknownID. A
+// shard that does not answer fails the search only if no other shard has a match.
 func search[T any](ctx context.Context, shards []*Shard, ref Ref, sees func(app string) bool, ask func(ctx context.Context, at *Shard) (value T, app, user string, err error)) (match[T], error) {
 	type answer struct {
 		match[T]
-		err error // ErrUnknownID, or of what the shard has
+		err error // ErrUnknownID, or the value's
 	}
 	all, failed := askAll(ctx, shards, func(ctx context.Context, at *Shard) (answer, error) {
 		value, app, user, err := ask(ctx, at)
@@ -98,14 +95,14 @@ func search[T any](ctx context.Context, shards []*Shard, ref Ref, sees func(app 
 		}
 		slices.SortFunc(choice.Choices, func(a, b Ref) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.User, b.User)) })
 		return match[T]{}, choice
-	case failed != nil: // it may be where nobody answers
+	case failed != nil: // a silent shard may have it
 		return match[T]{}, failed
 	}
 	return match[T]{}, ErrUnknownID
 }
 
-// Find returns the shard that knows the notification, or ErrUnknownID or an
-// *AmbiguousError. Where it can be in one shard alone, Find asks nobody.
+// Find returns the shard that has the notification, or ErrUnknownID or an *AmbiguousError. If ref
+// names the app and the user, Find returns their shard without a read.
 func (r *Records) Find(ctx context.Context, ref Ref) (*Shard, error) {
 	at, err := r.where(ctx, ref)
 	if err != nil {
@@ -118,8 +115,8 @@ func (r *Records) Find(ctx context.Context, ref Ref) (*Shard, error) {
 	return m.at, err
 }
 
-// Resolve answers the notification's whole name. One of an app that is not seen is as one
-// that is not there.
+// Resolve returns the notification's full Ref. A notification is unknown if sees does not allow its
+// app.
 func (r *Records) Resolve(ctx context.Context, ref Ref, sees func(app string) bool) (Ref, error) {
 	m, err := r.find(ctx, ref, sees)
 	return m.Ref, err
@@ -144,8 +141,7 @@ func (r *Records) find(ctx context.Context, ref Ref, sees func(app string) bool)
 	})
 }
 
-// Lookup answers the notification's record and the shard that has it, or ErrUnknownID or
-// an *AmbiguousError.
+// Lookup returns the notification's record and its shard, or ErrUnknownID or an *AmbiguousError.
 func (r *Records) Lookup(ctx context.Context, ref Ref) (*Record, *Shard, error) {
 	shards, err := r.where(ctx, ref)
 	if err != nil {
@@ -160,9 +156,9 @@ func (r *Records) Lookup(ctx context.Context, ref Ref) (*Record, *Shard, error) 
 	return m.value, m.at, err
 }
 
-// Letter answers the dead letter with its job and the shard that has it, or ErrNoLetter or
-// an *AmbiguousError. read reads its job's payload. One of an app that is not seen is as
-// one that is not there; sees may be nil for all.
+// Letter returns the dead letter with its job and its shard, or ErrNoLetter or an *AmbiguousError.
+// read reads its job's payload. A letter counts as missing if sees does not allow its app; sees may
+// be nil for all.
 func (r *Records) Letter(ctx context.Context, ref Ref, read func(payload []byte) (Contents, error), sees func(app string) bool) (*Letter, *Shard, error) {
 	shards, err := r.where(ctx, ref)
 	if err != nil {
@@ -176,12 +172,12 @@ func (r *Records) Letter(ctx context.Context, ref Ref, read func(payload []byte)
 			return nil, "", "", err
 		}
 		its := *l
-		its.Tell(read) // what cannot be read, and was not accepted, is no user's
+		its.Tell(read) // an unreadable job that was not accepted has no user
 		return l, its.App, its.User, nil
 	}
 	m, err := search(ctx, shards, ref, sees, ask)
 	if all, _ := r.All(ctx); errors.Is(err, ErrUnknownID) && len(shards) < len(all) {
-		if other, failed := search(ctx, all, ref, sees, ask); failed == nil { // which no Producer has queued
+		if other, failed := search(ctx, all, ref, sees, ask); failed == nil { // another client's job may be in any shard
 			m, err = other, nil
 		}
 	}
@@ -191,8 +187,8 @@ func (r *Records) Letter(ctx context.Context, ref Ref, read func(payload []byte)
 	return m.value, m.at, err
 }
 
-// Purge deletes the dead letter, or answers ErrNoLetter or an *AmbiguousError. It looks for
-// it as Letter does.
+// Purge deletes the dead letter, or returns ErrNoLetter or an *AmbiguousError. It searches as
+// Letter does.
 func (r *Records) Purge(ctx context.Context, ref Ref, read func(payload []byte) (Contents, error)) error {
 	_, at, err := r.Letter(ctx, ref, read, nil)
 	if err != nil {

@@ -1,11 +1,11 @@
--- Remove deletes tasks of an intake queue, which are accepted or dead letters: pending, scheduled,
--- group -> removed. It skips a task that has another message by now: its ID has come again. A
--- unique lock of asynq's stays until it expires.
+-- Remove deletes tasks of an intake queue that are accepted or dead letters: pending, scheduled,
+-- group -> removed. It skips a task if its message has changed: its ID was enqueued anew. asynq's
+-- unique lock stays until it expires.
 --
 -- KEYS    pending, scheduled, groups
--- ARGV    the prefix of the queue's keys; how long a message may be; then of each task its place, its
---         ID and its message's mark: SHA-1, the number that readMessage has in its place, or ''
--- answer  how many
+-- ARGV    the prefix of the queue's keys; the longest message to read; then of each task its place,
+--         its ID and its message's mark: SHA-1, the number that readMessage returns instead, or ''
+-- answer  the number of removed tasks
 -- caller  Intake.Remove
 -- repeat  as often as wanted
 local prefix, longest, removed = ARGV[1], tonumber(ARGV[2]), 0

@@ -15,14 +15,14 @@ var requeueSource string
 
 var requeueScript = redis.NewScript(WakeIdle + waitsSource + lettersSource + requeueSource)
 
-// ErrInHand means that a worker has not put down the job of the last attempt, or that
-// another notification's has the ID.
+// ErrInHand means that a worker still has the job of the last attempt, or that another
+// notification's job has the ID.
 var ErrInHand = errors.New("a job with this ID is there: of the last attempt, or another notification's")
 
-// Requeue puts the letter's notification back on its queue as that job, with a new budget
-// of attempts, and deletes the letter. headers are asynq's, and may be nil; facts are what
-// the job says of it, nil for one that cannot be read. It returns ErrNoLetter when there is none, or when the notification has
-// ended otherwise since, and ErrInHand when it is too early.
+// Requeue puts the letter's notification back on its queue as that job, with a new budget of
+// attempts, and deletes the letter. headers are asynq's, and may be nil. facts are the
+// job's, nil for an unreadable one. It returns ErrNoLetter if there is no such letter or the
+// notification has ended otherwise since, and ErrInHand if the job is still there.
 func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[string]string, facts *Facts) error {
 	keys := []string{
 		r.Key("id:" + l.ID), r.Key("counts"), r.Key("letters"),
@@ -48,8 +48,8 @@ func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[
 	return nil
 }
 
-// reopened is what is known of the targets of a letter when all are to be sent to
-// again: which may have been, nil for none.
+// reopened returns the outcomes with which all targets of a letter are sent to again: it keeps
+// which are ambiguous. nil if none is.
 func reopened(outcomes []TargetOutcome) []TargetOutcome {
 	var known []TargetOutcome
 	for i, o := range outcomes {

@@ -1,20 +1,21 @@
 -- Requeue puts a dead letter's notification back on its queue, and deletes the letter: dead letter
--- -> pending. It does not while a worker has the job of the last attempt in hand. Where that job
--- is on the queue, since its worker died before it ended, the new one takes its place. One of a
--- malformed letter's ID is another's. What may be refused comes first: then nothing is done.
+-- -> pending. It does nothing while a worker has claimed the job of the last attempt. If that job
+-- is still on a queue, because its worker died before ending it, the new job replaces it. A job
+-- with a malformed letter's ID belongs to another notification. The writes that Redis may refuse
+-- come first: then nothing is done.
 --
 -- KEYS    the record, counts, letters; the task, pending, scheduled, retry, archived; idle
--- ARGV    ID; the letter as it is kept, its state and queue; asynq's message; now (ns); then the
---         facts and the outcomes to begin with
--- answer  requeued; none where there is no such letter, or the notification has ended otherwise
---         since; in hand
+-- ARGV    ID; the letter as it is stored, its state and queue; asynq's message; now (ns); then the
+--         facts and the first outcomes
+-- answer  requeued; none if there is no such letter, or the notification has ended otherwise since;
+--         "in hand"
 -- caller  Shard.Requeue, for operators
--- repeat  as often as wanted: it knows its own message
+-- repeat  as often as wanted: it recognizes its own message
 local record, counts, letters, task, pending = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, letter, state = ARGV[1], ARGV[2], ARGV[3]
 local job = redis.call('HMGET', task, 'state', 'msg')
 if redis.call('HGET', letters, id) ~= letter then
-  return job[2] == ARGV[5] and 'requeued' or 'none' -- a reply was lost
+  return job[2] == ARGV[5] and 'requeued' or 'none' -- requeued: repeated after a lost reply
 end
 local malformed, known = state == 'malformed', false
 if job[1] == 'active' or malformed and job[2] then return 'in hand' end
@@ -31,9 +32,9 @@ if type(full) == 'table' then
   redis.call('HINCRBY', counts, state, 1)
   return full
 end
-redis.call('DEL', task) -- what is known of its last visits
+redis.call('DEL', task) -- drop the fields of its earlier attempts
 redis.call('HSET', task, 'msg', ARGV[5], 'state', 'pending', 'pending_since', ARGV[6])
-if not malformed then -- one that was forgotten is known again
+if not malformed then -- an expired record is made anew
   redis.call('HDEL', record, 'ended', 'attempts', 'excused', 'first', 'outcomes', 'sent', 'error')
   redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[4], unpack(ARGV, 7))
   redis.call('HSETNX', record, 'accepted', string.sub(ARGV[6], 1, -7))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// readReturn reads what a job keeps of a Return, and takes no other text for one.
+// readReturn reads stored Returns, and rejects other text.
 func TestReadReturn(t *testing.T) {
 	t.Parallel()
 	for _, why := range Whys {

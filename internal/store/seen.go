@@ -12,18 +12,18 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// A queuedJob is asynq's.
+// A queuedJob is a job as asynq stores it.
 type queuedJob struct {
 	Envelope
 	state, message string
 	failures       int
 }
 
-// active reports whether a worker has it in hand.
+// active reports whether a worker has claimed it.
 func (j *queuedJob) active() bool { return j.state == "active" }
 
-// JobState answers where asynq has the notification's job: pending, active, scheduled or
-// retry; empty when it has none.
+// JobState returns asynq's state of the notification's job: pending, active, scheduled or retry; ""
+// if there is no job.
 func (r *Shard) JobState(ctx context.Context, queue, id string) (string, error) {
 	state, err := r.client.HGet(ctx, r.QueueKey(queue, "t:"+id), "state").Result()
 	if err != nil && !errors.Is(err, redis.Nil) && !redisreply.OfItsKeys(err) {
@@ -39,7 +39,7 @@ type seen struct {
 	err    error
 }
 
-// see reads the records of notifications and the jobs of those that wait, in three round trips.
+// see reads the records of notifications and the jobs of waiting ones, in three round trips.
 // A job's message is empty if its key has another type or the message is too long.
 func (r *Shard) see(ctx context.Context, ids []string) []seen {
 	all := make([]seen, len(ids))
@@ -48,7 +48,7 @@ func (r *Shard) see(ctx context.Context, ids []string) []seen {
 	for i, id := range ids {
 		records[i] = pipe.HGetAll(ctx, r.Key("id:"+id))
 	}
-	_, _ = pipeline.Exec(ctx, pipe) // each has its own error
+	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
 	states, sizes, messages := make([]*redis.SliceCmd, len(ids)), make([]*redis.IntCmd, len(ids)), make([]*redis.StringCmd, len(ids))
 	pipe = r.client.Pipeline()
 	for i := range all {

@@ -1,9 +1,9 @@
--- settle ends the notification, and counts it, and returns whether it had not ended. What
--- refuses to be written shows before anything has changed.
+-- settle ends the notification, counts it, and returns whether it had not ended. A write that Redis
+-- may refuse fails before any change.
 --
--- ARGV has the end behind that place: state, outcomes, providers' IDs, error, attempts, dead
--- tokens, letter, deferrals, the app or '' for an unknown one, its bound of dead letters; if ends
--- are reported, its bound of reports, reason, instant, targets.
+-- ARGV holds the end from place on: state, outcomes, providers' IDs, error, attempts, dead tokens,
+-- letter, deferrals, the app or '' for an unknown one, its bound of dead letters; if ends are
+-- reported, its bound of reports, reason, instant, targets.
 local function settle(record, counts, letters, streams, id, now, retention, place)
   local state, outcomes, sent, problem, attempts, dead, letter, deferrals, app, most, kept, reason, at, targets = unpack(ARGV, place + 1, place + 14)
   local known = redis.call('HGET', record, 'state')
@@ -29,7 +29,7 @@ local function settle(record, counts, letters, streams, id, now, retention, plac
     if known[3] then entry[#entry + 1], entry[#entry + 2] = 'into', known[3] end
     report(streams, tonumber(kept), counts, 'outcomes', app, entry)
   end
-  -- known for the retention since it was accepted, and for a while in any case
+  -- The record lasts for the retention since acceptance, and at least an hour from now.
   local since = now - (tonumber(redis.call('HGET', record, 'accepted') or nil) or now)
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - math.max(since, 0), 3600000)))
   return true

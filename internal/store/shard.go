@@ -1,6 +1,13 @@
-// Package store keeps what became of each notification: a record by its ID, sums, dead
-// letters, notes of what is taken from the queue, and the streams that tell of ends and
-// of dead tokens. It knows no notification but by what a record says of it.
+// Package store holds every key of a notification and every move of its job: records by ID, counts,
+// dead letters, notes of notifications that were taken from the queue, and the streams that report
+// ends and dead tokens.
+//
+// Start with Records: it returns the Shard of a user, on which the moves are methods. Each move is
+// one script; the comment at its head is its contract. A move that names a claim does nothing if
+// the job is no longer in that claim.
+//
+// The package does not decode notifications. A caller passes the facts in, or a function that reads
+// a payload.
 package store
 
 import (
@@ -17,8 +24,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// A Shard has the records and sums of its notifications. They are keys of one slot, which
-// has the queues too, so that a record, the sums and a job change in one step:
+// A Shard holds the records and counts of its notifications. Their keys and the queues share one
+// hash slot, so that a script changes a record, the counts and a job in one step:
 //
 //	id:ID     hash: a Record
 //	counts    hash: a count by name
@@ -27,49 +34,46 @@ type Shard struct {
 	shard.Shard
 
 	client redis.UniversalClient
-	// alone is for what must not take longer than it may: its commands end with their context,
-	// and share nothing.
+	// alone does not share round trips: its commands end with their context.
 	alone     redis.UniversalClient
 	prefix    string
 	retention time.Duration
 	bounds    Bounds // of this shard
 }
 
-// A Record is what is known of one notification.
+// A Record is the state of one notification.
 type Record struct {
-	State State `json:"state"`
-	// App, User and Category are the notification's.
+	State    State     `json:"state"`
 	App      string    `json:"app,omitempty"`
 	User     string    `json:"user,omitempty"`
 	Category string    `json:"category,omitempty"`
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at"`
-	// NotBefore and ExpiresAt are the notification's; zero for none.
+	// NotBefore and ExpiresAt are zero for none.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
-	// last time.
+	// Deferrals counts the deferrals by limits. Until, Scope and Rule belong to the last one.
 	Deferrals int       `json:"deferrals"`
 	Until     time.Time `json:"until,omitzero"`
 	Scope     string    `json:"scope,omitempty"`
 	Rule      string    `json:"rule,omitempty"`
-	// Attempts is how often it was sent: 1 for what was delivered at once.
+	// Attempts counts the times that it was sent: 1 if it was delivered at once.
 	Attempts int `json:"attempts"`
-	// Excused of them failed because a provider was in trouble.
+	// Excused counts the attempts that failed because of the provider's error state.
 	Excused int `json:"-"`
-	// FirstAttempt is when the first of them was over.
+	// FirstAttempt is when the first attempt was over.
 	FirstAttempt time.Time `json:"first_attempt,omitzero"`
-	// Outcomes are the last ones of each target, in the order of the targets.
+	// Outcomes holds each target's last outcome, in the order of the targets.
 	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
-	// Into is the notification whose push tells of this one, which is Digested. Told is how
-	// many others its own push tells of, by now while it waits.
+	// Into is the ID of the notification that carries this one, which is Digested, in its push.
+	// Carried counts the others that this one's push includes, so far if it waits.
 	Into string `json:"into,omitempty"`
 	Told int    `json:"digest,omitempty"`
 
-	outcomes string // as they are kept
+	outcomes string // in the record's form
 }
 
 //go:embed report.lua
@@ -105,19 +109,19 @@ func (r *Shard) run(ctx context.Context, op, id string, args ...any) ([]any, err
 	return reply, nil
 }
 
-// Facts are what the record of a new notification says of it.
+// Facts describe a new notification in its record.
 type Facts struct {
 	App, User, Category  string    // without a line feed
 	NotBefore, ExpiresAt time.Time // zero for none
-	// Digest is that of the content; nil when nobody knows what was handed over.
+	// Digest is that of the content; nil if the content is unknown.
 	Digest []byte
-	// Told is how many others its push tells of.
+	// Carried counts the others that its push includes.
 	Told int
 }
 
-// fields are the record's, as names and values. What it is of comes first, where
-// ofAnotherContent looks for it: app, user and category, which are one line each, and the
-// digest. They are one value for the sake of speed.
+// fields returns the record's fields as names and values. The field "of" comes first, where
+// accept.lua's ofAnotherContent reads it: a line each for app, user and category, then the
+// content's digest. They share a field for speed.
 func (f *Facts) fields() []any {
 	of := make([]byte, 0, 64)
 	of = append(append(of, f.App...), '\n')
@@ -136,7 +140,7 @@ func (f *Facts) fields() []any {
 	return all
 }
 
-// splitOf reads what a record is of; "" for each that is not known.
+// splitOf splits a record's field "of"; "" for each that is unknown.
 func splitOf(text string) (app, user, category string) {
 	if of := strings.SplitN(text, "\n", 4); len(of) == 4 {
 		app, user, category = of[0], of[1], of[2]
@@ -144,8 +148,8 @@ func splitOf(text string) (app, user, category string) {
 	return app, user, category
 }
 
-// Arrive counts a notification as accepted that a worker found on that queue, and
-// that no Producer has accepted.
+// Arrive counts a notification as accepted that a worker found on that queue and that no Producer
+// has accepted.
 func (r *Shard) Arrive(ctx context.Context, id, queue string, facts Facts) error {
 	_, err := r.run(ctx, "arrive", id, append([]any{queue}, facts.fields()...)...)
 	return err
@@ -156,21 +160,20 @@ type End struct {
 	State    State
 	Outcomes []TargetOutcome
 	Error    string
-	// Attempts is how often it was sent; 0 leaves what is noted.
+	// Attempts counts the times that it was sent; 0 leaves the recorded number.
 	Attempts int
-	// Deferrals is added to those that PutOff has counted.
+	// Deferrals is added to the number that PutOff has counted.
 	Deferrals int
-	// DeadTokens is how many of the outcomes are dead tokens.
+	// DeadTokens counts the outcomes that are dead tokens.
 	DeadTokens int
 	// Letter is kept when the State is dead.
 	Letter *Letter
-	// App is the notification's. Its bounds hold for the Letter and the report of the end.
+	// App's bounds apply to the Letter and the report of the end.
 	App string
 }
 
-// Settle ends the notification, and counts it. A second call for the same one
-// changes nothing, and answers false. After an error it is to be called again with
-// the same End.
+// Settle ends the notification and counts it. A second call for the same one changes nothing and
+// returns false. After an error, call it again with the same End.
 func (r *Shard) Settle(ctx context.Context, id string, e *End) (bool, error) {
 	args, err := r.end(e)
 	if err != nil {
@@ -183,7 +186,7 @@ func (r *Shard) Settle(ctx context.Context, id string, e *End) (bool, error) {
 	return reply[0] == int64(1), nil
 }
 
-// end is the end as settle.lua has it.
+// end returns the arguments of settle.lua.
 func (r *Shard) end(e *End) ([]any, error) {
 	letter := []byte{}
 	if e.State.Dead() && e.Letter != nil {
@@ -204,12 +207,11 @@ func (r *Shard) end(e *End) ([]any, error) {
 	return args, nil
 }
 
-// Lookup answers the notification's record, or ErrUnknownID.
+// Lookup returns the notification's record, or ErrUnknownID.
 func (r *Shard) Lookup(ctx context.Context, id string) (*Record, error) {
 	return readRecord(r.client.HGetAll(ctx, r.Key("id:"+id)))
 }
 
-// readRecord reads a record's fields.
 func readRecord(all *redis.MapStringStringCmd) (*Record, error) {
 	fields, err := all.Result()
 	if err != nil {
@@ -255,28 +257,28 @@ type Counts struct {
 	Ended      map[State]int64
 	Malformed  int64
 	Deferred   int64 // deferrals
-	Booked     int64 // of those that wait, how many a limit has put off
+	Booked     int64 // waiting notifications that a limit has deferred
 	DeadTokens int64
-	Letters    int64 // dead letters that are kept
-	// Dropped counts deletions because an app had too many.
+	Letters    int64 // dead letters in store
+	// Dropped counts the entries that were deleted because of an app's bound.
 	Dropped map[Dropped]int64
 }
 
-// Dropped names something of which an app had more than is kept. The App is "" for apps
-// that the configuration does not have.
+// Dropped names a kind of entry that is bounded per app. App is "" for all apps that the
+// configuration does not name.
 type Dropped struct {
 	What string // DeadLetters, OutcomeReports or DeadTokenReports
 	App  string
 }
 
-// Values of Dropped.What. A report counts if the app's webhook had not acknowledged it.
+// Values of Dropped.Kind. A report counts if the app's webhook had not acknowledged it.
 const (
 	DeadLetters      = "dead_letters"
 	OutcomeReports   = "outcomes"
 	DeadTokenReports = "dead_tokens"
 )
 
-// Waiting is what was accepted and has not ended.
+// Waiting returns the number of notifications that were accepted and have not ended.
 func (c Counts) Waiting() int64 {
 	n := c.Accepted
 	for _, ended := range c.Ended {
@@ -285,8 +287,8 @@ func (c Counts) Waiting() int64 {
 	return n
 }
 
-// CountsOn has the sums read on a pipe of the records' Redis. What it answers
-// answers them once the pipe was executed.
+// CountsOn queues the reading of the counts on a pipe. Call the returned function once the pipe was
+// executed.
 func (r *Shard) CountsOn(ctx context.Context, pipe redis.Pipeliner) func() (Counts, error) {
 	counts := pipe.HGetAll(ctx, r.Key("counts"))
 	letters := pipe.HLen(ctx, r.Key("letters"))

@@ -1,14 +1,14 @@
--- Sign leaves a term's sign of life, unless the term is dead. It begins with what a Redis without
--- memory does not refuse, so that it takes the rest too. One that is dead is entered once more:
--- jobs may have come to name it since its others were looked for.
+-- Heartbeat records a term's heartbeat, unless the term is dead. Its first write is not refused by
+-- a Redis that is out of memory, so that the others are not either. A dead term is entered as dead
+-- once more: jobs may have been claimed in its name since its orphans were reaped.
 --
--- KEYS    signs: the terms, by when each has signed last (s), and 0 for one that is dead
--- ARGV    the term; 1 where it cannot be dead: it is its first sign, or the last one was answered
---         just now, so that the set has lost it; after how long one is dead (s); 1 to look for those that
---         are
--- answer  1 where this term is the first, by name, of those that sign, else 0; then other terms that
---         are dead. nil where this one is
--- caller  Shard.Sign, once a second
+-- KEYS    signs: the terms, by their last heartbeat (s), and 0 for a dead one
+-- ARGV    the term; 1 if it cannot be dead: this is its first heartbeat, or the last one was answered
+--         just now, so that the set has lost it; after how long a term is dead (s); 1 to look for
+--         dead terms
+-- answer  1 if this term is the first, by name, of the living, else 0; then other terms that are
+--         dead. nil if this one is dead
+-- caller  Shard.Heartbeat, once a second
 -- repeat  as often as wanted
 local signs, term, limit = KEYS[1], ARGV[1], tonumber(ARGV[3])
 redis.call('EXPIRE', signs, 86400)
@@ -21,7 +21,7 @@ if signed == 0 then
 end
 redis.call('ZADD', signs, string.format('%.3f', now), term)
 local function leads()
-  for from = 0, 1000000, 16 do -- nearly all terms soon find one that is before them
+  for from = 0, 1000000, 16 do -- nearly all terms soon find an earlier one
     local some = redis.call('ZREVRANGEBYSCORE', signs, '+inf', string.format('(%.3f', now - limit), 'LIMIT', from, 16)
     for _, id in ipairs(some) do
       if id < term then return 0 end
@@ -31,7 +31,7 @@ local function leads()
 end
 local answer = {leads()}
 if ARGV[4] ~= '1' or signed < now - limit then return answer end
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', signs, string.format('(%.3f', now + 1), '+inf')) do -- by a clock that was set back
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', signs, string.format('(%.3f', now + 1), '+inf')) do -- heartbeats of the future, as the clock was set back
   redis.call('ZADD', signs, string.format('%.3f', now), id)
 end
 local dead = redis.call('ZRANGEBYSCORE', signs, '-inf', string.format('%.3f', now - limit), 'LIMIT', 0, 16)

@@ -18,7 +18,7 @@ const (
 	Cancelled     State = "cancelled"
 	Superseded    State = "superseded"
 	Muted         State = "muted"    // its user, its category or both are muted
-	Digested      State = "digested" // told of in another's push
+	Digested      State = "digested" // included in another's push
 )
 
 // EndStates are the states in which a notification can end.
@@ -27,5 +27,5 @@ var EndStates = []State{Delivered, Undeliverable, Rejected, Exhausted, Expired, 
 // Ended reports whether s is one of EndStates.
 func (s State) Ended() bool { return s != "" && s != Waiting }
 
-// Dead reports whether a notification that ended so is kept as a dead letter.
+// Dead reports whether this end leaves a dead letter.
 func (s State) Dead() bool { return s == Rejected || s == Exhausted }

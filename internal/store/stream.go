@@ -11,22 +11,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A stream holds the latest reports for an app's producers. Readers that are one
-// another's substitutes share a consumer group: what one takes and does not
-// acknowledge, another is answered.
+// A stream holds the latest reports for an app's producers. Readers that replace one another share
+// a consumer group: reports that one takes and does not acknowledge are returned to another.
 type stream struct {
 	client redis.UniversalClient
 	key    string
 	what   string
 }
 
-// consumer is every reader's name in a group: what a reader leaves behind is
-// found by its age, whoever that was.
+// consumer is every reader's name in a group: reports left by a reader are found by their age, not
+// by the reader's name.
 const consumer = "pushpace"
 
-// next answers at most n reports that the group has not acknowledged: those that
-// a reader took and has left for so long, or else new ones. A new group begins
-// with the oldest report in the stream.
+// next returns at most n reports that the group has not acknowledged: reports that a reader took
+// longer than left ago, or else new ones. A new group begins with the oldest report in the stream.
 func (s *stream) next(ctx context.Context, group string, left time.Duration, n int) ([]redis.XMessage, error) {
 	entries, err := s.claim(ctx, group, left, n)
 	if err == nil && len(entries) == 0 {
@@ -57,8 +55,8 @@ func (s *stream) fresh(ctx context.Context, group string, n int) ([]redis.XMessa
 	return streams[0].Messages, nil
 }
 
-// claim takes over what other readers have left. It asks for the IDs alone: an
-// entry that the stream has dropped since would be nil in Redis 6.2's answer.
+// claim takes over reports that other readers have left. It asks for the IDs alone: Redis 6.2
+// returns nil for an entry that was deleted from the stream.
 func (s *stream) claim(ctx context.Context, group string, left time.Duration, n int) ([]redis.XMessage, error) {
 	ids, _, err := s.client.XAutoClaimJustID(ctx, &redis.XAutoClaimArgs{
 		Stream: s.key, Group: group, Consumer: consumer, MinIdle: left, Start: "0", Count: int64(n),
@@ -90,7 +88,7 @@ func (s *stream) claim(ctx context.Context, group string, left time.Duration, n 
 	return found, nil
 }
 
-// ack tells that the group is done with these entries.
+// ack acknowledges entries for the group.
 func (s *stream) ack(ctx context.Context, group string, ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -101,8 +99,8 @@ func (s *stream) ack(ctx context.Context, group string, ids []string) error {
 	return nil
 }
 
-// oldest is when the first report was made that the group has not acknowledged, whether a
-// reader has taken it or not; zero when there is none.
+// oldest returns when the oldest report was made that the group has not acknowledged, even if a
+// reader has taken it; zero if there is none.
 func (s *stream) oldest(ctx context.Context, group string) (time.Time, error) {
 	entries, err := s.client.XRangeN(ctx, s.key, "-", "+", 1).Result()
 	if err != nil || len(entries) == 0 {
@@ -137,25 +135,23 @@ func (s *stream) unread(err error) error {
 	return fmt.Errorf("read %s: %w", s.what, err)
 }
 
-// entryTime is when the entry with that ID was added.
+// entryTime returns when the entry with that ID was added.
 func entryTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	return instant(ms)
 }
 
-// field is a field of an entry.
 func field(e redis.XMessage, name string) string {
 	text, _ := e.Values[name].(string)
 	return text
 }
 
-// readInstant is an instant of an entry.
 func readInstant(e redis.XMessage, name string) time.Time {
 	at, _ := time.Parse(time.RFC3339Nano, field(e, name))
 	return at
 }
 
-// written is an instant in UTC, and nothing for the zero one.
+// formatInstant formats an instant in UTC; "" for the zero one.
 func written(at time.Time) string {
 	if at.IsZero() {
 		return ""

@@ -10,12 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// streams has a stream for each app and shard. It reads an app's streams of all shards as
-// one. If there are several shards, "@" and the shard's number end an entry's ID.
+// streams holds a stream for each app and shard, and reads an app's streams of all shards as one.
+// If there are several shards, "@" and the shard's number end an entry's ID.
 type streams struct {
 	records    *Records
 	name, what string
-	turn       *atomic.Int64 // whose are read first
+	turn       *atomic.Int64 // the shard to read first, modulo the number of shards
 }
 
 func newStreams(records *Records, name, what string) streams {
@@ -27,8 +27,8 @@ func (s *streams) of(app string, at *Shard) *stream {
 	return &stream{s.records.client, at.Key(s.name + ":" + app), s.what}
 }
 
-// next is stream.next of the first shard that has some, of another one first at each call.
-// It returns the first error where none has any.
+// next returns the first non-empty result of stream.next, beginning at another shard in each call.
+// If no shard has entries, it returns the first error.
 func (s *streams) next(ctx context.Context, app, group string, left time.Duration, n int) (entries []redis.XMessage, failed error) {
 	all, err := s.records.All(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *streams) next(ctx context.Context, app, group string, left time.Duratio
 	return nil, failed
 }
 
-// ack tells that the group is done with these entries.
+// ack acknowledges entries for the group.
 func (s *streams) ack(ctx context.Context, app, group string, ids []string) error {
 	of := map[int][]string{}
 	for _, id := range ids {
@@ -68,8 +68,8 @@ func (s *streams) ack(ctx context.Context, app, group string, ids []string) erro
 	return err
 }
 
-// Oldest is when the first of the app's reports was made that the group has not acknowledged;
-// zero when there is none.
+// Oldest returns when the oldest of the app's reports was made that the group has not acknowledged;
+// zero if there is none.
 func (s *streams) Oldest(ctx context.Context, app, group string) (first time.Time, err error) {
 	all, err := Each(ctx, s.records, func(ctx context.Context, at *Shard) (time.Time, error) {
 		return s.of(app, at).oldest(ctx, group)

@@ -16,13 +16,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnderWay means that a worker has the notification in its hands right now.
+// ErrUnderWay means that a worker has claimed the notification's job.
 var ErrUnderWay = errors.New("the notification is being sent right now")
 
 // ErrEnded means that the notification has ended already.
 var ErrEnded = errors.New("the notification has ended")
 
-// An EndedError is ErrEnded, and says how.
+// An EndedError is ErrEnded with the end state.
 type EndedError struct{ State State }
 
 // Error implements error.
@@ -31,35 +31,34 @@ func (e *EndedError) Error() string { return ErrEnded.Error() + ": " + string(e.
 // Unwrap returns ErrEnded.
 func (e *EndedError) Unwrap() error { return ErrEnded }
 
-// Of what is taken from the queue a note is left, until what it holds of its user's limits
-// is given back: whoever takes it may crash, and a producer knows no limits.
+// A taken notification still holds its slot or admission in its user's limits, which the process
+// that took it must give back. A note remains until then, as that process may crash, and a producer
+// does not know the limits.
 //
 //	taken:notes    hash: a Taken by ID, in JSON
-//	taken:due      sorted set of the IDs, by when a worker is to look, in Unix ms of
+//	taken:due      sorted set of the IDs, by when a worker checks them, in Unix ms of
 //	               Redis's clock
 
-// Taken is a notification that was taken from the queue, and has ended. What it
-// holds of its user's limits is to be given back: then a worker has it Freed. Until
-// then one comes to do it.
+// Taken is a notification that was taken from the queue and has ended. Its slot is given back, and
+// Freed then deletes its note; until then Abandoned returns it to workers.
 type Taken struct {
 	ID       string `json:"-"`
-	App      string `json:"app"` // App and User are empty when nobody knows them
+	App      string `json:"app"` // "" for App and User if they are unknown
 	User     string `json:"user"`
 	Category string `json:"category,omitempty"`
-	// State is the one in which it has ended.
+	// State is its end state.
 	State State `json:"state"`
-	// Used says that a provider has taken it, or may have: what it was admitted
-	// with stays.
+	// Used is true if a provider has taken it, or may have: its admission stays.
 	Used bool `json:"used,omitempty"`
-	// Given says that its slot is given back: a worker only counts its end.
+	// Given is true if its slot is given back: a worker then only counts its end.
 	Given bool `json:"given,omitempty"`
-	// By is of the call that has taken it.
+	// By is the random ID of the call that has taken it.
 	By string `json:"by"`
-	// Carried counts the notifications of its digest, which have ended before. It is 0 if Abandoned
-	// has returned it.
+	// Carried counts the others of its digest, which have ended before. 0 if Abandoned has returned
+	// it.
 	Carried int `json:"-"`
 
-	note string // "" where there is none
+	note string // "" for none
 	at   *Shard
 }
 
@@ -73,43 +72,42 @@ var takenSource string
 
 var takenScript = redis.NewScript(takenSource)
 
-// takeGrace is for how long workers leave a new or claimed note alone, unless How.Grace is set.
+// takeGrace is how long workers leave a new or claimed note alone, unless How.Grace is set.
 const takeGrace = 2 * time.Second
 
 func (r *Shard) takenKeys() []string {
 	return []string{r.Key("taken:notes"), r.Key("taken:due")}
 }
 
-// Contents are what has to be known of a notification when its job is gone.
+// Contents are the parts of a notification that are needed after its job is gone.
 type Contents struct {
 	App, User, Category string
-	// Targets are the outcomes of targets that nothing was sent to.
+	// Targets are the outcomes of targets to which nothing was sent.
 	Targets []TargetOutcome
 }
 
 const (
-	// takeTries is how often a job is looked at that changes meanwhile.
+	// takeTries is how often a job is read that changes before it is taken.
 	takeTries = 5
-	// mostTaken bounds the notifications of one script, which takes 50 µs for each.
+	// maxTaken bounds the notifications of one script, which takes 50 µs for each.
 	mostTaken = 200
 )
 
-// How says how notifications are taken from the queue.
+// TakeOptions say how notifications are taken from the queue.
 type How struct {
-	// State is the one in which they end, unless one of their targets was delivered.
+	// State is their end state, unless one of their targets was delivered.
 	State State
 	// Read reads a job's payload.
 	Read func(payload []byte) (Contents, error)
-	// Others takes carriers of digests too. The notifications that they carry are lost.
+	// Carriers takes carriers of digests too. The notifications that they carry are lost.
 	Others bool
-	// Grace is how long the caller has to give slots back before a worker does. Zero means 2 s.
+	// Grace is the time in which the caller gives slots back; then a worker does. Zero means 2 s.
 	Grace time.Duration
 }
 
-// Take takes a waiting notification from the queue and ends it. It returns ErrUnknownID,
-// ErrEnded or ErrUnderWay if there is nothing to take, or not now, and a *CarriesError for the
-// carrier of a digest unless How.Others is set. After another error the notification may be
-// taken or not: call Take again.
+// Take takes a waiting notification from the queue and ends it. It returns ErrUnknownID, ErrEnded
+// or ErrUnderWay if it cannot be taken, and a *CarriesError for the carrier of a digest unless
+// How.Others is set. After another error the notification may be taken or not: call Take again.
 func (r *Shard) Take(ctx context.Context, ref Ref, how How) (*Taken, error) {
 	taken, errs := r.TakeAll(ctx, []Ref{ref}, how)
 	return taken[0], errs[0]
@@ -126,7 +124,7 @@ func (r *Shard) TakeAll(ctx context.Context, refs []Ref, how How) ([]*Taken, []e
 		}
 		for try := 0; try < takeTries && len(left) > 0; try++ {
 			left = t.try(ctx, left)
-			if t.later { // each call takes some
+			if t.later { // not a failed try: each call takes some
 				t.later, try = false, try-1
 			}
 		}
@@ -137,18 +135,18 @@ func (r *Shard) TakeAll(ctx context.Context, refs []Ref, how How) ([]*Taken, []e
 	return t.taken, t.errs
 }
 
-// taking is a TakeAll under way. It names notifications by the indexes of their refs.
+// taking is the state of a TakeAll. It names notifications by the indexes of their refs.
 type taking struct {
 	*Shard
 	How
 	refs    []Ref
 	taken   []*Taken
 	errs    []error
-	jobless map[int]bool // seen once without a job
-	later   bool         // the script has left some for another call
+	jobless map[int]bool // found without a job once
+	later   bool         // the script left some for another call
 }
 
-// try reads notifications and takes them. It returns those that changed in between.
+// try reads notifications and takes them. It returns the ones that changed in between.
 func (t *taking) try(ctx context.Context, places []int) (again []int) {
 	ids := make([]string, len(places))
 	for k, i := range places {
@@ -166,7 +164,7 @@ func (t *taking) try(ctx context.Context, places []int) (again []int) {
 		s, waits := waiting[i]
 		switch {
 		case !waits || t.errs[i] != nil:
-		case s.job == nil && !t.jobless[i]: // it may have ended in between
+		case s.job == nil && !t.jobless[i]: // it may have ended between the two reads
 			t.jobless[i] = true
 			again = append(again, i)
 		case s.job == nil:
@@ -183,7 +181,6 @@ func (t *taking) try(ctx context.Context, places []int) (again []int) {
 	return append(again, t.take(ctx, steps)...)
 }
 
-// refuses returns why the notification cannot be taken, or nil.
 func (t *taking) refuses(i int, s seen) error {
 	switch {
 	case s.err != nil:
@@ -200,8 +197,8 @@ func (t *taking) refuses(i int, s seen) error {
 	return nil
 }
 
-// close ends a notification that waits and has no job, as none should: Redis has lost it.
-// Nobody knows what was sent. It returns nil for one that has ended meanwhile.
+// close ends a waiting notification after Redis has lost its job. Its open targets may have been
+// sent. It returns nil if the notification has ended meanwhile.
 func (r *Shard) close(ctx context.Context, id string, record *Record, state State) (*Taken, error) {
 	end := endOf(Doubt(record.Outcomes), state)
 	end.Error, end.App = "its job was gone", record.App
@@ -211,7 +208,7 @@ func (r *Shard) close(ctx context.Context, id string, record *Record, state Stat
 	return &Taken{at: r, ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true, Carried: record.Told}, nil
 }
 
-// A step is one notification of a call of takeScript.
+// A step is one notification's part in a call of takeScript.
 type step struct {
 	place int
 	queue string
@@ -219,7 +216,7 @@ type step struct {
 	args  []any
 }
 
-// prepare makes the step that takes the notification if it is still as it was read.
+// prepare returns the step that takes the notification, if it has not changed since it was read.
 func (t *taking) prepare(i int, s seen) (step, error) {
 	c, err := t.Read([]byte(s.job.Payload))
 	if err != nil {
@@ -310,7 +307,7 @@ func (e replyError) Error() string { return string(e) }
 // RedisError implements redis.Error.
 func (replyError) RedisError() {}
 
-// endOf is the end of a notification that is not to be sent any more.
+// endOf returns the end of a notification that was taken from the queue.
 func endOf(outcomes []TargetOutcome, state State) End {
 	end := End{State: state, Outcomes: outcomes}
 	for _, o := range outcomes {
@@ -324,11 +321,11 @@ func endOf(outcomes []TargetOutcome, state State) End {
 	return end
 }
 
-// mostNotes bounds the notes that one script changes.
+// maxNotes bounds the notes that one script changes.
 const mostNotes = 1000
 
-// Freed deletes the notes of notifications, whose slots were given back. It returns the
-// notifications whose notes it has deleted.
+// DeleteNotes deletes the notes of notifications after their slots were given back. It returns the
+// notifications that had notes until now.
 func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	noted := map[*Shard][]*Taken{}
 	for _, t := range all {
@@ -361,8 +358,8 @@ func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	return first, errors.Join(errs...)
 }
 
-// LeaveGiven notes that these notifications hold nothing any more. Workers then only count
-// their ends.
+// LeaveGiven records that these notifications hold nothing any more. Workers then only count their
+// ends.
 func LeaveGiven(ctx context.Context, all []*Taken) error {
 	for _, t := range all {
 		t.Given = true
@@ -370,7 +367,7 @@ func LeaveGiven(ctx context.Context, all []*Taken) error {
 	return Leave(ctx, all)
 }
 
-// Leave leaves the notifications to the workers, which look at them at once.
+// Leave hands the notifications over to the workers, which process their notes at once.
 func Leave(ctx context.Context, all []*Taken) error {
 	noted := map[*Shard][]any{} // ID, note and new note of each
 	for _, t := range all {
@@ -394,9 +391,8 @@ func Leave(ctx context.Context, all []*Taken) error {
 	return errors.Join(errs...)
 }
 
-// Abandoned answers notifications that somebody has taken from the queue and not
-// freed, at most so many, and leaves each to the caller for a while. more says that there
-// may be others.
+// Abandoned returns at most limit notifications that were taken from the queue and not freed in
+// time. Each is the caller's for takeGrace. more is true if there may be others.
 func (r *Shard) Abandoned(ctx context.Context, limit int) (taken []*Taken, more bool, err error) {
 	reply, err := r.onNotes(ctx, "claim", takeGrace.Milliseconds(), limit, r.Key("id:"))
 	errs := []error{err}
@@ -412,7 +408,7 @@ func (r *Shard) Abandoned(ctx context.Context, limit int) (taken []*Taken, more 
 	return taken, len(reply) >= 2*limit, errors.Join(errs...)
 }
 
-// onNotes returns what the script does.
+// onNotes runs takenScript and returns its reply.
 func (r *Shard) onNotes(ctx context.Context, op string, args ...any) ([]string, error) {
 	reply, err := takenScript.Run(ctx, r.client, r.takenKeys(), append([]any{op}, args...)...).StringSlice()
 	if err != nil {

@@ -1,25 +1,25 @@
 -- Take takes waiting jobs off their queues, ends their notifications and writes a note for each:
--- pending, scheduled, retry -> ended. It skips a job that is in hand, or was changed since it and
--- its record were read.
+-- pending, scheduled, retry -> ended. It skips a job that is claimed, or that changed after the
+-- caller read it and its record.
 --
 -- KEYS    notes, due, counts, letters; of each queue pending, scheduled, retry, archived and due;
 --         of each notification the record and the task; if ends are reported, the prefix of their
 --         streams
--- ARGV    now, retention and grace (ms); how many queues and notifications there are; how many
---         values of each notification follow: ID, the number of its queue, SHA-1 of asynq's
---         message, the record's outcomes, how many others its push tells of, note, then an end
--- answer  of each notification 1 where it is taken, by this call or by an earlier one whose answer
---         was lost; 0 where it is skipped; 2 where it is to be asked for again, as others are to
---         have their turn; or the error of its own keys, which does not stop the others
--- caller  Shard.TakeAll, for who cancels, mutes or collapses
--- repeat  as often as wanted: it knows its own notes
+-- ARGV    now, retention and grace (ms); the numbers of queues and notifications; the number of
+--         values of each notification, then these: ID, the number of its queue, SHA-1 of asynq's
+--         message, the record's outcomes, how many others its push includes, note, then an end
+-- answer  of each notification 1 if it is taken, by this call or an earlier one with an answer that was
+--         lost; 0 if it is skipped; 2 if it is to be asked for again, so that this call does not take
+--         too long; or the error of its own keys, which does not stop the others
+-- caller  Shard.TakeAll, to cancel, mute or collapse
+-- repeat  as often as wanted: it recognizes its own notes
 local notes, due, counts, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, retention, grace, queues, n, width = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local lists_of = 5 -- keys of each queue
+local lists_of = 5 -- each queue's number of keys
 local first = 4 + lists_of * queues
 local streams = KEYS[first + 2 * n + 1]
 local lists = {pending = 1, scheduled = 2, retry = 3, archived = 4}
-redis.call('HDEL', notes, '') -- a Redis that is out of memory refuses a script that grows something first
+redis.call('HDEL', notes, '') -- a Redis that is out of memory runs a script whose first write deletes
 local clock = redis.call('TIME')
 local grace_ends = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + grace)
 
@@ -31,8 +31,8 @@ local searched = 0
 local function take(i)
   local record, task, place = KEYS[first + 2 * i - 1], KEYS[first + 2 * i], 6 + width * (i - 1)
   local id, queue, message, outcomes, told, note = unpack(ARGV, place + 1, place + 6)
-  if redis.call('HGET', notes, id) == note then return 1 end -- a reply was lost
-  redis.call('ZSCORE', due, id) -- a key of another type shows before anything has changed
+  if redis.call('HGET', notes, id) == note then return 1 end -- repeated after a lost reply
+  redis.call('ZSCORE', due, id) -- fail before any change if the key has another type
   local job = redis.call('HMGET', task, 'state', 'msg')
   local known = redis.call('HMGET', record, 'state', 'outcomes', 'told')
   if known[1] ~= 'waiting' or (known[2] or '') ~= outcomes or (known[3] or '0') ~= told then return 0 end

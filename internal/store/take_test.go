@@ -21,7 +21,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// before does something before the first command with those words.
+// before calls do before the first command with these words.
 func before(do func(), words ...any) redistest.Around {
 	var once sync.Once
 	return func(_ context.Context, cmds []redis.Cmder, next func() error) error {
@@ -32,7 +32,7 @@ func before(do func(), words ...any) redistest.Around {
 	}
 }
 
-// What ends otherwise while it is taken is told as it has ended.
+// A notification that ends while it is taken is reported with that end.
 func TestTakeTellsWhatWasFaster(t *testing.T) {
 	t.Parallel()
 	options := redistest.Shared(t).Options()
@@ -73,7 +73,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 	}
 }
 
-// An attempt that is noted after the record was read counts.
+// An attempt that is recorded after the record was read counts.
 func TestTakeKnowsTheLastAttempt(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -95,8 +95,8 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 	})
 }
 
-// TakeAll takes the waiting notifications of a batch in one script. Those in flight, ended,
-// unknown, unreadable or named twice get their own errors, and the sums are exact.
+// TakeAll takes the waiting notifications of a batch in one script. Notifications that are in
+// flight, ended, unknown, unreadable or named twice get their own errors, and the counts are exact.
 func TestTakeAllTakesEachByItself(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -152,7 +152,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 			t.Errorf("%+v, %v", counts, err)
 		}
 
-		// all that were taken are left to others, and freed once
+		// all taken notes are left to others, and freed once
 		abandoned, more, err := at.Abandoned(t.Context(), many)
 		if err != nil || len(abandoned) != 0 || more {
 			t.Errorf("too early: %d, %t, %v", len(abandoned), more, err)
@@ -175,7 +175,7 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 	})
 }
 
-// Whose reply was lost is told what came of it.
+// A repeated call after a lost reply returns the result of the first.
 func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -230,7 +230,7 @@ func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 	})
 }
 
-// Wherever the job of the last attempt has stayed, the one that is requeued is due.
+// A requeued job is due, wherever the job of the last attempt has stayed.
 func TestARequeuedJobIsDue(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -273,5 +273,5 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// second is the error of a call that answers something too.
+// second returns the error of a call with two results.
 func second[T any](_ T, err error) error { return err }

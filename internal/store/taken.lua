@@ -1,6 +1,6 @@
--- Notes of notifications that were taken from the queue.
+-- Taken works on the notes of notifications that were taken from the queue.
 -- KEYS  notes, due
--- ARGV  op; for claim the grace (ms), how many, and the prefix of the records' keys; for drop
+-- ARGV  op; for claim the grace (ms), the most notes, and the prefix of the records' keys; for drop
 -- the ID and text of each note; for leave the ID, the old and the new text
 local notes, due, op = KEYS[1], KEYS[2], ARGV[1]
 local clock = redis.call('TIME')
@@ -17,7 +17,7 @@ if op == 'claim' then
   local claimed = {}
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', at(now), 'LIMIT', 0, ARGV[3])) do
     local note = redis.call('HGET', notes, id)
-    local again = redis.pcall('HGET', ARGV[4] .. id, 'state') == 'waiting' -- its ID was forgotten, and accepted anew
+    local again = redis.pcall('HGET', ARGV[4] .. id, 'state') == 'waiting' -- the record has expired, and the ID was accepted anew
     if note and not again then
       redis.call('ZADD', due, at(now + ARGV[2]), id)
       claimed[#claimed + 1] = id

@@ -22,8 +22,7 @@ type Spot struct {
 	State JobState
 }
 
-// Spots are all of them, in the order in which they are to be looked through: a job
-// mostly moves to one that comes later.
+// Spots lists all spots in the order to search them: a job mostly moves to a later one.
 var Spots = func() (all []Spot) {
 	for _, state := range []JobState{JobPutOff, JobScheduled, JobPending, JobActive} {
 		for _, queue := range shard.Queues {
@@ -33,25 +32,24 @@ var Spots = func() (all []Spot) {
 	return all
 }()
 
-// key is asynq's, of what is there.
+// placeKey returns asynq's key of the spot.
 func (r *Shard) placeKey(s Spot) string { return r.QueueKey(s.Queue, s.State.Asynq()) }
 
-// A Queued job is one that a spot holds.
+// A Queued is a job in a spot.
 type Queued struct {
 	ID      string
-	Due     time.Time // when it comes back; zero when it is due or parked
-	Last    Return    // zero when it is parked
+	Due     time.Time // when it becomes due; zero if it is due or parked
+	Last    Return    // the last Return; parkedReturn for a parked job
 	Payload string
 }
 
-// PageSize is how many jobs a page has, about.
+// PageSize is the approximate number of jobs of a page.
 const PageSize = 200
 
-// Page returns a page of the jobs that a spot holds, and where the next one
-// begins, 0 at the end. What stays there meanwhile is not missed, but for what a
-// worker that stops puts back: a sorted set is scanned, and of a list what is left
-// is counted from the end that jobs leave at, so that what is taken from anywhere
-// has some come twice.
+// Page returns a page of the jobs in a spot, and the position of the next page, 0 at the end. Jobs
+// that stay in the spot are returned at least once. Jobs that a stopping worker puts back may be
+// missed. A list is counted from the end at which jobs leave, so that a removal elsewhere makes
+// some jobs appear twice.
 func (r *Shard) Page(ctx context.Context, s Spot, position uint64) (jobs []Queued, next uint64, err error) {
 	if s.State.isList() {
 		left, err := r.client.LLen(ctx, r.placeKey(s)).Result()
@@ -83,9 +81,8 @@ func (r *Shard) Page(ctx context.Context, s Spot, position uint64) (jobs []Queue
 	return jobs, next, err
 }
 
-// Sample returns about n of a spot's jobs, of which it has so many: of those that are
-// due, the ones that came first, and else some at random, all where they are no more.
-// It does not say when they come back.
+// Sample returns about n of a spot's size jobs, or all if there are not more: the first ones if they
+// are due, otherwise random ones. It does not set Due.
 func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued, error) {
 	var ids []string
 	var err error
@@ -103,11 +100,10 @@ func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued
 	return r.readJobs(ctx, s, found(ids))
 }
 
-// parkedScript returns of each name by which jobs are parked when the first of them became due
-// (ns), then the name.
-// It goes past a hundred that have ended.
+// parkedScript returns, for each name by which jobs are parked, when its first job became due (ns),
+// then the name. It skips up to a hundred entries without a job.
 //
-// KEYS  of each queue the names by which jobs are parked, and parked: as their sets begin
+// KEYS  of each queue the names by which jobs are parked, and parked: as the prefix of their sets
 // ARGV  of each queue the prefix of the tasks' keys
 var parkedScript = acknowledged.Reader(redis.NewScript(parkAs + `
 local all = {}
@@ -128,9 +124,9 @@ end
 return all
 `))
 
-// OldestDue returns since when the job is due that is due the longest; zero when none is. Of
-// each queue, and of the jobs parked by each name, it looks at the job that comes next. It leaves
-// out jobs parked by names that are all held.
+// OldestDue returns when the job became due that has been due the longest; zero if none is due. It
+// reads the first job of each queue and of each name by which jobs are parked. It leaves out jobs
+// parked only by held names.
 func (r *Shard) OldestDue(ctx context.Context, now time.Time, held map[string]bool) (oldest time.Time, err error) {
 	pipe := r.client.Pipeline()
 	var scores []*redis.ZSliceCmd
@@ -182,7 +178,7 @@ func (r *Shard) OldestDue(ctx context.Context, now time.Time, held map[string]bo
 	return oldest, nil
 }
 
-// pendingSince returns since when the job is pending; zero where it does not say so.
+// pendingSince returns when the first of these jobs became pending; zero if unknown.
 func (r *Shard) pendingSince(ctx context.Context, s Spot, ids []string) (at time.Time, err error) {
 	if len(ids) == 0 {
 		return at, nil
@@ -205,12 +201,11 @@ func found(ids []string) []Queued {
 	return jobs
 }
 
-// messagesScript returns of each job its message, its last Return and whether it is parked:
-// nothing of one that has gone, and an empty message where it is too long, or the key of
-// another type.
+// messagesScript returns each job's message, last Return and field parked: nothing for a job that
+// has ended, and an empty message if it is too long or the key has another type.
 //
 // KEYS  the tasks
-// ARGV  how long a message may be
+// ARGV  the longest message to read
 var messagesScript = acknowledged.Reader(redis.NewScript(readMessage + `
 local answer = {}
 for i, key in ipairs(KEYS) do
@@ -225,11 +220,11 @@ end
 return answer
 `))
 
-// readAtOnce is how many jobs a command looks into: others are not to wait long for it.
+// readBatch is the number of jobs that one command reads, so that it does not block Redis for long.
 const readAtOnce = 500
 
-// read looks into the jobs. One that has gone since is left out; one that cannot be
-// read, which a worker will set aside, is there with nothing but its ID.
+// readJobs reads the jobs. It leaves out a job that has ended meanwhile. A job that cannot be read,
+// which a worker will set aside, has only its ID.
 func (r *Shard) readJobs(ctx context.Context, s Spot, jobs []Queued) (there []Queued, err error) {
 	for some := range slices.Chunk(jobs, readAtOnce) {
 		if there, err = r.readSome(ctx, s, some, there); err != nil {
@@ -239,7 +234,7 @@ func (r *Shard) readJobs(ctx context.Context, s Spot, jobs []Queued) (there []Qu
 	return there, nil
 }
 
-// readSome adds the jobs to those that are there.
+// readSome appends the jobs to there.
 func (r *Shard) readSome(ctx context.Context, s Spot, jobs, there []Queued) ([]Queued, error) {
 	keys := make([]string, len(jobs))
 	for k, job := range jobs {

@@ -1,7 +1,7 @@
--- waitsOf returns the key of the sorted set of the IDs of a user's waiting notifications, by the key
--- of a record, its ID and its field of; nil if the user is not known. Each step that makes a record
--- wait and knows its user adds the ID, and each end removes it: one whose record Redis has lost is
--- not in it. A key of another type stops neither.
+-- waitsOf returns the key of the sorted set of a user's waiting IDs, from a record's key, its ID
+-- and its field of; nil if the user is unknown. Each step that makes a record wait and knows its
+-- user adds the ID, and each end removes it. The set lacks notifications with lost records. A key
+-- of another type is ignored.
 local function waitsOf(record, id, of)
   local app = of and string.find(of, '\n', 1, true)
   local user = app and string.find(of, '\n', app + 1, true)

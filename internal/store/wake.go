@@ -13,13 +13,14 @@ var wakeSource string
 
 var wakeScript = redis.NewScript(WakeIdle + wakeSource)
 
-// A Wake is a job that is to be due at that instant, or before.
+// A Wake makes a job due at that instant or earlier.
 type Wake struct {
 	ID string
 	At time.Time
 }
 
-// WakeAll makes delayed jobs due earlier, but for parked ones, and returns the IDs of those that a worker has in hand.
+// WakeAll makes delayed jobs due earlier, except parked ones, and returns the IDs of jobs that
+// workers have claimed.
 func (r *Shard) WakeAll(ctx context.Context, queue string, all []Wake) (inHand []string, err error) {
 	args := []any{r.QueueKey(queue, "t:"), r.Key("id:")}
 	for _, w := range all {

@@ -1,18 +1,18 @@
--- Wake makes delayed jobs of a queue due at an instant, where that is earlier: retry -> pending, or a
--- new instant in due. It writes each instant to the record of its notification, as until. It leaves
--- parked jobs alone.
+-- Wake makes delayed jobs of a queue due at an instant, if that is earlier: retry -> pending, or a
+-- new instant in due. It writes each instant to the record of its notification, as until. It skips
+-- parked jobs.
 --
 -- KEYS    retry, pending, due, idle
--- ARGV    prefix of the tasks' keys, and of the records'; of each job its ID and when it is to be
---         due (us)
--- answer  the IDs of those jobs that a worker has in hand
+-- ARGV    prefix of the tasks' keys, and of the records'; of each job its ID and when to make it due
+--         (us)
+-- answer  the IDs of the jobs that workers have claimed
 -- caller  Shard.WakeAll, for the jobs that the limiter's answer names
 -- repeat  as often as wanted: no job becomes due later
 local retry, pending, due, idle, tasks, records = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local function later(id, at) -- reports whether the job comes at that instant or before
+local function later(id, at) -- reports whether the job is due at that instant or earlier
   local told = tonumber(redis.call('ZSCORE', due, id) or redis.call('ZSCORE', retry, id) * 1000000)
   if told <= at then return true end
   redis.call('ZADD', due, string.format('%.0f', at), id)
@@ -22,8 +22,8 @@ local function later(id, at) -- reports whether the job comes at that instant or
 end
 local function atOnce(key, id)
   redis.call('ZREM', retry, id)
-  local full = redis.pcall('RPUSH', pending, id) -- a slot is a turn
-  if type(full) == 'table' then -- it is no list
+  local full = redis.pcall('RPUSH', pending, id) -- to the head, as the job has waited for its slot
+  if type(full) == 'table' then -- pending is not a list
     redis.call('ZADD', retry, 0, id)
     return false
   end

@@ -11,29 +11,29 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// Each user's waiting notifications have their IDs in one place, wherever their jobs are:
+// The IDs of each user's waiting notifications are in one set, whatever queue their jobs are on:
 //
 //	waits:APP LINE FEED USER    sorted set of IDs, all of one score: see waits.lua
 
 //go:embed waits.lua
 var waitsSource string
 
-// withdrawMost is how many notifications a Withdraw looks at, at most.
+// withdrawMost is the most notifications that a Withdraw reads.
 const withdrawMost = 5 * PageSize
 
-// Withdrawn is what a Withdraw has done.
+// Withdrawn is the result of a Withdraw.
 type Withdrawn struct {
 	// Taken have ended.
 	Taken []*Taken
-	// InFlight counts matching notifications that a worker has in hand. They stay.
+	// InFlight counts matching notifications that workers have claimed. They stay.
 	InFlight int
-	// Next is the last ID that was looked at, for the next call; "" at the end.
+	// Next is the last ID that was read, for the next call; "" at the end.
 	Next string
 }
 
-// Withdraw ends a user's waiting notifications whose payloads match, as TakeAll does. It looks at up
-// to withdrawMost in the order of their IDs, from the first one after the ID after. Beside an error it
-// returns what it has ended too.
+// Withdraw ends a user's waiting notifications with matching payloads, as TakeAll does. It reads up
+// to withdrawMost in the order of their IDs, after the ID after. Beside an error it also returns
+// the ended notifications.
 func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches func(payload []byte) bool, how How) (w Withdrawn, err error) {
 	w.Next = after
 	for range withdrawMost / PageSize {
@@ -48,7 +48,7 @@ func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches f
 		var refs []Ref
 		for i, s := range r.see(ctx, ids) {
 			switch {
-			case errors.Is(s.err, ErrUnknownID), redisreply.OfItsKeys(s.err): // the others can be taken
+			case errors.Is(s.err, ErrUnknownID), redisreply.OfItsKeys(s.err): // the others can still be taken
 			case s.err != nil:
 				return w, s.err
 			case s.job != nil && matches([]byte(s.job.Payload)):
@@ -67,7 +67,7 @@ func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches f
 	return w, nil
 }
 
-// take takes notifications, and adds them to what was done.
+// take takes notifications and adds the results.
 func (w *Withdrawn) take(ctx context.Context, at *Shard, refs []Ref, how How) (failed error) {
 	taken, errs := at.TakeAll(ctx, refs, how)
 	for i, err := range errs {

@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A call looks at 1,000 of a user's notifications, and the next call at the following ones. Another
+// A call reads 1,000 of a user's notifications, and the next call the following ones. Another
 // user's notifications stay.
 func TestWithdrawIsBoundedACall(t *testing.T) {
 	t.Parallel()
@@ -56,7 +56,7 @@ func TestWithdrawIsBoundedACall(t *testing.T) {
 	})
 }
 
-// Notifications are accepted and taken while a key of another type has the name of their user's set.
+// Notifications are accepted and taken while the key of their user's set has another type.
 func TestAcceptBesideUnreadableWaits(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {

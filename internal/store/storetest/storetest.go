@@ -32,7 +32,7 @@ func First(t testing.TB, records *store.Records) *store.Shard {
 	return At(t, records, "")
 }
 
-// InHand has a pending job in a worker's hand.
+// Claim moves a pending job into the claim "test/1".
 func InHand(t testing.TB, client redis.UniversalClient, at *store.Shard, queue, id string) *store.Job {
 	t.Helper()
 	job := &store.Job{ID: id, Queue: queue, Hand: "test/1"}
