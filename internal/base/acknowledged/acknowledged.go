@@ -1,5 +1,5 @@
-// Package acknowledged has a client's writes answered once replicas have them, so that the
-// failover of a master loses nothing that was answered.
+// Package acknowledged makes a client's writes wait for replicas, so that the failover of a master
+// loses no write that was answered. Start with Writes.
 package acknowledged
 
 import (
@@ -15,27 +15,24 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// ErrUnacknowledged means that a write was made, or may have been, and that fewer replicas
-// than asked for have it: the failover of its master may lose it. It is to be made again, as
-// one whose answer was lost. Its text holds what Redis says that refuses a write for want of
-// replicas, and does not begin with it: a client of a Cluster would make by itself again, at
-// once, what was made.
+// ErrUnacknowledged means that a write was made, or may have been, but too few replicas have it: a
+// failover of its master may lose it. Repeat it as after a lost answer. The text contains
+// NOREPLICAS but does not begin with it: a Cluster client would repeat the write by itself at once.
 var ErrUnacknowledged = errors.New("unacknowledged: NOREPLICAS too few replicas have the write")
 
-// Writes has each command of the client but those that only read, and each pipeline that
-// holds another one, followed by WAIT for so many replicas on the same connection. It is for a
-// client that is not used yet; 0 replicas leave it as it is. A client that is neither a
-// *redis.Client nor a *redis.ClusterClient is an error.
+// Writes makes the client send WAIT for so many replicas after each command and pipeline that may
+// write, on the same connection. Call it before the client is used; 0 replicas change nothing. A
+// client that is neither a *redis.Client nor a *redis.ClusterClient is an error.
 //
-// A write that they do not have within half of the client's read time-out, or of what is
-// left to the context, has ErrUnacknowledged. What it did stays done on the master.
+// A write that the replicas do not have in time returns ErrUnacknowledged, and stays done on the
+// master. The time is half of the client's read time-out, or of the context's rest.
 //
-// A transaction of go-redis is not followed, since its client reads nothing behind EXEC:
-// a MULTI within a pipeline is.
+// A transaction of go-redis gets no WAIT, since its client reads nothing after EXEC. A MULTI within
+// a pipeline does.
 //
-// From Redis 7.2 on WAIT counts the replicas that have what its own connection wrote last; a
-// script that only finds what another connection wrote would tell nothing of whether they have
-// that. So a key is set before it, for a second: NAME:ack, beside the first key of the commands.
+// From Redis 7.2 on, WAIT counts the replicas that have the last write of its own connection. For a
+// script that only reads another connection's write, it would prove nothing. So a key is set before
+// WAIT, for a second: NAME:ack, beside the first key of the commands.
 func Writes(client redis.UniversalClient, replicas int) error {
 	if replicas <= 0 {
 		return nil
@@ -67,14 +64,14 @@ func (w writes) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return next(ctx, cmd)
 		}
 		pipe := w.client.Pipeline()
-		_ = pipe.Process(ctx, cmd) // only queued
-		_, _ = pipe.Exec(ctx)      // the error is the command's
+		_ = pipe.Process(ctx, cmd) // queues it only
+		_, _ = pipe.Exec(ctx)      // the command keeps the error
 		return cmd.Err()
 	}
 }
 
-// ProcessPipelineHook sends WAIT behind the commands. Those that have an error of their own
-// keep it: a slot that has moved is looked for elsewhere.
+// ProcessPipelineHook sends WAIT after the commands. A command's own error stays: a moved slot is
+// redirected by it.
 func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if transaction(cmds) || Reads(cmds) {
@@ -99,11 +96,11 @@ func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// touchFor is for how many milliseconds a key lasts that is set for WAIT's sake.
+// touchTTL is the TTL of the key that is set before WAIT, in ms.
 const touchFor = 1000
 
-// touches is the command that sets a key beside the first one of the commands, in its slot; none
-// where they have no key. What becomes of it is not looked at: the commands tell of the same.
+// touches returns the command that sets a key in the slot of the commands' first key; none without
+// a key. Its result is ignored: the commands report the same errors.
 func touches(ctx context.Context, cmds []redis.Cmder) []redis.Cmder {
 	for _, cmd := range cmds {
 		key := firstKey(cmd)
@@ -120,7 +117,7 @@ func touches(ctx context.Context, cmds []redis.Cmder) []redis.Cmder {
 	return nil
 }
 
-// firstKey is the first key of a command; "" for none.
+// firstKey returns the first key of a command; "" for none.
 func firstKey(cmd redis.Cmder) string {
 	args, at := cmd.Args(), 1
 	switch cmd.Name() {
@@ -149,8 +146,7 @@ func transaction(cmds []redis.Cmder) bool {
 	return ok && multi.Name() == "multi"
 }
 
-// patience is for how long a master waits for its replicas, of 1 ms at least: WAIT takes 0 for
-// without end.
+// patience returns how long a master waits for its replicas, at least 1 ms: WAIT 0 never times out.
 func (w writes) patience(ctx context.Context) time.Duration {
 	limit := w.client.Options().ReadTimeout
 	if deadline, ok := ctx.Deadline(); ok && (limit <= 0 || time.Until(deadline) < limit) {
@@ -162,7 +158,7 @@ func (w writes) patience(ctx context.Context) time.Duration {
 	return max(limit/2, time.Millisecond)
 }
 
-// missed is nil where enough replicas answered.
+// missed returns nil if enough replicas answered.
 func (w writes) missed(wait *redis.IntCmd) error {
 	n, err := wait.Result()
 	switch {
@@ -174,10 +170,10 @@ func (w writes) missed(wait *redis.IntCmd) error {
 	return nil
 }
 
-// Reads reports whether none of the commands writes what is to last.
+// Reads reports whether none of the commands makes a lasting write.
 func Reads(cmds []redis.Cmder) bool { return !slices.ContainsFunc(cmds, writing) }
 
-// writing reports whether the command may write what is to last. One that is not known may.
+// writing reports whether the command may make a lasting write. An unknown command may.
 func writing(cmd redis.Cmder) bool {
 	if cmd.Name() != "evalsha" {
 		return !passing[cmd.Name()]
@@ -199,20 +195,19 @@ func writing(cmd redis.Cmder) bool {
 	return !slices.Contains(ops, op)
 }
 
-// readers are the scripts that only read, by their hashes, with the first arguments by which
-// they do; none for any.
+// readers are the read-only scripts by hash, with the first arguments for which they only read;
+// none for any argument.
 var readers = map[string][]string{}
 
-// Reader has replicas not be waited for after a script that only reads, or does so by those
-// first arguments, or writes what need not last. It is called while the program begins.
+// Reader marks a script that only reads, or does so for these first arguments, or writes nothing
+// that must last: no replica is waited for. Call it during initialization.
 func Reader(script *redis.Script, ops ...string) *redis.Script {
 	readers[script.Hash()] = ops
 	return script
 }
 
-// passing are the commands that only read, ask about the server, publish, are about a
-// transaction of their connection, or block: what XREADGROUP hands out is handed out again
-// after a failover that has lost it.
+// passing are the commands that read, query the server, publish, control a transaction, or block.
+// XREADGROUP is one: after a failover its lost entries are delivered again.
 var passing = func() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`

@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// replicated is a master and its replica, and a client whose writes the replica has.
+// replicated is a master and its replica, with a client of acknowledged writes.
 func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.Server) {
 	t.Helper()
 	t.Parallel()
@@ -38,7 +38,7 @@ func replicated(t *testing.T) (client *redis.Client, master, replica *redistest.
 	return client, master, replica
 }
 
-// waits is how often the server was told to wait for its replicas.
+// waits returns how often the server ran WAIT.
 func waits(t *testing.T, server *redistest.Server) int {
 	t.Helper()
 	stats, err := server.Client(t).InfoMap(t.Context(), "commandstats").Result()
@@ -51,7 +51,7 @@ func waits(t *testing.T, server *redistest.Server) int {
 	return n
 }
 
-// What was answered the replica has. A pipeline waits for it once, and what reads never.
+// The replica has each answered write. A pipeline waits once, and a read never.
 func TestAWriteIsAnsweredOnceAReplicaHasIt(t *testing.T) {
 	client, master, replica := replicated(t)
 	ctx := t.Context()
@@ -122,7 +122,7 @@ func TestAWriteThatNoReplicaHas(t *testing.T) {
 	}
 }
 
-// What is watched is watched on the connection of the transaction.
+// WATCH applies to the transaction's own connection.
 func TestWhatIsWatched(t *testing.T) {
 	client, master, _ := replicated(t)
 	ctx := t.Context()
@@ -143,7 +143,7 @@ var (
 	either = acknowledged.Reader(redis.NewScript(`return ARGV[1] == 'look' and 1 or redis.call('INCR', KEYS[1])`), "look")
 )
 
-// After what only reads no replica is waited for: of a script, where it says so.
+// No replica is waited for after a read, nor after a script that is marked as a Reader.
 func TestWhatOnlyReads(t *testing.T) {
 	client, master, replica := replicated(t)
 	ctx := t.Context()
@@ -167,8 +167,8 @@ func TestWhatOnlyReads(t *testing.T) {
 	}
 }
 
-// A script that writes nothing tells of what others wrote: the master writes something itself,
-// since from 7.2 on it waits for what the connection wrote alone.
+// A script that writes nothing depends on others' writes: the client writes a key itself, since
+// from 7.2 on WAIT covers only the connection's own writes.
 func TestWhatAScriptFindsIsAcknowledged(t *testing.T) {
 	client, master, _ := replicated(t)
 	ctx := t.Context()
@@ -180,7 +180,7 @@ func TestWhatAScriptFindsIsAcknowledged(t *testing.T) {
 	}
 }
 
-// A write counts whose replica has it, whether or not the key beside could be set.
+// A write on the replica counts even if the key beside it could not be set.
 func TestTheKeyBesideIsRefused(t *testing.T) {
 	_, master, _ := replicated(t)
 	ctx := t.Context()

@@ -1,5 +1,5 @@
-// Package batchconn sends what many goroutines write to one connection in few
-// system calls.
+// Package batchconn batches the writes of many goroutines to one connection, to save system calls.
+// Start with New, and Close the Conn.
 package batchconn
 
 import (
@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// maxPending bounds what waits to be sent, in bytes. Who writes more waits.
+// maxPending bounds the unsent bytes. A Write beyond it waits.
 const maxPending = 64 << 10
 
 // lastRead is how long Read goes on after sending has failed.
 const lastRead = time.Second
 
-// A Conn is a connection whose writes are sent by a goroutine of its own: what
-// is written while it sends goes out together next. HTTP/2 writes twice for each
-// request, and half of a push's cost is such a system call.
+// A Conn is a connection with its own sending goroutine: all that is written during a send goes out
+// together in the next one. HTTP/2 writes twice for each request, and such a system call is half of
+// a push's cost.
 //
-// A Write that returns without an error may not have been sent yet, as is so
-// with the kernel's buffer. Once sending has failed every later Write fails, and
-// Read ends soon, with what has arrived until then. Close sends nothing further.
+// A Write that returns without an error may not have been sent yet, as with the kernel's buffer.
+// After sending has failed, every later Write fails, and Read ends within lastRead. Close discards
+// unsent bytes.
 type Conn struct {
 	net.Conn
 
 	mu      sync.Mutex
 	pending []byte
 	err     error
-	// work is signalled when there is something to send or the connection is
-	// closed, room when there is room to write or it has failed.
+	// work is signalled if there are bytes to send or the connection is closed; room if there is
+	// room to write or the connection has failed.
 	work, room sync.Cond
 	sending    sync.WaitGroup
 }
@@ -75,8 +75,8 @@ func (c *Conn) send() {
 		c.mu.Unlock()
 		if _, err := c.Conn.Write(batch); err != nil {
 			c.fail(err)
-			// Who ends a connection has answered before: closed here, what it says
-			// would be lost.
+			// The peer may have answered before it ended the connection. Closing here would lose
+			// that answer.
 			_ = c.Conn.SetReadDeadline(time.Now().Add(lastRead))
 			return
 		}

@@ -128,7 +128,7 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// What the other side has said before it broke the connection is read.
+// Read returns the data that the peer sent before it broke the connection.
 func TestAnswersOutliveAFailedWrite(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,4 +1,4 @@
-// Package duration reads the durations that people write.
+// Package duration reads durations in people's notation, with days.
 package duration
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Parse reads a duration as time.ParseDuration does, which may begin with days: "5d",
-// "1d12h". A day has 24 hours. Its error is Err.
+// Parse reads a duration as time.ParseDuration does, also with leading days: "5d", "1d12h". A day
+// has 24 hours. Its error is Err.
 func Parse(text string) (time.Duration, error) {
 	number, rest, found := strings.Cut(text, "d")
 	if !found || strings.Trim(number, "+-.0123456789") != "" {
@@ -40,5 +40,5 @@ func Parse(text string) (time.Duration, error) {
 	return sum, nil
 }
 
-// Err is the error of what is no duration.
+// Err is the error for text that is not a duration.
 var Err = errors.New("want a duration such as 90s, 2h or 5d")

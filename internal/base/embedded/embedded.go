@@ -1,5 +1,5 @@
-// Package embedded runs a Redis inside the process: miniredis, on the loopback, behind a
-// password that nobody else knows. It keeps nothing when it ends.
+// Package embedded runs a Redis inside the process: miniredis, on the loopback interface, with a
+// random password. Its data ends with it.
 package embedded
 
 import (
@@ -26,7 +26,6 @@ type Redis struct {
 	last time.Time // the latest of SetTime
 }
 
-// Start starts one.
 func Start() (*Redis, error) {
 	r := &Redis{server: miniredis.NewMiniRedis(), password: rand.Text(), stop: make(chan struct{}), done: make(chan struct{})}
 	r.server.RequireAuth(r.password)
@@ -42,8 +41,8 @@ func (r *Redis) Options() *redis.Options {
 	return &redis.Options{Addr: r.server.Addr(), Password: r.password, ContextTimeoutEnabled: true}
 }
 
-// SetTime sets its clock to what now says, where it stands still, and removes the keys that
-// have expired by then. A clock that is set back brings no key back.
+// SetTime sets its clock to now's time, stopped, and removes the keys that have expired by then.
+// Setting the clock back restores no key.
 func (r *Redis) SetTime(now func() time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,9 +56,8 @@ func (r *Redis) SetTime(now func() time.Time) {
 	}
 }
 
-// expire lets time pass for the keys' time to live, which miniredis does not do
-// by itself. A pass costs more the more keys there are, hence the pause that
-// grows with it.
+// expire removes expired keys, which miniredis does not do by itself. A pass takes longer the more
+// keys there are, so the pause grows with its duration.
 func (r *Redis) expire() {
 	defer close(r.done)
 	last := time.Now()
@@ -82,7 +80,7 @@ func (r *Redis) expire() {
 	}
 }
 
-// Close ends it and its connections, once.
+// Close ends the server and its connections. Call it once.
 func (r *Redis) Close() {
 	close(r.stop)
 	<-r.done

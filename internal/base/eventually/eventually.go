@@ -1,5 +1,5 @@
-// Package eventually lets a test wait for what another goroutine or process does, and read
-// what it writes meanwhile.
+// Package eventually makes a test wait for another goroutine or process, and reads their output
+// meanwhile. Start with Holds.
 package eventually
 
 import (
@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// Patience is how long Holds waits: longer than what is awaited takes on a busy
-// machine, so that only what never comes fails.
+// Patience is how long Holds waits: longer than any awaited step takes on a busy machine.
 const Patience = 2 * time.Minute
 
-// Holds waits until the condition is true, and fails the test when that takes longer
-// than Patience.
+// Holds waits until the condition is true, and fails the test after Patience.
 func Holds(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	if !Within(Patience, condition) {
@@ -22,8 +20,8 @@ func Holds(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Within asks for the condition, first at once and then less and less often, until it is
-// true or the time is over. It reports whether it is true.
+// Within checks the condition, first at once and then less and less often, until it is true or the
+// time is over. It reports whether it is true.
 func Within(limit time.Duration, condition func() bool) bool {
 	const shortest, longest = time.Millisecond, 20 * time.Millisecond
 	over := time.NewTimer(limit)
@@ -43,7 +41,7 @@ func Within(limit time.Duration, condition func() bool) bool {
 	return true
 }
 
-// A Log may be read while others write to it.
+// A Log is a buffer that may be read while others write to it.
 type Log struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -61,7 +59,7 @@ func (l *Log) String() string {
 	return l.b.String()
 }
 
-// Take returns what was written, and forgets it.
+// Take returns the text so far, and clears it.
 func (l *Log) Take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package faults is how a validator reports what is wrong, so that nobody has to look for
-// the field in a sentence.
+// Package fielderrors reports the faults of a value by field, so that a caller need not parse a
+// sentence. Start with Faults.
 package faults
 
 import (
@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// A Fault is one thing that is wrong.
+// A Fault is one error of a field.
 type Fault struct {
-	// Field is what is wrong: a JSON pointer (RFC 6901) into a notification or a request,
-	// such as "/targets/3/token", or a key of the configuration's, such as "min_gap". It
-	// is empty for the whole.
+	// Field is a JSON pointer (RFC 6901) into a notification or a request, such as
+	// "/targets/3/token", or a configuration key, such as "min_gap"; "" for the whole value.
 	Field string `json:"field"`
-	// Problem says what is wrong with it and what is expected, without naming the field.
-	// It holds no value of a notification.
+	// Problem is the error and the expectation, without the field's name. It holds no value of a
+	// notification.
 	Problem string `json:"problem"`
 }
 
-// Faults are all that is wrong with a value. As an error they are never empty.
+// Faults are all faults of a value. As an error they are never empty.
 type Faults []Fault
 
 const (
-	// most bounds what is reported about one value.
+	// maxFaults bounds the reported faults of one value.
 	most = 100
-	// shown is how many faults the error's text names.
+	// maxShown is the number of faults in the error's text.
 	shown = 8
 )
 
@@ -54,7 +53,7 @@ func New(field, format string, args ...any) Faults {
 	return Faults{{Field: field, Problem: fmt.Sprintf(format, args...)}}
 }
 
-// Err returns the faults as an error, nil when there are none.
+// Err returns the faults as an error; nil if there are none.
 func (f Faults) Err() error {
 	if len(f) == 0 {
 		return nil
@@ -62,15 +61,15 @@ func (f Faults) Err() error {
 	return f
 }
 
-// Add notes a fault, up to 100.
+// Add adds a fault, up to 100.
 func (f *Faults) Add(field, format string, args ...any) {
 	if len(*f) < most {
 		*f = append(*f, Fault{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 }
 
-// Of returns the faults that an error holds, none for nil. Another error is a fault of the
-// whole.
+// Of returns the faults in an error; none for nil. Any other error becomes one fault of the whole
+// value.
 func Of(err error) Faults {
 	var all Faults
 	if err != nil && !errors.As(err, &all) {
@@ -79,7 +78,7 @@ func Of(err error) Faults {
 	return all
 }
 
-// List writes names for a sentence, with the word before the last: "a, b or c".
+// List joins names, with the word before the last: "a, b or c".
 func List[S ~string](names []S, word string) string {
 	var b strings.Builder
 	for i, name := range names {

@@ -1,4 +1,4 @@
-// Package filewatch notices that files have changed.
+// Package filewatch detects changes of files. Start with New.
 package filewatch
 
 import (
@@ -8,21 +8,18 @@ import (
 	"time"
 )
 
-// Interval is how often files are looked at unless a test says otherwise. A
-// change is noticed after one to two intervals.
+// Interval is the default interval between checks. A change is noticed after one to two intervals.
 const Interval = 5 * time.Second
 
-// A Watch is over a set of files. It looks at them by name and follows symbolic
-// links, so that a file that is replaced, or is a mounted Kubernetes secret, is
-// seen like one that is rewritten.
+// A Watch watches a set of files by name and follows symbolic links, so that it notices a replaced
+// file, or a mounted Kubernetes secret, like a rewritten one.
 type Watch struct {
 	files []string
 	known []stamp
 }
 
-// New returns a watch that takes the files as they are now for known. Empty
-// names are left out. Call it before the files are read, so that no change is
-// missed in between.
+// New returns a watch that knows the files' present state. It ignores empty names. Call it before
+// reading the files, so that no change is missed in between.
 func New(files ...string) *Watch {
 	files = slices.DeleteFunc(files, func(file string) bool { return file == "" })
 	w := &Watch{files: files}
@@ -30,10 +27,9 @@ func New(files ...string) *Watch {
 	return w
 }
 
-// Run calls changed after every change of the files, until ctx ends. It looks
-// every interval, and calls once the files have stayed the same for one, so
-// that a file that is being written, or the first of two that belong together,
-// is left alone.
+// Run calls changed after every change of the files, until ctx ends. It checks every interval, and
+// calls only after the files have not changed for one interval, so that files are not read while
+// they are being written.
 func (w *Watch) Run(ctx context.Context, interval time.Duration, changed func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -54,7 +50,7 @@ func (w *Watch) Run(ctx context.Context, interval time.Duration, changed func())
 	}
 }
 
-// A stamp is what a file looks like from outside; nil when it is not there.
+// A stamp is a file's metadata; nil if there is no file.
 type stamp struct{ info os.FileInfo }
 
 func (w *Watch) look() []stamp {

@@ -13,7 +13,7 @@ import (
 const interval = time.Second
 
 // watched runs a watch in virtual time. The returned function lets looks
-// intervals pass, and answers how many changes were told in them.
+// intervals pass, and returns the number of reported changes.
 func watched(t *testing.T, files ...string) func(looks int) int {
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)

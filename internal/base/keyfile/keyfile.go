@@ -1,6 +1,5 @@
-// Package keyfile reads private keys in the forms in which people have them, and names
-// the form of a file that holds something else. Its errors hold nothing of a key or a
-// password.
+// Package keyfile reads private keys in their common forms, and names the form of any other file.
+// Its errors contain nothing of a key or a password. Start with Parse.
 package keyfile
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/youmark/pkcs8"
 )
 
-// Why a private key cannot be read.
+// The reasons why a private key cannot be read.
 var (
 	ErrEncrypted = errors.New("the private key is encrypted")
 	ErrPassword  = errors.New("the password does not decrypt the private key")
@@ -27,9 +26,8 @@ var (
 	errCertificate = errors.New("holds a certificate without its private key")
 )
 
-// Parse returns the private key in a file's text: PKCS#8, SEC 1 or PKCS#1, in PEM or DER.
-// An encrypted key needs the password. The file's name is for the command that a reader
-// of the error is to run.
+// Parse returns the private key in a file's text: PKCS#8, SEC 1 or PKCS#1, in PEM or DER. An
+// encrypted key needs the password. The file's name is used in commands that an error suggests.
 func Parse(file string, text []byte, password string) (crypto.Signer, error) {
 	found := errNone
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -46,7 +44,7 @@ func Parse(file string, text []byte, password string) (crypto.Signer, error) {
 	return ofDER(text)
 }
 
-// public are the PEM blocks that people hand in place of a private key.
+// public are the PEM blocks that people provide by mistake for a private key.
 var public = map[string]error{
 	"PUBLIC KEY":          errPublic,
 	"RSA PUBLIC KEY":      errPublic,
@@ -69,7 +67,7 @@ func ofBlock(file string, block *pem.Block, password string) (crypto.Signer, err
 		//lint:ignore SA1019 see above
 		der, err := x509.DecryptPEMBlock(block, []byte(password))
 		if err == nil {
-			if key, err := ofDER(der); err == nil { // not every wrong password is found out before
+			if key, err := ofDER(der); err == nil { // decryption does not detect every wrong password
 				return key, nil
 			}
 		}
@@ -104,11 +102,11 @@ func ofDER(der []byte) (crypto.Signer, error) {
 	return nil, errNone
 }
 
-// plain are the names that a shell takes as they are.
+// plain matches names that a shell does not need quoted.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./+:@%-]*$`)
 
-// Command returns a command for a shell, with the file in place of FILE, and in place of
-// NEW the name of a file that is to be written beside it.
+// Command returns a shell command, with the file in place of FILE, and a new file's name beside it
+// in place of NEW.
 func Command(command, file string) string {
 	quote := func(name string) string {
 		if plain.MatchString(name) {
@@ -128,14 +126,14 @@ func Command(command, file string) string {
 	return strings.Join(words, " ")
 }
 
-// Owns reports whether the certificate is of the private key.
+// Owns reports whether the certificate belongs to the private key.
 func Owns(key crypto.Signer, certificate *x509.Certificate) bool {
 	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	return ok && public.Equal(certificate.PublicKey)
 }
 
-// Chain returns the private key's certificate and then its issuers, in order, as far as
-// the list has them. It returns nil if no certificate is of the key.
+// Chain returns the private key's certificate and then its issuers, in order, as far as the list
+// has them. It returns nil if no certificate belongs to the key.
 func Chain(key crypto.Signer, certificates []*x509.Certificate) []*x509.Certificate {
 	at := slices.IndexFunc(certificates, func(c *x509.Certificate) bool { return Owns(key, c) })
 	if at < 0 {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A Histogram counts durations, each in a part that is at most a quarter of it wide. Its
-// zero value is ready to use, by any goroutine.
+// A Histogram counts durations in buckets, each at most a quarter of its durations wide. The zero
+// value is ready to use. Safe for concurrent use.
 type Histogram [4 * octaves]atomic.Int64
 
-// octaves are the first 128 µs, each doubling of them up to two minutes, and what is
-// longer: each in four parts.
+// octaves are the first 128 µs, each doubling up to two minutes, and all longer durations: each has
+// four buckets.
 const octaves = 21
 
 // Add counts a duration.
@@ -24,7 +24,7 @@ func part(d time.Duration) int {
 	return min(4*octave+quarter, 4*octaves-1)
 }
 
-// Counts are those of the parts.
+// Counts returns the count of each bucket.
 func (h *Histogram) Counts() []int64 {
 	counts := make([]int64, len(h))
 	for i := range h {
@@ -33,8 +33,8 @@ func (h *Histogram) Counts() []int64 {
 	return counts
 }
 
-// Quantile returns about how long that share of the durations took at most, whose counts
-// these are; 0 of none.
+// Quantile returns the approximate duration that this share of the durations does not exceed, from
+// their counts; 0 for none.
 func Quantile(counts []int64, share float64) time.Duration {
 	var all, seen int64
 	for _, n := range counts {
@@ -48,7 +48,7 @@ func Quantile(counts []int64, share float64) time.Duration {
 	return 0
 }
 
-// edge is where a part begins.
+// edge returns the lower bound of a bucket.
 func edge(i int) time.Duration {
 	octave, quarter := i/4, i%4
 	if octave == 0 {

@@ -1,5 +1,5 @@
-// Package lately tells of the last minutes from counts that only grow: whoever counts
-// adds, and nothing else; whoever tells looks at the counts now and then.
+// Package slidingstats computes statistics of the last minutes from counts that only grow. Counting
+// stays cheap: a reader samples the counts now and then. Start with Series.
 package lately
 
 import (
@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Kept is how many minutes are told of, with the one under way.
+// Window is the number of minutes that a Series covers, including the current one.
 const Kept = 15
 
-// A Series is by how much counts have grown in each minute. Its zero value begins with
-// counts of zero. It is one goroutine's.
+// A Series holds the growth of counts in each minute. The zero value begins with counts of zero.
+// Not safe for concurrent use.
 type Series struct {
 	marks []mark
 	now   []int64
 }
 
-// A mark is how the counts stood when a minute began, in Unix minutes.
+// A mark holds the counts at the beginning of a minute, in Unix minutes.
 type mark struct {
 	minute int64
 	stood  []int64
 }
 
-// Note takes in how the counts stand at that instant. Later ones may be more. What has
-// grown between two calls is the later one's minute's.
+// Sample records the counts at that instant. A later call may pass more counts. The growth since
+// the previous call belongs to the minute of this one.
 func (s *Series) Note(at time.Time, counts []int64) {
 	minute := at.Unix() / 60
-	if n := len(s.marks); n == 0 || minute > s.marks[n-1].minute { // else the clock may have been set back
+	if n := len(s.marks); n == 0 || minute > s.marks[n-1].minute { // not if the clock was set back
 		s.marks = append(s.marks, mark{minute, s.now})
 	}
 	for s.marks[0].minute <= minute-Kept {
@@ -36,8 +36,7 @@ func (s *Series) Note(at time.Time, counts []int64) {
 	s.now = counts
 }
 
-// Grown returns by how much the counts have grown in so many minutes at most, of which
-// the one under way is the last.
+// Growth returns the growth of the counts in at most so many minutes, including the current one.
 func (s *Series) Grown(minutes int64) []int64 {
 	for _, m := range s.marks {
 		if m.minute > s.marks[len(s.marks)-1].minute-minutes {
@@ -47,8 +46,7 @@ func (s *Series) Grown(minutes int64) []int64 {
 	return nil
 }
 
-// Minutes are those of which something is known, the oldest first, and by how much the
-// counts have grown in each.
+// Minutes yields the known minutes, the oldest first, and the growth of the counts in each.
 func (s *Series) Minutes() iter.Seq2[time.Time, []int64] {
 	return func(yield func(time.Time, []int64) bool) {
 		for i, m := range s.marks {
@@ -63,7 +61,7 @@ func (s *Series) Minutes() iter.Seq2[time.Time, []int64] {
 	}
 }
 
-// less returns a copy of the counts without those that were there before.
+// less returns counts minus before.
 func less(counts, before []int64) []int64 {
 	grown := make([]int64, len(counts))
 	copy(grown, counts)

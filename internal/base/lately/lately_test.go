@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What has grown is told by the minute, whenever it is looked at, for so many minutes.
+// Growth is reported by the minute, whenever it is sampled, for Window minutes.
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	var s Series
@@ -48,7 +48,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// A quantile is that of the durations themselves, but for an eighth.
+// A quantile differs from the exact one by at most an eighth.
 func TestQuantile(t *testing.T) {
 	t.Parallel()
 	if got := Quantile(new(Histogram).Counts(), .5); got != 0 {

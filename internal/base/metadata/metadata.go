@@ -1,5 +1,5 @@
-// Package metadata knows the addresses at which a cloud's machines ask for their own
-// credentials. Nothing is posted there.
+// Package metadata recognizes the addresses at which a cloud's machines get their own credentials,
+// so that nothing is posted there.
 package metadata
 
 import (
@@ -19,8 +19,8 @@ var services = []netip.Addr{
 // nat64 has IPv4 addresses in its last 32 bits. Source: RFC 6052.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Holds reports whether the address is link-local, or a metadata service's, also as an IPv6
-// address that stands for one of IPv4. An address that is no host's counts too.
+// Holds reports whether the address is link-local or a metadata service's, also as an IPv6 address
+// that stands for an IPv4 one. Addresses that are not a host's count too.
 func Holds(a netip.Addr) bool {
 	a = a.WithZone("").Unmap()
 	if nat64.Contains(a) {
@@ -38,8 +38,7 @@ func Holds(a netip.Addr) bool {
 	return false
 }
 
-// Refuse is the Control of a net.Dialer. It sees the address that a name has when it is
-// dialled.
+// Refuse is the Control of a net.Dialer. It sees the resolved address that is dialled.
 func Refuse(_, address string, _ syscall.RawConn) error {
 	if a, err := netip.ParseAddrPort(address); err != nil || Holds(a.Addr()) {
 		return ErrAddress

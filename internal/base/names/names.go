@@ -1,5 +1,5 @@
-// Package names has the one rule for names that people type: apps, users, categories, keys.
-// Two names that look the same must not be two users with limits of their own.
+// Package names has the one rule for names that people type: apps, users, categories, keys. It
+// rejects names that look like another one.
 package names
 
 import (
@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBytes bounds the names of apps, users and categories, and of those who change something: they
-// are in keys, labels and lines. The JSON schema of notifications has it too.
+// MaxBytes bounds the names of apps, users, categories and operators: they are in keys, labels and
+// lines. The JSON schema of notifications has the same bound.
 const MaxBytes = 128
 
-// Fault returns the first problem of a name of at most that many bytes, "" without one. An
-// empty name has none.
+// Fault returns the first problem of a name of at most so many bytes; "" for none. An empty name
+// has no problem.
 func Fault(name string, most int) string {
 	if fault := Ends(name); fault != "" {
 		return fault
@@ -22,7 +22,7 @@ func Fault(name string, most int) string {
 	return Text(name, most)
 }
 
-// Text is Fault without the rule for both ends: for names that an older version took.
+// Text is Fault without the rule for both ends, for names that an older version accepted.
 func Text(name string, most int) string {
 	if len(name) > most || !isPlain(name) {
 		return fmt.Sprintf("must be UTF-8 without control characters and characters that cannot be seen, of at most %d bytes", most)
@@ -30,8 +30,8 @@ func Text(name string, most int) string {
 	return ""
 }
 
-// Ends returns the problem at the two ends of a name, "" without one: white space, or an
-// invisible character.
+// Ends returns the problem at the two ends of a name, white space or an invisible character; "" for
+// none.
 func Ends(name string) string {
 	first, _ := utf8.DecodeRuneInString(name)
 	last, _ := utf8.DecodeLastRuneInString(name)
@@ -56,16 +56,16 @@ func nameOf(r rune) string {
 	return fmt.Sprintf("a character that cannot be seen (U+%04X)", r)
 }
 
-// isBlank reports whether a character is invisible at an end. To Unicode, Braille's blank is
-// a symbol and Hangul's fillers are letters.
+// isBlank reports whether a character is invisible at an end. Unicode classifies Braille's blank as
+// a symbol and Hangul's fillers as letters.
 func isBlank(r rune) bool {
 	const braille = '\u2800'
 	return unicode.IsSpace(r) || r == braille || unicode.In(r, unicode.Zs, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// isPlain reports whether s is UTF-8 without control characters and without characters that
-// cannot be seen: ends of lines and paragraphs, and marks of the direction. A line of the log
-// or of a list would not read as it is. The joiners are letters' own in some languages.
+// isPlain reports whether s is UTF-8 without control characters and without characters that cannot
+// be seen: line and paragraph separators, and direction marks. They would garble a line of the log
+// or of a list. The joiners are allowed, as some languages need them.
 func isPlain(s string) bool {
 	const zwnj, zwj = '\u200c', '\u200d'
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {

@@ -1,4 +1,4 @@
-// Package near finds the name that a mistyped one stands for.
+// Package suggest finds the name that a mistyped one stands for. Start with Hint.
 package near
 
 import (
@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Name answers which of the names the mistyped one is nearest to: at most a third
-// of its letters away, where a letter too many, too few, another, or two that
-// changed places count as one; capitals do not count. "" when there is none.
+// Name returns the name closest to the mistyped one, at most a third of its letters away; "" if
+// there is none. An extra, a missing or a wrong letter, or two swapped letters, count as one. Case
+// does not count.
 func Name(mistyped string, names []string) string {
-	const longest = 128 // of what people name things
+	const longest = 128 // longer input is not a mistyped name
 	typed := []rune(strings.ToLower(mistyped))
 	if len(typed) > longest {
 		return ""
@@ -24,7 +24,7 @@ func Name(mistyped string, names []string) string {
 	return best
 }
 
-// Hint is Name's answer as the end of an error, "" when there is none.
+// Hint returns Name's result as the end of an error text; "" if there is none.
 func Hint(mistyped string, names []string) string {
 	name := Name(mistyped, names)
 	if name == "" {
@@ -33,7 +33,7 @@ func Hint(mistyped string, names []string) string {
 	return "; did you mean " + name + "?"
 }
 
-// NoApp is what is wrong with an app that is not one of these, as the end of a sentence.
+// UnknownApp returns the fault of an app that is not one of these, as the end of a sentence.
 func NoApp(name string, apps []string) string {
 	fault := "is not one of the configuration's apps"
 	if len(apps) > 0 {
@@ -42,7 +42,7 @@ func NoApp(name string, apps []string) string {
 	return fault
 }
 
-// listed names the first of many.
+// listed joins the first ten names.
 func listed(names []string) string {
 	const most = 10
 	if len(names) <= most {
@@ -51,8 +51,8 @@ func listed(names []string) string {
 	return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
 }
 
-// distance is how many letters a and b are apart, or at least most when they are
-// that far apart. Source: the optimal string alignment distance.
+// distance returns the number of edits between a and b, or at least most if they are that far
+// apart. Source: the optimal string alignment distance.
 func distance(a, b []rune, most int) int {
 	if len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most

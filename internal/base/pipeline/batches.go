@@ -7,33 +7,33 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Batch is a command that several callers share. It is for one goroutine at a time.
+// A Batch is a command that several callers share. Not safe for concurrent use.
 type Batch interface {
-	// Len is how many share it.
+	// Len is the number of callers.
 	Len() int
-	// Command is what is sent for all of them.
+	// Command returns the command of all callers.
 	Command(ctx context.Context) *redis.Cmd
-	// Read reads the answer: an error of each of them, or one of all.
+	// Read reads the answer: an error for each caller, or one for all.
 	Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 }
 
-// Batches have callers at about the same time share a command: the first one sends it,
-// and others join until it leaves. On a client that Share has not made each goes alone.
+// Batches let concurrent callers share a command: the first caller sends it, and others join until
+// it is sent. On a client that Share has not made, each caller sends its own.
 type Batches[B Batch] struct {
 	client redis.UniversalClient
 
 	mu   sync.Mutex
-	open map[string]*joined[B] // by what is alike in them
+	open map[string]*joined[B] // by kind
 }
 
 type joined[B Batch] struct {
 	batch B
-	ready chan struct{} // closed when there is an answer
-	errs  []error       // of each
-	err   error         // of all
+	ready chan struct{} // closed after the answer
+	errs  []error       // one per caller
+	err   error         // of all callers
 }
 
-// Together is how many callers share a command at most: it holds Redis up for about a millisecond.
+// Together is the most callers of a command, so that it blocks Redis for about a millisecond.
 const Together = 100
 
 // NewBatches returns batches on the client.
@@ -41,9 +41,8 @@ func NewBatches[B Batch](client redis.UniversalClient) *Batches[B] {
 	return &Batches[B]{client: client, open: make(map[string]*joined[B])}
 }
 
-// Do joins a batch of that kind, or makes one, and returns once it is answered. add adds
-// the caller's part to it, of which that is a key: on a Cluster those share a batch whose
-// keys are of one slot.
+// Do joins or opens a batch of that kind, and returns after its answer. add adds the caller's part.
+// key is one of the part's keys: on a Cluster only callers of one slot share a batch.
 func (b *Batches[B]) Do(ctx context.Context, key, kind string, open func() B, add func(B)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -65,14 +64,14 @@ func (b *Batches[B]) Do(ctx context.Context, key, kind string, open func() B, ad
 		b.send(ctx, key, kind, j)
 		close(j.ready)
 	}
-	<-j.ready // as soon as the pipeline has an answer, or gives up
+	<-j.ready // the pipeline answers or fails within its time-out
 	if j.err != nil {
 		return j.err
 	}
 	return j.errs[place]
 }
 
-// join returns the caller's batch, and its place there.
+// join returns the caller's batch and its index there.
 func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*joined[B], int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +86,7 @@ func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*joined[B], 
 	return j, j.batch.Len() - 1
 }
 
-// send sends the batch's command. It is joined for as long as possible.
+// send sends the batch's command. Callers can join until the pipeline prepares it.
 func (b *Batches[B]) send(ctx context.Context, key, kind string, j *joined[B]) {
 	if !Shares(b.client) {
 		b.sendAlone(ctx, j)
@@ -119,11 +118,11 @@ func (b *Batches[B]) send(ctx context.Context, key, kind string, j *joined[B]) {
 // sendAlone sends the batch's command outside of pipelines.
 func (b *Batches[B]) sendAlone(ctx context.Context, j *joined[B]) {
 	cmd := j.batch.Command(ctx)
-	_ = b.client.Process(ctx, cmd) // the error is the command's
+	_ = b.client.Process(ctx, cmd) // the command keeps the error
 	j.errs, j.err = j.batch.Read(ctx, cmd)
 }
 
-// hurries reports whether a command for ctx is not for the client's pipelines.
+// hurries reports whether a command for ctx must not use the client's pipelines.
 func hurries(ctx context.Context, client redis.UniversalClient) bool {
 	switch c := client.(type) {
 	case *Client:
@@ -134,7 +133,7 @@ func hurries(ctx context.Context, client redis.UniversalClient) bool {
 	return false
 }
 
-// close lets nobody join any more.
+// close ends the joining of the batch.
 func (b *Batches[B]) close(kind string, j *joined[B]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

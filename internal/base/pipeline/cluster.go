@@ -13,12 +13,12 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// A Cluster is a client of a Redis Cluster of which each master has a Pipeline, for what
-// names the keys of one slot: scripts, and groups by For. Everything else goes the way of
-// the client that Share was given.
+// A Cluster is a client of a Redis Cluster with a Pipeline for each master. Scripts, and groups by
+// For, use the pipeline of the master that has their keys. All other commands use the client that
+// Share was given.
 //
-// A script that a master refuses as not its own goes that way too, and is redirected. One
-// whose connection is lost is not repeated, as that client would: it may have been run.
+// That client also repeats and redirects a script that a master refuses as not its own. A script is
+// not repeated after a lost connection, as it may have been run.
 type Cluster struct {
 	*redis.ClusterClient
 	options Options
@@ -26,24 +26,24 @@ type Cluster struct {
 	mu      sync.RWMutex
 	masters map[*redis.Client]*master
 	closed  bool
-	looked  atomic.Int64 // when those that left were looked for last, in ns
+	looked  atomic.Int64 // when unused masters were last removed, in ns
 	ending  sync.WaitGroup
 }
 
 type master struct {
 	*Pipeline
-	used atomic.Int64 // when it was asked for last, in ns
+	used atomic.Int64 // last use, in ns
 }
 
-// forget is after how long a master that nobody asks for has no pipeline any more: it may
-// have left the Cluster.
+// idleLimit is how long the pipeline of an unused master is kept: the master may have left the
+// Cluster.
 const forget = time.Minute
 
 func share(client *redis.ClusterClient, o Options) *Cluster {
 	return &Cluster{ClusterClient: client, options: o, masters: make(map[*redis.Client]*master)}
 }
 
-// Process sends a command of the caller's own making as EvalSha does.
+// Process sends a script as EvalSha does, and any other command by the ClusterClient.
 func (c *Cluster) Process(ctx context.Context, cmd redis.Cmder) error {
 	key, ok := scriptKey(cmd)
 	if !ok || c.options.hurries(ctx) {
@@ -66,8 +66,8 @@ func (c *Cluster) Process(ctx context.Context, cmd redis.Cmder) error {
 
 // EvalSha runs a script on the master that has its keys, and shares the round trip.
 func (c *Cluster) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	cmd := c.Pipeline().EvalSha(ctx, sha, keys, args...) // of a pipeline that is not sent
-	_ = c.Process(ctx, cmd)                              // the error is the command's
+	cmd := c.Pipeline().EvalSha(ctx, sha, keys, args...) // the pipeline only builds the command
+	_ = c.Process(ctx, cmd)                              // the command keeps the error
 	return cmd
 }
 
@@ -78,7 +78,7 @@ func (c *Cluster) Eval(ctx context.Context, script string, keys []string, args .
 	return cmd
 }
 
-// scriptKey is the first key of a script; there is none in other commands.
+// scriptKey returns a script's first key; false for other commands and scripts without keys.
 func scriptKey(cmd redis.Cmder) (string, bool) {
 	args := cmd.Args()
 	if name := cmd.Name(); name != "evalsha" && name != "eval" || len(args) < 4 || args[2] == 0 {
@@ -88,12 +88,12 @@ func scriptKey(cmd redis.Cmder) (string, bool) {
 	return key, ok
 }
 
-// redirect has the client try again what a master has refused as not its own. While the slot
-// is on its way to another master, and a script's keys on either, it does so for the
-// pipelines' time-out, and says at its end that it is. It returns the command's error.
+// redirect repeats a command on the client after a master has refused it as not its own. While the
+// slot migrates, and the script's keys are on two masters, it repeats for the pipelines' time-out
+// and then returns that error. It returns the command's error.
 func (c *Cluster) redirect(ctx context.Context, cmd redis.Cmder) error {
 	const shortest, longest = 10 * time.Millisecond, 100 * time.Millisecond
-	const within = 100 * time.Millisecond // is what the client waits by itself
+	const within = 100 * time.Millisecond // the client's own wait
 	err, until := cmd.Err(), time.Now().Add(c.options.bound())
 	if ends, ok := ctx.Deadline(); ok && ends.Before(until) {
 		until = ends
@@ -115,7 +115,7 @@ func (c *Cluster) redirect(ctx context.Context, cmd redis.Cmder) error {
 	return err
 }
 
-// notRun reports whether the error is a master's answer that has not run the command.
+// notRun reports whether the error is a master's reply that it did not run the command.
 func notRun(err error) bool {
 	if err == nil {
 		return false
@@ -133,7 +133,7 @@ func (c *Cluster) master(ctx context.Context, key string) (*Pipeline, error) {
 	c.mu.RLock()
 	m, closed := c.masters[client], c.closed
 	if m != nil {
-		m.used.Store(now) // before it may be forgotten
+		m.used.Store(now) // before removal can see the old time
 	}
 	c.mu.RUnlock()
 	switch {
@@ -151,7 +151,7 @@ func (c *Cluster) master(ctx context.Context, key string) (*Pipeline, error) {
 	return m.Pipeline, nil
 }
 
-// meet gives a master a pipeline, or nil when all have ended.
+// meet returns the master's pipeline, and makes it if needed; nil after close.
 func (c *Cluster) meet(client *redis.Client) *master {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +167,7 @@ func (c *Cluster) meet(client *redis.Client) *master {
 	return m
 }
 
-// forget ends the pipelines that nobody has asked for since the instant.
+// forget closes the pipelines that have not been used since the instant.
 func (c *Cluster) forget(since int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +178,7 @@ func (c *Cluster) forget(since int64) {
 		if m.used.Load() >= since {
 			return false
 		}
-		c.ending.Go(m.Close) // what is under way may take until its time-out
+		c.ending.Go(m.Close) // commands in flight may take until the time-out
 		return true
 	})
 }
@@ -195,8 +195,7 @@ func (c *Cluster) close() {
 	c.ending.Wait()
 }
 
-// OfCluster returns the client of a Cluster itself, for what is asked of one node after
-// another; false where there is one server.
+// OfCluster returns the ClusterClient, for commands to each node; false for a single server.
 func OfCluster(client redis.UniversalClient) (*redis.ClusterClient, bool) {
 	switch c := client.(type) {
 	case *Cluster:
@@ -207,7 +206,7 @@ func OfCluster(client redis.UniversalClient) (*redis.ClusterClient, bool) {
 	return nil, false
 }
 
-// tag is what of a key decides on its slot.
+// tag returns the part of a key that decides its slot.
 func tag(key string) string {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// openCluster returns a client of a Cluster of three masters whose scripts share round
-// trips, and one key of each master.
+// openCluster returns a client of a Cluster of three masters with shared round trips for scripts,
+// and one key of each master.
 func openCluster(t *testing.T, o pipeline.Options) (shared redis.UniversalClient, nodes []*redistest.Server, keys []string, counter *count) {
 	t.Helper()
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestAClustersScriptsShareRoundTrips(t *testing.T) {
 	}
 }
 
-// A script goes on to the master that has its slot by now, and is run once.
+// A script is redirected to the slot's new master, and run once.
 func TestAMovedSlotsScriptsFollow(t *testing.T) {
 	client, nodes, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
@@ -87,7 +87,7 @@ func TestAMovedSlotsScriptsFollow(t *testing.T) {
 	slot := int(nodes[0].Client(t).ClusterKeySlot(ctx, keys[0]).Val())
 	other := nodes[1].Client(t)
 	id := other.Do(ctx, "CLUSTER", "MYID").Val()
-	if err := nodes[0].Client(t).Del(ctx, keys[0]).Err(); err != nil { // so that it has nothing of the slot
+	if err := nodes[0].Client(t).Del(ctx, keys[0]).Err(); err != nil { // SETSLOT needs an empty slot
 		t.Fatal(err)
 	}
 	for _, node := range []*redistest.Server{nodes[1], nodes[0], nodes[2]} {
@@ -104,8 +104,7 @@ func TestAMovedSlotsScriptsFollow(t *testing.T) {
 	}
 }
 
-// While the keys of a script are partly on one master and partly on another it is run once
-// all are on one, and once alone.
+// While a script's keys are on two masters, it waits until all are on one, and is run once.
 func TestAMovingSlotsScriptsWait(t *testing.T) {
 	client, nodes, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
@@ -140,7 +139,7 @@ return redis.call('EXISTS', KEYS[3])`)
 	}
 }
 
-// added is a batch of those that count a key up.
+// added is a batch of increments of a key.
 type added struct {
 	key string
 	n   int
@@ -176,7 +175,7 @@ func TestAClustersBatchesAreOfOneSlot(t *testing.T) {
 	}
 }
 
-// A script whose connection is lost may have been run, and is not sent again.
+// A script may have been run before its connection is lost, and is not sent again.
 func TestALostConnectionRepeatsNothing(t *testing.T) {
 	client, _, keys, counter := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
@@ -193,7 +192,7 @@ func TestALostConnectionRepeatsNothing(t *testing.T) {
 	}
 }
 
-// losing is a connection that is lost when an answer comes, once there is one to lose.
+// losing is a connection that drops the next reply, and ends, once lose is set.
 type losing struct {
 	net.Conn
 	lose *atomic.Bool
@@ -212,8 +211,8 @@ func (l *losing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// While a master hangs, those who ask it are told at once, but for one now and then; those
-// of other masters notice nothing, and it is asked again when it answers.
+// While a master hangs, its callers fail at once, except for a probe now and then. Callers of other
+// masters are not affected. When it answers again, it is used again.
 func TestAHungMasterIsKnown(t *testing.T) {
 	const timeout = time.Second
 	client, nodes, keys, counter := openCluster(t, pipeline.Options{Timeout: timeout})
@@ -248,8 +247,8 @@ func TestAHungMasterIsKnown(t *testing.T) {
 
 var exists = acknowledged.Reader(redis.NewScript(`return redis.call('EXISTS', KEYS[1])`))
 
-// While no replica acknowledges a master's writes, and they are refused at once, scripts that
-// only read go on.
+// While no replica acknowledges a master's writes, and they are refused at once, scripts that only
+// read still work.
 func TestReadsNeedNoReplica(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Of a master that has left the Cluster no pipeline stays.
+// The pipeline of a master that has left the Cluster is closed.
 func TestMastersThatLeaveAreForgotten(t *testing.T) {
 	servers := []*miniredis.Miniredis{miniredis.RunT(t), miniredis.RunT(t)}
 	client := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: true,

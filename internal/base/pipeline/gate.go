@@ -11,20 +11,20 @@ import (
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
 )
 
-// A gate keeps groups from a server that is known to be away, so that only those wait for
-// it who find out. It closes at a time-out, where nobody answers a dial, or where replicas do
-// not acknowledge a write, for 250 ms; then one group tries, and it stays closed for twice as
-// long at each that fails, for a second at most. A connection that is lost closes nothing: the next one may be made.
+// A gate rejects groups at once while a server is known to be unreachable, so that few callers wait
+// for it. It closes after a time-out, a failed dial, or a write that replicas do not acknowledge.
+// After 250 ms one group probes the server. Each failed probe doubles the delay, up to a second. A
+// lost connection does not close the gate, as the next dial may succeed.
 //
 // The zero value is open.
 type gate struct {
-	closed atomic.Bool // whether there is a cause
+	closed atomic.Bool // cause is set
 
 	mu    sync.Mutex
 	cause error
-	until time.Time // when one may try
+	until time.Time // when a group may probe
 	wait  time.Duration
-	tried bool // one is trying
+	tried bool // a group is probing
 }
 
 const (
@@ -32,8 +32,7 @@ const (
 	mostClosed  = time.Second
 )
 
-// enter returns why a group may not go on. One that may has to leave, and to say whether it
-// tries.
+// enter returns why a group is rejected. A group that is not rejected must call leave, with probes.
 func (g *gate) enter() (tries bool, err error) {
 	if !g.closed.Load() {
 		return false, nil
@@ -50,7 +49,7 @@ func (g *gate) enter() (tries bool, err error) {
 	return true, nil
 }
 
-// leave takes in how a group's round trip ended.
+// leave records the result of a group's round trip.
 func (g *gate) leave(tries bool, err error) {
 	if err == nil && !g.closed.Load() {
 		return
@@ -60,15 +59,14 @@ func (g *gate) leave(tries bool, err error) {
 	switch {
 	case !away(err):
 		g.cause, g.wait, g.tried = nil, 0, false
-	case g.cause == nil || tries: // of those that were under way together, one counts
+	case g.cause == nil || tries: // of concurrent failures only the first counts
 		g.cause, g.wait, g.tried = err, min(max(leastClosed, 2*g.wait), mostClosed), false
 		g.until = time.Now().Add(g.wait)
 	}
 	g.closed.Store(g.cause != nil)
 }
 
-// away reports whether the error of a connection tells of a server that does not answer, or
-// whose replicas do not.
+// away reports whether an error means that the server, or too few of its replicas, answer.
 func away(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, acknowledged.ErrUnacknowledged) {
 		return true

@@ -1,20 +1,17 @@
-// Package pipeline lets concurrent callers share pipelines to a Redis server:
-// the more commands are made at once, the fewer system calls and wake-ups each
-// of them costs, and a lone command leaves at once.
+// Package pipeline lets concurrent callers share pipelines to a Redis server: sharing saves system
+// calls and wake-ups, and a single command is still sent at once.
 //
-// Share makes a client of which every command goes this way, of a Cluster every script;
-// who has commands that belong together finds their Pipeline with For, and hands them over
-// as a Group. The lanes, one goroutine each, are the only ones that send; a Group is theirs
-// from Do until Do returns.
+// Start with Share: it returns a client that sends every command, or of a Cluster every script,
+// through a Pipeline. For returns the Pipeline for commands that belong together: a Group. Only the
+// lanes, one goroutine each, send. A Group must not be touched from Do until Do returns.
 //
-// go-redis pipelines by itself too (AutoPipeline), single commands as fast. It does
-// not do what is relied on here:
-//   - A Group stays together, a transaction included, three times as fast as on a
-//     connection of its own with 64 callers. There a MULTI leaves the pipeline.
-//   - What a Group holds is decided when it leaves (Prepare): a claim's stamp, and
-//     the jobs that end by one command.
-//   - Nobody waits for long: with a Redis that accepts and never answers, 500
-//     callers have their error after one time-out, there after eight.
+// go-redis can pipeline by itself (AutoPipeline), single commands as fast. It lacks:
+//   - Groups that stay together, transactions included, three times as fast as on a connection
+//     of their own with 64 callers. AutoPipeline sends a MULTI separately.
+//   - Prepare, which sets a group's commands when it is sent: a claim's timestamp, and the jobs
+//     that end by one command.
+//   - A bound on the wait: with a Redis that accepts and never answers, 500 callers fail after one
+//     time-out, with AutoPipeline after eight.
 //
 // A caller waits for twice the time-out at most. If its context ends before three quarters of
 // the time-out, its command gets a connection of its own and ends with the context.
@@ -35,16 +32,15 @@ import (
 
 // Options configure a Pipeline. The zero value is ready for use.
 type Options struct {
-	// Lanes is how many pipelines may be under way at once. 0 means 1, which
-	// makes the fewest system calls; more help where a round trip is long.
+	// Lanes is the most pipelines in flight. 0 means 1, which makes the fewest system calls; more
+	// help if round trips are long.
 	Lanes int
-	// Timeout bounds a pipeline's round trip, or on connections of redisconn the wait
-	// for the next of its answers; the client needs ContextTimeoutEnabled for it to hold.
-	// 0 means one second.
+	// Timeout bounds a pipeline's round trip; on connections of redisconn it bounds the wait for
+	// each next answer. 0 means one second. The client needs ContextTimeoutEnabled.
 	Timeout time.Duration
 }
 
-// bound is the time-out.
+// bound returns the time-out.
 func (o Options) bound() time.Duration {
 	if o.Timeout <= 0 {
 		return time.Second
@@ -52,47 +48,45 @@ func (o Options) bound() time.Duration {
 	return o.Timeout
 }
 
-// A Pipeline sends groups of commands. Groups that are handed over while every
-// lane is under way share the next pipeline.
+// A Pipeline sends groups of commands. Groups that arrive while every lane is busy share the next
+// pipeline.
 type Pipeline struct {
 	client  *redis.Client
 	timeout time.Duration
 	queue   chan *Group
-	gate    *gate // nil where there is one server: whoever waits for it waits for nothing else
+	gate    *gate // nil for a single server: its callers have no other server to use
 
-	mu     sync.RWMutex // held for reading while a group is handed over
+	mu     sync.RWMutex // read-locked while a group is queued
 	closed bool
 	lanes  sync.WaitGroup
 }
 
 const (
-	// batchCommands bounds the commands that share a pipeline, but for the last
-	// group's.
+	// batchCommands bounds the commands of a pipeline, not counting its last group.
 	batchCommands = 512
-	// batchPrepared is how many prepared groups share one at least, where so many wait,
-	// and a third of those that wait: with fewer the lanes work side by side, with more
-	// there are fewer system calls.
+	// batchPrepared is the least number of prepared groups that a pipeline takes if they wait; it
+	// takes a third of the waiting ones if that is more. Fewer keep several lanes busy, more save
+	// system calls.
 	batchPrepared = 16
-	// mostPrepared bounds them: what a group holds that is prepared is not known before.
+	// maxPrepared bounds the prepared groups of a pipeline, as their size is unknown before.
 	mostPrepared = 64
-	// yields is how often a lane lets others run before it sends: who has just had an
-	// answer is about to ask again, and is not always next.
+	// yields is how often a lane yields before it sends: a caller that has just got an answer is
+	// about to send its next command.
 	yields = 3
-	// waiting bounds the groups that wait for a lane; more block their callers.
+	// maxWaiting bounds the groups that wait for a lane; more block their callers.
 	waiting = 4096
 )
 
 // ErrClosed means that the pipeline is closed.
 var ErrClosed = errors.New("pipeline: closed")
 
-// A Group is commands that are executed one after another, with commands of
-// other groups before and after, but not between them. It may be used again
-// once Do has returned.
+// A Group is a sequence of commands that are executed without commands of other groups in between.
+// It may be used again after Do has returned.
 type Group struct {
-	// Commands are sent in this order. Their replies and errors are in them.
+	// Commands are sent in this order, and keep their replies and errors.
 	Commands []redis.Cmder
-	// Prepare, when it is not nil, is called just before the group is sent, and may
-	// set Commands then. It must return at once.
+	// Prepare, if not nil, is called just before the group is sent, and may set Commands. It must
+	// return at once.
 	Prepare func()
 
 	done chan struct{}
@@ -111,7 +105,7 @@ func New(client *redis.Client, o Options) *Pipeline {
 	return p
 }
 
-// Close ends the pipeline once what is under way has ended.
+// Close ends the pipeline after the commands in flight.
 func (p *Pipeline) Close() {
 	p.mu.Lock()
 	closed := p.closed
@@ -137,15 +131,14 @@ func (o Options) hurries(ctx context.Context) bool {
 	return some && time.Until(deadline) < o.bound()*3/4
 }
 
-// Hurries reports whether a group for ctx is not for this pipeline, as ctx may end before it
-// is answered: its commands are for a connection of their own.
+// Hurries reports whether ctx may end before this pipeline answers: then the group's commands need
+// a connection of their own.
 func (p *Pipeline) Hurries(ctx context.Context) bool { return Options{Timeout: p.timeout}.hurries(ctx) }
 
-// Do sends the group and waits for its replies. It returns the error of the
-// connection, if any: whether the commands were executed is then not known. A
-// command's own error is in the command. It returns within about twice the
-// time-out when Redis accepts and never answers, and at once while a Cluster's
-// master is known to be away.
+// Do sends the group and waits for its replies. It returns the connection's error, if any: then the
+// commands may have been executed or not. Each command keeps its own error. Do returns within about
+// twice the time-out if Redis accepts and never answers, and at once while a Cluster's master is
+// known to be unreachable.
 func (p *Pipeline) Do(g *Group) error {
 	if p.gate == nil {
 		return p.do(g)
@@ -157,7 +150,7 @@ func (p *Pipeline) Do(g *Group) error {
 		p.gate.leave(tries, err)
 		return err
 	case errors.Is(err, acknowledged.ErrUnacknowledged) && g.Prepare == nil && acknowledged.Reads(g.Commands):
-		return p.do(g) // which no replica is needed for
+		return p.do(g) // reads need no replica
 	}
 	return err
 }
@@ -182,12 +175,12 @@ func (p *Pipeline) run() {
 	var batch []*Group
 	var cmds []redis.Cmder
 	for first := range p.queue {
-		for range yields { // those who are about to ask share this one
+		for range yields { // callers about to send share this pipeline
 			runtime.Gosched()
 		}
 		batch = p.gather(append(batch[:0], first))
 		if err := p.send(batch, &cmds); err != nil {
-			// Those who wait behind would wait in vain, one time-out after another.
+			// The waiting groups would only fail later, one time-out after another.
 			p.refuse(err)
 		}
 		for _, g := range batch {
@@ -197,7 +190,7 @@ func (p *Pipeline) run() {
 	}
 }
 
-// prepared is 1 for a group that is prepared.
+// prepared returns 1 for a group with Prepare, else 0.
 func (g *Group) prepared() int {
 	if g.Prepare == nil {
 		return 0
@@ -205,7 +198,7 @@ func (g *Group) prepared() int {
 	return 1
 }
 
-// gather adds the groups that wait.
+// gather adds the waiting groups to the batch.
 func (p *Pipeline) gather(batch []*Group) []*Group {
 	prepared := batch[0].prepared()
 	for n := len(batch[0].Commands); n < batchCommands && prepared < min(batchPrepared+len(p.queue)/2, mostPrepared); {
@@ -224,8 +217,7 @@ func (p *Pipeline) gather(batch []*Group) []*Group {
 	return batch
 }
 
-// send sends the groups, and returns why the pipeline has failed, if it has. cmds
-// is room for their commands.
+// send sends the groups, and returns the connection's error. cmds is a buffer for their commands.
 func (p *Pipeline) send(batch []*Group, cmds *[]redis.Cmder) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
@@ -237,11 +229,11 @@ func (p *Pipeline) send(batch []*Group, cmds *[]redis.Cmder) error {
 		*cmds = append(*cmds, g.Commands...)
 	}
 	pipe := p.client.Pipeline()
-	_ = pipe.BatchProcess(ctx, *cmds...) // which copies them
+	_ = pipe.BatchProcess(ctx, *cmds...) // copies cmds
 	defer clear(*cmds)
 	_, err := Exec(ctx, pipe)
 	if err == nil || redisreply.Answered(err) {
-		return nil // a reply, of whichever command or to the connection
+		return nil // a reply to any command or to the connection
 	}
 	for _, g := range batch {
 		for _, cmd := range g.Commands {
@@ -253,7 +245,7 @@ func (p *Pipeline) send(batch []*Group, cmds *[]redis.Cmder) error {
 	return err
 }
 
-// refuse fails the groups that wait now.
+// refuse fails the groups that are waiting now.
 func (p *Pipeline) refuse(err error) {
 	for range len(p.queue) {
 		select {
@@ -272,9 +264,8 @@ func (p *Pipeline) refuse(err error) {
 	}
 }
 
-// Hook has a client send its commands through the pipeline, whose own client
-// has to be another one. Commands that block, and transactions, go their own
-// way.
+// Hook returns a hook that sends a client's commands through the pipeline. The client must not be
+// the pipeline's own. Blocking commands and transactions bypass the pipeline.
 func (p *Pipeline) Hook() redis.Hook { return hook{p} }
 
 type hook struct{ *Pipeline }
@@ -325,7 +316,7 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// apart tells the commands that cannot share a pipeline.
+// apart reports whether a command cannot share a pipeline.
 func apart(cmd redis.Cmder) bool {
 	switch cmd.Name() {
 	case "multi", "exec", "discard", "watch", "unwatch", "subscribe", "psubscribe", "ssubscribe", "monitor", "select",
@@ -336,21 +327,20 @@ func apart(cmd redis.Cmder) bool {
 	return false
 }
 
-// A Client is a client of one server whose commands share a pipeline.
+// A Client is a client of one server; its commands share a pipeline.
 type Client struct {
 	*redis.Client
 	pipeline *Pipeline
 }
 
-// Share returns a client for the same server whose commands share pipelines, a *Client,
-// or for the same Cluster whose scripts do, a *Cluster, and what ends them. The client
-// given stays the caller's, and is to be closed after. Another one, as one that Share has
-// made, is returned as it is.
+// Share returns a client that shares pipelines, and a function that ends them: a *Client for a
+// server, a *Cluster for a Cluster. Close the given client after that. Any other client is returned
+// unchanged.
 func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func()) {
 	switch c := client.(type) {
 	case *redis.Client:
 		p := New(c, o)
-		shared := c.WithTimeout(p.timeout) // a copy on the same connections, without hooks
+		shared := c.WithTimeout(p.timeout) // shares the connections, but not the hooks
 		shared.AddHook(Refusals{})
 		shared.AddHook(p.Hook())
 		return &Client{shared, p}, p.Close
@@ -361,8 +351,8 @@ func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func
 	return client, func() {}
 }
 
-// Alone returns the client that Share was given, whose commands end with their context;
-// one that Share has not made is returned as it is.
+// Unshared returns the client that Share was given: its commands end with their context. Any other
+// client is returned unchanged.
 func Alone(client redis.UniversalClient) redis.UniversalClient {
 	switch c := client.(type) {
 	case *Client:
@@ -376,8 +366,8 @@ func Alone(client redis.UniversalClient) redis.UniversalClient {
 // Shares reports whether Share has made the client.
 func Shares(client redis.UniversalClient) bool { return Alone(client) != client }
 
-// For returns the pipeline of the server that has the key, for those that have groups to
-// send; nil for a client that Share has not made.
+// For returns the pipeline of the server that has the key; nil for a client that Share has not
+// made.
 func For(ctx context.Context, client redis.UniversalClient, key string) (*Pipeline, error) {
 	switch c := client.(type) {
 	case *Client:

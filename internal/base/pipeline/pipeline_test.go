@@ -19,10 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
 
-// count is a hook that counts the pipelines that leave.
+// count is a hook that counts the sent pipelines.
 type count struct {
 	pipelines, longest atomic.Int64
-	lose               atomic.Bool // has the next answer be lost, with its connection
+	lose               atomic.Bool // drops the next reply, with its connection
 }
 
 func (*count) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -36,7 +36,7 @@ func (c *count) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// open answers a pipeline to addr, and a client whose commands go through it.
+// open returns a client of addr with a shared pipeline.
 func open(t *testing.T, addr string, timeout time.Duration) (redis.UniversalClient, *count) {
 	t.Helper()
 	base, counter := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1}), new(count)
@@ -129,7 +129,7 @@ func TestErrorsStayWithTheirCommand(t *testing.T) {
 	}
 }
 
-// A Redis that accepts and never answers holds nobody for long, however many wait.
+// A Redis that accepts and never answers blocks no caller for long, however many wait.
 func TestAHungRedisHoldsNobody(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

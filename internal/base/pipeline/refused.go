@@ -6,20 +6,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Exec executes the commands of a pipeline and returns the first error, as its
-// own Exec does. Where that is none of a command's, each command has it.
+// Exec executes the commands of a pipeline and returns the first error, as its own Exec does. An
+// error that no command has is set on each command.
 //
-// go-redis leaves the commands without an error, and with no reply, when Redis
-// refuses the connection that they would have gone over: no password, a wrong
-// one, too many clients. Read then, each of them says that there is nothing.
+// go-redis leaves the commands without an error and without a reply if Redis refuses the
+// connection: no password, a wrong one, too many clients. Each would then read as empty.
 func Exec(ctx context.Context, pipe redis.Pipeliner) ([]redis.Cmder, error) {
 	cmds, err := pipe.Exec(ctx)
 	return cmds, spread(cmds, err)
 }
 
-// spread sets an error on all of the commands unless one of them has any. It
-// returns why: of a transaction that is discarded, what its command was refused
-// for.
+// spread sets the error on all of the commands, unless one of them has an error. It returns the
+// cause: for a discarded transaction the error of the refused command.
 func spread(cmds []redis.Cmder, err error) error {
 	if err == nil {
 		return nil
@@ -41,7 +39,8 @@ func spread(cmds []redis.Cmder, err error) error {
 	return err
 }
 
-// Refusals has every pipeline and transaction of a client do as Exec says.
+// Refusals is a hook that makes every pipeline and transaction of a client report errors as Exec
+// does.
 type Refusals struct{}
 
 // DialHook implements redis.Hook.

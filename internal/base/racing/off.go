@@ -2,5 +2,5 @@
 
 package racing
 
-// Watched is whether the race detector watches.
+// Watched reports whether the race detector is on.
 const Watched = false

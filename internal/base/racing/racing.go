@@ -1,9 +1,8 @@
-// Package racing lets a test know that the race detector watches it, which makes it
-// several times slower.
+// Package racing reports whether the race detector is on, which makes a test several times slower.
 package racing
 
-// Few are so many histories under the race detector, where another one of the same calls
-// shows no other race, and n without it.
+// Few returns n, or a tenth of n, at least 1, under the race detector: more histories of the same
+// calls find no new race.
 func Few(n int) int {
 	if Watched {
 		return max(1, n/10)

@@ -1,5 +1,5 @@
-// Package redisreply tells the errors of Redis and its clients apart. Most of them have
-// nothing but a text, which no other code looks into.
+// Package redisreply classifies the errors of Redis and its clients. Most of them are only texts,
+// and no other code reads these. Start with Of.
 package redisreply
 
 import (
@@ -14,11 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Trouble is why a Redis as a whole does not do what it is told, whatever the
-// command. It is from a closed set, fit for a metric's label.
+// A Trouble is an error state of a Redis as a whole, whatever the command. It is one of a closed
+// set, so that it can label a metric.
 type Trouble string
 
-// The troubles.
 const (
 	None       Trouble = ""
 	Away       Trouble = "away"        // it cannot be reached, or does not answer
@@ -33,17 +32,15 @@ const (
 	Broken     Trouble = "broken"      // its Cluster is down
 )
 
-// Troubles are all but None.
 var Troubles = []Trouble{Away, Refused, Crowded, Full, ReadOnly, NoReplicas, NotSaved, Starting, Busy, Broken}
 
-// troubles are the errors that Redis answers in trouble. Some have a text alone,
-// after the word that stands for any error.
+// troubles are the replies of a Redis in an error state. Some are only a text after the word ERR.
 var troubles = []struct {
 	says    string
 	trouble Trouble
 }{
 	{"NOAUTH ", Refused}, {"WRONGPASS ", Refused}, {"without any password configured", Refused}, {"ERR invalid password", Refused},
-	{"unauthenticated ", Refused}, // so a command of many or long arguments is refused
+	{"unauthenticated ", Refused}, // the reply to commands with many or long arguments
 	{"max number of clients", Crowded},
 	{"OOM ", Full},
 	{"READONLY ", ReadOnly},
@@ -54,8 +51,8 @@ var troubles = []struct {
 	{"CLUSTERDOWN ", Broken}, {"redis: cluster has no nodes", Broken},
 }
 
-// Of returns what trouble an error of a command tells of, None if it is that command's
-// own. It goes by the text as well: a script's error has nothing else.
+// Of returns the error state that a command's error reports; None if the error is the command's
+// own. It also reads the text, as a script's error has nothing else.
 func Of(err error) Trouble {
 	if err == nil || errors.Is(err, redis.Nil) || errors.Is(err, context.Canceled) {
 		return None
@@ -76,7 +73,7 @@ func Of(err error) Trouble {
 	return None
 }
 
-// Says is the trouble in a few words that follow "Redis".
+// Says describes the state in a few words that follow "Redis".
 func (t Trouble) Says() string {
 	switch t {
 	case Refused:
@@ -101,27 +98,27 @@ func (t Trouble) Says() string {
 	return "does not answer"
 }
 
-// Said is the text of an error without what Redis quotes of a command that it does
-// not know: its keys and values, and so users and what is theirs.
+// Said returns an error's text without the arguments that Redis quotes from an unknown command:
+// they may hold users and their data.
 func Said(err error) string {
 	text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
 	return text
 }
 
-// holds reports whether the error's text has one of these.
+// holds reports whether the error's text contains one of these.
 func holds(err error, these ...string) bool {
 	text := Said(err)
 	return slices.ContainsFunc(these, func(one string) bool { return strings.Contains(text, one) })
 }
 
-// RefusesWrites reports whether the error is a reply that concerns all writes, and not
-// only a single key's. That there is no reply is not one.
+// RefusesWrites reports whether the error is a reply that concerns all writes, not just one key's.
+// A missing reply does not count.
 func RefusesWrites(err error) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) || errors.Is(err, redis.Nil) {
 		return false
 	}
-	if strings.HasPrefix(reply.Error(), "ERR") { // so Redis 6.2 begins what a script was refused
+	if strings.HasPrefix(reply.Error(), "ERR") { // Redis 6.2's prefix for a script's refused write
 		return holds(reply, "-OOM ", "-MISCONF ", "-NOREPLICAS ", "-READONLY ")
 	}
 	return !redis.HasErrorPrefix(reply, "WRONGTYPE") && !redis.HasErrorPrefix(reply, "NOSCRIPT")
@@ -133,8 +130,8 @@ func Answered(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// Moving reports whether the error is a Cluster's reply that a command was not run because
-// its keys' slot is on its way from one master to another, or has gone there.
+// Moving reports whether the error is a Cluster's reply that a command was not run because its slot
+// is migrating to another master, or has moved.
 func Moving(err error) bool {
 	if err == nil {
 		return false
@@ -144,20 +141,20 @@ func Moving(err error) bool {
 	return ask || moved || redis.IsTryAgainError(err)
 }
 
-// OfItsKeys reports whether the error is a reply about the keys of its command alone, which
-// are one user's or one notification's: a key is of another type than ours, or holds what
-// is no number, at which a script or a command fails. What is not known to be that is not.
+// OfItsKeys reports whether the error is a reply about the command's own keys, which belong to one
+// user or notification: a key of a wrong type, or a value that is not a number. In doubt it is
+// false.
 func OfItsKeys(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && keyTrouble.MatchString(Said(reply))
 }
 
-// Before Redis 7 the words are within those about the script.
+// Before Redis 7 the message is part of the script error's text.
 var keyTrouble = regexp.MustCompile(`WRONGTYPE ` +
 	`|user_script:\s?\d+: (attempt to|bad argument)` +
 	`|is not a (valid )?float|not a number \(NaN\)|is not an integer|invalid expire time`)
 
-// OfRedis reports whether the error is Redis's, or about the way there.
+// OfRedis reports whether the error is from Redis or from the connection to it.
 func OfRedis(err error) bool {
 	var (
 		network net.Error // the end of a deadline, too
@@ -171,11 +168,11 @@ func OfRedis(err error) bool {
 			return true
 		}
 	}
-	// what go-redis says of itself has no type
+	// go-redis's own errors have no type
 	return holds(err, "redis: ")
 }
 
-// Forbidden reports whether Redis does not let the user run a command, or does not have it.
+// Forbidden reports whether Redis does not allow the user a command, or does not have it.
 func Forbidden(err error) bool {
 	return holds(err, "NOPERM ", "can't run this command", "ERR unknown command")
 }
@@ -183,12 +180,12 @@ func Forbidden(err error) bool {
 // NoMaster reports whether no Sentinel knows the master.
 func NoMaster(err error) bool { return holds(err, "all sentinels") }
 
-// NoCluster reports whether a Redis that was taken for a Cluster's node is none.
+// NoCluster reports whether the Redis is not a Cluster's node.
 func NoCluster(err error) bool { return holds(err, "cluster support disabled") }
 
 // NoDatabase reports whether Redis has no database of the number asked for.
 func NoDatabase(err error) bool { return holds(err, "DB index is out of range") }
 
-// NotServed reports whether no node has the slot, as any node answers then. That a node
-// says of the Cluster that it is down may be its own view, as after its start.
+// NotServed reports whether no node has the slot; every node replies so. CLUSTERDOWN alone may be
+// one node's own view, for example after its start.
 func NotServed(err error) bool { return holds(err, "Hash slot not served") }

@@ -103,7 +103,7 @@ func TestRefusesWrites(t *testing.T) {
 	}
 }
 
-// What a user may not run, and what a server does not have, are told apart from trouble.
+// Forbidden and unknown commands are not error states.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -1,6 +1,6 @@
-// Package repeats keeps the log short where others can write to it at will, by
-// requests that fail, say, or jobs that cannot be read: of what repeats there is one
-// line, and then a count.
+// Package logdedup keeps the log short if others can cause lines at will, for example by failing
+// requests or unreadable jobs: of repeated lines it writes the first, and then a count. Start with
+// Log.
 package repeats
 
 import (
@@ -15,27 +15,27 @@ import (
 // Within is how long lines of a kind are counted after the first.
 const Within = time.Minute
 
-// A Log writes the first line of each kind. Those of the kind that follow Within it are
-// counted, and one line tells the count when that time is over; then it begins anew. The
-// zero value is ready to use, by any goroutine. Close it.
+// A Log writes the first line of each kind. It counts the lines of that kind in the time Within
+// after it, then writes the count and begins anew. The zero value is ready to use. Safe for
+// concurrent use. Close it.
 type Log struct {
 	mu    sync.Mutex
 	kinds map[string]*repeated
 }
 
-// A repeated is a kind whose first line is written.
+// A repeated is a kind after its first line.
 type repeated struct {
 	timer *time.Timer
 	again int
 	tell  tell
 }
 
-// A tell writes a line of its kind.
+// A writeLine writes a line of its kind.
 type tell func(ctx context.Context, more ...slog.Attr)
 
-// Tell writes or counts a line. Its kind is the message and the attributes of kind, which
-// are from closed sets: a kind that is counted takes memory. The count has these too, the
-// first line besides what more says. What the logger does not write is not counted.
+// Write writes or counts a line. Its kind is the message and the attributes of kind, which must be
+// from closed sets, as each kind takes memory. The first line also has the attributes more. Lines
+// below the logger's level are not counted.
 func (l *Log) Tell(ctx context.Context, log *slog.Logger, level slog.Level, message string, kind []slog.Attr, more ...slog.Attr) {
 	if !log.Enabled(ctx, level) {
 		return
@@ -48,7 +48,7 @@ func (l *Log) Tell(ctx context.Context, log *slog.Logger, level slog.Level, mess
 	}
 }
 
-// first reports whether it is the first of its kind, and counts it otherwise.
+// first reports whether the line is the first of its kind, and counts it otherwise.
 func (l *Log) first(message string, kind []slog.Attr, tell tell) bool {
 	key := keyOf(message, kind)
 	l.mu.Lock()
@@ -74,7 +74,7 @@ func keyOf(message string, kind []slog.Attr) string {
 	return b.String()
 }
 
-// end tells how many of the kind were counted.
+// end writes the count of the kind.
 func (l *Log) end(key string) {
 	l.mu.Lock()
 	r := l.kinds[key]
@@ -85,7 +85,7 @@ func (l *Log) end(key string) {
 	}
 }
 
-// Close tells what was counted so far.
+// Close writes the counts so far.
 func (l *Log) Close() {
 	l.mu.Lock()
 	all := l.kinds
@@ -97,7 +97,7 @@ func (l *Log) Close() {
 	}
 }
 
-// sum tells how many were counted, which are no more now.
+// writeCount writes the number of counted lines, if any.
 func (r *repeated) sum() {
 	if r.again > 0 {
 		r.tell(context.Background(), slog.Int("again", r.again), slog.Duration("within", Within))

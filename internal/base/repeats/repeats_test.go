@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// logger is one whose lines are read.
+// logger returns a logger and its output.
 func logger(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 	var b bytes.Buffer
 	return slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -26,7 +26,7 @@ func logger(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 
 func status(n int) []slog.Attr { return []slog.Attr{slog.Int("status", n)} }
 
-// Of each kind there is the first line, the count when its minute is over, and then it
+// Of each kind the Log writes the first line and, when its minute is over, the count; then it
 // begins anew.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestRepeats(t *testing.T) {
 	})
 }
 
-// What is not written, since of its level nothing is, is neither counted nor told later.
+// A line below the logger's level is neither written nor counted.
 func TestWhatIsNotWrittenIsNotCounted(t *testing.T) {
 	t.Parallel()
 	var l Log
@@ -71,8 +71,7 @@ func TestWhatIsNotWrittenIsNotCounted(t *testing.T) {
 	}
 }
 
-// However many write, and whenever it is closed, the lines and counts add up to what
-// was told.
+// With many writers and a Close at any time, the lines and counts add up.
 func TestCountsAddUp(t *testing.T) {
 	t.Parallel()
 	var l Log

@@ -15,13 +15,11 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// onCluster is the default number of shards of a Cluster. Each shard is served by one core at
-// a time, and jobs of one shard at about the same time share their cost.
 const onCluster = 8
 
-// A Layout is the number of shards by the configuration. It is checked against the hash
-// PREFIX:layout, which the first process writes: with another number a process would look for
-// jobs and records in other places. It is safe for concurrent use.
+// A Layout is the configured number of shards. It is checked against the hash PREFIX:layout, which
+// the first process writes: with another number a process would search for jobs and records in
+// other places. Safe for concurrent use.
 type Layout struct {
 	client redis.UniversalClient
 	prefix string
@@ -34,7 +32,7 @@ type Layout struct {
 // A verdict is the result of a check.
 type verdict struct {
 	agreed bool
-	wrong  error // nil where Redis did not answer
+	wrong  error // nil if Redis did not answer
 	at     time.Time
 }
 
@@ -50,7 +48,7 @@ func NewLayout(client redis.UniversalClient, prefix string, n int) *Layout {
 	return &Layout{client: client, prefix: prefix, n: n}
 }
 
-// Shards returns the shards; nil where the number is not Valid. Call Check before each use.
+// Shards returns the shards; nil if the number is not Valid. Call Check before each use.
 func (l *Layout) Shards() Shards {
 	if !Valid(l.n) {
 		return nil
@@ -65,9 +63,8 @@ const (
 	checkAgain = 5 * time.Second
 )
 
-// Check returns a *WrongError if Redis has another number of shards. It waits for the first
-// check only, and asks nobody once Redis has agreed. While the key cannot be read, the
-// configuration counts.
+// Check returns a *WrongError if Redis has another number of shards. Only the first check waits,
+// and after Redis has agreed there is none. While the key cannot be read, the configuration counts.
 func (l *Layout) Check(ctx context.Context) error {
 	if !Valid(l.n) {
 		return fmt.Errorf("%d shards: want a power of two up to %d", l.n, Most)
@@ -121,7 +118,7 @@ func (l *Layout) Keep(ctx context.Context) error {
 	return l.client.HSetNX(ctx, l.prefix+":layout", "shards", l.n).Err()
 }
 
-// A WrongError says that Redis has another number of shards than the configuration.
+// A WrongError means that Redis has another number of shards than the configuration.
 type WrongError struct {
 	Key        string
 	Configured int
@@ -133,5 +130,5 @@ func (e *WrongError) Error() string {
 	return fmt.Sprintf("redis.shards is %d here, and Redis has %s shards (%s): set redis.shards: %s, or in Go WithShards(%s)", e.Configured, e.Kept, e.Key, e.Kept, e.Kept)
 }
 
-// Valid reports whether there may be so many shards: a power of two up to Most.
+// Valid reports whether n is a valid number of shards: a power of two up to Most.
 func Valid(n int) bool { return n > 0 && n <= Most && n&(n-1) == 0 }

@@ -1,8 +1,9 @@
-// Package shard says where in Redis notifications lie. A shard is a block of a Cluster's
-// hash slots, which follows from a notification's app and user: that of their timelines.
-// Its queues, and all that is kept of the notifications on them, lie in one slot of the
-// block, so that one script can change them together: a script's keys have to be of one slot
-// on a Cluster, of which Redis takes what stands in braces.
+// Package shard maps notifications to places in Redis. A shard is a block of a Cluster's hash
+// slots, chosen by a notification's app and user, so that their timelines lie in that block. Start
+// with Layout.
+//
+// A shard's queues and records lie in one slot of the block, by a hash tag in braces: on a Cluster
+// the keys of a script must be of one slot.
 package shard
 
 import (
@@ -18,21 +19,21 @@ import (
 // Most bounds how many shards there are.
 const Most = 256
 
-// A Shard is where the notifications of some users lie.
+// A Shard is the place of some users' notifications.
 type Shard struct {
 	// Number is its place among the shards, from 0.
 	Number int
 
 	base     string            // of its keys
-	queues   map[string]string // asynq's name of each of our queues
+	queues   map[string]string // asynq's name by pushpace's queue
 	cluster  bool
 	database int
 }
 
-// Shards are all that there are, by their numbers.
+// Shards are all shards, by their numbers.
 type Shards []Shard
 
-// Of is the number of the shard, of so many, of what is sent to an app's user.
+// Of returns the number of the shard of an app's user, for so many shards.
 func Of(shards int, app, user string) int {
 	if shards == 1 {
 		return 0
@@ -40,8 +41,8 @@ func Of(shards int, app, user string) int {
 	return slotOf(UserTag(app, user)) * shards / slots
 }
 
-// Named returns so many shards, a power of two, whose keys begin with the prefix. The names are
-// the same on one server as on a Cluster.
+// Named returns n shards, a power of two, with keys that begin with the prefix. The names are the
+// same on one server as on a Cluster.
 func Named(client redis.UniversalClient, prefix string, n int) Shards {
 	_, cluster := pipeline.OfCluster(client)
 	database := 0
@@ -55,13 +56,13 @@ func Named(client redis.UniversalClient, prefix string, n int) Shards {
 	return all
 }
 
-// names are those of a shard that fall into one slot, the middle of its block.
+// names are a shard's names in one slot, the middle of its block.
 type names struct {
 	tag    string
 	queues map[string]string
 }
 
-var found sync.Map // of landings, by how many
+var found sync.Map // results of landings by n
 
 func landings(n int) []names {
 	if known, ok := found.Load(n); ok {
@@ -82,10 +83,10 @@ func landings(n int) []names {
 	return all
 }
 
-// Key is the shard's key of that name.
+// Key returns the shard's key of that name.
 func (s Shard) Key(name string) string { return s.base + name }
 
-// Queue is asynq's name of one of our queues.
+// Queue returns asynq's name of a queue.
 func (s Shard) Queue(queue string) string {
 	if name, ok := s.queues[queue]; ok {
 		return name
@@ -93,7 +94,7 @@ func (s Shard) Queue(queue string) string {
 	return queue
 }
 
-// Queues are Queues by asynq's names.
+// Queues returns asynq's names of Queues.
 func (s Shard) Queues() []string {
 	all := make([]string, len(Queues))
 	for i, queue := range Queues {
@@ -102,15 +103,15 @@ func (s Shard) Queues() []string {
 	return all
 }
 
-// QueueKey is one of asynq's keys of one of our queues.
+// QueueKey returns one of asynq's keys of a queue.
 func (s Shard) QueueKey(queue, name string) string { return QueueKey(s.Queue(queue), name) }
 
-// IdleKey is IdleKey of one of our queues.
+// IdleKey returns the IdleKey of a queue.
 func (s Shard) IdleKey(queue string) string { return IdleKey(s.Queue(queue)) }
 
-// Channel is that for words about the shard's queues. On a Cluster it is of the shard's slot,
-// and one that is published there alone. On one server it has the number of the database, since
-// all databases share channels.
+// Channel returns the channel for notifications about the shard's queues. On a Cluster it is a
+// sharded channel in the shard's slot. On one server it includes the database's number, since all
+// databases share channels.
 func (s Shard) Channel() string {
 	if s.cluster {
 		return s.IdleKey(Queue("default"))
@@ -121,14 +122,14 @@ func (s Shard) Channel() string {
 // Sharded reports whether the shard's channel is a Cluster's.
 func (s Shard) Sharded() bool { return s.cluster }
 
-// QueueOf is our queue, of which that is one of asynq's keys: asynq:{NAME}:….
+// QueueOf returns pushpace's queue from one of asynq's keys: asynq:{NAME}:….
 func (s Shard) QueueOf(key string) string {
 	_, name, _ := strings.Cut(key, "{")
 	name, _, _ = strings.Cut(name, "}")
 	return s.Plain(name)
 }
 
-// Plain is our queue of asynq's name.
+// Plain returns pushpace's queue from asynq's name.
 func (s Shard) Plain(name string) string {
 	for queue, its := range s.queues {
 		if its == name {

@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// The names are where the data of those who run a Cluster lie: another name loses it.
+// The names must not change: data of running Clusters lies under them.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	of := func(shards, number int) Shard {

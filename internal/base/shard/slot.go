@@ -15,7 +15,7 @@ func Escape(name string) string { return inPaths.Replace(url.PathEscape(name)) }
 // inPaths are the other bytes that a URL's path has as they are.
 var inPaths = strings.NewReplacer("$", "%24", "&", "%26", ":", "%3A", "=", "%3D")
 
-// UserTag is the hash tag of what is kept of an app's user alone.
+// UserTag returns the hash tag of all keys of one app's user.
 func UserTag(app, user string) string {
 	if app == "" {
 		return Escape(user)
@@ -23,11 +23,11 @@ func UserTag(app, user string) string {
 	return Escape(app) + "/" + Escape(user)
 }
 
-// slotOf is the slot of a key that is, or has in braces, the tag: its CRC16 as XMODEM has
-// it. See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/.
+// slotOf returns the slot of a key with this hash tag: its CRC16/XMODEM modulo slots. See
+// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/.
 func slotOf(tag string) int { return int(crc(0, tag)) % slots }
 
-// crc goes on with a CRC16.
+// crc continues a CRC16.
 func crc(sum uint16, text string) uint16 {
 	for i := range len(text) {
 		sum = sum<<8 ^ crcs[byte(sum>>8)^text[i]]
@@ -35,7 +35,7 @@ func crc(sum uint16, text string) uint16 {
 	return sum
 }
 
-// crcs are those of each byte.
+// crcs are the CRC16s of each byte.
 var crcs = func() (all [256]uint16) {
 	for i := range all {
 		sum := uint16(i) << 8
@@ -53,8 +53,7 @@ var crcs = func() (all [256]uint16) {
 
 const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-// landing is the first of base-000, base-001, …, base-zzz, base-0000, … that falls into the
-// slot.
+// landing returns the first of base-000, base-001, …, base-zzz, base-0000, … that is in the slot.
 func landing(base string, slot int) string {
 	base += "-"
 	before := crc(0, base)
@@ -68,7 +67,7 @@ func landing(base string, slot int) string {
 	}
 }
 
-// next counts the digits up, and reports whether there are more of as many.
+// next increments the suffix, and reports whether it did not overflow.
 func next(suffix []byte) bool {
 	for i := len(suffix) - 1; i >= 0; i-- {
 		if d := strings.IndexByte(digits, suffix[i]) + 1; d < len(digits) {

@@ -8,19 +8,18 @@ import (
 	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
-// Duplicates finds the names that an object of a valid JSON text has twice:
-// readers differ on which of the two counts. Within the members called open,
-// names are an app's or a platform's own, and differ by case; elsewhere they are
-// ours, which encoding/json reads whatever their case.
+// Duplicates finds names that an object of a valid JSON text has twice: readers differ on which of
+// the two counts. Names within the members called open belong to an app or a platform, and differ
+// by case. Elsewhere they are pushpace's own, which encoding/json reads whatever their case.
 func Duplicates(data []byte, open ...string) faults.Faults {
-	var path [8][]byte // room for what most have, on the stack
+	var path [8][]byte // enough for most texts, on the stack
 	var names [few][]byte
 	s := nameScan{data: data, open: open, path: path[:0], names: names[:0]}
 	s.value(0)
 	return s.faults
 }
 
-// A nameScan goes through a text that is known to be valid.
+// A nameScan reads a valid text.
 type nameScan struct {
 	data   []byte
 	at     int
@@ -31,7 +30,7 @@ type nameScan struct {
 	faults faults.Faults
 }
 
-// few is how many names are looked through one by one.
+// few is the number of names up to which a linear search is used.
 const few = 16
 
 func (s *nameScan) value(depth int) {
@@ -113,7 +112,7 @@ func (s *nameScan) array(depth int) {
 	s.at++
 }
 
-// text goes over a string and answers what is between its quotes.
+// text skips a string and returns the bytes between its quotes.
 func (s *nameScan) text() []byte {
 	start := s.at + 1
 	for s.at++; s.data[s.at] != '"'; s.at++ {
@@ -140,7 +139,7 @@ func (s *nameScan) known(names [][]byte, name []byte) bool {
 	return false
 }
 
-// key is what two names that are the same have in common.
+// key returns the form in which equal names are equal.
 func (s *nameScan) key(name []byte) string {
 	if s.inside {
 		return string(name)
@@ -156,7 +155,7 @@ func (s *nameScan) pointer() string {
 	return Pointer(path...)
 }
 
-// unescaped answers the name that is written so.
+// unescaped returns a name without its escapes.
 func unescaped(written []byte) []byte {
 	if bytes.IndexByte(written, '\\') < 0 {
 		return written

@@ -8,7 +8,7 @@ import (
 
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
-	var many strings.Builder // more names than are looked through one by one
+	var many strings.Builder // more than a linear search handles
 	for i := range 2 * few {
 		fmt.Fprintf(&many, `"n%d":%d,`, i, i)
 	}

@@ -1,6 +1,6 @@
-// Package strictjson reads JSON as strictly as notifications are read: an unknown field is
-// a fault, and so are a name that is there twice, half a character, and what does not
-// fit, which is told field by field and without its value.
+// Package strictjson reads JSON as strictly as notifications are read. Faults are: an unknown
+// field, a duplicate name, half a character, and a value that does not fit. It reports them by
+// field and without values. Start with Parse.
 package strictjson
 
 import (
@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Encode writes v compactly and leaves <, > and & as they are: escaping them
-// costs five bytes each of the 4096 that a platform takes.
+// Encode writes v compactly and does not escape <, > and &: escaping takes five bytes each of the
+// 4096 that a platform accepts.
 func Encode(v any) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
@@ -23,7 +23,7 @@ func Encode(v any) ([]byte, error) {
 	return bytes.Clone(bytes.TrimSuffix(e.text.Bytes(), []byte("\n"))), nil
 }
 
-// An encoder writes one value after the other into the same buffer.
+// An encoder reuses its buffer for one value after the other.
 type encoder struct {
 	*json.Encoder
 	text bytes.Buffer
@@ -38,18 +38,18 @@ var encoders = sync.Pool{New: func() any {
 
 var errTrailing = errors.New("more than one JSON value")
 
-// Decode reads exactly one JSON value. It refuses fields that v does not
-// have, and keeps numbers as they are written.
+// Decode reads exactly one JSON value. It rejects fields that v does not have, and keeps numbers as
+// written.
 func Decode(data []byte, v any) error {
 	d := decoders.Get().(*decoder)
-	if d.read(data, v) != nil { // it goes no further, and counts from its first text on
+	if d.read(data, v) != nil { // a decoder is unusable after an error, and its offsets count from its first text
 		return newDecoder().read(data, v)
 	}
 	decoders.Put(d)
 	return nil
 }
 
-// A decoder reads one text after the other into the same buffer.
+// A decoder reuses its buffer for one text after the other.
 type decoder struct {
 	*json.Decoder
 	text bytes.Reader

@@ -17,14 +17,14 @@ import (
 	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
-// Parse reads one JSON object into the struct that v points to. Names within the members called open are taken as they
-// are. The error is of type faults.Faults.
+// Parse reads one JSON object into the struct that v points to. Names within the members called
+// open are not checked. The error is of type faults.Faults.
 func Parse(data []byte, v any, open ...string) error {
 	return Check(data, v, Decode(data, v), open...)
 }
 
-// Check returns what is wrong with data, which decoding into what v points to ended with
-// that error. It is of type faults.Faults, or nil.
+// Check returns the faults of data, after decoding it into v's type has returned err. The result is
+// of type faults.Faults, or nil.
 func Check(data []byte, v any, err error, open ...string) error {
 	if !utf8.Valid(data) {
 		return faults.New("", "is not UTF-8")
@@ -44,9 +44,9 @@ func Check(data []byte, v any, err error, open ...string) error {
 	return nil
 }
 
-// Misfits explains why data does not decode into what v points to, field by
-// field and without its values. A struct that implements json.Unmarshaler or
-// encoding.TextUnmarshaler reports its faults in its own words. err is what Decode said.
+// Misfits explains why data does not decode into the type of v, field by field and without values.
+// A struct that implements json.Unmarshaler or encoding.TextUnmarshaler reports its own faults. err
+// is Decode's error.
 func Misfits(data []byte, v any, err error) faults.Faults {
 	var f faults.Faults
 	if !json.Valid(data) {
@@ -59,7 +59,7 @@ func Misfits(data []byte, v any, err error) faults.Faults {
 	return f
 }
 
-// NotJSON says what a decoder has found wrong with a text.
+// NotJSON describes a decoder's error about a text.
 func NotJSON(err error) string {
 	if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
 		return fmt.Sprintf("is not JSON: %v at byte %d", syntax, syntax.Offset)
@@ -139,11 +139,11 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *faults.Fault
 	}
 }
 
-// fieldNamed finds a struct's field as encoding/json does, whatever the case.
+// fieldNamed finds a struct's field as encoding/json does, ignoring case.
 func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
 	for i := range t.NumField() {
 		switch f := t.Field(i); {
-		case f.Anonymous && f.Tag == "" && f.Type.Kind() == reflect.Struct: // its fields are the struct's
+		case f.Anonymous && f.Tag == "" && f.Type.Kind() == reflect.Struct: // embedded fields belong to the struct
 			if its, ok := fieldNamed(f.Type, name); ok {
 				return its, true
 			}
@@ -166,7 +166,7 @@ func expected(t reflect.Type) string {
 		return "an instant in RFC 3339, such as 2026-11-20T20:00:00Z"
 	case t.Kind() == reflect.Int64 && reflect.PointerTo(t).Implements(textType):
 		return "a duration such as 2h, 90s or 5d"
-	case t.Kind() == reflect.String, t.Kind() == reflect.Struct: // one that is written as a text
+	case t.Kind() == reflect.String, t.Kind() == reflect.Struct: // a struct with a text form
 		return "a string"
 	case t.Kind() == reflect.Bool:
 		return "true or false"

@@ -10,7 +10,7 @@ import (
 
 const loneSurrogateFault = `holds half a character: \ud800 to \udfff are written in pairs`
 
-// CheckCharacters returns the fault of a valid JSON text that holds half a character.
+// CheckCharacters returns the fault of a valid JSON text that contains half a character.
 func CheckCharacters(data []byte) error {
 	if loneSurrogate(data) {
 		return faults.New("", "%s", loneSurrogateFault)
@@ -39,8 +39,7 @@ func loneSurrogate(data []byte) bool {
 	}
 }
 
-// escaped answers the code unit that the text begins with, written \uXXXX; 0 for
-// anything else.
+// escaped returns the code unit of a leading \uXXXX; 0 for anything else.
 func escaped(data []byte) rune {
 	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
 		return 0

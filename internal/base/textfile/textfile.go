@@ -1,6 +1,5 @@
-// Package textfile reads texts that people write with an editor or a shell: UTF-8, with or
-// without a byte order mark. Configuration, credentials, secrets and files of notifications
-// all go through it.
+// Package textfile reads texts that people write with an editor or a shell: UTF-8, with or without
+// a byte order mark. Configuration, credentials, secrets and files of notifications use it.
 package textfile
 
 import (
@@ -54,13 +53,13 @@ func Decode(data []byte) ([]byte, error) {
 
 // TrimMark returns a line, or the start of a text, without the byte order mark in front.
 func TrimMark(line []byte) []byte {
-	for bytes.HasPrefix(line, []byte(mark)) { // a tool may add one to another's
+	for bytes.HasPrefix(line, []byte(mark)) { // tools may add several
 		line = line[len(mark):]
 	}
 	return line
 }
 
-// most is the longest beginning by which an encoding is known, in bytes.
+// most is the number of bytes that identify an encoding.
 const most = 4
 
 // NewReader reads the beginning of r, and returns a reader of the whole. For UTF-16 and

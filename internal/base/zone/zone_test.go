@@ -60,7 +60,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// A process whose own zone it is knows it as another does.
+// A process in that zone computes the same as any other.
 func TestLoadTheProcessesOwn(t *testing.T) {
 	t.Parallel()
 	own := time.Local.String()
