@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// reloadEvery is how old the map of a Cluster's slots may be. A master that is
-	// gone tells nobody who has taken its place.
+	// reloadEvery is the greatest age of a Cluster's slot map: a lost master does not announce its
+	// successor.
 	reloadEvery = time.Second
-	// redirects is how often a command on a Cluster is sent on: to the node that
-	// has the slot, and on to the one that it moves to.
+	// redirects is how often a command on a Cluster is redirected: to the slot's node, and to the
+	// node that the slot moves to.
 	redirects = 2
 )
 
-// newCluster returns a client of a Cluster, of whose nodes each has its errors heard.
+// newCluster returns a client of a Cluster; the watch sees each node's errors.
 func newCluster(opts *redis.UniversalOptions, h *heard) *redis.ClusterClient {
 	o := opts.Cluster()
 	o.ClusterStateReloadInterval, o.MaxRedirects = reloadEvery, redirects
-	o.MaxRetries = -1 // what is sent on is tried again
+	o.MaxRetries = -1 // redirects repeat it
 	cluster := redis.NewClusterClient(o)
 	cluster.OnNewNode(func(node *redis.Client) {
 		node.AddHook(reloads{cluster})
@@ -34,7 +34,7 @@ func newCluster(opts *redis.UniversalOptions, h *heard) *redis.ClusterClient {
 	return cluster
 }
 
-// reloads has a Cluster's map be read again when a node cannot be reached.
+// reloads is a hook that reloads a Cluster's slot map after a failed dial.
 type reloads struct{ cluster *redis.ClusterClient }
 
 func (r reloads) DialHook(next redis.DialHook) redis.DialHook {

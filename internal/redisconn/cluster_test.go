@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// TestClusterFailover has a master die: what was on it is found on the replica
+// TestClusterFailover kills a master: its keys are found on the replica
 // soon after it has taken its place, not when go-redis looks of its own.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()

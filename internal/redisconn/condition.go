@@ -8,13 +8,13 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// A Status is what trouble a Redis is in. The zero value is none.
+// A Status is a Redis's error state. The zero value is healthy.
 type Status struct {
-	Trouble redisreply.Trouble // of all of it
-	Nodes   []NodeTrouble      // of a Cluster that is not in trouble as a whole
+	Trouble redisreply.Trouble // of the whole Redis
+	Nodes   []NodeTrouble      // of a Cluster that is not in an error state as a whole
 }
 
-// A NodeTrouble is the trouble of one node of a Cluster.
+// A NodeTrouble is the error state of one node of a Cluster.
 type NodeTrouble struct {
 	Address string
 	Trouble redisreply.Trouble
@@ -22,15 +22,14 @@ type NodeTrouble struct {
 
 func (s Status) well() bool { return s.Trouble == redisreply.None && len(s.Nodes) == 0 }
 
-// A condition is what is known of a Redis, or of one node. The zero value is that
-// it is well.
+// A condition is the known state of a Redis, or of one node. The zero value is healthy.
 type condition struct {
 	trouble redisreply.Trouble
-	since   time.Time // when the trouble began
-	well    time.Time // since when it has been well again; zero for not
+	since   time.Time // when the error state began
+	well    time.Time // since when it is healthy again; zero if it is not
 }
 
-// next is the condition after a look.
+// next returns the condition after a check.
 func (c condition) next(trouble redisreply.Trouble, now time.Time) condition {
 	switch {
 	case trouble != redisreply.None:
@@ -47,16 +46,16 @@ func (c condition) next(trouble redisreply.Trouble, now time.Time) condition {
 	return c
 }
 
-// A change is how a condition becomes another, by a look.
+// A change is the transition of a condition by a check.
 type change struct {
-	name, node    string // of whom; node is "" but for one of a Cluster
+	name, node    string // node is "" except for a Cluster's node
 	effect        string
 	before, after condition
-	err           error // that tells of the trouble
-	left          bool  // the node has
+	err           error // that reports the error state
+	left          bool  // the node has left the Cluster
 }
 
-// log tells of trouble that begins, becomes another or is over.
+// log logs an error state that begins, changes or ends.
 func (c change) log(log *slog.Logger, cfg config.Redis, now time.Time) {
 	args := []any{"address", cfg.Address.String()}
 	if c.node != "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// Explain says what an error of Redis, or on the way there, means for whoever
-// runs the program. An error whose meaning is not known, and none, it returns as it is.
+// Explain adds the meaning of an error of Redis, or of the connection to it, for the operator. It
+// returns an unknown error, or nil, unchanged.
 func Explain(err error, cfg config.Redis) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -24,7 +24,7 @@ func Explain(err error, cfg config.Redis) error {
 	return err
 }
 
-// meaning is what is wrong and what to do, "" if that is not known.
+// meaning returns the problem and the remedy, "" if they are unknown.
 func meaning(err error, cfg config.Redis) string {
 	var (
 		op       *net.OpError

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// eachNode calls f for each master of a Cluster, at once, or for the one server.
+// eachNode calls f for each master of a Cluster concurrently, or for the one server.
 func eachNode(ctx context.Context, c redis.UniversalClient, f func(context.Context, *redis.Client) error) error {
 	if cluster, ok := pipeline.OfCluster(c); ok {
 		return cluster.ForEachMaster(ctx, f)
@@ -28,7 +28,7 @@ func eachNode(ctx context.Context, c redis.UniversalClient, f func(context.Conte
 	return fmt.Errorf("a client of type %T is not known", c)
 }
 
-// within is a context for that part of the time that there is.
+// within returns a context with that part of the remaining time.
 func within(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
 	deadline, some := ctx.Deadline()
 	if !some {
@@ -37,14 +37,14 @@ func within(ctx context.Context, part float64) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, time.Duration(float64(time.Until(deadline))*part))
 }
 
-// findings are what an operator should know of a Redis.
+// findings are the warnings about a Redis.
 type findings struct {
-	losses  []string // how it may lose keys
-	outages []string // how it stops for everybody when it need not
+	losses  []string // ways to lose keys
+	outages []string // avoidable ways to stop as a whole
 }
 
-// inspect returns what there is to know of the nodes, or why they cannot serve at all. Of a
-// Cluster it is enough that one answers: what lies on the others waits.
+// inspect returns the nodes' warnings, or the error if none can serve. One serving node of a
+// Cluster is enough: the others' jobs wait.
 func inspect(ctx context.Context, c redis.UniversalClient, cfg config.Redis) (findings, error) {
 	var (
 		mu       sync.Mutex
@@ -73,7 +73,7 @@ func inspect(ctx context.Context, c redis.UniversalClient, cfg config.Redis) (fi
 	return all, err
 }
 
-// of writes the node in front of each.
+// of prefixes each finding with the node.
 func of(node *redis.Client, found []string) []string {
 	for i, f := range found {
 		found[i] = fmt.Sprintf("redis %s: %s", node.Options().Addr, f)
@@ -85,7 +85,7 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 	if err := node.Ping(ctx).Err(); err != nil && !redisreply.Forbidden(err) {
 		return found, err
 	}
-	if err := node.Exists(ctx, cfg.Prefix+":layout").Err(); err != nil && redisreply.Forbidden(err) { // without which nothing is pulled
+	if err := node.Exists(ctx, cfg.Prefix+":layout").Err(); err != nil && redisreply.Forbidden(err) { // no job is pulled without EXISTS
 		return found, err
 	}
 	text, err := node.Info(ctx).Result()
@@ -100,8 +100,8 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 	if err := unfit(info, cfg.Address.Mode); err != nil {
 		return found, err
 	}
-	// Managed services often refuse CONFIG. INFO has all but whether snapshots
-	// are taken, and what of a Cluster stops with one of its nodes.
+	// Managed services often refuse CONFIG. INFO lacks only whether snapshots are taken, and how
+	// much of a Cluster stops with one node.
 	settings, err := node.ConfigGet(ctx, "save").Result()
 	if err != nil && !redisreply.Answered(err) {
 		return found, err
@@ -112,7 +112,7 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 		found.outages = following(info, cfg.Acknowledged)
 		return found, nil
 	}
-	settings, err = node.ConfigGet(ctx, "cluster-*").Result() // one pattern, as before Redis 7
+	settings, err = node.ConfigGet(ctx, "cluster-*").Result() // before Redis 7 CONFIG GET takes one pattern only
 	if err != nil && !redisreply.Answered(err) {
 		return found, err
 	}
@@ -123,14 +123,13 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 const (
 	fullCoverage = "cluster-require-full-coverage"
 	nodeTimeout  = "cluster-node-timeout"
-	// slowest is how long a master of a Cluster may be away before its replica stands for
+	// maxElectionDelay is the longest acceptable time until a Cluster's replica stands for
 	// election.
 	slowest = 5 * time.Second
 )
 
-// standing says for how long, and for whom, a Cluster stops when this master of it fails, by
-// its fields of INFO, and the settings that are known; so many replicas are asked to
-// acknowledge writes.
+// standing returns how long, and for which keys, a Cluster stops when this master fails, from its
+// INFO and the known settings. asked is the number of replicas that must acknowledge writes.
 func standing(info, settings map[string]string, asked int) (outages []string) {
 	if settings[fullCoverage] == "yes" {
 		outages = append(outages, fullCoverage+" is yes, so that one master's failure stops the whole Cluster until another has taken its place: set no")
@@ -144,7 +143,7 @@ func standing(info, settings map[string]string, asked int) (outages []string) {
 	return append(outages, following(info, asked)...)
 }
 
-// unfit says why a Redis that has these fields of INFO cannot serve.
+// unfit returns why a Redis with these fields of INFO cannot serve, or nil.
 func unfit(info map[string]string, mode config.Mode) error {
 	switch {
 	case info["cluster_enabled"] == "1" && mode != config.Cluster:
@@ -155,16 +154,16 @@ func unfit(info map[string]string, mode config.Mode) error {
 	return nil
 }
 
-// snapshots says whether Redis saves its keys to a file from time to time.
+// snapshots holds whether Redis regularly saves its keys to a file.
 type snapshots struct{ known, taken bool }
 
-// assess says how a Redis that has these fields of INFO may lose keys, or is too old.
+// assess returns how a Redis with these fields of INFO may lose keys, or that it is too old.
 func assess(info map[string]string, s snapshots) []string {
 	var warnings []string
 	switch v := info["redis_version"]; {
 	case !atLeast(v, 6, 2):
 		warnings = append(warnings, fmt.Sprintf("version %s is below 6.2: upgrade it", v))
-	case info["cluster_enabled"] == "1" && !atLeast(v, 7, 0): // no sharded publish
+	case info["cluster_enabled"] == "1" && !atLeast(v, 7, 0): // they have no sharded publish
 		warnings = append(warnings, fmt.Sprintf("version %s of a Cluster is below 7, and workers take up to a second to find what is due: upgrade it", v))
 	}
 	if p := info["maxmemory_policy"]; p != "noeviction" && p != "" {
@@ -176,8 +175,7 @@ func assess(info map[string]string, s snapshots) []string {
 	return warnings
 }
 
-// atLeast compares the first two numbers of a version; one that cannot be read
-// is taken for new.
+// atLeast compares the first two numbers of a version; an unreadable version counts as new.
 func atLeast(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

@@ -75,7 +75,7 @@ func TestUnacknowledged(t *testing.T) {
 	}
 }
 
-// What is not known is not warned of, nor what only a replica would have.
+// inspect warns neither of unknown settings nor of a replica's.
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	const master = "role:master\r\nconnected_slaves:1\r\n"

@@ -8,9 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LogTo makes the Redis client's own messages debug lines of a logger, for the
-// whole process. They tell of failures that calls return as errors anyway; by
-// default the client prints them.
+// LogTo logs the Redis client's own messages at debug level, for the whole process. They report
+// failures that calls return as errors anyway; by default the client prints them.
 func LogTo(log *slog.Logger) { redis.SetLogger(clientLog{log}) }
 
 type clientLog struct{ log *slog.Logger }
@@ -22,9 +21,8 @@ func (l clientLog) Printf(ctx context.Context, format string, args ...any) {
 	}
 }
 
-// Quiet answers a logger whose lines are debug lines while one of the watches
-// tells of trouble, or is about to look into it. It is for those whose work fails
-// meanwhile: the cause is told already, once.
+// Quiet returns a logger that logs at debug level while one of the watches has an error state or is
+// about to check. It is for code that fails because of that state: the watch logs the cause once.
 func Quiet(log *slog.Logger, watches ...*Watch) *slog.Logger {
 	return slog.New(quiet{log.Handler(), watches})
 }

@@ -13,48 +13,46 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// A Node is how one server of a Redis is right now.
+// A Node is the present state of one server of a Redis.
 type Node struct {
 	Address string `json:"address"`
-	// Error is why nothing else is known; "" when it answers.
+	// Error is why nothing else is known; "" if the server answers.
 	Error   string `json:"error,omitempty"`
 	Version string `json:"version,omitempty"`
-	// UsedMemory and MaxMemory are in bytes; MaxMemory is 0 where there is no bound.
+	// UsedMemory and MaxMemory are in bytes; MaxMemory is 0 without a bound.
 	UsedMemory int64 `json:"used_memory"`
 	MaxMemory  int64 `json:"max_memory"`
-	// Eviction is what happens when it is full.
+	// Eviction is the policy for full memory.
 	Eviction string `json:"eviction,omitempty"`
-	// AppendOnly says that it keeps a log of its writes, and LastSave is when it
-	// last wrote a snapshot; zero when it has written none since its start, or that is
-	// not known. Failing is why it does not persist what it should.
+	// AppendOnly is true if it logs its writes. LastSave is when it last wrote a snapshot; zero if
+	// it has written none since its start, or if that is unknown. Failing is why it does not
+	// persist as configured.
 	AppendOnly bool      `json:"append_only"`
 	LastSave   time.Time `json:"last_save,omitzero"`
 	Failing    string    `json:"failing,omitempty"`
-	// AheadBy is how far its clock is ahead of this machine's, within half a round
-	// trip.
+	// AheadBy is how far its clock is ahead of this machine's, to within half a round trip.
 	AheadBy time.Duration `json:"ahead_by_ns"`
 
-	// The rest is of a master of a Cluster. Replicas is how many follow it, and have all of
-	// its keys; nil where it is no such master, or that is not known.
+	// The other fields belong to a Cluster's master. Replicas is the number of replicas that have
+	// all of its keys; nil if it is no such master, or if the number is unknown.
 	Replicas *int `json:"replicas,omitempty"`
-	// Shards are those that lie there, by their numbers; nil where it is no such master.
+	// Shards are the numbers of its shards; nil if it is no such master.
 	Shards []int `json:"shards,omitzero"`
-	// Waiting is how many notifications wait in them; nil where it is no such master, or
-	// that is not known. WaitingAt is when it was counted of those that do not answer; zero
-	// where all do.
+	// Waiting is the number of waiting notifications in them; nil if it is no such master, or if
+	// the number is unknown. WaitingAt is when shards were last counted that do not answer now;
+	// zero if all answer.
 	Waiting   *int64    `json:"waiting,omitempty"`
 	WaitingAt time.Time `json:"waiting_at,omitzero"`
 }
 
-// Look answers how each node that holds keys is, by address, without its shards. Its error
-// is about the Cluster as a whole: a node that hangs leaves the caller the time to say how
-// the others are.
+// ReadNodes returns the state of each node that holds keys, by address, without its shards. The
+// error is about the Cluster as a whole. A hanging node leaves enough time to report the others.
 func Look(ctx context.Context, c redis.UniversalClient) ([]Node, error) {
 	var (
 		mu      sync.Mutex
 		servers []*redis.Client
 	)
-	known, cancel := within(ctx, .25) // who is asked for the Cluster's map may hang: then it is the last one
+	known, cancel := within(ctx, .25) // the node that is asked for the slot map may hang: then the last map counts
 	err := eachNode(known, c, func(_ context.Context, node *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -90,13 +88,13 @@ func look(ctx context.Context, c *redis.Client) Node {
 		if !redisreply.Answered(err) {
 			n.Error = err.Error()
 		}
-		return n // what it is is unknown where the user may not ask
+		return n // the user may not call INFO
 	}
 	n.tell(fields(text), clock)
 	return n
 }
 
-// tell takes up the fields of INFO, as they are now by the server's clock.
+// readInfo sets the fields from INFO, at now by the server's clock.
 func (n *Node) tell(info map[string]string, now time.Time) {
 	n.Version, n.Eviction = info["redis_version"], info["maxmemory_policy"]
 	n.UsedMemory, _ = strconv.ParseInt(info["used_memory"], 10, 64)
@@ -104,7 +102,7 @@ func (n *Node) tell(info map[string]string, now time.Time) {
 	n.AppendOnly = info["aof_enabled"] == "1"
 	saved, err := strconv.ParseInt(info["rdb_last_save_time"], 10, 64)
 	uptime, _ := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
-	if started := now.Unix() - uptime; err == nil && saved > started+1 { // without a snapshot it is the start, to the second
+	if started := now.Unix() - uptime; err == nil && saved > started+1 { // without a snapshot, Redis reports its start, to the second
 		n.LastSave = time.Unix(saved, 0).UTC()
 	}
 	if info["cluster_enabled"] == "1" {

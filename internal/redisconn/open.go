@@ -1,5 +1,5 @@
-// Package redisconn connects to the Redis that the configuration names, and
-// checks at the start that it answers and keeps what it is given.
+// Package redisconn connects to the configured Redis, and checks at the start that it answers and
+// persists its keys. Start with Open; Watch reports its error states.
 package redisconn
 
 import (
@@ -23,27 +23,23 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// startLimit bounds Open, all attempts included.
 const startLimit = 8 * time.Second
 
 // A Conn is a checked connection to a Redis.
 type Conn struct {
-	// Client is for any number of goroutines. It keeps to a context's deadline,
-	// and to the configuration's timeout where a context has none, but for answers that
-	// keep coming, of a pipeline.
+	// Client is safe for concurrent use. A command ends by its context's deadline, or else the
+	// configured timeout; in a pipeline the timeout bounds the wait for each next answer.
 	Client redis.UniversalClient
-	// Warnings say how this Redis may lose keys, or stop as a whole, one each, with
-	// the remedy.
+	// Warnings are ways in which this Redis may lose keys or stop as a whole, each with its remedy.
 	Warnings []string
 
 	heard    *heard
 	embedded *embedded.Redis // nil for a server
 }
 
-// Open connects with at most poolSize connections to each node, and checks that it
-// answers, of a Cluster that one does. It takes 9 s at most. The error names the address and
-// never the credentials. With cfg.Strict, a Redis that may lose keys is an
-// error; else Conn.Warnings says so.
+// Open connects with at most poolSize connections to each node, and checks that the server answers;
+// of a Cluster, at least one node. It takes 9 s at most. The error names the address and never the
+// credentials. With cfg.Strict, a Redis that may lose keys is an error; otherwise it is a warning.
 func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -68,8 +64,7 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	return conn, nil
 }
 
-// Unchecked returns a connection that is made when something is asked for, and not
-// checked.
+// Unchecked returns a connection that is not checked; it connects when it is first used.
 func Unchecked(cfg config.Redis, poolSize int) (*Conn, error) {
 	opts, err := options(cfg, poolSize)
 	if err != nil {
@@ -78,8 +73,8 @@ func Unchecked(cfg config.Redis, poolSize int) (*Conn, error) {
 	return newConn(opts, cfg.Acknowledged), nil
 }
 
-// newConn returns a connection none of whose commands reads as empty when Redis
-// refuses it, and whose writes so many replicas have once they are answered.
+// newConn returns a connection with hooks: refused commands have errors, and an answered write is
+// on so many replicas.
 func newConn(opts *redis.UniversalOptions, replicas int) *Conn {
 	c := &Conn{heard: new(heard)}
 	if opts.IsClusterMode {
@@ -90,12 +85,12 @@ func newConn(opts *redis.UniversalOptions, replicas int) *Conn {
 	}
 	c.Client.AddHook(c.heard)
 	c.Client.AddHook(pipeline.Refusals{})
-	_ = acknowledged.Writes(c.Client, replicas) // which knows both; the last hook, so that the others see its error
+	_ = acknowledged.Writes(c.Client, replicas) // never fails for these two types; last, so that the other hooks see its error
 	return c
 }
 
-// discard closes a client and does not wait long: with silent Sentinels Close
-// takes until the last time-out.
+// discard closes a client but waits at most 1 s: with silent Sentinels Close takes until the last
+// time-out.
 func discard(c redis.UniversalClient) {
 	closed := make(chan struct{})
 	go func() { defer close(closed); _ = c.Close() }()
@@ -131,9 +126,8 @@ func options(cfg config.Redis, poolSize int) (*redis.UniversalOptions, error) {
 		SentinelPassword: string(cfg.SentinelPassword),
 		TLSConfig:        tlsConfig,
 
-		// A command takes two attempts at most, on a Cluster three, so that one
-		// without a deadline of its own ends soon when Redis accepts and does not
-		// answer.
+		// A command takes two attempts at most, on a Cluster three, so that a command without a
+		// deadline ends soon if Redis accepts and does not answer.
 		MaxRetries:            1,
 		DialerRetries:         1,
 		DialTimeout:           cfg.DialTimeout,
@@ -143,15 +137,15 @@ func options(cfg config.Redis, poolSize int) (*redis.UniversalOptions, error) {
 		ContextTimeoutEnabled: true,
 		PoolSize:              poolSize,
 
-		// Both send commands at each connect that some servers refuse.
+		// Both would send commands on connect that some servers refuse.
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}, nil
 }
 
-// setName names a new connection in CLIENT LIST. The name is for people: managed services,
-// proxies and users without the right refuse it, and the connection serves without. The
-// option ClientName would break it off.
+// setName names a new connection in CLIENT LIST, for people. Managed services, proxies and users
+// without the right refuse it; the connection still works. With the option ClientName it would be
+// closed.
 func setName(ctx context.Context, conn *redis.Conn) error {
 	err := conn.ClientSetName(ctx, "pushpace").Err()
 	if err != nil && redisreply.Answered(err) && redisreply.Of(err) == redisreply.None {

@@ -120,7 +120,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// A Cluster of which a master is away serves those of the others.
+// A Cluster without one of its masters serves the others' keys.
 func TestClusterWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
@@ -300,7 +300,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenIsBounded has time-outs that are longer than what Open may take.
+// TestOpenIsBounded sets time-outs that exceed Open's limit.
 func TestOpenIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]config.Redis{

@@ -9,9 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// progresses has a time-out hold from one answer to the next: those of a pipeline come one
-// after another, and who stands last in it waits for all before. It is a silence that is
-// to end, and not work.
+// progresses is a hook that restarts the time-out at each answer. The last command of a pipeline
+// waits for all answers before its own: the time-out bounds silence, not work.
 type progresses struct{}
 
 func (progresses) DialHook(next redis.DialHook) redis.DialHook {
@@ -21,7 +20,7 @@ func (progresses) DialHook(next redis.DialHook) redis.DialHook {
 			return nil, err
 		}
 		p := &progress{Conn: conn}
-		if system, ok := conn.(syscall.Conn); ok { // by which go-redis looks whether it is open
+		if system, ok := conn.(syscall.Conn); ok { // go-redis checks by it whether the connection is open
 			return struct {
 				*progress
 				syscall.Conn
@@ -37,11 +36,11 @@ func (progresses) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// A progress is a connection that puts off the end of a wait by as long again when
-// something has come. It is read by one goroutine at a time.
+// A progress is a connection that restarts its read deadline when bytes arrive. One goroutine at a
+// time reads it.
 type progress struct {
 	net.Conn
-	wait time.Duration // 0 for without end
+	wait time.Duration // 0 for no limit
 }
 
 // SetReadDeadline implements net.Conn.
@@ -64,7 +63,7 @@ func (p *progress) SetDeadline(t time.Time) error {
 func (p *progress) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
 	if n > 0 && p.wait > 0 {
-		_ = p.Conn.SetReadDeadline(time.Now().Add(p.wait)) // or the next read says why not
+		_ = p.Conn.SetReadDeadline(time.Now().Add(p.wait)) // on failure, the next read returns the error
 	}
 	return n, err
 }

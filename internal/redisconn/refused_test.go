@@ -90,7 +90,7 @@ func everyCommandFails(t *testing.T, c redis.UniversalClient, says string, troub
 	check("ping", c.Ping(context.Background()).Err())
 }
 
-// A Cluster is in trouble when each node is, or when nobody has a slot.
+// A Cluster is in an error state if each node is, or if a slot has no node.
 func TestTroubleOfAll(t *testing.T) {
 	t.Parallel()
 	away := &net.OpError{Op: "dial", Err: errors.New("connection refused")}

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// replicas is how many replicas follow a master that has these fields of INFO, and have all
-// of its keys.
+// replicas returns the number of replicas that have all keys of a master with these fields of INFO.
 func replicas(info map[string]string) (n int) {
 	for name, value := range info { // slave0:ip=…,port=…,state=online,offset=…,lag=…
 		_, err := strconv.Atoi(strings.TrimPrefix(name, "slave"))
@@ -18,7 +17,7 @@ func replicas(info map[string]string) (n int) {
 	return n
 }
 
-// following says that a master, by its INFO, has fewer replicas than are asked to acknowledge
+// following returns an outage if a master, by its INFO, has fewer replicas than must acknowledge
 // its writes.
 func following(info map[string]string, asked int) (outages []string) {
 	if n := replicas(info); n < asked && info["role"] == "master" {
@@ -27,7 +26,7 @@ func following(info map[string]string, asked int) (outages []string) {
 	return outages
 }
 
-// forgotten says that a master, by its INFO, does not keep what replicas have acknowledged.
+// forgotten returns a loss if a master, by its INFO, does not persist acknowledged writes.
 func forgotten(info map[string]string, asked int) (losses []string) {
 	if asked > 0 && info["aof_enabled"] == "0" {
 		losses = []string{"appendonly is no, so that a master that restarts sooner than a replica takes its place comes back without what was acknowledged: set appendonly yes"}

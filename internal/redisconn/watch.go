@@ -17,34 +17,31 @@ import (
 )
 
 const (
-	// lookEvery is how often a Redis is looked at that is well, as far as its
-	// commands tell.
+	// checkInterval is the time between checks of a healthy Redis.
 	lookEvery = 10 * time.Second
-	// lookAgain is how often it is looked at in trouble, and for how long it has to
-	// be well for the trouble to be over.
-	lookAgain = time.Second
-	// lookTimeout bounds a look.
+	// recheckInterval is the time between checks in an error state, and how long Redis must be
+	// healthy for the state to end.
+	lookAgain   = time.Second
 	lookTimeout = 5 * time.Second
-	// passingEvery lies between two lines about trouble that was over when it was
-	// looked at.
+	// transientInterval is the least time between two log lines about errors that a check did not
+	// confirm.
 	passingEvery = time.Minute
 )
 
-// WatchOptions say what a Watch tells.
+// WatchOptions are the texts and the log of a Watch.
 type WatchOptions struct {
-	// Name is what the log calls it: "Redis".
+	// Name is Redis's name in the log: "Redis".
 	Name string
-	// Effect is what its trouble means: "nothing is accepted". NodeEffect is what
-	// that of one node of a Cluster does.
+	// Effect is the effect of an error state: "nothing is accepted". NodeEffect is that of a single
+	// Cluster node's.
 	Effect, NodeEffect string
 	Log                *slog.Logger
 }
 
-// A Watch is the one who tells of a Redis in trouble: a line when it begins, with
-// the cause and what to do, and one when it is over. Any command's error that
-// tells of trouble has it look at once, with a command of its own, a write: a
-// Redis that is full still reads. The nodes of a Cluster have troubles of their
-// own; the Cluster is in trouble when each of them is. Close it.
+// A Watch logs a Redis's error states: a line when one begins, with cause and remedy, and one when
+// it ends. A command's error that indicates one triggers a check at once, by a write: a full Redis
+// still reads. A Cluster's nodes have their own states; the Cluster is in an error state if every
+// node is. Close it.
 type Watch struct {
 	o     WatchOptions
 	write func(context.Context) map[string]error
@@ -56,13 +53,13 @@ type Watch struct {
 
 	mu      sync.Mutex
 	whole   condition
-	nodes   map[string]condition // those in trouble, unless the whole is
-	suspect error                // it tells of trouble, and it was not looked at since
-	cleared time.Time            // when a look found nothing behind such an error
-	passed  time.Time            // when such an error was told last
+	nodes   map[string]condition // in an error state, unless the whole is
+	suspect error                // a command's error that is not checked yet
+	cleared time.Time            // when a check did not confirm such an error
+	passed  time.Time            // when such an error was last logged
 }
 
-// Watch begins to watch the Redis.
+// Watch starts to watch the Redis.
 func (c *Conn) Watch(cfg config.Redis, o WatchOptions) *Watch {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &Watch{o: o, cfg: cfg, woken: make(chan struct{}, 1), stop: stop, nodes: map[string]condition{}}
@@ -72,7 +69,6 @@ func (c *Conn) Watch(cfg config.Redis, o WatchOptions) *Watch {
 	return w
 }
 
-// Close ends it.
 func (w *Watch) Close() error {
 	w.stop()
 	w.looking.Wait()
@@ -98,7 +94,7 @@ func (w *Watch) run(ctx context.Context) {
 	}
 }
 
-// Look looks at the Redis now, and answers what trouble all of it is in.
+// Check checks the Redis now, and returns the error state of the whole.
 func (w *Watch) Look(ctx context.Context) redisreply.Trouble {
 	trouble := w.look(ctx)
 	if !w.Status().well() {
@@ -107,7 +103,7 @@ func (w *Watch) Look(ctx context.Context) redisreply.Trouble {
 	return trouble
 }
 
-// wake has the Redis be looked at soon, and again.
+// wake triggers a check.
 func (w *Watch) wake() {
 	select {
 	case w.woken <- struct{}{}:
@@ -127,7 +123,7 @@ func (w *Watch) look(ctx context.Context) redisreply.Trouble {
 	return trouble
 }
 
-// found takes in what a look has found: what each node has answered.
+// found records a check's result: each node's answer.
 func (w *Watch) found(answers map[string]error, now time.Time) {
 	w.mu.Lock()
 	changes := w.changes(answers, now)
@@ -141,8 +137,8 @@ func (w *Watch) found(answers map[string]error, now time.Time) {
 	}
 }
 
-// clear drops the suspicion. It answers the error behind which there is nothing,
-// if it is to be told: whoever met it was quiet, as of trouble.
+// clear drops the suspect error. It returns an unconfirmed error that is to be logged: its own
+// caller did not log it.
 func (w *Watch) clear(now time.Time) error {
 	err := w.suspect
 	w.suspect = nil
@@ -157,18 +153,18 @@ func (w *Watch) clear(now time.Time) error {
 	return err
 }
 
-// changes takes in what each node has answered, and answers what there is to tell.
+// changes records each node's answer, and returns the transitions to log.
 func (w *Watch) changes(answers map[string]error, now time.Time) []change {
 	trouble, err := ofAll(answers)
 	whole := change{name: w.o.Name, effect: w.o.Effect, before: w.whole, after: w.whole.next(trouble, now), err: err}
 	w.whole = whole.after
 	if w.whole.trouble != redisreply.None {
-		clear(w.nodes) // they are told of when theirs lasts longer
+		clear(w.nodes) // they are logged if their states last longer
 		return []change{whole}
 	}
 	all := []change{whole}
 	for node, before := range w.nodes {
-		if _, asked := answers[node]; !asked { // another has taken its place
+		if _, asked := answers[node]; !asked { // the node has been replaced
 			all = append(all, change{name: "a node of " + w.o.Name, node: node, before: before, left: true})
 			delete(w.nodes, node)
 		}
@@ -187,7 +183,7 @@ func (w *Watch) changes(answers map[string]error, now time.Time) []change {
 	return all
 }
 
-// Status answers what trouble it is in, as far as it is known.
+// Status returns the known error state.
 func (w *Watch) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,7 +195,7 @@ func (w *Watch) Status() Status {
 	return s
 }
 
-// tells reports whether trouble is told of, or is about to be.
+// isReporting reports whether an error state is logged, or is about to be.
 func (w *Watch) tells() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +204,7 @@ func (w *Watch) tells() bool {
 
 func (w *Watch) inTrouble() bool { return w.whole.trouble != redisreply.None || len(w.nodes) > 0 }
 
-// heard takes in a command's error.
+// suspectError records a command's error.
 func (w *Watch) heard(err error) {
 	if err == nil || redisreply.Of(err) == redisreply.None {
 		return
@@ -222,7 +218,7 @@ func (w *Watch) heard(err error) {
 	w.wake()
 }
 
-// heard has the errors of commands heard by the Watch that there is.
+// An errorHook is a hook that passes commands' errors to the Watch, if there is one.
 type heard struct{ by atomic.Pointer[Watch] }
 
 func (h *heard) hear(err error) {

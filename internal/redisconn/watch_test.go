@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// Trouble is told once, by who meets it, with its cause; what else fails
-// meanwhile is not; and once it is over.
+// The Watch logs an error state once, with its cause, and its end once. Lines about its
+// consequences are quiet.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	full := func(s *redistest.Server, t *testing.T) { set(t, s, "maxmemory", "1") }
@@ -91,7 +91,7 @@ func replicaOf(t *testing.T, s *redistest.Server, host, port string) {
 	must(t, s.Client(t).Do(t.Context(), "REPLICAOF", host, port).Err())
 }
 
-// Trouble is over when it has not come again for a moment.
+// An error state ends when Redis has been healthy for recheckInterval.
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	at := func(seconds float64) time.Time {
@@ -114,9 +114,8 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// Of an error that tells of trouble, and behind which a look finds nothing, others
-// are quiet: it is told, once in a while. What repeats is not counted either, and told
-// when it is over.
+// Quiet loggers are also quiet about an error that a check does not confirm: the Watch logs it, at
+// most once a minute.
 func TestPassingTrouble(t *testing.T) {
 	t.Parallel()
 	told := new(eventually.Log)
@@ -147,8 +146,8 @@ func TestPassingTrouble(t *testing.T) {
 	}
 }
 
-// On a Cluster the trouble of one node is told of as that node's, and only that of
-// all as the Cluster's.
+// On a Cluster a single node's error state is logged as that node's, and one of all nodes as the
+// Cluster's.
 func TestWatchOfACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))

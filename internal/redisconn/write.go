@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// writes is how many keys a look writes on a Cluster, wherever they belong, and
-	// names how many names are tried to have one on each node.
+	// writes is the number of keys that a check writes on a Cluster, on any node. names is the
+	// number of names that are tried to find a key on each node.
 	writes = 16
 	names  = 1000
 )
 
-// write writes what nobody reads, and answers how that went on each node, by
-// address; "" is the only server, or the Cluster when nothing is known of its
-// nodes.
+// write writes unused keys, and returns each node's error, by address. "" is the only server, or
+// the Cluster if its nodes are unknown.
 //
 // The key is PREFIX:probe, a text; on a Cluster PREFIX:{probe-0} and so on.
 func write(ctx context.Context, c redis.UniversalClient, prefix string) map[string]error {
@@ -49,8 +48,8 @@ func write(ctx context.Context, c redis.UniversalClient, prefix string) map[stri
 	return execEach(ctx, pipes)
 }
 
-// execEach executes the pipelines at once. A node that hangs leaves the caller the
-// time to say that the others do not.
+// execEach executes the pipelines concurrently. A hanging node leaves the caller enough time to
+// report the others.
 func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]error {
 	ctx, cancel := within(ctx, .75)
 	defer cancel()
@@ -63,7 +62,7 @@ func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]
 		all.Go(func() {
 			cmds, err := pipe.Exec(ctx)
 			for _, cmd := range cmds {
-				if redisreply.Of(cmd.Err()) != redisreply.None { // rather than that a slot has moved
+				if redisreply.Of(cmd.Err()) != redisreply.None { // a moved slot matters less
 					err = cmd.Err()
 				}
 			}
@@ -76,7 +75,7 @@ func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]
 	return answers
 }
 
-// troubleFound says what trouble a look's error tells of.
+// troubleFound returns the error state that a check's error reports.
 func troubleFound(err error) redisreply.Trouble {
 	if trouble := redisreply.Of(err); trouble != redisreply.None {
 		return trouble
@@ -87,8 +86,8 @@ func troubleFound(err error) redisreply.Trouble {
 	return redisreply.None
 }
 
-// ofAll answers the trouble of all nodes, None while one of them is well, and an
-// error that tells of it.
+// ofAll returns the error state of the whole, None while one node is healthy, and an error that
+// reports it.
 func ofAll(answers map[string]error) (trouble redisreply.Trouble, err error) {
 	well := false
 	for _, node := range slices.Sorted(maps.Keys(answers)) {

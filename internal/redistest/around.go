@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Around is a hook that stands around each command, or each pipeline as a whole. It calls next,
-// which sends them, or answers in the place of Redis.
+// Around is a hook that wraps each command, or each pipeline as a whole. It calls next, which sends
+// the commands, or answers instead of Redis.
 type Around func(ctx context.Context, cmds []redis.Cmder, next func() error) error
 
 // DialHook implements redis.Hook.
@@ -29,7 +29,7 @@ func (a Around) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// Fail has commands end with an error.
+// Fail sets an error on commands, and returns it.
 func Fail(cmds []redis.Cmder, err error) error {
 	for _, cmd := range cmds {
 		cmd.SetErr(err)
@@ -52,7 +52,7 @@ func Count(client redis.UniversalClient, match func(redis.Cmder) bool) *atomic.I
 	return n
 }
 
-// Script tells whether a command has run a script, by its name or, as to a Cluster, its text.
+// Script reports whether a command has run a script, by its hash or its text.
 func Script(cmd redis.Cmder) bool {
 	return strings.HasPrefix(cmd.Name(), "eval") && !redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT")
 }

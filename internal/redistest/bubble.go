@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// InBubble is a client of a miniredis of its own that is reached without a socket, as tests
-// in a bubble of testing/synctest need it: its clock is the bubble's. It suits small
-// commands alone: a pipeline of more than 4 KiB hangs.
+// InBubble returns a client of its own miniredis without a socket, for tests in a bubble of
+// testing/synctest: its clock is the bubble's. It is for small commands only: a pipeline of more
+// than 4 KiB hangs.
 func InBubble(t testing.TB) *redis.Client {
 	t.Helper()
 	server := miniredis.NewMiniRedis()
 	client := redis.NewClient(&redis.Options{
-		Addr:                  "127.0.0.1:0", // no name that is looked up
+		Addr:                  "127.0.0.1:0", // needs no name lookup
 		Dialer:                func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
 		ContextTimeoutEnabled: true,
 	})

@@ -43,8 +43,8 @@ func StartCluster(t testing.TB, n int, opts ...Option) []*Server {
 	return nodes
 }
 
-// OverAll runs the test on the embedded Redis, on a real one and on a Cluster,
-// under a prefix of its own.
+// OverAll runs the test on the embedded Redis, on a real one and on a Cluster, with a prefix of its
+// own.
 func OverAll(t *testing.T, test func(t *testing.T, client redis.UniversalClient, prefix string)) {
 	t.Helper()
 	t.Parallel()
@@ -63,7 +63,7 @@ func OverAll(t *testing.T, test func(t *testing.T, client redis.UniversalClient,
 	on("cluster", func(t *testing.T) redis.UniversalClient { return cluster(t) })
 }
 
-// cluster is a client of a Cluster of three masters.
+// cluster returns a client of a Cluster of three masters.
 func cluster(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	var addresses []string
@@ -73,7 +73,7 @@ func cluster(t *testing.T) redis.UniversalClient {
 	return connectCluster(t, addresses)
 }
 
-// connectCluster is Connect to a Cluster, by a client that holds scripts to one slot.
+// connectCluster is Connect for a Cluster, with a client that confines scripts to one slot.
 func connectCluster(t *testing.T, addresses []string) redis.UniversalClient {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{
@@ -85,7 +85,7 @@ func connectCluster(t *testing.T, addresses []string) redis.UniversalClient {
 	return client
 }
 
-// Hook has the hook called for what is sent to Redis: of a Cluster by each node's client.
+// Hook adds a hook for all that is sent to Redis: on a Cluster to each node's client.
 func Hook(client redis.UniversalClient, hook redis.Hook) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
@@ -99,7 +99,7 @@ func Hook(client redis.UniversalClient, hook redis.Hook) {
 		}
 		return nil
 	}
-	for range 2 { // at first it may have to meet them
+	for range 2 { // the first pass may only connect to them
 		if err := cluster.ForEachMaster(context.Background(), each); err != nil {
 			panic(err)
 		}
@@ -122,8 +122,8 @@ func join(ctx context.Context, c *redis.Client, first *Server, i, n int) error {
 	return c.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(first.server.Port)).Err()
 }
 
-// whole checks that all slots are served, that a node knows all n nodes, and that it has
-// a link to each: a message published on it reaches no node to which it has none.
+// whole checks that all slots are served, and that a node knows all n nodes and has a link to each:
+// messages do not reach a node without a link.
 func whole(ctx context.Context, c *redis.Client, n int) error {
 	info, err := c.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -144,8 +144,8 @@ func whole(ctx context.Context, c *redis.Client, n int) error {
 	return nil
 }
 
-// Replica runs a replica of a Cluster's node until the test ends, and returns
-// once it could take the node's place, and both say so. The nodes are all of the Cluster's.
+// Replica runs a replica of a Cluster's node until the test ends, and returns when it could replace
+// the node, and both report that. nodes are all of the Cluster's.
 func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server {
 	t.Helper()
 	s := start(t, redisserver.Options{Dir: t.TempDir(), Bus: true}, append([]Option{Args("--cluster-enabled", "yes")}, opts...)...)
@@ -191,7 +191,7 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 	return s
 }
 
-// NodeOf returns the node of a Cluster that has the key, as StartCluster has divided them.
+// NodeOf returns the node that has the key, in the slots that StartCluster has assigned.
 func NodeOf(t testing.TB, nodes []*Server, key string) *Server {
 	t.Helper()
 	slot, err := nodes[0].Client(t).ClusterKeySlot(t.Context(), key).Result()

@@ -13,14 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// declared is a hook of each of a Cluster's nodes that has Redis hold each script to one slot: it
-// is sent as text behind a "#!lua". Without that line a script may use a key of another slot
-// for as long as its node has that slot too, and fails after the next reshard.
+// declared is a hook for a Cluster's nodes that confines each script to one slot, by sending it as
+// text after "#!lua". Without that line a script can use keys of another slot as long as its node
+// also has that slot, and fails after the next reshard.
 type declared struct {
 	texts sync.Map // by hash
 }
 
-// unknownScript is what Redis answers for a script that it does not know.
+// unknownScript is Redis's error for an unknown script.
 type unknownScript struct{}
 
 func (unknownScript) Error() string { return "NOSCRIPT No matching script. Please use EVAL." }
@@ -58,14 +58,14 @@ func (d *declared) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// hold has a script be sent as text, and reports whether the command is to be sent. A hash
-// that no text has come with is not known: whoever calls it sends the text then.
+// hold makes the command send its script as text, and reports whether to send the command. A hash
+// without a known text is unknown: its caller then sends the text.
 func (d *declared) hold(cmd redis.Cmder) bool {
 	args := cmd.Args()
 	switch cmd.Name() {
 	case "eval":
 		text, _ := args[1].(string)
-		if strings.HasPrefix(text, "#!lua\n") { // sent on, to another node
+		if strings.HasPrefix(text, "#!lua\n") { // redirected to another node
 			return true
 		}
 		sum := sha1.Sum([]byte(text))

@@ -9,26 +9,25 @@ import (
 	"github.com/pushpace/pushpace/internal/base/racing"
 )
 
-// atOnce is how many tests of a package run at once that mostly wait: for Redis, for
-// timers and for other processes. As many as there are processors, which go test would
-// run, leave these idle; of many more, each gets so little of them that what it wants to
-// see in time is over.
+// maxParallel is the number of parallel tests of a package that mostly wait: for Redis, timers and
+// processes. go test's default, the number of processors, would leave these idle. With many more,
+// tests get too little time for their checks.
 const atOnce = 16
 
-// gcPercent has little garbage be looked for: the embedded Redis makes a new Lua for each
-// script, so that a heap of a few megabytes is full again a hundred times a second.
+// gcPercent makes garbage collection rare: the embedded Redis makes a new Lua for each script,
+// which fills a heap of a few megabytes a hundred times a second.
 const gcPercent = 400
 
-// Parallel has a test binary run so many tests at once, unless it was told how many, and
-// collect its garbage seldom, unless GOGC says when. It is for TestMain.
+// Parallel sets the number of parallel tests, unless -test.parallel does, and rare garbage
+// collection, unless GOGC is set. It is for TestMain.
 func Parallel() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	n := atOnce
-	if racing.Watched { // they want more of the processors
+	if racing.Watched { // they need more processor time
 		n = atOnce * 3 / 4
 	}
-	_ = flag.Set("test.parallel", strconv.Itoa(n)) // there is such a flag
+	_ = flag.Set("test.parallel", strconv.Itoa(n)) // the flag exists
 	flag.Parse()                                   // may set another number
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/pushpace/pushpace/internal/redisserver"
 )
 
-// Moving is how Reshard moves the keys of a slot.
+// Moving says how Reshard moves the keys of a slot.
 type Moving struct {
 	Keys  int           // at a time
 	Pause time.Duration // before the first, after each time, and after the last
 }
 
-// Reshard moves slots of a Cluster from one of its masters to another, one after another, as
-// redis-cli --cluster reshard does: while a slot is open its keys are partly on one of
-// them, and partly on the other. The masters are all of the Cluster's.
+// Reshard moves slots of a Cluster from one master to another, one after another, as redis-cli
+// --cluster reshard does: while a slot is open, its keys are on both masters. masters are all of
+// the Cluster's.
 func Reshard(t testing.TB, from, to *Server, masters []*Server, how Moving, slots ...int) {
 	t.Helper()
 	ctx := t.Context()
@@ -34,7 +34,7 @@ func Reshard(t testing.TB, from, to *Server, masters []*Server, how Moving, slot
 		return reply
 	}
 	sourceID, targetID := do(source, "CLUSTER", "MYID"), do(target, "CLUSTER", "MYID")
-	clients := []*redis.Client{target, source} // in that order, so that the slot always is somebody's
+	clients := []*redis.Client{target, source} // in that order, so that the slot always has an owner
 	for _, master := range masters {
 		if master != from && master != to {
 			clients = append(clients, master.Client(t))
@@ -65,7 +65,7 @@ func Reshard(t testing.TB, from, to *Server, masters []*Server, how Moving, slot
 	}
 }
 
-// migrate moves keys, also where it takes the servers several attempts.
+// migrate moves keys, with several attempts if necessary.
 func migrate(ctx context.Context, source *redis.Client, to *Server, keys []string) error {
 	address := to.Options().Addr
 	host, port, _ := strings.Cut(address, ":")

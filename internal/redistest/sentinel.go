@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redisserver"
 )
 
-// MasterName is what StartSentinel calls its master.
+// MasterName is the name of StartSentinel's master.
 const MasterName = "main"
 
 // StartSentinel runs a Sentinel that watches master, under MasterName, until
@@ -44,14 +44,14 @@ func StartSentinel(t testing.TB, master *Server, opts ...Option) *Server {
 	if err != nil {
 		t.Fatalf("redistest: Sentinel on %s: %v", s.Addr(), err)
 	}
-	// It hears of a replica when it asks its master next, which is every 10 s. Redis 6 does
-	// not know the command, and takes as long.
+	// Sentinel learns of a replica when it asks its master next, every 10 s. Redis 6 does not know
+	// the command, and takes as long.
 	_ = c.Do(ctx, "SENTINEL", "DEBUG", "INFO-PERIOD", "200").Err()
 	return s
 }
 
-// SentinelReplica runs a replica of the master until the test ends, and returns once
-// the Sentinel would have it take the master's place, half a second after that is gone.
+// SentinelReplica runs a replica of the master until the test ends, and returns when the Sentinel
+// would promote it, half a second after the master is unreachable.
 func SentinelReplica(t testing.TB, master, sentinel *Server, opts ...Option) *Server {
 	t.Helper()
 	s := Start(t, append([]Option{Args("--replicaof", "127.0.0.1 "+strconv.Itoa(master.server.Port))}, opts...)...)
@@ -75,16 +75,16 @@ func SentinelReplica(t testing.TB, master, sentinel *Server, opts ...Option) *Se
 	return s
 }
 
-// FailOver has the master hang, for good, and returns once the replica is the master:
-// Sentinel's, or a Cluster's.
+// FailOver stops the master for good, and returns when Sentinel or the Cluster has promoted the
+// replica.
 func FailOver(t testing.TB, master, replica *Server) {
 	t.Helper()
 	master.Pause(t)
 	Promoted(t, replica)
 }
 
-// Promoted returns once the replica is the master: of a Cluster by what its nodes say, since
-// one that starts calls itself a master at first.
+// Promoted returns when the replica is the master: of a Cluster by CLUSTER NODES, since a starting
+// node calls itself a master at first.
 func Promoted(t testing.TB, replica *Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*startLimit)

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redisserver"
 )
 
-// databases is how many databases the shared server has.
+// databases is the number of databases of the shared server.
 const databases = 4096
 
 var shared struct {
@@ -28,9 +28,9 @@ var shared struct {
 	database atomic.Int64
 }
 
-// Shared is one server for all tests of a test binary, without persistence. It
-// ends with the binary. Tests keep apart by Prefix or Database; none may call
-// Kill, Restart, Pause or FLUSHALL.
+// Shared returns one server for all tests of a test binary, without persistence. It ends with the
+// binary. Tests are separated by Prefix or Database; none may call Kill, Restart, Pause or
+// FLUSHALL.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	require(t)
@@ -49,13 +49,13 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// Prefix is a key prefix that no other test of the binary has.
+// Prefix returns a key prefix that no other test of the binary has.
 func Prefix() string {
 	return "test-" + strconv.FormatInt(shared.prefix.Add(1), 10)
 }
 
-// Database is the number of a database of the shared server that no other test
-// of the binary has, for programs whose keys take no prefix.
+// Database returns the number of a database of the shared server that no other test of the binary
+// has, for programs without a key prefix.
 func Database(t testing.TB) int {
 	t.Helper()
 	n := shared.database.Add(1)
@@ -65,8 +65,8 @@ func Database(t testing.TB) int {
 	return int(n)
 }
 
-// Over runs the test on the embedded Redis and on a real one, where it has a database of
-// its own. With the tag cluster it runs it on a Cluster instead.
+// Over runs the test on the embedded Redis and on its own database of a real one. With the tag
+// cluster it runs it on a Cluster instead.
 func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Helper()
 	if onCluster {
@@ -86,8 +86,8 @@ func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	on("redis", Own)
 }
 
-// One is a real Redis, where there is one, and the test has a database of its own on it, or else
-// the embedded one. With the tag cluster it is a Cluster.
+// One returns a client of its own database of a real Redis, or of the embedded one without
+// redis-server. With the tag cluster it is a Cluster.
 func One(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	if onCluster {
@@ -99,7 +99,7 @@ func One(t *testing.T) redis.UniversalClient {
 	return Own(t)
 }
 
-// Own connects to the shared Redis, where the test has a database of its own.
+// Own connects to its own database of the shared Redis.
 func Own(t testing.TB) *redis.Client {
 	t.Helper()
 	o := Shared(t).Options()
@@ -110,7 +110,7 @@ func Own(t testing.TB) *redis.Client {
 // Patience is how long a command may take on a busy machine.
 const Patience = 20 * time.Second
 
-// Connect connects with that patience, by many connections, until the test ends.
+// Connect connects with Patience as time-out and 100 connections, until the test ends.
 func Connect(t testing.TB, o *redis.Options) *redis.Client {
 	t.Helper()
 	o.PoolSize, o.ContextTimeoutEnabled = 100, true

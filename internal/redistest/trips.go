@@ -43,7 +43,7 @@ func (c *Trips) note(cmds ...redis.Cmder) {
 	c.all = append(c.all, strings.Join(names, " "))
 }
 
-// Take returns the commands of each round trip so far, and forgets them.
+// Take returns the commands of each round trip so far, and clears them.
 func (c *Trips) Take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *Trips) Take() []string {
 	return all
 }
 
-// Commands is how many commands have left in how many round trips, and forgets them.
+// Commands returns the numbers of commands and round trips so far, and clears them.
 func (c *Trips) Commands() (commands, trips int) {
 	all := c.Take()
 	return len(strings.Fields(strings.Join(all, " "))), len(all)
