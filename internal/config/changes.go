@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// A Change is a key whose value differs between two configurations, and what it
-// was and is, as far as a log may tell: of a secret that it has changed.
+// A Change is a key with different values in two configurations. A secret's values are not shown.
 type Change struct{ Key, From, To string }
 
 // String is KEY: FROM → TO.
@@ -19,12 +18,11 @@ func (c Change) String() string {
 	return c.Key + ": " + c.From + " → " + c.To
 }
 
-// Changes answers what differs between two configurations, in the order of the
-// type, and of the name below a map. An entry of a map or a section that is in
-// one alone is one key.
+// Changes returns the differences between two configurations, in the order of the type, and by name
+// in a map. An entry of a map, or a section, that only one of them has is one key.
 func Changes(old, new *Config) []Change {
 	was, is := *old, *new
-	was.warnings, is.warnings = nil, nil // whose lines may have moved
+	was.warnings, is.warnings = nil, nil // their lines may have moved
 	return changes("", reflect.ValueOf(was), reflect.ValueOf(is))
 }
 
@@ -69,8 +67,8 @@ func changes(key string, old, new reflect.Value) []Change {
 	return all
 }
 
-// throughput answers what changes of a category's throughput where the category is in
-// one configuration alone: it is a key of its own, which takes effect otherwise.
+// throughput returns the changes of a category's throughput if only one configuration has the
+// category: throughput is a key of its own, with its own way to take effect.
 func throughput(key string, was, is reflect.Value) []Change {
 	of := func(v reflect.Value) *Quota {
 		if !v.IsValid() {

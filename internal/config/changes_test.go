@@ -114,8 +114,7 @@ func TestChangesForgetNoField(t *testing.T) {
 	}
 }
 
-// Of a text that may be a secret, or hold one, no change tells more than that it
-// is another. A new one is hidden, or named here by the end of its key.
+// A change of a text that may contain a secret shows neither value.
 func TestChangesTellNoSecret(t *testing.T) {
 	t.Parallel()
 	told := regexp.MustCompile(`(?:_file|[.](?:username|sentinel_username|server_name|prefix|on_outage|unknown_category|time_zone|` +
@@ -167,7 +166,7 @@ func leaves(s reflect.Type, key string, path []int) (found []leaf) {
 	return found
 }
 
-// set makes what leads to the leaf, and changes the leaf itself.
+// set creates the path to the leaf, and changes the leaf.
 func (l *leaf) set(v reflect.Value, path []int, change func(reflect.Value)) {
 	switch {
 	case v.Kind() == reflect.Pointer:

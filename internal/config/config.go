@@ -31,8 +31,7 @@ type Config struct {
 // place and key in front. Load and Parse collect them.
 func (c *Config) Warnings() []string { return c.warnings }
 
-// SetDefaults sets every field to its default. There is none for Redis.Address:
-// it has to be given.
+// SetDefaults sets every field to its default. Redis.Address has none and is required.
 func (c *Config) SetDefaults() {
 	*c = Config{}
 	setDefaults(reflect.ValueOf(c).Elem())
@@ -92,7 +91,7 @@ func (k *check) at(key string) string {
 	return ""
 }
 
-// found takes over what a validator reports of what stands at key.
+// found adds a validator's faults of the value at key.
 func (k *check) found(key string, err error) {
 	for _, f := range faults.Of(err) {
 		if f.Field == "" {

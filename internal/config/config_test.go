@@ -216,7 +216,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What nobody can be sent to, and what nothing limits or really sends, is hardly meant.
+// A configuration without apps, limits or real sending causes a warning.
 func TestWithoutAppsOrLimits(t *testing.T) {
 	t.Parallel()
 	const apps, none = "c.yaml: apps: there is none: nothing can be sent", "c.yaml: limits: there is none: every notification is sent at once"

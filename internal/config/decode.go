@@ -229,7 +229,7 @@ func (d *decoder) pathOf(key, name, base string, v reflect.Value) {
 	d.files[key] = path
 }
 
-// pathFault says what is wrong with a path that no file can be meant by, or "".
+// pathFault returns the fault of a path that cannot name a file, or "".
 func pathFault(path string) string {
 	escaped := func(r rune) bool {
 		return r == utf8.RuneError || unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)

@@ -50,7 +50,7 @@ func (d *decoder) environment(environ []string, into *Config) {
 // assignment is one variable of the environment.
 type assignment struct{ variable, text string }
 
-// variable sets what parts lead to from v, which stands at key.
+// variable sets the value at the path parts in v, which is at key.
 func (d *decoder) variable(a assignment, key string, parts []string, v reflect.Value) {
 	fault := func(message string) {
 		d.faults = append(d.faults, Fault{Variable: a.variable, Key: key, Message: message})
@@ -180,9 +180,8 @@ func variablePart(name string) string {
 	return string(b)
 }
 
-// The variables that begin with PUSHPACE_ and are not the configuration's: those
-// that commands and tests read, and those that Kubernetes sets in every pod for
-// services whose names begin with pushpace.
+// Variables that begin with PUSHPACE_ but are not the configuration's: commands and tests read
+// some, and Kubernetes sets others in every pod for services with names that begin with pushpace.
 var (
 	otherVariables  = []string{"CONFIG", "API", "API_TOKEN", "REDIS_SERVER"}
 	serviceVariable = regexp.MustCompile(`^([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)

@@ -98,8 +98,8 @@ func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
-// shownName reports whether an unknown key may be shown: it looks like one, but for
-// spaces, dots and what is not ASCII, such as a space that nobody sees.
+// shownName reports whether an unknown key may be shown: it looks like a key, apart from spaces,
+// dots and characters outside ASCII, such as an invisible space.
 func shownName(name string) bool {
 	return plainName(strings.Map(func(r rune) rune {
 		if r == ' ' || r == '.' || r > unicode.MaxASCII {
@@ -109,8 +109,8 @@ func shownName(name string) bool {
 	}, name))
 }
 
-// plainName reports whether name is what a key looks like. Anything else may be
-// a value that a wrong indentation turned into a key.
+// plainName reports whether name looks like a key. Any other text may be a value that a wrong
+// indentation turned into a key.
 func plainName(name string) bool {
 	const longest = 64
 	if name == "" || len(name) > longest {

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/near"
 )
 
-// HTTP says where and to whom the HTTP API answers.
+// HTTP configures the HTTP API.
 type HTTP struct {
 	// Where the API answers; off by default. `:8080` is the loopback; other addresses need tokens.
 	Listen Listen    `yaml:"listen"`
@@ -89,7 +89,7 @@ type Token struct {
 	Rate *Quota `yaml:"rate"`
 }
 
-// A Role says what the bearer of a token may do.
+// A Role is the rights of a token.
 type Role string
 
 // The roles.

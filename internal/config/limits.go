@@ -8,8 +8,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// Limits are what a user may receive. Every app's users have them, each app a
-// timeline of its own.
+// Limits are the limits of each user. Each app has its own timeline of a user.
 type Limits struct {
 	// How far back a user's timeline reaches, and so the longest gap or period.
 	Horizon time.Duration `yaml:"horizon" default:"24h" range:"1s..366d"`
@@ -49,7 +48,7 @@ type Category struct {
 	Throughput *Quota `yaml:"throughput" reload:"numbers"`
 }
 
-// General is the policy of Default, with what all quiet hours have in common.
+// General returns the policy of Default, with the settings that all quiet hours share.
 func (l Limits) General() throttle.Policy {
 	general := l.Default
 	general.Night.Spread = l.QuietHoursSpread
@@ -68,7 +67,7 @@ func (l Limits) Quiet() bool {
 	return quiet
 }
 
-// Policies are those of the categories.
+// Policies returns the categories' policies.
 func (l Limits) Policies() map[string]throttle.Policy {
 	policies := make(map[string]throttle.Policy, len(l.Categories))
 	for name, c := range l.Categories {
@@ -112,7 +111,7 @@ func (l Limits) check(k *check, key string) {
 	}
 }
 
-// odd collects what of the policies is hardly meant.
+// odd collects the warnings about the policies.
 func (l Limits) odd(k *check, key string) {
 	of := func(key string, p throttle.Policy) {
 		for _, w := range throttle.Warnings(p) {

@@ -13,8 +13,8 @@ import (
 // maxFile is the largest configuration file, in bytes.
 const maxFile = 1 << 20
 
-// Load reads the configuration from a file and from environ, whose form is that
-// of os.Environ. The error is Faults, or says why the file cannot be read.
+// Load reads the configuration from a file and from environ, which has the form of os.Environ. The
+// error is Faults, or the reason why the file cannot be read.
 func Load(file string, environ []string) (*Config, error) {
 	f, err := openRegular(file)
 	if err != nil {
@@ -31,8 +31,8 @@ func Load(file string, environ []string) (*Config, error) {
 	return Parse(file, data, environ)
 }
 
-// Parse is Load for the text of a file, whose name serves for errors and as the
-// place where relative paths start.
+// Parse is Load for the text of a file. The file's name is used in errors and as the base of
+// relative paths.
 func Parse(file string, data []byte, environ []string) (*Config, error) {
 	c := new(Config)
 	c.SetDefaults()

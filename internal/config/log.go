@@ -2,7 +2,7 @@ package config
 
 import "log/slog"
 
-// Log says what is logged, to standard error.
+// Log configures the log, on standard error.
 type Log struct {
 	// The least severe level that is logged. `debug` also has a line for each notification that
 	// ends, and for requests that are the client's mistake.

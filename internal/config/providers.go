@@ -9,19 +9,19 @@ import (
 // A Provider is an app's way to one platform.
 type Provider struct {
 	Platform push.Platform
-	// Shared bounds what all workers together do through it.
+	// Shared bounds all workers' pushes through it together.
 	Shared
 	// Timeout bounds one attempt.
 	Timeout time.Duration
 	// DryRun says that it sends to no device.
 	DryRun bool
-	// Validate reports what is wrong with the keys that are the provider's own.
+	// Validate returns the faults of the provider's own keys.
 	Validate func() error
-	// Project returns whose the quota is; nil where it is the app's.
+	// Project returns the owner of the quota; nil if the owner is the app.
 	Project func() (string, error)
 }
 
-// ways are one for each of push.Platforms: the provider of an app, nil where it has none.
+// ways return an app's provider, for each of push.Platforms; nil if it has none.
 var ways = map[push.Platform]func(App) *Provider{
 	push.APNs: func(a App) *Provider {
 		if a.APNs == nil {
@@ -43,8 +43,7 @@ var ways = map[push.Platform]func(App) *Provider{
 	},
 }
 
-// Providers are those that the app names, in the order in which they are listed; none of
-// one that is simulated.
+// Providers returns the app's providers, in the order of the list; none for a simulated app.
 func (a App) Providers() []Provider {
 	var all []Provider
 	for _, platform := range push.Platforms() {
@@ -56,15 +55,15 @@ func (a App) Providers() []Provider {
 	return all
 }
 
-// Hosts are those that endpoints of Web Push may be at, as push.HostAmong reads them.
+// Hosts returns the allowed hosts of Web Push endpoints, as push.HostAmong reads them.
 func (a App) Hosts() []string {
-	if a.WebPush == nil { // stand-ins take any, where there are some
+	if a.WebPush == nil { // stand-ins accept any host
 		return []string{push.AnyHost}
 	}
 	return a.WebPush.AllowedHosts()
 }
 
-// Platforms are those that the app sends to.
+// Platforms returns the platforms that the app sends to.
 func (a App) Platforms() []push.Platform {
 	if a.Simulated {
 		return push.Platforms()

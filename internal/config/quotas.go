@@ -14,8 +14,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A Quota is how much is allowed of what all processes count together. The zero value
-// is not a valid one.
+// A Quota bounds a number that all processes count together. The zero value is invalid.
 type Quota struct {
 	// At most COUNT in a PERIOD, as `COUNT/PERIOD`.
 	Rate throttle.Rate `yaml:"rate"`
@@ -40,8 +39,7 @@ func (q Quota) Spec() meter.Spec {
 	return meter.Spec{Algorithm: q.Algorithm, Rates: rates, Burst: q.Burst, Ramp: q.Ramp, Cells: q.Cells}
 }
 
-// At returns the quota at another rate, in the place of its own. What a bucket holds
-// stays the same part of the count.
+// At returns the quota with another rate. A bucket's size changes in proportion.
 func (q Quota) At(rate throttle.Rate) Quota {
 	if q.Burst > 0 && q.Rate.Count > 0 {
 		q.Burst = max(1, int(float64(q.Burst)*float64(rate.Count)/float64(q.Rate.Count)))
@@ -67,10 +65,10 @@ func (q Quota) Words() string {
 	return strings.Join(parts, ", ")
 }
 
-// check checks what stands at key.
+// check checks the quota at key.
 func (q Quota) check(k *check, key string) { q.checkSpec(k, key, q.Spec()) }
 
-// checkPromise checks what stands at key and is never exceeded by what all workers do.
+// checkPromise checks the quota at key, which all workers together never exceed.
 func (q Quota) checkPromise(k *check, key string) { q.checkSpec(k, key, q.Spec().Promise()) }
 
 // checkRamp checks that the quota at key has no ramp: of all providers only Google asks for one.
@@ -147,7 +145,7 @@ func (q AppQuota) String() string {
 	return q.Quota.String()
 }
 
-// Shared bounds what all workers together do through an app's provider.
+// Shared bounds all workers' pushes through an app's provider together.
 type Shared struct {
 	// Pushes of all workers together; no bound by default. FCM's quota is its Firebase project's, which
 	// apps of the same project share; that of `webpush` counts all push services.
@@ -166,7 +164,7 @@ func (s Shared) check(k *check, key string) {
 	}
 }
 
-// checkQuotas checks what quotas and apps say of each other.
+// checkQuotas checks quotas and apps against each other.
 func (c *Config) checkQuotas(k *check) {
 	apps := slices.Sorted(maps.Keys(c.Apps))
 	for name, q := range c.Limits.Quotas {

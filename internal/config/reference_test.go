@@ -32,8 +32,8 @@ var shared = map[reflect.Type]string{
 	reflect.TypeFor[Webhook]():         "webhook",
 }
 
-// TestReferenceIsCurrent compares the tables of docs/configuration.md with the structs: of
-// <!-- keys: NAMES --> those below top-level keys or of a shared section.
+// TestReferenceIsCurrent compares the tables of docs/configuration.md with the structs. A comment
+// <!-- keys: NAMES --> selects the keys below top-level keys or of a shared section.
 func TestReferenceIsCurrent(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(referencePage)

@@ -21,8 +21,8 @@ func isText(v reflect.Value) bool {
 	return ok
 }
 
-// setText sets a scalar from its text. The error says what is expected and does
-// not repeat the text, which may be a secret in the wrong place.
+// setText sets a scalar from its text. The error contains the expectation but not the text, which
+// may be a misplaced secret.
 func setText(v reflect.Value, text string) error {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		d, err := duration.Parse(text)
@@ -77,7 +77,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// nameFault says what is wrong with the name of an app or a category, or "".
+// nameFault returns the fault of an app's or a category's name, or "".
 func nameFault(name string) string {
 	switch problem := names.Fault(name, maxName); {
 	case name == "":

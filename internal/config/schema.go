@@ -22,7 +22,7 @@ import (
 //
 // The first paragraph of its comment is its meaning in docs/configuration.md.
 
-// fieldsOf returns the keys of a section. Those of an embedded struct are its own.
+// fieldsOf returns the keys of a section, including those of embedded structs.
 func fieldsOf(section reflect.Type) []reflect.StructField {
 	return slices.DeleteFunc(reflect.VisibleFields(section), func(f reflect.StructField) bool { return tagOf(f) == "" })
 }
@@ -51,7 +51,7 @@ func fieldTags(v reflect.Value) (tags []string) {
 // defaulted is a section with defaults that no tag can hold.
 type defaulted interface{ setDefaults() }
 
-// setDefaults sets every key of a section, and of those in it, to its default.
+// setDefaults sets every key of a section, and of the sections in it, to its default.
 func setDefaults(v reflect.Value) {
 	if v.Kind() != reflect.Struct {
 		return
@@ -94,7 +94,7 @@ func sections(key string, v reflect.Value, visit func(key string, section reflec
 	}
 }
 
-// checkTags reports every value that is not what its tags say, and that has no other fault.
+// checkTags reports every value that violates its tags and has no other fault.
 func (k *check) checkTags(c *Config) {
 	known := k.faults
 	sections("", reflect.ValueOf(c), func(key string, section reflect.Value) {
@@ -111,7 +111,7 @@ func (k *check) checkTags(c *Config) {
 	})
 }
 
-// rangeFault says what is wrong with a value by the field's range.
+// rangeFault returns the error of a value outside the field's range, or nil.
 func rangeFault(f reflect.StructField, v reflect.Value) error {
 	text := f.Tag.Get("range")
 	if text == "" {

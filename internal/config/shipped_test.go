@@ -29,7 +29,7 @@ func TestShippedFile(t *testing.T) {
 	}
 }
 
-// TestShippedFileUncommented loads it with what is commented out.
+// TestShippedFileUncommented loads the file with its commented-out lines.
 func TestShippedFileUncommented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(shipped)

@@ -29,7 +29,7 @@ type Entry struct {
 // Shown returns every key with the value in force.
 func (c *Config) Shown() Section { return shown(reflect.ValueOf(*c), false).(Section) }
 
-// String describes c for a person, by what is not the default. It holds no secret.
+// String describes c to a person, by the values that are not defaults. It contains no secret.
 func (c *Config) String() string { return flow(shown(reflect.ValueOf(*c), true)) }
 
 // LogValue is String for a log.

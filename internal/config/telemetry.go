@@ -42,8 +42,8 @@ func (e *TraceEndpoint) UnmarshalText(text []byte) error {
 // Listen is a host:port to listen on. "" is none.
 type Listen string
 
-// UnmarshalText accepts host:port. Without a host it is the loopback: what
-// everyone may reach names its address, such as 0.0.0.0.
+// UnmarshalText accepts host:port. Without a host it is the loopback: an address for everyone must
+// be named, such as 0.0.0.0.
 func (l *Listen) UnmarshalText(text []byte) error {
 	host, port, err := net.SplitHostPort(string(text))
 	if err != nil {

@@ -13,15 +13,14 @@ import (
 	"github.com/pushpace/pushpace/internal/base/metadata"
 )
 
-// Reports says where an app's reports of one kind go, besides those who read
-// their stream in Redis.
+// Reports configures where an app's reports of one kind are posted, besides their stream in Redis.
 type Reports struct {
 	// Where the reports are posted, besides the stream in Redis; those of outcomes need
 	// `worker.outcomes`.
 	Webhook *Webhook `yaml:"webhook"`
 }
 
-// Webhook is where something is posted to.
+// Webhook is the target of posts.
 type Webhook struct {
 	// Required: https, or http on the loopback; no link-local address and no metadata service.
 	URL WebhookURL `yaml:"url" kind:"URL"`
@@ -51,10 +50,10 @@ func (u WebhookURL) String() string {
 	return parsed.Scheme + "://" + parsed.Host
 }
 
-// GoString hides what String does.
+// GoString hides the same as String.
 func (u WebhookURL) GoString() string { return fmt.Sprintf("%q", u.String()) }
 
-// MarshalText hides what String does.
+// MarshalText hides the same as String.
 func (u WebhookURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText takes the text as it is.
@@ -63,13 +62,13 @@ func (u *WebhookURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// LogValue hides what String does.
+// LogValue hides the same as String.
 func (u WebhookURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 const secretPrefix = "whsec_"
 
-// Keys are what signs each post, by Secret: whsec_ and the base64 of 24 to 64 bytes; while
-// it changes two of these, with white space between.
+// Keys returns the keys that sign each post, from Secret: whsec_ and the base64 of 24 to 64 bytes;
+// two of these, separated by white space, while it changes.
 func (w *Webhook) Keys() ([][]byte, error) {
 	texts := strings.Fields(string(w.Secret))
 	if len(texts) > 2 {
