@@ -19,7 +19,7 @@ type HTTP struct {
 	// Where the API answers; off by default. `:8080` is the loopback; other addresses need tokens.
 	Listen Listen    `yaml:"listen"`
 	TLS    ServerTLS `yaml:"tls"`
-	// Tokens say who may use it. Without any, everyone on this machine may, and
+	// Tokens are the API's users. Without any, everyone on this machine is one, and
 	// it listens on the loopback alone.
 	Tokens  []Token `yaml:"tokens" reload:"at once"`
 	Console Console `yaml:"console"`

@@ -14,8 +14,8 @@ type Limits struct {
 	Horizon time.Duration `yaml:"horizon" default:"24h" range:"1s..366d"`
 	// While the limits' Redis is away, `closed` waits and `open` sends unchecked.
 	OnOutage throttle.OnOutage `yaml:"on_outage" default:"closed" oneof:"closed open"`
-	// For a category that `limits.categories` does not have: `warn` tells the producer, and the log
-	// once; `allow` says nothing; `refuse` refuses the notification.
+	// For a category that is not in `limits.categories`: `warn` warns the producer, and logs once;
+	// `allow` accepts it silently; `refuse` refuses the notification.
 	UnknownCategory limits.UnknownCategory `yaml:"unknown_category" default:"warn" oneof:"allow warn refuse" reload:"at once"`
 	// Each user's general limits; none by default.
 	Default throttle.Policy `yaml:"default" reload:"at once"`
@@ -27,8 +27,8 @@ type Limits struct {
 	// Pushes to each device of all users, such as `{rates: [240/1m, 5000/1h]}`; of the algorithm
 	// `sliding_window` (the default here) or `fixed_window`.
 	Device *Device `yaml:"device" reload:"numbers"`
-	// The IANA time zone of users whose notifications name none, for their quiet hours and
-	// `not_before_local`; `quiet_hours` require it.
+	// The IANA time zone of notifications that name none, for quiet hours and `not_before_local`;
+	// `quiet_hours` require it.
 	TimeZone string `yaml:"time_zone"`
 	// By how much later each user's quiet hours may end, each day another part of it, so that not
 	// all end at once; in whole seconds.

@@ -27,7 +27,7 @@ type Redis struct {
 	// The database; a Cluster has 0 only.
 	DB  int `yaml:"db" default:"0" range:"0..65535"`
 	TLS TLS `yaml:"tls"`
-	// Begins every key but those of the queues. The queues' names are fixed: run one deployment a
+	// Begins every key except the queues' keys. The queues' names are fixed: run one deployment a
 	// database. `limits.redis.prefix` is `redis.prefix` by default.
 	Prefix string `yaml:"prefix" default:"pushpace"`
 	// The number of shards of the queues and records: a power of two up to 256, and the

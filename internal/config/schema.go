@@ -22,7 +22,7 @@ import (
 //
 // The first paragraph of its comment is its meaning in docs/configuration.md.
 
-// fieldsOf returns the keys of a section, including those of embedded structs.
+// fieldsOf returns the keys of a section, including keys of embedded structs.
 func fieldsOf(section reflect.Type) []reflect.StructField {
 	return slices.DeleteFunc(reflect.VisibleFields(section), func(f reflect.StructField) bool { return tagOf(f) == "" })
 }

@@ -18,7 +18,7 @@ type Telemetry struct {
 type Tracing struct {
 	// An OpenTelemetry collector, OTLP over HTTP; off by default. Without a path it is `/v1/traces`.
 	Endpoint TraceEndpoint `yaml:"endpoint" kind:"URL"`
-	// The share of traces that are recorded, of those that begin here. A producer decides on its own.
+	// The recorded share of the traces that begin here. A producer decides on its own.
 	Ratio float64 `yaml:"ratio" default:"0.01" range:"0..1"`
 }
 

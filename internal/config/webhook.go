@@ -15,7 +15,7 @@ import (
 
 // Reports configures where an app's reports of one kind are posted, besides their stream in Redis.
 type Reports struct {
-	// Where the reports are posted, besides the stream in Redis; those of outcomes need
+	// Where the reports are posted, besides the stream in Redis; outcome reports need
 	// `worker.outcomes`.
 	Webhook *Webhook `yaml:"webhook"`
 }
