@@ -27,8 +27,8 @@ const (
 	latencyBulk = 120_000
 	// bulkRounds is how many there are at least, with and without others beside.
 	bulkRounds = 3
-	// idleFor is how long the commands of an idle program are counted.
-	idleFor = 30 * time.Second
+	// idleTTL is how long the commands of an idle program are counted.
+	idleTTL = 30 * time.Second
 	// watched is the prefix of the timed notifications' IDs.
 	watched = "timed-"
 	// arrivalLimit bounds the arrival of a timed notification.
@@ -131,11 +131,11 @@ func (b *delayBench) calm(ctx context.Context, figures map[string]any) error {
 		return err
 	}
 	figures["deferred"] = percentiles("deferred", deferred)
-	commands, err := b.commands(ctx, idleFor)
+	commands, err := b.commands(ctx, idleTTL)
 	if err != nil {
 		return err
 	}
-	figures["idle_commands_per_s"] = round(float64(commands)/idleFor.Seconds(), 1)
+	figures["idle_commands_per_s"] = round(float64(commands)/idleTTL.Seconds(), 1)
 	fmt.Fprintf(os.Stderr, "%-17s %.1f commands a second\n", "nothing to do", figures["idle_commands_per_s"])
 	return nil
 }

@@ -84,7 +84,7 @@ func (s stage) clear() {
 	client := s.client(1)
 	defer client.Close()
 	remove(ctx, client, s.Prefix+"*")
-	for _, queue := range shard.Named(client, s.Prefix, 1)[0].Queues() {
+	for _, queue := range shard.NewShards(client, s.Prefix, 1)[0].Queues() {
 		s.clearQueue(ctx, client, queue)
 	}
 	s.clearQueue(ctx, client, s.Prefix)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
-	"github.com/pushpace/pushpace/internal/base/near"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
+	"github.com/pushpace/pushpace/internal/base/suggest"
 )
 
 // WithApps returns a producer that takes notifications of these apps alone, which are
@@ -30,7 +30,7 @@ func (p *Producer) complete(n *Notification, now time.Time) (Notification, error
 	if p.apps == nil || n == nil || n.App == "" || slices.Contains(p.apps, n.App) {
 		return accepted, err
 	}
-	all := faults.New("/app", "%s", near.NoApp(n.App, p.apps))
+	all := fielderrors.New("/app", "%s", suggest.UnknownApp(n.App, p.apps))
 	var others Faults
 	if errors.As(err, &others) {
 		all = append(all, others...)

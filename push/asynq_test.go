@@ -26,7 +26,7 @@ func TestProducerWritesAsynqFormat(t *testing.T) {
 		for when, notBefore := range map[string]time.Time{"due": {}, "later": time.Now().Add(time.Hour).Truncate(time.Second)} {
 			t.Run(name+", "+when, func(t *testing.T) {
 				n := Notification{ID: "one", App: "shop", User: "ada", Targets: []Target{{Platform: APNs, Token: "00fcab"}}, Title: "Grüße", NotBefore: notBefore}
-				queue, at := n.Priority.Queue(), shard.Named(client, "", 1)[0]
+				queue, at := n.Priority.Queue(), shard.NewShards(client, "", 1)[0]
 				task, sorted := at.QueueKey(queue, "t:"+n.ID), at.QueueKey(queue, "scheduled")
 				written := func(enqueue func() error) (hash map[string]string, pending []string, scheduled []any) {
 					must(t, client.FlushDB(ctx).Err())

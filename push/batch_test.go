@@ -56,7 +56,7 @@ func mixed(prefix string, n int) []*push.Notification {
 // queued is how many jobs wait.
 func queued(t *testing.T, client redis.UniversalClient) (n int64) {
 	t.Helper()
-	at := shard.Named(client, "", 1)[0]
+	at := shard.NewShards(client, "", 1)[0]
 	for _, queue := range shard.Queues {
 		n += client.LLen(t.Context(), at.QueueKey(queue, "pending")).Val() + client.ZCard(t.Context(), at.QueueKey(queue, "scheduled")).Val()
 	}
@@ -93,7 +93,7 @@ func TestBatchNeedsOneRoundTrip(t *testing.T) {
 		other.Title = "Delivered"
 		batch[30] = &other
 		batch[40] = order("bad", func(n *push.Notification) { n.Targets = nil })
-		must(t, server.Client(t).Set(t.Context(), shard.Named(client, "pushpace", 1)[0].Key("id:"+batch[50].ID), "of another type", 0).Err())
+		must(t, server.Client(t).Set(t.Context(), shard.NewShards(client, "pushpace", 1)[0].Key("id:"+batch[50].ID), "of another type", 0).Err())
 		before := trips.Load()
 		results := producer.EnqueueAll(t.Context(), batch)
 		if got := trips.Load() - before; got != 1 {

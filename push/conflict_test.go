@@ -188,7 +188,7 @@ func TestUnreadableLettersAreChosen(t *testing.T) {
 	}
 	letters, _, err := records.LettersFrom(t.Context(), "", 10)
 	for _, l := range letters {
-		if l.Tell(push.Contents); l.App != "" && l.Ref() != refs[0] && l.Ref() != refs[1] {
+		if l.FillOwner(push.Contents); l.App != "" && l.Ref() != refs[0] && l.Ref() != refs[1] {
 			t.Errorf("%+v", l)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
@@ -73,7 +73,7 @@ func (n *Notification) checkDigest(f *Faults) {
 		f.Add("/digest", "must be left out beside collapse_key: one replaces what the other counts")
 	}
 	if n.hasBlock() {
-		f.Add("/digest", "must be left out beside the blocks %s", faults.List(Platforms(), "and"))
+		f.Add("/digest", "must be left out beside the blocks %s", fielderrors.List(Platforms(), "and"))
 	}
 	if n.pushType() != PushAlert {
 		f.Add("/digest", "must be left out: push type %q shows none", n.PushType)

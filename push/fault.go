@@ -1,10 +1,10 @@
 package push
 
-import "github.com/pushpace/pushpace/internal/base/faults"
+import "github.com/pushpace/pushpace/internal/base/fielderrors"
 
 // A Fault is one fault of a notification: its Field, a string, is a JSON pointer, and its
 // Problem, a string, describes it without the value.
-type Fault = faults.Fault
+type Fault = fielderrors.Fault
 
 // Faults are all faults of a notification, a []Fault. As an error it is never empty.
-type Faults = faults.Faults
+type Faults = fielderrors.Faults

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/store"
 )
@@ -121,7 +121,7 @@ func Encode(j *Job) ([]byte, error) {
 		return nil, fmt.Errorf("encode a job: %w", err)
 	}
 	if len(data) > MaxEncodedSize {
-		return nil, fmt.Errorf("encode a job: %w", faults.New("", "is %d bytes, at most %d are taken", len(data), MaxEncodedSize))
+		return nil, fmt.Errorf("encode a job: %w", fielderrors.New("", "is %d bytes, at most %d are taken", len(data), MaxEncodedSize))
 	}
 	return data, nil
 }

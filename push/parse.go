@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
@@ -29,11 +29,11 @@ func Parse(data []byte) (*Notification, error) {
 // parsed returns the faults of a notification, given the error of its decoding.
 func parsed(data []byte, n *Notification, err error) error {
 	if len(data) > MaxEncodedSize {
-		return faults.New("", "is %d bytes, at most %d are taken", len(data), MaxEncodedSize)
+		return fielderrors.New("", "is %d bytes, at most %d are taken", len(data), MaxEncodedSize)
 	}
 	err = strictjson.Check(data, n, err, openMembers...)
 	if err == nil && n.TTL == 0 && bytes.Contains(data, []byte("ttl")) && namesTTL(data) {
-		err = faults.New("/ttl", "must be positive: leave it out for a notification that never expires")
+		err = fielderrors.New("/ttl", "must be positive: leave it out for a notification that never expires")
 	}
 	if f, ok := err.(Faults); ok && !json.Valid(data) { //nolint:errorlint // it is of no other type
 		return f

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/acknowledged"
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/store"
 )
@@ -206,9 +206,9 @@ func (n *Notification) overdue(now time.Time) bool {
 	return !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(now)
 }
 
-var errOverdue = faults.New("/expires_at", "has passed")
+var errOverdue = fielderrors.New("/expires_at", "has passed")
 
-var errNil = faults.New("", "notification: is missing")
+var errNil = fielderrors.New("", "notification: is missing")
 
 // complete does the same as Accepted, also for an expired notification.
 func complete(n *Notification, now time.Time) (Notification, error) {
@@ -230,7 +230,7 @@ func complete(n *Notification, now time.Time) (Notification, error) {
 	if accepted.TTL > 0 {
 		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
 		if !accepted.ExpiresAt.After(accepted.NotBefore) {
-			return accepted, faults.New("/ttl", "is over before not_before: it is counted from now")
+			return accepted, fielderrors.New("/ttl", "is over before not_before: it is counted from now")
 		}
 	}
 	return accepted, nil
@@ -286,7 +286,7 @@ func (p *Producer) RequeueOf(ctx context.Context, ref Ref) error {
 			return err
 		}
 		facts = &known
-		if facts.Told = len(job.Digested); facts.Told > 0 {
+		if facts.Carried = len(job.Digested); facts.Carried > 0 {
 			facts.Digest = nil // it was not handed over so
 		}
 		job.Replay = true // the worker looks at the record before it sends
@@ -300,7 +300,7 @@ func (p *Producer) RequeueOf(ctx context.Context, ref Ref) error {
 	}
 	for try := 0; ; try++ {
 		err := at.Requeue(ctx, letter, payload, headers, facts)
-		if !errors.Is(err, store.ErrInHand) {
+		if !errors.Is(err, store.ErrJobExists) {
 			return err
 		}
 		if try == requeueTries {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/base/near"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
+	"github.com/pushpace/pushpace/internal/base/suggest"
 )
 
 // legacyNames maps names of FCM's legacy API to today's.
@@ -53,7 +53,7 @@ func (c checker) place(s *shape, name string) string {
 			return ": it belongs in the block " + string(p.name) + ", in " + places[0]
 		}
 	}
-	return near.Hint(name, slices.Sorted(maps.Keys(s.fields)))
+	return suggest.Hint(name, slices.Sorted(maps.Keys(s.fields)))
 }
 
 // places returns the paths of all fields of that name, in any spelling, the shortest path

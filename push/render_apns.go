@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
@@ -149,7 +149,7 @@ func (n *Notification) apnsPayload(id string) ([]byte, error) {
 		limit = MaxAPNsVoIPPayload
 	}
 	if len(payload) > limit {
-		return nil, faults.New("", "is %d bytes as APNs' payload, at most %d are taken", len(payload), limit)
+		return nil, fielderrors.New("", "is %d bytes as APNs' payload, at most %d are taken", len(payload), limit)
 	}
 	return payload, nil
 }

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
@@ -98,7 +98,7 @@ func (n *Notification) webPushPayload(id string) ([]byte, error) {
 		}
 	}
 	if len(payload) > MaxWebPushPayload {
-		return nil, faults.New("", "is %d bytes as Web Push's payload, at most %d are taken", len(payload), MaxWebPushPayload)
+		return nil, fielderrors.New("", "is %d bytes as Web Push's payload, at most %d are taken", len(payload), MaxWebPushPayload)
 	}
 	return payload, nil
 }

@@ -1,7 +1,7 @@
 package push
 
 import (
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
@@ -36,7 +36,7 @@ func checkFCMSize(message []byte) error {
 		}
 	}
 	if largest > MaxFCMMessage {
-		return faults.New("", "is %d bytes as FCM's message for %s without its token, at most %d are taken", largest, device, MaxFCMMessage)
+		return fielderrors.New("", "is %d bytes as FCM's message for %s without its token, at most %d are taken", largest, device, MaxFCMMessage)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ var ErrAmbiguous = store.ErrAmbiguous
 type AmbiguousError = store.AmbiguousError
 
 // ErrUnderWay means that the notification is in flight.
-var ErrUnderWay = store.ErrUnderWay
+var ErrUnderWay = store.ErrInFlight
 
 // ErrEnded means that the notification has ended already.
 var ErrEnded = store.ErrEnded
@@ -135,7 +135,7 @@ func (p *Producer) StatusOf(ctx context.Context, ref Ref) (*Status, error) {
 		ID: ref.ID, State: r.State, App: r.App, User: r.User, Category: r.Category, Queue: r.Queue,
 		Accepted: r.Accepted, NotBefore: r.NotBefore, ExpiresAt: r.ExpiresAt,
 		Deferrals: r.Deferrals, Until: r.Until, Scope: r.Scope, Rule: r.Rule,
-		Attempts: r.Attempts, FirstAttempt: r.FirstAttempt, Error: r.Error, Ended: r.Ended, Into: r.Into, Told: r.Told,
+		Attempts: r.Attempts, FirstAttempt: r.FirstAttempt, Error: r.Error, Ended: r.Ended, Into: r.Into, Told: r.Carried,
 	}
 	for _, o := range r.Outcomes {
 		s.Outcomes = append(s.Outcomes, TargetOutcome(o))
@@ -172,7 +172,7 @@ func (p *Producer) cancel(ctx context.Context, ref Ref, others bool) error {
 	var taken *store.Taken
 	at, err := p.records.Find(ctx, ref)
 	if err == nil {
-		taken, err = at.Take(ctx, ref, store.How{State: Cancelled, Read: Contents, Others: others})
+		taken, err = at.Take(ctx, ref, store.TakeOptions{State: Cancelled, Read: Contents, Carriers: others})
 	}
 	if ended := new(store.EndedError); errors.As(err, &ended) {
 		err = &EndedError{ended.State}
@@ -180,6 +180,6 @@ func (p *Producer) cancel(ctx context.Context, ref Ref, others bool) error {
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
-	_ = store.Leave(ctx, []*store.Taken{taken}) // else it takes a little longer
+	_ = store.LeaveToWorkers(ctx, []*store.Taken{taken}) // else it takes a little longer
 	return nil
 }

@@ -54,7 +54,7 @@ func TestEnqueuedTogether(t *testing.T) {
 		if taken.Load() != known.Load() || taken.Load()+known.Load()+failed.Load() != callers*each {
 			t.Errorf("%s: %d are new, %d known, %d refused of %d", name, taken.Load(), known.Load(), failed.Load(), callers*each)
 		}
-		if n := base.LLen(t.Context(), shard.Named(base, "", 1)[0].QueueKey(push.Default.Queue(), "pending")).Val(); n != queued {
+		if n := base.LLen(t.Context(), shard.NewShards(base, "", 1)[0].QueueKey(push.Default.Queue(), "pending")).Val(); n != queued {
 			t.Errorf("%s: %d are queued of %d", name, n, queued)
 		}
 		return failed.Load()
@@ -66,7 +66,7 @@ func TestEnqueuedTogether(t *testing.T) {
 		t.Errorf("%d calls for %d notifications", n, callers*each)
 	}
 	if n := enqueue("refuses", func() error {
-		return base.Set(t.Context(), shard.Named(base, "pushpace", 1)[0].Key("counts"), "of another type", 0).Err()
+		return base.Set(t.Context(), shard.NewShards(base, "pushpace", 1)[0].Key("counts"), "of another type", 0).Err()
 	}); n == 0 {
 		t.Error("none was refused")
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
@@ -172,7 +172,7 @@ func (n *Notification) checkTargets(f *Faults) {
 		at := func(field string) string { return "/targets/" + strconv.Itoa(i) + field }
 		p := platformOf(t.Platform)
 		if p == nil {
-			f.Add(at("/platform"), "must be %s", faults.List(Platforms(), "or"))
+			f.Add(at("/platform"), "must be %s", fielderrors.List(Platforms(), "or"))
 			p = new(platform)
 		}
 		p.checkAddress(t, at, f)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/store"
 )
 
@@ -25,7 +25,7 @@ func (g Group) Validate() error {
 		}
 	}
 	if set != 1 {
-		return faults.New("", "want exactly one of thread, collapse_key, category and digest_key")
+		return fielderrors.New("", "want exactly one of thread, collapse_key, category and digest_key")
 	}
 	return nil
 }
@@ -77,8 +77,8 @@ func (p *Producer) Withdraw(ctx context.Context, app, user string, g Group) (w W
 	at, err := p.records.Of(ctx, app, user)
 	for after, more := "", true; more && err == nil; more = after != "" {
 		var done store.Withdrawn
-		done, err = at.Withdraw(ctx, app, user, after, g.Has, store.How{State: Cancelled, Read: Contents, Others: true})
-		_ = store.Leave(ctx, done.Taken) // else it takes a little longer
+		done, err = at.Withdraw(ctx, app, user, after, g.Has, store.TakeOptions{State: Cancelled, Read: Contents, Carriers: true})
+		_ = store.LeaveToWorkers(ctx, done.Taken) // else it takes a little longer
 		w.Count(done)
 		after = done.Next
 	}

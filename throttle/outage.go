@@ -206,7 +206,7 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 		switch {
 		case err == nil:
 			o.answered(node)
-		case redisreply.Moving(err) && isAway(ctx, err): // one hash slot of the Cluster is moving
+		case redisreply.IsMoving(err) && isAway(ctx, err): // one hash slot of the Cluster is moving
 			o.answered(node)
 			o.unserved(mode)
 		case isAway(ctx, err):
@@ -373,7 +373,7 @@ func WrapStoreError(op string, err error) error {
 type redactedError struct{ error }
 
 // Error implements error.
-func (s redactedError) Error() string { return redisreply.Said(s.error) }
+func (s redactedError) Error() string { return redisreply.TextOf(s.error) }
 
 // Unwrap returns the original error.
 func (s redactedError) Unwrap() error { return s.error }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/duration"
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
@@ -145,7 +145,7 @@ type Policy struct {
 }
 
 // Faults are all errors of a policy, by the configuration keys of its fields.
-type Faults = faults.Faults
+type Faults = fielderrors.Faults
 
 // Unlimited reports whether p has neither a gap, nor a rate, nor quiet hours.
 func (p Policy) Unlimited() bool { return !p.paces() && len(p.Quiet) == 0 }

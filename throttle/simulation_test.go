@@ -45,7 +45,7 @@ func simulateAll(t *testing.T, runs int, jolts bool) (total figures) {
 	t.Helper()
 	if *simulatedRuns > 0 {
 		runs = *simulatedRuns
-	} else if runs = racing.Few(runs); testing.Short() {
+	} else if runs = racing.Fewer(runs); testing.Short() {
 		runs = max(1, runs/8)
 	}
 	first := uint64(1)

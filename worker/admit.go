@@ -10,7 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -26,10 +26,10 @@ type admission struct {
 	slots   *slots
 	lines   *lines
 	tracing tracing
-	repeats *repeats.Log
+	repeats *logdedup.Log
 }
 
-func newAdmission(o *Options, u units, s *slots, t tracing, r *repeats.Log) *admission {
+func newAdmission(o *Options, u units, s *slots, t tracing, r *logdedup.Log) *admission {
 	a := &admission{Options: o, units: u, slots: s, tracing: t, repeats: r}
 	a.lines = newLines(a.askTogether)
 	return a
@@ -205,7 +205,7 @@ func (a *admission) logUnchecked(ctx context.Context, d *delivery, err error) er
 		return err
 	}
 	// logged once, as each of the user's jobs retries every few seconds
-	a.repeats.Tell(ctx, a.Log, slog.LevelWarn, "the limits of a user cannot be checked, and the user's notifications wait: check the user's keys in the limits' Redis",
+	a.repeats.Write(ctx, a.Log, slog.LevelWarn, "the limits of a user cannot be checked, and the user's notifications wait: check the user's keys in the limits' Redis",
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.Any("error", err))
 	return fmt.Errorf("%w: %w", errUnchecked, err)
 }
@@ -222,7 +222,7 @@ func (a *admission) paced(d *delivery, decision *throttle.Decision) {
 // requeues every job.
 func (a *admission) skipFullRoutes(d *delivery) result {
 	if d.at.Refused(d.queue) {
-		return requeue{Return: store.Return{Why: store.RedisRefuses, After: store.Again}}
+		return requeue{Return: store.Return{Why: store.RedisRefuses, After: store.RetryDelay}}
 	}
 	d.needs = d.bulkheads()
 	d.expect()

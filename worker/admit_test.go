@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -52,7 +52,7 @@ func TestAdmitTakesPermitBeforeLimiterCheck(t *testing.T) {
 		limiter := &notebook{}
 		o := &Options{Limiter: limiter, Limits: limits.New(throttle.Policy{MinGap: time.Minute}, nil), Log: slog.New(slog.DiscardHandler)}
 		o.setDefaults()
-		a := newAdmission(o, units{}, newSlots(o, nil), tracing{}, new(repeats.Log))
+		a := newAdmission(o, units{}, newSlots(o, nil), tracing{}, new(logdedup.Log))
 		fcm := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.FCM: nil}}, Concurrency: 2}).Of("shop")[push.FCM]
 		places := []*route.Bulkhead{fcm.Bulkhead}
 		var all []*delivery

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -21,7 +21,7 @@ type finisher struct {
 	deadTokens *store.DeadTokens
 	slots      *slots
 	events     *events
-	repeats    *repeats.Log
+	repeats    *logdedup.Log
 	unrecorded unrecorded
 }
 
@@ -63,8 +63,8 @@ func (s *finisher) requeue(ctx context.Context, d *delivery, to requeue) queue.R
 	}
 	if to.skipped.isSet() {
 		to.Return, to.park = d.requeueSkipped(to.skipped, time.Now())
-		if to.After == store.ParkedFor {
-			to.After = store.DrawParked()
+		if to.After == store.MinParkTime {
+			to.After = store.DrawParkTime()
 		}
 	}
 	to.First = d.first
@@ -83,7 +83,7 @@ func (s *finisher) requeue(ctx context.Context, d *delivery, to requeue) queue.R
 // has reports whether this visit still owns the job. After a failover another visit may own it, and
 // may have used the admission.
 func (s *finisher) has(ctx context.Context, d *delivery) bool {
-	has, err := d.at.Records.Holds(ctx, &store.Job{ID: d.ID, Queue: d.queue, Hand: d.hand})
+	has, err := d.at.Records.Holds(ctx, &store.Job{ID: d.ID, Queue: d.queue, Claim: d.hand})
 	return has && err == nil
 }
 
@@ -95,7 +95,7 @@ func (d *delivery) attempt(outcomes []store.TargetOutcome, problem string) *stor
 // park names has room, or at the earliest time that a target waits for.
 func (d *delivery) requeueSkipped(deciding skip, now time.Time) (to store.Return, park string) {
 	to = deciding.storeReturn()
-	to.After = store.ParkedFor
+	to.After = store.MinParkTime
 	var names []string
 	for i := range d.outcomes {
 		s := d.outcomes[i].skip
@@ -139,7 +139,7 @@ func (s *finisher) end(ctx context.Context, d *delivery, c end) queue.Result {
 		s.events.ended(ctx, d, c.state)
 	}
 	if c.state.Dead() {
-		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "notification "+string(c.state), []slog.Attr{slog.String("reason", c.reason)},
+		s.repeats.Write(ctx, s.Log, slog.LevelWarn, "notification "+string(c.state), []slog.Attr{slog.String("reason", c.reason)},
 			slog.String("id", d.ID), slog.String("app", d.App), slog.Int("attempts", d.attempts), slog.String("error", c.problem))
 	}
 	return s.retryFree(d, unfreed)
@@ -152,14 +152,14 @@ func (s *finisher) retryFree(d *delivery, err error) queue.Result {
 		return queue.Ended{}
 	}
 	to := requeueAfterError(err).Return
-	to.After, to.Failed = max(store.Again, backoffAfter(d.failures, rand.Float64())), true
+	to.After, to.Failed = max(store.RetryDelay, backoffAfter(d.failures, rand.Float64())), true
 	return queue.Postponed{PutOff: store.PutOff{Return: to}}
 }
 
 // requeueUnrecorded returns the job to the queue because the outcome of its push is not recorded. It
 // counts as a failure, so that the next visit reads the record before it sends anything.
 func requeueUnrecorded(cause error, failures int) store.Return {
-	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.Again, backoffAfter(failures, rand.Float64())), Failed: true}
+	return store.Return{Why: store.Unrecorded, Detail: cause.Error(), After: max(store.RetryDelay, backoffAfter(failures, rand.Float64())), Failed: true}
 }
 
 // persist retries the write for times.record.

@@ -35,7 +35,7 @@ func TestFitReportsReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		refused bool
 		routes  []*route.Route
-		want    store.Why
+		want    store.WaitReason
 		left    int
 	}{
 		"free":                 {false, []*route.Route{free}, "", 1},
@@ -48,7 +48,7 @@ func TestFitReportsReason(t *testing.T) {
 			_ = at.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 		}
 		d := &delivery{Notification: new(push.Notification), at: at, queue: "q", routes: c.routes, outcomes: make([]outcome, len(c.routes)), arrived: func() {}}
-		var got store.Why
+		var got store.WaitReason
 		if to, away := new(admission).skipFullRoutes(d).(requeue); away {
 			if got = to.Why; to.skipped.isSet() {
 				got = to.skipped.storeReturn().Why

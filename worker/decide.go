@@ -55,7 +55,7 @@ const (
 
 // requeueAfterError returns the job to the queue because Redis or the limiter failed.
 func requeueAfterError(err error) requeue {
-	to := store.Return{Why: store.Failed, Detail: err.Error(), After: store.Again}
+	to := store.Return{Why: store.Failed, Detail: err.Error(), After: store.RetryDelay}
 	switch {
 	case errors.Is(err, throttle.ErrUnavailable):
 		to.Why = store.LimiterAway
@@ -67,7 +67,7 @@ func requeueAfterError(err error) requeue {
 
 // requeueForAdmission returns the job to the queue for another admission. It costs no attempt.
 func requeueForAdmission() requeue {
-	return requeue{Return: store.Return{Why: store.TooLate, After: store.Again}}
+	return requeue{Return: store.Return{Why: store.TooLate, After: store.RetryDelay}}
 }
 
 // requeueAfter returns the job to the queue for that duration.

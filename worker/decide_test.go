@@ -67,7 +67,7 @@ func stateOf(r result) push.State {
 func TestKeptNotificationsMayExceedLine(t *testing.T) {
 	t.Parallel()
 	back := time.Now().Truncate(time.Second)
-	returned := func(why store.Why, notBefore time.Time) delivery {
+	returned := func(why store.WaitReason, notBefore time.Time) delivery {
 		d := delivery{Notification: &push.Notification{NotBefore: notBefore}, returnedAt: back}
 		d.hasWaited = d.waitedBefore(why)
 		return d

@@ -86,7 +86,7 @@ func decode(job *queue.Job) (*delivery, error) {
 	}
 	in, _ := zone.Load(decoded.Notification.TimeZone) // see knowsZone
 	d := &delivery{
-		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, returnedAt: job.Back, first: job.Last.First, job: job.Payload, queue: job.Queue, hand: job.Hand, failures: job.Failures, term: job.Term, at: job.At, arrived: job.Arrived,
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, returnedAt: job.Back, first: job.Last.First, job: job.Payload, queue: job.Queue, hand: job.Claim, failures: job.Failures, term: job.Term, at: job.At, arrived: job.Arrived,
 		replay:   decoded.Replay,
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
 		delayed:  job.Parked || job.Last.Why != "" && job.Last.Why != store.Deferred,
@@ -101,7 +101,7 @@ func decode(job *queue.Job) (*delivery, error) {
 // waitedBefore reports whether an earlier visit was deferred or blocked. A wait for NotBefore does not
 // count, as the limiter was not asked yet. Such a wait began before NotBefore, and the second allows
 // for another machine's clock.
-func (d *delivery) waitedBefore(why store.Why) bool {
+func (d *delivery) waitedBefore(why store.WaitReason) bool {
 	early := why == store.Deferred && d.returnedAt.Before(d.NotBefore.Add(-time.Second))
 	return why != "" && !early
 }
@@ -113,7 +113,7 @@ func (h *handler) knowsZone(ctx context.Context, d *delivery) {
 		return
 	}
 	h.Observer.UnknownTimeZone()
-	h.repeats.Tell(ctx, h.Log, slog.LevelWarn, "jobs have an unknown time zone: their quiet hours are in limits.time_zone",
+	h.repeats.Write(ctx, h.Log, slog.LevelWarn, "jobs have an unknown time zone: their quiet hours are in limits.time_zone",
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.String("time_zone", d.TimeZone))
 }
 

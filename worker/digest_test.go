@@ -90,7 +90,7 @@ func TestDigest(t *testing.T) {
 		if got := r.pushed("waits"); len(got) != 1 || got[0].Token != appleToken {
 			t.Errorf("%+v, want one push, to its own target", got)
 		}
-		if record := r.record("waits"); record.Told != 4 || record.State != push.Delivered {
+		if record := r.record("waits"); record.Carried != 4 || record.State != push.Delivered {
 			t.Errorf("%+v", record)
 		}
 		if got := r.pushed(""); len(got) != 5 {
@@ -168,7 +168,7 @@ func TestCancelCarrier(t *testing.T) {
 	r.deferred("next")
 	r.joins(like("three"), "next")
 	r.let(o)
-	if state := r.ends("next"); state != push.Delivered || r.record("next").Told != 1 {
+	if state := r.ends("next"); state != push.Delivered || r.record("next").Carried != 1 {
 		t.Errorf("it ends %s: %+v", state, r.record("next"))
 	}
 	if len(r.pushed("")) != 2 {
@@ -204,7 +204,7 @@ func TestDigestLetter(t *testing.T) {
 	}
 	r.options.Limits.SetUnknown(limits.AllowUnknown)
 	must(t, r.producer.Requeue(t.Context(), "carrier"))
-	if state := r.ends("carrier"); state != push.Delivered || len(r.pushed("carrier")) != 1 || r.record("carrier").Told != 2 {
+	if state := r.ends("carrier"); state != push.Delivered || len(r.pushed("carrier")) != 1 || r.record("carrier").Carried != 2 {
 		t.Errorf("it ends %s, %+v", state, r.record("carrier"))
 	}
 	counts := r.settled(4)

@@ -62,7 +62,7 @@ func (in *intake) poll(ctx context.Context) (err error) {
 		of, more := map[store.IntakePlace]int{}, false
 		for _, o := range offers {
 			of[o.IntakePlace]++
-			more = more || of[o.IntakePlace] == store.OffersAtOnce
+			more = more || of[o.IntakePlace] == store.MaxOffers
 		}
 		for _, o := range left {
 			passed[o.IntakePlace]++
@@ -168,7 +168,7 @@ func (in *intake) setAside(ctx context.Context, o *store.Offer) error {
 	if err := shards[shard.Of(len(shards), "", o.ID)].KeepMalformed(ctx, letter); err != nil {
 		return err
 	}
-	in.repeats.Tell(ctx, in.Log, slog.LevelWarn, "a task of a plain asynq client is set aside", []slog.Attr{slog.String("reason", letter.Reason)},
+	in.repeats.Write(ctx, in.Log, slog.LevelWarn, "a task of a plain asynq client is set aside", []slog.Attr{slog.String("reason", letter.Reason)},
 		slog.String("task", o.ID), slog.String("queue", o.Queue), slog.String("error", o.Why))
 	in.Observer.Ended(letter.State)
 	return nil

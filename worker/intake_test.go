@@ -291,7 +291,7 @@ func TestAsynqToolsManageShardQueues(t *testing.T) {
 
 // Tasks that their shard refuses do not delay the tasks behind them.
 func TestIntakeSkipsRefusedTasks(t *testing.T) {
-	const n = store.OffersAtOnce + 10
+	const n = store.MaxOffers + 10
 	client := oneRedis(t)
 	r := newRig(t, client, unlimited)
 	c := asynq.NewClientFromRedisClient(client)

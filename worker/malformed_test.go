@@ -65,7 +65,7 @@ func TestRecordOfWrongTypeDelaysNoOther(t *testing.T) {
 		must(t, err)
 		must(t, client.RPopLPush(ctx, key+"pending", key+"active").Err())
 		must(t, client.HSet(ctx, key+"t:"+id, "worker", "a/1").Err())
-		ends.Settle(&store.Job{ID: id, Queue: push.Default.Queue(), Hand: "a/1"}, []store.TargetOutcome{{Kind: "delivered"}})
+		ends.Settle(&store.Job{ID: id, Queue: push.Default.Queue(), Claim: "a/1"}, []store.TargetOutcome{{Kind: "delivered"}})
 	}
 	bad := shardKey(client, "id:bad")
 	must(t, client.Del(ctx, bad).Err())

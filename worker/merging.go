@@ -53,14 +53,14 @@ func (h *handler) digest(ctx context.Context, d *delivery, op store.DigestOp, wa
 		return requeueAfterError(err)
 	}
 	part, err := d.at.Records.Digest(ctx, op, &store.Joiner{
-		App: n.App, User: n.User, Category: n.Category, Key: n.Digest.Key, Job: &store.Job{ID: n.ID, Queue: d.queue, Hand: d.hand},
+		App: n.App, User: n.User, Category: n.Category, Key: n.Digest.Key, Job: &store.Job{ID: n.ID, Queue: d.queue, Claim: d.hand},
 		Accepted: d.accepted, Title: n.Title, JSON: text, Targets: push.Unsent(n.Targets), Wait: wait, Most: push.MaxDigest,
 	})
 	switch {
 	case err != nil:
 		return requeueAfterError(err)
 	case part.Ended && d.isUnsent(): // load reads the record of a job that has failed
-		return requeue{Return: store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.Again, Failed: true}}
+		return requeue{Return: store.Return{Why: store.Failed, Detail: "another worker has ended it", After: store.RetryDelay, Failed: true}}
 	case part.Into != "":
 		h.finisher.events.ended(ctx, d, push.Digested)
 		if d.asked || !d.returnedAt.IsZero() { // else it holds no slot

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
-	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -39,7 +39,7 @@ type handler struct {
 	control    *control.Control
 	crowds     route.Crowds
 	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until serve
-	repeats    *repeats.Log                    // for lines that many jobs would repeat
+	repeats    *logdedup.Log                   // for lines that many jobs would repeat
 	background *background
 }
 
@@ -51,7 +51,7 @@ func newHandler(o *Options) *handler {
 		Times: o.times.route,
 	})
 	h := &handler{
-		Options: o, routes: routes, background: newBackground(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
+		Options: o, routes: routes, background: newBackground(), repeats: new(logdedup.Log), tracing: tracing{o.Tracer},
 		deadTokens: store.NewDeadTokens(o.records, 0),
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}

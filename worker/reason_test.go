@@ -30,16 +30,16 @@ func TestReasonDecidesReturn(t *testing.T) {
 		want  store.Return
 		parks string
 	}{
-		"paused":           {skip{reason: pausedByOperator, pause: &pause.Pause{App: "shop"}}, store.Return{Why: store.ProviderPaused, After: store.ParkedFor}, way},
-		"category paused":  {skip{reason: pausedByOperator, pause: &pause.Pause{Category: "news"}}, store.Return{Why: store.ProviderPaused, After: store.ParkedFor}, store.PauseName(`["","","news"]`)},
-		"closed":           {skip{reason: routeClosed}, store.Return{Why: store.ProviderPaused, After: store.ParkedFor}, way},
-		"full":             {skip{reason: routeFull}, store.Return{Why: store.ProviderBusy, After: store.ParkedFor}, way},
-		"suspect":          {skip{reason: suspect, left: store.Again}, store.Return{Why: store.ProviderPaused, After: store.Again}, ""},
-		"not connected":    {skip{reason: notConnected}, store.Return{Why: store.TooLate, After: store.ParkedFor}, way},
-		"no units":         {skip{reason: noUnits, pool: r.Quota}, store.Return{Why: store.OverQuota, Key: "fcm/x", Detail: "10/1s", After: store.ParkedFor}, way},
-		"no throughput":    {skip{reason: noUnits, pool: routes.Throughput("shop", "news")}, store.Return{Why: store.OverQuota, Key: "news", Detail: "10/1s", After: store.ParkedFor}, store.QuotaName("news")},
+		"paused":           {skip{reason: pausedByOperator, pause: &pause.Pause{App: "shop"}}, store.Return{Why: store.ProviderPaused, After: store.MinParkTime}, way},
+		"category paused":  {skip{reason: pausedByOperator, pause: &pause.Pause{Category: "news"}}, store.Return{Why: store.ProviderPaused, After: store.MinParkTime}, store.PauseName(`["","","news"]`)},
+		"closed":           {skip{reason: routeClosed}, store.Return{Why: store.ProviderPaused, After: store.MinParkTime}, way},
+		"full":             {skip{reason: routeFull}, store.Return{Why: store.ProviderBusy, After: store.MinParkTime}, way},
+		"suspect":          {skip{reason: suspect, left: store.RetryDelay}, store.Return{Why: store.ProviderPaused, After: store.RetryDelay}, ""},
+		"not connected":    {skip{reason: notConnected}, store.Return{Why: store.TooLate, After: store.MinParkTime}, way},
+		"no units":         {skip{reason: noUnits, pool: r.Quota}, store.Return{Why: store.OverQuota, Key: "fcm/x", Detail: "10/1s", After: store.MinParkTime}, way},
+		"no throughput":    {skip{reason: noUnits, pool: routes.Throughput("shop", "news")}, store.Return{Why: store.OverQuota, Key: "news", Detail: "10/1s", After: store.MinParkTime}, store.QuotaName("news")},
 		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, store.Return{Why: store.OverDevice, Key: "3/1h", After: 7 * time.Second}, ""},
-		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: store.Again}, store.Return{Why: store.DeviceUnmetered, Detail: "away", After: store.Again}, ""},
+		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: store.RetryDelay}, store.Return{Why: store.DeviceUnmetered, Detail: "away", After: store.RetryDelay}, ""},
 		"origin backoff":   {skip{reason: originBackoff, cause: "down", left: time.Second}, store.Return{Why: store.LeftAlone, Detail: "down", After: time.Second}, ""},
 	} {
 		d := &delivery{Notification: new(push.Notification), routes: []*route.Route{r}, outcomes: []outcome{{skip: c.skip}}}

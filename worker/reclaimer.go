@@ -5,7 +5,7 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
@@ -19,14 +19,14 @@ type reclaimer struct {
 	leads   func(shard int) bool
 	slots   *slots
 	events  *events
-	repeats *repeats.Log
+	repeats *logdedup.Log
 }
 
 // follow frees taken notifications in the shards that this worker leads, until ctx ends.
 func (r *reclaimer) follow(ctx context.Context) {
 	clock.Every(ctx, pollInterval, func() {
 		if err := r.freeAll(ctx); err != nil && ctx.Err() == nil {
-			r.repeats.Tell(ctx, r.RedisLog, slog.LevelWarn, "slots of cancelled notifications are given back late", nil, slog.Any("error", err))
+			r.repeats.Write(ctx, r.RedisLog, slog.LevelWarn, "slots of cancelled notifications are given back late", nil, slog.Any("error", err))
 		}
 	})
 }
@@ -39,7 +39,7 @@ func (r *reclaimer) freeAll(ctx context.Context) error {
 		for more := r.leads(at.Number); more; {
 			var all []*store.Taken
 			var err error
-			all, more, err = at.Abandoned(ctx, control.Batch)
+			all, more, err = at.ClaimNotes(ctx, control.Batch)
 			if unfreed := r.free(ctx, all); err == nil {
 				err = unfreed
 			}
@@ -70,7 +70,7 @@ func (r *reclaimer) free(ctx context.Context, all []*store.Taken) error {
 			failed = err
 		}
 	}
-	first, err := store.Freed(ctx, given)
+	first, err := store.DeleteNotes(ctx, given)
 	for _, one := range first { // only one worker counts each
 		r.events.endedElsewhere(ctx, one)
 	}

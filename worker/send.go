@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/worker/route"
@@ -21,7 +21,7 @@ type sender struct {
 	units   units
 	holds   *holds
 	tracing tracing
-	repeats *repeats.Log
+	repeats *logdedup.Log
 }
 
 // departureTimeout is the longest time from an admission to the start of its first push: half of the 50 ms
@@ -107,7 +107,7 @@ func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure provi
 	if !ok {
 		d.outcomes[i].skip = skip{reason: routeClosed}
 		if r.Suspect(d.Targets[i]) {
-			d.outcomes[i].skip = skip{reason: suspect, left: store.Again}
+			d.outcomes[i].skip = skip{reason: suspect, left: store.RetryDelay}
 		}
 		return
 	}
@@ -143,7 +143,7 @@ func (s *sender) sendTo(ctx context.Context, d *delivery, i int, departure provi
 	}
 	o, lesson = s.routes.Learn(ctx, r, d.Targets[i], o, credential)
 	if o.Kind == providers.Misconfigured && !lesson.Trouble {
-		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "the provider refuses only this push for the app's configuration: it alone waits",
+		s.repeats.Write(ctx, s.Log, slog.LevelWarn, "the provider refuses only this push for the app's configuration: it alone waits",
 			[]slog.Attr{slog.String("app", d.App), slog.String("platform", string(r.Platform)), slog.String("reason", string(o.Reason))},
 			slog.String("id", d.ID), slog.String("error", route.CauseOf(o.Err)))
 	}

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/lately"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/base/slidingstats"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -87,7 +87,7 @@ func (w *Worker) Snapshot() control.Snapshot {
 		}
 	}
 	if _, cluster := pipeline.OfCluster(w.h.Queue); cluster {
-		s.Silent = w.h.records.WaitedBefore(s.At.Add(-4 * control.SumsEvery)) // no answer to several calls
+		s.Silent = w.h.records.LastWaitingBefore(s.At.Add(-4 * control.SumsEvery)) // no answer to several calls
 	}
 	if w.h.ClockOffset != nil {
 		s.RedisAheadBy = w.h.ClockOffset()
@@ -100,10 +100,10 @@ type tally struct {
 	Observer
 	sent, deferred atomic.Int64
 	ended          []atomic.Int64 // by index in countedStates
-	late           lately.Histogram
+	late           slidingstats.Histogram
 
 	mu                 sync.Mutex
-	counts, latenesses lately.Series
+	counts, latenesses slidingstats.Series
 	added              time.Time // start of the last minute that is in Redis
 }
 
@@ -145,7 +145,7 @@ func (t *tally) minutes(now time.Time) (minutes []control.Minute) {
 	for i := range t.ended {
 		counts = append(counts, t.ended[i].Load())
 	}
-	t.counts.Note(now, counts)
+	t.counts.Sample(now, counts)
 	for at, n := range t.counts.Minutes() {
 		if !at.After(t.added) {
 			continue
@@ -177,6 +177,6 @@ func (t *tally) markAdded(last time.Time) {
 func (t *tally) lateness(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.latenesses.Note(now, t.late.Counts())
-	return lately.Quantile(t.latenesses.Grown(lately.Kept), .99)
+	t.latenesses.Sample(now, t.late.Counts())
+	return slidingstats.Quantile(t.latenesses.Growth(slidingstats.Window), .99)
 }

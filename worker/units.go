@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -21,7 +21,7 @@ import (
 type units struct {
 	*Options
 	pools   *meter.Pools
-	repeats *repeats.Log
+	repeats *logdedup.Log
 }
 
 // take takes the units of the pushes to all due targets, or none.
@@ -78,9 +78,9 @@ func (u units) count(ctx context.Context, d *delivery, i int) {
 	switch {
 	case err != nil:
 		if ctx.Err() == nil { // logged once, as each job retries every few seconds
-			u.repeats.Tell(ctx, u.RedisLog, slog.LevelWarn, "a device's limit cannot be checked, and its notifications wait", nil, slog.String("id", d.ID), slog.Any("error", err))
+			u.repeats.Write(ctx, u.RedisLog, slog.LevelWarn, "a device's limit cannot be checked, and its notifications wait", nil, slog.String("id", d.ID), slog.Any("error", err))
 		}
-		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.Again}
+		o.skip = skip{reason: deviceUnmetered, cause: route.CauseOf(err), left: store.RetryDelay}
 	case answer.Units == 0: // the limit may change meanwhile
 		o.skip = skip{reason: overDevice, rule: answer.Rule, left: min(answer.Left, route.OperatorRecheck)}
 	default:
@@ -108,7 +108,7 @@ func (u units) giveOneBack(ctx context.Context, d *delivery, i int) {
 	o.counted = false
 	_, err := u.Meter.Take(context.WithoutCancel(ctx), deviceKey(&d.Targets[i]), u.Device(), meter.Ask{Most: -1})
 	if err != nil {
-		u.repeats.Tell(ctx, u.RedisLog, slog.LevelWarn, "a device's limit counts a push that was not sent", nil, slog.String("id", d.ID), slog.Any("error", err))
+		u.repeats.Write(ctx, u.RedisLog, slog.LevelWarn, "a device's limit counts a push that was not sent", nil, slog.String("id", d.ID), slog.Any("error", err))
 	}
 }
 

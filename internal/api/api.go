@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -40,7 +40,7 @@ type API struct {
 	backlog  backlog
 	requests chan struct{} // holds one entry for each that is being answered, once it has arrived
 	bodies   *budget
-	repeats  repeats.Log // what clients can have it say again and again
+	repeats  logdedup.Log // what clients can have it say again and again
 }
 
 // New returns an API.
@@ -98,7 +98,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if a.o.Local != nil { // who asks has no log to look into
 				panic(cause)
 			}
-			a.repeats.Tell(r.Context(), a.log, slog.LevelError, "a request panicked", nil, slog.String("stack", string(debug.Stack())))
+			a.repeats.Write(r.Context(), a.log, slog.LevelError, "a request panicked", nil, slog.String("stack", string(debug.Stack())))
 			a.fail(w, r, r.Pattern, "", &problem{Status: http.StatusInternalServerError})
 		}
 	}()

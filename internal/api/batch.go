@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"github.com/pushpace/pushpace/internal/api/problems"
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
@@ -56,7 +56,7 @@ func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
 }
 
 // parseAll reads an array of 1 to maxBatch notifications, each as push.Parse does. Its error, of
-// type faults.Faults, is about the array.
+// type fielderrors.Faults, is about the array.
 func parseAll(data []byte) ([]operate.Parsed, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if start, err := d.Token(); err != nil || start != json.Delim('[') {
@@ -88,11 +88,11 @@ func misfitArray(data []byte) error {
 	case errors.As(err, new(*json.UnmarshalTypeError)):
 		problem = "must be an array"
 	case err != nil:
-		return faults.New("", "%s", strictjson.NotJSON(err))
+		return fielderrors.New("", "%s", strictjson.NotJSON(err))
 	case len(items) > maxBatch:
 		problem = fmt.Sprintf("has %d notifications, at most %d are taken", len(items), maxBatch)
 	}
-	return faults.New("", "%s", problem)
+	return fielderrors.New("", "%s", problem)
 }
 
 func resultOf(i int, r operate.Result) result {

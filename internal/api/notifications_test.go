@@ -224,7 +224,7 @@ func TestCancelCarrier(t *testing.T) {
 	}
 	r.do(http.StatusBadRequest, producerToken, "DELETE", "/v1/notifications/one?digest=no", "")
 	status = into[inspect.Status](r.do(http.StatusOK, producerToken, "DELETE", "/v1/notifications/one?digest=true", ""))
-	if status.State != push.Cancelled || status.Told != 1 {
+	if status.State != push.Cancelled || status.Carried != 1 {
 		t.Errorf("%+v", status)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/pushpace/pushpace/internal/api/problems"
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/push"
@@ -126,7 +126,7 @@ func (a *API) unsetOverride(ctx context.Context, c *call) (reply, error) {
 
 // inBody points the faults of an override at its fields in the body.
 func inBody(err error) error {
-	var all faults.Faults
+	var all fielderrors.Faults
 	if !errors.As(err, &all) {
 		return err
 	}
@@ -134,7 +134,7 @@ func inBody(err error) error {
 	for i, f := range all {
 		switch f.Field {
 		case "", "app", "user", "category", "quota", "mute", "by": // not in the body
-			wrong[i] = fault{"", faults.Faults{f}.Error()}
+			wrong[i] = fault{"", fielderrors.Faults{f}.Error()}
 		default:
 			wrong[i] = fault{"/" + f.Field, f.Problem}
 		}
@@ -195,7 +195,7 @@ func (a *API) importOverrides(ctx context.Context, c *call) (reply, error) {
 		do = c.as.CheckImport
 	}
 	err = do(ctx, body.Overrides)
-	var faults faults.Faults
+	var faults fielderrors.Faults
 	if errors.As(err, &faults) {
 		return reply{}, problems.Invalid(problems.At("/overrides/", faults))
 	}

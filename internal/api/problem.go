@@ -38,7 +38,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, 
 	if p.Cause != nil {
 		more = append(more, slog.String("cause", p.Why()))
 	}
-	a.repeats.Tell(r.Context(), a.log, p.Level(), "a request failed", []slog.Attr{
+	a.repeats.Write(r.Context(), a.log, p.Level(), "a request failed", []slog.Attr{
 		slog.String("method", method(r)), slog.String("route", pattern), slog.Int("status", p.Status), slog.String("token", who),
 	}, more...)
 	if p.Status == problems.Gone {

@@ -31,19 +31,19 @@ func (s *System) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 	reads.Go(func() (err error) {
 		counts, err = s.Records.CountsOfEach(ctx)
 		b.Counts = store.Sum(counts)
-		uncounted, err = store.Unread(err)
+		uncounted, err = store.Unreachable(err)
 		return err
 	})
 	if _, several := pipeline.OfCluster(s.Queue); several {
 		reads.Go(func() error {
-			b.Nodes, unseen = redisconn.Look(ctx, s.Queue)
+			b.Nodes, unseen = redisconn.ReadNodes(ctx, s.Queue)
 			return nil
 		})
 	}
 	reads.Go(func() error {
 		jobs, err := store.ReadJobs(ctx, s.Queue, s.Records)
 		b.Jobs = store.SumJobs(jobs)
-		unlisted, err = store.Unread(err)
+		unlisted, err = store.Unreachable(err)
 		return err
 	})
 	if err := reads.Wait(); err != nil {
@@ -72,7 +72,7 @@ func (s *System) readRest(ctx context.Context, b *metrics.Backlog) {
 	reads.Go(func() {
 		var err error
 		b.Waits, err = s.waits.read(ctx, inspect.New(s.Queue, s.Records, s.limiter, s.limits))
-		_, err = store.Unread(err) // of whose shards Unread tells
+		_, err = store.Unreachable(err) // of whose shards Unread tells
 		s.unread.note(s.redisLog, "what notifications wait for", err)
 	})
 	reads.Wait()

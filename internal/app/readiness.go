@@ -80,8 +80,8 @@ func (s *System) inTrouble(context.Context) string {
 // healthy probes a Redis. The log has the details.
 func healthy(watch *redisconn.Watch) func(context.Context) string {
 	return func(ctx context.Context) string {
-		if trouble := watch.Look(ctx); trouble != redisreply.None {
-			return trouble.Says()
+		if trouble := watch.Check(ctx); trouble != redisreply.None {
+			return trouble.Text()
 		}
 		return ""
 	}
@@ -92,7 +92,7 @@ func nodes(watch *redisconn.Watch) func(context.Context) string {
 	return func(context.Context) string {
 		var all []string
 		for _, node := range watch.Status().Nodes {
-			all = append(all, node.Address+" "+node.Trouble.Says())
+			all = append(all, node.Address+" "+node.Trouble.Text())
 		}
 		return strings.Join(all, "; ")
 	}

@@ -54,7 +54,7 @@ numbers are those of the other shards.`,
 		case err != nil:
 			return err
 		case balance == inspect.Incomplete:
-			return errors.New("cannot tell: " + store.Silent(audit.Unread))
+			return errors.New("cannot tell: " + store.UnreachableText(audit.Unread))
 		case balance == inspect.Unbalanced:
 			return exitSilently(exitViolated)
 		}

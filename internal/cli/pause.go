@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/api/apiclient"
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
@@ -25,7 +25,7 @@ import (
 // pauseFlags adds the flags that select a pause. The result reads them.
 func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 	app := cmd.Flags().String("app", "", "notifications of the `APP`")
-	platform := cmd.Flags().String("platform", "", "notifications for the `PLATFORM`, "+faults.List(push.Platforms(), "or")+", or to one push service, such as "+string(push.WebPushMozilla))
+	platform := cmd.Flags().String("platform", "", "notifications for the `PLATFORM`, "+fielderrors.List(push.Platforms(), "or")+", or to one push service, such as "+string(push.WebPushMozilla))
 	category := cmd.Flags().String("category", "", "notifications of the `CATEGORY`")
 	all := cmd.Flags().Bool("all", false, "everything, of all apps")
 	completeApps(cmd)

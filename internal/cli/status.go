@@ -97,8 +97,8 @@ func printStatus(out io.Writer, s *inspect.Status, into string, now time.Time) e
 	if into != "" {
 		line("digested", "into %s", into)
 	}
-	if s.Told > 0 {
-		line("digest", "of %d: its push tells of %d others", s.Told+1, s.Told)
+	if s.Carried > 0 {
+		line("digest", "of %d: its push tells of %d others", s.Carried+1, s.Carried)
 	}
 	if s.Error != "" {
 		line("error", "%s", s.Error)

@@ -51,7 +51,7 @@ func eachQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, f
 
 // warnUnread warns of shards and causes that could not be read, and returns any other error.
 func warnUnread(err error) error {
-	if _, rest := store.Unread(err); rest != nil && !errors.Is(err, inspect.ErrCausesUnread) {
+	if _, rest := store.Unreachable(err); rest != nil && !errors.Is(err, inspect.ErrCausesUnread) {
 		return err
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/pushpace/pushpace/internal/base/near"
+	"github.com/pushpace/pushpace/internal/base/suggest"
 )
 
 // Mode is how a Redis is reached.
@@ -97,10 +97,10 @@ func checkHost(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	n, portErr := strconv.Atoi(port)
 	switch {
-	case err != nil && near.Name(s, []string{string(Embedded)}) == "" && hostAlone.MatchString(s):
+	case err != nil && suggest.Name(s, []string{string(Embedded)}) == "" && hostAlone.MatchString(s):
 		return errors.New("the port is missing, such as in localhost:6379; " + wantAddress)
 	case err != nil, host == "", strings.ContainsAny(host, " \t\n/@,"):
-		return errors.New(wantAddress + near.Hint(s, []string{string(Embedded)}))
+		return errors.New(wantAddress + suggest.Hint(s, []string{string(Embedded)}))
 	case portErr != nil || n < 1 || n > 65535:
 		return errors.New("the port is not a number from 1 to 65535; " + wantAddress)
 	}

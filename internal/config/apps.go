@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm/fcmconfig"
 	"github.com/pushpace/pushpace/providers/webpush"
@@ -49,9 +49,9 @@ func (w *WebPush) setDefaults() { w.Hosts = push.WebPushHosts() }
 func (a App) check(k *check, key string, w Worker) {
 	switch some := len(a.Providers()) > 0; {
 	case a.Simulated && some:
-		k.fault(join(key, "simulated"), "excludes "+faults.List(push.Platforms(), "and")+": remove one or the other")
+		k.fault(join(key, "simulated"), "excludes "+fielderrors.List(push.Platforms(), "and")+": remove one or the other")
 	case !a.Simulated && !some:
-		k.fault(key, "has no provider: want "+faults.List(push.Platforms(), "or")+", or simulated: true")
+		k.fault(key, "has no provider: want "+fielderrors.List(push.Platforms(), "or")+", or simulated: true")
 	}
 	if a.DeadTokens.Webhook != nil {
 		a.DeadTokens.Webhook.check(k, join(join(key, "dead_tokens"), "webhook"))

@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
 // Config is the whole configuration. Load and Parse return only valid ones.
@@ -93,7 +93,7 @@ func (k *check) at(key string) string {
 
 // found adds a validator's faults of the value at key.
 func (k *check) found(key string, err error) {
-	for _, f := range faults.Of(err) {
+	for _, f := range fielderrors.Of(err) {
 		if f.Field == "" {
 			k.fault(key, f.Problem)
 		} else {

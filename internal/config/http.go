@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/near"
+	"github.com/pushpace/pushpace/internal/base/suggest"
 )
 
 // HTTP configures the HTTP API.
@@ -177,7 +177,7 @@ func (t Token) checkApps(k *check, key string, apps []string) {
 		case slices.Contains(t.Apps[:i], app):
 			k.fault(index(key, i), "is there twice")
 		case len(apps) > 0 && !slices.Contains(apps, app):
-			k.fault(index(key, i), "is no app of apps"+near.Hint(app, apps))
+			k.fault(index(key, i), "is no app of apps"+suggest.Hint(app, apps))
 		}
 	}
 }

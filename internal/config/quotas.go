@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
-	"github.com/pushpace/pushpace/internal/base/near"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
+	"github.com/pushpace/pushpace/internal/base/suggest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -93,7 +93,7 @@ func (q Quota) checkSpec(k *check, key string, spec meter.Spec) {
 	if spec.Algorithm != "" && !slices.Contains(meter.Algorithms, spec.Algorithm) {
 		return // by its tag, and without the word
 	}
-	for _, f := range faults.Of(spec.Validate()) {
+	for _, f := range fielderrors.Of(spec.Validate()) {
 		if f.Field == "rates" {
 			f.Field = rates
 		}
@@ -174,7 +174,7 @@ func (c *Config) checkQuotas(k *check) {
 		}
 		for i, app := range q.Apps {
 			if _, known := c.Apps[app]; !known {
-				k.fault(index(at, i), "is no app of apps"+near.Hint(app, apps))
+				k.fault(index(at, i), "is no app of apps"+suggest.Hint(app, apps))
 			}
 		}
 	}
@@ -200,7 +200,7 @@ func (c *Config) checkName(k *check, app, key, name string) {
 	q, known := c.Limits.Quotas[name]
 	switch {
 	case !known:
-		k.fault(key, "is no name of limits.quotas: want one, or {rate: COUNT/PERIOD}"+near.Hint(name, slices.Collect(maps.Keys(c.Limits.Quotas))))
+		k.fault(key, "is no name of limits.quotas: want one, or {rate: COUNT/PERIOD}"+suggest.Hint(name, slices.Collect(maps.Keys(c.Limits.Quotas))))
 	case !slices.Contains(q.Apps, app):
 		at := join("limits.quotas", name, "apps")
 		k.fault(key, "belongs to others: the app is not in "+at+k.at(at))

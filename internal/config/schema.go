@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
 // The structs are the only place that says which keys there are. A field's tags are:
@@ -153,7 +153,7 @@ func choiceFault(f reflect.StructField, word string) error {
 	if slices.Contains(words, word) {
 		return nil
 	}
-	want := "want " + faults.List(words, "or")
+	want := "want " + fielderrors.List(words, "or")
 	if word == "" {
 		want = "is missing: " + want
 	}

@@ -16,7 +16,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -49,7 +49,7 @@ type Console struct {
 	foreign  *http.CrossOriginProtection
 	origin   string // http.console.origin
 	sessions Sessions
-	repeats  repeats.Log   // limits log lines that visitors can cause
+	repeats  logdedup.Log  // limits log lines that visitors can cause
 	requests chan struct{} // one entry per request in progress
 	within   time.Duration // bounds the reads of a page
 }
@@ -109,7 +109,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case http.ErrAbortHandler:
 			panic(cause)
 		default: // its text is not logged: it may hold anything
-			c.repeats.Tell(r.Context(), c.log, slog.LevelError, "a page panicked", nil, slog.String("stack", string(debug.Stack())))
+			c.repeats.Write(r.Context(), c.log, slog.LevelError, "a page panicked", nil, slog.String("stack", string(debug.Stack())))
 			c.fail(w, c.anonymous(r), errPanicked)
 		}
 	}()

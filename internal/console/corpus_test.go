@@ -159,7 +159,7 @@ func (r *rig) writeText(text string) {
 	outcomes := []store.TargetOutcome{filledWith[store.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
 	r.enqueue(toUser("tried", "ada", "news"), toUser("ended", "ada", "news"))
 	at := storetest.At(r.t, o.Work.Records, "tried")
-	job := storetest.InHand(r.t, r.client, at, push.Default.Queue(), "tried")
+	job := storetest.ClaimJob(r.t, r.client, at, push.Default.Queue(), "tried")
 	must(r.t, at.PutOff(ctx, job, &store.PutOff{Attempt: &store.Attempt{Number: 1, Outcomes: outcomes, Error: text}}))
 	_, err := storetest.At(r.t, o.Work.Records, "ended").Settle(ctx, "ended", &store.End{State: push.Delivered, Outcomes: outcomes, Error: text})
 	must(r.t, err)

@@ -144,7 +144,7 @@ func (c *Console) logRejection(v *visit, what string, p *problems.Problem, name 
 	if p.Cause != nil {
 		more = append(more, slog.String("cause", p.Why()))
 	}
-	c.repeats.Tell(v.Context(), c.log, p.Level(), what, []slog.Attr{slog.String("route", v.Pattern), slog.Int("status", p.Status), slog.String("token", name)}, more...)
+	c.repeats.Write(v.Context(), c.log, p.Level(), what, []slog.Attr{slog.String("route", v.Pattern), slog.Int("status", p.Status), slog.String("token", name)}, more...)
 }
 
 // passes reports whether a failed page may recover by itself; the script then polls it.

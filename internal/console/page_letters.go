@@ -240,7 +240,7 @@ func letterOf(ctx context.Context, v *visit) (*store.Letter, error) {
 	if err != nil {
 		return nil, err
 	}
-	found.Tell(push.Contents)
+	found.FillOwner(push.Contents)
 	return found.Letter, nil
 }
 

@@ -69,7 +69,7 @@ func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) 
 	view.Here = refTo("notifications", ref)
 	if known.Letter != nil {
 		its := *known.Letter // a copy: the original is cached
-		its.Tell(push.Contents)
+		its.FillOwner(push.Contents)
 		view.Letter = refTo("dead-letters", its.Ref())
 	}
 	return page{name: "notification", title: "Notification " + words.Printable(ref.ID), live: true, data: view}, nil
@@ -195,11 +195,11 @@ func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error
 	case status.State.Ended():
 		return page{}, push.ErrEnded
 	}
-	n := 1 + status.Told
+	n := 1 + status.Carried
 	if !v.expects(n) {
 		sentences := []string{"1 notification that waits is ended, and never sent. What waits behind it moves up."}
-		if status.Told > 0 {
-			sentences = append(sentences, "Its push is a digest of "+words.Counted(status.Told, "other, which ends", "others, which end")+" with it.")
+		if status.Carried > 0 {
+			sentences = append(sentences, "Its push is a digest of "+words.Counted(status.Carried, "other, which ends", "others, which end")+" with it.")
 		}
 		return confirm(v, "Cancel a notification", confirmation{
 			Sentences: sentences, Facts: texts("ID", ref.ID, "App", status.App, "User", status.User, "Category", status.Category),
@@ -207,7 +207,7 @@ func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error
 		}), nil
 	}
 	end := v.as.Cancel
-	if status.Told > 0 {
+	if status.Carried > 0 {
 		end = v.as.CancelWithOthers
 	}
 	if err := end(ctx, ref); err != nil {

@@ -137,7 +137,7 @@ func notShown(shards []int) []string {
 	if len(shards) == 0 {
 		return nil
 	}
-	return []string{upper(store.Silent(shards)) + ": what is there is not shown."}
+	return []string{upper(store.UnreachableText(shards)) + ": what is there is not shown."}
 }
 
 // upper returns the text with an initial capital.

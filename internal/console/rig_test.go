@@ -209,10 +209,10 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 }
 
 // returnJob returns a due job to the queue.
-func (r *rig) returnJob(id string, why store.Why, until time.Time, by *store.Deferral) {
+func (r *rig) returnJob(id string, why store.WaitReason, until time.Time, by *store.Deferral) {
 	r.t.Helper()
 	at := storetest.At(r.t, r.setting.Work.Records, id)
-	job := storetest.InHand(r.t, r.client, at, push.Default.Queue(), id)
+	job := storetest.ClaimJob(r.t, r.client, at, push.Default.Queue(), id)
 	must(r.t, at.PutOff(r.t.Context(), job, &store.PutOff{Return: store.Return{Why: why, After: time.Until(until)}, Deferral: by}))
 }
 

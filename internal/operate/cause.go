@@ -28,7 +28,7 @@ func Cause(err error) string {
 }
 
 func plain(err error) string {
-	text := quoted.ReplaceAllString(redisreply.Said(err), "…")
+	text := quoted.ReplaceAllString(redisreply.TextOf(err), "…")
 	if open := strings.IndexAny(text, "\"`"); open >= 0 {
 		text = text[:open] // a quotation that does not end
 	}

@@ -33,7 +33,7 @@ func (o *Operator) Letters(ctx context.Context, cursor string, most int) (*Lette
 			page.Letters = append(page.Letters, *l)
 		}
 	}
-	page.Unread, err = store.Unread(err)
+	page.Unread, err = store.Unreachable(err)
 	return page, err
 }
 
@@ -41,7 +41,7 @@ func (o *Operator) Letters(ctx context.Context, cursor string, most int) (*Lette
 func (s *Service) letters(ctx context.Context, cursor string, most int) (all []*store.Letter, next string, err error) {
 	all, next, err = s.with.Records.LettersFrom(ctx, cursor, most)
 	for _, l := range all {
-		l.Tell(push.Contents)
+		l.FillOwner(push.Contents)
 	}
 	return all, next, err
 }

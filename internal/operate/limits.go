@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -271,7 +271,7 @@ func (o *Operator) importable(all []limits.Override) ([]limits.Override, error) 
 		case err == nil:
 			first[checked[i].Level] = i
 		case errors.As(err, &its), errors.As(err, &unknown):
-			for _, f := range faults.Of(err) {
+			for _, f := range fielderrors.Of(err) {
 				f.Field = strings.TrimSuffix(strconv.Itoa(i)+"/"+f.Field, "/")
 				wrong = append(wrong, f)
 			}
@@ -292,7 +292,7 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 		return r, err
 	}
 	r.Level, r.By = at, o.principal.Name
-	all := faults.Of(validate(&r, o.s.with.Overrides.Horizon()))
+	all := fielderrors.Of(validate(&r, o.s.with.Overrides.Horizon()))
 	if !r.Until.IsZero() && !r.Until.After(o.s.with.Limits.Now()) {
 		all = append(all, past...)
 	}

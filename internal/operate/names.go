@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/pushpace/pushpace/internal/base/near"
+	"github.com/pushpace/pushpace/internal/base/suggest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -50,7 +50,7 @@ func (a Apps) Fault(name string) string {
 	if _, known := a[name]; known || a == nil {
 		return ""
 	}
-	return near.NoApp(name, a.Names())
+	return suggest.UnknownApp(name, a.Names())
 }
 
 // Categories returns the configured categories.
@@ -61,7 +61,7 @@ func CategoryWarning(name string, configured []string) string {
 	if name == "" || slices.Contains(configured, name) {
 		return ""
 	}
-	return "category " + name + " is not configured" + near.Hint(name, configured)
+	return "category " + name + " is not configured" + suggest.Hint(name, configured)
 }
 
 // Warnings returns the warnings about an accepted notification: an unconfigured category, if the
@@ -88,7 +88,7 @@ func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) pu
 		}
 	}
 	if policies.Unknown(n.Category) == limits.RefuseUnknown {
-		f = append(f, push.Fault{Field: "/category", Problem: "is not one of the configuration's" + near.Hint(n.Category, policies.Configured())})
+		f = append(f, push.Fault{Field: "/category", Problem: "is not one of the configuration's" + suggest.Hint(n.Category, policies.Configured())})
 	}
 	return f
 }

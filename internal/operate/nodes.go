@@ -34,8 +34,8 @@ func AddShards(ctx context.Context, client redis.UniversalClient, records *store
 		address := master.Options().Addr
 		on[address] = append(on[address], s.Number)
 	}
-	last := map[int]store.Waited{}
-	older := records.WaitedBefore(time.Now())
+	last := map[int]store.LastWaiting{}
+	older := records.LastWaitingBefore(time.Now())
 	for i := range workers {
 		older = append(older, workers[i].Silent...)
 	}
@@ -54,7 +54,7 @@ func AddShards(ctx context.Context, client redis.UniversalClient, records *store
 
 // waitingIn returns how many wait in the shards, nil if one shard's count is unknown, and the
 // time of the oldest remembered count; zero if all counts are new.
-func waitingIn(shards []int, now map[int]store.Counts, last map[int]store.Waited) (*int64, time.Time) {
+func waitingIn(shards []int, now map[int]store.Counts, last map[int]store.LastWaiting) (*int64, time.Time) {
 	var sum int64
 	var first time.Time
 	for _, shard := range shards {

@@ -19,20 +19,20 @@ func TestWaitingInShards(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records := store.NewRecords(client, "", 0)
 		waitingFor(t, client, "one", 1, push.Notification{App: "shop", Targets: toFCM})
-		if told := records.WaitedBefore(time.Now()); told != nil {
+		if told := records.LastWaitingBefore(time.Now()); told != nil {
 			t.Errorf("it was not asked, and told %+v", told)
 		}
 		_, err := records.WithBounds(store.Bounds{Outcomes: 10}).Counts(t.Context())
 		must(t, err)
-		told := records.WaitedBefore(time.Now())
-		its := slices.IndexFunc(told, func(w store.Waited) bool { return w.Waiting == 1 })
-		first := slices.MinFunc(told, func(a, b store.Waited) int { return a.At.Compare(b.At) }).At
-		if shards, err := records.All(t.Context()); err != nil || len(told) != len(shards) || its < 0 || records.WaitedBefore(first) != nil {
+		told := records.LastWaitingBefore(time.Now())
+		its := slices.IndexFunc(told, func(w store.LastWaiting) bool { return w.Waiting == 1 })
+		first := slices.MinFunc(told, func(a, b store.LastWaiting) int { return a.At.Compare(b.At) }).At
+		if shards, err := records.All(t.Context()); err != nil || len(told) != len(shards) || its < 0 || records.LastWaitingBefore(first) != nil {
 			t.Fatalf("%+v, %v", told, err)
 		}
 		at := told[its].At
 		early := at.Add(-time.Minute)
-		last := map[int]store.Waited{0: told[its], 3: {Shard: 3, Waiting: 9, At: early}}
+		last := map[int]store.LastWaiting{0: told[its], 3: {Shard: 3, Waiting: 9, At: early}}
 		now := map[int]store.Counts{1: {Accepted: 7, Ended: map[push.State]int64{push.Delivered: 3}}}
 		for _, c := range []struct {
 			shards []int

@@ -160,7 +160,7 @@ func (s *Service) letterOf(ctx context.Context, id string, of *inspect.Status) (
 		return nil, err
 	}
 	its := *l
-	if its.Tell(push.Contents); its.App != "" && of.App != "" && (its.App != of.App || its.User != of.User) {
+	if its.FillOwner(push.Contents); its.App != "" && of.App != "" && (its.App != of.App || its.User != of.User) {
 		return nil, nil
 	}
 	return l, nil
@@ -204,7 +204,7 @@ func (o *Operator) cancelOne(ctx context.Context, ref push.Ref, others bool) err
 		return err
 	}
 	// producers cancel often: do not log each time
-	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
+	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
 	if o.principal.Role == config.Operator { // the audit log has operators' actions only
 		o.record(ctx, Cancel, o.entryOn(ctx, []push.Ref{ref}))
 	}
@@ -246,7 +246,7 @@ func (o *Operator) Withdraw(ctx context.Context, app, user string, g push.Group,
 		return w, err
 	}
 	// producers withdraw often: do not log each time
-	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
+	o.s.repeats.Write(ctx, o.s.with.Log, slog.LevelInfo, Withdraw.done, []slog.Attr{slog.String("by", o.principal.Name)}, slog.String("remote", o.remote))
 	if o.principal.Role == config.Operator { // as in cancelOne
 		o.record(ctx, Withdraw, o.entryIn(slices.Repeat([]string{app}, w.Ended)))
 	}
@@ -313,7 +313,7 @@ func (o *Operator) Counts(ctx context.Context) (*store.Counts, error) {
 		return nil, err
 	}
 	counts, err := o.s.with.Records.Counts(ctx)
-	_, err = store.Unread(err)
+	_, err = store.Unreachable(err)
 	return &counts, err
 }
 
@@ -321,7 +321,7 @@ func (o *Operator) Counts(ctx context.Context) (*store.Counts, error) {
 // that answer.
 func (s *Service) CountStored(ctx context.Context) (int64, error) {
 	counts, err := s.with.Records.Counts(ctx)
-	_, err = store.Unread(err)
+	_, err = store.Unreachable(err)
 	return counts.Waiting() + counts.Letters, err
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/operate/auditlog"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/store"
@@ -67,7 +67,7 @@ type Producer interface {
 // A Service answers operators and producers. It is safe for concurrent use; Close it.
 type Service struct {
 	with     Options
-	repeats  repeats.Log   // log lines that clients can repeat
+	repeats  logdedup.Log  // log lines that clients can repeat
 	auditLog *auditlog.Log // nil without Options.Queue
 
 	overview      shared[*Overview]

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/lately"
+	"github.com/pushpace/pushpace/internal/base/slidingstats"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/store"
@@ -169,7 +169,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		alive, err1 := workers.get(ctx)
 		seen, err2 := pauses.get(ctx)
 		counted, err3 := jobs.get(ctx)
-		_, err3 = store.Unread(err3)
+		_, err3 = store.Unreachable(err3)
 		if err := cmp.Or(err1, err2, err3); err != nil {
 			return nil, err
 		}
@@ -179,17 +179,19 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		seen, _ := pauses.get(ctx) // on error no job counts as held
 		return s.with.Inspect.OldestDue(ctx, seen)
 	})
-	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
+	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) {
+		return s.readMinutes(ctx, o.At, slidingstats.Window)
+	})
 	letters := begin(ctx, func(ctx context.Context) (Letters, error) { return s.sampleLetters(ctx, counts) })
 	loss := begin(ctx, func(ctx context.Context) (*control.Loss, error) {
 		return control.ReadLoss(ctx, s.with.Queue, s.with.Records.Prefix())
 	})
-	nodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) { return redisconn.Look(ctx, s.with.Queue) })
+	nodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) { return redisconn.ReadNodes(ctx, s.with.Queue) })
 	limitsNodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) {
 		if s.with.LimitsRedis == nil {
 			return nil, nil
 		}
-		return redisconn.Look(ctx, s.with.LimitsRedis)
+		return redisconn.ReadNodes(ctx, s.with.LimitsRedis)
 	})
 
 	failed := map[Part]error{}
@@ -214,13 +216,13 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	o.Pauses, failed[PartPauses] = pauses.get(ctx)
 	waits, err := backlog.get(ctx)
 	failed[PartWaits] = err
-	if _, err := store.Unread(err); err == nil {
+	if _, err := store.Unreachable(err); err == nil {
 		o.Waits, o.Pauses = waits.Waits, waits.Pauses
 		if o.Holding() == nil {
 			o.DrainsIn = drainsIn(o.Waits, o.Minutes, o.At)
 		}
 	}
-	if !slices.ContainsFunc(ofQueue, func(part Part) bool { _, err := store.Unread(failed[part]); return err == nil }) {
+	if !slices.ContainsFunc(ofQueue, func(part Part) bool { _, err := store.Unreachable(failed[part]); return err == nil }) {
 		return nil, failed[PartWorkers]
 	}
 	o.Redis, failed[PartRedis] = nodes.get(ctx)
@@ -237,9 +239,9 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 func (s *Service) logUnread(ctx context.Context, o *Overview, failed map[Part]error) {
 	for _, part := range slices.Sorted(maps.Keys(failed)) {
 		if err := failed[part]; err != nil {
-			shards, _ := store.Unread(err)
+			shards, _ := store.Unreachable(err)
 			o.Unread = append(o.Unread, Unread{part, Cause(err), shards})
-			s.repeats.Tell(ctx, s.with.Log, slog.LevelWarn, "a part of the overview could not be read", []slog.Attr{slog.String("part", string(part))}, slog.String("cause", Cause(err)))
+			s.repeats.Write(ctx, s.with.Log, slog.LevelWarn, "a part of the overview could not be read", []slog.Attr{slog.String("part", string(part))}, slog.String("cause", Cause(err)))
 		}
 	}
 	o.Workers, o.Queues, o.Minutes, o.Pauses, o.Redis = orEmpty(o.Workers), orEmpty(o.Queues), orEmpty(o.Minutes), orEmpty(o.Pauses), orEmpty(o.Redis)
@@ -269,17 +271,17 @@ func queuesOf(jobs store.Jobs) (all []Queue) {
 func (s *Service) sampleLetters(ctx context.Context, counts *reading[map[int]store.Counts]) (Letters, error) {
 	all := Letters{Reasons: map[string]int{}, by: map[string]map[string]int{}, dropped: map[string]int64{}}
 	some, _, err := s.letters(ctx, "", letters)
-	if _, err := store.Unread(err); err != nil {
+	if _, err := store.Unreachable(err); err != nil {
 		return all, err
 	}
 	counted, uncounted := counts.get(ctx)
-	if _, failed := store.Unread(uncounted); failed != nil {
+	if _, failed := store.Unreachable(uncounted); failed != nil {
 		return all, failed
 	}
 	sums := store.Sum(counted)
 	all.Count = sums.Letters
 	for d, n := range sums.Dropped {
-		if d.What == store.DeadLetters {
+		if d.Kind == store.DeadLetters {
 			all.Dropped += n
 			all.dropped[d.App] += n
 		}

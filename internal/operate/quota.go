@@ -8,7 +8,7 @@ import (
 	"sort"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/near"
+	"github.com/pushpace/pushpace/internal/base/suggest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -58,7 +58,7 @@ func (all Quotas) Find(name string) (Quota, error) {
 		names = append(names, cmp.Or(q.Name, q.Key))
 	}
 	slices.Sort(names)
-	return Quota{}, fmt.Errorf("quota is none of the configuration's%s", near.Hint(name, names))
+	return Quota{}, fmt.Errorf("quota is none of the configuration's%s", suggest.Hint(name, names))
 }
 
 // Check returns an error if the quota cannot have this rate.

@@ -241,6 +241,6 @@ func (o *Operator) resolveLetter(ctx context.Context, ref push.Ref) (push.Ref, e
 	if err != nil {
 		return ref, err
 	}
-	l.Tell(push.Contents)
+	l.FillOwner(push.Contents)
 	return l.Ref(), nil
 }

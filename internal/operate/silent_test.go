@@ -112,7 +112,7 @@ func TestUnreachableMaster(t *testing.T) {
 			}
 			for _, part := range []Part{PartWaiting, PartLetters, PartQueues, PartOldestDue} {
 				i := slices.IndexFunc(seen.Unread, func(u Unread) bool { return u.Part == part })
-				if (i >= 0) != (away != nil) || i >= 0 && (!slices.Equal(seen.Unread[i].Shards, away) || !strings.Contains(seen.Unread[i].Problem, store.Silent(away))) {
+				if (i >= 0) != (away != nil) || i >= 0 && (!slices.Equal(seen.Unread[i].Shards, away) || !strings.Contains(seen.Unread[i].Problem, store.UnreachableText(away))) {
 					fault("%s is told as %+v", part, seen.Unread)
 				}
 			}
@@ -177,7 +177,7 @@ func TestUnreachableMaster(t *testing.T) {
 	look(nil)
 	for i, node := range nodes[:2] {
 		var away []int
-		for n, at := range shard.Named(client, "pushpace", shards) {
+		for n, at := range shard.NewShards(client, "pushpace", shards) {
 			if redistest.NodeOf(t, nodes, at.Key("counts")) == node {
 				away = append(away, n)
 			}

@@ -20,24 +20,24 @@ const (
 )
 
 // newCluster returns a client of a Cluster; the watch sees each node's errors.
-func newCluster(opts *redis.UniversalOptions, h *heard) *redis.ClusterClient {
+func newCluster(opts *redis.UniversalOptions, h *errorHook) *redis.ClusterClient {
 	o := opts.Cluster()
 	o.ClusterStateReloadInterval, o.MaxRedirects = reloadEvery, redirects
 	o.MaxRetries = -1 // redirects repeat it
 	cluster := redis.NewClusterClient(o)
 	cluster.OnNewNode(func(node *redis.Client) {
-		node.AddHook(reloads{cluster})
-		node.AddHook(progresses{})
+		node.AddHook(reloadHook{cluster})
+		node.AddHook(progressHook{})
 		node.AddHook(h)
 		node.AddHook(pipeline.Refusals{})
 	})
 	return cluster
 }
 
-// reloads is a hook that reloads a Cluster's slot map after a failed dial.
-type reloads struct{ cluster *redis.ClusterClient }
+// reloadHook is a hook that reloads a Cluster's slot map after a failed dial.
+type reloadHook struct{ cluster *redis.ClusterClient }
 
-func (r reloads) DialHook(next redis.DialHook) redis.DialHook {
+func (r reloadHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
 		if err != nil {
@@ -47,8 +47,8 @@ func (r reloads) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-func (reloads) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (reloadHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (reloads) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (reloadHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }

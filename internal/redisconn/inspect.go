@@ -22,7 +22,7 @@ func eachNode(ctx context.Context, c redis.UniversalClient, f func(context.Conte
 	if cluster, ok := pipeline.OfCluster(c); ok {
 		return cluster.ForEachMaster(ctx, f)
 	}
-	if single, ok := pipeline.Alone(c).(*redis.Client); ok {
+	if single, ok := pipeline.Unshared(c).(*redis.Client); ok {
 		return f(ctx, single)
 	}
 	return fmt.Errorf("a client of type %T is not known", c)
@@ -107,16 +107,16 @@ func inspectNode(ctx context.Context, node *redis.Client, cfg config.Redis) (fou
 		return found, err
 	}
 	save, known := settings["save"]
-	found.losses = append(assess(info, snapshots{known: known, taken: save != ""}), forgotten(info, cfg.Acknowledged)...)
+	found.losses = append(assess(info, snapshots{known: known, taken: save != ""}), lostAcknowledgements(info, cfg.Acknowledged)...)
 	if cfg.Address.Mode != config.Cluster {
-		found.outages = following(info, cfg.Acknowledged)
+		found.outages = missingReplicas(info, cfg.Acknowledged)
 		return found, nil
 	}
 	settings, err = node.ConfigGet(ctx, "cluster-*").Result() // before Redis 7 CONFIG GET takes one pattern only
 	if err != nil && !redisreply.Answered(err) {
 		return found, err
 	}
-	found.outages = standing(info, settings, cfg.Acknowledged)
+	found.outages = clusterOutages(info, settings, cfg.Acknowledged)
 	return found, nil
 }
 
@@ -125,22 +125,22 @@ const (
 	nodeTimeout  = "cluster-node-timeout"
 	// maxElectionDelay is the longest acceptable time until a Cluster's replica stands for
 	// election.
-	slowest = 5 * time.Second
+	maxElectionDelay = 5 * time.Second
 )
 
-// standing returns how long, and for which keys, a Cluster stops when this master fails, from its
+// clusterOutages returns how long, and for which keys, a Cluster stops when this master fails, from its
 // INFO and the known settings. asked is the number of replicas that must acknowledge writes.
-func standing(info, settings map[string]string, asked int) (outages []string) {
+func clusterOutages(info, settings map[string]string, asked int) (outages []string) {
 	if settings[fullCoverage] == "yes" {
 		outages = append(outages, fullCoverage+" is yes, so that one master's failure stops the whole Cluster until another has taken its place: set no")
 	}
-	if ms, err := strconv.ParseInt(settings[nodeTimeout], 10, 64); err == nil && ms > slowest.Milliseconds() {
-		outages = append(outages, fmt.Sprintf("%s is %d ms, for which all that lies there waits before a replica takes its place: set %d or less", nodeTimeout, ms, slowest.Milliseconds()))
+	if ms, err := strconv.ParseInt(settings[nodeTimeout], 10, 64); err == nil && ms > maxElectionDelay.Milliseconds() {
+		outages = append(outages, fmt.Sprintf("%s is %d ms, for which all that lies there waits before a replica takes its place: set %d or less", nodeTimeout, ms, maxElectionDelay.Milliseconds()))
 	}
 	if info["role"] == "master" && replicas(info) == 0 && asked == 0 {
 		outages = append(outages, "has no replica, so that what lies there waits until it is back, and is lost with its disk: give it one")
 	}
-	return append(outages, following(info, asked)...)
+	return append(outages, missingReplicas(info, asked)...)
 }
 
 // unfit returns why a Redis with these fields of INFO cannot serve, or nil.

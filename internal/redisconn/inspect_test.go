@@ -69,7 +69,7 @@ func TestUnacknowledged(t *testing.T) {
 		{"a replica", "role:slave\r\naof_enabled:1\r\n", 1, false, false},
 	} {
 		info := fields(tt.info)
-		if outages, losses := following(info, tt.asked), forgotten(info, tt.asked); len(outages) > 0 != tt.outage || len(losses) > 0 != tt.loss {
+		if outages, losses := missingReplicas(info, tt.asked), lostAcknowledgements(info, tt.asked); len(outages) > 0 != tt.outage || len(losses) > 0 != tt.loss {
 			t.Errorf("%s: %q, %q", tt.name, outages, losses)
 		}
 	}
@@ -96,7 +96,7 @@ func TestStanding(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			hold(t, standing(fields(tt.info), tt.settings, 0), tt.want...)
+			hold(t, clusterOutages(fields(tt.info), tt.settings, 0), tt.want...)
 		})
 	}
 }

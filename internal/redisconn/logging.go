@@ -34,7 +34,7 @@ type quiet struct {
 
 // Enabled implements slog.Handler.
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
-	if level > slog.LevelDebug && q.told() {
+	if level > slog.LevelDebug && q.isReporting() {
 		level = slog.LevelDebug
 	}
 	return q.Handler.Enabled(ctx, level)
@@ -42,7 +42,7 @@ func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements slog.Handler.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level > slog.LevelDebug && q.told() {
+	if r.Level > slog.LevelDebug && q.isReporting() {
 		if r.Level = slog.LevelDebug; !q.Enabled(ctx, r.Level) {
 			return nil
 		}
@@ -50,9 +50,9 @@ func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 	return q.Handler.Handle(ctx, r)
 }
 
-func (q quiet) told() bool {
+func (q quiet) isReporting() bool {
 	for _, w := range q.watches {
-		if w.tells() {
+		if w.isReporting() {
 			return true
 		}
 	}

@@ -33,7 +33,7 @@ type Conn struct {
 	// Warnings are ways in which this Redis may lose keys or stop as a whole, each with its remedy.
 	Warnings []string
 
-	heard    *heard
+	hook     *errorHook
 	embedded *embedded.Redis // nil for a server
 }
 
@@ -76,14 +76,14 @@ func Unchecked(cfg config.Redis, poolSize int) (*Conn, error) {
 // newConn returns a connection with hooks: refused commands have errors, and an answered write is
 // on so many replicas.
 func newConn(opts *redis.UniversalOptions, replicas int) *Conn {
-	c := &Conn{heard: new(heard)}
+	c := &Conn{hook: new(errorHook)}
 	if opts.IsClusterMode {
-		c.Client = newCluster(opts, c.heard)
+		c.Client = newCluster(opts, c.hook)
 	} else {
 		c.Client = redis.NewUniversalClient(opts)
-		c.Client.AddHook(progresses{})
+		c.Client.AddHook(progressHook{})
 	}
-	c.Client.AddHook(c.heard)
+	c.Client.AddHook(c.hook)
 	c.Client.AddHook(pipeline.Refusals{})
 	_ = acknowledged.Writes(c.Client, replicas) // never fails for these two types; last, so that the other hooks see its error
 	return c

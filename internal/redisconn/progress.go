@@ -9,20 +9,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// progresses is a hook that restarts the time-out at each answer. The last command of a pipeline
+// progressHook is a hook that restarts the time-out at each answer. The last command of a pipeline
 // waits for all answers before its own: the time-out bounds silence, not work.
-type progresses struct{}
+type progressHook struct{}
 
-func (progresses) DialHook(next redis.DialHook) redis.DialHook {
+func (progressHook) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		p := &progress{Conn: conn}
+		p := &progressConn{Conn: conn}
 		if system, ok := conn.(syscall.Conn); ok { // go-redis checks by it whether the connection is open
 			return struct {
-				*progress
+				*progressConn
 				syscall.Conn
 			}{p, system}, nil
 		}
@@ -30,21 +30,21 @@ func (progresses) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-func (progresses) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (progressHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (progresses) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (progressHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-// A progress is a connection that restarts its read deadline when bytes arrive. One goroutine at a
+// A progressConn is a connection that restarts its read deadline when bytes arrive. One goroutine at a
 // time reads it.
-type progress struct {
+type progressConn struct {
 	net.Conn
 	wait time.Duration // 0 for no limit
 }
 
 // SetReadDeadline implements net.Conn.
-func (p *progress) SetReadDeadline(t time.Time) error {
+func (p *progressConn) SetReadDeadline(t time.Time) error {
 	if p.wait = 0; !t.IsZero() {
 		p.wait = time.Until(t)
 	}
@@ -52,7 +52,7 @@ func (p *progress) SetReadDeadline(t time.Time) error {
 }
 
 // SetDeadline implements net.Conn.
-func (p *progress) SetDeadline(t time.Time) error {
+func (p *progressConn) SetDeadline(t time.Time) error {
 	if err := p.SetReadDeadline(t); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (p *progress) SetDeadline(t time.Time) error {
 }
 
 // Read implements net.Conn.
-func (p *progress) Read(b []byte) (int, error) {
+func (p *progressConn) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
 	if n > 0 && p.wait > 0 {
 		_ = p.Conn.SetReadDeadline(time.Now().Add(p.wait)) // on failure, the next read returns the error

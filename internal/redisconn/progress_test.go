@@ -19,12 +19,12 @@ import (
 
 // A wait is over when nothing has come for as long as it may last, and not when all that
 // has come took longer.
-func TestAWaitGoesOnFromWhatHasCome(t *testing.T) {
+func TestReadDeadlineRestartsAtBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer ours.Close()
-		dial := progresses{}.DialHook(func(context.Context, string, string) (net.Conn, error) { return ours, nil })
+		dial := progressHook{}.DialHook(func(context.Context, string, string) (net.Conn, error) { return ours, nil })
 		conn, err := dial(t.Context(), "", "")
 		must(t, err)
 		const wait, answers = time.Second, 5
@@ -69,7 +69,7 @@ func slowly(conn net.Conn, after time.Duration) {
 }
 
 // Each of a pipeline's commands has the time-out, as the configuration says.
-func TestAPipelineIsAnsweredForLongerThanOneCommand(t *testing.T) {
+func TestPipelineOutlastsCommandTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := settings(config.Single, "127.0.0.1:0")

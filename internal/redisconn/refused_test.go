@@ -102,7 +102,7 @@ func TestTroubleOfAll(t *testing.T) {
 		{nil, nil, redisreply.None}, {nil, away, redisreply.None}, {down, nil, redisreply.None}, {full, away, redisreply.Full}, {away, down, redisreply.Broken},
 		{nil, errors.New("CLUSTERDOWN Hash slot not served"), redisreply.Broken},
 	} {
-		if got, err := ofAll(map[string]error{"a:1": c.a, "b:2": c.b}); got != c.want || (err == nil) != (got == redisreply.None) {
+		if got, err := wholeTrouble(map[string]error{"a:1": c.a, "b:2": c.b}); got != c.want || (err == nil) != (got == redisreply.None) {
 			t.Errorf("%v and %v: %q, %v; want %q", c.a, c.b, got, err, c.want)
 		}
 	}

@@ -17,17 +17,17 @@ func replicas(info map[string]string) (n int) {
 	return n
 }
 
-// following returns an outage if a master, by its INFO, has fewer replicas than must acknowledge
+// missingReplicas returns an outage if a master, by its INFO, has fewer replicas than must acknowledge
 // its writes.
-func following(info map[string]string, asked int) (outages []string) {
+func missingReplicas(info map[string]string, asked int) (outages []string) {
 	if n := replicas(info); n < asked && info["role"] == "master" {
 		outages = []string{fmt.Sprintf("has %d replicas, and acknowledged asks for %d, so that nothing can be written there: bring them back, or lower acknowledged", n, asked)}
 	}
 	return outages
 }
 
-// forgotten returns a loss if a master, by its INFO, does not persist acknowledged writes.
-func forgotten(info map[string]string, asked int) (losses []string) {
+// lostAcknowledgements returns a loss if a master, by its INFO, does not persist acknowledged writes.
+func lostAcknowledgements(info map[string]string, asked int) (losses []string) {
 	if asked > 0 && info["aof_enabled"] == "0" {
 		losses = []string{"appendonly is no, so that a master that restarts sooner than a replica takes its place comes back without what was acknowledged: set appendonly yes"}
 	}

@@ -18,14 +18,14 @@ import (
 
 const (
 	// checkInterval is the time between checks of a healthy Redis.
-	lookEvery = 10 * time.Second
+	checkInterval = 10 * time.Second
 	// recheckInterval is the time between checks in an error state, and how long Redis must be
 	// healthy for the state to end.
-	lookAgain   = time.Second
-	lookTimeout = 5 * time.Second
+	recheckInterval = time.Second
+	checkTimeout    = 5 * time.Second
 	// transientInterval is the least time between two log lines about errors that a check did not
 	// confirm.
-	passingEvery = time.Minute
+	transientInterval = time.Minute
 )
 
 // WatchOptions are the texts and the log of a Watch.
@@ -63,8 +63,8 @@ type Watch struct {
 func (c *Conn) Watch(cfg config.Redis, o WatchOptions) *Watch {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &Watch{o: o, cfg: cfg, woken: make(chan struct{}, 1), stop: stop, nodes: map[string]condition{}}
-	w.write = func(ctx context.Context) map[string]error { return write(ctx, c.Client, cfg.Prefix) }
-	c.heard.by.Store(w)
+	w.write = func(ctx context.Context) map[string]error { return writeProbes(ctx, c.Client, cfg.Prefix) }
+	c.hook.by.Store(w)
 	w.looking.Go(func() { w.run(ctx) })
 	return w
 }
@@ -76,7 +76,7 @@ func (w *Watch) Close() error {
 }
 
 func (w *Watch) run(ctx context.Context) {
-	timer := time.NewTimer(lookEvery)
+	timer := time.NewTimer(checkInterval)
 	defer timer.Stop()
 	for {
 		select {
@@ -85,19 +85,19 @@ func (w *Watch) run(ctx context.Context) {
 		case <-w.woken:
 		case <-timer.C:
 		}
-		w.look(ctx)
-		if w.Status().well() {
-			timer.Reset(lookEvery)
+		w.check(ctx)
+		if w.Status().isHealthy() {
+			timer.Reset(checkInterval)
 		} else {
-			timer.Reset(lookAgain)
+			timer.Reset(recheckInterval)
 		}
 	}
 }
 
 // Check checks the Redis now, and returns the error state of the whole.
-func (w *Watch) Look(ctx context.Context) redisreply.Trouble {
-	trouble := w.look(ctx)
-	if !w.Status().well() {
+func (w *Watch) Check(ctx context.Context) redisreply.Trouble {
+	trouble := w.check(ctx)
+	if !w.Status().isHealthy() {
 		w.wake()
 	}
 	return trouble
@@ -111,15 +111,15 @@ func (w *Watch) wake() {
 	}
 }
 
-func (w *Watch) look(ctx context.Context) redisreply.Trouble {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+func (w *Watch) check(ctx context.Context) redisreply.Trouble {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	answers := w.write(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return w.Status().Trouble
 	}
 	w.found(answers, time.Now())
-	trouble, _ := ofAll(answers)
+	trouble, _ := wholeTrouble(answers)
 	return trouble
 }
 
@@ -146,7 +146,7 @@ func (w *Watch) clear(now time.Time) error {
 		return nil
 	}
 	w.cleared = now
-	if !w.passed.IsZero() && now.Sub(w.passed) < passingEvery {
+	if !w.passed.IsZero() && now.Sub(w.passed) < transientInterval {
 		return nil
 	}
 	w.passed = now
@@ -155,7 +155,7 @@ func (w *Watch) clear(now time.Time) error {
 
 // changes records each node's answer, and returns the transitions to log.
 func (w *Watch) changes(answers map[string]error, now time.Time) []change {
-	trouble, err := ofAll(answers)
+	trouble, err := wholeTrouble(answers)
 	whole := change{name: w.o.Name, effect: w.o.Effect, before: w.whole, after: w.whole.next(trouble, now), err: err}
 	w.whole = whole.after
 	if w.whole.trouble != redisreply.None {
@@ -174,7 +174,7 @@ func (w *Watch) changes(answers map[string]error, now time.Time) []change {
 			continue
 		}
 		its := change{name: "a node of " + w.o.Name, effect: w.o.NodeEffect, node: node, before: w.nodes[node], err: err}
-		its.after = its.before.next(troubleFound(err), now)
+		its.after = its.before.next(troubleOf(err), now)
 		all = append(all, its)
 		if w.nodes[node] = its.after; its.after.trouble == redisreply.None {
 			delete(w.nodes, node)
@@ -196,7 +196,7 @@ func (w *Watch) Status() Status {
 }
 
 // isReporting reports whether an error state is logged, or is about to be.
-func (w *Watch) tells() bool {
+func (w *Watch) isReporting() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.suspect != nil || w.inTrouble()
@@ -205,13 +205,13 @@ func (w *Watch) tells() bool {
 func (w *Watch) inTrouble() bool { return w.whole.trouble != redisreply.None || len(w.nodes) > 0 }
 
 // suspectError records a command's error.
-func (w *Watch) heard(err error) {
+func (w *Watch) suspectError(err error) {
 	if err == nil || redisreply.Of(err) == redisreply.None {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.suspect != nil || w.inTrouble() || time.Since(w.cleared) < lookAgain {
+	if w.suspect != nil || w.inTrouble() || time.Since(w.cleared) < recheckInterval {
 		return
 	}
 	w.suspect = err
@@ -219,17 +219,17 @@ func (w *Watch) heard(err error) {
 }
 
 // An errorHook is a hook that passes commands' errors to the Watch, if there is one.
-type heard struct{ by atomic.Pointer[Watch] }
+type errorHook struct{ by atomic.Pointer[Watch] }
 
-func (h *heard) hear(err error) {
+func (h *errorHook) hear(err error) {
 	if w := h.by.Load(); w != nil && err != nil {
-		w.heard(err)
+		w.suspectError(err)
 	}
 }
 
-func (*heard) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*errorHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (h *heard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h *errorHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		h.hear(err)
@@ -237,7 +237,7 @@ func (h *heard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (h *heard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h *errorHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
-	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
@@ -46,7 +46,7 @@ func TestWatch(t *testing.T) {
 			w := conn.Watch(settings(config.Single, s.Addr()), WatchOptions{Name: "Redis", Effect: "nothing is accepted", Log: log})
 			defer w.Close()
 			others := Quiet(log, w).With("lane", 1)
-			if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err != nil || w.Look(t.Context()) != redisreply.None {
+			if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err != nil || w.Check(t.Context()) != redisreply.None {
 				t.Fatalf("%v, %q", err, w.Status().Trouble)
 			}
 			c.begin(s, t)
@@ -65,7 +65,7 @@ func TestWatch(t *testing.T) {
 					t.Errorf("told: %s; want %q", text, words)
 				}
 			}
-			if got := w.Look(t.Context()); got != c.trouble {
+			if got := w.Check(t.Context()); got != c.trouble {
 				t.Errorf("looked at now: %q", got)
 			}
 			c.end(s, t)
@@ -116,18 +116,18 @@ func TestCondition(t *testing.T) {
 
 // Quiet loggers are also quiet about an error that a check does not confirm: the Watch logs it, at
 // most once a minute.
-func TestPassingTrouble(t *testing.T) {
+func TestUnconfirmedErrorIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	told := new(eventually.Log)
 	log := slog.New(slog.NewTextHandler(told, nil))
 	w := &Watch{o: WatchOptions{Name: "Redis", Log: log}, woken: make(chan struct{}, 1)}
 	others := Quiet(log, w)
-	var repeated repeats.Log
+	var repeated logdedup.Log
 	begin := time.Now().Add(-time.Hour)
 	for i := range 130 { // a single one each second
-		w.heard(fmt.Errorf("write: i/o timeout %d", i))
+		w.suspectError(fmt.Errorf("write: i/o timeout %d", i))
 		others.Error("a loop fails")
-		repeated.Tell(t.Context(), others, slog.LevelError, "a loop fails", nil)
+		repeated.Write(t.Context(), others, slog.LevelError, "a loop fails", nil)
 		now := begin.Add(time.Duration(i) * time.Second)
 		w.found(map[string]error{"": nil}, now)
 		if w.suspect != nil || !w.cleared.Equal(now) {
@@ -148,7 +148,7 @@ func TestPassingTrouble(t *testing.T) {
 
 // On a Cluster a single node's error state is logged as that node's, and one of all nodes as the
 // Cluster's.
-func TestWatchOfACluster(t *testing.T) {
+func TestWatchCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
 	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
@@ -160,13 +160,13 @@ func TestWatchOfACluster(t *testing.T) {
 	defer w.Close()
 	look := func(want redisreply.Trouble, its ...NodeTrouble) {
 		t.Helper()
-		if got := w.Look(t.Context()); got != want || !slices.Equal(w.Status().Nodes, its) {
+		if got := w.Check(t.Context()); got != want || !slices.Equal(w.Status().Nodes, its) {
 			t.Errorf("%q, %v; want %q, %v", got, w.Status(), want, its)
 		}
 	}
 	over := func() {
 		t.Helper()
-		eventually.Holds(t, "all is well", func() bool { return w.Status().well() })
+		eventually.Holds(t, "all is well", func() bool { return w.Status().isHealthy() })
 	}
 	look(redisreply.None)
 	set(t, nodes[1], "maxmemory", "1")

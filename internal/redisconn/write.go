@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// writes is the number of keys that a check writes on a Cluster, on any node. names is the
-	// number of names that are tried to find a key on each node.
-	writes = 16
-	names  = 1000
+	// probeKeys is the number of keys that a check writes on a Cluster, on any node. maxProbeNames is
+	// the number of names that are tried to find a key on each node.
+	probeKeys     = 16
+	maxProbeNames = 1000
 )
 
-// write writes unused keys, and returns each node's error, by address. "" is the only server, or
+// writeProbes writes unused keys, and returns each node's error, by address. "" is the only server, or
 // the Cluster if its nodes are unknown.
 //
 // The key is PREFIX:probe, a text; on a Cluster PREFIX:{probe-0} and so on.
-func write(ctx context.Context, c redis.UniversalClient, prefix string) map[string]error {
+func writeProbes(ctx context.Context, c redis.UniversalClient, prefix string) map[string]error {
 	cluster, ok := pipeline.OfCluster(c)
 	if !ok {
-		return map[string]error{"": c.Set(ctx, prefix+":probe", 1, lookEvery).Err()}
+		return map[string]error{"": c.Set(ctx, prefix+":probe", 1, checkInterval).Err()}
 	}
 	pipes := map[string]redis.Pipeliner{}
-	for i := range names {
+	for i := range maxProbeNames {
 		key := prefix + ":{probe-" + strconv.Itoa(i) + "}"
 		node, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
@@ -40,10 +40,10 @@ func write(ctx context.Context, c redis.UniversalClient, prefix string) map[stri
 		if pipe == nil {
 			pipe = node.Pipeline()
 			pipes[node.Options().Addr] = pipe
-		} else if i >= writes {
+		} else if i >= probeKeys {
 			continue
 		}
-		pipe.Set(ctx, key, 1, lookEvery)
+		pipe.Set(ctx, key, 1, checkInterval)
 	}
 	return execEach(ctx, pipes)
 }
@@ -75,8 +75,8 @@ func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]
 	return answers
 }
 
-// troubleFound returns the error state that a check's error reports.
-func troubleFound(err error) redisreply.Trouble {
+// troubleOf returns the error state that a check's error reports.
+func troubleOf(err error) redisreply.Trouble {
 	if trouble := redisreply.Of(err); trouble != redisreply.None {
 		return trouble
 	}
@@ -86,12 +86,12 @@ func troubleFound(err error) redisreply.Trouble {
 	return redisreply.None
 }
 
-// ofAll returns the error state of the whole, None while one node is healthy, and an error that
+// wholeTrouble returns the error state of the whole, None while one node is healthy, and an error that
 // reports it.
-func ofAll(answers map[string]error) (trouble redisreply.Trouble, err error) {
+func wholeTrouble(answers map[string]error) (trouble redisreply.Trouble, err error) {
 	well := false
 	for _, node := range slices.Sorted(maps.Keys(answers)) {
-		switch its := troubleFound(answers[node]); {
+		switch its := troubleOf(answers[node]); {
 		case its == redisreply.Broken && redisreply.NotServed(answers[node]):
 			return its, answers[node]
 		case its == redisreply.None:

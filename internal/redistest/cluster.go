@@ -36,7 +36,7 @@ func StartCluster(t testing.TB, n int, opts ...Option) []*Server {
 	}
 	for _, node := range nodes {
 		c := node.Client(t)
-		if err := redisserver.Poll(ctx, func() error { return whole(ctx, c, n) }); err != nil {
+		if err := redisserver.Poll(ctx, func() error { return checkCluster(ctx, c, n) }); err != nil {
 			t.Fatalf("redistest: node %s: %v", node.Addr(), err)
 		}
 	}
@@ -80,7 +80,7 @@ func connectCluster(t *testing.T, addresses []string) redis.UniversalClient {
 		Addrs: addresses, ContextTimeoutEnabled: true, PoolSize: 100,
 		DialTimeout: Patience, ReadTimeout: Patience, WriteTimeout: Patience, PoolTimeout: Patience,
 	})
-	Hook(client, new(declared))
+	Hook(client, new(oneSlotScripts))
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -122,9 +122,9 @@ func join(ctx context.Context, c *redis.Client, first *Server, i, n int) error {
 	return c.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(first.server.Port)).Err()
 }
 
-// whole checks that all slots are served, and that a node knows all n nodes and has a link to each:
+// checkCluster checks that all slots are served, and that a node knows all n nodes and has a link to each:
 // messages do not reach a node without a link.
-func whole(ctx context.Context, c *redis.Client, n int) error {
+func checkCluster(ctx context.Context, c *redis.Client, n int) error {
 	info, err := c.ClusterInfo(ctx).Result()
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 	}
 	for _, node := range append([]*Server{s}, nodes...) {
 		c := node.Client(t)
-		if err := redisserver.Poll(ctx, func() error { return whole(ctx, c, len(nodes)+1) }); err != nil {
+		if err := redisserver.Poll(ctx, func() error { return checkCluster(ctx, c, len(nodes)+1) }); err != nil {
 			t.Fatalf("redistest: node %s: %v", node.Addr(), err)
 		}
 	}

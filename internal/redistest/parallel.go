@@ -12,7 +12,7 @@ import (
 // maxParallel is the number of parallel tests of a package that mostly wait: for Redis, timers and
 // processes. go test's default, the number of processors, would leave these idle. With many more,
 // tests get too little time for their checks.
-const atOnce = 16
+const maxParallel = 16
 
 // gcPercent makes garbage collection rare: the embedded Redis makes a new Lua for each script,
 // which fills a heap of a few megabytes a hundred times a second.
@@ -24,9 +24,9 @@ func Parallel() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	n := atOnce
-	if racing.Watched { // they need more processor time
-		n = atOnce * 3 / 4
+	n := maxParallel
+	if racing.Enabled { // they need more processor time
+		n = maxParallel * 3 / 4
 	}
 	_ = flag.Set("test.parallel", strconv.Itoa(n)) // the flag exists
 	flag.Parse()                                   // may set another number

@@ -83,7 +83,7 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 	errs := make([]error, len(s.all))
 	switch {
 	case err == nil && len(replies) != len(s.all):
-		return nil, fmt.Errorf("%d notifications are accepted, and %d answered for", len(s.all), len(replies))
+		return nil, fmt.Errorf("%d answers for %d new notifications", len(replies), len(s.all))
 	case err == nil:
 		for i, a := range s.all {
 			errs[i] = a.read(replies[i])
@@ -147,7 +147,7 @@ func (o *Acceptor) EnqueueAll(ctx context.Context, batch []*Acceptance) {
 	open := make(map[string]*acceptances)
 	for _, a := range batch {
 		s := open[a.at.Queue(a.Queue)]
-		if s == nil || len(s.all) == pipeline.Together {
+		if s == nil || len(s.all) == pipeline.MaxShared {
 			s = &acceptances{records: a.at}
 			open[a.at.Queue(a.Queue)], batches = s, append(batches, s)
 		}

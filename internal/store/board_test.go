@@ -68,7 +68,7 @@ func (r *boardRig) payload(id, app string, notBefore time.Time) []byte {
 	return payload
 }
 
-// end sends the job's end.
+// ends sends the job's end.
 func (r *boardRig) ends(j *store.Job, add func(*store.Ends)) error {
 	e := r.at.NewEnds(j.Queue)
 	add(e)
@@ -174,8 +174,8 @@ func (b *board) place(id string) string {
 	return strings.Join(all, "+")
 }
 
-// inHand reports whether the job is still in the pull's claim.
-func (b *board) inHand(j *store.Job) bool { return b.tasks[j.ID]["worker"] == j.Hand }
+// claimed reports whether the job is still in the pull's claim.
+func (b *board) claimed(j *store.Job) bool { return b.tasks[j.ID]["worker"] == j.Claim }
 
 // fault describes the first inconsistency of the job; "" for none. Entries of due are compared only
 // where they matter.
@@ -193,7 +193,7 @@ func (b *board) fault(id string) string {
 	case at == "" && (len(task) > 0 || b.records[id]["state"] == string(store.Waiting)):
 		return "has a task or waits, and is in no place"
 	case (task["worker"] != "") != (at == "active"):
-		return fmt.Sprintf("is in %q, and in the hand %q", at, task["worker"])
+		return fmt.Sprintf("is in %q, and in the claim %q", at, task["worker"])
 	case at == "parked" && !(queued && slices.Contains(b.routes, route)):
 		return "is parked, and not among the parked jobs of " + route
 	case delayed && dated && math.Ceil(due/1e6) != score:

@@ -87,7 +87,7 @@ func TestDeadLettersAreBoundedPerApp(t *testing.T) {
 			t.Errorf("kept %v, want %v", got, want)
 		}
 		counts := s.counts()
-		if counts.Ended[push.Rejected] != 14 || counts.Waiting() != 0 || counts.Letters != 7 || counts.Dropped[store.Dropped{What: store.DeadLetters, App: "shop"}] != 7 || len(counts.Dropped) != 1 {
+		if counts.Ended[push.Rejected] != 14 || counts.Waiting() != 0 || counts.Letters != 7 || counts.Dropped[store.Dropped{Kind: store.DeadLetters, App: "shop"}] != 7 || len(counts.Dropped) != 1 {
 			t.Errorf("counts %+v", counts)
 		}
 		for i, id := range shop {
@@ -108,7 +108,7 @@ func TestDeadLettersAreBoundedPerApp(t *testing.T) {
 }
 
 // A purged and a requeued letter make room for two others.
-func TestBoundCountsLettersThatAreKept(t *testing.T) {
+func TestDeadLetterBoundIgnoresRemovedLetters(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s, ids := newLetterbox(t, client, store.Bounds{DeadLetters: 5}), named("shop", 5)
@@ -154,7 +154,7 @@ func TestUnknownAppsAndMalformedJobsShareABound(t *testing.T) {
 		if got, want := s.kept(), slices.Concat([]string{"known"}, malformed[3:]); !slices.Equal(got, want) {
 			t.Errorf("kept %v, want %v", got, want)
 		}
-		if counts := s.counts(); counts.Malformed != 8 || counts.Dropped[store.Dropped{What: store.DeadLetters}] != 11 {
+		if counts := s.counts(); counts.Malformed != 8 || counts.Dropped[store.Dropped{Kind: store.DeadLetters}] != 11 {
 			t.Errorf("counts %+v", counts)
 		}
 		for app, want := range map[string]int64{"shop": 1, "": 1, "app-of-invented-00": 0} {
@@ -222,7 +222,7 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 			acknowledged int64
 		}{{store.DeadTokenReports, "dead-tokens", 20}, {store.OutcomeReports, "outcomes", 0}} {
 			left := length(c.stream + ":shop")
-			got, want := dropped[store.Dropped{What: c.what, App: "shop"}], 350-left-c.acknowledged
+			got, want := dropped[store.Dropped{Kind: c.what, App: "shop"}], 350-left-c.acknowledged
 			if left < kept || left >= kept+100 || got != want || length(c.stream+":mail") != 3 {
 				t.Errorf("%s: %d are left, %d were dropped, want %d; %d of mail", c.what, left, got, want, length(c.stream+":mail"))
 			}
@@ -234,7 +234,7 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 }
 
 // A report is the oldest until it is acknowledged, whether or not a reader has taken it.
-func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
+func TestOldestReportIsUnacknowledged(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		newLetterbox(t, client, store.Bounds{})
@@ -268,7 +268,7 @@ func TestOldestReportIsTheFirstNotAcknowledged(t *testing.T) {
 }
 
 // If an app reuses the ID of another app's letter, the letter is the later app's alone.
-func TestLetterOfReusedIDIsOfItsApp(t *testing.T) {
+func TestReusedIDLetterBelongsToLaterApp(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s := newLetterbox(t, client, store.Bounds{DeadLetters: 2, Apps: map[string]bool{"shop": true, "kiosk": true}})

@@ -46,7 +46,7 @@ func (r *Shard) Collapse(ctx context.Context, key CollapseKey, id string, accept
 	case elder == "":
 		return Collapsed{}, nil
 	}
-	if _, err := r.Take(ctx, Ref{ID: elder}, How{State: Superseded, Read: read}); err != nil && !errors.Is(err, ErrEnded) {
+	if _, err := r.Take(ctx, Ref{ID: elder}, TakeOptions{State: Superseded, Read: read}); err != nil && !errors.Is(err, ErrEnded) {
 		elder = "" // it ends when it is processed next
 	}
 	return Collapsed{Heir: true, Elder: elder}, nil

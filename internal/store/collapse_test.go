@@ -43,7 +43,7 @@ func TestCollapse(t *testing.T) {
 		claim(2, true, "1") // as after a crash
 		state("1", push.Superseded)
 		claim(0, false, "")
-		job := storetest.InHand(t, client, at, push.Default.Queue(), "2")
+		job := storetest.ClaimJob(t, client, at, push.Default.Queue(), "2")
 		claim(3, true, "")
 		state("2", push.Waiting)
 		must(t, at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.Deferred, After: time.Hour}}))

@@ -88,7 +88,7 @@ func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 			kind, address = "fid", d.FID
 		}
 		report := []any{"app", d.App, "user", d.User, "platform", string(d.Platform), kind, address, "reason", d.Reason,
-			"since", written(d.Since), "notification", d.Notification, "at", written(d.At)}
+			"since", formatInstant(d.Since), "notification", d.Notification, "at", formatInstant(d.At)}
 		to := home{d.App, shard.Of(len(all), d.App, d.User)}
 		args[to], values = append(args[to], report...), len(report)
 	}

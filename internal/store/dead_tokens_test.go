@@ -54,7 +54,7 @@ func TestDeadTokens(t *testing.T) {
 			t.Errorf("left behind: %+v, want the second", left)
 		}
 		// An entry that was deleted from the stream is not returned any more.
-		must(t, client.XTrimMaxLen(ctx, shard.Named(client, "pushpace", 1)[0].Key("dead-tokens:shop"), 0).Err())
+		must(t, client.XTrimMaxLen(ctx, shard.NewShards(client, "pushpace", 1)[0].Key("dead-tokens:shop"), 0).Err())
 		if left := next(0, 10); len(left) != 0 {
 			t.Errorf("left behind, and dropped: %+v", left)
 		}

@@ -15,10 +15,10 @@ import (
 //go:embed digest.lua
 var digestSource string
 
-var digestScript = redis.NewScript(settleSource + handSource + digestSource)
+var digestScript = redis.NewScript(settleSource + claimSource + digestSource)
 
-// digestSpare is how long a digest stays open after its carrier's slot, as workers may be late.
-const digestSpare = time.Hour
+// digestGrace is how long a digest stays open after its carrier's slot, as workers may be late.
+const digestGrace = time.Hour
 
 // A DigestOp is a step of a notification with a digest.
 type DigestOp string
@@ -69,11 +69,11 @@ func (r *Shard) Digest(ctx context.Context, op DigestOp, j *Joiner) (p Part, err
 	}
 	name := url.QueryEscape(j.App) + "/" + url.QueryEscape(j.User) + "/" + url.QueryEscape(j.Category) + "/" + url.QueryEscape(j.Key)
 	keys := []string{r.Key("digest:" + name), r.Key("id:" + j.Job.ID), r.QueueKey(j.Job.Queue, "t:"+j.Job.ID), r.Key("counts"), r.Key("letters")}
-	if r.tells() {
+	if r.reportsEnds() {
 		keys = append(keys, r.Key(outcomesName))
 	}
 	args := []any{
-		string(op), j.Job.ID, j.Job.Hand, name, r.Key("id:"), (max(0, j.Wait) + digestSpare).Milliseconds(), j.Most,
+		string(op), j.Job.ID, j.Job.Claim, name, r.Key("id:"), (max(0, j.Wait) + digestGrace).Milliseconds(), j.Most,
 		j.Title, j.Accepted.UnixMicro(), j.JSON, time.Now().UnixMilli(), r.retention.Milliseconds(),
 	}
 	reply, err := digestScript.Run(ctx, r.client, keys, append(args, end...)...).Slice()

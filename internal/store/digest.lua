@@ -23,7 +23,7 @@
 -- caller  Shard.Digest, each time that a worker processes the notification
 -- repeat  as often as wanted
 local open, record, task, counts, letters, streams = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local op, id, hand, name, records, life, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local op, id, claim, name, records, life, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local title, at, json, now, retention = ARGV[8], tonumber(ARGV[9]), ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12])
 redis.call('HDEL', record, 'carries')
 local own = redis.call('HMGET', record, 'state', 'until', 'joined', 'title2', 'title3', 'newest', 'newest_at')
@@ -42,7 +42,7 @@ local function join(carrier)
   return true
 end
 
-if op ~= 'close' and owned(task, hand) then -- otherwise another worker has claimed it and may send it
+if op ~= 'close' and owned(task, claim) then -- otherwise another worker has claimed it and may send it
   local carrier = redis.call('GET', open)
   local new = not own[2] and not own[3] -- it carries no others and has had no slot
   if new and carrier and carrier ~= id and join(records .. carrier) then return {'joined', carrier} end

@@ -36,10 +36,10 @@ func newDigests(t *testing.T, records *store.Records, user string) *digests {
 func (d *digests) id(x int) string { return fmt.Sprint(d.user, "-", x) }
 
 // step executes a step of a notification with an unclaimed job, which the claim "" owns.
-func (d *digests) step(op store.DigestOp, x int, hand string, most int) store.Part {
+func (d *digests) step(op store.DigestOp, x int, claim string, most int) store.Part {
 	d.t.Helper()
 	p, err := d.at.Digest(d.t.Context(), op, &store.Joiner{
-		App: "shop", User: d.user, Category: "likes", Key: "post 4711/ü", Job: &store.Job{ID: d.id(x), Queue: push.Default.Queue(), Hand: hand},
+		App: "shop", User: d.user, Category: "likes", Key: "post 4711/ü", Job: &store.Job{ID: d.id(x), Queue: push.Default.Queue(), Claim: claim},
 		Accepted: time.UnixMicro(int64(x + 1)), Title: fmt.Sprint("title ", x), JSON: fmt.Append(nil, x),
 		Targets: []store.TargetOutcome{{Platform: push.FCM}}, Wait: time.Hour, Most: most,
 	})
@@ -96,7 +96,7 @@ func count(set uint8) (n int) {
 }
 
 // The script agrees with the model after any sequence of steps.
-func TestDigestScriptIsTheModel(t *testing.T) {
+func TestDigestScriptMatchesModel(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
 		random := rand.New(rand.NewPCG(1, 2))
@@ -108,9 +108,9 @@ func TestDigestScriptIsTheModel(t *testing.T) {
 				switch n := random.IntN(7); n {
 				case 0, 1, 2, 3:
 					op := []store.DigestOp{store.CloseDigest, store.JoinDigest, store.WaitInDigest, store.WaitInDigest}[n]
-					hand := []string{"", "", "", "lost"}[random.IntN(4)]
-					ended, into := k.step(string(op), x, hand == "", most)
-					got := d.step(op, x, hand, most)
+					claim := []string{"", "", "", "lost"}[random.IntN(4)]
+					ended, into := k.step(string(op), x, claim == "", most)
+					got := d.step(op, x, claim, most)
 					if got.Ended != ended || (got.Into != "") != (into != nobody) || into != nobody && got.Into != d.id(into) {
 						t.Fatalf("round %d: %s of %d: %+v, want %t, into %d", round, op, x, got, ended, into)
 					}
@@ -143,7 +143,7 @@ func members(d *digests, p store.Part) (set uint8) {
 
 // A carrier keeps the titles of the first two that joined and the newest by acceptance, until it
 // ends. Records and outcomes name the carrier.
-func TestDigestKeepsAll(t *testing.T) {
+func TestDigestKeepsTitlesAndNewest(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0).WithShards(1).WithBounds(store.Bounds{Outcomes: 100})
 		d := newDigests(t, records, "u")
@@ -168,7 +168,7 @@ func TestDigestKeepsAll(t *testing.T) {
 		if err != nil || record.State != push.Digested || record.Into != d.id(1) {
 			t.Errorf("%+v, %v", record, err)
 		}
-		if record, err = d.at.Lookup(t.Context(), d.id(1)); err != nil || record.State != push.Waiting || record.Told != 2 {
+		if record, err = d.at.Lookup(t.Context(), d.id(1)); err != nil || record.State != push.Waiting || record.Carried != 2 {
 			t.Errorf("%+v, %v", record, err)
 		}
 		counts, err := records.Counts(t.Context())
@@ -201,11 +201,11 @@ func TestTakeCarrier(t *testing.T) {
 		d.wait(1, few)
 		for range 2 {
 			carries := new(store.CarriesError)
-			if _, err := d.at.Take(t.Context(), ref(0), store.How{State: push.Cancelled, Read: push.Contents}); !errors.As(err, &carries) || carries.Others != 1 {
+			if _, err := d.at.Take(t.Context(), ref(0), store.TakeOptions{State: push.Cancelled, Read: push.Contents}); !errors.As(err, &carries) || carries.Others != 1 {
 				t.Errorf("it carries another one: %v", err)
 			}
 		}
-		taken, errs := d.at.TakeAll(t.Context(), []push.Ref{ref(0), ref(few)}, store.How{State: push.Cancelled, Read: push.Contents, Others: true})
+		taken, errs := d.at.TakeAll(t.Context(), []push.Ref{ref(0), ref(few)}, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Carriers: true})
 		for i, err := range errs {
 			if err != nil || taken[i].State != push.Cancelled {
 				t.Errorf("%d: %+v, %v", i, taken[i], err)
@@ -214,7 +214,7 @@ func TestTakeCarrier(t *testing.T) {
 		if p := d.wait(2, few); p.Into != "" {
 			t.Errorf("it joins one that has ended: %+v", p)
 		}
-		if _, err := d.at.Take(t.Context(), ref(2), store.How{State: push.Cancelled, Read: push.Contents}); err != nil {
+		if _, err := d.at.Take(t.Context(), ref(2), store.TakeOptions{State: push.Cancelled, Read: push.Contents}); err != nil {
 			t.Errorf("it carries nobody else: %v", err)
 		}
 	})

@@ -16,26 +16,26 @@ import (
 // On a Cluster an unreachable master takes away its own shards only. Calls that read all shards go
 // on with the shards that answer and report the others.
 
-// An UnreadError names the shards that did not answer. The caller also gets the results of the
+// An UnreachableError names the shards that did not answer. The caller also gets the results of the
 // other shards. If no shard answers, the error is that of the first shard instead.
-type UnreadError struct {
+type UnreachableError struct {
 	Shards []int // sorted numbers
 	Err    error // of the first shard; nil to leave it out of the text
 }
 
 // Error implements error.
-func (e *UnreadError) Error() string {
+func (e *UnreachableError) Error() string {
 	if e.Err == nil {
-		return Silent(e.Shards)
+		return UnreachableText(e.Shards)
 	}
-	return Silent(e.Shards) + ": " + e.Err.Error()
+	return UnreachableText(e.Shards) + ": " + e.Err.Error()
 }
 
 // Unwrap returns Err.
-func (e *UnreadError) Unwrap() error { return e.Err }
+func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// Silent returns the text that reports shards that do not answer.
-func Silent(shards []int) string {
+// UnreachableText returns the text that reports shards that do not answer.
+func UnreachableText(shards []int) string {
 	if len(shards) == 1 {
 		return "shard " + strconv.Itoa(shards[0]) + " does not answer"
 	}
@@ -46,27 +46,27 @@ func Silent(shards []int) string {
 	return "shards " + strings.Join(numbers, ", ") + " do not answer"
 }
 
-// Unread returns the shards that did not answer, for a caller that goes on without them, and any
+// Unreachable returns the shards that did not answer, for a caller that goes on without them, and any
 // other error.
-func Unread(err error) ([]int, error) {
-	var some *UnreadError
+func Unreachable(err error) ([]int, error) {
+	var some *UnreachableError
 	if errors.As(err, &some) {
 		return some.Shards, nil
 	}
 	return nil, err
 }
 
-// answerWithin is the time-out of one of several shards. It is half of the time that the context
+// shardTimeout is the time-out of one of several shards. It is half of the time that the context
 // has left if that is less, so that there is time to return the other shards' results.
-const answerWithin = 2 * time.Second
+const shardTimeout = 2 * time.Second
 
-// InTime returns the context for the calls to one of so many shards: ctx itself if there is one
+// WithShardTimeout returns the context for the calls to one of so many shards: ctx itself if there is one
 // shard.
-func InTime(ctx context.Context, shards int) (context.Context, context.CancelFunc) {
+func WithShardTimeout(ctx context.Context, shards int) (context.Context, context.CancelFunc) {
 	if shards == 1 {
 		return ctx, func() {}
 	}
-	within := answerWithin
+	within := shardTimeout
 	if ends, some := ctx.Deadline(); some {
 		within = min(within, time.Until(ends)/2)
 	}
@@ -74,7 +74,7 @@ func InTime(ctx context.Context, shards int) (context.Context, context.CancelFun
 }
 
 // Each calls ask for all shards concurrently and returns the results by shard number. If some
-// shards do not answer in time, the error is an *UnreadError. Any other error of a shard fails the
+// shards do not answer in time, the error is an *UnreachableError. Any other error of a shard fails the
 // whole call.
 func Each[T any](ctx context.Context, r *Records, ask func(context.Context, *Shard) (T, error)) (map[int]T, error) {
 	all, err := r.All(ctx)
@@ -98,7 +98,7 @@ func askAll[T any](ctx context.Context, all []*Shard, ask func(context.Context, 
 		value T
 		err   error
 	}
-	near, cancel := InTime(ctx, len(all))
+	near, cancel := WithShardTimeout(ctx, len(all))
 	defer cancel()
 	arriving := make(chan answer, len(all))
 	for _, s := range all {
@@ -141,15 +141,15 @@ func askAll[T any](ctx context.Context, all []*Shard, ask func(context.Context, 
 	if err := ctx.Err(); errors.Is(err, context.Canceled) { // the caller has given up
 		return nil, err
 	}
-	return answers, unread(silent, len(all))
+	return answers, unreachableError(silent, len(all))
 }
 
-// unread returns the error of the silent shards, of so many shards.
-func unread(silent map[int]error, shards int) error {
+// unreachableError returns the error of the silent shards, of so many shards.
+func unreachableError(silent map[int]error, shards int) error {
 	if len(silent) == 0 {
 		return nil
 	}
-	e := &UnreadError{}
+	e := &UnreachableError{}
 	for n := range silent {
 		e.Shards = append(e.Shards, n)
 	}
@@ -162,7 +162,7 @@ func unread(silent map[int]error, shards int) error {
 
 // Walk calls visit for one shard after another, from that number on, until one returns enough. It
 // skips shards that do not answer: when it meets the first, it probes all shards at once. If there
-// is no other error, it then returns an *UnreadError.
+// is no other error, it then returns an *UnreachableError.
 func (r *Records) Walk(ctx context.Context, from int, visit func(context.Context, *Shard) (enough bool, err error)) error {
 	all, err := r.All(ctx)
 	if err != nil {
@@ -173,12 +173,12 @@ func (r *Records) Walk(ctx context.Context, from int, visit func(context.Context
 		if silent[s.Number] != nil {
 			continue
 		}
-		near, cancel := InTime(ctx, len(all))
+		near, cancel := WithShardTimeout(ctx, len(all))
 		enough, err := visit(near, s)
 		cancel()
 		if redisreply.Of(err) == redisreply.None {
 			if enough || err != nil {
-				return cmp.Or(err, unread(silent, len(all)))
+				return cmp.Or(err, unreachableError(silent, len(all)))
 			}
 			continue
 		}
@@ -186,7 +186,7 @@ func (r *Records) Walk(ctx context.Context, from int, visit func(context.Context
 			_, others := Each(ctx, r, func(ctx context.Context, s *Shard) (int64, error) {
 				return r.client.Exists(ctx, s.Key("counts")).Result()
 			})
-			also, none := Unread(others)
+			also, none := Unreachable(others)
 			if none != nil {
 				return none
 			}
@@ -198,5 +198,5 @@ func (r *Records) Walk(ctx context.Context, from int, visit func(context.Context
 		}
 		silent[s.Number] = err
 	}
-	return unread(silent, len(all))
+	return unreachableError(silent, len(all))
 }

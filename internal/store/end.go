@@ -13,10 +13,10 @@ import (
 //go:embed end.lua
 var endJobsSource string
 
-var endScript = redis.NewScript(waitsSource + reportSource + handSource + endJobsSource)
+var endScript = redis.NewScript(waitsSource + reportSource + claimSource + endJobsSource)
 
-// statsKept is how long asynq's tools can read the counts of a day.
-const statsKept = 90 * 24 * time.Hour
+// statsRetention is how long asynq's tools can read the counts of a day.
+const statsRetention = 90 * 24 * time.Hour
 
 // Ends are jobs of one queue that end in one script call. Not safe for concurrent use.
 type Ends struct {
@@ -43,8 +43,8 @@ func (e *Ends) Settle(j *Job, outcomes []TargetOutcome) {
 func (e *Ends) add(j *Job, settles int, words, ids string, outcomes []TargetOutcome) {
 	e.n++
 	e.keys = append(e.keys, e.records.QueueKey(e.queue, "t:"+j.ID), e.records.Key("id:"+j.ID))
-	e.args = append(e.args, j.ID, j.Hand, settles, words, ids)
-	if e.records.tells() {
+	e.args = append(e.args, j.ID, j.Claim, settles, words, ids)
+	if e.records.reportsEnds() {
 		targets, _ := targetsText(outcomes) // strings always encode
 		e.targets = append(e.targets, targets)
 	}
@@ -64,16 +64,16 @@ func (e *Ends) call() (keys []string, args []any) {
 	r, now := e.records, time.Now()
 	day := "processed:" + now.UTC().Format(time.DateOnly)
 	keys = slices.Concat(r.queueKeys(e.queue, "active", day, "processed"), []string{r.Key("counts")}, e.keys)
-	args = append([]any{now.UnixMilli(), r.retention.Milliseconds(), now.Add(statsKept).Unix(), e.queue}, e.args...)
-	if r.tells() {
+	args = append([]any{now.UnixMilli(), r.retention.Milliseconds(), now.Add(statsRetention).Unix(), e.queue}, e.args...)
+	if r.reportsEnds() {
 		keys = append(keys, r.Key(outcomesName))
-		args = append(append(args, r.bounds.Outcomes, written(now)), e.targets...)
+		args = append(append(args, r.bounds.Outcomes, formatInstant(now)), e.targets...)
 	}
 	return keys, args
 }
 
 // Read reads the Command's answer, and repeats the Command for a server that does not have the
-// script. Of each job it returns nil, ErrNotInHand, ErrUndone, or the error of its record.
+// script. Of each job it returns nil, ErrNotClaimed, ErrUndone, or the error of its record.
 func (e *Ends) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		keys, args := e.call()
@@ -84,7 +84,7 @@ func (e *Ends) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 		return nil, err
 	}
 	if len(reply) != e.n {
-		return nil, fmt.Errorf("%d jobs end, and %d are answered for", e.n, len(reply))
+		return nil, fmt.Errorf("%d answers for %d ended jobs", len(reply), e.n)
 	}
 	problems := make([]error, e.n)
 	for i, answer := range reply {
@@ -92,7 +92,7 @@ func (e *Ends) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 		case string:
 			problems[i] = fmt.Errorf("record of a notification: %s", answer)
 		case int64:
-			problems[i] = [...]error{ErrNotInHand, nil, ErrUndone}[answer]
+			problems[i] = [...]error{ErrNotClaimed, nil, ErrUndone}[answer]
 		}
 	}
 	return problems, nil

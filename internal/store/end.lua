@@ -61,14 +61,14 @@ end
 local answers, done = {}, 0
 for i = 1, n do
   local task, record = KEYS[keys + 2 * i - 1], KEYS[keys + 2 * i]
-  local id, hand, settles, outcomes, sent = unpack(ARGV, args + width * (i - 1) + 1, args + width * i)
+  local id, claim, settles, outcomes, sent = unpack(ARGV, args + width * (i - 1) + 1, args + width * i)
   local ended, problem
   if settles == '1' then -- it was sent, even if another worker has claimed it since
     ended, problem = settle(record, id, outcomes, sent)
     if ended and streams then tell(i, record, id) end
   end
   if problem then answers[i] = problem
-  elseif not owned(task, hand) then answers[i] = 0
+  elseif not owned(task, claim) then answers[i] = 0
   elseif settles ~= '1' and undone(record) then answers[i] = 2
   else
     redis.call('LREM', active, -1, id)

@@ -17,5 +17,5 @@ local function wake(idle)
 end
 `
 
-// idleFor is the TTL of a flag: an idle worker sets it at each poll.
-const idleFor = 12 * time.Second
+// idleTTL is the TTL of a flag: an idle worker sets it at each poll.
+const idleTTL = 12 * time.Second

@@ -67,13 +67,13 @@ type Offer struct {
 }
 
 // MaxOffers is the most tasks of each place that a Peek returns.
-const OffersAtOnce = 64
+const MaxOffers = 64
 
 // Peek returns the oldest tasks of each queue, after skipping as many of each place as skip says.
 // Beside an error it returns the tasks that it has read.
 func (in *Intake) Peek(ctx context.Context, skip map[IntakePlace]int) ([]*Offer, error) {
 	var keys []string
-	args := []any{OffersAtOnce, MaxEnvelopeSize}
+	args := []any{MaxOffers, MaxEnvelopeSize}
 	for _, queue := range in.queues {
 		for _, name := range []string{"pending", "scheduled", "groups", "paused"} {
 			keys = append(keys, shard.QueueKey(queue, name))
@@ -82,7 +82,7 @@ func (in *Intake) Peek(ctx context.Context, skip map[IntakePlace]int) ([]*Offer,
 	}
 	reply, err := peekScript.Run(ctx, in.client, keys, args...).Slice()
 	if err != nil {
-		return nil, fmt.Errorf("look at the intake: %w", err)
+		return nil, fmt.Errorf("read the intake: %w", err)
 	}
 	var offers []*Offer
 	const values = 4 // for each task
@@ -95,7 +95,7 @@ func (in *Intake) Peek(ctx context.Context, skip map[IntakePlace]int) ([]*Offer,
 		offers = append(offers, o)
 	}
 	if problem, _ := reply[0].(string); problem != "" {
-		err = errors.New("look at the intake: " + problem)
+		err = errors.New("read the intake: " + problem)
 	}
 	return offers, err
 }

@@ -29,7 +29,7 @@ func intakeOf(t *testing.T, client redis.UniversalClient, queue string) *store.I
 }
 
 // A task that was enqueued anew under its ID is not removed.
-func TestAnIntakesTaskIsRemovedAsItWasRead(t *testing.T) {
+func TestIntakeRemoveSkipsChangedTask(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		queue, c := push.Bulk.Queue(), asynq.NewClientFromRedisClient(client)

@@ -28,7 +28,7 @@ type Job struct {
 	ID, Queue string
 	// Claim is TERM/VISIT, the worker's term and its pull; no two pulls share one. A move does
 	// nothing if the job is not in the Claim that the move names.
-	Hand    string
+	Claim   string
 	Payload []byte
 	Headers map[string]string
 	// Failures counts the attempts that are to be repeated and the workers that crashed with the
@@ -42,10 +42,10 @@ type Job struct {
 }
 
 // claimOf returns the claim of a term's pull.
-func hand(term string, visit int64) string { return term + "/" + strconv.FormatInt(visit, 10) }
+func claimOf(term string, visit int64) string { return term + "/" + strconv.FormatInt(visit, 10) }
 
 // ErrNotClaimed means that the job is not, or no longer, in the claim that a move names.
-var ErrNotInHand = errors.New("the job is not in this worker's hands")
+var ErrNotClaimed = errors.New("the job is not in this worker's claim")
 
 // ErrUndone means that a job cannot end, because its notification waits: a failover has undone the
 // notification's end.
@@ -79,11 +79,11 @@ func (j *Job) open(reply []any) (unfit *Unfit) {
 	text := func(i int) string { s, _ := reply[i].(string); return s }
 	j.ID, j.Last = text(0), readReturn(text(2))
 	j.Failures, _ = strconv.Atoi(text(3))
-	j.Back, j.Parked = micros(text(4)), text(5) != ""
+	j.Back, j.Parked = instantOfMicros(text(4)), text(5) != ""
 	e, message, reason, why := openMessage(reply[1])
 	j.Payload, j.Headers = []byte(e.Payload), e.Headers
 	if reason == "" && e.Foreign() {
-		reason, why = MalformedForeign, "no push.Producer has put the task on the queue: its type or its options are others"
+		reason, why = MalformedForeign, "the task was not enqueued by a push.Producer: its type or options differ"
 	}
 	if reason == "" {
 		return nil
@@ -113,9 +113,9 @@ const perJob = 6
 
 // openAll reads a script's reply about the jobs in that claim. unfit are the jobs that cannot be
 // processed.
-func openAll(queue, hand string, reply []any) (jobs []Job, unfit []Unfit) {
+func openAll(queue, claim string, reply []any) (jobs []Job, unfit []Unfit) {
 	for i := 0; i+perJob <= len(reply); i += perJob {
-		job := Job{Queue: queue, Hand: hand}
+		job := Job{Queue: queue, Claim: claim}
 		if none := job.open(reply[i : i+perJob]); none != nil {
 			unfit = append(unfit, *none)
 		} else {
@@ -125,8 +125,8 @@ func openAll(queue, hand string, reply []any) (jobs []Job, unfit []Unfit) {
 	return jobs, unfit
 }
 
-// texts returns the strings in a list of Redis's reply.
-func texts(list any) (all []string) {
+// stringsOf returns the strings in a list of Redis's reply.
+func stringsOf(list any) (all []string) {
 	some, _ := list.([]any)
 	for _, one := range some {
 		if text, ok := one.(string); ok {
@@ -136,8 +136,8 @@ func texts(list any) (all []string) {
 	return all
 }
 
-// micros reads an instant in µs; zero for none.
-func micros(text string) time.Time {
+// instantOfMicros reads an instant in µs; zero for none.
+func instantOfMicros(text string) time.Time {
 	if us, _ := strconv.ParseInt(text, 10, 64); us > 0 {
 		return time.UnixMicro(us)
 	}

@@ -65,7 +65,7 @@ func (r *killedRig) accept(id string, notBefore time.Time) error {
 }
 
 func (r *killedRig) sign(term string, judges bool) error {
-	_, _, err := r.at.Sign(r.ctx, store.Sign{Term: term, Alive: true, Dead: time.Hour, Judges: judges})
+	_, _, err := r.at.Heartbeat(r.ctx, store.Heartbeat{Term: term, Alive: true, Dead: time.Hour, Judges: judges})
 	return err
 }
 
@@ -220,13 +220,13 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 			refs = append(refs, store.Ref{ID: id})
 		}
 		return func() error {
-			_, errs := r.at.TakeAll(r.ctx, refs, store.How{State: store.Cancelled, Read: push.Contents})
+			_, errs := r.at.TakeAll(r.ctx, refs, store.TakeOptions{State: store.Cancelled, Read: push.Contents})
 			return errors.Join(errs...)
 		}
 	},
 	"withdraw": func(r *killedRig) func() error {
 		return func() error {
-			_, err := r.at.Withdraw(r.ctx, "a", "u", "", push.Group{Category: "c"}.Has, store.How{State: store.Cancelled, Read: push.Contents})
+			_, err := r.at.Withdraw(r.ctx, "a", "u", "", push.Group{Category: "c"}.Has, store.TakeOptions{State: store.Cancelled, Read: push.Contents})
 			return err
 		}
 	},
@@ -253,7 +253,7 @@ var killedMoves = map[string]func(r *killedRig) (move func() error){
 
 // A caller is killed before each command of its move, or between the command and the reply. The
 // repeated move has the same result as an uninterrupted one.
-func TestKilledCallersRepeatTheirMoves(t *testing.T) {
+func TestKilledCallersCanRepeatMoves(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range killedMoves {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestKilledCallersRepeatTheirMoves(t *testing.T) {
 					err = move()
 				}
 				c.left.Store(0)
-				for _, allowed := range []error{store.ErrNotInHand, store.ErrEnded, store.ErrUnderWay} {
+				for _, allowed := range []error{store.ErrNotClaimed, store.ErrEnded, store.ErrInFlight} {
 					if errors.Is(err, allowed) {
 						err = nil
 					}

@@ -52,7 +52,7 @@ func (r *Shard) SetAside(ctx context.Context, l *Letter) error {
 		l.State, l.Outcomes = Rejected, record.Outcomes
 		l.App, l.User, l.Category = record.App, record.User, record.Category
 		if l.Attempts > record.Attempts {
-			l.Outcomes = Doubt(record.Outcomes)
+			l.Outcomes = MarkAmbiguous(record.Outcomes)
 		}
 		_, err = r.Settle(ctx, l.ID, &End{State: Rejected, Outcomes: l.Outcomes, Error: l.Error, Letter: l, App: l.App})
 		return err
@@ -84,7 +84,7 @@ func (r *Shard) Drop(ctx context.Context, j *Job) error {
 	if err == nil {
 		err = errs[0]
 	}
-	if errors.Is(err, ErrNotInHand) {
+	if errors.Is(err, ErrNotClaimed) {
 		return nil
 	}
 	return err
@@ -110,8 +110,8 @@ func readLetter(text []byte) (*Letter, error) {
 	return l, nil
 }
 
-// Tell fills App, User and Category from the job, by read, if they are not stored.
-func (l *Letter) Tell(read func(payload []byte) (Contents, error)) {
+// FillOwner fills App, User and Category from the job, by read, if they are not stored.
+func (l *Letter) FillOwner(read func(payload []byte) (Contents, error)) {
 	if l.App != "" {
 		return
 	}

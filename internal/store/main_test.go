@@ -14,7 +14,7 @@ import (
 const histories = 15
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(histories)))
+	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Fewer(histories)))
 	_ = flag.Set("rapid.steps", "60")
 	redistest.Parallel() // parses the flags
 	os.Exit(m.Run())

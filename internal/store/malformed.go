@@ -7,7 +7,7 @@ import "fmt"
 type MalformedError struct {
 	Reason MalformedReason
 	// Err is the detail, without the payload's values; nil if there is none. It may be of type
-	// faults.Faults, with pointers into the payload.
+	// fielderrors.Faults, with pointers into the payload.
 	Err error
 }
 

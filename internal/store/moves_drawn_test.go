@@ -14,13 +14,13 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// expect checks that a move fails with ErrNotInHand if the job is in another claim.
+// expect checks that a move fails with ErrNotClaimed if the job is in another claim.
 func (m *moves) expect(b *board, j *store.Job, err error) (does bool) {
 	m.t.Helper()
-	if errors.Is(err, store.ErrNotInHand) == b.inHand(j) {
-		m.t.Fatalf("visit %s of %s: %v; it has the job: %t", j.Hand, j.ID, err, b.inHand(j))
+	if errors.Is(err, store.ErrNotClaimed) == b.claimed(j) {
+		m.t.Fatalf("visit %s of %s: %v; it has the job: %t", j.Claim, j.ID, err, b.claimed(j))
 	}
-	if err != nil && !errors.Is(err, store.ErrNotInHand) && !errors.Is(err, store.ErrUndone) {
+	if err != nil && !errors.Is(err, store.ErrNotClaimed) && !errors.Is(err, store.ErrUndone) {
 		m.t.Fatal(err)
 	}
 	return err == nil
@@ -46,7 +46,7 @@ func (m *moves) some(rt *rapid.T) []string {
 func (m *moves) visited(rt *rapid.T) *store.Job {
 	b := m.read()
 	if rapid.IntRange(0, 3).Draw(rt, "late") > 0 {
-		return drawn(rt, slices.DeleteFunc(slices.Clone(m.visits), func(j *store.Job) bool { return !b.inHand(j) }), "visit")
+		return drawn(rt, slices.DeleteFunc(slices.Clone(m.visits), func(j *store.Job) bool { return !b.claimed(j) }), "visit")
 	}
 	return drawn(rt, m.visits, "visit")
 }
@@ -54,7 +54,7 @@ func (m *moves) visited(rt *rapid.T) *store.Job {
 func (m *moves) begin() *moveWorker {
 	m.terms++
 	w := &moveWorker{term: fmt.Sprint("T", m.terms)}
-	_, _, err := m.at.Sign(m.ctx, store.Sign{Term: w.term, Alive: true, Dead: time.Hour})
+	_, _, err := m.at.Heartbeat(m.ctx, store.Heartbeat{Term: w.term, Alive: true, Dead: time.Hour})
 	m.must(err)
 	return w
 }
@@ -176,7 +176,7 @@ func (m *moves) giveBack(rt *rapid.T) {
 	m.twice("active>pending", func(b *board) bool {
 		n, err := m.at.GiveBack(m.ctx, j.Queue, []store.Job{*j})
 		if err == nil && n == 0 {
-			err = store.ErrNotInHand
+			err = store.ErrNotClaimed
 		}
 		return m.expect(b, j, err)
 	})
@@ -186,7 +186,7 @@ func (m *moves) end(rt *rapid.T) {
 	j := m.visited(rt)
 	m.twice("active>", func(b *board) bool {
 		err := m.ends(j, func(e *store.Ends) { e.Add(j) })
-		if b.inHand(j) && errors.Is(err, store.ErrUndone) != (m.states[j.ID] == store.Waiting) {
+		if b.claimed(j) && errors.Is(err, store.ErrUndone) != (m.states[j.ID] == store.Waiting) {
 			m.t.Fatalf("the end of %s: %v", j.ID, err)
 		}
 		m.queued[j.ID] = m.queued[j.ID] && err != nil
@@ -228,8 +228,8 @@ func (m *moves) settle(rt *rapid.T) {
 
 func (m *moves) setAside(rt *rapid.T) {
 	u := drawn(rt, m.unfit, "unfit job")
-	if !m.read().inHand(&u.Job) {
-		rt.Skip("in another hand")
+	if !m.read().claimed(&u.Job) {
+		rt.Skip("in another claim")
 	}
 	drops := rapid.IntRange(0, 3).Draw(rt, "drops") > 0 // else its worker dies before
 	m.twice("active>", func(*board) bool { m.setsAside(u, drops); return true })
@@ -255,12 +255,12 @@ func (m *moves) take(rt *rapid.T) {
 		refs[i] = store.Ref{ID: id}
 	}
 	m.twice("pending> scheduled> retry> parked>", func(b *board) (does bool) {
-		_, errs := m.at.TakeAll(m.ctx, refs, store.How{State: store.Cancelled, Read: push.Contents})
+		_, errs := m.at.TakeAll(m.ctx, refs, store.TakeOptions{State: store.Cancelled, Read: push.Contents})
 		for i, id := range ids {
 			err := errs[i]
 			switch {
 			case m.states[id] == "" && errors.Is(err, store.ErrUnknownID), m.states[id].Ended() && errors.Is(err, store.ErrEnded):
-			case b.place(id) == "active" && errors.Is(err, store.ErrUnderWay), b.tasks[id]["msg"] == garbled && err != nil:
+			case b.place(id) == "active" && errors.Is(err, store.ErrInFlight), b.tasks[id]["msg"] == garbled && err != nil:
 			case m.states[id] == store.Waiting && err == nil:
 				m.states[id], m.queued[id], does = store.Cancelled, false, true
 			default:
@@ -286,7 +286,7 @@ func (m *moves) withdraw(rt *rapid.T) {
 				taken++
 			}
 		}
-		got, err := m.at.Withdraw(m.ctx, app, "u", "", push.Group{Category: "c"}.Has, store.How{State: store.Cancelled, Read: push.Contents})
+		got, err := m.at.Withdraw(m.ctx, app, "u", "", push.Group{Category: "c"}.Has, store.TakeOptions{State: store.Cancelled, Read: push.Contents})
 		if err != nil || got.Next != "" || len(got.Taken) != taken || got.InFlight != inFlight {
 			m.t.Fatalf("%+v, %v; want %d taken, %d in flight", got, err, taken, inFlight)
 		}
@@ -304,8 +304,8 @@ func (m *moves) requeue(rt *rapid.T) {
 	}
 	m.twice(">pending retry>pending parked>pending", func(b *board) bool {
 		err := m.at.Requeue(m.ctx, l, m.payloads[id], nil, facts)
-		inHand := b.place(id) == "active" || facts == nil && b.place(id) != "" && m.letters[id]
-		if errors.Is(err, store.ErrInHand) != inHand || !inHand && err != nil {
+		refused := b.place(id) == "active" || facts == nil && b.place(id) != "" && m.letters[id]
+		if errors.Is(err, store.ErrJobExists) != refused || !refused && err != nil {
 			m.t.Fatalf("requeue of %s, %s, in %q: %v", id, l.State, b.place(id), err)
 		}
 		if err != nil || !m.letters[id] {
@@ -328,11 +328,11 @@ func (m *moves) wake(rt *rapid.T) {
 		all = append(all, store.Wake{ID: id, At: time.Now().Add(after)})
 	}
 	m.twice("retry>pending", func(b *board) bool {
-		inHand, err := m.at.WakeAll(m.ctx, boardQueue, all)
+		claimed, err := m.at.WakeAll(m.ctx, boardQueue, all)
 		m.must(err)
 		for _, w := range all {
-			if slices.Contains(inHand, w.ID) != (b.place(w.ID) == "active") {
-				m.t.Fatalf("in hand are %q", inHand)
+			if slices.Contains(claimed, w.ID) != (b.place(w.ID) == "active") {
+				m.t.Fatalf("claimed are %q", claimed)
 			}
 		}
 		return true
@@ -353,7 +353,7 @@ func (m *moves) sign(rt *rapid.T) {
 	i := rapid.IntRange(0, len(m.workers)-1).Draw(rt, "worker")
 	w := m.workers[i]
 	m.twice("", func(*board) bool {
-		_, _, err := m.at.Sign(m.ctx, store.Sign{Term: w.term, Dead: time.Hour})
+		_, _, err := m.at.Heartbeat(m.ctx, store.Heartbeat{Term: w.term, Dead: time.Hour})
 		if errors.Is(err, store.ErrDead) != w.dead || err != nil && !w.dead {
 			m.t.Fatalf("%+v: %v", w, err)
 		}
@@ -369,7 +369,7 @@ func (m *moves) reap(*rapid.T) {
 		var dead []string
 		for _, judges := range []bool{false, true} {
 			var err error
-			dead, _, err = m.at.Sign(m.ctx, store.Sign{Term: "judge", Alive: true, Dead: time.Hour, Judges: judges})
+			dead, _, err = m.at.Heartbeat(m.ctx, store.Heartbeat{Term: "judge", Alive: true, Dead: time.Hour, Judges: judges})
 			m.must(err)
 		}
 		for _, w := range m.workers {
@@ -381,11 +381,11 @@ func (m *moves) reap(*rapid.T) {
 		_, err := m.at.Reap(m.ctx)
 		m.must(err)
 		if len(dead) > 0 {
-			m.must(m.at.SignOff(m.ctx, dead...))
+			m.must(m.at.RemoveHeartbeats(m.ctx, dead...))
 		}
 		for id, task := range m.read().tasks {
 			if term, _, _ := strings.Cut(task["worker"], "/"); term != "" && m.client.ZScore(m.ctx, m.at.Key("signs"), term).Val() == 0 {
-				m.t.Fatalf("%s is in hand of %s, which is dead", id, term)
+				m.t.Fatalf("%s is claimed by %s, which is dead", id, term)
 			}
 		}
 		return true

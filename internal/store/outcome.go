@@ -30,9 +30,9 @@ func (o *TargetOutcome) Open() bool {
 // Taken reports whether the provider has taken the push, or may have.
 func (o *TargetOutcome) Taken() bool { return o.Kind == "delivered" || o.Ambiguous }
 
-// Doubt returns the outcomes after an attempt that is not recorded: each open target becomes
+// MarkAmbiguous returns the outcomes after an attempt that is not recorded: each open target becomes
 // ambiguous. Without known outcomes it returns one ambiguous target.
-func Doubt(outcomes []TargetOutcome) []TargetOutcome {
+func MarkAmbiguous(outcomes []TargetOutcome) []TargetOutcome {
 	all := make([]TargetOutcome, max(1, len(outcomes)))
 	copy(all, outcomes)
 	for i := range all {

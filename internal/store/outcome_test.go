@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOutcomesAreKept(t *testing.T) {
+func TestOutcomesRoundTrip(t *testing.T) {
 	t.Parallel()
 	delivered := TargetOutcome{Platform: "fcm", TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/0:1500415314455276%31bd1c9631bd1c96"}
 	unsent := TargetOutcome{Platform: "apns", TokenEnd: "00fcab"}

@@ -81,7 +81,7 @@ func (o *Outcomes) Ack(ctx context.Context, app, group string, events ...Outcome
 }
 
 // reportsEnds reports whether ends are reported.
-func (r *Shard) tells() bool { return r.bounds.Outcomes > 0 }
+func (r *Shard) reportsEnds() bool { return r.bounds.Outcomes > 0 }
 
 func targetsText(outcomes []TargetOutcome) (string, error) {
 	if outcomes == nil {

@@ -15,11 +15,11 @@ import (
 )
 
 // An event with unreadable targets is returned without them, and does not block the others.
-func TestAnEventThatCannotBeRead(t *testing.T) {
+func TestUnreadableEventKeepsOthers(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		for i, targets := range []string{`[{"kind":"delivered"}]`, `[{`, "", `[]`} {
-			must(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: shard.Named(client, "pushpace", 1)[0].Key("outcomes:shop"), Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err())
+			must(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: shard.NewShards(client, "pushpace", 1)[0].Key("outcomes:shop"), Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err())
 		}
 		events, err := store.NewOutcomes(store.NewRecords(client, "", 0).WithShards(1)).Next(t.Context(), "shop", "mine", time.Hour, 100)
 		if err != nil || len(events) != 4 {
@@ -34,9 +34,9 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 }
 
 // A repeated end is reported once.
-func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
+func TestRepeatedEndIsReportedOnce(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		counts := shard.Named(client, prefix, 1)[0].Key("counts")
+		counts := shard.NewShards(client, prefix, 1)[0].Key("counts")
 		spoil := func(count string) {
 			t.Helper()
 			must(t, client.HSet(t.Context(), counts, "delivered", count).Err())

@@ -52,12 +52,12 @@ func ParkName(names []string) string {
 // ParkNames splits a name that ParkName has joined.
 func ParkNames(name string) []string { return strings.Split(name, "\t") }
 
-// ParkedFor is the least time until a worker pulls a parked job without room.
-const ParkedFor = time.Hour
+// MinParkTime is the least time until a worker pulls a parked job without room.
+const MinParkTime = time.Hour
 
-// DrawParked draws the time until a parked job is pulled without room: ParkedFor and up to a
+// DrawParkTime draws the time until a parked job is pulled without room: MinParkTime and up to a
 // quarter more, so that jobs that are parked together do not return together.
-func DrawParked() time.Duration { return ParkedFor + rand.N(ParkedFor/4) }
+func DrawParkTime() time.Duration { return MinParkTime + rand.N(MinParkTime/4) }
 
 // parkAs is Lua. parkedAs returns the value of a task's field parked; parkAs records a parked job,
 // and returns false if the key has another type.

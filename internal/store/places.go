@@ -53,13 +53,13 @@ func (r *Shard) Find(ctx context.Context, queue, id string) (*Place, error) {
 	keys := append(r.queueKeys(queue, "t:"+id, "scheduled", "retry", "due"), r.Key("signs"))
 	found, err := findScript.Run(ctx, r.client, keys, id).StringSlice()
 	if err != nil {
-		return nil, fmt.Errorf("look for the job: %w", err)
+		return nil, fmt.Errorf("read the job: %w", err)
 	}
 	if len(found) == 0 {
 		return nil, nil
 	}
 	envelope, _ := ReadEnvelope(found[1]) // an unreadable job is set aside when it is pulled
-	p := &Place{State: jobState(found[0]), Payload: []byte(envelope.Payload), Last: readReturn(found[5]), Back: micros(found[6])}
+	p := &Place{State: jobState(found[0]), Payload: []byte(envelope.Payload), Last: readReturn(found[5]), Back: instantOfMicros(found[6])}
 	p.Orphaned = found[3] != ""
 	if found[4] != "" {
 		p.Last = parkedReturn(found[4], found[5])
@@ -83,7 +83,7 @@ func (r *Shard) States(ctx context.Context, queues map[string]string) (map[strin
 		found[id] = pipe.HMGet(ctx, r.QueueKey(queue, "t:"+id), "state")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("look for the jobs: %w", err)
+		return nil, fmt.Errorf("read the jobs: %w", err)
 	}
 	states := make(map[string]JobState, len(found))
 	for id, job := range found {

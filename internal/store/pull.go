@@ -46,8 +46,8 @@ type Pulled struct {
 // does not know of: end the term.
 func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
 	keys := r.queueKeys(p.Queue, "pending", "paused", "active", "retry", "scheduled", "due", "parked", "parked:", "idle", "room")
-	its := hand(p.Term, p.Visit)
-	args := []any{r.QueueKey(p.Queue, "t:"), p.Most, MaxEnvelopeSize, its, int(DrawParked() / time.Second), r.Channel(), int(idleFor / time.Second)}
+	its := claimOf(p.Term, p.Visit)
+	args := []any{r.QueueKey(p.Queue, "t:"), p.Most, MaxEnvelopeSize, its, int(DrawParkTime() / time.Second), r.Channel(), int(idleTTL / time.Second)}
 	for _, b := range p.Bounds {
 		args = append(args, b.Name, b.Room)
 	}
@@ -56,7 +56,7 @@ func (r *Shard) Pull(ctx context.Context, p Pull) (Pulled, error) {
 		return Pulled{}, err
 	}
 	us, _ := reply[2].(int64)
-	got := Pulled{Empty: reply[0] == int64(1), Parked: texts(reply[1]), Due: time.Duration(us) * time.Microsecond}
+	got := Pulled{Empty: reply[0] == int64(1), Parked: stringsOf(reply[1]), Due: time.Duration(us) * time.Microsecond}
 	got.Jobs, got.Unfit = openAll(p.Queue, its, reply[3:])
 	return got, nil
 }

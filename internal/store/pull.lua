@@ -23,7 +23,7 @@
 -- repeat  never: jobs of a lost answer return when the worker's term ends
 local pending, active, retry, scheduled, delayed = KEYS[1], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local names, parkedOf, idle = KEYS[7], KEYS[8], KEYS[9]
-local tasks, most, longest, hand, stay, channel, life = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local tasks, most, longest, claim, stay, channel, life = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 if redis.call('EXISTS', KEYS[2]) == 1 then return {1, {}, -1} end
 redis.call('SETRANGE', KEYS[10], 0, '')
 redis.call('LLEN', pending) -- fail before any change if a key has another type
@@ -36,7 +36,7 @@ local bounds, parked, bounded = {}, {}, #ARGV > 7
 for i = 8, #ARGV, 2 do bounds[ARGV[i]] = tonumber(ARGV[i + 1]) end
 for _, name in ipairs(redis.call('SMEMBERS', names)) do parked[name], bounded = true, true end
 local ids, taken, looked, answer = {}, {}, {}, {0, {}, -1}
-local odd = string.match(hand, '%d+$') % 2 -- if one job may be claimed, pulls alternate between the halves
+local odd = string.match(claim, '%d+$') % 2 -- if one job may be claimed, pulls alternate between the halves
 
 local function since(key) -- when the job became due, as a text: its position on the queue
   local ns = redis.pcall('HGET', key, 'pending_since')
@@ -103,7 +103,7 @@ local function take(id, wasParked)
   if wasParked ~= route and wasParked ~= user then use(wasParked) end
   local known = {}
   if message ~= -1 then
-    redis.call('HSET', key, 'state', 'active', 'worker', hand)
+    redis.call('HSET', key, 'state', 'active', 'worker', claim)
     redis.call('HDEL', key, 'parked')
     known = redis.call('HMGET', key, 'last', 'failed', 'back')
   end

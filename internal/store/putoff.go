@@ -14,13 +14,13 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-//go:embed hand.lua
-var handSource string
+//go:embed claim.lua
+var claimSource string
 
 //go:embed putoff.lua
 var putOffSource string
 
-var putOffScript = redis.NewScript(handSource + acceptedSource + parkAs + putOffSource)
+var putOffScript = redis.NewScript(claimSource + acceptedSource + parkAs + putOffSource)
 
 // A PutOff returns a job to its queue and updates its record in the same step.
 type PutOff struct {
@@ -48,28 +48,28 @@ type Attempt struct {
 	Error    string // this attempt's
 }
 
-// ErrUnnoted means that the record or the counts cannot be updated, for example because a key has
+// ErrNotRecorded means that the record or the counts cannot be updated, for example because a key has
 // another type. The job stays claimed.
-var ErrUnnoted = errors.New("record of a notification")
+var ErrNotRecorded = errors.New("record of a notification")
 
-// PutOff returns the job to its queue for later. It fails with ErrNotInHand or ErrUnnoted.
+// PutOff returns the job to its queue for later. It fails with ErrNotClaimed or ErrNotRecorded.
 func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {
 	keys := append([]string{r.QueueKey(j.Queue, "t:"+j.ID)}, r.queueKeys(j.Queue, "active", "retry", "due")...)
 	keys = append(keys, r.Key("id:"+j.ID), r.Key("counts"))
 	keys = append(keys, r.queueKeys(j.Queue, "parked", "parked:")...)
-	args := []any{j.ID, j.Hand, p.Left(time.Now()).Microseconds(), p.text(), p.Failed, p.Park}
-	reply, err := putOffScript.Run(ctx, r.client, keys, append(args, p.noted()...)...).Result()
+	args := []any{j.ID, j.Claim, p.Left(time.Now()).Microseconds(), p.text(), p.Failed, p.Park}
+	reply, err := putOffScript.Run(ctx, r.client, keys, append(args, p.recordArgs()...)...).Result()
 	switch {
 	case err != nil:
 		return fmt.Errorf("put the job off: %w", err)
 	case reply == int64(0):
-		return ErrNotInHand
+		return ErrNotClaimed
 	}
 	if why, refused := reply.(string); refused {
 		if err := replyError(why); !redisreply.OfItsKeys(err) { // it may be temporary
 			return fmt.Errorf("put the job off: %w", err)
 		}
-		return fmt.Errorf("%w: %s", ErrUnnoted, why)
+		return fmt.Errorf("%w: %s", ErrNotRecorded, why)
 	}
 	return nil
 }
@@ -77,15 +77,15 @@ func (r *Shard) PutOff(ctx context.Context, j *Job, p *PutOff) error {
 // Holds reports whether the job is still in its claim and its notification has not ended.
 func (r *Shard) Holds(ctx context.Context, j *Job) (bool, error) {
 	pipe := r.client.Pipeline()
-	hand, state := pipe.HGet(ctx, r.QueueKey(j.Queue, "t:"+j.ID), "worker"), pipe.HGet(ctx, r.Key("id:"+j.ID), "state")
+	claim, state := pipe.HGet(ctx, r.QueueKey(j.Queue, "t:"+j.ID), "worker"), pipe.HGet(ctx, r.Key("id:"+j.ID), "state")
 	if _, err := pipeline.Exec(ctx, pipe); err != nil && !errors.Is(err, redis.Nil) {
-		return false, fmt.Errorf("look whose the job is: %w", err)
+		return false, fmt.Errorf("read the job's claim: %w", err)
 	}
-	return hand.Val() == j.Hand && !State(state.Val()).Ended(), nil
+	return claim.Val() == j.Claim && !State(state.Val()).Ended(), nil
 }
 
-// noted returns the arguments of putoff.lua for the record.
-func (p *PutOff) noted() []any {
+// recordArgs returns the arguments of putoff.lua for the record.
+func (p *PutOff) recordArgs() []any {
 	until, scope, rule := "", "", ""
 	if d := p.Deferral; d != nil {
 		until, scope, rule = strconv.FormatInt(d.Until.UnixMilli(), 10), d.Scope, d.Rule

@@ -15,9 +15,9 @@
 -- repeat  as often as wanted: the first call gives up the claim
 local task, active, retry, delayed, record, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local names, parkedOf = KEYS[7], KEYS[8]
-local id, hand, after, last, failed, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local id, claim, after, last, failed, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local slot, scope, rule, attempt, outcomes, sent, problem, excused = unpack(ARGV, 7, 14)
-if not owned(task, hand) then return 0 end
+if not owned(task, claim) then return 0 end
 -- A Redis that is out of memory runs a script to its end if its first write is a deletion. An
 -- attempt must be recorded even then.
 if attempt ~= '' then redis.pcall('HDEL', record, '') end

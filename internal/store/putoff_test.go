@@ -18,7 +18,7 @@ import (
 
 // PutOff returns the job and updates the record once, in one step. If the counts are broken, the
 // job stays claimed.
-func TestPutOffNotes(t *testing.T) {
+func TestPutOffUpdatesRecord(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		records := store.NewRecords(client, prefix, 0)
 		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
@@ -30,13 +30,13 @@ func TestPutOffNotes(t *testing.T) {
 			Deferral: &store.Deferral{Until: until, Scope: "general", Rule: "1/1h"},
 			Attempt:  &store.Attempt{Number: 1, Excused: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}, Error: "away"},
 		}
-		job := storetest.InHand(t, client, at, queue, n.ID)
+		job := storetest.ClaimJob(t, client, at, queue, n.ID)
 		must(t, client.HSet(t.Context(), at.Key("counts"), "booked", "x").Err())
-		if err := at.PutOff(t.Context(), job, back); !errors.Is(err, store.ErrUnnoted) || client.LLen(t.Context(), at.QueueKey(queue, "active")).Val() != 1 {
+		if err := at.PutOff(t.Context(), job, back); !errors.Is(err, store.ErrNotRecorded) || client.LLen(t.Context(), at.QueueKey(queue, "active")).Val() != 1 {
 			t.Errorf("counts that are none: %v", err)
 		}
 		client.HSet(t.Context(), at.Key("counts"), "booked", 0)
-		for _, want := range []error{nil, store.ErrNotInHand} {
+		for _, want := range []error{nil, store.ErrNotClaimed} {
 			if err := at.PutOff(t.Context(), job, back); !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
@@ -50,7 +50,7 @@ func TestPutOffNotes(t *testing.T) {
 
 		// after the notification has ended, the job is due at once
 		must(t, second(at.Settle(t.Context(), n.ID, &store.End{State: push.Delivered, Attempts: 2})))
-		job = storetest.InHand(t, client, at, queue, n.ID)
+		job = storetest.ClaimJob(t, client, at, queue, n.ID)
 		client.ZRem(t.Context(), at.QueueKey(queue, "retry"), n.ID)
 		back.Attempt.Number, back.Failed = 3, false
 		if err := at.PutOff(t.Context(), job, back); err != nil {
@@ -67,7 +67,7 @@ func TestPutOffNotes(t *testing.T) {
 
 // A pull takes as many of a user's jobs as the bound allows and parks the rest. It takes a job that
 // has returned, because it may have a slot, and the jobs of other users.
-func TestPullParksJobsOfACrowd(t *testing.T) {
+func TestPullParksJobsOfFullUserQueue(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
@@ -78,7 +78,7 @@ func TestPullParksJobsOfACrowd(t *testing.T) {
 		n := &push.Notification{ID: id, App: "shop", User: user, Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		must(t, second(producer.Enqueue(t.Context(), n)))
 	}
-	must(t, at.PutOff(t.Context(), storetest.InHand(t, client, at, queue, "returned"), &store.PutOff{Return: store.Return{Why: store.Deferred}}))
+	must(t, at.PutOff(t.Context(), storetest.ClaimJob(t, client, at, queue, "returned"), &store.PutOff{Return: store.Return{Why: store.Deferred}}))
 	visit := int64(1)
 	pullMost := func(most int, bounds ...store.Bound) (ids []string) {
 		t.Helper()
@@ -118,12 +118,12 @@ func TestPutOffWhileRedisRefuses(t *testing.T) {
 	queue := push.Default.Queue()
 	n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 	must(t, second(push.NewProducer(client, "", 0).Enqueue(t.Context(), n)))
-	job := storetest.InHand(t, client, at, queue, n.ID)
+	job := storetest.ClaimJob(t, client, at, queue, n.ID)
 	back := &store.PutOff{Return: store.Return{Why: store.Retried, After: time.Hour}, Attempt: &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "retry"}}}}
 	for _, replicas := range []string{"1", "0"} {
 		must(t, client.ConfigSet(t.Context(), "min-replicas-to-write", replicas).Err())
 		err := at.PutOff(t.Context(), job, back)
-		if refused := replicas == "1"; (err != nil) != refused || errors.Is(err, store.ErrUnnoted) {
+		if refused := replicas == "1"; (err != nil) != refused || errors.Is(err, store.ErrNotRecorded) {
 			t.Errorf("with %s replicas wanted: %v", replicas, err)
 		}
 	}
@@ -154,7 +154,7 @@ func TestPutOffParks(t *testing.T) {
 		for id, park := range map[string][]string{"paused": {pause}, "either": {quota, pause}} {
 			n := &push.Notification{ID: id, App: "shop", User: "u", Category: "news", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 			must(t, second(producer.Enqueue(t.Context(), n)))
-			job := storetest.InHand(t, client, at, queue, id)
+			job := storetest.ClaimJob(t, client, at, queue, id)
 			must(t, at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: store.ParkName(park)}))
 		}
 		closed := store.Bound{Name: pause, Room: -1}
@@ -182,12 +182,12 @@ func TestPutOffParks(t *testing.T) {
 }
 
 // A job that a closed route delays counts as held when it comes: the limiter does not reject it.
-func TestAClosedRouteHolds(t *testing.T) {
+func TestClosedRouteJobCountsAsHeld(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)
 	at := storetest.First(t, store.NewRecords(client, "", 0).WithShards(1))
 	queue := push.Default.Queue()
-	for room, want := range map[int]store.Why{-1: store.ProviderPaused, 0: ""} {
+	for room, want := range map[int]store.WaitReason{-1: store.ProviderPaused, 0: ""} {
 		app := fmt.Sprint("app", room)
 		n := &push.Notification{ID: app, App: app, User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		must(t, second(push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)))
@@ -211,7 +211,7 @@ func TestOldestDueLeavesOutHeldJobs(t *testing.T) {
 		queue, pause, quota := push.Default.Queue(), store.PauseName(`["shop","","news"]`), store.QuotaName("throughput/shop/news")
 		n := &push.Notification{ID: "parked", App: "shop", User: "u", Category: "news", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		must(t, second(push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)))
-		job := storetest.InHand(t, client, at, queue, n.ID)
+		job := storetest.ClaimJob(t, client, at, queue, n.ID)
 		must(t, at.PutOff(t.Context(), job, &store.PutOff{Return: store.Return{Why: store.ProviderPaused, After: time.Hour}, Park: store.ParkName([]string{quota, pause})}))
 		for _, c := range []struct {
 			held map[string]bool

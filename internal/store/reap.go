@@ -15,19 +15,19 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-//go:embed sign.lua
-var signSource string
+//go:embed heartbeat.lua
+var heartbeatSource string
 
-//go:embed astray.lua
-var astraySource string
+//go:embed orphans.lua
+var orphansSource string
 
 var (
-	signScript   = redis.NewScript(signSource)
-	astrayScript = acknowledged.Reader(redis.NewScript(readMessage + astraySource))
+	heartbeatScript = redis.NewScript(heartbeatSource)
+	orphansScript   = acknowledged.Reader(redis.NewScript(readMessage + orphansSource))
 )
 
 // A Heartbeat is a worker's sign of life.
-type Sign struct {
+type Heartbeat struct {
 	Term string
 	// Alive is true if the term cannot be dead: this is its first heartbeat, or the last one was
 	// answered less than half of Dead ago.
@@ -38,23 +38,23 @@ type Sign struct {
 }
 
 // ErrDead means that the term was declared dead: other workers have its jobs.
-var ErrDead = errors.New("this worker was taken for dead")
+var ErrDead = errors.New("this worker was declared dead")
 
 // Heartbeat records the heartbeat, and returns other terms that are dead, or ErrDead. The term
 // leads if it is the first, by name, of the living.
-func (r *Shard) Sign(ctx context.Context, s Sign) (dead []string, leads bool, err error) {
-	reply, err := signScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.Alive, s.Dead.Seconds(), s.Judges).Slice()
+func (r *Shard) Heartbeat(ctx context.Context, s Heartbeat) (dead []string, leads bool, err error) {
+	reply, err := heartbeatScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.Alive, s.Dead.Seconds(), s.Judges).Slice()
 	if errors.Is(err, redis.Nil) {
 		return nil, false, ErrDead
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	return texts(reply[1:]), reply[0] == int64(1), nil
+	return stringsOf(reply[1:]), reply[0] == int64(1), nil
 }
 
 // RemoveHeartbeats removes terms that have no claimed jobs.
-func (r *Shard) SignOff(ctx context.Context, terms ...string) error {
+func (r *Shard) RemoveHeartbeats(ctx context.Context, terms ...string) error {
 	return r.alone.ZRem(ctx, r.Key("signs"), terms).Err()
 }
 
@@ -62,7 +62,7 @@ func (r *Shard) SignOff(ctx context.Context, terms ...string) error {
 // first, and returns their number. Jobs of a living term stay, however long they take.
 func (r *Shard) Reap(ctx context.Context) (n int, err error) {
 	for _, queue := range shard.Queues {
-		jobs, failed := r.astray(ctx, queue)
+		jobs, failed := r.orphans(ctx, queue)
 		some := 0
 		if failed == nil {
 			some, failed = r.GiveBack(ctx, queue, jobs)
@@ -74,24 +74,24 @@ func (r *Shard) Reap(ctx context.Context) (n int, err error) {
 
 // orphans returns the queue's jobs of dead or unknown terms, by acceptance. It may miss a job that
 // moves meanwhile.
-func (r *Shard) astray(ctx context.Context, queue string) ([]Job, error) {
+func (r *Shard) orphans(ctx context.Context, queue string) ([]Job, error) {
 	type orphan struct {
 		Job
 		accepted string
 	}
 	var all []orphan
 	keys := []string{r.QueueKey(queue, "active"), r.Key("signs")}
-	for from := 0; ; from += handsAtOnce {
-		reply, err := astrayScript.Run(ctx, r.alone, keys, r.QueueKey(queue, "t:"), from, handsAtOnce, MaxEnvelopeSize).Slice()
+	for from := 0; ; from += claimBatch {
+		reply, err := orphansScript.Run(ctx, r.alone, keys, r.QueueKey(queue, "t:"), from, claimBatch, MaxEnvelopeSize).Slice()
 		if err != nil {
-			return nil, fmt.Errorf("look for jobs of dead workers: %w", err)
+			return nil, fmt.Errorf("find jobs of dead workers: %w", err)
 		}
 		for its := range slices.Chunk(reply[1:], 3) {
-			if said := texts(its); len(said) == 3 {
-				all = append(all, orphan{Job{ID: said[0], Queue: queue, Hand: said[1]}, said[2]})
+			if said := stringsOf(its); len(said) == 3 {
+				all = append(all, orphan{Job{ID: said[0], Queue: queue, Claim: said[1]}, said[2]})
 			}
 		}
-		if in, _ := reply[0].(int64); int64(from+handsAtOnce) >= in {
+		if in, _ := reply[0].(int64); int64(from+claimBatch) >= in {
 			break
 		}
 	}

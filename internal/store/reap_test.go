@@ -11,7 +11,7 @@ import (
 )
 
 // An asynq server that claimed a job and died names no term. An entry without a task names no job.
-func TestReapReturnsJobsThatNameNoTerm(t *testing.T) {
+func TestReapReturnsJobsWithoutTerm(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newBoardRig(t, t, client)

@@ -20,17 +20,17 @@ import (
 
 // Records hold the state of all notifications, each in its Shard. Safe for concurrent use.
 type Records struct {
-	client    redis.UniversalClient
-	prefix    string
-	retention time.Duration
-	bounds    Bounds
-	layout    *shard.Layout
-	shards    []*Shard
-	waited    *sync.Map // a Waited by shard number
+	client      redis.UniversalClient
+	prefix      string
+	retention   time.Duration
+	bounds      Bounds
+	layout      *shard.Layout
+	shards      []*Shard
+	lastWaiting *sync.Map // a Waited by shard number
 }
 
-// Waited is the number of waiting notifications in a shard when its counts were last read.
-type Waited struct {
+// LastWaiting is the number of waiting notifications in a shard when its counts were last read.
+type LastWaiting struct {
 	Shard   int       `json:"shard"`
 	Waiting int64     `json:"waiting"`
 	At      time.Time `json:"at"`
@@ -55,7 +55,7 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 // WithShards returns records in n shards. 0 means 8 on a Cluster and 1 elsewhere.
 func (r *Records) WithShards(n int) *Records {
 	own := *r
-	own.layout, own.waited = shard.NewLayout(r.client, r.prefix, n), new(sync.Map)
+	own.layout, own.lastWaiting = shard.NewLayout(r.client, r.prefix, n), new(sync.Map)
 	return own.bounded(r.bounds)
 }
 
@@ -95,7 +95,7 @@ func (r *Records) bounded(b Bounds) *Records {
 	r.bounds, r.shards = b, make([]*Shard, len(named))
 	for i, s := range named {
 		its := Bounds{perShard(b.Outcomes, len(named)), perShard(b.DeadLetters, len(named)), b.Apps}
-		r.shards[i] = &Shard{Shard: s, client: r.client, alone: pipeline.Alone(r.client), prefix: r.prefix, retention: r.retention, bounds: its}
+		r.shards[i] = &Shard{Shard: s, client: r.client, alone: pipeline.Unshared(r.client), prefix: r.prefix, retention: r.retention, bounds: its}
 	}
 	return r
 }
@@ -178,7 +178,7 @@ func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (le
 		full = then != "" || len(letters) >= limit
 		return full, nil
 	})
-	if _, err := Unread(err); err != nil {
+	if _, err := Unreachable(err); err != nil {
 		return nil, "", err
 	}
 	if cursor == "" {
@@ -212,16 +212,16 @@ func Sum(all map[int]Counts) (sum Counts) {
 	return sum
 }
 
-// WaitedBefore returns the last known numbers of the shards that these records have read before
+// LastWaitingBefore returns the last known numbers of the shards that these records have read before
 // then and not since, sorted. They stand in for shards that cannot be read now.
-func (r *Records) WaitedBefore(then time.Time) (all []Waited) {
-	r.waited.Range(func(_, last any) bool {
-		if w := last.(Waited); w.At.Before(then) {
+func (r *Records) LastWaitingBefore(then time.Time) (all []LastWaiting) {
+	r.lastWaiting.Range(func(_, last any) bool {
+		if w := last.(LastWaiting); w.At.Before(then) {
 			all = append(all, w)
 		}
 		return true
 	})
-	slices.SortFunc(all, func(a, b Waited) int { return a.Shard - b.Shard })
+	slices.SortFunc(all, func(a, b LastWaiting) int { return a.Shard - b.Shard })
 	return all
 }
 
@@ -241,7 +241,7 @@ func (r *Records) countsOf(ctx context.Context, before func(redis.Pipeliner, *Sh
 		}
 		sums, err := counts()
 		if err == nil {
-			r.waited.Store(s.Number, Waited{s.Number, sums.Waiting(), time.Now().UTC()})
+			r.lastWaiting.Store(s.Number, LastWaiting{s.Number, sums.Waiting(), time.Now().UTC()})
 		}
 		return sums, err
 	})

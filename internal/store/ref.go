@@ -18,8 +18,8 @@ type Ref struct {
 	User string `json:"user,omitempty"`
 }
 
-// names reports whether a notification of that app and user matches.
-func (f Ref) names(app, user string) bool {
+// matches reports whether a notification of that app and user matches.
+func (f Ref) matches(app, user string) bool {
 	return (f.App == "" || f.App == app) && (f.User == "" || f.User == user)
 }
 
@@ -41,9 +41,9 @@ func (e *AmbiguousError) Error() string { return ErrAmbiguous.Error() }
 // Unwrap returns ErrAmbiguous.
 func (e *AmbiguousError) Unwrap() error { return ErrAmbiguous }
 
-// where returns the shards that may have the notification: one if the app and the user are known,
+// shardsOf returns the shards that may have the notification: one if the app and the user are known,
 // else all.
-func (r *Records) where(ctx context.Context, ref Ref) ([]*Shard, error) {
+func (r *Records) shardsOf(ctx context.Context, ref Ref) ([]*Shard, error) {
 	if ref.App == "" || ref.User == "" {
 		return r.All(ctx)
 	}
@@ -79,7 +79,7 @@ func search[T any](ctx context.Context, shards []*Shard, ref Ref, sees func(app 
 	var found []match[T]
 	for _, a := range all {
 		switch {
-		case a.err == nil && ref.names(a.App, a.User) && (sees == nil || sees(a.App)):
+		case a.err == nil && ref.matches(a.App, a.User) && (sees == nil || sees(a.App)):
 			found = append(found, a.match)
 		case a.err != nil && !errors.Is(a.err, ErrUnknownID):
 			failed = cmp.Or(failed, a.err)
@@ -104,7 +104,7 @@ func search[T any](ctx context.Context, shards []*Shard, ref Ref, sees func(app 
 // Find returns the shard that has the notification, or ErrUnknownID or an *AmbiguousError. If ref
 // names the app and the user, Find returns their shard without a read.
 func (r *Records) Find(ctx context.Context, ref Ref) (*Shard, error) {
-	at, err := r.where(ctx, ref)
+	at, err := r.shardsOf(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (r *Records) Resolve(ctx context.Context, ref Ref, sees func(app string) bo
 }
 
 func (r *Records) find(ctx context.Context, ref Ref, sees func(app string) bool) (match[struct{}], error) {
-	shards, err := r.where(ctx, ref)
+	shards, err := r.shardsOf(ctx, ref)
 	if err != nil {
 		return match[struct{}]{}, err
 	}
@@ -143,7 +143,7 @@ func (r *Records) find(ctx context.Context, ref Ref, sees func(app string) bool)
 
 // Lookup returns the notification's record and its shard, or ErrUnknownID or an *AmbiguousError.
 func (r *Records) Lookup(ctx context.Context, ref Ref) (*Record, *Shard, error) {
-	shards, err := r.where(ctx, ref)
+	shards, err := r.shardsOf(ctx, ref)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,7 +160,7 @@ func (r *Records) Lookup(ctx context.Context, ref Ref) (*Record, *Shard, error) 
 // read reads its job's payload. A letter counts as missing if sees does not allow its app; sees may
 // be nil for all.
 func (r *Records) Letter(ctx context.Context, ref Ref, read func(payload []byte) (Contents, error), sees func(app string) bool) (*Letter, *Shard, error) {
-	shards, err := r.where(ctx, ref)
+	shards, err := r.shardsOf(ctx, ref)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -172,7 +172,7 @@ func (r *Records) Letter(ctx context.Context, ref Ref, read func(payload []byte)
 			return nil, "", "", err
 		}
 		its := *l
-		its.Tell(read) // an unreadable job that was not accepted has no user
+		its.FillOwner(read) // an unreadable job that was not accepted has no user
 		return l, its.App, its.User, nil
 	}
 	m, err := search(ctx, shards, ref, sees, ask)

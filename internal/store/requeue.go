@@ -15,14 +15,14 @@ var requeueSource string
 
 var requeueScript = redis.NewScript(WakeIdle + waitsSource + lettersSource + requeueSource)
 
-// ErrInHand means that a worker still has the job of the last attempt, or that another
+// ErrJobExists means that a worker still has the job of the last attempt, or that another
 // notification's job has the ID.
-var ErrInHand = errors.New("a job with this ID is there: of the last attempt, or another notification's")
+var ErrJobExists = errors.New("a job with this ID still exists: the last attempt's, or another notification's")
 
 // Requeue puts the letter's notification back on its queue as that job, with a new budget of
 // attempts, and deletes the letter. headers are asynq's, and may be nil. facts are the
 // job's, nil for an unreadable one. It returns ErrNoLetter if there is no such letter or the
-// notification has ended otherwise since, and ErrInHand if the job is still there.
+// notification has ended otherwise since, and ErrJobExists if the job is still there.
 func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[string]string, facts *Facts) error {
 	keys := []string{
 		r.Key("id:" + l.ID), r.Key("counts"), r.Key("letters"),
@@ -33,7 +33,7 @@ func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[
 	if facts != nil {
 		args = append(args, facts.fields()...)
 	}
-	if outcomes := reopened(l.Outcomes); outcomes != nil {
+	if outcomes := ambiguousOutcomes(l.Outcomes); outcomes != nil {
 		words, _ := encodeOutcomes(outcomes)
 		args = append(args, "outcomes", words)
 	}
@@ -43,14 +43,14 @@ func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[
 	case answer == "none":
 		return ErrNoLetter
 	case answer == "in hand":
-		return ErrInHand
+		return ErrJobExists
 	}
 	return nil
 }
 
-// reopened returns the outcomes with which all targets of a letter are sent to again: it keeps
+// ambiguousOutcomes returns the outcomes with which all targets of a letter are sent to again: it keeps
 // which are ambiguous. nil if none is.
-func reopened(outcomes []TargetOutcome) []TargetOutcome {
+func ambiguousOutcomes(outcomes []TargetOutcome) []TargetOutcome {
 	var known []TargetOutcome
 	for i, o := range outcomes {
 		if !o.Ambiguous {

@@ -9,7 +9,7 @@ import (
 // A Return is the reason why a job goes back to its queue, and the delay until it is due again. The
 // zero value belongs to a job that has never returned.
 type Return struct {
-	Why Why `json:"why"`
+	Why WaitReason `json:"why"`
 	// Key is the quota or the device limit that Why refers to.
 	Key string `json:"key,omitempty"`
 	// Detail is the rate of the quota, or the text of an error.
@@ -36,32 +36,32 @@ func (r *Return) Left(now time.Time) time.Duration {
 }
 
 // A WaitReason is the reason why a job returns, from a closed set.
-type Why string
+type WaitReason string
 
 const (
-	Deferred        Why = "deferred"         // one of its user's limits, or its producer, delays it
-	Retried         Why = "retried"          // an attempt has failed
-	ProviderBusy    Why = "provider_busy"    // the provider has no room for it
-	ProviderPaused  Why = "provider_paused"  // its route is closed by an error state or an operator
-	OverQuota       Why = "over_quota"       // the quota Key has nothing left
-	Unmetered       Why = "unmetered"        // the rest of the quota Key is unknown
-	OverDevice      Why = "over_device"      // its device has reached the limit Key
-	DeviceUnmetered Why = "device_unmetered" // its device's limits cannot be checked
-	LeftAlone       Why = "left_alone"       // its server fails, so it is not sent to for now
-	LimiterAway     Why = "limiter_away"     // the limits' Redis does not answer
-	Unchecked       Why = "unchecked"        // its user's limits cannot be checked
-	RedisRefuses    Why = "redis_refuses"    // Redis refuses to write
-	TooLate         Why = "too_late"         // the machine is too busy to send it on time
-	Unrecorded      Why = "unrecorded"       // it was sent, but that could not be recorded
-	Failed          Why = "failed"           // an internal error
-	Panicked        Why = "panicked"         // processing it panicked
-	Crashed         Why = "crashed"          // its worker died or stopped
-	Crowded         Why = "crowded"          // it is parked behind others of its user, whose queue is full
-	Unreadable      Why = "unreadable"       // another version wrote its last Return
+	Deferred        WaitReason = "deferred"         // one of its user's limits, or its producer, delays it
+	Retried         WaitReason = "retried"          // an attempt has failed
+	ProviderBusy    WaitReason = "provider_busy"    // the provider has no room for it
+	ProviderPaused  WaitReason = "provider_paused"  // its route is closed by an error state or an operator
+	OverQuota       WaitReason = "over_quota"       // the quota Key has nothing left
+	Unmetered       WaitReason = "unmetered"        // the rest of the quota Key is unknown
+	OverDevice      WaitReason = "over_device"      // its device has reached the limit Key
+	DeviceUnmetered WaitReason = "device_unmetered" // its device's limits cannot be checked
+	LeftAlone       WaitReason = "left_alone"       // its server fails, so it is not sent to for now
+	LimiterAway     WaitReason = "limiter_away"     // the limits' Redis does not answer
+	Unchecked       WaitReason = "unchecked"        // its user's limits cannot be checked
+	RedisRefuses    WaitReason = "redis_refuses"    // Redis refuses to write
+	TooLate         WaitReason = "too_late"         // the machine is too busy to send it on time
+	Unrecorded      WaitReason = "unrecorded"       // it was sent, but that could not be recorded
+	Failed          WaitReason = "failed"           // an internal error
+	Panicked        WaitReason = "panicked"         // processing it panicked
+	Crashed         WaitReason = "crashed"          // its worker died or stopped
+	Crowded         WaitReason = "crowded"          // it is parked behind others of its user, whose queue is full
+	Unreadable      WaitReason = "unreadable"       // another version wrote its last Return
 )
 
 // WaitReasons lists all reasons.
-var Whys = []Why{
+var WaitReasons = []WaitReason{
 	Deferred, Retried, ProviderBusy, ProviderPaused, OverQuota, Unmetered, OverDevice, DeviceUnmetered, LeftAlone, LimiterAway,
 	Unchecked, RedisRefuses, TooLate, Unrecorded, Failed, Panicked, Crashed, Crowded, Unreadable,
 }
@@ -77,11 +77,11 @@ func readReturn(kept string) (r Return) {
 	if kept == "" {
 		return r
 	}
-	if err := json.Unmarshal([]byte(kept), &r); err != nil || !slices.Contains(Whys, r.Why) {
+	if err := json.Unmarshal([]byte(kept), &r); err != nil || !slices.Contains(WaitReasons, r.Why) {
 		return Return{Why: Unreadable}
 	}
 	return r
 }
 
 // RetryDelay is the delay after an internal problem that may be temporary.
-const Again = 2 * time.Second
+const RetryDelay = 2 * time.Second

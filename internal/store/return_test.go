@@ -8,7 +8,7 @@ import (
 // readReturn reads stored Returns, and rejects other text.
 func TestReadReturn(t *testing.T) {
 	t.Parallel()
-	for _, why := range Whys {
+	for _, why := range WaitReasons {
 		want := Return{Why: why, Key: "apns/shop", Detail: "wrong \"type\": <&>\n", After: 9123456 * time.Microsecond, First: time.Date(2026, 11, 20, 19, 0, 0, 0, time.UTC)}
 		sent := want
 		sent.Failed = true
@@ -16,7 +16,7 @@ func TestReadReturn(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	for kept, want := range map[string]Why{
+	for kept, want := range map[string]WaitReason{
 		"":                               "",
 		"deferred, back in 3s":           Unreadable,
 		"{}":                             Unreadable,

@@ -70,8 +70,8 @@ type Record struct {
 	Ended time.Time `json:"ended_at,omitzero"`
 	// Into is the ID of the notification that carries this one, which is Digested, in its push.
 	// Carried counts the others that this one's push includes, so far if it waits.
-	Into string `json:"into,omitempty"`
-	Told int    `json:"digest,omitempty"`
+	Into    string `json:"into,omitempty"`
+	Carried int    `json:"digest,omitempty"`
 
 	outcomes string // in the record's form
 }
@@ -97,7 +97,7 @@ var recordsScript = redis.NewScript(settleSource + recordsSource)
 
 func (r *Shard) run(ctx context.Context, op, id string, args ...any) ([]any, error) {
 	keys := []string{r.Key("id:" + id), r.Key("counts"), r.Key("letters")}
-	if op == "settle" && r.tells() {
+	if op == "settle" && r.reportsEnds() {
 		keys = append(keys, r.Key(outcomesName))
 	}
 	now := time.Now()
@@ -116,7 +116,7 @@ type Facts struct {
 	// Digest is that of the content; nil if the content is unknown.
 	Digest []byte
 	// Carried counts the others that its push includes.
-	Told int
+	Carried int
 }
 
 // fields returns the record's fields as names and values. The field "of" comes first, where
@@ -134,8 +134,8 @@ func (f *Facts) fields() []any {
 	if !f.ExpiresAt.IsZero() {
 		all = append(all, "expires", f.ExpiresAt.UnixMilli())
 	}
-	if f.Told > 0 {
-		all = append(all, "told", f.Told)
+	if f.Carried > 0 {
+		all = append(all, "told", f.Carried)
 	}
 	return all
 }
@@ -197,12 +197,12 @@ func (r *Shard) end(e *End) ([]any, error) {
 	}
 	words, ids := encodeOutcomes(e.Outcomes)
 	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter, e.Deferrals, r.bounds.of(e.App), r.bounds.DeadLetters}
-	if r.tells() {
+	if r.reportsEnds() {
 		targets, err := targetsText(e.Outcomes)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, r.bounds.Outcomes, e.reason(), written(time.Now()), targets)
+		args = append(args, r.bounds.Outcomes, e.reason(), formatInstant(time.Now()), targets)
 	}
 	return args, nil
 }
@@ -230,7 +230,7 @@ func readRecord(all *redis.MapStringStringCmd) (*Record, error) {
 	rec.App, rec.User, rec.Category = splitOf(fields["of"])
 	rec.outcomes = fields["outcomes"]
 	rec.Into = fields["into"]
-	rec.Told, _ = strconv.Atoi(fields["told"])
+	rec.Carried, _ = strconv.Atoi(fields["told"])
 	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
 	rec.Attempts, _ = strconv.Atoi(fields["attempts"])
 	rec.Excused, _ = strconv.Atoi(fields["excused"])
@@ -267,7 +267,7 @@ type Counts struct {
 // Dropped names a kind of entry that is bounded per app. App is "" for all apps that the
 // configuration does not name.
 type Dropped struct {
-	What string // DeadLetters, OutcomeReports or DeadTokenReports
+	Kind string // DeadLetters, OutcomeReports or DeadTokenReports
 	App  string
 }
 

@@ -152,7 +152,7 @@ func readInstant(e redis.XMessage, name string) time.Time {
 }
 
 // formatInstant formats an instant in UTC; "" for the zero one.
-func written(at time.Time) string {
+func formatInstant(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}

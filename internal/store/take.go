@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnderWay means that a worker has claimed the notification's job.
-var ErrUnderWay = errors.New("the notification is being sent right now")
+// ErrInFlight means that a worker has claimed the notification's job.
+var ErrInFlight = errors.New("the notification is being sent right now")
 
 // ErrEnded means that the notification has ended already.
 var ErrEnded = errors.New("the notification has ended")
@@ -51,7 +51,7 @@ type Taken struct {
 	// Used is true if a provider has taken it, or may have: its admission stays.
 	Used bool `json:"used,omitempty"`
 	// Given is true if its slot is given back: a worker then only counts its end.
-	Given bool `json:"given,omitempty"`
+	Released bool `json:"given,omitempty"`
 	// By is the random ID of the call that has taken it.
 	By string `json:"by"`
 	// Carried counts the others of its digest, which have ended before. 0 if Abandoned has returned
@@ -72,7 +72,7 @@ var takenSource string
 
 var takenScript = redis.NewScript(takenSource)
 
-// takeGrace is how long workers leave a new or claimed note alone, unless How.Grace is set.
+// takeGrace is how long workers leave a new or claimed note alone, unless TakeOptions.Grace is set.
 const takeGrace = 2 * time.Second
 
 func (r *Shard) takenKeys() []string {
@@ -90,36 +90,36 @@ const (
 	// takeTries is how often a job is read that changes before it is taken.
 	takeTries = 5
 	// maxTaken bounds the notifications of one script, which takes 50 µs for each.
-	mostTaken = 200
+	maxTaken = 200
 )
 
 // TakeOptions say how notifications are taken from the queue.
-type How struct {
+type TakeOptions struct {
 	// State is their end state, unless one of their targets was delivered.
 	State State
 	// Read reads a job's payload.
 	Read func(payload []byte) (Contents, error)
 	// Carriers takes carriers of digests too. The notifications that they carry are lost.
-	Others bool
+	Carriers bool
 	// Grace is the time in which the caller gives slots back; then a worker does. Zero means 2 s.
 	Grace time.Duration
 }
 
 // Take takes a waiting notification from the queue and ends it. It returns ErrUnknownID, ErrEnded
-// or ErrUnderWay if it cannot be taken, and a *CarriesError for the carrier of a digest unless
-// How.Others is set. After another error the notification may be taken or not: call Take again.
-func (r *Shard) Take(ctx context.Context, ref Ref, how How) (*Taken, error) {
+// or ErrInFlight if it cannot be taken, and a *CarriesError for the carrier of a digest unless
+// TakeOptions.Carriers is set. After another error the notification may be taken or not: call Take again.
+func (r *Shard) Take(ctx context.Context, ref Ref, how TakeOptions) (*Taken, error) {
 	taken, errs := r.TakeAll(ctx, []Ref{ref}, how)
 	return taken[0], errs[0]
 }
 
-// TakeAll is Take for several notifications of the shard, in one script for up to mostTaken. The
+// TakeAll is Take for several notifications of the shard, in one script for up to maxTaken. The
 // results are in the order of the refs: a Taken or an error.
-func (r *Shard) TakeAll(ctx context.Context, refs []Ref, how How) ([]*Taken, []error) {
-	t := &taking{Shard: r, How: how, refs: refs, taken: make([]*Taken, len(refs)), errs: make([]error, len(refs)), jobless: map[int]bool{}}
-	for first := 0; first < len(refs); first += mostTaken {
+func (r *Shard) TakeAll(ctx context.Context, refs []Ref, how TakeOptions) ([]*Taken, []error) {
+	t := &taking{Shard: r, TakeOptions: how, refs: refs, taken: make([]*Taken, len(refs)), errs: make([]error, len(refs)), jobless: map[int]bool{}}
+	for first := 0; first < len(refs); first += maxTaken {
 		var left []int
-		for i := first; i < min(first+mostTaken, len(refs)); i++ {
+		for i := first; i < min(first+maxTaken, len(refs)); i++ {
 			left = append(left, i)
 		}
 		for try := 0; try < takeTries && len(left) > 0; try++ {
@@ -129,7 +129,7 @@ func (r *Shard) TakeAll(ctx context.Context, refs []Ref, how How) ([]*Taken, []e
 			}
 		}
 		for _, i := range left {
-			t.errs[i] = ErrUnderWay
+			t.errs[i] = ErrInFlight
 		}
 	}
 	return t.taken, t.errs
@@ -138,7 +138,7 @@ func (r *Shard) TakeAll(ctx context.Context, refs []Ref, how How) ([]*Taken, []e
 // taking is the state of a TakeAll. It names notifications by the indexes of their refs.
 type taking struct {
 	*Shard
-	How
+	TakeOptions
 	refs    []Ref
 	taken   []*Taken
 	errs    []error
@@ -152,8 +152,8 @@ func (t *taking) try(ctx context.Context, places []int) (again []int) {
 	for k, i := range places {
 		ids[k] = t.refs[i].ID
 	}
-	waiting := map[int]seen{}
-	for k, s := range t.see(ctx, ids) {
+	waiting := map[int]recordAndJob{}
+	for k, s := range t.readRecordsAndJobs(ctx, ids) {
 		i := places[k]
 		if t.errs[i] = t.refuses(i, s); t.errs[i] == nil {
 			waiting[i] = s
@@ -181,18 +181,18 @@ func (t *taking) try(ctx context.Context, places []int) (again []int) {
 	return append(again, t.take(ctx, steps)...)
 }
 
-func (t *taking) refuses(i int, s seen) error {
+func (t *taking) refuses(i int, s recordAndJob) error {
 	switch {
 	case s.err != nil:
 		return s.err
-	case !t.refs[i].names(s.record.App, s.record.User):
+	case !t.refs[i].matches(s.record.App, s.record.User):
 		return ErrUnknownID
 	case s.record.State.Ended():
 		return &EndedError{s.record.State}
 	case s.job != nil && s.job.active():
-		return ErrUnderWay
-	case s.record.Told > 0 && !t.Others:
-		return &CarriesError{s.record.Told}
+		return ErrInFlight
+	case s.record.Carried > 0 && !t.Carriers:
+		return &CarriesError{s.record.Carried}
 	}
 	return nil
 }
@@ -200,12 +200,12 @@ func (t *taking) refuses(i int, s seen) error {
 // close ends a waiting notification after Redis has lost its job. Its open targets may have been
 // sent. It returns nil if the notification has ended meanwhile.
 func (r *Shard) close(ctx context.Context, id string, record *Record, state State) (*Taken, error) {
-	end := endOf(Doubt(record.Outcomes), state)
+	end := endOf(MarkAmbiguous(record.Outcomes), state)
 	end.Error, end.App = "its job was gone", record.App
 	if first, err := r.Settle(ctx, id, &end); err != nil || !first {
 		return nil, err
 	}
-	return &Taken{at: r, ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true, Carried: record.Told}, nil
+	return &Taken{at: r, ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true, Carried: record.Carried}, nil
 }
 
 // A step is one notification's part in a call of takeScript.
@@ -217,7 +217,7 @@ type step struct {
 }
 
 // prepare returns the step that takes the notification, if it has not changed since it was read.
-func (t *taking) prepare(i int, s seen) (step, error) {
+func (t *taking) prepare(i int, s recordAndJob) (step, error) {
 	c, err := t.Read([]byte(s.job.Payload))
 	if err != nil {
 		return step{}, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
@@ -227,11 +227,11 @@ func (t *taking) prepare(i int, s seen) (step, error) {
 		outcomes = c.Targets
 	}
 	if s.job.failures > s.record.Attempts {
-		outcomes = Doubt(outcomes)
+		outcomes = MarkAmbiguous(outcomes)
 	}
 	end := endOf(outcomes, t.State)
 	end.App = c.App
-	one := &Taken{at: t.Shard, ID: t.refs[i].ID, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text(), Carried: s.record.Told}
+	one := &Taken{at: t.Shard, ID: t.refs[i].ID, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text(), Carried: s.record.Carried}
 	for k := range outcomes {
 		one.Used = one.Used || outcomes[k].Taken()
 	}
@@ -245,7 +245,7 @@ func (t *taking) prepare(i int, s seen) (step, error) {
 		return step{}, err
 	}
 	message := sha1.Sum([]byte(s.job.message))
-	return step{i, s.record.Queue, one, append([]any{hex.EncodeToString(message[:]), s.record.outcomes, s.record.Told, one.note}, ends...)}, nil
+	return step{i, s.record.Queue, one, append([]any{hex.EncodeToString(message[:]), s.record.outcomes, s.record.Carried, one.note}, ends...)}, nil
 }
 
 // take runs the script. It returns the notifications that changed since they were read.
@@ -271,12 +271,12 @@ func (t *taking) take(ctx context.Context, steps []step) (changed []int) {
 		keys = append(keys, t.Key("id:"+id), t.QueueKey(s.queue, "t:"+id))
 		args = append(append(args, id, slices.Index(queues, s.queue)+1), s.args...)
 	}
-	if t.tells() {
+	if t.reportsEnds() {
 		keys = append(keys, t.Key(outcomesName))
 	}
 	answers, err := takeScript.Run(ctx, t.client, keys, args...).Slice()
 	if err == nil && len(answers) != len(steps) {
-		err = errors.New("the answer is cut off")
+		err = errors.New("the answer is incomplete")
 	}
 	for k, s := range steps {
 		its := err
@@ -322,11 +322,11 @@ func endOf(outcomes []TargetOutcome, state State) End {
 }
 
 // maxNotes bounds the notes that one script changes.
-const mostNotes = 1000
+const maxNotes = 1000
 
 // DeleteNotes deletes the notes of notifications after their slots were given back. It returns the
 // notifications that had notes until now.
-func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
+func DeleteNotes(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	noted := map[*Shard][]*Taken{}
 	for _, t := range all {
 		if t.note == "" {
@@ -337,7 +337,7 @@ func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	}
 	var errs []error
 	for at, list := range noted {
-		for some := range slices.Chunk(list, mostNotes) {
+		for some := range slices.Chunk(list, maxNotes) {
 			args := make([]any, 0, 2*len(some))
 			for _, t := range some {
 				args = append(args, t.ID, t.note)
@@ -358,17 +358,17 @@ func Freed(ctx context.Context, all []*Taken) (first []*Taken, err error) {
 	return first, errors.Join(errs...)
 }
 
-// LeaveGiven records that these notifications hold nothing any more. Workers then only count their
+// MarkReleased records that these notifications hold nothing any more. Workers then only count their
 // ends.
-func LeaveGiven(ctx context.Context, all []*Taken) error {
+func MarkReleased(ctx context.Context, all []*Taken) error {
 	for _, t := range all {
-		t.Given = true
+		t.Released = true
 	}
-	return Leave(ctx, all)
+	return LeaveToWorkers(ctx, all)
 }
 
-// Leave hands the notifications over to the workers, which process their notes at once.
-func Leave(ctx context.Context, all []*Taken) error {
+// LeaveToWorkers hands the notifications over to the workers, which process their notes at once.
+func LeaveToWorkers(ctx context.Context, all []*Taken) error {
 	noted := map[*Shard][]any{} // ID, note and new note of each
 	for _, t := range all {
 		if t.note == "" {
@@ -383,7 +383,7 @@ func Leave(ctx context.Context, all []*Taken) error {
 	}
 	var errs []error
 	for at, args := range noted {
-		for some := range slices.Chunk(args, 3*mostNotes) {
+		for some := range slices.Chunk(args, 3*maxNotes) {
 			_, err := at.onNotes(ctx, "leave", some...)
 			errs = append(errs, err)
 		}
@@ -391,15 +391,15 @@ func Leave(ctx context.Context, all []*Taken) error {
 	return errors.Join(errs...)
 }
 
-// Abandoned returns at most limit notifications that were taken from the queue and not freed in
+// ClaimNotes returns at most limit notifications that were taken from the queue and not freed in
 // time. Each is the caller's for takeGrace. more is true if there may be others.
-func (r *Shard) Abandoned(ctx context.Context, limit int) (taken []*Taken, more bool, err error) {
+func (r *Shard) ClaimNotes(ctx context.Context, limit int) (taken []*Taken, more bool, err error) {
 	reply, err := r.onNotes(ctx, "claim", takeGrace.Milliseconds(), limit, r.Key("id:"))
 	errs := []error{err}
 	for i := 0; i+1 < len(reply); i += 2 {
 		t := &Taken{at: r, ID: reply[i], note: reply[i+1]}
 		if err := json.Unmarshal([]byte(t.note), t); err != nil {
-			_, dropped := Freed(ctx, []*Taken{t})
+			_, dropped := DeleteNotes(ctx, []*Taken{t})
 			errs = append(errs, fmt.Errorf("note of a notification that was taken from the queue: %w", err), dropped)
 			continue
 		}

@@ -33,7 +33,7 @@ func before(do func(), words ...any) redistest.Around {
 }
 
 // A notification that ends while it is taken is reported with that end.
-func TestTakeTellsWhatWasFaster(t *testing.T) {
+func TestTakeReportsConcurrentEnd(t *testing.T) {
 	t.Parallel()
 	options := redistest.Shared(t).Options()
 	options.DB = redistest.Database(t)
@@ -65,7 +65,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 					t.Errorf("%t, %v", first, err)
 				}
 			}, at.Key("id:"+c.id), at.Key("counts")))
-			taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0).WithShards(1), c.id).Take(t.Context(), push.Ref{ID: c.id}, store.How{State: push.Cancelled, Read: push.Contents})
+			taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0).WithShards(1), c.id).Take(t.Context(), push.Ref{ID: c.id}, store.TakeOptions{State: push.Cancelled, Read: push.Contents})
 			if taken != nil || !errors.Is(err, push.ErrEnded) || !strings.HasSuffix(err.Error(), ": expired") {
 				t.Errorf("%+v, %v", taken, err)
 			}
@@ -74,7 +74,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 }
 
 // An attempt that is recorded after the record was read counts.
-func TestTakeKnowsTheLastAttempt(t *testing.T) {
+func TestTakeSeesLastAttempt(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records := store.NewRecords(client, "", 0).WithShards(1)
@@ -84,11 +84,11 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 		meanwhile := redistest.Another(t, client)
 		redistest.Hook(meanwhile, before(func() {
 			back := &store.PutOff{Attempt: &store.Attempt{Number: 1, Outcomes: []store.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}}}
-			if err := at.PutOff(t.Context(), storetest.InHand(t, client, at, n.Priority.Queue(), n.ID), back); err != nil {
+			if err := at.PutOff(t.Context(), storetest.ClaimJob(t, client, at, n.Priority.Queue(), n.ID), back); err != nil {
 				t.Error(err)
 			}
-		}, shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:tried")))
-		taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0).WithShards(1), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.How{State: push.Cancelled, Read: push.Contents})
+		}, shard.NewShards(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:tried")))
+		taken, err := storetest.At(t, store.NewRecords(meanwhile, "", 0).WithShards(1), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.TakeOptions{State: push.Cancelled, Read: push.Contents})
 		if err != nil || taken.State != push.Delivered || !taken.Used {
 			t.Errorf("%+v, %v", taken, err)
 		}
@@ -97,7 +97,7 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 
 // TakeAll takes the waiting notifications of a batch in one script. Notifications that are in
 // flight, ended, unknown, unreadable or named twice get their own errors, and the counts are exact.
-func TestTakeAllTakesEachByItself(t *testing.T) {
+func TestTakeAllReportsEachError(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		counting := redistest.Another(t, client)
@@ -127,10 +127,10 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		client.Set(t.Context(), task("broken"), "not ours", 0)
 		client.HSet(t.Context(), task("misplaced"), "state", "archived")
 		client.Set(t.Context(), at.QueueKey(push.Default.Queue(), "archived"), "not ours", 0)
-		must(t, second(at.Take(t.Context(), push.Ref{ID: "ended"}, store.How{State: push.Superseded, Read: push.Contents})))
+		must(t, second(at.Take(t.Context(), push.Ref{ID: "ended"}, store.TakeOptions{State: push.Superseded, Read: push.Contents})))
 		before := scripts.Load()
 		refs = append(refs, push.Ref{ID: "n-7"}, push.Ref{ID: "nobody"}, push.Ref{ID: "n-8", App: "b"})
-		taken, errs := at.TakeAll(t.Context(), refs, store.How{State: push.Cancelled, Read: push.Contents, Others: true})
+		taken, errs := at.TakeAll(t.Context(), refs, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Carriers: true})
 		for i := range many {
 			if one := taken[i]; errs[i] != nil || one.ID != refs[i].ID || one.User != "u" || one.State != push.Cancelled || one.Used {
 				t.Errorf("%s: %+v, %v", refs[i].ID, one, errs[i])
@@ -153,22 +153,22 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 		}
 
 		// all taken notes are left to others, and freed once
-		abandoned, more, err := at.Abandoned(t.Context(), many)
+		abandoned, more, err := at.ClaimNotes(t.Context(), many)
 		if err != nil || len(abandoned) != 0 || more {
 			t.Errorf("too early: %d, %t, %v", len(abandoned), more, err)
 		}
-		must(t, store.LeaveGiven(t.Context(), taken[1:many]))
-		must(t, store.Leave(t.Context(), taken[:1]))
-		if abandoned, more, err = at.Abandoned(t.Context(), many); err != nil || len(abandoned) != many || !more {
+		must(t, store.MarkReleased(t.Context(), taken[1:many]))
+		must(t, store.LeaveToWorkers(t.Context(), taken[:1]))
+		if abandoned, more, err = at.ClaimNotes(t.Context(), many); err != nil || len(abandoned) != many || !more {
 			t.Errorf("abandoned are %d, %t, %v", len(abandoned), more, err)
 		}
 		for _, one := range abandoned {
-			if one.Given == (one.ID == taken[0].ID) {
+			if one.Released == (one.ID == taken[0].ID) {
 				t.Errorf("%+v", one)
 			}
 		}
 		for _, want := range []int{many, 0} {
-			if first, err := store.Freed(t.Context(), abandoned); err != nil || len(first) != want {
+			if first, err := store.DeleteNotes(t.Context(), abandoned); err != nil || len(first) != want {
 				t.Errorf("%d are freed, %v", len(first), err)
 			}
 		}
@@ -176,11 +176,11 @@ func TestTakeAllTakesEachByItself(t *testing.T) {
 }
 
 // A repeated call after a lost reply returns the result of the first.
-func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
+func TestRepeatedTakeReturnsFirstResult(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		twice := redistest.Another(t, client)
-		letters := any(shard.Named(client, "pushpace", 1)[0].Key("letters"))
+		letters := any(shard.NewShards(client, "pushpace", 1)[0].Key("letters"))
 		redistest.Hook(twice, redistest.Around(func(_ context.Context, cmds []redis.Cmder, next func() error) error {
 			err := next()
 			if err == nil && slices.Contains(cmds[0].Args(), letters) { // as go-redis does after a lost reply
@@ -191,7 +191,7 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 		records, producer := store.NewRecords(twice, "", 0).WithShards(1), push.NewProducer(twice, "", 0).WithShards(1)
 		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		must(t, second(producer.Enqueue(t.Context(), n)))
-		if taken, err := storetest.At(t, records, n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.How{State: push.Cancelled, Read: push.Contents}); err != nil || taken.State != push.Cancelled {
+		if taken, err := storetest.At(t, records, n.ID).Take(t.Context(), push.Ref{ID: n.ID}, store.TakeOptions{State: push.Cancelled, Read: push.Contents}); err != nil || taken.State != push.Cancelled {
 			t.Errorf("take: %+v, %v", taken, err)
 		}
 		job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
@@ -209,7 +209,7 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 }
 
 // A malformed letter is not requeued over the job of a notification with its ID.
-func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
+func TestRequeueMalformedLetterKeepsOtherJob(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records, producer := store.NewRecords(client, "", 0).WithShards(1), push.NewProducer(client, "", 0).WithShards(1)
@@ -217,11 +217,11 @@ func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 		letter := &store.Letter{ID: n.ID, State: store.Malformed, Reason: "not_json", Queue: n.Priority.Queue(), Job: []byte("{")}
 		must(t, storetest.First(t, records).SetAside(t.Context(), letter))
 		must(t, second(producer.Enqueue(t.Context(), n)))
-		task := shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:one")
+		task := shard.NewShards(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:one")
 		before := client.HGetAll(t.Context(), task).Val()
 		kept, _, err := records.Letter(t.Context(), store.Ref{ID: n.ID}, push.Contents, nil)
 		must(t, err)
-		if err := storetest.First(t, records).Requeue(t.Context(), kept, kept.Job, nil, nil); !errors.Is(err, store.ErrInHand) {
+		if err := storetest.First(t, records).Requeue(t.Context(), kept, kept.Job, nil, nil); !errors.Is(err, store.ErrJobExists) {
 			t.Error(err)
 		}
 		if after := client.HGetAll(t.Context(), task).Val(); !maps.Equal(before, after) {
@@ -231,10 +231,10 @@ func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 }
 
 // A requeued job is due, wherever the job of the last attempt has stayed.
-func TestARequeuedJobIsDue(t *testing.T) {
+func TestRequeuedJobIsDue(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records, producer, s := store.NewRecords(client, "", 0).WithShards(1), push.NewProducer(client, "", 0).WithShards(1), shard.Named(client, "", 1)[0]
+		records, producer, s := store.NewRecords(client, "", 0).WithShards(1), push.NewProducer(client, "", 0).WithShards(1), shard.NewShards(client, "", 1)[0]
 		for _, state := range []string{"pending", "scheduled", "retry", "archived"} {
 			n := &push.Notification{ID: state, App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})

@@ -54,7 +54,7 @@ func (r *Shard) Page(ctx context.Context, s Spot, position uint64) (jobs []Queue
 	if s.State.isList() {
 		left, err := r.client.LLen(ctx, r.placeKey(s)).Result()
 		if err != nil {
-			return nil, 0, fmt.Errorf("list what waits: %w", err)
+			return nil, 0, fmt.Errorf("list waiting jobs: %w", err)
 		}
 		if position > 0 && position < uint64(left) {
 			left = int64(position)
@@ -64,14 +64,14 @@ func (r *Shard) Page(ctx context.Context, s Spot, position uint64) (jobs []Queue
 		}
 		ids, err := r.client.LRange(ctx, r.placeKey(s), -left, -max(1, left-PageSize+1)).Result()
 		if err != nil {
-			return nil, 0, fmt.Errorf("list what waits: %w", err)
+			return nil, 0, fmt.Errorf("list waiting jobs: %w", err)
 		}
-		jobs, err = r.readJobs(ctx, s, found(ids))
+		jobs, err = r.readJobs(ctx, s, queuedWithIDs(ids))
 		return jobs, uint64(max(0, left-PageSize)), err
 	}
 	pairs, next, err := r.client.ZScan(ctx, r.placeKey(s), position, "", PageSize).Result()
 	if err != nil {
-		return nil, 0, fmt.Errorf("list what waits: %w", err)
+		return nil, 0, fmt.Errorf("list waiting jobs: %w", err)
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		seconds, _ := strconv.ParseFloat(pairs[i+1], 64) // a score, which is Unix time
@@ -95,9 +95,9 @@ func (r *Shard) Sample(ctx context.Context, s Spot, size int64, n int) ([]Queued
 		ids, err = r.client.ZRandMember(ctx, r.placeKey(s), n).Result()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("draw of what waits: %w", err)
+		return nil, fmt.Errorf("sample waiting jobs: %w", err)
 	}
-	return r.readJobs(ctx, s, found(ids))
+	return r.readJobs(ctx, s, queuedWithIDs(ids))
 }
 
 // parkedScript returns, for each name by which jobs are parked, when its first job became due (ns),
@@ -140,7 +140,7 @@ func (r *Shard) OldestDue(ctx context.Context, now time.Time, held map[string]bo
 		}
 	}
 	if _, err := pipeline.Exec(ctx, pipe); err != nil {
-		return oldest, fmt.Errorf("look for the oldest job that is due: %w", err)
+		return oldest, fmt.Errorf("find the oldest due job: %w", err)
 	}
 	due := func(at time.Time) {
 		if !at.IsZero() && !at.After(now) && (oldest.IsZero() || at.Before(oldest)) {
@@ -160,7 +160,7 @@ func (r *Shard) OldestDue(ctx context.Context, now time.Time, held map[string]bo
 	}
 	parked, err := parkedScript.Run(ctx, r.client, keys, tasks...).StringSlice()
 	if err != nil {
-		return oldest, fmt.Errorf("look for the oldest job that is parked: %w", err)
+		return oldest, fmt.Errorf("find the oldest parked job: %w", err)
 	}
 	for pair := range slices.Chunk(parked, 2) {
 		isOpen := slices.ContainsFunc(ParkNames(pair[1]), func(name string) bool { return !held[name] })
@@ -193,7 +193,7 @@ func (r *Shard) pendingSince(ctx context.Context, s Spot, ids []string) (at time
 	return at, nil
 }
 
-func found(ids []string) []Queued {
+func queuedWithIDs(ids []string) []Queued {
 	jobs := make([]Queued, len(ids))
 	for i, id := range ids {
 		jobs[i].ID = id
@@ -221,12 +221,12 @@ return answer
 `))
 
 // readBatch is the number of jobs that one command reads, so that it does not block Redis for long.
-const readAtOnce = 500
+const readBatch = 500
 
 // readJobs reads the jobs. It leaves out a job that has ended meanwhile. A job that cannot be read,
 // which a worker will set aside, has only its ID.
 func (r *Shard) readJobs(ctx context.Context, s Spot, jobs []Queued) (there []Queued, err error) {
-	for some := range slices.Chunk(jobs, readAtOnce) {
+	for some := range slices.Chunk(jobs, readBatch) {
 		if there, err = r.readSome(ctx, s, some, there); err != nil {
 			return nil, err
 		}
@@ -242,13 +242,13 @@ func (r *Shard) readSome(ctx context.Context, s Spot, jobs, there []Queued) ([]Q
 	}
 	messages, err := messagesScript.Run(ctx, r.client, keys, MaxEnvelopeSize).Slice()
 	if err != nil {
-		return nil, fmt.Errorf("look into what waits: %w", err)
+		return nil, fmt.Errorf("read waiting jobs: %w", err)
 	}
 	if len(messages) != len(jobs) {
-		return nil, errors.New("look into what waits: the answer is cut off")
+		return nil, errors.New("read waiting jobs: the answer is incomplete")
 	}
 	for i, job := range jobs {
-		its := texts(messages[i])
+		its := stringsOf(messages[i])
 		if len(its) == 0 {
 			continue
 		}

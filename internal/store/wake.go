@@ -21,7 +21,7 @@ type Wake struct {
 
 // WakeAll makes delayed jobs due earlier, except parked ones, and returns the IDs of jobs that
 // workers have claimed.
-func (r *Shard) WakeAll(ctx context.Context, queue string, all []Wake) (inHand []string, err error) {
+func (r *Shard) WakeAll(ctx context.Context, queue string, all []Wake) (claimed []string, err error) {
 	args := []any{r.QueueKey(queue, "t:"), r.Key("id:")}
 	for _, w := range all {
 		args = append(args, w.ID, w.At.UnixMicro())

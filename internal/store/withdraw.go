@@ -18,8 +18,8 @@ import (
 //go:embed waits.lua
 var waitsSource string
 
-// withdrawMost is the most notifications that a Withdraw reads.
-const withdrawMost = 5 * PageSize
+// maxWithdrawn is the most notifications that a Withdraw reads.
+const maxWithdrawn = 5 * PageSize
 
 // Withdrawn is the result of a Withdraw.
 type Withdrawn struct {
@@ -32,21 +32,21 @@ type Withdrawn struct {
 }
 
 // Withdraw ends a user's waiting notifications with matching payloads, as TakeAll does. It reads up
-// to withdrawMost in the order of their IDs, after the ID after. Beside an error it also returns
+// to maxWithdrawn in the order of their IDs, after the ID after. Beside an error it also returns
 // the ended notifications.
-func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches func(payload []byte) bool, how How) (w Withdrawn, err error) {
+func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches func(payload []byte) bool, how TakeOptions) (w Withdrawn, err error) {
 	w.Next = after
-	for range withdrawMost / PageSize {
+	for range maxWithdrawn / PageSize {
 		from := redis.ZRangeBy{Min: "-", Max: "+", Count: PageSize}
 		if w.Next != "" {
 			from.Min = "(" + w.Next
 		}
 		ids, err := r.client.ZRangeByLex(ctx, r.Key("waits:"+app+"\n"+user), &from).Result()
 		if err != nil {
-			return w, fmt.Errorf("list what waits of a user: %w", err)
+			return w, fmt.Errorf("list a user's waiting notifications: %w", err)
 		}
 		var refs []Ref
-		for i, s := range r.see(ctx, ids) {
+		for i, s := range r.readRecordsAndJobs(ctx, ids) {
 			switch {
 			case errors.Is(s.err, ErrUnknownID), redisreply.OfItsKeys(s.err): // the others can still be taken
 			case s.err != nil:
@@ -68,13 +68,13 @@ func (r *Shard) Withdraw(ctx context.Context, app, user, after string, matches f
 }
 
 // take takes notifications and adds the results.
-func (w *Withdrawn) take(ctx context.Context, at *Shard, refs []Ref, how How) (failed error) {
+func (w *Withdrawn) take(ctx context.Context, at *Shard, refs []Ref, how TakeOptions) (failed error) {
 	taken, errs := at.TakeAll(ctx, refs, how)
 	for i, err := range errs {
 		switch {
 		case err == nil:
 			w.Taken = append(w.Taken, taken[i])
-		case errors.Is(err, ErrUnderWay):
+		case errors.Is(err, ErrInFlight):
 			w.InFlight++
 		case errors.Is(err, ErrEnded), errors.Is(err, ErrUnknownID), redisreply.OfItsKeys(err):
 		default:

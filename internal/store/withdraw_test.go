@@ -13,7 +13,7 @@ import (
 
 // A call reads 1,000 of a user's notifications, and the next call the following ones. Another
 // user's notifications stay.
-func TestWithdrawIsBoundedACall(t *testing.T) {
+func TestWithdrawIsBounded(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		const many, each = 2500, 500
@@ -37,7 +37,7 @@ func TestWithdrawIsBoundedACall(t *testing.T) {
 		}
 		taken, calls := map[string]bool{}, 0
 		for after, more := "", true; more; more = after != "" {
-			done, err := all[0].Withdraw(t.Context(), "a", "u", after, push.Group{Thread: "thread-0"}.Has, store.How{State: push.Cancelled, Read: push.Contents})
+			done, err := all[0].Withdraw(t.Context(), "a", "u", after, push.Group{Thread: "thread-0"}.Has, store.TakeOptions{State: push.Cancelled, Read: push.Contents})
 			if err != nil || len(done.Taken) > 1000 {
 				t.Fatalf("%d taken, %v", len(done.Taken), err)
 			}
@@ -57,7 +57,7 @@ func TestWithdrawIsBoundedACall(t *testing.T) {
 }
 
 // Notifications are accepted and taken while the key of their user's set has another type.
-func TestAcceptBesideUnreadableWaits(t *testing.T) {
+func TestAcceptWithWrongTypeWaits(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		all, err := store.NewRecords(client, "", 0).WithShards(1).All(t.Context())
@@ -69,7 +69,7 @@ func TestAcceptBesideUnreadableWaits(t *testing.T) {
 			_, err = push.NewProducer(client, "", 0).WithShards(1).Enqueue(t.Context(), n)
 		}
 		if err == nil {
-			_, err = all[0].Take(t.Context(), store.Ref{ID: "n"}, store.How{State: push.Cancelled, Read: push.Contents})
+			_, err = all[0].Take(t.Context(), store.Ref{ID: "n"}, store.TakeOptions{State: push.Cancelled, Read: push.Contents})
 		}
 		if err != nil {
 			t.Error(err)

@@ -353,7 +353,7 @@ func OfAudit(a *inspect.Audit) Accounts {
 	told := Accounts{State: "they balance", Accepted: a.Accepted, InFlight: a.InFlight}
 	switch a.Balance() {
 	case inspect.Incomplete:
-		told.State, told.Tone = "cannot tell: "+store.Silent(a.Unread), Warns
+		told.State, told.Tone = "cannot tell: "+store.UnreachableText(a.Unread), Warns
 	case inspect.Unbalanced:
 		told.Tone = Wrong
 		told.State = Counted(a.Difference, "notification counts as waiting, and is on no queue", "notifications count as waiting, and are on no queue")

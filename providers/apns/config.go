@@ -9,7 +9,7 @@ import (
 
 	"github.com/sideshow/apns2"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/push"
 )
@@ -66,7 +66,7 @@ type Config struct {
 // Validate returns every fault of the configuration, joined, each with its key.
 // It opens no file.
 func (c Config) Validate() error {
-	var all faults.Faults
+	var all fielderrors.Faults
 	if problem := c.topicFault(); problem != "" {
 		all.Add("topic", "%s", problem)
 	}

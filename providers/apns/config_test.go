@@ -8,7 +8,7 @@ import (
 
 	"github.com/sideshow/apns2"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
 func TestConfigValidate(t *testing.T) {
@@ -36,7 +36,7 @@ func TestConfigValidate(t *testing.T) {
 	} {
 		err := c.config.Validate()
 		var keys []string
-		for _, f := range faults.Of(err) {
+		for _, f := range fielderrors.Of(err) {
 			keys = append(keys, f.Field)
 		}
 		if strings.Join(keys, " ") != strings.Join(c.keys, " ") {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -52,7 +52,7 @@ type Config struct {
 
 // Validate returns every fault of the configuration, each with its key. It reads no file.
 func (c Config) Validate() error {
-	var all faults.Faults
+	var all fielderrors.Faults
 	if problem := checkSubject(c.Subject); problem != "" {
 		all.Add("subject", "%s", problem)
 	}

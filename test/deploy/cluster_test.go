@@ -160,7 +160,7 @@ func (s *sextet) well(t *testing.T, cfg config.Redis) {
 		}
 		defer conn.Close()
 		warnings = conn.Warnings
-		nodes, err = redisconn.Look(t.Context(), conn.Client)
+		nodes, err = redisconn.ReadNodes(t.Context(), conn.Client)
 		return err == nil && len(warnings) == 0 && len(nodes) == servers/2 && !slices.ContainsFunc(nodes, func(n redisconn.Node) bool { return n.Replicas == nil || *n.Replicas != 1 || !n.AppendOnly })
 	}) {
 		t.Fatalf("%q, %+v, %v", warnings, nodes, err)

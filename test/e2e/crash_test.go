@@ -117,7 +117,7 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	resume()
 	counts, err := store.NewRecords(c.Client, "", 0).Counts(t.Context())
 	rig.Must(t, err)
-	queue, err := asynq.NewInspectorFromRedisClient(c.Client).GetQueueInfo(shard.Named(c.Client, "", 1)[0].Queue(push.Default.Queue()))
+	queue, err := asynq.NewInspectorFromRedisClient(c.Client).GetQueueInfo(shard.NewShards(c.Client, "", 1)[0].Queue(push.Default.Queue()))
 	rig.Must(t, err)
 	if left := int64(queue.Size); counts.Accepted != sent || left < counts.Waiting() || left+counts.Ended[push.Delivered] < sent {
 		t.Errorf("%d jobs are left of %+v", left, counts)
@@ -413,7 +413,7 @@ func TestKillWhilePausedJobsReturn(t *testing.T) {
 	}
 	asleep := func() (all int64) {
 		for _, p := range priorities {
-			all += c.Client.ZCard(t.Context(), shard.Named(c.Client, "", 1)[0].QueueKey(p.Queue(), "retry")).Val()
+			all += c.Client.ZCard(t.Context(), shard.NewShards(c.Client, "", 1)[0].QueueKey(p.Queue(), "retry")).Val()
 		}
 		return all
 	}

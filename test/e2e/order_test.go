@@ -24,7 +24,7 @@ func TestSendKeepsAUsersOrder(t *testing.T) {
 	}
 	s.Send(t, rig.Done, input.String())
 	last := map[string]string{}
-	ids, err := s.Client.LRange(t.Context(), shard.Named(s.Client, "", 1)[0].QueueKey(push.Default.Queue(), "pending"), 0, -1).Result()
+	ids, err := s.Client.LRange(t.Context(), shard.NewShards(s.Client, "", 1)[0].QueueKey(push.Default.Queue(), "pending"), 0, -1).Result()
 	if err != nil || len(ids) != 2000 {
 		t.Fatalf("%d jobs, %v", len(ids), err)
 	}

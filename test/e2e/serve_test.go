@@ -29,7 +29,7 @@ func underWay(t *testing.T, s *rig.Site, workers *rig.Program, n int) {
 	t.Helper()
 	inspector := asynq.NewInspectorFromRedisClient(s.Client)
 	workers.Until(t, "under way", func() bool {
-		info, err := inspector.GetQueueInfo(shard.Named(s.Client, "", 1)[0].Queue(push.Default.Queue()))
+		info, err := inspector.GetQueueInfo(shard.NewShards(s.Client, "", 1)[0].Queue(push.Default.Queue()))
 		return err == nil && info.Active == n
 	})
 }

@@ -132,7 +132,7 @@ func upgradeSite(t *testing.T, answersIn time.Duration) (*rig.Site, rig.StandIns
 // inHand returns the IDs of the active jobs of default priority.
 func inHand(t *testing.T, s *rig.Site) []string {
 	t.Helper()
-	ids, err := s.Client.LRange(t.Context(), shard.Named(s.Client, "", 1)[0].QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
+	ids, err := s.Client.LRange(t.Context(), shard.NewShards(s.Client, "", 1)[0].QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
 	rig.Must(t, err)
 	return ids
 }

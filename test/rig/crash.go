@@ -280,7 +280,7 @@ func byUser(pushes []violations.Push) map[string][]time.Time {
 // InHand are the IDs of the jobs that workers have, or had when they were killed.
 func (c *CrashSite) InHand(t *testing.T) []string {
 	t.Helper()
-	ids, err := c.Client.LRange(t.Context(), shard.Named(c.Client, "", 1)[0].QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
+	ids, err := c.Client.LRange(t.Context(), shard.NewShards(c.Client, "", 1)[0].QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -249,7 +249,7 @@ func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 	s.hostile++
 	id := fmt.Sprint("hostile-", s.hostile)
 	s.mu.Unlock()
-	at := shard.Named(s.Client, "", 1)[0]
+	at := shard.NewShards(s.Client, "", 1)[0]
 	queue := at.Queue(push.Default.Queue())
 	put := func(payload string, options ...asynq.Option) {
 		options = append(options, asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(store.MaxRetry))

@@ -267,7 +267,7 @@ func (s *soak) rest(t *testing.T) {
 // inHand are the jobs that workers have, or had when they were killed: these come back
 // within seconds, though the notification may have ended.
 func (s *soak) inHand(ctx context.Context) (jobs []string) {
-	for _, queue := range shard.Named(s.Client, "", 1)[0].Queues() {
+	for _, queue := range shard.NewShards(s.Client, "", 1)[0].Queues() {
 		for _, id := range s.Client.LRange(ctx, shard.QueueKey(queue, "active"), 0, -1).Val() {
 			jobs = append(jobs, fmt.Sprintf("%s of %s, in the hands of %s", id, queue, s.Client.HGet(ctx, shard.QueueKey(queue, "t:"+id), "worker").Val()))
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/duration"
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/throttle"
@@ -71,7 +71,7 @@ func (o *Override) Validate(horizon time.Duration) error {
 		all.Add("min_gap", "is missing, as rates and quiet_hours are: an override replaces the whole policy; to have the one below it back, remove the override")
 	}
 	if o.Quota == "" && !o.Mute {
-		all = append(all, faults.Of(o.Policy.Validate(horizon))...)
+		all = append(all, fielderrors.Of(o.Policy.Validate(horizon))...)
 	}
 	if year := o.Until.UTC().Year(); !o.Until.IsZero() && (year < 2000 || year > 9999) {
 		all.Add("until", "%s is no sensible instant", o.Until.Format(time.RFC3339))
@@ -157,7 +157,7 @@ func (o *Override) UnmarshalJSON(text []byte) error {
 		return strictjson.Misfits(text, &w, err)
 	}
 	if w.Until != nil && w.Until.IsZero() {
-		return faults.New("/until", "has passed")
+		return fielderrors.New("/until", "has passed")
 	}
 	*o = w.override()
 	return nil

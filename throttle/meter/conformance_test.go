@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(histories)))
+	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Fewer(histories)))
 	redistest.Parallel() // parses the flags
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -114,14 +114,14 @@ func (s Spec) Most(window time.Duration) int {
 // Validate returns all errors of the spec, as throttle.Faults.
 func (s Spec) Validate() error {
 	if s.Algorithm != "" && !slices.Contains(Algorithms, s.Algorithm) {
-		return faults.New("algorithm", "%q is none of %v", s.Algorithm, Algorithms)
+		return fielderrors.New("algorithm", "%q is none of %v", s.Algorithm, Algorithms)
 	}
 	if all := s.faults(); len(all) > 0 || s.Life == 0 || s.isWindow() {
 		return all.Err()
 	}
 	// the fill rate of a promise's bucket is the count minus its burst
 	if burst, _ := s.sizes(); 2*(burst-1) > s.Rates[0].Count {
-		return faults.New("burst", "%d leaves %d of %s for the time after it: at most %d, and small is better", burst, s.Rates[0].Count-burst, s.Rates[0], s.Rates[0].Count/2+1)
+		return fielderrors.New("burst", "%d leaves %d of %s for the time after it: at most %d, and small is better", burst, s.Rates[0].Count-burst, s.Rates[0], s.Rates[0].Count/2+1)
 	}
 	return nil
 }

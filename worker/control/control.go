@@ -77,7 +77,7 @@ func (c *Control) cancel(ctx context.Context, refs []push.Ref, others bool) []er
 			for k, i := range places {
 				its[k] = refs[i]
 			}
-			some, failed := at.TakeAll(ctx, its, store.How{State: push.Cancelled, Read: push.Contents, Others: others})
+			some, failed := at.TakeAll(ctx, its, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Carriers: others})
 			for k, i := range places {
 				taken[i], errs[i] = some[k], failed[k]
 			}
@@ -104,7 +104,7 @@ func (c *Control) Withdraw(ctx context.Context, app, user string, g push.Group, 
 	if err != nil {
 		return w, err
 	}
-	done, err := at.Withdraw(ctx, app, user, cursor, g.Has, store.How{State: push.Cancelled, Read: push.Contents, Others: true})
+	done, err := at.Withdraw(ctx, app, user, cursor, g.Has, store.TakeOptions{State: push.Cancelled, Read: push.Contents, Carriers: true})
 	c.releaseAll(ctx, done.Taken)
 	w.Count(done)
 	w.Next = done.Next
@@ -122,7 +122,7 @@ func (c *Control) releaseAll(ctx context.Context, all []*store.Taken) {
 		}
 	}
 	if len(given) > 1 { // for one, a repeated call in a worker's batch is cheaper
-		_ = store.LeaveGiven(ctx, given)
+		_ = store.MarkReleased(ctx, given)
 	}
 	for _, l := range left {
 		c.Follow(ctx, l.Request, l.FollowUp)
@@ -165,7 +165,7 @@ func (c *Control) GiveBackAll(ctx context.Context, all []*store.Taken) ([]Left, 
 	errs := make([]error, len(all))
 	users := map[lineKey][]int{} // indexes of all
 	for i, t := range all {
-		if t.User != "" && !t.Given {
+		if t.User != "" && !t.Released {
 			key := lineKey{app: t.App, user: t.User}
 			users[key] = append(users[key], i)
 		}

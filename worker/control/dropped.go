@@ -48,15 +48,15 @@ func (c *Control) logDropped(ctx context.Context, log *slog.Logger) {
 	if err != nil {
 		return
 	}
-	byApp := func(a, b store.Dropped) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.What, b.What)) }
+	byApp := func(a, b store.Dropped) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Kind, b.Kind)) }
 	for _, d := range slices.SortedFunc(maps.Keys(counts.Dropped), byApp) {
-		total, field := counts.Dropped[d], d.What+":"+d.App
+		total, field := counts.Dropped[d], d.Kind+":"+d.App
 		before, _ := strconv.ParseInt(logged[field], 10, 64)
 		if total == before || c.client.HSet(ctx, base+"logged", field, total).Err() != nil {
 			continue
 		}
-		if total > before && droppedMessages[d.What] != "" { // smaller if Redis has lost counts
-			log.LogAttrs(ctx, slog.LevelWarn, droppedMessages[d.What], slog.String("app", d.App), slog.Int64("deleted", total-before), slog.Int64("in_all", total))
+		if total > before && droppedMessages[d.Kind] != "" { // smaller if Redis has lost counts
+			log.LogAttrs(ctx, slog.LevelWarn, droppedMessages[d.Kind], slog.String("app", d.App), slog.Int64("deleted", total-before), slog.Int64("in_all", total))
 		}
 	}
 }

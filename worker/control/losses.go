@@ -23,7 +23,7 @@ func (c *Control) RecordLosses(ctx context.Context, log, redisLog *slog.Logger) 
 	clock.Every(ctx, SumsEvery, func() {
 		defer func() { unrecorded.Failing(ctx, c.recordLoss(ctx)) }()
 		counts, err := c.records.PrimaryCounts(ctx)
-		if _, err := store.Unread(err); err != nil {
+		if _, err := store.Unreachable(err); err != nil {
 			return
 		}
 		var waited int64

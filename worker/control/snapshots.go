@@ -49,7 +49,7 @@ type Snapshot struct {
 	Limits LimitsOutage `json:"limits_away,omitzero"`
 	// Silent are the shards of a Cluster that have not answered it for some seconds, with their
 	// last known waiting notifications.
-	Silent []store.Waited `json:"silent_shards,omitempty"`
+	Silent []store.LastWaiting `json:"silent_shards,omitempty"`
 	// RedisAheadBy is how far Redis's clock is ahead of the worker's.
 	RedisAheadBy time.Duration `json:"redis_ahead_by_ns"`
 }

@@ -19,7 +19,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/internal/base/names"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
@@ -109,7 +109,7 @@ func (p *Pause) Validate() error {
 		}
 	}
 	if p.Platform != "" && !push.Known(p.Platform) {
-		found.Add("/platform", "must be %s, or a push service such as %s", faults.List(push.Platforms(), "or"), push.WebPushMozilla)
+		found.Add("/platform", "must be %s, or a push service such as %s", fielderrors.List(push.Platforms(), "or"), push.WebPushMozilla)
 	}
 	if year := p.Until.UTC().Year(); !p.Until.IsZero() && (year < 1 || year > 9999) { // JSON cannot hold it
 		found.Add("/until", "must be in the years 1 to 9999")

@@ -260,8 +260,8 @@ func (s *Server) putOff(t *claimedJob, back *Postponed) {
 	unnoted := back.Attempt != nil && back.Unnoted != nil
 	if s.retryRelease(t, "a job could not be returned to its queue; it returns when this worker's term ends", func(ctx context.Context) error {
 		err := s.Records.PutOff(ctx, &t.Job.Job, &back.PutOff)
-		if errors.Is(err, store.ErrUnnoted) {
-			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "the record of a postponed notification could not be updated", nil, slog.String("task", t.ID), slog.Any("error", err))
+		if errors.Is(err, store.ErrNotRecorded) {
+			s.repeats.Write(ctx, s.RedisLog, slog.LevelWarn, "the record of a postponed notification could not be updated", nil, slog.String("task", t.ID), slog.Any("error", err))
 			back.PutOff = unrecorded(&back.PutOff, err)
 			err = s.Records.PutOff(ctx, &t.Job.Job, &back.PutOff)
 		}
@@ -322,7 +322,7 @@ func (s *Server) retryRelease(t *claimedJob, problem string, move func(context.C
 	err := s.refusals.persist(ctx, releaseTimeout, func() error {
 		err := move(ctx)
 		switch {
-		case errors.Is(err, store.ErrNotInHand):
+		case errors.Is(err, store.ErrNotClaimed):
 			return nil
 		case errors.Is(err, store.ErrUndone):
 			undone = err
@@ -334,7 +334,7 @@ func (s *Server) retryRelease(t *claimedJob, problem string, move func(context.C
 		return true
 	}
 	s.liveness.suspect()
-	s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, problem, nil, slog.String("task", t.ID), slog.Any("error", cmp.Or(err, undone)))
+	s.repeats.Write(ctx, s.RedisLog, slog.LevelWarn, problem, nil, slog.String("task", t.ID), slog.Any("error", cmp.Or(err, undone)))
 	return false
 }
 
@@ -353,13 +353,13 @@ func (s *Server) setAside(ctx context.Context, unfit []store.Unfit) {
 		}
 		if err != nil {
 			s.liveness.suspect()
-			s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "a malformed job could not be set aside yet", nil, slog.String("task", u.ID), slog.String("queue", u.Queue), slog.Any("error", err))
+			s.repeats.Write(ctx, s.RedisLog, slog.LevelWarn, "a malformed job could not be set aside yet", nil, slog.String("task", u.ID), slog.String("queue", u.Queue), slog.Any("error", err))
 			if !redisreply.OfItsKeys(err) { // the next job would wait for the same time-out
 				return
 			}
 			continue
 		}
-		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", letter.Reason)},
+		s.repeats.Write(ctx, s.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", letter.Reason)},
 			slog.String("task", u.ID), slog.String("queue", u.Queue), slog.String("error", u.Why))
 		s.SetAside(letter.State)
 	}
@@ -372,9 +372,9 @@ func (s *Server) panicked(ctx context.Context, id string, cause any) Postponed {
 	if err, ok := cause.(runtime.Error); ok {
 		said = "a panic: " + err.Error()
 	}
-	s.repeats.Tell(ctx, s.Log, slog.LevelError, "a panic while handling a job, which will be retried: please report it", nil,
+	s.repeats.Write(ctx, s.Log, slog.LevelError, "a panic while handling a job, which will be retried: please report it", nil,
 		slog.String("task", id), slog.String("said", said), slog.String("stack", string(debug.Stack())))
-	return Postponed{PutOff: store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}}}
+	return Postponed{PutOff: store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.RetryDelay, Failed: true}}}
 }
 
 // growStack grows a goroutine's stack while the stack is almost empty. A stack starts small,

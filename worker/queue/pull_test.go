@@ -30,7 +30,7 @@ func TestPanicFailsOneAttempt(t *testing.T) {
 		return Malformed{Why: none[3]}
 	}}
 	for said, job := range map[string]*claimedJob{"a panic: *queue.panics": worse, "a panic: runtime error: index out of range [3] with length 0": bad} {
-		want := store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.Again, Failed: true}}
+		want := store.PutOff{Return: store.Return{Why: store.Panicked, Detail: said, After: store.RetryDelay, Failed: true}}
 		if to, ok := s.handle(t.Context(), job).(Postponed); !ok || to.PutOff != want {
 			t.Errorf("%s: %+v", said, to)
 		}
@@ -52,7 +52,7 @@ func TestHostileMessageIsPulled(t *testing.T) {
 	n := newTestWorker(t, client)
 	task := asynq.NewTask(store.TaskType, []byte(strings.Repeat(`"app":`, store.MaxEnvelopeSize/8)))
 	for range MaxPull {
-		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Named(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(store.MaxRetry)); err != nil {
+		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.NewShards(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(store.MaxRetry)); err != nil {
 			t.Fatal(err)
 		}
 	}

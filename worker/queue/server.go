@@ -25,8 +25,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/logdedup"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
-	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/store"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -108,7 +108,7 @@ type Server struct {
 	Config
 	handler  Handler
 	refusals refusals
-	repeats  repeats.Log // logs that a job can cause repeatedly
+	repeats  logdedup.Log // logs that a job can cause repeatedly
 	batches  *pipeline.Batches[batch]
 	failed   atomic.Bool // the last pull failed
 

@@ -244,7 +244,7 @@ func (s *Server) keepAlive(ctx context.Context, begun func()) {
 	}
 	last, cancel := context.WithTimeout(context.Background(), s.liveness.timeout)
 	defer cancel()
-	_ = s.Records.SignOff(last, s.liveness.term.Load().id) // if it fails, the term dies, as earlier terms do
+	_ = s.Records.RemoveHeartbeats(last, s.liveness.term.Load().id) // if it fails, the term dies, as earlier terms do
 }
 
 // heartbeat sends the heartbeats of all terms. It returns other terms that are dead, and whether to
@@ -303,7 +303,7 @@ func (s *Server) heartbeatFor(ctx context.Context, t *Term, judges bool) (dead [
 	ctx, cancel := context.WithTimeout(ctx, s.liveness.timeout)
 	defer cancel()
 	now := time.Now() // before the call, so that Redis's instant is later
-	dead, leads, err := s.Records.Sign(ctx, store.Sign{Term: t.id, Alive: !t.signed || t.Valid(), Dead: 2 * s.liveness.validFor, Judges: judges})
+	dead, leads, err := s.Records.Heartbeat(ctx, store.Heartbeat{Term: t.id, Alive: !t.signed || t.Valid(), Dead: 2 * s.liveness.validFor, Judges: judges})
 	switch {
 	case errors.Is(err, store.ErrDead):
 		t.update(time.Time{}, true)
@@ -320,12 +320,12 @@ func (s *Server) heartbeatFor(ctx context.Context, t *Term, judges bool) (dead [
 func (s *Server) reap(ctx context.Context, dead []string) {
 	n, err := s.Records.Reap(ctx)
 	if err == nil && len(dead) > 0 {
-		err = s.Records.SignOff(ctx, dead...)
+		err = s.Records.RemoveHeartbeats(ctx, dead...)
 	}
 	attrs := []slog.Attr{slog.Int("shard", s.Records.Number), slog.Int("workers", len(dead)), slog.Int("jobs", n)}
 	switch {
 	case err != nil:
-		s.repeats.Tell(ctx, s.RedisLog, slog.LevelWarn, "some claimed jobs of dead workers are not back on the queue yet", nil, append(attrs, slog.Any("error", err))...)
+		s.repeats.Write(ctx, s.RedisLog, slog.LevelWarn, "some claimed jobs of dead workers are not back on the queue yet", nil, append(attrs, slog.Any("error", err))...)
 	case n > 0:
 		s.Log.LogAttrs(ctx, slog.LevelWarn, "workers are dead; their claimed jobs are back on the queue", attrs...)
 	}

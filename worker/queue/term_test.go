@@ -305,7 +305,7 @@ func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
 	if got := other.pull(); !slices.Equal(got, []string{"job"}) {
 		t.Fatalf("the other pulls %v", got)
 	}
-	if err, n := stopped.putsOff("job"), stopped.givesBack("job"); !errors.Is(err, store.ErrNotInHand) || n > 0 {
+	if err, n := stopped.putsOff("job"), stopped.givesBack("job"); !errors.Is(err, store.ErrNotClaimed) || n > 0 {
 		t.Errorf("before it knows: %v, %d given back", err, n)
 	}
 	term.update(time.Time{}, false) // it was stopped for so long

@@ -50,7 +50,7 @@ func (l scanLock) with(ctx context.Context, f func(context.Context) error) error
 		if got {
 			break
 		}
-		if err := clock.Sleep(ctx, store.Again); err != nil {
+		if err := clock.Sleep(ctx, store.RetryDelay); err != nil {
 			return err
 		}
 	}

@@ -191,7 +191,7 @@ func (r *rescheduler) run(ctx context.Context, signals chan struct{}, move func(
 		}
 		err := move(ctx)
 		if waits.Failing(ctx, err); err != nil {
-			if clock.Sleep(ctx, store.Again) != nil {
+			if clock.Sleep(ctx, store.RetryDelay) != nil {
 				return
 			}
 			signal(signals)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/lately"
+	"github.com/pushpace/pushpace/internal/base/slidingstats"
 	"github.com/pushpace/pushpace/providers"
 )
 
@@ -18,12 +18,12 @@ type Latency struct {
 
 // answers counts the outcomes of a route's pushes. The zero value is ready to use.
 type answers struct {
-	took lately.Histogram // latencies of all pushes
+	took slidingstats.Histogram // latencies of all pushes
 
 	mu              sync.Mutex
 	reasons         []providers.Reason // all but OK, which is the rest of took
 	counts          []int64            // by index in reasons
-	latency, series lately.Series
+	latency, series slidingstats.Series
 }
 
 // Answered counts the outcome and latency of a push.
@@ -48,9 +48,9 @@ func (a *answers) addTo(now time.Time, s *Status) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.took.Counts()
-	a.latency.Note(now, all)
-	took := a.latency.Grown(2)
-	s.Latency = Latency{lately.Quantile(took, .5), lately.Quantile(took, .99)}
+	a.latency.Sample(now, all)
+	took := a.latency.Growth(2)
+	s.Latency = Latency{slidingstats.Quantile(took, .5), slidingstats.Quantile(took, .99)}
 	ok := int64(0)
 	for _, n := range all {
 		ok += n
@@ -58,8 +58,8 @@ func (a *answers) addTo(now time.Time, s *Status) {
 	for _, n := range a.counts {
 		ok -= n
 	}
-	a.series.Note(now, append([]int64{ok}, a.counts...))
-	for i, n := range a.series.Grown(lately.Kept) {
+	a.series.Sample(now, append([]int64{ok}, a.counts...))
+	for i, n := range a.series.Growth(slidingstats.Window) {
 		if n == 0 {
 			continue
 		}

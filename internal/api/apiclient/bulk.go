@@ -16,7 +16,7 @@ import (
 
 // Queued calls f with each selected notification that waits, in no order, perhaps
 // with one twice, until f answers false. Where it went past shards that do not answer it then
-// returns a *store.UnreadError, and inspect.ErrCausesUnread where that is so.
+// returns a *store.UnreachableError, and inspect.ErrCausesUnread where that is so.
 func (c *Client) Queued(ctx context.Context, s inspect.Selection, f func(inspect.Queued) bool) error {
 	query := url.Values{}
 	for name, value := range map[string]string{"app": s.App, "user": s.User, "category": s.Category, "collapse_key": s.CollapseKey, "for": string(s.For)} {

@@ -21,7 +21,7 @@ const pageSize = 500
 
 // Letters calls f with each selected dead letter, without its job, in no order, until f
 // answers false. Where it went past shards that do not answer it then returns a
-// *store.UnreadError.
+// *store.UnreachableError.
 func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(*store.Letter) bool) error {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	for name, value := range map[string]string{"app": s.App, "category": s.Category, "reason": s.Reason} {
@@ -56,7 +56,7 @@ func unread(past []int) error {
 		return nil
 	}
 	slices.Sort(past)
-	return &store.UnreadError{Shards: slices.Compact(past)}
+	return &store.UnreachableError{Shards: slices.Compact(past)}
 }
 
 // Letter returns the dead letter, or store.ErrNoLetter or a *push.AmbiguousError.

@@ -196,7 +196,7 @@ func sentence(err error) string {
 // away describes the trouble of Redis.
 func away(err error) string {
 	if trouble := redisreply.Of(err); trouble != redisreply.None {
-		return "Redis " + trouble.Says() + "."
+		return "Redis " + trouble.Text() + "."
 	}
 	if redisreply.Forbidden(err) {
 		return "Redis refuses a command: give its user the rights."

@@ -60,7 +60,7 @@ func (writes) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook sends a write as a pipeline of one.
 func (w writes) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if !writing(cmd) {
+		if !mayWrite(cmd) {
 			return next(ctx, cmd)
 		}
 		pipe := w.client.Pipeline()
@@ -97,7 +97,7 @@ func (w writes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 }
 
 // touchTTL is the TTL of the key that is set before WAIT, in ms.
-const touchFor = 1000
+const touchTTL = 1000
 
 // touches returns the command that sets a key in the slot of the commands' first key; none without
 // a key. Its result is ignored: the commands report the same errors.
@@ -112,7 +112,7 @@ func touches(ctx context.Context, cmds []redis.Cmder) []redis.Cmder {
 				key = name + "{" + tag + "}"
 			}
 		}
-		return []redis.Cmder{redis.NewStatusCmd(ctx, "set", key+":ack", "", "px", touchFor)}
+		return []redis.Cmder{redis.NewStatusCmd(ctx, "set", key+":ack", "", "px", touchTTL)}
 	}
 	return nil
 }
@@ -171,12 +171,12 @@ func (w writes) missed(wait *redis.IntCmd) error {
 }
 
 // Reads reports whether none of the commands makes a lasting write.
-func Reads(cmds []redis.Cmder) bool { return !slices.ContainsFunc(cmds, writing) }
+func Reads(cmds []redis.Cmder) bool { return !slices.ContainsFunc(cmds, mayWrite) }
 
-// writing reports whether the command may make a lasting write. An unknown command may.
-func writing(cmd redis.Cmder) bool {
+// mayWrite reports whether the command may make a lasting write. An unknown command may.
+func mayWrite(cmd redis.Cmder) bool {
 	if cmd.Name() != "evalsha" {
-		return !passing[cmd.Name()]
+		return !passingCommands[cmd.Name()]
 	}
 	args := cmd.Args()
 	if len(args) < 3 {
@@ -206,9 +206,9 @@ func Reader(script *redis.Script, ops ...string) *redis.Script {
 	return script
 }
 
-// passing are the commands that read, query the server, publish, control a transaction, or block.
+// passingCommands are the commands that read, query the server, publish, control a transaction, or block.
 // XREADGROUP is one: after a failover its lost entries are delivered again.
-var passing = func() map[string]bool {
+var passingCommands = func() map[string]bool {
 	names := map[string]bool{}
 	for name := range strings.FieldsSeq(`
 		get mget getrange strlen exists ttl pttl type scan randomkey

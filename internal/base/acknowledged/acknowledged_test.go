@@ -52,7 +52,7 @@ func waits(t *testing.T, server *redistest.Server) int {
 }
 
 // The replica has each answered write. A pipeline waits once, and a read never.
-func TestAWriteIsAnsweredOnceAReplicaHasIt(t *testing.T) {
+func TestWriteWaitsForReplica(t *testing.T) {
 	client, master, replica := replicated(t)
 	ctx := t.Context()
 	must(t, client.Set(ctx, "a", 1, 0).Err())
@@ -85,7 +85,7 @@ func TestAWriteIsAnsweredOnceAReplicaHasIt(t *testing.T) {
 }
 
 // A write that the replica does not have is no success, and reads go on.
-func TestAWriteThatNoReplicaHas(t *testing.T) {
+func TestWriteWithoutReplicaIsUnacknowledged(t *testing.T) {
 	client, _, replica := replicated(t)
 	must(t, client.Set(t.Context(), "a", "text", 0).Err())
 	replica.Pause(t)
@@ -123,7 +123,7 @@ func TestAWriteThatNoReplicaHas(t *testing.T) {
 }
 
 // WATCH applies to the transaction's own connection.
-func TestWhatIsWatched(t *testing.T) {
+func TestWatchAppliesToTransaction(t *testing.T) {
 	client, master, _ := replicated(t)
 	ctx := t.Context()
 	err := client.Watch(ctx, func(tx *redis.Tx) error {
@@ -144,7 +144,7 @@ var (
 )
 
 // No replica is waited for after a read, nor after a script that is marked as a Reader.
-func TestWhatOnlyReads(t *testing.T) {
+func TestReadsDoNotWaitForReplica(t *testing.T) {
 	client, master, replica := replicated(t)
 	ctx := t.Context()
 	for _, script := range []*redis.Script{look, either} {
@@ -169,7 +169,7 @@ func TestWhatOnlyReads(t *testing.T) {
 
 // A script that writes nothing depends on others' writes: the client writes a key itself, since
 // from 7.2 on WAIT covers only the connection's own writes.
-func TestWhatAScriptFindsIsAcknowledged(t *testing.T) {
+func TestReadOnlyRunOfScriptIsAcknowledged(t *testing.T) {
 	client, master, _ := replicated(t)
 	ctx := t.Context()
 	for key, beside := range map[string]string{"p:{tag}:a": "p:{tag}:ack", "plain": "plain:ack", "{}": "{}:ack"} {
@@ -181,7 +181,7 @@ func TestWhatAScriptFindsIsAcknowledged(t *testing.T) {
 }
 
 // A write on the replica counts even if the key beside it could not be set.
-func TestTheKeyBesideIsRefused(t *testing.T) {
+func TestWriteCountsWithoutAckKey(t *testing.T) {
 	_, master, _ := replicated(t)
 	ctx := t.Context()
 	must(t, master.Client(t).Do(ctx, "ACL", "SETUSER", "narrow", "on", ">secret", "~a", "+@all").Err())
@@ -202,7 +202,7 @@ func TestTheKeyBesideIsRefused(t *testing.T) {
 }
 
 // On a Cluster each master waits for its own replicas.
-func TestAClustersWritesAreAcknowledged(t *testing.T) {
+func TestClusterWritesAreAcknowledged(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
 	redistest.Replica(t, nodes[0], nodes)

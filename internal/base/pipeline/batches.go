@@ -23,22 +23,22 @@ type Batches[B Batch] struct {
 	client redis.UniversalClient
 
 	mu   sync.Mutex
-	open map[string]*joined[B] // by kind
+	open map[string]*sharedBatch[B] // by kind
 }
 
-type joined[B Batch] struct {
+type sharedBatch[B Batch] struct {
 	batch B
 	ready chan struct{} // closed after the answer
 	errs  []error       // one per caller
 	err   error         // of all callers
 }
 
-// Together is the most callers of a command, so that it blocks Redis for about a millisecond.
-const Together = 100
+// MaxShared is the most callers of a command, so that it blocks Redis for about a millisecond.
+const MaxShared = 100
 
 // NewBatches returns batches on the client.
 func NewBatches[B Batch](client redis.UniversalClient) *Batches[B] {
-	return &Batches[B]{client: client, open: make(map[string]*joined[B])}
+	return &Batches[B]{client: client, open: make(map[string]*sharedBatch[B])}
 }
 
 // Do joins or opens a batch of that kind, and returns after its answer. add adds the caller's part.
@@ -48,7 +48,7 @@ func (b *Batches[B]) Do(ctx context.Context, key, kind string, open func() B, ad
 		return err
 	}
 	if hurries(ctx, b.client) { // nobody shares its command
-		alone := &joined[B]{batch: open()}
+		alone := &sharedBatch[B]{batch: open()}
 		add(alone.batch)
 		b.sendAlone(ctx, alone)
 		if alone.err != nil {
@@ -72,12 +72,12 @@ func (b *Batches[B]) Do(ctx context.Context, key, kind string, open func() B, ad
 }
 
 // join returns the caller's batch and its index there.
-func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*joined[B], int) {
+func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*sharedBatch[B], int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.open[kind]
-	if j == nil || j.batch.Len() == Together {
-		j = &joined[B]{batch: open(), ready: make(chan struct{})}
+	if j == nil || j.batch.Len() == MaxShared {
+		j = &sharedBatch[B]{batch: open(), ready: make(chan struct{})}
 		if Shares(b.client) {
 			b.open[kind] = j
 		}
@@ -87,7 +87,7 @@ func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*joined[B], 
 }
 
 // send sends the batch's command. Callers can join until the pipeline prepares it.
-func (b *Batches[B]) send(ctx context.Context, key, kind string, j *joined[B]) {
+func (b *Batches[B]) send(ctx context.Context, key, kind string, j *sharedBatch[B]) {
 	if !Shares(b.client) {
 		b.sendAlone(ctx, j)
 		return
@@ -116,7 +116,7 @@ func (b *Batches[B]) send(ctx context.Context, key, kind string, j *joined[B]) {
 }
 
 // sendAlone sends the batch's command outside of pipelines.
-func (b *Batches[B]) sendAlone(ctx context.Context, j *joined[B]) {
+func (b *Batches[B]) sendAlone(ctx context.Context, j *sharedBatch[B]) {
 	cmd := j.batch.Command(ctx)
 	_ = b.client.Process(ctx, cmd) // the command keeps the error
 	j.errs, j.err = j.batch.Read(ctx, cmd)
@@ -134,7 +134,7 @@ func hurries(ctx context.Context, client redis.UniversalClient) bool {
 }
 
 // close ends the joining of the batch.
-func (b *Batches[B]) close(kind string, j *joined[B]) {
+func (b *Batches[B]) close(kind string, j *sharedBatch[B]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open[kind] == j {

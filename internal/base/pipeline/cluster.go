@@ -23,11 +23,11 @@ type Cluster struct {
 	*redis.ClusterClient
 	options Options
 
-	mu      sync.RWMutex
-	masters map[*redis.Client]*master
-	closed  bool
-	looked  atomic.Int64 // when unused masters were last removed, in ns
-	ending  sync.WaitGroup
+	mu          sync.RWMutex
+	masters     map[*redis.Client]*master
+	closed      bool
+	lastCleanup atomic.Int64 // when unused masters were last removed, in ns
+	ending      sync.WaitGroup
 }
 
 type master struct {
@@ -37,7 +37,7 @@ type master struct {
 
 // idleLimit is how long the pipeline of an unused master is kept: the master may have left the
 // Cluster.
-const forget = time.Minute
+const idleLimit = time.Minute
 
 func share(client *redis.ClusterClient, o Options) *Cluster {
 	return &Cluster{ClusterClient: client, options: o, masters: make(map[*redis.Client]*master)}
@@ -98,10 +98,10 @@ func (c *Cluster) redirect(ctx context.Context, cmd redis.Cmder) error {
 	if ends, ok := ctx.Deadline(); ok && ends.Before(until) {
 		until = ends
 	}
-	for pause := shortest; notRun(err); pause = min(2*pause, longest) {
+	for pause := shortest; wasNotRun(err); pause = min(2*pause, longest) {
 		cmd.SetErr(nil)
 		err = c.ClusterClient.Process(ctx, cmd)
-		if !redisreply.Moving(err) || time.Until(until) < pause+within {
+		if !redisreply.IsMoving(err) || time.Until(until) < pause+within {
 			break
 		}
 		next := time.NewTimer(pause)
@@ -115,12 +115,12 @@ func (c *Cluster) redirect(ctx context.Context, cmd redis.Cmder) error {
 	return err
 }
 
-// notRun reports whether the error is a master's reply that it did not run the command.
-func notRun(err error) bool {
+// wasNotRun reports whether the error is a master's reply that it did not run the command.
+func wasNotRun(err error) bool {
 	if err == nil {
 		return false
 	}
-	return redisreply.Moving(err) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)
+	return redisreply.IsMoving(err) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)
 }
 
 // master returns the pipeline of the master that has the key.
@@ -140,19 +140,19 @@ func (c *Cluster) master(ctx context.Context, key string) (*Pipeline, error) {
 	case closed:
 		return nil, ErrClosed
 	case m == nil:
-		if m = c.meet(client); m == nil {
+		if m = c.pipelineOf(client); m == nil {
 			return nil, ErrClosed
 		}
 		m.used.Store(now)
 	}
-	if looked := c.looked.Load(); now-looked > int64(forget) && c.looked.CompareAndSwap(looked, now) {
-		c.forget(now - int64(forget))
+	if looked := c.lastCleanup.Load(); now-looked > int64(idleLimit) && c.lastCleanup.CompareAndSwap(looked, now) {
+		c.closeIdle(now - int64(idleLimit))
 	}
 	return m.Pipeline, nil
 }
 
-// meet returns the master's pipeline, and makes it if needed; nil after close.
-func (c *Cluster) meet(client *redis.Client) *master {
+// pipelineOf returns the master's pipeline, and makes it if needed; nil after close.
+func (c *Cluster) pipelineOf(client *redis.Client) *master {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -167,8 +167,8 @@ func (c *Cluster) meet(client *redis.Client) *master {
 	return m
 }
 
-// forget closes the pipelines that have not been used since the instant.
-func (c *Cluster) forget(since int64) {
+// closeIdle closes the pipelines that have not been used since the instant.
+func (c *Cluster) closeIdle(since int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {

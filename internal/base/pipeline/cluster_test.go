@@ -53,7 +53,7 @@ func openCluster(t *testing.T, o pipeline.Options) (shared redis.UniversalClient
 var incr = redis.NewScript(`return redis.call('INCRBY', KEYS[1], ARGV[1])`)
 
 // On a Cluster scripts share round trips to the master that has their keys.
-func TestAClustersScriptsShareRoundTrips(t *testing.T) {
+func TestClusterScriptsShareRoundTrips(t *testing.T) {
 	client, _, keys, counter := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	const goroutines, each = 48, 10
 	var all sync.WaitGroup
@@ -79,7 +79,7 @@ func TestAClustersScriptsShareRoundTrips(t *testing.T) {
 }
 
 // A script is redirected to the slot's new master, and run once.
-func TestAMovedSlotsScriptsFollow(t *testing.T) {
+func TestScriptFollowsMovedSlot(t *testing.T) {
 	client, nodes, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
 	batches := pipeline.NewBatches[*added](client)
@@ -105,7 +105,7 @@ func TestAMovedSlotsScriptsFollow(t *testing.T) {
 }
 
 // While a script's keys are on two masters, it waits until all are on one, and is run once.
-func TestAMovingSlotsScriptsWait(t *testing.T) {
+func TestScriptWaitsForMigratingSlot(t *testing.T) {
 	client, nodes, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
 	both := redis.NewScript(`
@@ -155,7 +155,7 @@ func (a *added) Read(_ context.Context, cmd *redis.Cmd) ([]error, error) {
 	return make([]error, a.n), cmd.Err()
 }
 
-func TestAClustersBatchesAreOfOneSlot(t *testing.T) {
+func TestClusterBatchHasOneSlot(t *testing.T) {
 	client, _, keys, _ := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	batches := pipeline.NewBatches[*added](client)
 	var all sync.WaitGroup
@@ -176,7 +176,7 @@ func TestAClustersBatchesAreOfOneSlot(t *testing.T) {
 }
 
 // A script may have been run before its connection is lost, and is not sent again.
-func TestALostConnectionRepeatsNothing(t *testing.T) {
+func TestLostConnectionDoesNotRepeatScript(t *testing.T) {
 	client, _, keys, counter := openCluster(t, pipeline.Options{Timeout: redistest.Patience})
 	ctx := t.Context()
 	must(t, incr.Run(ctx, client, keys[:1], 1).Err())
@@ -213,7 +213,7 @@ func (l *losing) Read(b []byte) (int, error) {
 
 // While a master hangs, its callers fail at once, except for a probe now and then. Callers of other
 // masters are not affected. When it answers again, it is used again.
-func TestAHungMasterIsKnown(t *testing.T) {
+func TestHungMasterFailsFast(t *testing.T) {
 	const timeout = time.Second
 	client, nodes, keys, counter := openCluster(t, pipeline.Options{Timeout: timeout})
 	ctx := t.Context()

@@ -20,16 +20,16 @@ import (
 type gate struct {
 	closed atomic.Bool // cause is set
 
-	mu    sync.Mutex
-	cause error
-	until time.Time // when a group may probe
-	wait  time.Duration
-	tried bool // a group is probing
+	mu      sync.Mutex
+	cause   error
+	until   time.Time // when a group may probe
+	wait    time.Duration
+	probing bool // a group is probing
 }
 
 const (
-	leastClosed = 250 * time.Millisecond
-	mostClosed  = time.Second
+	minClosed = 250 * time.Millisecond
+	maxClosed = time.Second
 )
 
 // enter returns why a group is rejected. A group that is not rejected must call leave, with probes.
@@ -42,10 +42,10 @@ func (g *gate) enter() (tries bool, err error) {
 	if g.cause == nil {
 		return false, nil
 	}
-	if g.tried || time.Now().Before(g.until) {
+	if g.probing || time.Now().Before(g.until) {
 		return false, g.cause
 	}
-	g.tried = true
+	g.probing = true
 	return true, nil
 }
 
@@ -57,17 +57,17 @@ func (g *gate) leave(tries bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case !away(err):
-		g.cause, g.wait, g.tried = nil, 0, false
+	case !isUnreachable(err):
+		g.cause, g.wait, g.probing = nil, 0, false
 	case g.cause == nil || tries: // of concurrent failures only the first counts
-		g.cause, g.wait, g.tried = err, min(max(leastClosed, 2*g.wait), mostClosed), false
+		g.cause, g.wait, g.probing = err, min(max(minClosed, 2*g.wait), maxClosed), false
 		g.until = time.Now().Add(g.wait)
 	}
 	g.closed.Store(g.cause != nil)
 }
 
-// away reports whether an error means that the server, or too few of its replicas, answer.
-func away(err error) bool {
+// isUnreachable reports whether an error means that the server, or too few of its replicas, answer.
+func isUnreachable(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, acknowledged.ErrUnacknowledged) {
 		return true
 	}

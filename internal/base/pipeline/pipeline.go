@@ -69,12 +69,12 @@ const (
 	// system calls.
 	batchPrepared = 16
 	// maxPrepared bounds the prepared groups of a pipeline, as their size is unknown before.
-	mostPrepared = 64
+	maxPrepared = 64
 	// yields is how often a lane yields before it sends: a caller that has just got an answer is
 	// about to send its next command.
 	yields = 3
 	// maxWaiting bounds the groups that wait for a lane; more block their callers.
-	waiting = 4096
+	maxWaiting = 4096
 )
 
 // ErrClosed means that the pipeline is closed.
@@ -98,7 +98,7 @@ func New(client *redis.Client, o Options) *Pipeline {
 	if o.Lanes <= 0 {
 		o.Lanes = 1
 	}
-	p := &Pipeline{client: client, timeout: o.bound(), queue: make(chan *Group, waiting)}
+	p := &Pipeline{client: client, timeout: o.bound(), queue: make(chan *Group, maxWaiting)}
 	for range o.Lanes {
 		p.lanes.Go(p.run)
 	}
@@ -201,7 +201,7 @@ func (g *Group) prepared() int {
 // gather adds the waiting groups to the batch.
 func (p *Pipeline) gather(batch []*Group) []*Group {
 	prepared := batch[0].prepared()
-	for n := len(batch[0].Commands); n < batchCommands && prepared < min(batchPrepared+len(p.queue)/2, mostPrepared); {
+	for n := len(batch[0].Commands); n < batchCommands && prepared < min(batchPrepared+len(p.queue)/2, maxPrepared); {
 		select {
 		case g, ok := <-p.queue:
 			if !ok {
@@ -276,7 +276,7 @@ var groups = sync.Pool{New: func() any { return new(Group) }}
 
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if apart(cmd) || h.Hurries(ctx) {
+		if needsOwnConnection(cmd) || h.Hurries(ctx) {
 			return next(ctx, cmd)
 		}
 		if err := ctx.Err(); err != nil {
@@ -300,7 +300,7 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 			return next(ctx, cmds)
 		}
 		for _, cmd := range cmds {
-			if apart(cmd) {
+			if needsOwnConnection(cmd) {
 				return next(ctx, cmds)
 			}
 		}
@@ -316,8 +316,8 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// apart reports whether a command cannot share a pipeline.
-func apart(cmd redis.Cmder) bool {
+// needsOwnConnection reports whether a command cannot share a pipeline.
+func needsOwnConnection(cmd redis.Cmder) bool {
 	switch cmd.Name() {
 	case "multi", "exec", "discard", "watch", "unwatch", "subscribe", "psubscribe", "ssubscribe", "monitor", "select",
 		"auth", "hello", "client", "quit", "wait", "waitaof", "blpop", "brpop", "brpoplpush", "blmove", "blmpop",
@@ -353,7 +353,7 @@ func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func
 
 // Unshared returns the client that Share was given: its commands end with their context. Any other
 // client is returned unchanged.
-func Alone(client redis.UniversalClient) redis.UniversalClient {
+func Unshared(client redis.UniversalClient) redis.UniversalClient {
 	switch c := client.(type) {
 	case *Client:
 		return c.pipeline.client
@@ -364,7 +364,7 @@ func Alone(client redis.UniversalClient) redis.UniversalClient {
 }
 
 // Shares reports whether Share has made the client.
-func Shares(client redis.UniversalClient) bool { return Alone(client) != client }
+func Shares(client redis.UniversalClient) bool { return Unshared(client) != client }
 
 // For returns the pipeline of the server that has the key; nil for a client that Share has not
 // made.

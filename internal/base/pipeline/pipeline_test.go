@@ -130,7 +130,7 @@ func TestErrorsStayWithTheirCommand(t *testing.T) {
 }
 
 // A Redis that accepts and never answers blocks no caller for long, however many wait.
-func TestAHungRedisHoldsNobody(t *testing.T) {
+func TestHungRedisFailsWithinTimeout(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer listener.Close()

@@ -2,5 +2,5 @@
 
 package racing
 
-// Watched reports whether the race detector is on.
-const Watched = false
+// Enabled reports whether the race detector is on.
+const Enabled = false

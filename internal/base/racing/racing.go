@@ -1,10 +1,10 @@
 // Package racing reports whether the race detector is on, which makes a test several times slower.
 package racing
 
-// Few returns n, or a tenth of n, at least 1, under the race detector: more histories of the same
+// Fewer returns n, or a tenth of n, at least 1, under the race detector: more histories of the same
 // calls find no new race.
-func Few(n int) int {
-	if Watched {
+func Fewer(n int) int {
+	if Enabled {
 		return max(1, n/10)
 	}
 	return n

@@ -57,7 +57,7 @@ func Of(err error) Trouble {
 	if err == nil || errors.Is(err, redis.Nil) || errors.Is(err, context.Canceled) {
 		return None
 	}
-	text := Said(err)
+	text := TextOf(err)
 	for _, reply := range troubles {
 		if strings.Contains(text, reply.says) {
 			return reply.trouble
@@ -67,14 +67,14 @@ func Of(err error) Trouble {
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout) {
 		return Away
 	}
-	if holds(err, "dial tcp", "i/o timeout", "connection refused", "connection reset", "broken pipe") || NoMaster(err) {
+	if contains(err, "dial tcp", "i/o timeout", "connection refused", "connection reset", "broken pipe") || NoMaster(err) {
 		return Away
 	}
 	return None
 }
 
-// Says describes the state in a few words that follow "Redis".
-func (t Trouble) Says() string {
+// Text describes the state in a few words that follow "Redis".
+func (t Trouble) Text() string {
 	switch t {
 	case Refused:
 		return "refuses the credentials (NOAUTH or WRONGPASS)"
@@ -98,16 +98,16 @@ func (t Trouble) Says() string {
 	return "does not answer"
 }
 
-// Said returns an error's text without the arguments that Redis quotes from an unknown command:
+// TextOf returns an error's text without the arguments that Redis quotes from an unknown command:
 // they may hold users and their data.
-func Said(err error) string {
+func TextOf(err error) string {
 	text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
 	return text
 }
 
-// holds reports whether the error's text contains one of these.
-func holds(err error, these ...string) bool {
-	text := Said(err)
+// contains reports whether the error's text contains one of these.
+func contains(err error, these ...string) bool {
+	text := TextOf(err)
 	return slices.ContainsFunc(these, func(one string) bool { return strings.Contains(text, one) })
 }
 
@@ -119,7 +119,7 @@ func RefusesWrites(err error) bool {
 		return false
 	}
 	if strings.HasPrefix(reply.Error(), "ERR") { // Redis 6.2's prefix for a script's refused write
-		return holds(reply, "-OOM ", "-MISCONF ", "-NOREPLICAS ", "-READONLY ")
+		return contains(reply, "-OOM ", "-MISCONF ", "-NOREPLICAS ", "-READONLY ")
 	}
 	return !redis.HasErrorPrefix(reply, "WRONGTYPE") && !redis.HasErrorPrefix(reply, "NOSCRIPT")
 }
@@ -130,9 +130,9 @@ func Answered(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// Moving reports whether the error is a Cluster's reply that a command was not run because its slot
+// IsMoving reports whether the error is a Cluster's reply that a command was not run because its slot
 // is migrating to another master, or has moved.
-func Moving(err error) bool {
+func IsMoving(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -146,7 +146,7 @@ func Moving(err error) bool {
 // false.
 func OfItsKeys(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply) && keyTrouble.MatchString(Said(reply))
+	return errors.As(err, &reply) && keyTrouble.MatchString(TextOf(reply))
 }
 
 // Before Redis 7 the message is part of the script error's text.
@@ -169,23 +169,23 @@ func OfRedis(err error) bool {
 		}
 	}
 	// go-redis's own errors have no type
-	return holds(err, "redis: ")
+	return contains(err, "redis: ")
 }
 
 // Forbidden reports whether Redis does not allow the user a command, or does not have it.
 func Forbidden(err error) bool {
-	return holds(err, "NOPERM ", "can't run this command", "ERR unknown command")
+	return contains(err, "NOPERM ", "can't run this command", "ERR unknown command")
 }
 
 // NoMaster reports whether no Sentinel knows the master.
-func NoMaster(err error) bool { return holds(err, "all sentinels") }
+func NoMaster(err error) bool { return contains(err, "all sentinels") }
 
 // NoCluster reports whether the Redis is not a Cluster's node.
-func NoCluster(err error) bool { return holds(err, "cluster support disabled") }
+func NoCluster(err error) bool { return contains(err, "cluster support disabled") }
 
 // NoDatabase reports whether Redis has no database of the number asked for.
-func NoDatabase(err error) bool { return holds(err, "DB index is out of range") }
+func NoDatabase(err error) bool { return contains(err, "DB index is out of range") }
 
 // NotServed reports whether no node has the slot; every node replies so. CLUSTERDOWN alone may be
 // one node's own view, for example after its start.
-func NotServed(err error) bool { return holds(err, "Hash slot not served") }
+func NotServed(err error) bool { return contains(err, "Hash slot not served") }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestOf(t *testing.T) {
+func TestErrorsHaveTheirTrouble(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Trouble{
 		"NOAUTH Authentication required.":                                                                    Refused,
@@ -39,7 +39,7 @@ func TestOf(t *testing.T) {
 		}
 	}
 	for _, trouble := range Troubles[1:] {
-		if trouble.Says() == Away.Says() {
+		if trouble.Text() == Away.Text() {
 			t.Errorf("%s has no words", trouble)
 		}
 	}
@@ -50,7 +50,7 @@ type redisError string
 func (e redisError) Error() string { return string(e) }
 func (redisError) RedisError()     {}
 
-func TestWhoseTroubleAReplyIs(t *testing.T) {
+func TestReplyConcernsKeysOrRedis(t *testing.T) {
 	t.Parallel()
 	for reply, oneUser := range map[string]bool{
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                                                              true,

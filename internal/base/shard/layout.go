@@ -53,7 +53,7 @@ func (l *Layout) Shards() Shards {
 	if !Valid(l.n) {
 		return nil
 	}
-	return Named(l.client, l.prefix, l.n)
+	return NewShards(l.client, l.prefix, l.n)
 }
 
 const (
@@ -67,7 +67,7 @@ const (
 // and after Redis has agreed there is none. While the key cannot be read, the configuration counts.
 func (l *Layout) Check(ctx context.Context) error {
 	if !Valid(l.n) {
-		return fmt.Errorf("%d shards: want a power of two up to %d", l.n, Most)
+		return fmt.Errorf("%d shards: want a power of two up to %d", l.n, MaxShards)
 	}
 	last := l.last.Load()
 	if last != nil && (last.agreed || time.Since(last.at) < checkAgain) {
@@ -131,4 +131,4 @@ func (e *WrongError) Error() string {
 }
 
 // Valid reports whether n is a valid number of shards: a power of two up to Most.
-func Valid(n int) bool { return n > 0 && n <= Most && n&(n-1) == 0 }
+func Valid(n int) bool { return n > 0 && n <= MaxShards && n&(n-1) == 0 }

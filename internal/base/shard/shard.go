@@ -16,8 +16,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// Most bounds how many shards there are.
-const Most = 256
+// MaxShards bounds how many shards there are.
+const MaxShards = 256
 
 // A Shard is the place of some users' notifications.
 type Shard struct {
@@ -41,16 +41,16 @@ func Of(shards int, app, user string) int {
 	return slotOf(UserTag(app, user)) * shards / slots
 }
 
-// Named returns n shards, a power of two, with keys that begin with the prefix. The names are the
+// NewShards returns n shards, a power of two, with keys that begin with the prefix. The names are the
 // same on one server as on a Cluster.
-func Named(client redis.UniversalClient, prefix string, n int) Shards {
+func NewShards(client redis.UniversalClient, prefix string, n int) Shards {
 	_, cluster := pipeline.OfCluster(client)
 	database := 0
 	if server, ok := client.(interface{ Options() *redis.Options }); ok {
 		database = server.Options().DB
 	}
 	all := make(Shards, n)
-	for i, names := range landings(n) {
+	for i, names := range namesOf(n) {
 		all[i] = Shard{Number: i, base: prefix + ":{" + names.tag + "}:", queues: names.queues, cluster: cluster, database: database}
 	}
 	return all
@@ -64,7 +64,7 @@ type names struct {
 
 var found sync.Map // results of landings by n
 
-func landings(n int) []names {
+func namesOf(n int) []names {
 	if known, ok := found.Load(n); ok {
 		return known.([]names)
 	}
@@ -74,9 +74,9 @@ func landings(n int) []names {
 		if n > 1 {
 			of = fmt.Sprintf("-%02d", i)
 		}
-		all[i] = names{tag: landing("shard"+of, slot), queues: map[string]string{}}
+		all[i] = names{tag: nameInSlot("shard"+of, slot), queues: map[string]string{}}
 		for _, queue := range Queues {
-			all[i].queues[queue] = landing(queue+of, slot)
+			all[i].queues[queue] = nameInSlot(queue+of, slot)
 		}
 	}
 	found.Store(n, all)

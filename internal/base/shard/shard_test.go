@@ -13,9 +13,9 @@ import (
 func TestNames(t *testing.T) {
 	t.Parallel()
 	of := func(shards, number int) Shard {
-		return Named(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", shards)[number]
+		return NewShards(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", shards)[number]
 	}
-	one, cluster := Named(redis.NewClient(&redis.Options{DB: 2}), "pushpace", 1)[0], Named(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", 1)[0]
+	one, cluster := NewShards(redis.NewClient(&redis.Options{DB: 2}), "pushpace", 1)[0], NewShards(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", 1)[0]
 	for _, c := range []struct{ got, want string }{
 		{one.Key("id:7"), "pushpace:{shard-01o}:id:7"},
 		{one.QueueKey("pushpace-bulk", "pending"), "asynq:{pushpace-bulk-84p}:pending"},
@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 		{cluster.Queue("another"), "another"},
 		{cluster.Channel(), "asynq:{pushpace-default-963}:idle"},
 		{one.Channel(), "asynq:2:pushpace-default-963:idle"},
-		{Named(redis.NewClient(&redis.Options{}), "pushpace", 8)[3].Channel(), "asynq:0:pushpace-default-03-9j8:idle"},
+		{NewShards(redis.NewClient(&redis.Options{}), "pushpace", 8)[3].Channel(), "asynq:0:pushpace-default-03-9j8:idle"},
 		{of(8, 3).Key("counts"), "acme:{shard-03-2nv}:counts"},
 		{of(8, 7).QueueKey("pushpace-default", "pending"), "asynq:{pushpace-default-07-7u2}:pending"},
 		{of(16, 7).Key("counts"), "acme:{shard-07-bbs}:counts"},
@@ -62,7 +62,7 @@ func TestSlots(t *testing.T) {
 		}
 	}
 	for _, n := range []int{1, 8} {
-		for k, s := range Named(redis.NewClusterClient(&redis.ClusterOptions{}), "pushpace", n) {
+		for k, s := range NewShards(redis.NewClusterClient(&redis.ClusterOptions{}), "pushpace", n) {
 			for _, queue := range Queues {
 				for _, key := range []string{s.QueueKey(queue, "pending"), s.IdleKey(queue), s.Key("counts"), s.Channel()} {
 					if got, want := slot(key), int64(k*slots/n+slots/n/2); got != want {
@@ -80,7 +80,7 @@ func TestSlots(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for k := range 16 {
-		name := landing(fmt.Sprint("q-", k), slots/16*k)
+		name := nameInSlot(fmt.Sprint("q-", k), slots/16*k)
 		if slotOf(name) != slots/16*k || seen[name] {
 			t.Errorf("%s is in %d", name, slotOf(name))
 		}

@@ -53,8 +53,8 @@ var crcs = func() (all [256]uint16) {
 
 const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-// landing returns the first of base-000, base-001, …, base-zzz, base-0000, … that is in the slot.
-func landing(base string, slot int) string {
+// nameInSlot returns the first of base-000, base-001, …, base-zzz, base-0000, … that is in the slot.
+func nameInSlot(base string, slot int) string {
 	base += "-"
 	before := crc(0, base)
 	for length := 3; ; length++ {

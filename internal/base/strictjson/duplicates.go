@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
 // Duplicates finds names that an object of a valid JSON text has twice: readers differ on which of
 // the two counts. Names within the members called open belong to an app or a platform, and differ
 // by case. Elsewhere they are pushpace's own, which encoding/json reads whatever their case.
-func Duplicates(data []byte, open ...string) faults.Faults {
+func Duplicates(data []byte, open ...string) fielderrors.Faults {
 	var path [8][]byte // enough for most texts, on the stack
-	var names [few][]byte
+	var names [linearLimit][]byte
 	s := nameScan{data: data, open: open, path: path[:0], names: names[:0]}
 	s.value(0)
 	return s.faults
@@ -27,11 +27,11 @@ type nameScan struct {
 	path   [][]byte // names, and indices, on the way to here
 	names  [][]byte // of the objects on the way to here
 	inside bool     // an open member
-	faults faults.Faults
+	faults fielderrors.Faults
 }
 
-// few is the number of names up to which a linear search is used.
-const few = 16
+// linearLimit is the number of names up to which a linear search is used.
+const linearLimit = 16
 
 func (s *nameScan) value(depth int) {
 	s.space()
@@ -60,9 +60,9 @@ func (s *nameScan) object(depth int) {
 		if s.data[s.at] == '}' {
 			break
 		}
-		name := unescaped(s.text())
+		name := unescape(s.text())
 		s.path = append(s.path, name)
-		if many == nil && len(s.names)-first == few {
+		if many == nil && len(s.names)-first == linearLimit {
 			many = map[string]bool{}
 			for _, known := range s.names[first:] {
 				many[s.key(known)] = true
@@ -155,8 +155,8 @@ func (s *nameScan) pointer() string {
 	return Pointer(path...)
 }
 
-// unescaped returns a name without its escapes.
-func unescaped(written []byte) []byte {
+// unescape returns a name without its escapes.
+func unescape(written []byte) []byte {
 	if bytes.IndexByte(written, '\\') < 0 {
 		return written
 	}

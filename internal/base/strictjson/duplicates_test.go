@@ -9,7 +9,7 @@ import (
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder // more than a linear search handles
-	for i := range 2 * few {
+	for i := range 2 * linearLimit {
 		fmt.Fprintf(&many, `"n%d":%d,`, i, i)
 	}
 	for text, want := range map[string]string{

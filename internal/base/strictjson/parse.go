@@ -14,20 +14,20 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
 // Parse reads one JSON object into the struct that v points to. Names within the members called
-// open are not checked. The error is of type faults.Faults.
+// open are not checked. The error is of type fielderrors.Faults.
 func Parse(data []byte, v any, open ...string) error {
 	return Check(data, v, Decode(data, v), open...)
 }
 
 // Check returns the faults of data, after decoding it into v's type has returned err. The result is
-// of type faults.Faults, or nil.
+// of type fielderrors.Faults, or nil.
 func Check(data []byte, v any, err error, open ...string) error {
 	if !utf8.Valid(data) {
-		return faults.New("", "is not UTF-8")
+		return fielderrors.New("", "is not UTF-8")
 	}
 	if err != nil {
 		return Misfits(data, v, err)
@@ -39,7 +39,7 @@ func Check(data []byte, v any, err error, open ...string) error {
 		return f
 	}
 	if string(bytes.TrimSpace(data)) == "null" {
-		return faults.New("", "must be an object")
+		return fielderrors.New("", "must be an object")
 	}
 	return nil
 }
@@ -47,10 +47,10 @@ func Check(data []byte, v any, err error, open ...string) error {
 // Misfits explains why data does not decode into the type of v, field by field and without values.
 // A struct that implements json.Unmarshaler or encoding.TextUnmarshaler reports its own faults. err
 // is Decode's error.
-func Misfits(data []byte, v any, err error) faults.Faults {
-	var f faults.Faults
+func Misfits(data []byte, v any, err error) fielderrors.Faults {
+	var f fielderrors.Faults
 	if !json.Valid(data) {
-		return faults.New("", "%s", NotJSON(err))
+		return fielderrors.New("", "%s", NotJSON(err))
 	}
 	misfit(data, reflect.TypeOf(v).Elem(), nil, &f)
 	if len(f) == 0 {
@@ -75,7 +75,7 @@ var (
 	textType    = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-func misfit(data json.RawMessage, t reflect.Type, path []string, f *faults.Faults) {
+func misfit(data json.RawMessage, t reflect.Type, path []string, f *fielderrors.Faults) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -85,7 +85,7 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *faults.Fault
 	switch own := reflect.New(t).Interface().(type) {
 	case json.Unmarshaler:
 		if t.Kind() == reflect.Struct && t != instantType {
-			for _, one := range faults.Of(own.UnmarshalJSON(data)) {
+			for _, one := range fielderrors.Of(own.UnmarshalJSON(data)) {
 				f.Add(Pointer(path...)+one.Field, "%s", one.Problem)
 			}
 			return
@@ -93,7 +93,7 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *faults.Fault
 	case encoding.TextUnmarshaler:
 		var text string
 		if t.Kind() == reflect.Struct && json.Unmarshal(data, &text) == nil {
-			for _, one := range faults.Of(own.UnmarshalText([]byte(text))) {
+			for _, one := range fielderrors.Of(own.UnmarshalText([]byte(text))) {
 				f.Add(Pointer(path...), "%s", one.Problem)
 			}
 			return

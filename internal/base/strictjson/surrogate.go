@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"unicode/utf16"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
 const loneSurrogateFault = `holds half a character: \ud800 to \udfff are written in pairs`
@@ -13,7 +13,7 @@ const loneSurrogateFault = `holds half a character: \ud800 to \udfff are written
 // CheckCharacters returns the fault of a valid JSON text that contains half a character.
 func CheckCharacters(data []byte) error {
 	if loneSurrogate(data) {
-		return faults.New("", "%s", loneSurrogateFault)
+		return fielderrors.New("", "%s", loneSurrogateFault)
 	}
 	return nil
 }
@@ -27,11 +27,11 @@ func loneSurrogate(data []byte) bool {
 			return false
 		}
 		data = data[at:]
-		high := escaped(data)
+		high := codeUnit(data)
 		switch {
 		case !utf16.IsSurrogate(high):
 			data = data[2:]
-		case utf16.DecodeRune(high, escaped(data[6:])) == '\uFFFD':
+		case utf16.DecodeRune(high, codeUnit(data[6:])) == '\uFFFD':
 			return true
 		default:
 			data = data[12:]
@@ -39,8 +39,8 @@ func loneSurrogate(data []byte) bool {
 	}
 }
 
-// escaped returns the code unit of a leading \uXXXX; 0 for anything else.
-func escaped(data []byte) rune {
+// codeUnit returns the code unit of a leading \uXXXX; 0 for anything else.
+func codeUnit(data []byte) rune {
 	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
 		return 0
 	}

@@ -14,28 +14,28 @@ import (
 // maxName bounds a zone's name, in bytes.
 const maxName = 64
 
-// loaded caches the zones by name. There are about 600.
-var loaded sync.Map
+// zones caches the zones by name. There are about 600.
+var zones sync.Map
 
 // Load returns the zone of that IANA name, such as Europe/Berlin.
 func Load(name string) (*time.Location, error) {
-	if known, ok := loaded.Load(name); ok {
+	if known, ok := zones.Load(name); ok {
 		return known.(*time.Location), nil
 	}
-	if !plain(name) {
+	if !isPlain(name) {
 		return nil, ErrUnknown
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {
 		return nil, ErrUnknown
 	}
-	loaded.Store(name, zone)
+	zones.Store(name, zone)
 	return zone, nil
 }
 
-// plain reports whether the name is a zone's usual spelling: another spelling would be loaded
+// isPlain reports whether the name is a zone's usual spelling: another spelling would be loaded
 // again. It excludes zones that differ between systems.
-func plain(name string) bool {
+func isPlain(name string) bool {
 	switch first, _, _ := strings.Cut(name, "/"); first {
 	case "", ".", "..", "Local", "localtime", "posixrules", "Factory", "posix", "right":
 		return false

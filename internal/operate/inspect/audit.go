@@ -88,7 +88,7 @@ func (c *Inspector) count(ctx context.Context) (*Audit, error) {
 		counts, err := sums()
 		return both{counts, queues()}, err
 	})
-	unread, err := store.Unread(err)
+	unread, err := store.Unreachable(err)
 	if err != nil {
 		return nil, err
 	}

@@ -250,7 +250,7 @@ func (in *liveState) freeAgain(n *push.Notification, last store.Return) (at time
 }
 
 // returnReasons has the cause of each Why, and a text in which KEY and DETAIL stand for the Return's.
-var returnReasons = map[store.Why]struct {
+var returnReasons = map[store.WaitReason]struct {
 	cause Cause
 	words string
 }{

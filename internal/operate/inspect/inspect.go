@@ -65,7 +65,7 @@ func (c *Inspector) Pauses(ctx context.Context) ([]pause.Pause, error) {
 		return in.pauses, nil
 	}
 	b, err := c.backlogNow(ctx, in)
-	if _, err := store.Unread(err); err != nil {
+	if _, err := store.Unreachable(err); err != nil {
 		return nil, err
 	}
 	return b.Pauses, nil

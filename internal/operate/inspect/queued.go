@@ -99,7 +99,7 @@ func (c *Inspector) Queued(ctx context.Context, s Selection, cursor string) (*Pa
 		return nil, store.ErrCursor
 	}
 	page := &Page{Waiting: []Queued{}}
-	near, cancel := store.InTime(ctx, len(shards))
+	near, cancel := store.WithShardTimeout(ctx, len(shards))
 	defer cancel()
 	in, err := c.liveState(near)
 	if page.CausesUnread = len(shards) > 1 && redisreply.Of(err) != redisreply.None; page.CausesUnread {
@@ -133,7 +133,7 @@ func (c *Inspector) Queued(ctx context.Context, s Selection, cursor string) (*Pa
 		}
 		return looked >= store.PageSize, nil
 	})
-	if page.Unread, err = store.Unread(err); err != nil {
+	if page.Unread, err = store.Unreachable(err); err != nil {
 		return nil, err
 	}
 	if looked >= store.PageSize && at < len(shards)*len(store.Spots) {

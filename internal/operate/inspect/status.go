@@ -282,7 +282,7 @@ func (c *waitInput) claimed() *Waits {
 func (c *waitInput) missingWorker() string {
 	problem := "no worker runs"
 	if c.unseen != redisreply.None {
-		problem = "Redis " + c.unseen.Says() + ": workers cannot report that they run"
+		problem = "Redis " + c.unseen.Text() + ": workers cannot report that they run"
 	}
 	for _, w := range c.workers {
 		switch {

@@ -32,7 +32,7 @@ func TestWaits(t *testing.T) {
 	away := idle
 	away.Limits = control.LimitsOutage{Since: at(-time.Minute), Cause: "NOPERM"}
 	draining, refused := control.Snapshot{Pulls: true, Draining: true}, control.Snapshot{}
-	returned := func(why store.Why, until time.Duration) *store.Place {
+	returned := func(why store.WaitReason, until time.Duration) *store.Place {
 		return &store.Place{State: store.JobPutOff, Last: store.Return{Why: why, Detail: "WRONGTYPE"}, Back: at(-5 * time.Second), Due: at(until)}
 	}
 	pending := &store.Place{State: store.JobPending}
@@ -137,13 +137,13 @@ func TestWaits(t *testing.T) {
 // Each Why has a cause and a text.
 func TestEachWhyHasCauseAndText(t *testing.T) {
 	t.Parallel()
-	for _, why := range append(store.Whys, "") {
+	for _, why := range append(store.WaitReasons, "") {
 		text := returnText(store.Return{Why: why, Key: "a key", Detail: "a detail"})
 		if text == "" || strings.Contains(text, "KEY") || strings.Contains(text, "DETAIL") || !slices.Contains(Causes, returnReasons[why].cause) {
 			t.Errorf("%q: %q, %q", why, text, returnReasons[why].cause)
 		}
 	}
-	if n := len(store.Whys) + 1; len(returnReasons) != n {
+	if n := len(store.WaitReasons) + 1; len(returnReasons) != n {
 		t.Errorf("%d reasons have a text, want %d", len(returnReasons), n)
 	}
 	if text := returnText(store.Return{Why: store.OverQuota, Key: "DETAIL", Detail: "KEY"}); text != "over the quota DETAIL: KEY" {

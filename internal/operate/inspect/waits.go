@@ -102,7 +102,7 @@ func (c *Inspector) Waits(ctx context.Context) ([]Share, error) {
 // backlogNow is backlog with the current jobs.
 func (c *Inspector) backlogNow(ctx context.Context, in *liveState) (*Backlog, error) {
 	jobs, err := store.ReadJobs(ctx, c.client, c.records)
-	if _, err := store.Unread(err); err != nil {
+	if _, err := store.Unreachable(err); err != nil {
 		return &Backlog{}, err
 	}
 	return c.backlog(ctx, in, jobs)

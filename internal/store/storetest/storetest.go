@@ -32,14 +32,14 @@ func First(t testing.TB, records *store.Records) *store.Shard {
 	return At(t, records, "")
 }
 
-// Claim moves a pending job into the claim "test/1".
-func InHand(t testing.TB, client redis.UniversalClient, at *store.Shard, queue, id string) *store.Job {
+// ClaimJob moves a pending job into the claim "test/1".
+func ClaimJob(t testing.TB, client redis.UniversalClient, at *store.Shard, queue, id string) *store.Job {
 	t.Helper()
-	job := &store.Job{ID: id, Queue: queue, Hand: "test/1"}
+	job := &store.Job{ID: id, Queue: queue, Claim: "test/1"}
 	pipe := client.TxPipeline()
 	pipe.LRem(t.Context(), at.QueueKey(queue, "pending"), 1, id)
 	pipe.LPush(t.Context(), at.QueueKey(queue, "active"), id)
-	pipe.HSet(t.Context(), at.QueueKey(queue, "t:"+id), "state", "active", "worker", job.Hand)
+	pipe.HSet(t.Context(), at.QueueKey(queue, "t:"+id), "state", "active", "worker", job.Claim)
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}

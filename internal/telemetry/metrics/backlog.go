@@ -121,10 +121,10 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 	gauge(letters, float64(last.Counts.Letters))
 	sums := map[store.Dropped]int64{} // an app may be named as the unknown ones are
 	for d, n := range last.Counts.Dropped {
-		sums[store.Dropped{What: d.What, App: cmp.Or(d.App, Other)}] += n
+		sums[store.Dropped{Kind: d.Kind, App: cmp.Or(d.App, Other)}] += n
 	}
 	for d, n := range sums {
-		samples <- prometheus.MustNewConstMetric(dropped, prometheus.CounterValue, float64(n), d.App, d.What)
+		samples <- prometheus.MustNewConstMetric(dropped, prometheus.CounterValue, float64(n), d.App, d.Kind)
 	}
 	for app, kinds := range last.Webhooks {
 		for kind, at := range kinds {

@@ -19,7 +19,7 @@ import (
 func held(n int64) Backlog {
 	return Backlog{
 		Counts: store.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4, Dropped: map[store.Dropped]int64{
-			{What: store.DeadLetters, App: "shop"}: 5, {What: store.OutcomeReports, App: "shop"}: 6, {What: store.DeadLetters}: 7, {What: store.DeadLetters, App: Other}: 1,
+			{Kind: store.DeadLetters, App: "shop"}: 5, {Kind: store.OutcomeReports, App: "shop"}: 6, {Kind: store.DeadLetters}: 7, {Kind: store.DeadLetters, App: Other}: 1,
 		}},
 		Jobs:    map[string]map[store.JobState]int64{"pushpace-bulk": {store.JobPending: n, store.JobArchived: 0}},
 		Workers: 3, Waits: []inspect.Share{{For: inspect.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},

@@ -318,7 +318,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	trace := hex.EncodeToString(span.TraceId)
 	for _, id := range []string{"order-1", "order-2"} {
-		message, err := client.HGet(t.Context(), shard.Named(client, "", 1)[0].QueueKey(push.Default.Queue(), "t:"+id), "msg").Result()
+		message, err := client.HGet(t.Context(), shard.NewShards(client, "", 1)[0].QueueKey(push.Default.Queue(), "t:"+id), "msg").Result()
 		must(t, err)
 		if !strings.Contains(message, trace) {
 			t.Errorf("the job of %s does not carry the trace %s", id, trace)

@@ -4,7 +4,7 @@ package fcmconfig
 import (
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/fielderrors"
 	"github.com/pushpace/pushpace/providers/fcm/internal/wire"
 )
 
@@ -44,7 +44,7 @@ type Config struct {
 // Validate returns every fault of the configuration, each with its key. It
 // reads no file.
 func (c Config) Validate() error {
-	var all faults.Faults
+	var all fielderrors.Faults
 	if c.CredentialsFile == "" {
 		all.Add("credentials_file", "is missing: name the JSON key file of a service account that may send messages")
 	}

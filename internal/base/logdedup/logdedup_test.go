@@ -1,4 +1,4 @@
-package repeats
+package logdedup
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ func TestRepeats(t *testing.T) {
 		var l Log
 		log, text := logger(slog.LevelInfo)
 		fail := func(n, client int) {
-			l.Tell(t.Context(), log, slog.LevelWarn, "failed", status(n), slog.Int("client", client))
+			l.Write(t.Context(), log, slog.LevelWarn, "failed", status(n), slog.Int("client", client))
 		}
 		for i := range 1000 {
 			fail(400, i)
@@ -59,12 +59,12 @@ func TestRepeats(t *testing.T) {
 }
 
 // A line below the logger's level is neither written nor counted.
-func TestWhatIsNotWrittenIsNotCounted(t *testing.T) {
+func TestDisabledLevelIsNotCounted(t *testing.T) {
 	t.Parallel()
 	var l Log
 	log, text := logger(slog.LevelWarn)
 	for range 2 {
-		l.Tell(t.Context(), log, slog.LevelInfo, "failed", nil)
+		l.Write(t.Context(), log, slog.LevelInfo, "failed", nil)
 	}
 	if l.Close(); text.Len() > 0 || l.kinds != nil {
 		t.Errorf("%s", text)
@@ -82,7 +82,7 @@ func TestCountsAddUp(t *testing.T) {
 	for range writers {
 		all.Go(func() {
 			for i := range each {
-				l.Tell(context.Background(), log, slog.LevelInfo, "failed", status(400+i%2))
+				l.Write(context.Background(), log, slog.LevelInfo, "failed", status(400+i%2))
 				if i%100 == 0 {
 					l.Close()
 				}

@@ -1,5 +1,5 @@
 // Package suggest finds the name that a mistyped one stands for. Start with Hint.
-package near
+package suggest
 
 import (
 	"strconv"
@@ -34,16 +34,16 @@ func Hint(mistyped string, names []string) string {
 }
 
 // UnknownApp returns the fault of an app that is not one of these, as the end of a sentence.
-func NoApp(name string, apps []string) string {
+func UnknownApp(name string, apps []string) string {
 	fault := "is not one of the configuration's apps"
 	if len(apps) > 0 {
-		fault += ": " + listed(apps) + Hint(name, apps)
+		fault += ": " + joinFirst(apps) + Hint(name, apps)
 	}
 	return fault
 }
 
-// listed joins the first ten names.
-func listed(names []string) string {
+// joinFirst joins the first ten names.
+func joinFirst(names []string) string {
 	const most = 10
 	if len(names) <= most {
 		return strings.Join(names, ", ")

@@ -1,6 +1,6 @@
 // Package slidingstats computes statistics of the last minutes from counts that only grow. Counting
 // stays cheap: a reader samples the counts now and then. Start with Series.
-package lately
+package slidingstats
 
 import (
 	"iter"
@@ -8,7 +8,7 @@ import (
 )
 
 // Window is the number of minutes that a Series covers, including the current one.
-const Kept = 15
+const Window = 15
 
 // A Series holds the growth of counts in each minute. The zero value begins with counts of zero.
 // Not safe for concurrent use.
@@ -25,22 +25,22 @@ type mark struct {
 
 // Sample records the counts at that instant. A later call may pass more counts. The growth since
 // the previous call belongs to the minute of this one.
-func (s *Series) Note(at time.Time, counts []int64) {
+func (s *Series) Sample(at time.Time, counts []int64) {
 	minute := at.Unix() / 60
 	if n := len(s.marks); n == 0 || minute > s.marks[n-1].minute { // not if the clock was set back
 		s.marks = append(s.marks, mark{minute, s.now})
 	}
-	for s.marks[0].minute <= minute-Kept {
+	for s.marks[0].minute <= minute-Window {
 		s.marks = s.marks[1:]
 	}
 	s.now = counts
 }
 
 // Growth returns the growth of the counts in at most so many minutes, including the current one.
-func (s *Series) Grown(minutes int64) []int64 {
+func (s *Series) Growth(minutes int64) []int64 {
 	for _, m := range s.marks {
 		if m.minute > s.marks[len(s.marks)-1].minute-minutes {
-			return less(s.now, m.stood)
+			return subtract(s.now, m.stood)
 		}
 	}
 	return nil
@@ -54,15 +54,15 @@ func (s *Series) Minutes() iter.Seq2[time.Time, []int64] {
 			if i+1 < len(s.marks) {
 				end = s.marks[i+1].stood
 			}
-			if !yield(time.Unix(60*m.minute, 0).UTC(), less(end, m.stood)) {
+			if !yield(time.Unix(60*m.minute, 0).UTC(), subtract(end, m.stood)) {
 				return
 			}
 		}
 	}
 }
 
-// less returns counts minus before.
-func less(counts, before []int64) []int64 {
+// subtract returns counts minus before.
+func subtract(counts, before []int64) []int64 {
 	grown := make([]int64, len(counts))
 	copy(grown, counts)
 	for i, n := range before {

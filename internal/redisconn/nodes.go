@@ -47,7 +47,7 @@ type Node struct {
 
 // ReadNodes returns the state of each node that holds keys, by address, without its shards. The
 // error is about the Cluster as a whole. A hanging node leaves enough time to report the others.
-func Look(ctx context.Context, c redis.UniversalClient) ([]Node, error) {
+func ReadNodes(ctx context.Context, c redis.UniversalClient) ([]Node, error) {
 	var (
 		mu      sync.Mutex
 		servers []*redis.Client
@@ -67,14 +67,14 @@ func Look(ctx context.Context, c redis.UniversalClient) ([]Node, error) {
 	nodes := make([]Node, len(servers))
 	var all sync.WaitGroup
 	for i, node := range servers {
-		all.Go(func() { nodes[i] = look(ctx, node) })
+		all.Go(func() { nodes[i] = readNode(ctx, node) })
 	}
 	all.Wait()
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Address, b.Address) })
 	return nodes, err
 }
 
-func look(ctx context.Context, c *redis.Client) Node {
+func readNode(ctx context.Context, c *redis.Client) Node {
 	n := Node{Address: c.Options().Addr}
 	asked := time.Now()
 	clock, err := c.Time(ctx).Result()
@@ -90,12 +90,12 @@ func look(ctx context.Context, c *redis.Client) Node {
 		}
 		return n // the user may not call INFO
 	}
-	n.tell(fields(text), clock)
+	n.readInfo(fields(text), clock)
 	return n
 }
 
 // readInfo sets the fields from INFO, at now by the server's clock.
-func (n *Node) tell(info map[string]string, now time.Time) {
+func (n *Node) readInfo(info map[string]string, now time.Time) {
 	n.Version, n.Eviction = info["redis_version"], info["maxmemory_policy"]
 	n.UsedMemory, _ = strconv.ParseInt(info["used_memory"], 10, 64)
 	n.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64)

@@ -1,4 +1,4 @@
-package lately
+package slidingstats
 
 import (
 	"math/bits"
@@ -15,9 +15,9 @@ type Histogram [4 * octaves]atomic.Int64
 const octaves = 21
 
 // Add counts a duration.
-func (h *Histogram) Add(d time.Duration) { h[part(d)].Add(1) }
+func (h *Histogram) Add(d time.Duration) { h[bucketOf(d)].Add(1) }
 
-func part(d time.Duration) int {
+func bucketOf(d time.Duration) int {
 	us := uint64(max(0, d.Microseconds()))
 	octave := bits.Len64(us >> 7)
 	quarter := int(us >> (4 + max(1, octave)) & 3)

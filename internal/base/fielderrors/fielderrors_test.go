@@ -1,4 +1,4 @@
-package faults
+package fielderrors
 
 import (
 	"errors"
@@ -24,10 +24,10 @@ func TestFaults(t *testing.T) {
 	if got := Of(errors.New("it is away")); !slices.Equal(got, Faults{{"", "it is away"}}) {
 		t.Errorf("of another error: %v", got)
 	}
-	for range 2 * most {
+	for range 2 * maxFaults {
 		f.Add("rates", "are too many")
 	}
-	if got, want := f.Error(), "min_gap: -1s is negative; nothing fits; rates: are too many; rates: are too many; rates: are too many; rates: are too many; rates: are too many; rates: are too many; and 92 more"; got != want || len(f) != most {
+	if got, want := f.Error(), "min_gap: -1s is negative; nothing fits; rates: are too many; rates: are too many; rates: are too many; rates: are too many; rates: are too many; rates: are too many; and 92 more"; got != want || len(f) != maxFaults {
 		t.Errorf("%d: %q", len(f), got)
 	}
 }

@@ -27,22 +27,22 @@ func (j *queuedJob) active() bool { return j.state == "active" }
 func (r *Shard) JobState(ctx context.Context, queue, id string) (string, error) {
 	state, err := r.client.HGet(ctx, r.QueueKey(queue, "t:"+id), "state").Result()
 	if err != nil && !errors.Is(err, redis.Nil) && !redisreply.OfItsKeys(err) {
-		return "", fmt.Errorf("look for the job: %w", err)
+		return "", fmt.Errorf("read the job: %w", err)
 	}
 	return state, nil
 }
 
-// A seen is a notification's record and job.
-type seen struct {
+// A recordAndJob is a notification's record and job.
+type recordAndJob struct {
 	record *Record
 	job    *queuedJob // nil if there is none or the notification has ended
 	err    error
 }
 
-// see reads the records of notifications and the jobs of waiting ones, in three round trips.
+// readRecordsAndJobs reads the records of notifications and the jobs of waiting ones, in three round trips.
 // A job's message is empty if its key has another type or the message is too long.
-func (r *Shard) see(ctx context.Context, ids []string) []seen {
-	all := make([]seen, len(ids))
+func (r *Shard) readRecordsAndJobs(ctx context.Context, ids []string) []recordAndJob {
+	all := make([]recordAndJob, len(ids))
 	pipe := r.client.Pipeline()
 	records := make([]*redis.MapStringStringCmd, len(ids))
 	for i, id := range ids {
@@ -69,11 +69,11 @@ func (r *Shard) see(ctx context.Context, ids []string) []seen {
 		case redisreply.OfItsKeys(err):
 			s.job = &queuedJob{}
 		case err != nil:
-			s.err = fmt.Errorf("look for the job: %w", err)
+			s.err = fmt.Errorf("read the job: %w", err)
 		case states[i].Val()[0] != nil:
-			its := texts(states[i].Val()[:1])
+			its := stringsOf(states[i].Val()[:1])
 			s.job = &queuedJob{state: its[0]}
-			if failed := texts(states[i].Val()[1:]); len(failed) > 0 {
+			if failed := stringsOf(states[i].Val()[1:]); len(failed) > 0 {
 				s.job.failures, _ = strconv.Atoi(failed[0])
 			}
 			if size := sizes[i].Val(); size > 0 && size <= MaxEnvelopeSize {
@@ -87,7 +87,7 @@ func (r *Shard) see(ctx context.Context, ids []string) []seen {
 			continue
 		}
 		if err := message.Err(); err != nil && !errors.Is(err, redis.Nil) {
-			all[i].err = fmt.Errorf("look for the job: %w", err)
+			all[i].err = fmt.Errorf("read the job: %w", err)
 			continue
 		}
 		job := all[i].job

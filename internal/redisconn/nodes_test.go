@@ -21,13 +21,13 @@ func TestLastSnapshot(t *testing.T) {
 		"before there is it": {"", "100", 0},
 	} {
 		var n Node
-		n.tell(map[string]string{"rdb_last_save_time": c.saved, "uptime_in_seconds": c.uptime}, now)
+		n.readInfo(map[string]string{"rdb_last_save_time": c.saved, "uptime_in_seconds": c.uptime}, now)
 		if got := n.LastSave; got.IsZero() != (c.want == 0) || c.want != 0 && got.Unix() != c.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
 	server := redistest.Start(t)
-	nodes, err := Look(t.Context(), server.Client(t))
+	nodes, err := ReadNodes(t.Context(), server.Client(t))
 	if err != nil || len(nodes) != 1 || !nodes[0].LastSave.IsZero() || nodes[0].Version == "" {
 		t.Errorf("a fresh one: %+v, %v", nodes, err)
 	}

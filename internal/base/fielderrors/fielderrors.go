@@ -1,6 +1,6 @@
 // Package fielderrors reports the faults of a value by field, so that a caller need not parse a
 // sentence. Start with Faults.
-package faults
+package fielderrors
 
 import (
 	"errors"
@@ -23,16 +23,16 @@ type Faults []Fault
 
 const (
 	// maxFaults bounds the reported faults of one value.
-	most = 100
+	maxFaults = 100
 	// maxShown is the number of faults in the error's text.
-	shown = 8
+	maxShown = 8
 )
 
 // Error names the first faults and counts the others.
 func (f Faults) Error() string {
 	var b strings.Builder
 	for i, fault := range f {
-		if i == shown {
+		if i == maxShown {
 			fmt.Fprintf(&b, "; and %d more", len(f)-i)
 			break
 		}
@@ -63,7 +63,7 @@ func (f Faults) Err() error {
 
 // Add adds a fault, up to 100.
 func (f *Faults) Add(field, format string, args ...any) {
-	if len(*f) < most {
+	if len(*f) < maxFaults {
 		*f = append(*f, Fault{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 }

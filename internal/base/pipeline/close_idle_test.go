@@ -10,7 +10,7 @@ import (
 )
 
 // The pipeline of a master that has left the Cluster is closed.
-func TestMastersThatLeaveAreForgotten(t *testing.T) {
+func TestPipelineOfLeftMasterCloses(t *testing.T) {
 	servers := []*miniredis.Miniredis{miniredis.RunT(t), miniredis.RunT(t)}
 	client := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: true,
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
@@ -34,9 +34,9 @@ func TestMastersThatLeaveAreForgotten(t *testing.T) {
 	if left == stays {
 		t.Fatal("both keys are on one node")
 	}
-	shared.looked.Store(time.Now().Add(-2 * forget).UnixNano())
+	shared.lastCleanup.Store(time.Now().Add(-2 * idleLimit).UnixNano())
 	for _, m := range shared.masters {
-		m.used.Store(time.Now().Add(-2 * forget).UnixNano())
+		m.used.Store(time.Now().Add(-2 * idleLimit).UnixNano())
 	}
 	if again := ask("b"); again != stays {
 		t.Error("one that is asked for is another")

@@ -1,7 +1,7 @@
 // Package logdedup keeps the log short if others can cause lines at will, for example by failing
 // requests or unreadable jobs: of repeated lines it writes the first, and then a count. Start with
 // Log.
-package repeats
+package logdedup
 
 import (
 	"context"
@@ -27,16 +27,16 @@ type Log struct {
 type repeated struct {
 	timer *time.Timer
 	again int
-	tell  tell
+	write writeLine
 }
 
 // A writeLine writes a line of its kind.
-type tell func(ctx context.Context, more ...slog.Attr)
+type writeLine func(ctx context.Context, more ...slog.Attr)
 
 // Write writes or counts a line. Its kind is the message and the attributes of kind, which must be
 // from closed sets, as each kind takes memory. The first line also has the attributes more. Lines
 // below the logger's level are not counted.
-func (l *Log) Tell(ctx context.Context, log *slog.Logger, level slog.Level, message string, kind []slog.Attr, more ...slog.Attr) {
+func (l *Log) Write(ctx context.Context, log *slog.Logger, level slog.Level, message string, kind []slog.Attr, more ...slog.Attr) {
 	if !log.Enabled(ctx, level) {
 		return
 	}
@@ -49,7 +49,7 @@ func (l *Log) Tell(ctx context.Context, log *slog.Logger, level slog.Level, mess
 }
 
 // first reports whether the line is the first of its kind, and counts it otherwise.
-func (l *Log) first(message string, kind []slog.Attr, tell tell) bool {
+func (l *Log) first(message string, kind []slog.Attr, tell writeLine) bool {
 	key := keyOf(message, kind)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +60,7 @@ func (l *Log) first(message string, kind []slog.Attr, tell tell) bool {
 	if l.kinds == nil {
 		l.kinds = map[string]*repeated{}
 	}
-	l.kinds[key] = &repeated{timer: time.AfterFunc(Within, func() { l.end(key) }), tell: tell}
+	l.kinds[key] = &repeated{timer: time.AfterFunc(Within, func() { l.end(key) }), write: tell}
 	return true
 }
 
@@ -81,7 +81,7 @@ func (l *Log) end(key string) {
 	delete(l.kinds, key)
 	l.mu.Unlock()
 	if r != nil {
-		r.sum()
+		r.writeCount()
 	}
 }
 
@@ -93,13 +93,13 @@ func (l *Log) Close() {
 	l.mu.Unlock()
 	for _, r := range all {
 		r.timer.Stop()
-		r.sum()
+		r.writeCount()
 	}
 }
 
 // writeCount writes the number of counted lines, if any.
-func (r *repeated) sum() {
+func (r *repeated) writeCount() {
 	if r.again > 0 {
-		r.tell(context.Background(), slog.Int("again", r.again), slog.Duration("within", Within))
+		r.write(context.Background(), slog.Int("again", r.again), slog.Duration("within", Within))
 	}
 }

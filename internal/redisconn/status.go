@@ -20,13 +20,13 @@ type NodeTrouble struct {
 	Trouble redisreply.Trouble
 }
 
-func (s Status) well() bool { return s.Trouble == redisreply.None && len(s.Nodes) == 0 }
+func (s Status) isHealthy() bool { return s.Trouble == redisreply.None && len(s.Nodes) == 0 }
 
 // A condition is the known state of a Redis, or of one node. The zero value is healthy.
 type condition struct {
-	trouble redisreply.Trouble
-	since   time.Time // when the error state began
-	well    time.Time // since when it is healthy again; zero if it is not
+	trouble      redisreply.Trouble
+	since        time.Time // when the error state began
+	healthySince time.Time // since when it is healthy again; zero if it is not
 }
 
 // next returns the condition after a check.
@@ -36,11 +36,11 @@ func (c condition) next(trouble redisreply.Trouble, now time.Time) condition {
 		if c.trouble == redisreply.None {
 			c.since = now
 		}
-		c.trouble, c.well = trouble, time.Time{}
+		c.trouble, c.healthySince = trouble, time.Time{}
 	case c.trouble == redisreply.None:
-	case c.well.IsZero():
-		c.well = now
-	case now.Sub(c.well) >= lookAgain:
+	case c.healthySince.IsZero():
+		c.healthySince = now
+	case now.Sub(c.healthySince) >= recheckInterval:
 		c = condition{}
 	}
 	return c
@@ -70,6 +70,6 @@ func (c change) log(log *slog.Logger, cfg config.Redis, now time.Time) {
 		}
 		log.Info(c.name+says, append(args, "was", string(c.before.trouble), "lasted", now.Sub(c.before.since).Round(time.Millisecond))...)
 	default:
-		log.Error(c.name+" "+c.after.trouble.Says()+": "+c.effect, append(args, "trouble", string(c.after.trouble), "error", Explain(c.err, cfg))...)
+		log.Error(c.name+" "+c.after.trouble.Text()+": "+c.effect, append(args, "trouble", string(c.after.trouble), "error", Explain(c.err, cfg))...)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// declared is a hook for a Cluster's nodes that confines each script to one slot, by sending it as
+// oneSlotScripts is a hook for a Cluster's nodes that confines each script to one slot, by sending it as
 // text after "#!lua". Without that line a script can use keys of another slot as long as its node
 // also has that slot, and fails after the next reshard.
-type declared struct {
+type oneSlotScripts struct {
 	texts sync.Map // by hash
 }
 
@@ -27,10 +27,10 @@ func (unknownScript) Error() string { return "NOSCRIPT No matching script. Pleas
 func (unknownScript) RedisError()   {}
 
 // DialHook implements redis.Hook.
-func (d *declared) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (d *oneSlotScripts) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements redis.Hook.
-func (d *declared) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (d *oneSlotScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if !d.hold(cmd) {
 			return cmd.Err()
@@ -40,7 +40,7 @@ func (d *declared) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // ProcessPipelineHook implements redis.Hook.
-func (d *declared) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (d *oneSlotScripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		var sent []redis.Cmder
 		var unknown error
@@ -60,7 +60,7 @@ func (d *declared) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 
 // hold makes the command send its script as text, and reports whether to send the command. A hash
 // without a known text is unknown: its caller then sends the text.
-func (d *declared) hold(cmd redis.Cmder) bool {
+func (d *oneSlotScripts) hold(cmd redis.Cmder) bool {
 	args := cmd.Args()
 	switch cmd.Name() {
 	case "eval":

@@ -1,4 +1,4 @@
-package lately
+package slidingstats
 
 import (
 	"slices"
@@ -12,15 +12,15 @@ import (
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	var s Series
-	if s.Grown(1) != nil {
+	if s.Growth(1) != nil {
 		t.Error("something has grown before anything is known")
 	}
 	at := func(minute, second int) time.Time { return time.Unix(int64(60*(1000+minute)+second), 0) }
-	s.Note(at(0, 58), []int64{2})
-	s.Note(at(0, 59), []int64{5})
-	s.Note(at(1, 0), []int64{6, 1})  // a count that is new
-	s.Note(at(0, 59), []int64{7, 1}) // the clock was set back
-	s.Note(at(3, 30), []int64{10, 1})
+	s.Sample(at(0, 58), []int64{2})
+	s.Sample(at(0, 59), []int64{5})
+	s.Sample(at(1, 0), []int64{6, 1})  // a count that is new
+	s.Sample(at(0, 59), []int64{7, 1}) // the clock was set back
+	s.Sample(at(3, 30), []int64{10, 1})
 	told := func() (all [][]int64) {
 		for minute, grown := range s.Minutes() {
 			all = append(all, append([]int64{minute.Unix()/60 - 1000}, grown...))
@@ -32,18 +32,18 @@ func TestSeries(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for minutes, want := range map[int64][]int64{1: {3, 0}, 2: {3, 0}, 3: {5, 1}, 4: {10, 1}, 100: {10, 1}} {
-		if got := s.Grown(minutes); !slices.Equal(got, want) {
+		if got := s.Growth(minutes); !slices.Equal(got, want) {
 			t.Errorf("in %d minutes %v", minutes, got)
 		}
 	}
-	s.Note(at(Kept, 0), []int64{11, 1})
+	s.Sample(at(Window, 0), []int64{11, 1})
 	if got := told(); len(got) != 3 || got[0][0] != 1 {
 		t.Errorf("%v", got)
 	}
 	for minute := range 100 {
-		s.Note(at(minute+Kept, 1), []int64{11, 1})
+		s.Sample(at(minute+Window, 1), []int64{11, 1})
 	}
-	if got := told(); len(got) != Kept {
+	if got := told(); len(got) != Window {
 		t.Errorf("%d minutes are kept", len(got))
 	}
 }

@@ -1,4 +1,4 @@
--- Astray lists the active jobs in the claim of a dead or unknown term.
+-- Orphans lists the active jobs in the claim of a dead or unknown term.
 --
 -- KEYS    active, signs
 -- ARGV    prefix of the tasks' keys; where to begin, from the oldest; how many to read; the longest
@@ -11,17 +11,17 @@ local active, signs, tasks, from, n, longest = KEYS[1], KEYS[2], ARGV[1], tonumb
 local answer, alive = {redis.call('LLEN', active)}, {}
 for _, id in ipairs(redis.call('LRANGE', active, -from - n, -from - 1)) do
   local task = tasks .. id
-  local hand = redis.pcall('HGET', task, 'worker')
-  if type(hand) == 'table' then -- fails if the key is on its way to another master
+  local claim = redis.pcall('HGET', task, 'worker')
+  if type(claim) == 'table' then -- fails if the key is on its way to another master
     read(task, 0)
-    hand = ''
+    claim = ''
   end
-  local term = string.match(hand or '', '^[^/]*')
+  local term = string.match(claim or '', '^[^/]*')
   if alive[term] == nil then alive[term] = tonumber(redis.call('ZSCORE', signs, term) or 0) > 0 end
   if not alive[term] then
     local message = read(task, longest)
     local accepted = type(message) == 'string' and string.match(string.sub(message, 1, 512), '"accepted_at":"([^"]*)Z"')
-    for _, value in ipairs({id, hand or '', accepted or ''}) do answer[#answer + 1] = value end
+    for _, value in ipairs({id, claim or '', accepted or ''}) do answer[#answer + 1] = value end
   end
 end
 return answer

@@ -1,6 +1,6 @@
 -- owned reports whether the task is in that claim. A key of another type is in every claim, so that
 -- it can be set aside.
-local function owned(task, hand)
+local function owned(task, claim)
   local its = redis.pcall('HGET', task, 'worker')
-  return (its or '') == hand or type(its) == 'table'
+  return (its or '') == claim or type(its) == 'table'
 end
