@@ -15,8 +15,8 @@ import (
 func newActions() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "actions",
-		Short: "List what operators did, the newest first",
-		Long: `actions lists what operators did through commands, the API and the console: changes of
+		Short: "List the audit log, the newest entries first",
+		Long: `actions lists the operators' actions through commands, the API and the console: changes of
 limits, pauses and their ends, cancelled, requeued and purged notifications, confirmed
 losses of data. WHO is the token's name, or --by of the command. COUNT is the number of overrides, pauses,
 notifications or dead letters. An action on many is one entry; a command writes one for

@@ -22,7 +22,7 @@ func newAudit() *cobra.Command {
 and the waiting ones with the jobs on the queue. The difference is 0 while nothing is
 sent, and otherwise at most the number of pushes in flight. If it is larger, the exit
 status is 3. While a shard of a Cluster does not answer, the exit status is 1, and the
-numbers are those of the other shards.`,
+numbers leave out this shard.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)

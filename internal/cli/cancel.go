@@ -24,8 +24,7 @@ Without an ID, with --app, --user and one of --thread, --collapse-key, --categor
 digests: the user has read them elsewhere. With --all it ends every waiting notification
 that matches all given flags. It counts them first and asks on the terminal, or continues
 if there are at most --expect. With an ID, --app and --user choose the notification if several
-users have this ID. --digest also ends a notification whose push is a digest of others,
-and those others; --all always does. Notifications that move during the count may be
+users have this ID. --digest also ends a digest's carrier with its members; --all always does. Notifications that move during the count may be
 missed: pause first, and check with pushpace waiting, which takes the same flags. The
 command may be interrupted and repeated.`,
 		Example: `  pushpace cancel order-4711-shipped

@@ -21,7 +21,7 @@ func newDeadRequeue() *cobra.Command {
 		Use:   "requeue ID [ID …] | requeue --all [--reason REASON …] [--expect N]",
 		Short: "Put dead letters back on their queue, with a new budget of attempts",
 		Long: `requeue puts the dead letters with these IDs back on their queue. With --all it requeues
-those that match all given flags: it counts them first and asks on the terminal, or
+all that match the given flags: it counts them first and asks on the terminal, or
 continues if there are at most --expect. With IDs, --app and --user choose the dead letter if
 several users have this ID. The command may be interrupted and repeated.`,
 		Example: `  pushpace dead requeue order-4711-shipped
@@ -35,8 +35,8 @@ func newDeadPurge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge ID [ID …] | purge --all [--reason REASON …] [--expect N]",
 		Short: "Delete dead letters; audit still counts their notifications",
-		Long: `purge deletes the dead letters with these IDs for good. With --all it deletes those that
-match all given flags: it counts them first and asks on the terminal, or continues if there
+		Long: `purge deletes the dead letters with these IDs for good. With --all it deletes all that
+match the given flags: it counts them first and asks on the terminal, or continues if there
 are at most --expect. With IDs, --app and --user choose the dead letter if several users have
 this ID.`,
 		Example: `  pushpace dead purge order-4711-shipped

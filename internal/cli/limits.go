@@ -23,8 +23,8 @@ func newLimits() *cobra.Command {
 		Use:   "limits",
 		Short: "Print the limits in force, and override them for an app, a user or a category",
 		Long: `limits sets and removes overrides: policies for an app, a user, a category, or any of
-these together, in the place of the configured policy. A user's overrides come before
-those for all users, and at each level those of the app before those of all apps. A
+these together, in the place of the configured policy. A user's override comes before
+one for all users, and at each level an app's before one for all apps. A
 quota's rate is overridden the same way. Overrides are kept in Redis and take effect on
 every worker within a second. When a limit is raised, waiting notifications move up. A
 mute stops all notifications, whatever the limits are. Every change is logged.`,

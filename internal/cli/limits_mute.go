@@ -24,8 +24,8 @@ func newLimitsMute() *cobra.Command {
 		Long: `mute stops the notifications to a user, of a category, of an app, or of these
 together. From a second later on no worker sends one. New ones end muted at once; the
 waiting ones end in the background, a worker takes about a minute for 50,000. Limits do
-not change, and a mute at any level is enough. Critical notifications, and those of
-exempt categories, pass unless --all is given. A mute ends by --until or --for, if at
+not change, and a mute at any level is enough. Critical notifications and
+exempt categories pass unless --all is given. A mute ends by --until or --for, if at
 all, or by unmute.
 
 With --dry-run nothing is muted: it says how many waiting notifications would end. For

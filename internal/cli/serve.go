@@ -10,7 +10,7 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the workers, and the HTTP API at http.listen",
-		Long: `serve runs until SIGINT or SIGTERM. It takes notifications from the queue, sends those that
+		Long: `serve runs until SIGINT or SIGTERM. It takes notifications from the queue, sends them as
 their users' limits allow, and schedules the rest. With http.listen it also answers the HTTP
 API; --only runs one of the two. At the signal the API accepts nothing new and finishes its
 requests; pushes in flight finish, other jobs return to the queue, and serve exits within

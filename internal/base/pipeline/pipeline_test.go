@@ -153,7 +153,7 @@ func TestHungRedisFailsWithinTimeout(t *testing.T) {
 
 // A deadline that ends before the time-out holds where Redis does not answer, for a command, a
 // pipeline and a batch.
-func TestACallersDeadlineHolds(t *testing.T) {
+func TestShortDeadlineOfCallerHolds(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer listener.Close()

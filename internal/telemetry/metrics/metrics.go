@@ -96,7 +96,7 @@ func New(s Sources) *Metrics {
 		}),
 		noZone: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pushpace_unknown_time_zone_total",
-			Help: "Notifications whose jobs name a time zone that there is not. limits.time_zone is taken for them.",
+			Help: "Notifications with an unknown time zone. limits.time_zone is used for them.",
 		}),
 		closings: counters("pushpace_provider_closings_total", "Times that this worker has closed an app's way to a provider, by what was answered. Of a delay that all workers share only the first counts it.", "app", "platform", "reason"),
 		posted: counters("pushpace_webhook_attempts_total",
