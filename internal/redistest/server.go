@@ -118,8 +118,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Pause stops the server from answering: it still accepts connections, and
-// says nothing until Resume.
+// Pause stops the server from answering: it still accepts connections until Resume.
 func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
 
 // Resume ends a Pause.
@@ -135,8 +134,8 @@ func (s *Server) signal(t testing.TB, sig syscall.Signal) {
 	}
 }
 
-// FreeAddress is a host:port of the loopback that nobody listens on, and that
-// nobody is given who asks for any port.
+// FreeAddress returns an unused host:port of the loopback, outside the ports that the system
+// assigns.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	port, err := redisserver.FreePort(false, reserve)
@@ -146,8 +145,7 @@ func FreeAddress(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// reserve locks the port's file until the test binary ends, and reports whether nobody
-// else had.
+// reserve locks the port's file until the test binary ends, and reports whether it was unlocked.
 func reserve(port int) bool {
 	dir := filepath.Join(os.TempDir(), "pushpace-redistest-ports")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
