@@ -105,7 +105,7 @@ func (a *answer) readApple(body []byte) {
 // messageID returns the service's ID of an accepted message: apns-id, X-WNS-MSG-ID, or the last
 // part of Location; "" for none. It omits the rest of Location, as the whole lets its reader
 // delete the message; Mozilla's and others' prefix is known, so there this holds until the
-// browser has fetched the message. The record limits the ID's length, and keeps its visible
+// browser has fetched the message. The record limits the ID's length, and keeps its printable
 // characters.
 func messageID(h http.Header) string {
 	location := h.Get("Location")

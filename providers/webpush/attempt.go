@@ -12,8 +12,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// maxAnswer bounds the bytes read of a response's body.
-const maxAnswer = 4 << 10
+// maxResponseBody bounds the bytes read of a response's body.
+const maxResponseBody = 4 << 10
 
 // attempt makes the single request of a push. It calls connected once there is a connection.
 func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebPushMessage, departure providers.Departure, connected func()) providers.Outcome {
@@ -34,13 +34,13 @@ func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebP
 		}
 		return providers.TooLateOutcome()
 	case err != nil:
-		return unanswered(ctx, to, err, body.Wrote())
+		return unansweredOutcome(ctx, to, err, body.Wrote())
 	}
 	// A truncated body only loses the reason.
-	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxResponseBody))
 	_ = response.Body.Close()
 	a := readAnswer(to.service, to.host, response.StatusCode, response.Header, reply, time.Now())
-	return s.conclude(to, a, signed)
+	return s.applyAnswer(to, a, signed)
 }
 
 // prepare encrypts the message and gets the token for its service.
@@ -60,7 +60,7 @@ func (s *Sender) prepare(to subscription, message push.WebPushMessage) (sealed [
 // rehearse prepares a message without sending it.
 func (s *Sender) rehearse(ctx context.Context, to subscription, message push.WebPushMessage) providers.Outcome {
 	if err := ctx.Err(); err != nil {
-		return notSent(err)
+		return notSentOutcome(err)
 	}
 	if _, _, failed := s.prepare(to, message); failed != nil {
 		return *failed
@@ -92,30 +92,30 @@ func (s *Sender) request(ctx context.Context, to subscription, message push.WebP
 	return (&http.Request{Method: http.MethodPost, URL: &u, Host: to.host, Header: header}).WithContext(ctx)
 }
 
-// conclude returns the outcome of an answer, and updates the state of the key and the token.
-func (s *Sender) conclude(to subscription, a answer, signed *token) providers.Outcome {
+// applyAnswer returns the outcome of an answer, and updates the state of the key and the token.
+func (s *Sender) applyAnswer(to subscription, a answer, signed *token) providers.Outcome {
 	at := s.peers[to.service] // nil for a stranger
 	if a.Mismatch {
-		delivered, wrong := at.proof.refuse(to.url.String(), time.Now())
-		return mismatched(a, delivered, wrong)
+		delivered, wrong := at.proof.addMismatch(to.url.String(), time.Now())
+		return mismatchOutcome(a, delivered, wrong)
 	}
-	a.KeyWorked = at != nil && at.proof.proven()
+	a.KeyWorked = at != nil && at.proof.hasDelivered()
 	o := classify(a)
 	switch {
 	case o.Reason == Unauthorized:
-		s.tokens.refused(to.origin(), signed, time.Now())
+		s.tokens.markRefused(to.origin(), signed, time.Now())
 	case o.Kind == providers.Delivered && !signed.worked.Load():
 		signed.worked.Store(true)
 		if at != nil {
-			at.proof.works()
+			at.proof.markDelivered()
 		}
 	}
 	return o
 }
 
-// unanswered returns the outcome of a request without a response.
-func unanswered(ctx context.Context, to subscription, err error, wrote bool) providers.Outcome {
-	if isGuarded(err) {
+// unansweredOutcome returns the outcome of a request without a response.
+func unansweredOutcome(ctx context.Context, to subscription, err error, wrote bool) providers.Outcome {
+	if isGuardError(err) {
 		o := providers.Outcome{
 			Kind: providers.Rejected, Reason: EndpointRefused, Concerns: providers.ConcernsToken, NotSent: true,
 			Err: fmt.Errorf("%s has an address that is not a public one", to.host),
@@ -131,14 +131,14 @@ func unanswered(ctx context.Context, to subscription, err error, wrote bool) pro
 	o := providers.TransportOutcome(err)
 	o.Ambiguous = o.Ambiguous && wrote
 	if to.service == push.WebPushOther {
-		return ofStranger(o)
+		return strangerOutcome(o)
 	}
 	return o
 }
 
-// ofStranger restricts an outcome at an unknown host: its failure concerns only its own
+// strangerOutcome restricts an outcome at an unknown host: its failure concerns only its own
 // subscriptions.
-func ofStranger(o providers.Outcome) providers.Outcome {
+func strangerOutcome(o providers.Outcome) providers.Outcome {
 	if o.Kind == providers.Misconfigured {
 		o.Kind = providers.Retry
 	}
@@ -148,8 +148,8 @@ func ofStranger(o providers.Outcome) providers.Outcome {
 	return o
 }
 
-// notSent returns the outcome of a push that ended with err while it waited.
-func notSent(err error) providers.Outcome {
+// notSentOutcome returns the outcome of a push that ended with err while it waited.
+func notSentOutcome(err error) providers.Outcome {
 	o := providers.TransportOutcome(err)
 	o.Ambiguous = false
 	return o

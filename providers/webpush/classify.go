@@ -31,7 +31,7 @@ const (
 	invalidAuthentication = 109
 )
 
-// classify returns the outcome of an answer. It is pure; mismatched handles key mismatches. An
+// classify returns the outcome of an answer. It is pure; mismatchOutcome handles key mismatches. An
 // unknown service's answer concerns only its own subscriptions.
 func classify(a answer) providers.Outcome {
 	if a.HTTP >= 200 && a.HTTP < 300 {
@@ -122,10 +122,10 @@ func unauthorized(a answer) providers.Outcome {
 	return o
 }
 
-// mismatched returns the outcome for a subscription that was made with another key. If the app's
+// mismatchOutcome returns the outcome for a subscription that was made with another key. If the app's
 // key has worked at the service, the subscription is dead. If the key is known to be wrong, the
 // credential is at fault. Before either is known, the push is retried.
-func mismatched(a answer, delivered, wrong bool) providers.Outcome {
+func mismatchOutcome(a answer, delivered, wrong bool) providers.Outcome {
 	o := providers.Outcome{Kind: providers.Retry, Reason: VapidMismatch, Concerns: providers.ConcernsToken, RetryAfter: mismatchWait}
 	switch {
 	case delivered:

@@ -85,7 +85,7 @@ func checkSubject(subject string) string {
 		return "is missing: " + example
 	}
 	u, err := url.Parse(subject)
-	if err != nil || strings.Trim(subject, visible) != "" || strings.ContainsAny(subject, "<>") {
+	if err != nil || strings.Trim(subject, printable) != "" || strings.ContainsAny(subject, "<>") {
 		return "is not a URL: " + example
 	}
 	host := u.Hostname()
@@ -107,8 +107,8 @@ func checkSubject(subject string) string {
 	return ""
 }
 
-// visible are the visible ASCII characters.
-const visible = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
+// printable are the printable ASCII characters.
+const printable = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 
 // isReserved reports whether a name is below a reserved domain. Source: RFC 6761, RFC 6762.
 func isReserved(host string) bool {

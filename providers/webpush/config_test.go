@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func good() Config {
+func validConfig() Config {
 	return Config{Subject: "mailto:push@example.com", PrivateKeyFile: "vapid.pem"}
 }
 
@@ -45,7 +45,7 @@ func TestConfigFaults(t *testing.T) {
 		"long timeout":          {func(c *Config) { c.Timeout = 2 * time.Minute }, "timeout"},
 		"negative timeout":      {func(c *Config) { c.Timeout = -1 }, "timeout"},
 	} {
-		cfg := good()
+		cfg := validConfig()
 		c.change(&cfg)
 		if err := cfg.Validate(); (err == nil) != (c.key == "") || err != nil && !strings.Contains(err.Error(), c.key) {
 			t.Errorf("%s: %v, want a fault of %s", name, err, c.key)

@@ -13,11 +13,11 @@ func NewDialing(cfg Config, dial providers.DialFunc) (*Sender, error) {
 	return newSender(cfg, dial, dial)
 }
 
-// StrangersBy is New's dial function for unknown hosts, with another port and resolver.
-var StrangersBy = strangersBy
+// StrangerDialer is New's dial function for unknown hosts, with another port and resolver.
+var StrangerDialer = strangerDialer
 
-// Guarded is New's dialer, with another port.
-func Guarded(port uint16) *net.Dialer { return guarded(port) }
+// GuardedDialer is New's dialer, with another port.
+func GuardedDialer(port uint16) *net.Dialer { return guardedDialer(port) }
 
 // Sealed returns the body and the header field Authorization of a push.
 func Sealed(key *Key, subject string, t push.Target, payload []byte) (body []byte, authorization, origin string, err error) {
@@ -25,7 +25,7 @@ func Sealed(key *Key, subject string, t push.Target, payload []byte) (body []byt
 	if err != nil {
 		return nil, "", "", err
 	}
-	to, err := receiverOf(t.Keys)
+	to, err := parseReceiver(t.Keys)
 	if err != nil {
 		return nil, "", "", err
 	}

@@ -13,19 +13,19 @@ import (
 // httpsPort is the only port dialled.
 const httpsPort = 443
 
-// guarded returns a dialer for unknown hosts: it connects only to public addresses, at this port.
+// guardedDialer returns a dialer for unknown hosts: it connects only to public addresses, at this port.
 // It checks the address when it dials, so that a changed DNS answer cannot bypass it.
-func guarded(port uint16) *net.Dialer {
+func guardedDialer(port uint16) *net.Dialer {
 	return &net.Dialer{
 		Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive,
 		Control: ssrf.New(ssrf.WithPorts(port)).Safe,
 	}
 }
 
-// strangersBy returns the dial function for unknown hosts. The guard cannot check addresses that
+// strangerDialer returns the dial function for unknown hosts. The guard cannot check addresses that
 // a proxy dials. If a proxy applies, this function looks up and checks the host's addresses, and
 // sends the proxy one of them in place of the name.
-func strangersBy(proxy *providers.Proxy, direct providers.DialFunc, port uint16, resolver *net.Resolver) providers.DialFunc {
+func strangerDialer(proxy *providers.Proxy, direct providers.DialFunc, port uint16, resolver *net.Resolver) providers.DialFunc {
 	guard := ssrf.New(ssrf.WithPorts(port))
 	byProxy := proxy.Dialing(direct)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -60,8 +60,8 @@ func strangersBy(proxy *providers.Proxy, direct providers.DialFunc, port uint16,
 	}
 }
 
-// isGuarded reports whether err means that the guard refused an address.
-func isGuarded(err error) bool {
+// isGuardError reports whether err means that the guard refused an address.
+func isGuardError(err error) bool {
 	for _, refusal := range []error{ssrf.ErrProhibitedIP, ssrf.ErrProhibitedPort, ssrf.ErrProhibitedNetwork, ssrf.ErrInvalidHostPort} {
 		if errors.Is(err, refusal) {
 			return true

@@ -82,7 +82,7 @@ func (in *inside) dialing(guard *net.Dialer, names *nameServer, passed *atomic.I
 
 const public = "93.184.215.14"
 
-var strangersURLs = []struct {
+var guardCases = []struct {
 	name     string
 	endpoint string
 	// lookups are the addresses of the endpoint's host, for each lookup.
@@ -121,13 +121,13 @@ func TestUnknownHostReachesNoInternalAddress(t *testing.T) {
 	must(t, server.Close())
 	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts = "", "", []string{"*"}
 	keys := target(push.WebPushGoogle, "device").Keys
-	for _, c := range strangersURLs {
+	for _, c := range guardCases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			in := newInside(t)
 			names := &nameServer{names: map[string][][]string{"push.example.com": c.lookups, "fcm.googleapis.com": c.lookups}}
 			var passed atomic.Int64
-			sender, err := webpush.NewDialing(cfg, in.dialing(webpush.Guarded(uint16(in.port)), names, &passed))
+			sender, err := webpush.NewDialing(cfg, in.dialing(webpush.GuardedDialer(uint16(in.port)), names, &passed))
 			must(t, err)
 			defer func() { _ = sender.Close() }()
 			for range 2 {
@@ -166,7 +166,7 @@ func TestUnguardedNamesReachInside(t *testing.T) {
 // A redirect is an answer, and is not followed.
 func TestNoRedirect(t *testing.T) {
 	in := newInside(t)
-	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
+	h := newHostileServer(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:"+strconv.Itoa(in.port)+"/", http.StatusFound)
 	})
 	for _, endpoint := range []string{"https://push.example.com/x", "https://fcm.googleapis.com/x"} {

@@ -26,18 +26,18 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A hostile is a server for each name below example.com, and for Google's, with a sender that
+// A hostileServer is a server for each name below example.com, and for Google's, with a sender that
 // dials only it.
-type hostile struct {
+type hostileServer struct {
 	sender *webpush.Sender
 	open   atomic.Int64
 }
 
-func newHostile(t *testing.T, handler http.HandlerFunc) *hostile {
+func newHostileServer(t *testing.T, handler http.HandlerFunc) *hostileServer {
 	t.Helper()
 	certificate, ca, err := standin.NewCertificate("*.example.com", "fcm.googleapis.com")
 	must(t, err)
-	h := &hostile{}
+	h := &hostileServer{}
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -134,7 +134,7 @@ func TestEndlessAnswersAreBounded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { // one after the other: memory is measured
 			ctx := providertest.NewDeadline(t.Context())
-			h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
+			h := newHostileServer(t, func(w http.ResponseWriter, r *http.Request) {
 				time.AfterFunc(hostileTime, ctx.Pass)
 				c.handler(w, r)
 			})
@@ -157,7 +157,7 @@ func TestEndlessAnswersAreBounded(t *testing.T) {
 // Any number of hosts, with any behaviour, uses bounded resources, and pushes to a known service
 // continue.
 func TestManyHostileHostsAreBounded(t *testing.T) {
-	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
+	h := newHostileServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Host == "fcm.googleapis.com":
 			w.WriteHeader(http.StatusCreated)

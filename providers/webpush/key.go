@@ -60,11 +60,11 @@ func ReadKey(file string) (*Key, error) {
 	return k, nil
 }
 
-// wanted lists the formats that ParseKey accepts.
-const wanted = "want PEM (PKCS#8 or SEC 1), a JWK, or the 32 bytes that the library web-push calls the private key, in base64url"
+// keyForms lists the formats that ParseKey accepts.
+const keyForms = "want PEM (PKCS#8 or SEC 1), a JWK, or the 32 bytes that the library web-push calls the private key, in base64url"
 
 // errNoKey is the error for a text in none of the known formats.
-var errNoKey = errors.New("holds no P-256 private key: " + wanted)
+var errNoKey = errors.New("holds no P-256 private key: " + keyForms)
 
 const (
 	scalarBytes = 32 // of a private key
@@ -84,14 +84,14 @@ func parseKey(file string, text []byte) (*Key, error) {
 	}
 	switch {
 	case strings.HasPrefix(trimmed, "{"):
-		return ofJSON([]byte(trimmed))
+		return parseJSON([]byte(trimmed))
 	case strings.Contains(trimmed, "-----BEGIN"):
-		return ofFile(file, []byte(trimmed))
+		return parsePEM(file, []byte(trimmed))
 	}
 	if raw, err := decode(trimmed); err == nil {
-		return ofBytes(file, raw)
+		return parseBytes(file, raw)
 	}
-	return ofFile(file, text) // DER, or nothing
+	return parsePEM(file, text) // DER, or nothing
 }
 
 // decode decodes hexadecimal, base64url or base64, with or without padding.
@@ -102,8 +102,8 @@ func decode(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
 }
 
-// ofBytes parses a scalar, or DER.
-func ofBytes(file string, raw []byte) (*Key, error) {
+// parseBytes parses a scalar, or DER.
+func parseBytes(file string, raw []byte) (*Key, error) {
 	switch {
 	case len(raw) == scalarBytes:
 		private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), raw)
@@ -114,16 +114,16 @@ func ofBytes(file string, raw []byte) (*Key, error) {
 	case len(raw) == pointBytes && raw[0] == 4, len(raw) == 1+scalarBytes && (raw[0] == 2 || raw[0] == 3):
 		return nil, errors.New("holds a public key: want the private key of the same pair")
 	case len(raw) > pointBytes && raw[0] == 0x30: // a sequence of DER
-		return ofFile(file, raw)
+		return parsePEM(file, raw)
 	}
-	return nil, fmt.Errorf("holds %d bytes in base64, and a private key has %d: %s", len(raw), scalarBytes, wanted)
+	return nil, fmt.Errorf("holds %d bytes in base64, and a private key has %d: %s", len(raw), scalarBytes, keyForms)
 }
 
-// ofFile parses PEM or DER.
-func ofFile(file string, text []byte) (*Key, error) {
+// parsePEM parses PEM or DER.
+func parsePEM(file string, text []byte) (*Key, error) {
 	key, err := keyfile.Parse(file, text, "")
 	if err != nil {
-		return nil, fmt.Errorf("%w; %s", err, wanted)
+		return nil, fmt.Errorf("%w; %s", err, keyForms)
 	}
 	private, ok := key.(*ecdsa.PrivateKey)
 	if !ok {
@@ -132,8 +132,8 @@ func ofFile(file string, text []byte) (*Key, error) {
 	return newKey(private)
 }
 
-// ofJSON parses a JWK (RFC 7517), or the pair that `web-push generate-vapid-keys --json` prints.
-func ofJSON(text []byte) (*Key, error) {
+// parseJSON parses a JWK (RFC 7517), or the pair that `web-push generate-vapid-keys --json` prints.
+func parseJSON(text []byte) (*Key, error) {
 	var form struct {
 		Type       string `json:"kty"`
 		Curve      string `json:"crv"`
@@ -148,29 +148,29 @@ func ofJSON(text []byte) (*Key, error) {
 	}
 	switch {
 	case form.Type == "" && form.PrivateKey != "":
-		return ofPair(form.PrivateKey, form.PublicKey)
+		return parsePair(form.PrivateKey, form.PublicKey)
 	case form.Type != "EC" || form.Curve != "P-256":
 		return nil, errNoKey
 	case form.D == "":
 		return nil, errors.New("holds a public key, a JWK without d: want the private key of the same pair")
 	case form.X == "" && form.Y == "":
-		return ofPair(form.D, "")
+		return parsePair(form.D, "")
 	}
 	x, errX := decode(form.X)
 	y, errY := decode(form.Y)
 	if errX != nil || errY != nil {
 		return nil, errNoKey
 	}
-	return ofPair(form.D, base64.RawURLEncoding.EncodeToString(slices.Concat([]byte{4}, x, y)))
+	return parsePair(form.D, base64.RawURLEncoding.EncodeToString(slices.Concat([]byte{4}, x, y)))
 }
 
-// ofPair parses a scalar, and compares the public key unless it is empty.
-func ofPair(private, public string) (*Key, error) {
+// parsePair parses a scalar, and compares the public key unless it is empty.
+func parsePair(private, public string) (*Key, error) {
 	raw, err := decode(private)
 	if err != nil || len(raw) != scalarBytes {
 		return nil, errNoKey
 	}
-	key, err := ofBytes("", raw)
+	key, err := parseBytes("", raw)
 	if err != nil {
 		return nil, err
 	}

@@ -67,8 +67,8 @@ func newPair(t *testing.T) (private, public string) {
 	return enc(pair.Bytes()), enc(pair.PublicKey().Bytes())
 }
 
-// sizes returns n payload sizes: the smallest, the largest and random ones between.
-func sizes(n int) []int {
+// payloadSizes returns n payload sizes: the smallest, the largest and random ones between.
+func payloadSizes(n int) []int {
 	all := []int{1, 2, push.MaxWebPushPayload - 1, push.MaxWebPushPayload}
 	for len(all) < n {
 		all = append(all, 1+mathrand.IntN(push.MaxWebPushPayload))
@@ -96,7 +96,7 @@ func TestOtherLibrariesReadOurMessages(t *testing.T) {
 		Subject       string `json:"subject"`
 	}
 	var lines []line
-	for i, size := range sizes(200) {
+	for i, size := range payloadSizes(200) {
 		private, public := newPair(t)
 		payload, auth := make([]byte, size), make([]byte, 16)
 		_, _ = rand.Read(payload)

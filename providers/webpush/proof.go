@@ -21,23 +21,23 @@ type proof struct {
 	since     time.Time
 }
 
-// works records that the service has delivered with the key.
-func (p *proof) works() {
+// markDelivered records that the service has delivered with the key.
+func (p *proof) markDelivered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delivered, p.refused = true, nil
 }
 
-// proven reports whether the service has delivered with the key.
-func (p *proof) proven() bool {
+// hasDelivered reports whether the service has delivered with the key.
+func (p *proof) hasDelivered() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.delivered
 }
 
-// refuse records that the endpoint's subscription was made with another key. It returns whether
+// addMismatch records that the endpoint's subscription was made with another key. It returns whether
 // the key is known to work, and otherwise whether it is known to be wrong.
-func (p *proof) refuse(endpoint string, now time.Time) (delivered, wrong bool) {
+func (p *proof) addMismatch(endpoint string, now time.Time) (delivered, wrong bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.delivered {

@@ -45,7 +45,7 @@ func TestProxyConnectsToCheckedAddressOfStranger(t *testing.T) {
 			proxy, err := providers.EnvironmentProxy()
 			must(t, err)
 			names := &nameServer{names: map[string][][]string{"push.example.com": c.lookups}}
-			dial := webpush.StrangersBy(proxy, direct, 443, names.resolver())
+			dial := webpush.StrangerDialer(proxy, direct, 443, names.resolver())
 			conn, err := dial(t.Context(), "tcp", "push.example.com:443")
 			if err == nil {
 				_ = conn.Close()

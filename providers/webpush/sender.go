@@ -61,8 +61,8 @@ func New(cfg Config) (*Sender, error) {
 		dial := proxy.Dialing((&net.Dialer{Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive}).DialContext)
 		return newSender(cfg, dial, dial)
 	}
-	direct := guarded(httpsPort).DialContext
-	return newSender(cfg, proxy.Dialing(direct), strangersBy(proxy, direct, httpsPort, net.DefaultResolver))
+	direct := guardedDialer(httpsPort).DialContext
+	return newSender(cfg, proxy.Dialing(direct), strangerDialer(proxy, direct, httpsPort, net.DefaultResolver))
 }
 
 // newSender is New with dial functions for known services and for unknown hosts.
@@ -127,7 +127,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 	at := s.peers[to.service]
 	leave, err := at.line.Enter(ctx)
 	if err != nil {
-		return notSent(err)
+		return notSentOutcome(err)
 	}
 	defer leave()
 	return s.attempt(ctx, to, message, departure, at.line.Connected)
@@ -139,14 +139,14 @@ func (s *Sender) sendToStranger(ctx context.Context, to subscription, message pu
 	leave, left, err := s.strangers.enter(ctx, at)
 	switch {
 	case err != nil:
-		return ofStranger(notSent(err))
+		return strangerOutcome(notSentOutcome(err))
 	case left > 0:
-		return leftAlone(to.host, left)
+		return backoffOutcome(to.host, left)
 	}
 	defer leave()
 	o := s.attempt(ctx, to, message, departure, func() {})
 	if o.Reason != providers.Cancelled && o.Reason != providers.TooLate { // they say nothing about the host
-		at.note(isFailure(o), time.Now())
+		at.record(isFailure(o), time.Now())
 	}
 	return o
 }
@@ -177,11 +177,11 @@ func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) 
 	case err != nil:
 		return subscription{}, refused(providers.Rejected, EndpointRefused, err)
 	case at.host == push.RemovedHost:
-		return subscription{}, refused(providers.DeadToken, Gone, fmt.Errorf("the endpoint is at %s, where the browser puts those of subscriptions that have ended", push.RemovedHost))
+		return subscription{}, refused(providers.DeadToken, Gone, fmt.Errorf("the endpoint is at %s, which the browser uses for ended subscriptions", push.RemovedHost))
 	case !push.HostAmong(s.hosts, at.host):
 		return subscription{}, refused(providers.Rejected, EndpointRefused, fmt.Errorf("the endpoint's host %s is not among hosts", at.host))
 	}
-	to, err := receiverOf(t.Keys)
+	to, err := parseReceiver(t.Keys)
 	if err != nil {
 		return subscription{}, refused(providers.Rejected, providers.Invalid, err)
 	}

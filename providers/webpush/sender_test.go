@@ -26,8 +26,8 @@ import (
 
 var services = []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows, push.WebPushOther}
 
-// started returns a stand-in and a sender for it. The test closes both.
-func started(t testing.TB, options webpushtest.Options) (*webpushtest.Server, *webpush.Sender) {
+// newServerAndSender returns a stand-in and a sender for it. The test closes both.
+func newServerAndSender(t testing.TB, options webpushtest.Options) (*webpushtest.Server, *webpush.Sender) {
 	t.Helper()
 	server, cfg := start(t, options)
 	sender := newSender(t, cfg)
@@ -60,7 +60,7 @@ func delivered(t *testing.T, o providers.Outcome) {
 // The browser decrypts exactly the bytes that push rendered, and the header has the other fields.
 func TestMessageArrivesAsRendered(t *testing.T) {
 	seen := make(chan webpushtest.Push, 1)
-	_, sender := started(t, webpushtest.Options{Seen: func(p webpushtest.Push) { seen <- p }})
+	_, sender := newServerAndSender(t, webpushtest.Options{Seen: func(p webpushtest.Push) { seen <- p }})
 	n := &push.Notification{
 		ID: "id", App: "app", User: "user", Title: "<1 & 2>", Body: "\u2028 é 👍", Priority: push.Bulk, Data: map[string]string{"a": "<b>"},
 		ExpiresAt: time.Now().Add(time.Hour),
@@ -88,14 +88,14 @@ func TestMessageArrivesAsRendered(t *testing.T) {
 }
 
 func TestRefusedTokenIsReplaced(t *testing.T) {
-	server, sender := started(t, webpushtest.Options{})
+	server, sender := newServerAndSender(t, webpushtest.Options{})
 	for _, service := range []push.Platform{push.WebPushGoogle, push.WebPushMozilla, push.WebPushApple, push.WebPushWindows} {
 		to := target(service, "device")
 		delivered(t, sender.Send(t.Context(), note(), to, providers.Departure{}))
 		server.ExpireTokens()
 		want(t, sender.Send(t.Context(), note(), to, providers.Departure{}), providers.Retry, webpush.Unauthorized, providers.ConcernsCredential)
 		delivered(t, sender.Send(t.Context(), note(), to, providers.Departure{}))
-		if n := server.TokensShown(service); n != 2 {
+		if n := server.TokensReceived(service); n != 2 {
 			t.Errorf("%s was shown %d tokens, want 2", service, n)
 		}
 	}
@@ -104,7 +104,7 @@ func TestRefusedTokenIsReplaced(t *testing.T) {
 // One subscription that is refused repeatedly neither marks a working key as wrong, nor causes a
 // new token for each push.
 func TestOneRefusedSubscriptionKeepsKey(t *testing.T) {
-	server, sender := started(t, webpushtest.Options{})
+	server, sender := newServerAndSender(t, webpushtest.Options{})
 	odd := target(push.WebPushGoogle, "fade0403")
 	want(t, sender.Send(t.Context(), note(), odd, providers.Departure{}), providers.Misconfigured, webpush.Unauthorized, providers.ConcernsCredential)
 	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device"), providers.Departure{}))
@@ -112,7 +112,7 @@ func TestOneRefusedSubscriptionKeepsKey(t *testing.T) {
 		want(t, sender.Send(t.Context(), note(), odd, providers.Departure{}), providers.Retry, webpush.Unauthorized, providers.ConcernsCredential)
 	}
 	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device"), providers.Departure{}))
-	if n := server.TokensShown(push.WebPushGoogle); n > 2 {
+	if n := server.TokensReceived(push.WebPushGoogle); n > 2 {
 		t.Errorf("%d tokens were shown, want at most 2", n)
 	}
 }
@@ -218,7 +218,7 @@ func TestWrongSurroundings(t *testing.T) {
 // A failing host does not delay others. After three failures in a row the sender backs off from
 // it.
 func TestFailingHostIsBackedOff(t *testing.T) {
-	server, sender := started(t, webpushtest.Options{})
+	server, sender := newServerAndSender(t, webpushtest.Options{})
 	failing, fine := target(push.WebPushOther, "device"), webpushtest.Subscription("https://push.example.org/device")
 	server.Respond(failing.Token, standin.Answer{Fault: standin.Close}, standin.Answer{Status: http.StatusServiceUnavailable}, standin.Answer{Status: http.StatusBadGateway, Fault: standin.Page})
 	for _, reason := range []providers.Reason{providers.ConnectionLost, webpush.ServerError, providers.Unreadable, providers.OriginBackoff} {
@@ -233,7 +233,7 @@ func TestFailingHostIsBackedOff(t *testing.T) {
 // A service that never answers does not delay others.
 func TestStuckServiceDelaysNoOther(t *testing.T) {
 	const held = 256
-	server, sender := started(t, webpushtest.Options{})
+	server, sender := newServerAndSender(t, webpushtest.Options{})
 	delivered(t, sender.Send(t.Context(), note(), target(push.WebPushGoogle, "device"), providers.Departure{}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -258,7 +258,7 @@ func TestStuckServiceDelaysNoOther(t *testing.T) {
 
 // The suite tests this for the known services.
 func TestLatePushToUnknownHostIsNotSent(t *testing.T) {
-	server, sender := started(t, webpushtest.Options{})
+	server, sender := newServerAndSender(t, webpushtest.Options{})
 	to := target(push.WebPushOther, "device")
 	delivered(t, sender.Send(t.Context(), note(), to, providers.Departure{}))
 	o := sender.Send(t.Context(), note(), to, providers.Departure{May: func() bool { return false }})

@@ -45,9 +45,9 @@ type stranger struct {
 	mu       sync.Mutex
 	failures int // in a row
 	until    time.Time
-	// answers says that the host has answered, and has not reached strangerFailures since.
-	// Otherwise it is probed; probed says that the probe is in flight.
-	answers, probed bool
+	// isAnswering says that the host has answered, and has not reached strangerFailures since.
+	// Otherwise it is probed; hasProbe says that the probe is in flight.
+	isAnswering, hasProbe bool
 }
 
 func newStrangers() *strangers {
@@ -80,7 +80,7 @@ func (s *strangers) enter(ctx context.Context, to *stranger) (leave func(), left
 	if leave, err = s.wait(ctx, to); err != nil {
 		return nil, 0, err
 	}
-	if left = to.left(time.Now()); left > 0 { // the host failed meanwhile
+	if left = to.backoffLeft(time.Now()); left > 0 { // the host failed meanwhile
 		leave()
 		left = max(left, providers.MinRetryAfter)
 	}
@@ -95,9 +95,9 @@ func (s *strangers) probe(to *stranger, now time.Time) (leave func(), left time.
 	switch left := to.until.Sub(now); {
 	case left > 0:
 		return nil, max(left, providers.MinRetryAfter), true
-	case to.answers:
+	case to.isAnswering:
 		return nil, 0, false
-	case to.probed:
+	case to.hasProbe:
 		return nil, providers.MinRetryAfter, true
 	}
 	select {
@@ -105,11 +105,11 @@ func (s *strangers) probe(to *stranger, now time.Time) (leave func(), left time.
 	default:
 		return nil, providers.MinRetryAfter, true
 	}
-	to.probed = true
+	to.hasProbe = true
 	return func() {
 		to.mu.Lock()
 		defer to.mu.Unlock()
-		to.probed = false
+		to.hasProbe = false
 		<-s.probes
 	}, 0, true
 }
@@ -129,25 +129,25 @@ func (s *strangers) wait(ctx context.Context, to *stranger) (leave func(), err e
 	return func() { <-s.slots; <-to.slots }, nil
 }
 
-// left returns the rest of the host's backoff, 0 without one.
-func (s *stranger) left(now time.Time) time.Duration {
+// backoffLeft returns the rest of the host's backoff, 0 without one.
+func (s *stranger) backoffLeft(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(0, s.until.Sub(now))
 }
 
-// note records whether a push failed.
-func (s *stranger) note(failed bool, now time.Time) {
+// record counts whether a push failed.
+func (s *stranger) record(failed bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case !failed:
-		s.failures, s.until, s.answers = 0, time.Time{}, true
+		s.failures, s.until, s.isAnswering = 0, time.Time{}, true
 	case now.Before(s.until): // it was sent before the backoff
 	default:
 		s.failures++
 		s.until = now.Add(backoff(s.failures))
-		s.answers = s.answers && s.failures < strangerFailures
+		s.isAnswering = s.isAnswering && s.failures < strangerFailures
 	}
 }
 
@@ -159,10 +159,10 @@ func backoff(failures int) time.Duration {
 	return min(minBackoff<<min(failures-strangerFailures, 10), maxBackoff)
 }
 
-// leftAlone returns the outcome of a push that is not sent because of its host's backoff.
-func leftAlone(host string, left time.Duration) providers.Outcome {
+// backoffOutcome returns the outcome of a push that is not sent because of its host's backoff.
+func backoffOutcome(host string, left time.Duration) providers.Outcome {
 	return providers.Outcome{
 		Kind: providers.Retry, Reason: providers.OriginBackoff, NotSent: true, Concerns: providers.ConcernsToken, RetryAfter: left,
-		Err: fmt.Errorf("%s is left alone for a while: it has failed several times in a row, or one push is to show first whether it answers", host),
+		Err: fmt.Errorf("%s is in backoff: it failed several times in a row, or a probe must show first that it answers", host),
 	}
 }

@@ -13,25 +13,25 @@ func TestBackoffGrowsWithFailures(t *testing.T) {
 	t.Parallel()
 	at, now := newStrangers().get("a.example"), time.Now()
 	for range 2 {
-		at.note(true, now)
+		at.record(true, now)
 	}
-	if left := at.left(now); left != 0 {
+	if left := at.backoffLeft(now); left != 0 {
 		t.Fatalf("left alone for %v after two failures", left)
 	}
 	for _, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
-		at.note(true, now)
-		at.note(true, now) // it was sent before the backoff
-		if left := at.left(now); left != want {
+		at.record(true, now)
+		at.record(true, now) // it was sent before the backoff
+		if left := at.backoffLeft(now); left != want {
 			t.Errorf("left alone for %v, want %v", left, want)
 		}
 		now = now.Add(want)
-		if left := at.left(now); left != 0 {
+		if left := at.backoffLeft(now); left != 0 {
 			t.Errorf("still left alone for %v", left)
 		}
 	}
-	at.note(false, now)
-	at.note(true, now)
-	if left := at.left(now); left != 0 {
+	at.record(false, now)
+	at.record(true, now)
+	if left := at.backoffLeft(now); left != 0 {
 		t.Errorf("left alone for %v after one failure", left)
 	}
 }
@@ -39,7 +39,7 @@ func TestBackoffGrowsWithFailures(t *testing.T) {
 // known returns a host that is known to answer.
 func (s *strangers) known(host string) *stranger {
 	at := s.get(host)
-	at.note(false, time.Now())
+	at.record(false, time.Now())
 	return at
 }
 
@@ -100,7 +100,7 @@ func TestStrangersAreProbed(t *testing.T) {
 		t.Helper()
 		leave, left, err := s.enter(t.Context(), at)
 		if err != nil || left != 0 && left != providers.MinRetryAfter {
-			t.Fatalf("it is left alone for %v (%v)", left, err)
+			t.Fatalf("backoff of %v (%v)", left, err)
 		}
 		return leave, left == 0
 	}
@@ -118,7 +118,7 @@ func TestStrangersAreProbed(t *testing.T) {
 	probing("a new one")()
 	probing("one that has told nothing")()
 	now := time.Now()
-	at.note(false, now)
+	at.record(false, now)
 	for range strangerInFlight {
 		leave, ok := enters(at)
 		if !ok {
@@ -127,7 +127,7 @@ func TestStrangersAreProbed(t *testing.T) {
 		defer leave()
 	}
 	for range strangerFailures {
-		at.note(true, now.Add(-time.Hour))
+		at.record(true, now.Add(-time.Hour))
 	}
 	probing("after it has failed")()
 

@@ -26,8 +26,8 @@ func parseEndpoint(text string) (endpoint, error) {
 	return endpoint{host: u.Host, url: u}, nil
 }
 
-// receiverOf parses a browser's keys. Its error contains nothing of them.
-func receiverOf(k *push.Keys) (receiver, error) {
+// parseReceiver parses a browser's keys. Its error contains nothing of them.
+func parseReceiver(k *push.Keys) (receiver, error) {
 	if k == nil {
 		return receiver{}, errors.New("the target has no keys")
 	}

@@ -15,9 +15,9 @@ const (
 	tokenLife = 12 * time.Hour
 	// tokenReserve is the time before its end at which a token is replaced.
 	tokenReserve = time.Hour
-	// tokenAge is the minimum age of a token before it is replaced because the service never
+	// minTokenAge is the minimum age of a token before it is replaced because the service never
 	// accepted it: the local clock may be right by then.
-	tokenAge = time.Minute
+	minTokenAge = time.Minute
 	// maxTokens bounds the tokens cached.
 	maxTokens = 1024
 )
@@ -61,11 +61,11 @@ func (t *tokens) get(origin string, now time.Time) (*token, error) {
 	return made, nil
 }
 
-// refused drops a token that the service has refused, so that the next push to the origin gets a
-// new one. It keeps a token younger than tokenAge that never worked: a new one would be refused
+// markRefused drops a token that the service has refused, so that the next push to the origin gets a
+// new one. It keeps a token younger than minTokenAge that never worked: a new one would be refused
 // for the same reason.
-func (t *tokens) refused(origin string, refused *token, now time.Time) {
-	if !refused.worked.Load() && now.Sub(refused.made) < tokenAge {
+func (t *tokens) markRefused(origin string, refused *token, now time.Time) {
+	if !refused.worked.Load() && now.Sub(refused.made) < minTokenAge {
 		return
 	}
 	t.making.Lock()

@@ -61,21 +61,21 @@ func TestTokenPerOriginForTwelveHours(t *testing.T) {
 		t.Error("a token is used within an hour of its end")
 	}
 	first.worked.Store(true)
-	tokens.refused("https://a.example", first, now)
+	tokens.markRefused("https://a.example", first, now)
 	if get("https://a.example", now) != second {
 		t.Error("an older token's refusal drops the newer one")
 	}
-	tokens.refused("https://a.example", second, second.made.Add(tokenAge-1))
+	tokens.markRefused("https://a.example", second, second.made.Add(minTokenAge-1))
 	if get("https://a.example", now) != second {
 		t.Error("a new token that never worked is replaced at once")
 	}
-	tokens.refused("https://a.example", second, second.made.Add(tokenAge))
+	tokens.markRefused("https://a.example", second, second.made.Add(minTokenAge))
 	third := get("https://a.example", now)
 	if third == second {
 		t.Error("a token that never worked is never replaced")
 	}
 	third.worked.Store(true)
-	tokens.refused("https://a.example", third, now)
+	tokens.markRefused("https://a.example", third, now)
 	if get("https://a.example", now) == third {
 		t.Error("a token that worked, and is refused, is used again")
 	}

@@ -38,9 +38,9 @@ func unauthorizedStatus(service push.Platform) int {
 	return http.StatusForbidden
 }
 
-// ordered returns the refusal for a scripted answer. Its Reason is one of package webpush's, or
+// scriptedRefusal returns the refusal for a scripted answer. Its Reason is one of package webpush's, or
 // Apple's word; without one the status decides.
-func ordered(service push.Platform, a standin.Answer) *refusal {
+func scriptedRefusal(service push.Platform, a standin.Answer) *refusal {
 	e := refusal{status: a.Status, text: http.StatusText(a.Status)}
 	switch reason := a.Reason; {
 	case reason == string(webpush.VapidMismatch):

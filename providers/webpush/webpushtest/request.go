@@ -86,7 +86,7 @@ func (s *Server) checkSender(r *request, now time.Time) *refusal {
 		return unauthorized(r.service, err.Error())
 	}
 	if r.key = shown.key; !slices.Contains(s.keys, r.key) {
-		return ordered(r.service, standin.Answer{Reason: string(webpush.VapidMismatch)})
+		return scriptedRefusal(r.service, standin.Answer{Reason: string(webpush.VapidMismatch)})
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *request
 	if v := answer.RetryAfterHeader(time.Now()); v != "" {
 		w.Header().Set("Retry-After", v)
 	}
-	ordered(request.service, answer).write(w, request.service)
+	scriptedRefusal(request.service, answer).write(w, request.service)
 }
 
 // accept answers that the push is accepted. Source: RFC 8030, section 5.
@@ -216,8 +216,8 @@ func (s *Server) WriteCredentials(dir string) (webpush.Config, error) {
 // Ledger returns the ledger of accepted pushes.
 func (s *Server) Ledger() *standin.Ledger { return s.ledger }
 
-// TokensShown returns how many different tokens senders have presented to the service.
-func (s *Server) TokensShown(service push.Platform) int {
+// TokensReceived returns how many different tokens senders have presented to the service.
+func (s *Server) TokensReceived(service push.Platform) int {
 	s.tokens.mu.Lock()
 	defer s.tokens.mu.Unlock()
 	return s.tokens.count[service]

@@ -68,8 +68,8 @@ func (r *rig) token(claims jwt.MapClaims) string {
 	return signed
 }
 
-// good returns valid claims for a host.
-func good(host string) jwt.MapClaims {
+// validClaims returns valid claims for a host.
+func validClaims(host string) jwt.MapClaims {
 	return jwt.MapClaims{"aud": "https://" + host, "exp": time.Now().Add(12 * time.Hour).Unix(), "sub": "mailto:push@example.com"}
 }
 
@@ -108,7 +108,7 @@ func (r *rig) send(endpoint string, change func(*http.Request)) (*http.Response,
 	must(r, err)
 	request.Host = u.Host
 	request.Header = http.Header{
-		"Authorization": {"vapid t=" + r.token(good(u.Host)) + ", k=" + r.public}, "Content-Encoding": {"aes128gcm"}, "Ttl": {"60"}, "Urgency": {"high"},
+		"Authorization": {"vapid t=" + r.token(validClaims(u.Host)) + ", k=" + r.public}, "Content-Encoding": {"aes128gcm"}, "Ttl": {"60"}, "Urgency": {"high"},
 	}
 	if strings.HasSuffix(u.Host, "windows.com") {
 		request.Header.Set("X-WNS-Cache-Policy", "cache")
@@ -138,7 +138,7 @@ func TestRequestChecks(t *testing.T) {
 	without := func(field string) func(*http.Request) { return func(q *http.Request) { q.Header.Del(field) } }
 	claims := func(change func(jwt.MapClaims)) func(*http.Request) {
 		return func(q *http.Request) {
-			c := good(q.Host)
+			c := validClaims(q.Host)
 			change(c)
 			q.Header.Set("Authorization", "vapid t="+r.token(c)+", k="+r.public)
 		}

@@ -20,18 +20,18 @@ import (
 // maxLife bounds a token's remaining validity. Source: RFC 8292, section 2.
 const maxLife = 24 * time.Hour
 
-// maxShown bounds the tokens remembered.
-const maxShown = 16 << 10
+// maxRemembered bounds the tokens remembered.
+const maxRemembered = 16 << 10
 
 // tokens are the tokens that senders have presented.
 type tokens struct {
 	mu    sync.Mutex
-	shown *lru.Cache[string, *shown]
+	shown *lru.Cache[string, *senderToken]
 	count map[push.Platform]int
 }
 
-// A shown is a token with a valid signature.
-type shown struct {
+// A senderToken is a token with a valid signature.
+type senderToken struct {
 	key     string // in base64url
 	claims  claims
 	expired bool
@@ -47,12 +47,12 @@ type claims struct {
 func (claims) Valid() error { return nil }
 
 func newTokens() *tokens {
-	all, _ := lru.New[string, *shown](maxShown) // only a size of 0 fails
+	all, _ := lru.New[string, *senderToken](maxRemembered) // only a size of 0 fails
 	return &tokens{shown: all, count: make(map[push.Platform]int)}
 }
 
 // read parses the header field Authorization.
-func (t *tokens) read(service push.Platform, authorization string) (shown, error) {
+func (t *tokens) read(service push.Platform, authorization string) (senderToken, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s, ok := t.shown.Get(authorization); ok {
@@ -60,7 +60,7 @@ func (t *tokens) read(service push.Platform, authorization string) (shown, error
 	}
 	s, err := parseAuthorization(authorization)
 	if err != nil {
-		return shown{}, err
+		return senderToken{}, err
 	}
 	t.count[service]++
 	t.shown.Add(authorization, &s)
@@ -79,29 +79,29 @@ func (t *tokens) expire() {
 // parameters matches the parameters of the scheme vapid. Source: RFC 8292, section 3.
 var parameters = regexp.MustCompile(`^vapid t=([\w-]+\.[\w-]+\.[\w-]+), ?k=([\w-]{87})$`)
 
-func parseAuthorization(authorization string) (shown, error) {
+func parseAuthorization(authorization string) (senderToken, error) {
 	m := parameters.FindStringSubmatch(authorization)
 	if m == nil {
-		return shown{}, errors.New("want vapid t=…, k=…")
+		return senderToken{}, errors.New("want vapid t=…, k=…")
 	}
 	point, err := base64.RawURLEncoding.DecodeString(m[2])
 	if err != nil {
-		return shown{}, errors.New("k is not base64url")
+		return senderToken{}, errors.New("k is not base64url")
 	}
 	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
 	if err != nil {
-		return shown{}, errors.New("k is not on the curve")
+		return senderToken{}, errors.New("k is not on the curve")
 	}
-	s := shown{key: m[2]}
+	s := senderToken{key: m[2]}
 	parser := jwt.NewParser(jwt.WithValidMethods([]string{"ES256"}))
 	if _, err := parser.ParseWithClaims(m[1], &s.claims, func(*jwt.Token) (any, error) { return key, nil }); err != nil {
-		return shown{}, errors.New("t is not signed by k")
+		return senderToken{}, errors.New("t is not signed by k")
 	}
 	return s, nil
 }
 
 // check returns the problem of a token presented for a host.
-func (s shown) check(service push.Platform, host string, now time.Time) error {
+func (s senderToken) check(service push.Platform, host string, now time.Time) error {
 	switch left := time.Unix(s.claims.Exp, 0).Sub(now); {
 	case s.expired:
 		return errors.New("the token is expired")
@@ -111,7 +111,7 @@ func (s shown) check(service push.Platform, host string, now time.Time) error {
 		return errors.New("exp is not within 24 hours")
 	case s.claims.Sub == "":
 		return errors.New("sub is missing")
-	case service == push.WebPushApple && !usable(s.claims.Sub):
+	case service == push.WebPushApple && !isUsableSubject(s.claims.Sub):
 		return errors.New("sub is not usable")
 	}
 	return nil
@@ -120,7 +120,7 @@ func (s shown) check(service push.Platform, host string, now time.Time) error {
 // subject matches the subjects that Apple accepts.
 var subject = regexp.MustCompile(`^(?:mailto:[^\s<>@:]+@|https://)((?:[\w-]+\.)+[A-Za-z]{2,})(?:/\S*)?$`)
 
-func usable(sub string) bool {
+func isUsableSubject(sub string) bool {
 	m := subject.FindStringSubmatch(sub)
 	if m == nil {
 		return false
