@@ -89,7 +89,7 @@ func TestWrongKeyStopsOnlyItsWorker(t *testing.T) {
 	})
 	r.enqueueMany("then", n, apple)
 	r.settled(first + n)
-	if got := statusOf(t, healthy, "shop", push.APNs); got.Pause != "" || got.Breaker != route.BreakerClosed {
+	if got := statusOf(t, healthy, "shop", push.APNs); got.Pause != "" || got.State != route.Open {
 		t.Errorf("the healthy one: %+v", got)
 	}
 	if s := r.standing(pause.Provider); s.Workers != 1 || !strings.Contains(s.Error, "403 InvalidProviderToken") || s.At.IsZero() {

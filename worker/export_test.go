@@ -7,7 +7,7 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// Hasten sets how long a breaker stays open, the first pause for misconfiguration, and the steps of a
+// Hasten sets how long a route stays closed, the first pause for misconfiguration, and the steps of a
 // webhook's delivery.
 func (o *Options) Hasten(open, paused, hook time.Duration) {
 	o.times = times{route: route.Times{Open: open, Paused: paused, Calm: open}, webhook: webhook.Times{Poll: hook, FirstRetry: hook, GiveUp: 10 * hook, Claim: 20 * hook}}

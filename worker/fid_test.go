@@ -52,9 +52,9 @@ func TestSpikeOfDeadTokensSparesFIDs(t *testing.T) {
 		for _, snapshot := range r.snapshots() {
 			for _, s := range snapshot.Routes {
 				switch {
-				case s.Platform == push.FCMFID && s.Breaker != route.BreakerClosed:
+				case s.Platform == push.FCMFID && s.State != route.Open:
 					t.Errorf("the FIDs' route: %+v", s)
-				case s.Platform == push.FCM && s.Breaker != route.BreakerClosed:
+				case s.Platform == push.FCM && s.State != route.Open:
 					return strings.Contains(s.Trouble.Error, reading)
 				}
 			}

@@ -68,7 +68,7 @@ func TestHeldNotificationsReturnAfterOutage(t *testing.T) {
 	if len(entries) != n || len(seen) != n {
 		t.Errorf("%d pushes of %d notifications, want %d", len(entries), len(seen), n)
 	}
-	// A breaker opens after ten failures and the pushes in flight, and then one fails a second.
+	// A route closes after ten failures and the pushes in flight, and then one fails a second.
 	if looks := int64(2*(10+most+60) + 2*int(away/time.Second)); failed+again > looks {
 		t.Errorf("%d attempts have failed, want at most %d", failed+again, looks)
 	}
@@ -86,7 +86,7 @@ func TestTwoClosedRoutesReopenSeparately(t *testing.T) {
 	r.enqueueMany("apple", before, apple)
 	r.enqueueMany("google", before, google)
 	wait(t, func() bool {
-		closed := slices.DeleteFunc(w.Routes(), func(s route.Status) bool { return s.App != "shop" || s.Breaker == route.BreakerClosed })
+		closed := slices.DeleteFunc(w.Routes(), func(s route.Status) bool { return s.App != "shop" || s.State == route.Open })
 		return len(closed) == 2
 	})
 	for i := range n {

@@ -50,7 +50,7 @@ func TestSnapshots(t *testing.T) {
 	var troubled route.Status
 	wait(t, func() bool {
 		for _, s := range r.snapshots() {
-			if got := s.Routes[0]; got.Breaker != route.BreakerClosed {
+			if got := s.Routes[0]; got.State != route.Open {
 				troubled = got
 				if s.ID == "" || s.PID == 0 || s.Host == "" || s.Version != "v1.2.3" || s.Concurrency != 256 ||
 					!s.Pulls || s.Limits.Since.Unix() != 1_795_219_200 || s.Limits.Cause != "NOPERM" || len(s.Routes) != 4 || s.RedisAheadBy != 3*time.Second || s.Started.Before(before) || s.At.Before(before) {

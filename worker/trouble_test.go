@@ -27,7 +27,7 @@ var (
 // hourly is a limit that no test reaches, so that admissions are counted.
 var hourly = limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 90, Period: time.Hour}}}, nil)
 
-// hasten sets how long a breaker stays open, and the first pause.
+// hasten sets how long a route stays closed, and the first pause.
 func (r *rig) hasten(open, paused time.Duration) { r.options.Hasten(open, paused, 50*time.Millisecond) }
 
 // slots returns the number of u1's admissions and booked slots.
@@ -87,7 +87,7 @@ func TestProviderOutageLosesNothing(t *testing.T) {
 		}
 		attempts += record.Attempts
 	}
-	// a few until the breaker opens, then one a second
+	// a few until the route closes, then one a second
 	if most := 10 + int(time.Since(began)/time.Second); attempts > most {
 		t.Errorf("%d attempts while the provider is down, with %d notifications; want at most %d", attempts, n, most)
 	}
@@ -96,7 +96,7 @@ func TestProviderOutageLosesNothing(t *testing.T) {
 	if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.archived() != 0 {
 		t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
 	}
-	if s := statusOf(t, w, "shop", push.APNs); s.Breaker != route.BreakerClosed {
+	if s := statusOf(t, w, "shop", push.APNs); s.State != route.Open {
 		t.Errorf("the status of its route is still closed: %+v", s)
 	}
 	if got := r.slots(); got != 2*n {

@@ -94,8 +94,8 @@ func TestOverviewPage(t *testing.T) {
 	r.leave(control.Snapshot{
 		ID: "first", Pulls: true, Version: "v1", Started: noon, LateP99: 1500 * time.Millisecond, Minutes: []control.Minute{{At: time.Now().UTC().Truncate(time.Minute), Sent: 4321, Deferred: 17}},
 		Routes: []ways.Status{
-			{App: "shop", Platform: push.FCM, Breaker: ways.BreakerOpen, Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: "503", Since: noon, Failures: 9}},
-			{App: "shop", Platform: push.APNs, Breaker: ways.BreakerOpen, Pause: "TooManyProviderTokenUpdates", Until: noon.Add(time.Hour)},
+			{App: "shop", Platform: push.FCM, State: ways.Closed, Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: "503", Since: noon, Failures: 9}},
+			{App: "shop", Platform: push.APNs, State: ways.Closed, Pause: "TooManyProviderTokenUpdates", Until: noon.Add(time.Hour)},
 		},
 	})
 	r.leave(control.Snapshot{ID: "second", Started: noon})

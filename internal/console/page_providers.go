@@ -38,7 +38,7 @@ type providerRow struct {
 
 // A routeRow is one worker's route to a provider.
 type routeRow struct {
-	Worker, Breaker  string
+	Worker, State    string
 	Tone             words.Tone
 	InFlight, Queued int64
 	Share            string // its part of the shared in-flight limit; "" without such a limit
@@ -116,10 +116,10 @@ func routesOf(o *operate.Overview, p *operate.Provider) (rows []routeRow, more i
 				continue
 			}
 			row := routeRow{
-				Worker: w.ID, Breaker: words.Breakers[r.Breaker], InFlight: int64(r.InFlight), Queued: int64(r.Queued),
+				Worker: w.ID, State: words.RouteStates[r.State], InFlight: int64(r.InFlight), Queued: int64(r.Queued),
 				P50: words.Took(r.Latency.P50), P99: words.Took(r.Latency.P99), Answers: words.Tallies(r.Answers),
 			}
-			if r.Breaker != ways.BreakerClosed {
+			if r.State != ways.Open {
 				row.Tone = words.ReasonTone(cmp.Or(r.Pause, r.Trouble.Reason))
 			}
 			if r.Share != nil {

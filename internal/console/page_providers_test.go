@@ -50,9 +50,9 @@ func TestProviderWorkersAreBounded(t *testing.T) {
 	t.Parallel()
 	o := &operate.Overview{At: noon}
 	for i := range 100 {
-		s := ways.Status{App: "shop", Platform: push.FCM, Breaker: ways.BreakerClosed, Share: new(i)}
+		s := ways.Status{App: "shop", Platform: push.FCM, State: ways.Open, Share: new(i)}
 		if i == 99 {
-			s.Breaker, s.Trouble.Reason = ways.BreakerOpen, "UNAVAILABLE"
+			s.State, s.Trouble.Reason = ways.Closed, "UNAVAILABLE"
 		}
 		o.Workers = append(o.Workers, control.Snapshot{ID: fmt.Sprint("w", i), Routes: []ways.Status{{App: "shop", Platform: push.APNs}, s}})
 	}
@@ -80,10 +80,10 @@ func TestProvidersPage(t *testing.T) {
 		ID: "first", Pulls: true, Quotas: []ways.QuotaStatus{{Key: "fcm/p", Rate: "10/1s", Used: .5, Waiting: 1234, Until: time.Now().Add(time.Second)}},
 		Routes: []ways.Status{
 			{
-				App: "shop", Platform: push.FCM, Breaker: ways.BreakerClosed, InFlight: 5, Queued: 6, Latency: ways.Latency{P50: 21 * time.Millisecond, P99: 2 * time.Second},
+				App: "shop", Platform: push.FCM, State: ways.Open, InFlight: 5, Queued: 6, Latency: ways.Latency{P50: 21 * time.Millisecond, P99: 2 * time.Second},
 				Answers: map[providers.Reason]int64{providers.OK: 98765, "UNREGISTERED": 4}, CredentialEnds: time.Now().Add(100*24*time.Hour + time.Hour),
 			},
-			{App: "shop", Platform: push.APNs, Breaker: ways.BreakerOpen, Pause: "InvalidProviderToken", Until: time.Now().Add(time.Minute)},
+			{App: "shop", Platform: push.APNs, State: ways.Closed, Pause: "InvalidProviderToken", Until: time.Now().Add(time.Minute)},
 		},
 	})
 	text := r.get(http.StatusOK, "/console/providers")
@@ -92,7 +92,7 @@ func TestProvidersPage(t *testing.T) {
 		t.Errorf("failures:\n%s", failures)
 	}
 	contains(t, strings.Join(ofClass(t, text, "waits"), "\n"), "1,234")
-	if text := r.get(http.StatusOK, "/console/providers?of=shop/apns"); !strings.Contains(text, "open: nothing is sent") || strings.Contains(text, "Quotas") {
+	if text := r.get(http.StatusOK, "/console/providers?of=shop/apns"); !strings.Contains(text, "closed: nothing is sent") || strings.Contains(text, "Quotas") {
 		t.Error(text)
 	}
 }
@@ -112,7 +112,7 @@ func TestPagesStaySmall(t *testing.T) {
 		for app := range providersPage {
 			for _, platform := range []push.Platform{push.APNs, push.FCM} {
 				s.Routes = append(s.Routes, ways.Status{
-					App: fmt.Sprint("app-", app), Platform: platform, Breaker: ways.BreakerOpen, CredentialEnds: noon, Latency: ways.Latency{P50: time.Second, P99: time.Second},
+					App: fmt.Sprint("app-", app), Platform: platform, State: ways.Closed, CredentialEnds: noon, Latency: ways.Latency{P50: time.Second, P99: time.Second},
 					Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: strings.Repeat("e", ways.LongestCause), Since: noon, Failures: 1},
 					Answers: map[providers.Reason]int64{providers.OK: 1 << 40, "UNAVAILABLE": 1 << 40, "UNREGISTERED": 1 << 40, "INTERNAL": 1 << 40},
 				})

@@ -50,9 +50,9 @@ func TestCountsAgree(t *testing.T) {
 		waitingFor(t, client, "opened", 5, push.Notification{App: "mail", Targets: google})
 		waitingFor(t, client, "later", 3, push.Notification{App: "shop", Targets: google, NotBefore: time.Now().Add(time.Hour)})
 		snapshot := &control.Snapshot{ID: "w1", Pulls: true, Routes: []route.Status{
-			{App: "shop", Platform: push.FCM, Breaker: route.BreakerOpen, Queued: 2, Trouble: route.Trouble{Reason: "unavailable", Since: time.Now(), Failures: 5}},
-			{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed},
-			{App: "mail", Platform: push.FCM, Breaker: route.BreakerOpen}, // its trouble is not published yet
+			{App: "shop", Platform: push.FCM, State: route.Closed, Queued: 2, Trouble: route.Trouble{Reason: "unavailable", Since: time.Now(), Failures: 5}},
+			{App: "shop", Platform: push.APNs, State: route.Open},
+			{App: "mail", Platform: push.FCM, State: route.Closed}, // its trouble is not published yet
 		}}
 		must(t, control.PublishSnapshot(t.Context(), client, "", snapshot))
 		must(t, pause.NewStore(client, "").Begin(t.Context(), &pause.Pause{Category: "news", By: "ada"}))

@@ -35,14 +35,14 @@ func TestProvidersOfAllWorkers(t *testing.T) {
 	snapshot := func(routes ...route.Status) control.Snapshot { return control.Snapshot{Routes: routes} }
 	got := sumProviders([]control.Snapshot{
 		snapshot(
-			route.Status{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, Breaker: route.BreakerOpen, Trouble: trouble(time.Minute, "later"), Share: new(3)},
-			route.Status{App: "shop", Platform: push.APNs, InFlight: 5, Breaker: route.BreakerClosed, CredentialEnds: at.Add(48 * time.Hour), Latency: route.Latency{P50: 3, P99: 9}, Answers: map[providers.Reason]int64{providers.OK: 4}},
+			route.Status{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, State: route.Closed, Trouble: trouble(time.Minute, "later"), Share: new(3)},
+			route.Status{App: "shop", Platform: push.APNs, InFlight: 5, State: route.Open, CredentialEnds: at.Add(48 * time.Hour), Latency: route.Latency{P50: 3, P99: 9}, Answers: map[providers.Reason]int64{providers.OK: 4}},
 		),
 		snapshot(
-			route.Status{App: "shop", Platform: push.FCM, InFlight: 1, Breaker: route.BreakerOpen, Trouble: trouble(0, "first")},
-			route.Status{App: "shop", Platform: push.APNs, Breaker: route.BreakerOpen, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour), Latency: route.Latency{P50: 5, P99: 8}, Answers: map[providers.Reason]int64{providers.OK: 1, "BadTopic": 2}},
+			route.Status{App: "shop", Platform: push.FCM, InFlight: 1, State: route.Closed, Trouble: trouble(0, "first")},
+			route.Status{App: "shop", Platform: push.APNs, State: route.Closed, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour), Latency: route.Latency{P50: 5, P99: 8}, Answers: map[providers.Reason]int64{providers.OK: 1, "BadTopic": 2}},
 		),
-		snapshot(route.Status{App: "shop", Platform: push.FCM, Breaker: route.BreakerHalfOpen, Share: new(0)}), // it probes the provider
+		snapshot(route.Status{App: "shop", Platform: push.FCM, State: route.Trying, Share: new(0)}), // it probes the provider
 	})
 	want := []Provider{
 		{App: "shop", Platform: push.APNs, InFlight: 5, Workers: 2, Troubled: 1, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour), Latency: route.Latency{P50: 3, P99: 9}, Answers: map[providers.Reason]int64{providers.OK: 5, "BadTopic": 2}},

@@ -131,7 +131,7 @@ func ReasonTone(reason providers.Reason) Tone {
 	return Wrong
 }
 
-// Breakers describes the states of a route's breaker.
-var Breakers = map[route.BreakerState]string{
-	route.BreakerClosed: "closed", route.BreakerHalfOpen: "half open: one is tried", route.BreakerOpen: "open: nothing is sent",
+// RouteStates describes the states of a route.
+var RouteStates = map[route.State]string{
+	route.Open: "open", route.Trying: "trying: one push at a time", route.Closed: "closed: nothing is sent",
 }

@@ -255,7 +255,7 @@ func (s *state) inUse() string {
 
 // stateView is the view of a state for status and log.
 type stateView struct {
-	state    BreakerState
+	state    State
 	closing  closing       // zero if it is over
 	left     time.Duration // until the next push may go
 	refusals int
@@ -264,12 +264,12 @@ type stateView struct {
 func (s *state) view(now time.Time) stateView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := stateView{state: BreakerClosed, left: s.left(now), refusals: s.refusals}
+	k := stateView{state: Open, left: s.left(now), refusals: s.refusals}
 	switch {
 	case s.lasts(now):
-		k.state, k.closing = BreakerOpen, s.closing
+		k.state, k.closing = Closed, s.closing
 	case s.closed:
-		k.state = BreakerHalfOpen
+		k.state = Trying
 	}
 	return k
 }

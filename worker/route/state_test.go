@@ -60,10 +60,10 @@ type stated struct {
 }
 
 // is expects the state, and how long the route is closed.
-func (r *stated) is(what string, want BreakerState, left time.Duration) {
+func (r *stated) is(what string, want State, left time.Duration) {
 	r.t.Helper()
 	now := time.Now()
-	if k, got := r.state.view(now), r.Left(now); k.state != want || got != left || r.Trying(now) != (want == BreakerHalfOpen && left == 0) {
+	if k, got := r.state.view(now), r.Left(now); k.state != want || got != left || r.Trying(now) != (want == Trying && left == 0) {
 		r.t.Errorf("%s: %s for %s, trying: %t; want %s for %s", what, k.state, got, r.Trying(now), want, left)
 	}
 }
@@ -90,34 +90,34 @@ func TestTroubleClosesRoute(t *testing.T) {
 		for range 20 {
 			r.push(fails)
 		}
-		r.is("failures that are no trouble of the route", BreakerClosed, 0)
+		r.is("failures that are no trouble of the route", Open, 0)
 		r.fails(serverError)
-		r.is("trouble", BreakerOpen, 5*time.Second)
+		r.is("trouble", Closed, 5*time.Second)
 		if r.push(works) {
 			t.Error("a closed route allows a push")
 		}
 		time.Sleep(2 * time.Second)
 		r.fails(serverError)
 		old(Lesson{shows: works})
-		r.is("after answers to pushes from before", BreakerOpen, 3*time.Second)
+		r.is("after answers to pushes from before", Closed, 3*time.Second)
 
 		time.Sleep(3 * time.Second)
-		r.is("its instant has come", BreakerHalfOpen, 0)
+		r.is("its instant has come", Trying, 0)
 		probe, ok := r.Allow(push.Target{})
-		r.is("while a push is under way", BreakerHalfOpen, 5*time.Second)
+		r.is("while a push is under way", Trying, 5*time.Second)
 		if !ok || r.push(works) {
 			t.Error("want one push, and no more")
 		}
 		r.fails(serverError)
-		r.is("after another failure from before", BreakerHalfOpen, 5*time.Second)
+		r.is("after another failure from before", Trying, 5*time.Second)
 		probe(Lesson{shows: fails})
-		r.is("after a push that failed", BreakerOpen, 5*time.Second)
+		r.is("after a push that failed", Closed, 5*time.Second)
 
 		time.Sleep(5 * time.Second)
 		r.push(unclear)
-		r.is("after a push that showed nothing", BreakerHalfOpen, 0)
+		r.is("after a push that showed nothing", Trying, 0)
 		r.push(works)
-		r.is("after a push that worked", BreakerClosed, 0)
+		r.is("after a push that worked", Open, 0)
 	})
 }
 
@@ -130,23 +130,23 @@ func TestRefusalsDoubleClosing(t *testing.T) {
 				t.Error("a refusal does not close the route exactly once")
 			}
 			probe(Lesson{shows: fails})
-			r.is("refused", BreakerOpen, want)
+			r.is("refused", Closed, want)
 			time.Sleep(want)
-			r.is("its instant has come", BreakerHalfOpen, 0)
+			r.is("its instant has come", Trying, 0)
 		}
 		r.push(works)
 		r.fails(badKey)
-		r.is("refused after a push that worked", BreakerOpen, 30*time.Second)
+		r.is("refused after a push that worked", Closed, 30*time.Second)
 		r.state.renew("another")
-		r.is("other credentials", BreakerHalfOpen, 0)
+		r.is("other credentials", Trying, 0)
 		r.fails(badKey)
-		r.is("they are refused as well", BreakerOpen, 30*time.Second)
+		r.is("they are refused as well", Closed, 30*time.Second)
 		r.state.resume()
-		r.is("an operator has it tried again", BreakerHalfOpen, 0)
+		r.is("an operator has it tried again", Trying, 0)
 		r.push(works)
-		r.is("after a push that worked", BreakerClosed, 0)
+		r.is("after a push that worked", Open, 0)
 		r.state.renew("a third")
-		r.is("other credentials of an open route", BreakerClosed, 0)
+		r.is("other credentials of an open route", Open, 0)
 	})
 }
 
@@ -162,23 +162,23 @@ func TestLongerDelayApplies(t *testing.T) {
 		if r.fails(hour) {
 			t.Error("a simultaneous answer closes the route again")
 		}
-		r.is("over quota", BreakerOpen, time.Hour-leastDelay/2)
+		r.is("over quota", Closed, time.Hour-leastDelay/2)
 		r.state.renew("another")
-		r.is("other credentials, which the delay does not concern", BreakerOpen, time.Hour-leastDelay/2)
+		r.is("other credentials, which the delay does not concern", Closed, time.Hour-leastDelay/2)
 		shared := func(left time.Duration) bool {
 			return r.state.follow(time.Now(), nil, closing{time.Now().Add(left), "QUOTA_EXCEEDED", "", true})
 		}
 		shared(time.Minute)
-		r.is("another worker shares a shorter one", BreakerOpen, time.Hour-leastDelay/2)
+		r.is("another worker shares a shorter one", Closed, time.Hour-leastDelay/2)
 		shared(2 * time.Hour)
-		r.is("another worker shares a longer one", BreakerOpen, 2*time.Hour)
+		r.is("another worker shares a longer one", Closed, 2*time.Hour)
 		r.state.resume()
 		r.state.follow(time.Now(), nil, closing{})
-		r.is("an operator has it tried again", BreakerHalfOpen, 0)
+		r.is("an operator has it tried again", Trying, 0)
 		probe, _ := r.Allow(push.Target{})
 		shared(time.Minute)
 		probe(Lesson{shows: works})
-		r.is("a delay that was shared while the push was under way", BreakerOpen, time.Minute)
+		r.is("a delay that was shared while the push was under way", Closed, time.Minute)
 		time.Sleep(time.Minute)
 		r.push(works)
 		if !shared(time.Minute) || shared(time.Minute) {
@@ -192,21 +192,21 @@ func TestOperatorPauseKeepsState(t *testing.T) {
 	inState(t, func(r *stated) {
 		p := &pause.Pause{Until: time.Now().Add(time.Minute)}
 		r.state.follow(time.Now(), p, closing{})
-		r.is("paused", BreakerClosed, time.Minute)
+		r.is("paused", Open, time.Minute)
 		if r.push(works) {
 			t.Error("a paused route allows a push")
 		}
 		r.fails(serverError)
 		time.Sleep(10 * time.Second)
-		if r.is("trouble meanwhile", BreakerHalfOpen, 50*time.Second); r.push(works) {
+		if r.is("trouble meanwhile", Trying, 50*time.Second); r.push(works) {
 			t.Error("a paused route is probed")
 		}
 		time.Sleep(50 * time.Second)
-		r.is("the pause is over", BreakerHalfOpen, 0)
+		r.is("the pause is over", Trying, 0)
 		r.state.follow(time.Now(), &pause.Pause{}, closing{})
-		r.is("paused without an end", BreakerHalfOpen, 10*365*24*time.Hour)
+		r.is("paused without an end", Trying, 10*365*24*time.Hour)
 		r.state.follow(time.Now(), nil, closing{})
-		r.is("resumed", BreakerHalfOpen, 0)
+		r.is("resumed", Trying, 0)
 	})
 }
 

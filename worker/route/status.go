@@ -27,9 +27,9 @@ type Status struct {
 	// minutes.
 	Latency Latency                    `json:"latency,omitzero"`
 	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
-	Breaker BreakerState               `json:"breaker"`
-	// Trouble is the reason of a breaker that is not closed; zero if it is closed or this worker
-	// has seen no failure.
+	State   State                      `json:"state"`
+	// Trouble is the failure that closed the route; zero if it is open or this worker has seen
+	// no failure.
 	Trouble Trouble `json:"trouble,omitzero"`
 	// Pause is the reason of the pause in force, empty for none. Until is its end, zero without
 	// one.
@@ -39,15 +39,15 @@ type Status struct {
 	CredentialEnds time.Time `json:"credential_ends,omitzero"`
 }
 
-// A BreakerState is from a closed set.
-type BreakerState string
+// A State is a route's state in the view of one worker.
+type State string
 
-// The states of a breaker. It is closed while its route is open, half-open while the route is
-// trying, and open while the route is closed.
+// The states. A closed route sends nothing until an instant; a trying one sends one push at a
+// time to see whether the provider works.
 const (
-	BreakerClosed   BreakerState = "closed"
-	BreakerHalfOpen BreakerState = "half_open"
-	BreakerOpen     BreakerState = "open"
+	Open   State = "open"
+	Closed State = "closed"
+	Trying State = "trying"
 )
 
 // Statuses returns the status of each route, sorted by app and platform.
@@ -67,7 +67,7 @@ func (rs *Routes) Statuses() []Status {
 
 func (r *Route) status(now time.Time, k stateView) Status {
 	s := Status{
-		App: r.App, Platform: r.Platform, Quota: QuotaOf(r.Quota), Breaker: k.state, Pause: k.closing.reason,
+		App: r.App, Platform: r.Platform, Quota: QuotaOf(r.Quota), State: k.state, Pause: k.closing.reason,
 	}
 	s.InFlight, s.Queued = r.Bulkhead.load()
 	if r.share != nil {
@@ -81,7 +81,7 @@ func (r *Route) status(now time.Time, k stateView) Status {
 	if s.Pause != "" {
 		s.Until = k.closing.until.UTC()
 	}
-	if trouble := r.evidence.trouble(); s.Breaker != BreakerClosed && trouble.Failures > 0 {
+	if trouble := r.evidence.trouble(); s.State != Open && trouble.Failures > 0 {
 		s.Trouble = trouble
 		s.Trouble.Since, s.Trouble.Next = trouble.Since.UTC(), now.Add(k.left).UTC()
 	}
@@ -91,7 +91,7 @@ func (r *Route) status(now time.Time, k stateView) Status {
 // Severity orders routes by urgency, the most urgent highest.
 func (s *Status) Severity() int {
 	switch {
-	case s.Breaker != BreakerClosed || s.Pause != "":
+	case s.State != Open || s.Pause != "":
 		return 2
 	case s.InFlight+s.Queued > 0:
 		return 1

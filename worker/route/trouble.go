@@ -48,7 +48,7 @@ const (
 
 // observe takes the current status, and returns the event to log.
 func (t *troubleLog) observe(now time.Time, s *Status, length, calm time.Duration) event {
-	if s.Breaker == BreakerClosed && s.Pause == "" {
+	if s.State == Open && s.Pause == "" {
 		switch {
 		case t.since.IsZero():
 		case t.calm.IsZero():

@@ -14,11 +14,11 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	const calm = 10 * time.Second
 	now := time.Unix(1_795_219_200, 0)
-	closed := Status{Breaker: BreakerClosed}
-	down := Status{Breaker: BreakerOpen, Trouble: Trouble{Reason: "UNAVAILABLE", Since: now.Add(-time.Second)}}
-	lost := Status{Breaker: BreakerHalfOpen, Trouble: Trouble{Reason: "dial_failed"}}
-	quota := Status{Breaker: BreakerOpen, Pause: "QUOTA_EXCEEDED"}
-	refused := Status{Breaker: BreakerOpen, Pause: "InvalidProviderToken"}
+	closed := Status{State: Open}
+	down := Status{State: Closed, Trouble: Trouble{Reason: "UNAVAILABLE", Since: now.Add(-time.Second)}}
+	lost := Status{State: Trying, Trouble: Trouble{Reason: "dial_failed"}}
+	quota := Status{State: Closed, Pause: "QUOTA_EXCEEDED"}
+	refused := Status{State: Closed, Pause: "InvalidProviderToken"}
 	var log troubleLog
 	for i, step := range []struct {
 		after  time.Duration
@@ -77,7 +77,7 @@ func TestStatusWithoutFailureHasNoTrouble(t *testing.T) {
 	r, now := rs.Of("shop")[push.APNs], time.Now()
 	status := func() Status { return r.status(now, r.state.view(now)) }
 	r.state.follow(now, nil, closing{now.Add(time.Hour), "QUOTA_EXCEEDED", "", true})
-	if s := status(); s.Pause == "" || s.Breaker == BreakerClosed || s.Trouble != (Trouble{}) {
+	if s := status(); s.Pause == "" || s.State == Open || s.Trouble != (Trouble{}) {
 		t.Errorf("of another worker's pause: %+v", s)
 	}
 	rs.learn(t, r, serverError, 1)
@@ -86,7 +86,7 @@ func TestStatusWithoutFailureHasNoTrouble(t *testing.T) {
 	}
 	r.state.resume()
 	r.evidence.reset()
-	if s := status(); s.Breaker != BreakerHalfOpen || s.Pause != "" || s.Trouble != (Trouble{}) {
+	if s := status(); s.State != Trying || s.Pause != "" || s.Trouble != (Trouble{}) {
 		t.Errorf("after a resume: %+v", s)
 	}
 	rs.learn(t, r, serverError, 1)

@@ -103,7 +103,7 @@ func causeOfReturn(last store.Return, now time.Time) Cause {
 
 // commonCause returns the common cause of all jobs in that state; "" if their causes may differ.
 func (in *liveState) commonCause(state store.JobState) Cause {
-	if state == store.JobPutOff || state == store.JobPending && (len(in.pauses) > 0 || in.openFor(nil)) {
+	if state == store.JobPutOff || state == store.JobPending && (len(in.pauses) > 0 || in.closedFor(nil)) {
 		return ""
 	}
 	return in.causeOf(time.Time{}, state, store.Return{}, nil, nil)
@@ -148,28 +148,28 @@ func (in *liveState) servicePause(n *push.Notification, service push.Platform) (
 }
 
 // closedTo reports whether each remaining push service is closed: by a pause, or by a worker's
-// open breaker without a reported trouble yet.
+// closed route without a reported trouble yet.
 func (in *liveState) closedTo(n *push.Notification, outcomes []store.TargetOutcome) bool {
 	left := servicesLeft(n, outcomes)
 	for _, service := range left {
-		if in.servicePause(n, service) == nil && !in.open(n.App, service) {
+		if in.servicePause(n, service) == nil && !in.closed(n.App, service) {
 			return false
 		}
 	}
 	return len(left) > 0
 }
 
-// open reports whether a worker's breaker of that route is open.
-func (in *liveState) open(app string, service push.Platform) bool {
+// closed reports whether a worker has closed that route.
+func (in *liveState) closed(app string, service push.Platform) bool {
 	return in.anyRoute(func(r *route.Status) bool {
-		return r.Breaker == route.BreakerOpen && r.App == app && r.Platform == service
+		return r.State == route.Closed && r.App == app && r.Platform == service
 	})
 }
 
-// openFor reports whether any breaker of the notification's routes is open; nil means any route.
-func (in *liveState) openFor(n *push.Notification) bool {
+// closedFor reports whether any of the notification's routes is closed; nil means any route.
+func (in *liveState) closedFor(n *push.Notification) bool {
 	return in.anyRoute(func(r *route.Status) bool {
-		return r.Breaker == route.BreakerOpen && (n == nil || r.App == n.App && slices.ContainsFunc(n.Targets, func(t push.Target) bool { return t.Service() == r.Platform }))
+		return r.State == route.Closed && (n == nil || r.App == n.App && slices.ContainsFunc(n.Targets, func(t push.Target) bool { return t.Service() == r.Platform }))
 	})
 }
 

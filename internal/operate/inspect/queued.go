@@ -187,7 +187,7 @@ func (c *Inspector) classify(ctx context.Context, shard *store.Shard, at store.S
 		if q.For == ForQuota && q.Until.IsZero() {
 			q.Until = in.freeAgain(n, job.Last)
 		}
-		returned := job.Last.Why != "" && n != nil && len(servicesLeft(n, nil)) > 1 && (len(in.matchingPauses(n, nil)) > 0 || in.openFor(n))
+		returned := job.Last.Why != "" && n != nil && len(servicesLeft(n, nil)) > 1 && (len(in.matchingPauses(n, nil)) > 0 || in.closedFor(n))
 		if returned || q.For == ForProvider || q.For == ForPause {
 			seen[q.ID] = &returnedJob{n, job.Last}
 		}

@@ -110,7 +110,7 @@ func FillOther(t testing.TB, o operate.Options) {
 		e.By, e.Action, e.Count = "secret-ada", auditlog.Purge, 1
 		must(t, auditlog.New(o.Queue, "").Add(t.Context(), e))
 	}
-	work(t, o, ownRoute, route.Status{App: Other, Platform: push.FCM, Breaker: route.BreakerOpen, Trouble: route.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
+	work(t, o, ownRoute, route.Status{App: Other, Platform: push.FCM, State: route.Closed, Trouble: route.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
 	// an unreadable job belongs to no app
 	must(t, storetest.First(t, o.Records).SetAside(t.Context(), &store.Letter{ID: "secret-malformed", State: store.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 }
@@ -158,7 +158,7 @@ func set(t testing.TB, o operate.Options, by string, levels ...limits.Level) {
 	}
 }
 
-var ownRoute = route.Status{App: Own, Platform: push.APNs, Breaker: route.BreakerClosed}
+var ownRoute = route.Status{App: Own, Platform: push.APNs, State: route.Open}
 
 // work publishes a worker's snapshot with these routes. With several routes, it includes sums
 // over all apps.

@@ -59,7 +59,7 @@ func (r routes) Collect(samples chan<- prometheus.Metric) {
 		if s.Share != nil {
 			gauge(share, float64(*s.Share), app, platform)
 		}
-		if s.Breaker != route.BreakerClosed || s.Pause != "" {
+		if s.State != route.Open || s.Pause != "" {
 			gauge(closed, 1, app, platform, string(cmp.Or(s.Pause, s.Trouble.Reason)))
 		}
 	}
