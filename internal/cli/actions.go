@@ -20,7 +20,7 @@ func newActions() *cobra.Command {
 limits, pauses and their ends, cancelled, requeued and purged notifications, confirmed
 losses of data. WHO is the token's name, or --by of the command. COUNT is the number of overrides, pauses,
 notifications or dead letters. An action on many is one entry; a command writes one for
-each hundred. About 10,000 entries are kept for at most 30 days. limits log lists the old
+each 1,000. About 10,000 entries are kept for at most 30 days. limits log lists the old
 and the new value of each limit.`,
 		Args: cobra.NoArgs,
 	}
