@@ -36,7 +36,7 @@ const lossWithin = 500 * time.Millisecond
 func (s *System) lost(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, lossWithin)
 	defer cancel()
-	l, err := control.ReadLoss(ctx, s.client, s.config.Redis.Prefix)
+	l, err := control.ReadLoss(ctx, s.client, s.Records.Prefix())
 	if err != nil || l == nil {
 		return ""
 	}
