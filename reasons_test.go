@@ -37,7 +37,7 @@ func reasonSets() []reasonSet {
 	}
 	return []reasonSet{
 		{"States", textsOf(append(states, store.Malformed))},
-		{"What a notification waits for", textsOf(inspect.Causes)},
+		{"Causes of waiting", textsOf(inspect.Causes)},
 		{"Outcomes of a target", outcomes},
 		{"Reasons of pushpace", textsOf(providers.Reasons())},
 		{"Reasons of APNs", textsOf(apns.Reasons())},

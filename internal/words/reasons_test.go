@@ -60,7 +60,7 @@ func TestReason(t *testing.T) {
 		{push.Rejected, "invalid", "cannot be rendered", "send --dry-run shows"},
 		{store.Malformed, "invalid", "is not valid", "see its error"},
 		{push.Rejected, "MissingTopic", "not for this topic", "check topic"},
-		{push.Exhausted, "QUOTA_EXCEEDED", "has had its quota", "ask for more quota"},
+		{push.Exhausted, "QUOTA_EXCEEDED", "has used its quota", "ask for more quota"},
 		{push.Rejected, "away", "", ""},
 	} {
 		means, do := Reason(c.state, c.reason)
