@@ -79,19 +79,19 @@ func (b *backlog) close() {
 }
 
 var (
-	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis, of a Cluster each master, answers in time and takes writes.", nil, nil)
-	notDone    = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended, of all processes together.", nil, nil)
-	booked     = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
-	letters    = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
-	dropped    = prometheus.NewDesc("pushpace_dropped_total", "Dead letters, and reports that an app's webhook had not taken, that were deleted because the app had too many.", []string{"app", "what"}, nil)
-	oldest     = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "How old the oldest report is that an app's webhook has not taken. 0 for none.", []string{"app", "webhook"}, nil)
-	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues. The state is pending, active, scheduled (not before), put_off (until a slot, another attempt or room) or archived (which pushpace never does).", []string{"queue", "state"}, nil)
-	alive      = prometheus.NewDesc("pushpace_workers", "Workers that are alive. A process of the API alone tells it too.", nil, nil)
-	unread     = prometheus.NewDesc("pushpace_unread_shards", "Shards that did not answer. What waits, the dead letters and the jobs are told without theirs.", nil, nil)
+	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis, or every master of a Cluster, answers in time and accepts writes.", nil, nil)
+	notDone    = prometheus.NewDesc("pushpace_waiting", "Accepted notifications that have not ended, of all processes together.", nil, nil)
+	booked     = prometheus.NewDesc("pushpace_bookings", "Notifications delayed by a limit.", nil, nil)
+	letters    = prometheus.NewDesc("pushpace_dead_letters", "Stored dead letters.", nil, nil)
+	dropped    = prometheus.NewDesc("pushpace_dropped_total", "Dead letters, and reports not yet accepted by an app's webhook, deleted because the app had too many.", []string{"app", "what"}, nil)
+	oldest     = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "Age of the oldest report that an app's webhook has not accepted. 0 for none.", []string{"app", "webhook"}, nil)
+	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues. The state is pending, active, scheduled (not before), put_off (until a slot, another attempt or capacity) or archived (which pushpace never does).", []string{"queue", "state"}, nil)
+	alive      = prometheus.NewDesc("pushpace_workers", "Live workers. A process of the API alone reports it too.", nil, nil)
+	unread     = prometheus.NewDesc("pushpace_unread_shards", "Shards that did not answer. The counts of notifications, dead letters and jobs are without them.", nil, nil)
 	nodeUp     = prometheus.NewDesc("pushpace_redis_node_up", "1 while this master of a Cluster answers in time.", []string{"node"}, nil)
-	nodeWaits  = prometheus.NewDesc("pushpace_redis_node_waiting", "Notifications that wait in the shards of this master. While it does not answer, as they were counted last.", []string{"node"}, nil)
+	nodeWaits  = prometheus.NewDesc("pushpace_redis_node_waiting", "Notifications that wait in the shards of this master. While it does not answer, the last count.", []string{"node"}, nil)
 	nodeCopies = prometheus.NewDesc("pushpace_redis_node_replicas", "Replicas that follow this master, and have all of its keys.", []string{"node"}, nil)
-	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "Age of the oldest notification that waits, by what it waits for (reasons.md). Where more than 5,000 wait, of a sample.", []string{"for"}, nil)
+	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "Age of the oldest waiting notification, by cause (reasons.md). If more than 5,000 wait, of a sample.", []string{"for"}, nil)
 )
 
 // Describe implements prometheus.Collector.

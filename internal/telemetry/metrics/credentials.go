@@ -16,7 +16,7 @@ type credentials struct {
 }
 
 var credentialExpiry = prometheus.NewDesc("pushpace_credential_expiry_timestamp_seconds",
-	"When the certificate in use ends, in Unix time. Keys do not end.", []string{"app", "platform"}, nil)
+	"When the certificate in use expires, in Unix time. Keys do not.", []string{"app", "platform"}, nil)
 
 // Describe implements prometheus.Collector.
 func (credentials) Describe(all chan<- *prometheus.Desc) { all <- credentialExpiry }

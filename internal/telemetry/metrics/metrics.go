@@ -80,11 +80,11 @@ func New(s Sources) *Metrics {
 		registry: prometheus.NewRegistry(),
 		apps:     make(map[string]bool, len(s.Senders)),
 		queueAge: histogram("pushpace_queue_age_seconds",
-			"From the acceptance of a notification, or its not_before, to its first handling. More workers are needed when it grows.", ages),
+			"From the acceptance of a notification, or its not_before, to its first handling. If it grows, add workers.", ages),
 		acquire: histogram("pushpace_acquire_seconds", "How long the limiter takes to answer.", seconds),
 		deferrals: counters("pushpace_deferrals_total",
-			"Times that a limit put a notification off. The scope is general or category, the rule gap, rate or quiet_hours.", "app", "category", "scope", "rule"),
-		lateness: histogram("pushpace_lateness_seconds", "How much after its slot a notification goes out that only a limit held.", seconds[1:]),
+			"Times that a limit deferred a notification. The scope is general or category, the rule gap, rate or quiet_hours.", "app", "category", "scope", "rule"),
+		lateness: histogram("pushpace_lateness_seconds", "How long after its slot a notification held only by a limit is sent.", seconds[1:]),
 		attempts: counters("pushpace_attempts_total", "Attempts to send to one target, by the provider's answer.", "app", "platform", "kind", "reason"),
 		provider: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pushpace_provider_seconds", Help: "How long an attempt to send to one target takes.", Buckets: seconds,
@@ -92,17 +92,17 @@ func New(s Sources) *Metrics {
 		ended: counters("pushpace_ended_total", "Notifications that have ended, and jobs set aside as malformed.", "state"),
 		unknown: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pushpace_unknown_category_total",
-			Help: "Notifications of a category that the configuration does not have, unless limits.unknown_category allows them. The log names each category once.",
+			Help: "Notifications of a category that is not configured, unless limits.unknown_category allows them. The log names each category once.",
 		}),
 		noZone: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pushpace_unknown_time_zone_total",
 			Help: "Notifications with an unknown time zone. limits.time_zone is used for them.",
 		}),
-		closings: counters("pushpace_provider_closings_total", "Times that this worker has closed an app's way to a provider, by what was answered. Of a delay that all workers share only the first counts it.", "app", "platform", "reason"),
+		closings: counters("pushpace_provider_closings_total", "Times that this worker closed an app's route to a provider, by the answer. Only the first worker counts a delay that all workers share.", "app", "platform", "reason"),
 		posted: counters("pushpace_webhook_attempts_total",
 			"Requests to an app's webhook for dead_tokens or outcomes. The result is ok or failed.", "app", "webhook", "result"),
 		requests: counters("pushpace_http_requests_total",
-			"Requests to the API that were answered, by the class of the status.", "route", "method", "status"),
+			"Answered requests to the API, by the class of the status.", "route", "method", "status"),
 		answers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pushpace_http_request_seconds", Help: "How long the API takes to answer.", Buckets: seconds,
 		}, []string{"route", "method"}),
@@ -156,15 +156,15 @@ func (m *Metrics) registerFunctions(s Sources) {
 			func() float64 { return s.ClockOffset().Seconds() })
 	}
 	if s.Reload != nil {
-		gauge("pushpace_config_last_reload_successful", "1 if the last reload of the configuration was taken over. 0 means that the next start fails.",
+		gauge("pushpace_config_last_reload_successful", "1 if the last reload of the configuration succeeded. 0 means that the next start fails.",
 			func() float64 { ok, _ := s.Reload(); return oneIf(ok) })
-		gauge("pushpace_config_last_reload_success_timestamp_seconds", "When a configuration was last taken over, the start included, in Unix time.",
+		gauge("pushpace_config_last_reload_success_timestamp_seconds", "When a configuration was last loaded, the start included, in Unix time.",
 			func() float64 { _, at := s.Reload(); return float64(at.Unix()) })
 	}
 	if s.Outages != nil {
 		counter("pushpace_limiter_unchecked_total", "Notifications sent unchecked while the limits' Redis was away, with limits.on_outage open.",
 			func() float64 { return float64(s.Outages().Unchecked) })
-		gauge("pushpace_limiter_away", "1 while the limits' Redis, or a node of it, is away. A node that was not asked for half a minute does not count.",
+		gauge("pushpace_limiter_away", "1 while the limits' Redis, or a node of it, is away. A node without a request for half a minute does not count.",
 			func() float64 { return oneIf(!s.Outages().Since.IsZero()) })
 	}
 }

@@ -11,7 +11,7 @@ import (
 type troubles map[string]func() redisconn.Status
 
 var redisTrouble = prometheus.NewDesc("pushpace_redis_trouble",
-	"1 while that Redis of the configuration, or a node of a Cluster, is in that trouble. The log says what to do.", []string{"redis", "reason"}, nil)
+	"1 while this Redis of the configuration, or a node of a Cluster, has this trouble. The log says what to do.", []string{"redis", "reason"}, nil)
 
 // Describe implements prometheus.Collector.
 func (troubles) Describe(all chan<- *prometheus.Desc) { all <- redisTrouble }

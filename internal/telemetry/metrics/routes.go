@@ -15,19 +15,19 @@ type routes struct{ worker func() *worker.Worker }
 var (
 	inFlight = prometheus.NewDesc("pushpace_in_flight", "Notifications that this process is sending, at most worker.concurrency.",
 		[]string{"app", "platform"}, nil)
-	queuing = prometheus.NewDesc("pushpace_provider_queue", "Notifications in this process that wait for a place among those in flight.",
+	queuing = prometheus.NewDesc("pushpace_provider_queue", "Notifications in this process that wait for a permit to be in flight.",
 		[]string{"app", "platform"}, nil)
 	share = prometheus.NewDesc("pushpace_share", "How many pushes of the provider's concurrency this process may have in flight. All processes together never have more. Absent without concurrency.",
 		[]string{"app", "platform"}, nil)
-	closed = prometheus.NewDesc("pushpace_provider_closed", "1 while an app's notifications wait for its provider, also while single ones try it, by the provider's answer (reasons.md).",
+	closed = prometheus.NewDesc("pushpace_provider_closed", "1 while an app's notifications wait for its provider, also while single ones probe it, by the provider's answer (reasons.md).",
 		[]string{"app", "platform", "reason"}, nil)
-	quotaTaken = prometheus.NewDesc("pushpace_quota_taken_total", "Units that this worker has taken of a quota, such as fcm/PROJECT, or of a throughput, such as category/APP/NAME.",
+	quotaTaken = prometheus.NewDesc("pushpace_quota_taken_total", "Units that this worker has taken from a quota, such as fcm/PROJECT, or a throughput, such as category/APP/NAME.",
 		[]string{"quota"}, nil)
-	quotaWaited = prometheus.NewDesc("pushpace_quota_waited_total", "Times that a notification had to wait for such a unit, or to come back for one.",
+	quotaWaited = prometheus.NewDesc("pushpace_quota_waited_total", "Times that a notification waited, or was retried, for such units.",
 		[]string{"quota"}, nil)
-	quotaUsed = prometheus.NewDesc("pushpace_quota_used_ratio", "Share of the quota that this worker uses. The sum over the workers is what all use.",
+	quotaUsed = prometheus.NewDesc("pushpace_quota_used_ratio", "Share of the quota that this worker uses. The sum over all workers is the total use.",
 		[]string{"quota"}, nil)
-	holds = prometheus.NewDesc("pushpace_operator_pauses", "Pauses by operators that are in force.", nil, nil)
+	holds = prometheus.NewDesc("pushpace_operator_pauses", "Operators' pauses in force.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
