@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// apiNotifications is how many a round enqueues, of each contestant.
+	// apiNotifications is the number of notifications that each contestant enqueues in a round.
 	apiNotifications = 20_000
 	// apiBatch is how many a batch holds.
 	apiBatch = 100

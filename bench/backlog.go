@@ -132,7 +132,9 @@ func drainOurs(ctx context.Context, s stage, b backlog, sent *instants, begin fu
 	return count.checks.Load(), errors.Join(err, sys.close())
 }
 
-// drainStock is the documented idiom: a denied job returns the time left.
+// drainStock works off the backlog with plain asynq, in the way that asynq's documentation shows:
+// the handler of a denied job returns an error with the time left, and asynq retries the job
+// then.
 func drainStock(ctx context.Context, s stage, b backlog, sent *instants, begin func()) (int64, error) {
 	client := s.client(stockPool)
 	defer client.Close()

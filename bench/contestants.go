@@ -40,7 +40,7 @@ func acknowledgedContender(ctx context.Context, t turn) (*contender, error) {
 // contestantCommand is how this program is started to take one turn.
 const contestantCommand = "contestant"
 
-// takeTurn reads the turn from standard input, and prints its result.
+// takeTurn reads a turn from standard input, takes it, and prints the result.
 func takeTurn(ctx context.Context) error {
 	var t turn
 	if err := json.NewDecoder(os.Stdin).Decode(&t); err != nil {

@@ -338,7 +338,7 @@ func (b *delayBench) arrived(ctx context.Context, missing []string) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d have not arrived, %s is one", len(missing), missing[0])
+			return fmt.Errorf("%d notifications have not arrived, among them %s", len(missing), missing[0])
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):

@@ -108,8 +108,8 @@ func granted(err error, yes bool) error {
 	return err
 }
 
-// limiterBytes measures Redis's memory for a key that was asked for in each part of a
-// period.
+// limiterBytes measures the memory of one key in Redis, after requests over more than a period,
+// so that each cell of a window has counted some.
 func (r *run) limiterBytes(ctx context.Context, name string) (int64, error) {
 	defer r.clean()
 	check, stop, err := r.limiter(name, 1, throttle.Rate{Count: 1000, Period: time.Second})

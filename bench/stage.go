@@ -26,7 +26,8 @@ type stage struct {
 // databases is how many a Redis has when nothing else is configured.
 const databases = 16
 
-// openStage picks an empty database, or the first one if pushpace's queues there are unused.
+// openStage picks an empty database from 15 down to 1. If there is none, it takes database 0, and
+// returns an error if pushpace's queues there are in use.
 func (r *run) openStage(ctx context.Context) (stage, error) {
 	for db := databases - 1; db > 0; db-- {
 		s := stage{Redis: r.addr, DB: db, Prefix: r.prefix}

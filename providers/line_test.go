@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-func TestFirstGoesAlone(t *testing.T) {
+func TestLineAdmitsOneUntilConnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLine(256)
 		leave, err := l.Enter(t.Context())

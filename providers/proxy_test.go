@@ -170,7 +170,7 @@ func TestProxyThatDoesNotConnect(t *testing.T) {
 }
 
 // A proxy that says nothing costs no longer than the caller waits.
-func TestSilentProxyEndsWithItsCaller(t *testing.T) {
+func TestDialThroughSilentProxyEndsWithCaller(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // which accepts nothing
 	must(t, err)

@@ -124,7 +124,7 @@ func ExampleProducer_Cancel() {
 	// Output: cancelled
 }
 
-// Rendering returns the request to APNs, and sends nothing.
+// RenderAPNs shows APNs' request. It sends nothing.
 func ExampleNotification_RenderAPNs() {
 	n := &push.Notification{
 		ID: "order-4711-shipped", App: "shop", User: "u1", Title: "Your order has shipped",

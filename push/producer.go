@@ -65,7 +65,7 @@ func NewProducer(client redis.UniversalClient, prefix string, retention time.Dur
 	if cluster, ok := pipeline.OfCluster(client); ok {
 		warn.Do(func() {
 			for _, setting := range lacking(cluster.Options()) {
-				slog.Warn("push.NewProducer: the client of the Redis Cluster should have another setting", "set", setting)
+				slog.Warn("push.NewProducer: change a setting of the client of the Redis Cluster", "set", setting)
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // The file has raw blocks that FCM takes and refuses. The stand-in's test reads it too.
-func TestFCMBlockIsJudgedByFCMsForms(t *testing.T) {
+func TestFCMBlockIsValidatedLikeFCM(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/fcm_forms.json")
 	must(t, err)

@@ -63,9 +63,9 @@ func TestClockPredicts(t *testing.T) {
 	}
 }
 
-// TestPassedIsLowerBound delays replies by 1 to 30 ms. passed never returns more than the true time, and at
+// TestPassedTimeIsLowerBound delays replies by 1 to 30 ms. passed never returns more than the true time, and at
 // most the fastest recent latency less. After a step of the server's clock it starts over.
-func TestPassedIsLowerBound(t *testing.T) {
+func TestPassedTimeIsLowerBound(t *testing.T) {
 	t.Parallel()
 	const fastest, slowest, drift = 1_000, 30_000, 100 // µs
 	random := rand.New(rand.NewPCG(3, 4))

@@ -293,7 +293,7 @@ func TestOutagePassesOtherErrorsAndAnswers(t *testing.T) {
 
 // Each node has its own outages. One ends when the node serves again, or when no call uses the
 // node any more; the outage of a single server ends only when it serves again.
-func TestNodeOutageEndsWhenUnused(t *testing.T) {
+func TestOutageEndsWhenNodeIsUnused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scriptedNodes{}

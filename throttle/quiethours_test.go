@@ -210,7 +210,7 @@ func TestPassingRequestIgnoresQuietHours(t *testing.T) {
 
 // Notifications that pass quiet hours are charged. When they fill a rate, the next one waits
 // without a slot.
-func TestPassingRequestIsCharged(t *testing.T) {
+func TestRequestThatIgnoresQuietHoursIsCharged(t *testing.T) {
 	atNight(t, func(n *nightLine) {
 		for i, at := range []string{"22:00:00", "22:05:00", "22:10:00"} {
 			n.want(n.ask(at, fmt.Sprint("x", i), passing), "now")

@@ -36,7 +36,7 @@ func (s *finisher) apply(ctx context.Context, d *delivery, to result) queue.Resu
 			s.unrecorded.keep(d)
 			return queue.Postponed{PutOff: store.PutOff{Return: requeueUnrecorded(err, d.failures), Attempt: d.attempt(d.unreported(), "")}}
 		} else if err != nil {
-			s.Log.LogAttrs(ctx, slog.LevelError, "dead tokens are not reported: the next notification to them finds them again",
+			s.Log.LogAttrs(ctx, slog.LevelError, "dead tokens could not be reported: the next notification to them will find them again",
 				slog.String("id", d.ID), slog.String("app", d.App), slog.Any("error", err))
 		}
 	}

@@ -119,7 +119,7 @@ func (h *handler) readOperatorState(ctx context.Context) error {
 		_, err = h.Overrides.Refresh(ctx, h.Limits)
 	}
 	if at, found := h.Limits.LevelWithoutZone(); found && err == nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "overrides have quiet hours in UTC: set limits.time_zone", slog.Any("one_of_them", at))
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "quiet hours of overrides use UTC, because no time zone is configured: set limits.time_zone", slog.Any("one_of_them", at))
 	}
 	return err
 }

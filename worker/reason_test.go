@@ -50,7 +50,7 @@ func TestReasonDecidesReturn(t *testing.T) {
 }
 
 // One of several reasons decides when the job is retried.
-func TestDecidingSkip(t *testing.T) {
+func TestSkipThatDecidesRetry(t *testing.T) {
 	t.Parallel()
 	paused, closed, units := skip{reason: pausedByOperator}, skip{reason: routeClosed}, skip{reason: noUnits}
 	device := skip{reason: overDevice, left: time.Minute}

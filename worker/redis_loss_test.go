@@ -10,8 +10,8 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 )
 
-// If Redis restarts without its data, the log has one error with the number of lost waiting
-// notifications. If it restarts with them, the log has none.
+// If Redis restarts without its data, the log has one error, which says how many waiting
+// notifications were lost. If Redis restarts with its data, the log has no such error.
 func TestLossAfterRedisRestartIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

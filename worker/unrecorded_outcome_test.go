@@ -92,7 +92,7 @@ func TestUnreportedDeadTokenEndsNotification(t *testing.T) {
 	r.start()
 	r.enqueue(to("dead"))
 	counts := r.settled(1)
-	if counts.Ended[push.Undeliverable] != 1 || r.apns.Count().Received != 1 || !strings.Contains(log.text(), "dead tokens are not reported") {
+	if counts.Ended[push.Undeliverable] != 1 || r.apns.Count().Received != 1 || !strings.Contains(log.text(), "dead tokens could not be reported") {
 		t.Errorf("counts %+v, %d requests, log:\n%s", counts, r.apns.Count().Received, log.text())
 	}
 }

@@ -14,7 +14,7 @@ const (
 	// bodyBudget bounds the bodies in memory, in bytes, unless http.max_body is larger. Their
 	// parsed forms and answers take several times as much.
 	bodyBudget = 32 << 20
-	// budgetWait is how long a request waits for a part of it.
+	// budgetWait is how long a request waits for room in the budget.
 	budgetWait = time.Second
 	// shares is the number of parts of the budget; a token gets one at most, so that others
 	// continue beside a token with many or slow bodies.

@@ -33,7 +33,8 @@ var bodies = map[string][]string{
 
 const ids = `{"ids":["{x}-app-waits","{x}-app-letter","{x}-malformed"]}`
 
-// pathsOf are the paths of a route with the names of another app's things in it.
+// pathsOf returns a route's paths, with each parameter replaced by each value in named: names
+// that belong to another app.
 func pathsOf(r route) []string {
 	paths := []string{r.path}
 	for name, values := range named {

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// levels are the queries of all levels, and the levels that they mean.
+// levels maps a query string to the level that it names, with an example of each kind of level.
 var levels = map[string]limits.Level{
 	"app=shop":                                    {App: "shop"},
 	"user=a%2Fb%20c":                              {User: "a/b c"},

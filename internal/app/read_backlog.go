@@ -133,7 +133,7 @@ func (u *unread) note(log *slog.Logger, part string, err error) {
 	case err != nil && !before:
 		log.Warn("the metrics are without "+part+", which cannot be read", "error", err)
 	case err == nil && before:
-		log.Info("the metrics tell of " + part + " again")
+		log.Info("the metrics include " + part + " again")
 	}
 }
 
@@ -141,7 +141,8 @@ func (u *unread) note(log *slog.Logger, part string, err error) {
 // reads jobs for them.
 const waitsFresh = 30 * time.Second
 
-// drawn holds the last read waits by cause. One goroutine reads it at a time.
+// drawn caches the waits by cause, as they were last read. Only one goroutine at a time may call
+// its read method.
 type drawn struct {
 	shares []inspect.Share
 	at     time.Time

@@ -44,7 +44,7 @@ command may be interrupted and repeated.`,
 		ofGroup := group.Thread != "" || group.DigestKey != ""
 		switch {
 		case ofGroup && (*all || len(args) > 0):
-			return misusedf("--thread and --digest-key are for all of a user's: give them with neither an ID nor --all")
+			return misusedf("--thread and --digest-key select all matching notifications of a user: give them with neither an ID nor --all")
 		case *all && *others:
 			return misusedf("--digest is for an ID: --all ends what carries others too")
 		case *all && len(args) > 0:
@@ -52,7 +52,7 @@ command may be interrupted and repeated.`,
 		case *all:
 			return cancelAll(ctx, b, *selection, confirmation, out, *asJSON)
 		case cmd.Flags().Changed("expect"), selection.For != "":
-			return misusedf("--expect and --for are for --all")
+			return misusedf("--expect and --for need --all")
 		case len(args) == 0:
 			group.Category, group.CollapseKey = selection.Category, selection.CollapseKey
 			if group.Validate() != nil || selection.App == "" || selection.User == "" || *others {
@@ -60,7 +60,7 @@ command may be interrupted and repeated.`,
 			}
 			return withdraw(ctx, b, selection.App, selection.User, *group, out, *asJSON)
 		case !rest.All():
-			return misusedf("--category and --collapse-key are for --all, or for a user's without an ID")
+			return misusedf("--category and --collapse-key need --all, or --app and --user without an ID")
 		}
 		return cancelOne(ctx, b, push.Ref{ID: args[0], App: selection.App, User: selection.User}, *others, out, *asJSON)
 	})

@@ -30,7 +30,8 @@ func expectFlag(cmd *cobra.Command) *confirmation {
 	return c
 }
 
-// confirm returns nil if the command may change n things of this description.
+// confirm returns nil if the command may go on to change n things. what describes the things, and
+// do is the verb of the question.
 func (c *confirmation) confirm(n int, what, do string) error {
 	do += " " + map[bool]string{true: "it", false: "them"}[n == 1]
 	switch {

@@ -70,7 +70,7 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 		case *all:
 			return actOnAll(ctx, b, selection, act, confirmation, out, *asJSON)
 		case selection != operate.LetterSelection{App: selection.App} || cmd.Flags().Changed("expect"):
-			return misusedf("--category, --reason, --since and --expect are for --all")
+			return misusedf("--category, --reason, --since and --expect need --all")
 		}
 		return eachLetter(ctx, b, ids, owner{selection.App, *user}, act, out, *asJSON)
 	})

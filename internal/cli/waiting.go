@@ -111,7 +111,7 @@ func printQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, 
 	return cmp.Or(failed, warnUnread(err))
 }
 
-// listQueued prints the next ones, and the number of the others.
+// listQueued prints up to most waiting notifications, the ones due first, and how many more wait.
 func listQueued(ctx context.Context, b *apiclient.Client, s inspect.Selection, out io.Writer, most int) error {
 	var list []inspect.Queued
 	n := 0

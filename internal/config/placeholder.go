@@ -20,7 +20,8 @@ var (
 	wholePlaceholder = regexp.MustCompile(`^\s*(?:\$\{[^{}]*\}|\$\([A-Za-z_][A-Za-z0-9_]*\)|\$[A-Z_][A-Z0-9_]+|\{\{.*\}\}|<%.*%>|%[A-Za-z_][A-Za-z0-9_]{2,}%)\s*$`)
 )
 
-// hasPlaceholder reports whether a text that is no secret has a placeholder in it.
+// hasPlaceholder reports whether a text contains a placeholder. It is not meant for secrets,
+// which may contain such characters.
 func hasPlaceholder(text string) bool {
 	return placeholder.MatchString(text) || windowsPlaceholder.MatchString(text) && !strings.Contains(text, "://")
 }

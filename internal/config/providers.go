@@ -17,7 +17,7 @@ type Provider struct {
 	DryRun bool
 	// Validate returns the faults of the provider's own keys.
 	Validate func() error
-	// Project returns the owner of the quota; nil if the owner is the app.
+	// Project returns the project that owns the quota. The func is nil if the app owns its quota.
 	Project func() (string, error)
 }
 

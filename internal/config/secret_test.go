@@ -8,7 +8,7 @@ import (
 )
 
 // Line ends at a secret's end are no part of it, wherever it comes from.
-func TestSecretsEndBeforeTheirLineEnds(t *testing.T) {
+func TestLineEndsAfterSecretAreDropped(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secret")
 	for text, want := range map[string]string{

@@ -106,7 +106,8 @@ func (f limitForm) UntilField() string {
 	return at.UTC().Format("2006-01-02T15:04:05")
 }
 
-// formOver returns a form filled from the override, or from the policy in force without one.
+// formOver returns a form with the values of the override. Without an override, it has the values
+// of the policy in force.
 func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
 	if there != nil {
 		return limitForm{operate.DraftOf(*there), strconv.FormatInt(there.Version, 10)}

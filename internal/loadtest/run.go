@@ -50,7 +50,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	return report, explain(interrupted(ctx, err))
 }
 
-// interrupted returns the error, or that a signal ended the run.
+// interrupted returns err, or the error "interrupted" in its place if a signal ended the run.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted")

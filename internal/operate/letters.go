@@ -58,7 +58,8 @@ func (s LetterSelection) Matches(l *store.Letter, now time.Time) bool {
 		(s.Since == 0 || now.Sub(l.At) <= s.Since)
 }
 
-// A DeadLetter is a dead letter with its job's notification; nil if that cannot be read.
+// A DeadLetter is a dead letter and the notification of its job. Notification is nil if the job
+// cannot be read.
 type DeadLetter struct {
 	*store.Letter
 	Notification *push.Notification `json:"notification,omitempty"`

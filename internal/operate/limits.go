@@ -378,8 +378,8 @@ func (o *Operator) Below(at limits.Level) (limits.EffectivePolicy, error) {
 	return o.s.with.Limits.InForceIf(at, map[limits.Level]*limits.Override{at: nil}), err
 }
 
-// LimitsLog returns the newest limit changes that it sees, newest first, at most newest, before a
-// version (0 for all).
+// LimitsLog returns the limit changes that the principal may see, the newest first. They are
+// older than the version before (0 for all). newest bounds their number.
 func (o *Operator) LimitsLog(ctx context.Context, before int64, newest int) ([]limits.Change, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -433,9 +433,9 @@ var (
 	ErrNoUndo   = errors.New("the override before the change has ended")
 )
 
-// UndoOf returns the effect of undoing the change of that version, at a level that the principal
-// owns. Its error may be ErrNoChange, ErrNoUndo, or limits.ErrConflict if a newer change came
-// after it.
+// UndoOf returns the effect of undoing the change of that version. The principal must own the
+// change's level. The error may be ErrNoChange, ErrNoUndo, or limits.ErrConflict if the level has
+// changed again since.
 func (o *Operator) UndoOf(ctx context.Context, version int64) (*Undo, error) {
 	if err := o.may(UndoLimit); err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ type Provider struct {
 	Platform push.Platform `json:"platform"`
 	InFlight int           `json:"in_flight"`
 	Queued   int           `json:"queued"`
-	// Workers is how many workers have it. It does not work for Troubled of them.
+	// Workers is how many workers use the provider. For Troubled of them it is in trouble or
+	// paused.
 	Workers  int `json:"workers"`
 	Troubled int `json:"troubled"`
 	// Shareless is how many workers have no share of the pushes that all may have in flight.

@@ -60,7 +60,7 @@ func meaning(err error, cfg config.Redis) string {
 	case redisreply.Full:
 		return "is full, nothing is accepted: raise its maxmemory, or make room"
 	case redisreply.ReadOnly:
-		return "is a read-only replica: write the master as address, or the Sentinels"
+		return "is a read-only replica: set address to the master, or to the Sentinels"
 	case redisreply.NoReplicas:
 		if errors.Is(err, acknowledged.ErrUnacknowledged) {
 			return "may have the write, and too few replicas have it: bring them back, or lower acknowledged, and do it again"

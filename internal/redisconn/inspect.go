@@ -149,7 +149,7 @@ func unfit(info map[string]string, mode config.Mode) error {
 	case info["cluster_enabled"] == "1" && mode != config.Cluster:
 		return errors.New("is a node of a Cluster: write address as a list")
 	case info["role"] == "slave" && mode == config.Single:
-		return errors.New("is a read-only replica: write the master as address, or the Sentinels")
+		return errors.New("is a read-only replica: set address to the master, or to the Sentinels")
 	}
 	return nil
 }

@@ -33,8 +33,9 @@ type Node struct {
 	// AheadBy is how far its clock is ahead of this machine's, to within half a round trip.
 	AheadBy time.Duration `json:"ahead_by_ns"`
 
-	// The other fields belong to a Cluster's master. Replicas is the number of replicas that have
-	// all of its keys; nil if it is no such master, or if the number is unknown.
+	// The fields below are known only for a master of a Cluster. Replicas is the number of
+	// replicas that have all of the master's keys; nil if the node is no such master, or if the
+	// number is unknown.
 	Replicas *int `json:"replicas,omitempty"`
 	// Shards are the numbers of its shards; nil if it is no such master.
 	Shards []int `json:"shards,omitzero"`
@@ -94,7 +95,8 @@ func readNode(ctx context.Context, c *redis.Client) Node {
 	return n
 }
 
-// readInfo sets the fields from INFO, at now by the server's clock.
+// readInfo sets the fields from a reply to INFO. now is the time of the reply by the server's
+// clock.
 func (n *Node) readInfo(info map[string]string, now time.Time) {
 	n.Version, n.Eviction = info["redis_version"], info["maxmemory_policy"]
 	n.UsedMemory, _ = strconv.ParseInt(info["used_memory"], 10, 64)

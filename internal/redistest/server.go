@@ -118,7 +118,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Pause stops the server from answering: it still accepts connections until Resume.
+// Pause stops the server's process. Until Resume, connections to it succeed, but get no answer.
 func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
 
 // Resume ends a Pause.

@@ -234,7 +234,7 @@ func TestReportsAreBoundedPerApp(t *testing.T) {
 }
 
 // A report is the oldest until it is acknowledged, whether or not a reader has taken it.
-func TestOldestReportIsUnacknowledged(t *testing.T) {
+func TestReportIsOldestUntilAcknowledged(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		newLetterbox(t, client, store.Bounds{})

@@ -57,7 +57,7 @@ const (
 	nobody = -1
 )
 
-// keys are the contents of the records and the digest's key.
+// keys is the model's state: the content of the notifications' records and of the digest's key.
 type keys struct {
 	ended  [few]bool
 	joined [few]uint8 // by the carrier

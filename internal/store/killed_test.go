@@ -32,8 +32,9 @@ func (c *cut) run(_ context.Context, cmds []redis.Cmder, next func() error) erro
 	return redistest.Fail(cmds, io.ErrUnexpectedEOF)
 }
 
-// A killedRig has the jobs "pending", "scheduled", "retry", "parked", "active", which job claims,
-// and "unfit".
+// A killedRig has one job in each place, with the place's name as its ID: "pending", "scheduled",
+// "retry", "parked" and "active". The field job holds the claim of "active". "unfit" is a job
+// that cannot be read.
 type killedRig struct {
 	boardRig
 	job   *store.Job

@@ -18,10 +18,11 @@ local function forgetLetter(letters, counts, id)
   return redis.call('HDEL', letters, id) == 1
 end
 
--- keepLetter stores a dead letter, and deletes the app's oldest ones beyond the bound, or beyond 4
--- KiB for each letter of the bound. It deletes at most 10, so that a lowered bound does not block
--- Redis. The record of a deleted rejected letter lasts 30 s, in which its settle may be repeated.
--- An exhausted one may have been sent, so its ID stays known.
+-- keepLetter stores a dead letter. If the app then has more than most letters, or they take more
+-- than 4 KiB times most, it deletes the oldest ones, but at most 10 in one call, so that a lowered
+-- bound does not block Redis. If a deleted letter's notification was rejected, its record expires
+-- in 30 s: until then its settle may be repeated. Any other record stays: an exhausted notification
+-- may have been sent, so its ID must remain known.
 local function keepLetter(record, counts, letters, id, letter, app, most)
   local index, bytes, dropped = letters .. ':' .. app, 'letter_bytes:' .. app, 0
   forgetLetter(letters, counts, id) -- of an earlier notification with the ID

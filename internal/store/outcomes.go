@@ -11,8 +11,8 @@ import (
 
 // An OutcomeEvent reports the end of a notification.
 type OutcomeEvent struct {
-	// Entry is the event's ID in the stream. The same end may be reported again under another
-	// Entry.
+	// Entry is the event's ID in the stream. The end of one notification may be reported more
+	// than once, each time with another Entry.
 	Entry string `json:"entry"`
 	// ID is the notification's. App, User and Category are empty if they could not be read.
 	ID       string `json:"id"`

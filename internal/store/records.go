@@ -74,7 +74,8 @@ type Bounds struct {
 // DefaultDeadLetters is the bound of an app's dead letters if none is configured.
 const DefaultDeadLetters = 10_000
 
-// of returns the name by which an app is bounded: its own, or "" for unknown apps.
+// of returns the name under which an app's entries are counted for the bounds: its own, or "" for
+// all apps that are not configured.
 func (b *Bounds) of(app string) string {
 	if b.Apps == nil || b.Apps[app] {
 		return app

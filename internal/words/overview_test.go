@@ -107,8 +107,8 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// Deliveries are of the last minute, an unknown time to drain has a reason, and an unread number
-// says so.
+// The deliveries are counted over the last minute. If the time to drain is unknown, the text has
+// the reason. A number that could not be read is shown as "not read".
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	delivered := func(at time.Time, n int64) control.Minute {

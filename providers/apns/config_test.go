@@ -58,7 +58,7 @@ func TestConfigHost(t *testing.T) {
 	}
 }
 
-func TestNewNamesTheKeyAtFault(t *testing.T) {
+func TestErrorNamesTheKeyAtFault(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	junk := filepath.Join(dir, "junk.pem")

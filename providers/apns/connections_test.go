@@ -46,7 +46,7 @@ func TestBurstBeyondTheStreams(t *testing.T) {
 	}
 }
 
-func TestShutdownTakesANewConnection(t *testing.T) {
+func TestShutdownAnswerOpensNewConnection(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, apnstest.Options{})
 	sender := newSender(t, credentials(t, server))

@@ -43,7 +43,7 @@ const statusSpent = 599
 // roundTripper performs the attempts.
 type roundTripper struct{ next http.RoundTripper }
 
-var errNoAttempt = errors.New("fcm: a request without an attempt")
+var errNoAttempt = errors.New("fcm: the request's context holds no attempt")
 
 // RoundTrip makes the one request of the context's attempt, and answers with
 // 599 in place of an error or of a 503.

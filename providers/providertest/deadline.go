@@ -23,7 +23,7 @@ func NewDeadline(parent context.Context) *Deadline {
 // Done is closed when the deadline has passed.
 func (d *Deadline) Done() <-chan struct{} { return d.done }
 
-// Err is context.DeadlineExceeded from then on.
+// Err returns nil until the deadline has passed, and then context.DeadlineExceeded.
 func (d *Deadline) Err() error {
 	select {
 	case <-d.done:

@@ -13,7 +13,7 @@ type base struct {
 	apps    map[string]*everyone // of apps with overrides
 }
 
-// everyone has the scopes of users without overrides.
+// An everyone holds the scopes of an app's users without overrides.
 type everyone struct {
 	scopes   map[string][]throttle.Scope // of categories with a policy
 	defaults []throttle.Scope            // of other categories

@@ -141,7 +141,7 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	// apply the changes during the listing; each entry has the whole override
+	// apply the changes that were made while List ran; each log entry has the whole override
 	changes, last, err := o.changesSince(ctx, l, from)
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func TestValidate(t *testing.T) {
 }
 
 // The promises for quotas of FCM's and of APNs' size, and the share of each that can be used.
-func TestPromise(t *testing.T) {
+func TestPromiseUsesMostOfItsRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		rate  string

@@ -111,8 +111,9 @@ func (c *Control) Withdraw(ctx context.Context, app, user string, g push.Group, 
 	return w, err
 }
 
-// releaseAll releases slots and follows the moves. After a grace period a worker repeats failed
-// calls and counts the ends.
+// releaseAll releases the slots of taken notifications and makes the Follow calls that result. If
+// a call fails, a worker repeats it later. Workers also count the ended notifications, after a
+// grace period.
 func (c *Control) releaseAll(ctx context.Context, all []*store.Taken) {
 	left, errs := c.GiveBackAll(ctx, all)
 	var given []*store.Taken

@@ -47,8 +47,8 @@ func (l *delayed) after(ctx context.Context, left time.Duration, key lineKey, f 
 	})
 }
 
-// again calls f after wakeRetryDelay with these bookings, and with those of further calls in that
-// time.
+// again calls f once after wakeRetryDelay, with these bookings and with the bookings of all calls
+// with the same key until then.
 func (l *delayed) again(ctx context.Context, key lineKey, awake []throttle.Booking, f func(context.Context, []throttle.Booking)) {
 	l.mu.Lock()
 	if l.awake == nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/pushpace/pushpace/internal/store/storetest"
 )
 
-// One worker logs, once a minute, a line for each app with the number since the last line.
+// Once a minute, one worker logs for each app how many dead letters were deleted since the app's
+// last line.
 func TestLogDroppedOncePerAppAndMinute(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)

@@ -50,8 +50,8 @@ func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idl
 	return s
 }
 
-// rest waits until the server gets wake-ups for each queue: the last pulls of all servers found
-// it empty.
+// rest waits until the server is idle: it listens for wake-ups, and each queue has the mark that
+// the last pulls of all servers found it empty.
 func (s *idler) rest() {
 	s.t.Helper()
 	i := s.idle

@@ -41,8 +41,9 @@ func (r *refusals) blocks(queue string) bool {
 // recording reports whether ends wait to be recorded, so that nothing is pulled.
 func (r *refusals) recording() bool { return r.unrecorded.Load() > 0 }
 
-// pulled notes the result of a pull, which begins with a write. An error without a reply of Redis
-// says nothing about writes.
+// pulled is called with the result of each pull. A pull begins with a write, so a reply to it
+// shows whether Redis accepts writes. An error without a reply of Redis shows nothing, and is
+// ignored.
 func (r *refusals) pulled(queue string, err error) {
 	if err == nil && !r.active.Load() || err != nil && !errors.As(err, new(redis.Error)) {
 		return

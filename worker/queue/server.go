@@ -35,7 +35,7 @@ import (
 // A Job is a job that a server has claimed.
 type Job struct {
 	store.Job
-	// Term is the term in which the job was pulled, and At the server that pulled it.
+	// Term is the term in which the job was pulled. At is the server that pulled it.
 	Term *Term
 	At   *Server
 	// Arrived ends the reservation that the pull made on the job's route. The handler calls it at

@@ -108,8 +108,8 @@ func (b *Bulkhead) openTo(permits int) {
 	b.updateIdle()
 }
 
-// worked opens one more permit after a successful push, so that their number doubles with each
-// round trip. A failed push halves it.
+// worked adjusts the open permits of a reopened route. A successful push adds one, so that the
+// open permits double with each round trip. A failed push halves them.
 func (b *Bulkhead) worked(works bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

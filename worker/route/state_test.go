@@ -53,7 +53,7 @@ func (r *Route) push(s shows) bool {
 	return ok
 }
 
-// A stated is a route for tests of its state.
+// A stated is a route with helpers for tests of the route's state.
 type stated struct {
 	*Route
 	t *testing.T

@@ -191,7 +191,7 @@ func TestTroubleCountsAnswers(t *testing.T) {
 }
 
 // A route closed for one trouble stays closed for another that several tokens show.
-func TestClosedRouteFindsAnotherTrouble(t *testing.T) {
+func TestClosedRouteStaysClosedForAnotherTrouble(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]class{"an outage": failed, "an operator who has it tried again": silent} {
 		e := evidence{cause: cause}

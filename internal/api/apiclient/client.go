@@ -74,11 +74,11 @@ func New(o Options) (*Client, error) {
 	if o.CAFile != "" {
 		pem, err := textfile.Read(o.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("the API's authorities: %w", err)
+			return nil, fmt.Errorf("the API's certificate authorities: %w", err)
 		}
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the API's authorities: %s holds no certificate in PEM", o.CAFile)
+			return nil, fmt.Errorf("the API's certificate authorities: %s holds no certificate in PEM", o.CAFile)
 		}
 	}
 	return &Client{

@@ -83,7 +83,7 @@ func TestParseReadsFormsOfOpenSSL(t *testing.T) {
 }
 
 // The command that an error names writes a file that is read.
-func TestParseNamesCommandThatDecrypts(t *testing.T) {
+func TestSuggestedCommandDecryptsKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "it's a key.pem")

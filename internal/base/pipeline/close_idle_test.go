@@ -10,7 +10,7 @@ import (
 )
 
 // The pipeline of a master that has left the Cluster is closed.
-func TestPipelineOfLeftMasterCloses(t *testing.T) {
+func TestPipelineOfDepartedMasterCloses(t *testing.T) {
 	servers := []*miniredis.Miniredis{miniredis.RunT(t), miniredis.RunT(t)}
 	client := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: true,
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {

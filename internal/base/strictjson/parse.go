@@ -17,8 +17,8 @@ import (
 	"github.com/pushpace/pushpace/internal/base/fielderrors"
 )
 
-// Parse reads one JSON object into the struct that v points to. Names within the members called
-// open are not checked. The error is of type fielderrors.Faults.
+// Parse reads one JSON object into the struct behind v. open lists members; inside them, names
+// are not checked. The error is of type fielderrors.Faults.
 func Parse(data []byte, v any, open ...string) error {
 	return Check(data, v, Decode(data, v), open...)
 }

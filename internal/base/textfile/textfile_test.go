@@ -105,7 +105,7 @@ func TestReaderReturnsReadError(t *testing.T) {
 	}
 }
 
-func TestKeyPairTakesByteOrderMark(t *testing.T) {
+func TestKeyPairAcceptsByteOrderMark(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)

@@ -48,8 +48,8 @@ func CauseNames() []string {
 	return names
 }
 
-// liveState is the input for causes besides the jobs: the workers' snapshots and the pauses
-// in force.
+// A liveState holds the workers' snapshots and the pauses in force, on which a job's cause
+// depends besides the job itself.
 type liveState struct {
 	workers []control.Snapshot
 	pauses  []pause.Pause

@@ -109,8 +109,8 @@ type Waiter struct {
 	Critical bool `json:"critical,omitempty"`
 }
 
-// TimelineStates is how many of a timeline's bookings, of up to 2,000, get a State: more than a
-// page shows.
+// TimelineStates is the number of bookings, from the earliest on, that get a State. A timeline
+// has up to 2,000 bookings, and a page shows fewer than TimelineStates.
 const TimelineStates = 200
 
 // Timeline returns the timeline of the app's user for the general limits and the categories.

@@ -81,8 +81,9 @@ func TwoApps(o *operate.Options) {
 	}
 }
 
-// Waiting and Letters are the notifications of each app: their IDs are the app's name, a
-// hyphen and one of these. Limited and Paused are categories with an override and with a pause.
+// Each app has a waiting notification for each name in Waiting, and a dead letter for each name
+// in Letters. Their IDs are the app's name, a hyphen and that name. Limited are categories with
+// an override, Paused are categories with a pause.
 var (
 	Waiting = []string{"waits", "cancelled", "with-others", "each"}
 	Letters = []string{"letter", "requeued", "requeues", "purged", "purges"}

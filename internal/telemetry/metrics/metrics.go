@@ -32,7 +32,8 @@ type Sources struct {
 	Worker func() *worker.Worker
 	// Backlog reads the content of Redis.
 	Backlog ReadBacklog
-	// Redis returns each Redis's trouble by configuration key: QueueRedis, and others.
+	// Redis has a func for each Redis, by configuration key: QueueRedis, and limits.redis if it
+	// is separate. The func returns the trouble of that Redis.
 	Redis map[string]func() redisconn.Status
 	// Reload answers whether the last reload of the configuration was taken over, and
 	// when one was last, the start included.

@@ -109,8 +109,8 @@ var (
 // mostSeconds is how long FCM keeps a message at most.
 const mostSeconds = 2_419_200
 
-// apnsPayload checks the dictionary aps of a payload for APNs; beside it names are free.
-// Source: Apple, "Generating a remote notification".
+// apnsPayload checks the types of the values in a payload's dictionary aps. Everything beside aps
+// is accepted. Source: Apple, "Generating a remote notification".
 var apnsPayload = rule(func(path string, value any) *refusal {
 	if problem := anyObject(path, value); problem != nil {
 		return problem

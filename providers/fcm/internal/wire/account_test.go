@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Other files of Google's are named, with the one to use, and nothing of theirs is repeated.
+// If the file is another kind of Google's files, the error names the kind and the file to use
+// instead. It repeats nothing from the file.
 func TestOtherCredentialsAreNamed(t *testing.T) {
 	t.Parallel()
 	const secret = "canary"

@@ -126,8 +126,8 @@ func quota(a Answer, reason providers.Reason) providers.Outcome {
 	return o
 }
 
-// failure returns the outcome of a provider's failure. If a gateway answers for FCM
-// (502, 504, a page), FCM may have accepted the message.
+// failure returns the outcome of a provider's failure. After a 502, a 504 or a page that is not
+// FCM's, a gateway has answered in FCM's place, and FCM may have accepted the message.
 func failure(a Answer, reason providers.Reason) providers.Outcome {
 	return providers.Outcome{
 		Kind: providers.Retry, Reason: reason, Concerns: providers.ConcernsProvider,
