@@ -92,6 +92,47 @@ func TestOperatorPauses(t *testing.T) {
 	})
 }
 
+// The operator of an end stays readable while others end and begin pauses, until every worker has
+// read it; an ended pause uses none of the bound.
+func TestOperatorOfEachEndIsKnown(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, store := t.Context(), NewStore(client, "")
+		first, second := Pause{App: "first"}, Pause{App: "second"}
+		for _, p := range []Pause{first, second} {
+			if err := store.Begin(ctx, &p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, err := store.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []Pause{first, second} {
+			p.By = "ben"
+			if there, err := store.End(ctx, p); err != nil || !there {
+				t.Fatal(there, err)
+			}
+		}
+		if err := store.Begin(ctx, &Pause{App: "third"}); err != nil {
+			t.Fatal(err)
+		}
+		now, err := store.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, over := now.Since(before)
+		for p, by := range over {
+			if by != "ben" {
+				t.Errorf("the end of %s is by %q", p.App, by)
+			}
+		}
+		if len(over) != 2 || len(now.Operators) != 1 {
+			t.Errorf("%d are over, and %+v in force", len(over), now.Operators)
+		}
+	})
+}
+
 func TestOperatorPausesAreBounded(t *testing.T) {
 	t.Parallel()
 	client := redistest.One(t)

@@ -36,10 +36,12 @@ elseif op == 'share' then -- ARGV APP/PLATFORM, length, entry; the one that ends
 end
 
 local selector = ARGV[2]
-local all = redis.call('HGETALL', operators)
-for i = 1, #all, 2 do -- removes ended entries
-  local _, ends = read(all[i + 1])
-  if ends and ends ~= 0 and ends <= now then redis.call('HDEL', operators, all[i]) end
+local all, standing = redis.call('HGETALL', operators), 0
+for i = 1, #all, 2 do -- removes ended entries, those with ended_by after every worker has read them
+  local entry, ends = read(all[i + 1])
+  local named = entry and entry.ended_by
+  if ends and ends ~= 0 and ends <= now - (named and kept or 0) then redis.call('HDEL', operators, all[i])
+  elseif not named then standing = standing + 1 end
 end
 if op == 'end' then -- ARGV by; the entry stays for a while to name the operator
   redis.call('HDEL', operators, '') -- a full Redis accepts this command and then the rest
@@ -47,16 +49,19 @@ if op == 'end' then -- ARGV by; the entry stays for a while to name the operator
   if not value then return 0 end
   local entry = read(value)
   if not entry then return redis.call('HDEL', operators, selector) end
+  if entry.ended_by then return 0 end
   entry.ends, entry.ended_by = text(now), ARGV[3]
   redis.call('HSET', operators, selector, cjson.encode(entry))
-  if redis.call('HLEN', operators) == 1 then redis.call('PEXPIRE', operators, kept) end
+  if standing == 1 then redis.call('PEXPIRE', operators, kept) end
   return 1
 end
 
 -- begin: ARGV entry, maximum of pauses
 local entry, ends = read(ARGV[3])
 if ends ~= 0 and ends <= now then return -1 end
-if redis.call('HEXISTS', operators, selector) == 0 and redis.call('HLEN', operators) >= tonumber(ARGV[4]) then return -2 end
+local value = redis.call('HGET', operators, selector)
+local old = read(value or '')
+if (not value or old and old.ended_by) and standing >= tonumber(ARGV[4]) then return -2 end
 entry.begun = text(now)
 redis.call('PERSIST', operators)
 redis.call('HSET', operators, selector, cjson.encode(entry))
