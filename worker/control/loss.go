@@ -69,13 +69,15 @@ return 1
 func (c *Control) recordLoss(ctx context.Context) error {
 	l := c.losses
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.some {
+	some, noted := l.some, l.Loss
+	l.some, l.Loss = false, Loss{}
+	l.mu.Unlock()
+	if !some {
 		return nil
 	}
-	err := noteScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, l.self, "notifications", l.Notifications, "pauses", l.Pauses, "overrides", l.Overrides).Err()
-	if err == nil {
-		l.some, l.Loss = false, Loss{}
+	err := noteScript.Run(ctx, c.client, []string{lossKey(c.records.Prefix())}, l.self, "notifications", noted.Notifications, "pauses", noted.Pauses, "overrides", noted.Overrides).Err()
+	if err != nil {
+		c.NoteLoss(noted)
 	}
 	return err
 }
