@@ -176,7 +176,9 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return s.with.Inspect.Backlog(ctx, alive, seen, counted)
 	})
 	oldest := begin(ctx, func(ctx context.Context) (time.Time, error) {
-		seen, _ := pauses.get(ctx) // on error no job counts as held
+		early, cancel := context.WithTimeout(ctx, s.overview.partsWithin()/2) // leaves time for the shards
+		defer cancel()
+		seen, _ := pauses.get(early) // on error no job counts as held
 		return s.with.Inspect.OldestDue(ctx, seen)
 	})
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) {
