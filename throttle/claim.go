@@ -49,7 +49,7 @@ func (c *claim) judge() bool {
 func stampHolds(stamp, now int64) bool { return stamp >= now-stampEarly && stamp <= now+stampLate }
 
 // errNotExecuted means that the transaction was not executed: the hash slot has moved to another node
-// of the Cluster, the server cannot run the transaction now, or the caller cannot wait.
+// of the Cluster, or the server cannot run the transaction now.
 var errNotExecuted = errors.New("the transaction was not executed")
 
 // claim sends the request's claim; asked is the elapsed time of the call.
@@ -60,9 +60,6 @@ func (l *Redis) claim(ctx context.Context, r *Request, user *userState, asked in
 	n, err := l.node(ctx, user.keys.sent)
 	if err != nil {
 		return nil, WrapStoreError(opAcquire, err)
-	}
-	if n.Hurries(ctx) {
-		return nil, errNotExecuted
 	}
 	kept := user.kept.Load()
 	c := &claim{pruned: kept == 0 || asked-kept > l.keep/4}

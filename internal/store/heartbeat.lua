@@ -3,9 +3,8 @@
 -- once more: jobs may have been claimed in its name since its orphans were reaped.
 --
 -- KEYS    signs: the terms, by their last heartbeat (s), and 0 for a dead one
--- ARGV    the term; 1 if it cannot be dead: this is its first heartbeat, or the last one was answered
---         just now, so that the set has lost it; after how long a term is dead (s); 1 to look for
---         dead terms
+-- ARGV    the term; 1 for its first heartbeat; after how long a term is dead (s); 1 to look for dead
+--         terms
 -- answer  1 if this term is the first, by name, of the living, else 0; then other terms that are
 --         dead. nil if this one is dead
 -- caller  Shard.Heartbeat, once a second
@@ -14,8 +13,8 @@ local signs, term, limit = KEYS[1], ARGV[1], tonumber(ARGV[3])
 redis.call('EXPIRE', signs, 86400)
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1000000
-local signed = tonumber(redis.call('ZSCORE', signs, term) or ARGV[2] == '1' and -1 or 0)
-if signed == 0 then
+local signed = tonumber(redis.call('ZSCORE', signs, term) or 0)
+if signed == 0 and ARGV[2] ~= '1' then
   redis.call('ZADD', signs, 0, term)
   return false
 end

@@ -66,7 +66,7 @@ func (r *killedRig) accept(id string, notBefore time.Time) error {
 }
 
 func (r *killedRig) sign(term string, judges bool) error {
-	_, _, err := r.at.Heartbeat(r.ctx, store.Heartbeat{Term: term, Alive: true, Dead: time.Hour, Judges: judges})
+	_, _, err := r.at.Heartbeat(r.ctx, store.Heartbeat{Term: term, First: true, Dead: time.Hour, Judges: judges})
 	return err
 }
 

@@ -54,7 +54,7 @@ func (m *moves) visited(rt *rapid.T) *store.Job {
 func (m *moves) begin() *moveWorker {
 	m.terms++
 	w := &moveWorker{term: fmt.Sprint("T", m.terms)}
-	_, _, err := m.at.Heartbeat(m.ctx, store.Heartbeat{Term: w.term, Alive: true, Dead: time.Hour})
+	_, _, err := m.at.Heartbeat(m.ctx, store.Heartbeat{Term: w.term, First: true, Dead: time.Hour})
 	m.must(err)
 	return w
 }
@@ -369,7 +369,7 @@ func (m *moves) reap(*rapid.T) {
 		var dead []string
 		for _, judges := range []bool{false, true} {
 			var err error
-			dead, _, err = m.at.Heartbeat(m.ctx, store.Heartbeat{Term: "judge", Alive: true, Dead: time.Hour, Judges: judges})
+			dead, _, err = m.at.Heartbeat(m.ctx, store.Heartbeat{Term: "judge", First: true, Dead: time.Hour, Judges: judges})
 			m.must(err)
 		}
 		for _, w := range m.workers {

@@ -28,10 +28,8 @@ var (
 
 // A Heartbeat is a worker's sign of life.
 type Heartbeat struct {
-	Term string
-	// Alive is true if the term cannot be dead: this is its first heartbeat, or the last one was
-	// answered less than half of Dead ago.
-	Alive bool
+	Term  string
+	First bool // this is the term's first heartbeat
 	// A term without a heartbeat for Dead is dead. Judges makes this call look for such terms.
 	Dead   time.Duration
 	Judges bool
@@ -43,7 +41,7 @@ var ErrDead = errors.New("this worker was declared dead")
 // Heartbeat records the heartbeat, and returns other terms that are dead, or ErrDead. The term
 // leads if it is the first, by name, of the living.
 func (r *Shard) Heartbeat(ctx context.Context, s Heartbeat) (dead []string, leads bool, err error) {
-	reply, err := heartbeatScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.Alive, s.Dead.Seconds(), s.Judges).Slice()
+	reply, err := heartbeatScript.Run(ctx, r.alone, []string{r.Key("signs")}, s.Term, s.First, s.Dead.Seconds(), s.Judges).Slice()
 	if errors.Is(err, redis.Nil) {
 		return nil, false, ErrDead
 	}

@@ -303,7 +303,7 @@ func (s *Server) heartbeatFor(ctx context.Context, t *Term, judges bool) (dead [
 	ctx, cancel := context.WithTimeout(ctx, s.liveness.timeout)
 	defer cancel()
 	now := time.Now() // before the call, so that Redis's instant is later
-	dead, leads, err := s.Records.Heartbeat(ctx, store.Heartbeat{Term: t.id, Alive: !t.signed || t.Valid(), Dead: 2 * s.liveness.validFor, Judges: judges})
+	dead, leads, err := s.Records.Heartbeat(ctx, store.Heartbeat{Term: t.id, First: !t.signed, Dead: 2 * s.liveness.validFor, Judges: judges})
 	switch {
 	case errors.Is(err, store.ErrDead):
 		t.update(time.Time{}, true)

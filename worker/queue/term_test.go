@@ -263,31 +263,6 @@ func TestNoSignOffWithJobsLeft(t *testing.T) {
 	}
 }
 
-// Where Redis has lost the signs, a worker that is certain that it is alive keeps its term and
-// its jobs; one that has not signed for long does not.
-func TestLostSigns(t *testing.T) {
-	t.Parallel()
-	client := redistest.One(t)
-	n := newTestWorker(t, client)
-	n.enqueue("job")
-	n.pull()
-	term := n.liveness.term.Load()
-	must(t, client.Del(t.Context(), n.Records.Key("signs")).Err())
-	n.signs()
-	if term.Lost(t.Context()) || n.liveness.term.Load() != term {
-		t.Error("the worker takes itself for dead")
-	}
-	if err := n.putsOff("job"); err != nil {
-		t.Errorf("its job: %v", err)
-	}
-	must(t, client.Del(t.Context(), n.Records.Key("signs")).Err())
-	term.update(time.Time{}, false)
-	n.signs()
-	if !term.Lost(t.Context()) {
-		t.Error("one that was unseen for long goes on")
-	}
-}
-
 // A worker that others took for dead begins another term and drops the jobs that it pulled
 // before. It does not touch the jobs that others have now.
 func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
@@ -308,7 +283,6 @@ func TestWorkerTakenForDeadBeginsNewTerm(t *testing.T) {
 	if err, n := stopped.putsOff("job"), stopped.givesBack("job"); !errors.Is(err, store.ErrNotClaimed) || n > 0 {
 		t.Errorf("before it knows: %v, %d given back", err, n)
 	}
-	term.update(time.Time{}, false) // it was stopped for so long
 	stopped.signs()
 	if !term.Lost(t.Context()) || stopped.id() == before || stopped.liveness.term.Load().Lost(t.Context()) {
 		t.Error("it has not begun another term")

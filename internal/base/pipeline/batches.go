@@ -47,15 +47,6 @@ func (b *Batches[B]) Do(ctx context.Context, key, kind string, open func() B, ad
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if hurries(ctx, b.client) { // nobody shares its command
-		alone := &sharedBatch[B]{batch: open()}
-		add(alone.batch)
-		b.sendAlone(ctx, alone)
-		if alone.err != nil {
-			return alone.err
-		}
-		return alone.errs[0]
-	}
 	if _, cluster := OfCluster(b.client); cluster {
 		kind = tag(key) + "\x00" + kind
 	}
@@ -89,7 +80,9 @@ func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*sharedBatch
 // send sends the batch's command. Callers can join until the pipeline prepares it.
 func (b *Batches[B]) send(ctx context.Context, key, kind string, j *sharedBatch[B]) {
 	if !Shares(b.client) {
-		b.sendAlone(ctx, j)
+		cmd := j.batch.Command(ctx)
+		_ = b.client.Process(ctx, cmd) // the command keeps the error
+		j.errs, j.err = j.batch.Read(ctx, cmd)
 		return
 	}
 	var cmd *redis.Cmd
@@ -113,24 +106,6 @@ func (b *Batches[B]) send(ctx context.Context, key, kind string, j *sharedBatch[
 		_ = cluster.redirect(ctx, cmd)
 	}
 	j.errs, j.err = j.batch.Read(ctx, cmd)
-}
-
-// sendAlone sends the batch's command outside of pipelines.
-func (b *Batches[B]) sendAlone(ctx context.Context, j *sharedBatch[B]) {
-	cmd := j.batch.Command(ctx)
-	_ = b.client.Process(ctx, cmd) // the command keeps the error
-	j.errs, j.err = j.batch.Read(ctx, cmd)
-}
-
-// hurries reports whether a command for ctx must not use the client's pipelines.
-func hurries(ctx context.Context, client redis.UniversalClient) bool {
-	switch c := client.(type) {
-	case *Client:
-		return c.pipeline.Hurries(ctx)
-	case *Cluster:
-		return c.options.hurries(ctx)
-	}
-	return false
 }
 
 // close ends the joining of the batch.

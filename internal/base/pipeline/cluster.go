@@ -46,7 +46,7 @@ func share(client *redis.ClusterClient, o Options) *Cluster {
 // Process sends a script as EvalSha does, and any other command by the ClusterClient.
 func (c *Cluster) Process(ctx context.Context, cmd redis.Cmder) error {
 	key, ok := scriptKey(cmd)
-	if !ok || c.options.hurries(ctx) {
+	if !ok {
 		return c.ClusterClient.Process(ctx, cmd)
 	}
 	if err := ctx.Err(); err != nil {

@@ -13,8 +13,7 @@
 //   - A bound on the wait: with a Redis that accepts and never answers, 500 callers fail after one
 //     time-out, with AutoPipeline after eight.
 //
-// A caller waits for twice the time-out at most. If its context ends before three quarters of
-// the time-out, its command gets a connection of its own and ends with the context.
+// A caller waits for twice the time-out at most, even if its context ends earlier.
 package pipeline
 
 import (
@@ -123,17 +122,6 @@ func (p *Pipeline) Closed() bool {
 	defer p.mu.RUnlock()
 	return p.closed
 }
-
-// hurries reports whether ctx may end long before a pipeline gives up. A quarter is left for
-// contexts that were made with the pipeline's own time-out.
-func (o Options) hurries(ctx context.Context) bool {
-	deadline, some := ctx.Deadline()
-	return some && time.Until(deadline) < o.bound()*3/4
-}
-
-// Hurries reports whether ctx may end before this pipeline answers: then the group's commands need
-// a connection of their own.
-func (p *Pipeline) Hurries(ctx context.Context) bool { return Options{Timeout: p.timeout}.hurries(ctx) }
 
 // Do sends the group and waits for its replies. It returns the connection's error, if any: then the
 // commands may have been executed or not. Each command keeps its own error. Do returns within about
@@ -276,7 +264,7 @@ var groups = sync.Pool{New: func() any { return new(Group) }}
 
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if needsOwnConnection(cmd) || h.Hurries(ctx) {
+		if needsOwnConnection(cmd) {
 			return next(ctx, cmd)
 		}
 		if err := ctx.Err(); err != nil {
@@ -296,7 +284,7 @@ func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if len(cmds) == 0 || h.Hurries(ctx) {
+		if len(cmds) == 0 {
 			return next(ctx, cmds)
 		}
 		for _, cmd := range cmds {

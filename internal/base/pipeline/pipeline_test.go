@@ -151,45 +151,6 @@ func TestHungRedisFailsWithinTimeout(t *testing.T) {
 	}
 }
 
-// A deadline that ends before the time-out holds where Redis does not answer, for a command, a
-// pipeline and a batch.
-func TestShortDeadlineOfCallerHolds(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer listener.Close()
-	const timeout = time.Minute
-	client, _ := open(t, listener.Addr().String(), timeout)
-	batches := pipeline.NewBatches[*echoes](client)
-	for name, call := range map[string]func(ctx context.Context) error{
-		"command": func(ctx context.Context) error { return client.Ping(ctx).Err() },
-		"pipeline": func(ctx context.Context) error {
-			p := client.Pipeline()
-			p.Ping(ctx)
-			_, err := p.Exec(ctx)
-			return err
-		},
-		"batch": func(ctx context.Context) error {
-			return batches.Do(ctx, "key", "", func() *echoes { return new(echoes) }, func(e *echoes) { e.n++ })
-		},
-	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		start := time.Now()
-		if err := call(ctx); err == nil || time.Since(start) > timeout/2 {
-			t.Errorf("%s: %v after %s", name, err, time.Since(start))
-		}
-		cancel()
-	}
-}
-
-// echoes is a batch of as many callers as there are.
-type echoes struct{ n int }
-
-func (e *echoes) Len() int                             { return e.n }
-func (*echoes) Command(ctx context.Context) *redis.Cmd { return redis.NewCmd(ctx, "ping") }
-func (e *echoes) Read(_ context.Context, cmd *redis.Cmd) ([]error, error) {
-	return make([]error, e.n), cmd.Err()
-}
-
 func TestClosed(t *testing.T) {
 	base := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr()})
 	defer base.Close()
