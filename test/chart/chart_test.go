@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -152,8 +153,9 @@ func TestChartRunsEachRole(t *testing.T) {
 				t.Errorf("the pods of %s have the labels %v", role, d.Spec.Template.Labels)
 			}
 		}
-		if replicas, least := *d.Spec.Replicas, budget.Spec.MinAvailable.IntVal; replicas < 2 || least < 1 || least >= replicas {
-			t.Errorf("%s: %d replicas, of which %d must stay", role, replicas, least)
+		// A single replica can be drained too.
+		if replicas := *d.Spec.Replicas; replicas < 2 || budget.Spec.MinAvailable != nil || *budget.Spec.MaxUnavailable != intstr.FromInt32(1) {
+			t.Errorf("%s: %d replicas with the budget %+v", role, replicas, budget.Spec)
 		}
 		pod := d.Spec.Template.Spec
 		container := pod.Containers[0]
@@ -207,18 +209,23 @@ func confined(t *testing.T, role string, pod core.PodSpec) {
 	}
 }
 
-// The API is open to the namespace, the metrics to Prometheus' namespace, and nothing else.
+// The API is open to the namespace and apiFrom, the metrics to Prometheus' namespace, and nothing
+// else.
 func TestChartClosesTheNetwork(t *testing.T) {
 	t.Parallel()
-	spec := render(t, minimal(t, "networkPolicy: {monitoringNamespace: watching}")).networks["pushpace"].Spec
+	spec := render(t, minimal(t, `
+networkPolicy:
+  monitoringNamespace: watching
+  apiFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ingress}}}]
+`)).networks["pushpace"].Spec
 	if len(spec.Ingress) != 2 || !slices.Equal(spec.PolicyTypes, []networking.PolicyType{"Ingress"}) || spec.PodSelector.MatchLabels["app.kubernetes.io/name"] != "pushpace" {
 		t.Fatalf("%+v", spec)
 	}
 	api, metrics := spec.Ingress[0], spec.Ingress[1]
-	if from := api.From[0]; from.PodSelector == nil || from.NamespaceSelector != nil || *api.Ports[0].Port != intstr.FromString("http") {
+	if from := api.From[0]; len(api.From) != 2 || from.PodSelector == nil || from.NamespaceSelector != nil || api.From[1].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "ingress" || *api.Ports[0].Port != intstr.FromString("http") {
 		t.Errorf("%+v", api)
 	}
-	if from := metrics.From[0]; from.PodSelector != nil || from.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "watching" || *metrics.Ports[0].Port != intstr.FromString("telemetry") {
+	if from := metrics.From[0]; len(metrics.From) != 1 || from.PodSelector != nil || from.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "watching" || *metrics.Ports[0].Port != intstr.FromString("telemetry") {
 		t.Errorf("%+v", metrics)
 	}
 }
@@ -245,8 +252,23 @@ config: {telemetry: {listen: "0.0.0.0:9191"}}
 	if port := pod.Containers[0].Ports[0].ContainerPort; port != 9191 || r.configured(t).Telemetry.Listen != "0.0.0.0:9191" {
 		t.Errorf("the metrics are at port %d", port)
 	}
+	if all := d.Spec.Template.Annotations; all["prometheus.io/port"] != "9191" || all["prometheus.io/scrape"] != "true" {
+		t.Errorf("the pods have the annotations %v", all)
+	}
 	if len(r.budgets)+len(r.networks) != 0 {
 		t.Errorf("%+v, %+v", r.budgets, r.networks)
+	}
+}
+
+// A changed configuration replaces the pods of both roles, and an equal one does not.
+func TestChartChangedConfigReplacesPods(t *testing.T) {
+	t.Parallel()
+	const other = "config: {redis: {address: other:6379}}"
+	first, same, changed := render(t, minimal(t, "")), render(t, minimal(t, "")), render(t, minimal(t, other))
+	for name, d := range first.deployments {
+		if !reflect.DeepEqual(d.Spec.Template, same.deployments[name].Spec.Template) || reflect.DeepEqual(d.Spec.Template, changed.deployments[name].Spec.Template) {
+			t.Errorf("%s: the annotations are %v, and with %s %v", name, d.Spec.Template.Annotations, other, changed.deployments[name].Spec.Template.Annotations)
+		}
 	}
 }
 
@@ -256,9 +278,10 @@ func TestChartRefusesValues(t *testing.T) {
 	chart, err := loader.LoadDir(dir)
 	must(t, err)
 	for want, values := range map[string]map[string]any{
-		"replica": minimal(t, "worker: {replica: 3}"),
-		"secrets": minimal(t, "secrets: credentials"),
-		"/apps":   {}, // without an app the program would not start
+		"replica":                minimal(t, "worker: {replica: 3}"),
+		"secrets":                minimal(t, "secrets: credentials"),
+		"/worker/preStopSeconds": minimal(t, "worker: {preStopSeconds: 3}"), // only the API has it
+		"/apps":                  {},                                        // without an app the program would not start
 	} {
 		if _, err := util.ToRenderValues(chart, values, common.ReleaseOptions{Name: "pushpace"}, common.DefaultCapabilities); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", values, err, want)

@@ -30,7 +30,7 @@ func TestReleaseHasOneVersion(t *testing.T) {
 			`"pushpace_{{ .Version }}_{{ .Os }}_{{ .Arch }}"`, "goos: [linux, darwin]\n", "goarch: [amd64, arm64]\n", "images: [ghcr.io/pushpace/pushpace]\n",
 			"repository: {owner: pushpace, name: homebrew-tap,",
 		},
-		"../.github/workflows/release.yaml": {"oci://ghcr.io/pushpace/charts\n", ".ci/run\n", ".ci/soak\n", "needs: test\n", ".ci/goreleaser release --clean\n"},
+		"../.github/workflows/release.yaml": {"oci://ghcr.io/pushpace/charts\n", ".ci/run\n", ".ci/soak\n", "needs: test\n", "tags: [\"v[0-9]+.[0-9]+.[0-9]+*\"]\n", "git merge-base --is-ancestor HEAD origin/main ||", ".ci/goreleaser release --clean\n"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(read(t, file), want) {
