@@ -188,8 +188,8 @@ func TestArchitecturePathsExist(t *testing.T) {
 		}
 	}
 	_, glossary, _ := strings.Cut(text, "## Glossary")
-	if n := len(regexp.MustCompile(`(?m)^- \*\*`).FindAllString(glossary, -1)); n > 30 {
-		t.Errorf("the glossary has %d words, at most 30", n)
+	if n := len(regexp.MustCompile(`(?m)^- \*\*`).FindAllString(glossary, -1)); n > 25 {
+		t.Errorf("the glossary has %d words, at most 25", n)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -163,6 +164,32 @@ func TestDocumentHasTheCodes(t *testing.T) {
 	}
 	if want := problems.Codes(); !slices.Equal(listed, want) {
 		t.Errorf("the document has %q, the table %q", listed, want)
+	}
+}
+
+// The document lists the names of the checks of readiness, and of an overview's parts.
+func TestDocumentHasTheNames(t *testing.T) {
+	t.Parallel()
+	doc, err := load()
+	must(t, err)
+	for _, of := range []struct{ schema, list, field, file, name string }{
+		{"Readiness", "checks", "name", "../app/readiness.go", `\bName: "(\w+)"`},
+		{"Overview", "unread", "part", "../operate/unread.go", `\bPart = "(\w+)"`},
+	} {
+		code, err := os.ReadFile(of.file)
+		must(t, err)
+		var listed, want []string
+		for _, name := range doc.Components.Schemas[of.schema].Value.Properties[of.list].Value.Items.Value.Properties[of.field].Value.Enum {
+			listed = append(listed, name.(string))
+		}
+		for _, m := range regexp.MustCompile(of.name).FindAllStringSubmatch(string(code), -1) {
+			want = append(want, m[1])
+		}
+		slices.Sort(listed)
+		slices.Sort(want)
+		if !slices.Equal(listed, want) {
+			t.Errorf("%s: the document has %q, %s %q", of.schema, listed, of.file, want)
+		}
 	}
 }
 

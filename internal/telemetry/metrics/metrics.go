@@ -126,7 +126,9 @@ func New(s Sources) *Metrics {
 	for app, platforms := range s.Senders {
 		m.apps[app] = true
 		for platform := range platforms {
-			m.provider.WithLabelValues(app, string(platform))
+			for _, service := range push.Services(platform) {
+				m.provider.WithLabelValues(app, string(service))
+			}
 		}
 	}
 	for _, state := range slices.Concat(store.EndStates, []push.State{store.Malformed}) {

@@ -112,6 +112,7 @@ func TestMetrics(t *testing.T) {
 		`pushpace_provider_seconds_bucket{app="shop",platform="apns",le="0.025"} 0`,
 		`pushpace_provider_seconds_bucket{app="shop",platform="apns",le="0.05"} 1`,
 		`pushpace_provider_seconds_count{app="shop",platform="fcm"} 0`,
+		`pushpace_provider_seconds_count{app="shop",platform="fcm:fid"} 0`,
 		`pushpace_ended_total{state="delivered"} 1`,
 		`pushpace_ended_total{state="exhausted"} 0`,
 		`pushpace_ended_total{state="malformed"} 1`,
