@@ -26,12 +26,16 @@ const (
 	pacedShare = 5
 	// nap is how long the producer waits before it looks again whether it may go on.
 	nap = 2 * time.Millisecond
+	// stall is how long nothing may arrive before the producer goes on all the same: a killed
+	// worker's notifications are back within 15 s.
+	stall = 20 * time.Second
 )
 
 // A feeder hands the plan over: first as fast as the worker takes it, and the last part at
 // half of the rate that the worker reached, for the lateness.
 type feeder struct {
-	*run
+	*log
+	enqueue  func(context.Context, []*push.Notification) []push.Result
 	replaced <-chan struct{} // closed when the worker was killed and the next one runs
 	rate     float64         // deliveries a second before the last part
 	paced    int             // the index at which it begins
@@ -44,11 +48,12 @@ func (f *feeder) feed(ctx context.Context) error {
 	i, firsts := 0, int64(0)
 	room := int64(min(window, f.notifications/8))
 	for ctx.Err() == nil && !f.enough(ctx, i) {
-		if firsts-f.firsts.Load() > room {
-			if sleep(ctx) != nil {
-				return handing.Wait()
-			}
-			continue
+		arrived, err := f.wait(ctx, func() bool { return firsts-f.firsts.Load() <= room })
+		if err != nil {
+			return handing.Wait()
+		}
+		if !arrived {
+			firsts = f.firsts.Load() // or the missing ones would fill the window
 		}
 		upto := min(i+min(batch, int(room)), f.notifications)
 		for k := i; k < upto; k++ {
@@ -59,10 +64,9 @@ func (f *feeder) feed(ctx context.Context) error {
 		hand(i, upto)
 		i = upto
 	}
-	for f.firsts.Load() < firsts { // or the backlog would count as late
-		if sleep(ctx) != nil {
-			return handing.Wait()
-		}
+	// Without this wait the backlog would count as late.
+	if _, err := f.wait(ctx, func() bool { return f.firsts.Load() >= firsts }); err != nil {
+		return handing.Wait()
 	}
 	f.paced = i
 	for began := time.Now(); i < f.notifications; {
@@ -84,9 +88,15 @@ func (f *feeder) enough(ctx context.Context, i int) bool {
 	if rest > f.notifications/pacedShare {
 		return false
 	}
-	select {
-	case <-f.replaced:
-	case <-ctx.Done():
+	replaced := func() bool {
+		select {
+		case <-f.replaced:
+			return true
+		default:
+			return false
+		}
+	}
+	if _, err := f.wait(ctx, replaced); err != nil {
 		return false
 	}
 	f.rate = f.deliveryRate()
@@ -100,12 +110,30 @@ func (f *feeder) hand(ctx context.Context, from, upto int) error {
 		all = append(all, f.notification(i))
 	}
 	f.log.hand(from, upto)
-	for _, result := range f.producer.EnqueueAll(ctx, all) {
+	for _, result := range f.enqueue(ctx, all) {
 		if result.Err != nil {
 			return result.Err
 		}
 	}
 	return nil
+}
+
+// wait waits until arrived reports true. It returns false if nothing has arrived for the time of
+// a stall: notifications are lost, and the judge counts them.
+func (f *feeder) wait(ctx context.Context, arrived func() bool) (bool, error) {
+	delivered, since := f.delivered.Load(), time.Now()
+	for !arrived() {
+		if now := f.delivered.Load(); now != delivered {
+			delivered, since = now, time.Now()
+		}
+		if time.Since(since) > stall {
+			return false, nil
+		}
+		if err := sleep(ctx); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // sleep waits for a nap.

@@ -28,7 +28,7 @@ func (r *run) work(ctx context.Context) (*Report, error) {
 	}
 	feeding, cancel := context.WithCancel(ctx)
 	replaced, fed := make(chan struct{}), make(chan error, 1)
-	f := &feeder{run: r, replaced: replaced}
+	f := &feeder{log: r.log, enqueue: r.producer.EnqueueAll, replaced: replaced}
 	go func() { fed <- f.feed(feeding); close(fed) }()
 	err = r.follow(ctx, replaced, fed)
 	cancel()
