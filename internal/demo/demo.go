@@ -47,15 +47,18 @@ func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (fault
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	redisconn.LogTo(slog.New(slog.DiscardHandler))
+	clean := func() error { return nil }
 	if address != "" {
-		if err := scratch.Claim(ctx, demoApp, &cfg.Redis); err != nil {
+		database, err := scratch.Claim(ctx, demoApp, &cfg.Redis)
+		if err != nil {
 			return nil, err
 		}
+		clean = database.Clean
 	}
 	d := &demo{mix: demoMix(), ledger: standin.NewLedger(nil), cfg: cfg}
 	d.System, err = app.Open(ctx, cfg, d.ledger, log)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, clean())
 	}
 	d.begin(asJSON)
 	err = d.run(ctx, log)
@@ -67,9 +70,7 @@ func Run(ctx context.Context, address string, asJSON bool, out io.Writer) (fault
 		s, err = d.summarize(start)
 	}
 	err = errors.Join(err, d.Close())
-	if address != "" { // when nothing of the demo writes any more
-		err = errors.Join(err, scratch.Clean(demoApp, cfg.Redis))
-	}
+	err = errors.Join(err, clean()) // when nothing of the demo writes any more
 	if err != nil {
 		return nil, err
 	}

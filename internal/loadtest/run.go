@@ -143,11 +143,12 @@ func (r *run) configure(ctx context.Context, shared bool) (err error) {
 		return app.Misused(err)
 	}
 	if shared {
-		if err := scratch.Claim(ctx, command, &r.config.Redis); err != nil {
+		database, err := scratch.Claim(ctx, command, &r.config.Redis)
+		if err != nil {
 			return redisconn.Explain(err, r.config.Redis)
 		}
+		r.Add(database.Clean)
 		r.settings = append(r.settings, "PUSHPACE_REDIS__DB="+strconv.Itoa(r.config.Redis.DB))
-		r.Add(func() error { return scratch.Clean(command, r.config.Redis) })
 	}
 	var environ []string
 	for _, entry := range os.Environ() {

@@ -18,8 +18,20 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 )
 
-// claimLife is how long a crashed command's claim on a database lasts.
-const claimLife = 5 * time.Minute
+const (
+	// claimLife is how long a crashed command's claim on a database lasts.
+	claimLife = 5 * time.Minute
+	// renewEvery is the time between two renewals of a claim.
+	renewEvery = time.Minute
+)
+
+// A Database is an empty database that a command has claimed. Clean gives it back.
+type Database struct {
+	command string
+	its     config.Redis
+	conn    *redisconn.Conn
+	stop    func() // ends the renewal
+}
 
 // Settings are environment settings of the configuration: the Redis at the address, the other
 // settings of a Redis in environ, and a prefix of the command's own.
@@ -44,9 +56,9 @@ func Settings(command, address string, environ []string) ([]string, error) {
 	return append(settings, "PUSHPACE_REDIS__ADDRESS="+address, "PUSHPACE_REDIS__PREFIX="+prefix), nil
 }
 
-// Claim finds an empty database of the Redis and claims it for the command, because queues have
-// fixed names that other workers on this Redis use too. It sets the database in its.
-func Claim(ctx context.Context, command string, its *config.Redis) error {
+// Claim finds an empty database of the Redis and claims it for the command until Clean, because
+// queues have fixed names that other workers on this Redis use too. It sets the database in its.
+func Claim(ctx context.Context, command string, its *config.Redis) (*Database, error) {
 	const least, most = 1, 15
 	for its.DB = most; its.DB >= least; its.DB-- {
 		conn, err := redisconn.Open(ctx, *its, 2)
@@ -54,15 +66,18 @@ func Claim(ctx context.Context, command string, its *config.Redis) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		claimed, err := claim(ctx, conn.Client, claimKey(command), its.Prefix)
+		if claimed && err == nil {
+			return hold(command, *its, conn), nil
+		}
 		_ = conn.Close()
-		if claimed || err != nil {
-			return err
+		if err != nil {
+			return nil, err
 		}
 	}
-	return fmt.Errorf("redis %s: none of the databases %d to %d is there and empty: the %s keeps away from those in use; name another Redis",
+	return nil, fmt.Errorf("redis %s: none of the databases %d to %d is there and empty: the %s keeps away from those in use; name another Redis",
 		its.Address, least, most, command)
 }
 
@@ -84,24 +99,74 @@ func claim(ctx context.Context, c redis.UniversalClient, key, prefix string) (bo
 // claimKey says that the command has the database.
 func claimKey(command string) string { return "pushpace-" + command }
 
+// hold returns the claimed database, and starts to renew the claim.
+func hold(command string, its config.Redis, conn *redisconn.Conn) *Database {
+	ctx, cancel := context.WithCancel(context.Background())
+	tick, ended := time.NewTicker(renewEvery), make(chan struct{})
+	d := &Database{command, its, conn, func() { cancel(); tick.Stop(); <-ended }}
+	go func() { defer close(ended); d.renew(ctx, tick.C) }()
+	return d
+}
+
+// renew renews the claim at each tick until ctx ends. After an error the next tick tries again.
+func (d *Database) renew(ctx context.Context, ticks <-chan time.Time) {
+	for {
+		select {
+		case <-ticks:
+			if ours, err := d.ours(ctx); ours && err == nil {
+				_ = d.conn.Client.PExpire(ctx, claimKey(d.command), claimLife).Err()
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ours reports whether the command still has its claim.
+func (d *Database) ours(ctx context.Context) (bool, error) {
+	holder, err := d.conn.Client.Get(ctx, claimKey(d.command)).Result()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	return holder == d.its.Prefix, err
+}
+
 // cleanLimit bounds a Clean: a million users have some four million keys.
 const cleanLimit = 5 * time.Minute
 
-// Clean removes the command's keys from its database.
-func Clean(command string, its config.Redis) error {
+// Clean removes the command's keys from its database, and gives the claim up. If the claim was
+// lost, the queues may be another's: they stay, and the error names the command that removes them.
+func (d *Database) Clean() error {
+	defer d.conn.Close()
+	defer d.stop() // the claim must last while the queues' keys are removed
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()
-	conn, err := redisconn.Open(ctx, its, 2)
-	if err == nil {
-		defer conn.Close()
-		for _, pattern := range []string{its.Prefix + ":*", shard.AsynqKeys, claimKey(command)} {
-			err = errors.Join(err, remove(ctx, conn.Client, pattern))
-		}
+	err := remove(ctx, d.conn.Client, d.its.Prefix+":*")
+	ours, unknown := d.ours(ctx)
+	switch {
+	case unknown != nil:
+		err = errors.Join(err, unknown)
+	case !ours:
+		err = errors.Join(err, d.lost())
+	default:
+		err = errors.Join(err, remove(ctx, d.conn.Client, shard.AsynqKeys))
+		err = errors.Join(err, d.conn.Client.Del(ctx, claimKey(d.command)).Err())
 	}
 	if err != nil {
-		return fmt.Errorf("the %s's keys are not removed: %w", command, err)
+		return fmt.Errorf("the %s's keys are not removed: %w", d.command, err)
 	}
 	return nil
+}
+
+// lost is the error of a lost claim.
+func (d *Database) lost() error {
+	scheme := "redis"
+	if d.its.TLS.Enabled {
+		scheme = "rediss"
+	}
+	cli := fmt.Sprintf("redis-cli -u %s://%s/%d", scheme, d.its.Address, d.its.DB)
+	return fmt.Errorf("the claim %s on database %d was lost, so the keys %s may be another's, and stay; if nothing uses the database, remove them by: %s --scan --pattern '%s' | xargs %s unlink",
+		claimKey(d.command), d.its.DB, shard.AsynqKeys, cli, shard.AsynqKeys, cli)
 }
 
 // remove removes the keys that match, a scan's answer at a time.
