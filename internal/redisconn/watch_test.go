@@ -35,7 +35,7 @@ func TestWatch(t *testing.T) {
 			[]string{"(NOREPLICAS)", "bring them back"}},
 		"a replica": {func(s *redistest.Server, t *testing.T) { replicaOf(t, s, "127.0.0.1", "1") },
 			func(s *redistest.Server, t *testing.T) { replicaOf(t, s, "no", "one") }, redisreply.ReadOnly,
-			[]string{"(READONLY)", "or the Sentinels"}},
+			[]string{"(READONLY)", "or to the Sentinels"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
