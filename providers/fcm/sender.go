@@ -42,7 +42,7 @@ type Sender struct {
 	client    *messaging.Client
 	transport *http.Transport
 	tokens    *accessTokens
-	line      *providers.Line
+	lines     map[push.Platform]*providers.Line // by push service
 	timeout   time.Duration
 	dryRun    bool
 	end       context.CancelFunc
@@ -102,9 +102,12 @@ func newSender(ctx context.Context, cfg Config, interval time.Duration) (*Sender
 	}
 	timeout := cmp.Or(cfg.Timeout, DefaultTimeout)
 	s := &Sender{
-		client: client, transport: transport, line: providers.NewLine(maxInFlight), timeout: timeout, dryRun: cfg.DryRun, end: end,
+		client: client, transport: transport, lines: map[push.Platform]*providers.Line{}, timeout: timeout, dryRun: cfg.DryRun, end: end,
 		tokens:          &accessTokens{account: account, base: transport, timeout: timeout, life: life},
 		credentialsFile: cfg.CredentialsFile, endpoint: endpoint, project: project, rootCAFile: cfg.RootCAFile,
+	}
+	for _, service := range push.Services(push.FCM) {
+		s.lines[service] = providers.NewLine(maxInFlight)
 	}
 	s.identify(account)
 	if cfg.ProjectID == "" {
@@ -140,7 +143,8 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	leave, err := s.line.Enter(ctx)
+	line := s.lines[t.Service()]
+	leave, err := line.Enter(ctx)
 	if err != nil {
 		return notSent(err)
 	}
@@ -152,11 +156,11 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 	case departure.TooLate():
 		return providers.TooLateOutcome()
 	}
-	return s.attempt(ctx, token, message, t, departure)
+	return s.attempt(ctx, token, message, t, departure, line)
 }
 
-func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target, departure providers.Departure) providers.Outcome {
-	a := &attempt{bearer: token.value, body: providers.NewBody(departure, wire.SendRequest(message, s.dryRun), s.line.Connected)}
+func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target, departure providers.Departure, line *providers.Line) providers.Outcome {
+	a := &attempt{bearer: token.value, body: providers.NewBody(departure, wire.SendRequest(message, s.dryRun), line.Connected)}
 	// The attempt has more than the SDK returns. The SDK requires an address in Fid, also if it is a
 	// token: the attempt sends its own body.
 	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Fid: t.Address()})

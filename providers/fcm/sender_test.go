@@ -16,10 +16,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
@@ -108,6 +110,33 @@ func TestSendToFID(t *testing.T) {
 		if strings.Contains(o.Err.Error(), fid) {
 			t.Errorf("the error holds the FID: %v", o.Err)
 		}
+	}
+}
+
+// Pushes to tokens that get no answer take no slot of the FIDs.
+func TestHangingTokensDelayNoFID(t *testing.T) {
+	t.Parallel()
+	const tokens = 300 // more than may be in flight
+	server, cfg := start(t, fcmtest.Options{})
+	cfg.Timeout = fcm.MaxTimeout // none of them ends meanwhile
+	sender := newSender(t, cfg)
+	defer func() {
+		must(t, sender.Close())
+		must(t, server.Close())
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	var pushes sync.WaitGroup
+	defer pushes.Wait()
+	defer cancel()
+	for i := range tokens {
+		token := fmt.Sprint("token-", i)
+		server.Respond(token, standin.Answer{Fault: standin.BlackHole})
+		pushes.Go(func() { sender.Send(ctx, note(), target(token), providers.Departure{}) })
+	}
+	eventually.Holds(t, "the tokens take all their slots", func() bool { return server.Count().InFlight == 256 })
+	for range 3 {
+		o := sender.Send(t.Context(), note(), push.Target{Platform: push.FCM, FID: "deQ7zv1tRk2bX0mYw9sLpA"}, providers.Departure{})
+		want(t, o, providers.Delivered, providers.OK, providers.NoConcern)
 	}
 }
 

@@ -59,7 +59,7 @@ func harness(t *testing.T, options fcmtest.Options) providertest.Harness {
 		Misconfigured: standin.Answer{Status: http.StatusForbidden, Reason: fcmtest.Bare},
 		Rejected:      standin.Answer{Status: http.StatusBadRequest, Reason: "INVALID_ARGUMENT"},
 		MostInFlight:  256,
-		MostOpen:      4,
+		MostOpen:      8,
 		Secrets:       []string{"ya29.", "PRIVATE KEY", "eyJ", providertest.KeyLine(t, cfg.CredentialsFile, `\n`)},
 	}
 }

@@ -13,11 +13,11 @@ import (
 
 // maxConns bounds the connections to each host. With HTTP/2 each carries 100
 // pushes at once.
-const maxConns = 4
+const maxConns = 8
 
-// maxInFlight bounds the pushes on their way: four connections carry Google's
-// 100 streams each, and a request that finds no stream free would wait for a
-// further connection that maxConns does not allow.
+// maxInFlight bounds the pushes in flight to tokens, and to FIDs. The
+// connections have more streams than both together: a request without a free
+// stream would wait for a connection that maxConns does not allow.
 const maxInFlight = 256
 
 // newTransport returns a transport over HTTP/2, or HTTP/1.1 where the peer has
