@@ -223,6 +223,31 @@ func TestDocumentHasTheNotification(t *testing.T) {
 	}
 }
 
+// A target has a token, or a FID on FCM.
+func TestDocumentsTarget(t *testing.T) {
+	t.Parallel()
+	doc, err := load()
+	must(t, err)
+	for text, want := range map[string]bool{
+		`{"platform":"apns","token":"00"}`:                                    true,
+		`{"platform":"fcm","token":"t"}`:                                      true,
+		`{"platform":"fcm","fid":"f"}`:                                        true,
+		`{"platform":"webpush","token":"t","keys":{"p256dh":"A","auth":"A"}}`: true,
+		`{"platform":"fcm"}`:                                                  false,
+		`{"platform":"fcm","token":"t","fid":"f"}`:                            false,
+		`{"platform":"apns","fid":"f"}`:                                       false,
+		`{"platform":"apns","token":"00","fid":"f"}`:                          false,
+		`{"platform":"webpush","keys":{"p256dh":"A","auth":"A"}}`:             false,
+		`{"platform":"webpush","fid":"f","keys":{"p256dh":"A","auth":"A"}}`:   false,
+	} {
+		var target any
+		must(t, json.Unmarshal([]byte(text), &target))
+		if err := doc.Components.Schemas["Target"].Value.VisitJSON(target); (err == nil) != want {
+			t.Errorf("%s is valid: %t, want %t (%v)", text, err == nil, want, err)
+		}
+	}
+}
+
 func TestDocumentHasTheProbes(t *testing.T) {
 	t.Parallel()
 	h := health.New(health.Check{Name: "redis", Probe: func(context.Context) string { return "" }})
