@@ -10,7 +10,7 @@ import (
 // service is named PLATFORM:SERVICE; a platform with a single one is its own.
 //
 // FIDs have a route of their own beside FCM's: if many registration tokens of an app are dead,
-// only targets with a token wait.
+// only targets with a token wait. FCM's delays close both, as project and quota are the same.
 
 // FCMFID is FCM for targets with a FID.
 const FCMFID Platform = "fcm:fid"

@@ -2,13 +2,17 @@ package worker_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
@@ -80,6 +84,36 @@ func TestSpikeOfDeadFIDsSparesTokens(t *testing.T) {
 	r.enqueue(to("token", google))
 	if state := r.ends("token"); state != push.Delivered {
 		t.Errorf("a token is %s", state)
+	}
+}
+
+// A delay that FCM asks for closes both of its routes in all workers, as project and quota are the
+// same. A resume of both opens them.
+func TestFCMDelayClosesTokensAndFIDs(t *testing.T) {
+	r := newRig(t, oneRedis(t), unlimited)
+	r.options.Concurrency = 2
+	r.fcm.RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: time.Hour})
+	workers := []*worker.Worker{r.run(), r.run()}
+	r.enqueueMany("token", 25, google)
+	for _, w := range workers {
+		wait(t, func() bool {
+			closed := 0
+			for _, s := range w.Routes() {
+				if s.App == "shop" && push.PlatformOf(s.Platform) == push.FCM && s.State == route.Closed && time.Until(s.Until) > 30*time.Minute {
+					closed++
+				}
+			}
+			return closed == 2
+		})
+	}
+	r.fcm.Recover()
+	r.enqueue(to("fid", toFID("fid-1")))
+	if w := r.status("fid", inspect.ForProvider).Waits; w.Platform != push.FCMFID {
+		t.Errorf("a FID waits for %+v", w)
+	}
+	r.resume(pause.Pause{App: "shop", Platform: push.FCM})
+	if state := r.ends("fid"); state != push.Delivered {
+		t.Errorf("a FID is %s", state)
 	}
 }
 

@@ -58,14 +58,39 @@ func (rs *Routes) close(ctx context.Context, r *Route, now time.Time, o provider
 	}
 }
 
-// share shares the provider's delay with the other workers. It reports whether no other delay of
-// that length was shared yet.
+// share shares the provider's delay with the app's other routes to the same server, and with the
+// other workers. It reports whether no other delay of that length was shared yet for the route.
 func (rs *Routes) share(ctx context.Context, r *Route, c closing) bool {
+	first := rs.shareOne(ctx, r, c)
+	for _, other := range rs.sameServer(r) {
+		if other.state.adopt(time.Now(), c) {
+			other.evidence.adoptDelay()
+		}
+		rs.shareOne(ctx, other, c)
+	}
+	return first
+}
+
+func (rs *Routes) shareOne(ctx context.Context, r *Route, c closing) (first bool) {
 	first, err := rs.Pauses.Share(ctx, pause.Pause{App: r.App, Platform: r.Platform, Reason: string(c.reason), Error: c.err, Until: c.until})
 	if err != nil {
 		rs.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a provider's delay could not be shared with the other workers", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.Any("error", err))
 	}
 	return first || err != nil
+}
+
+// sameServer returns the app's other routes to the server of r: FCM's tokens and FIDs share one,
+// with one project and quota.
+func (rs *Routes) sameServer(r *Route) (others []*Route) {
+	if push.PlatformOf(r.Platform) != push.FCM {
+		return nil
+	}
+	for _, service := range push.Services(push.FCM) {
+		if service != r.Platform {
+			others = append(others, rs.all[r.App][service])
+		}
+	}
+	return others
 }
 
 // Renew notes the credentials in use. It resumes a route with new ones.

@@ -17,7 +17,7 @@ import (
 //	open, trying    answers show trouble                    closed for openFor                        yes
 //	any             the app or most tokens are refused      closed, twice as long as the last time    yes
 //	any             answers ask all for a delay             closed until then, in all workers         yes
-//	any             another worker shares a delay           closed until then                         -
+//	any             a worker or FCM's other route shares one  closed until then                       -
 //	closed          its instant comes                       trying                                    -
 //	trying          the push works                          open                                      -
 //	trying          the push fails                          closed as above, else for openFor         -
@@ -215,9 +215,17 @@ func (s *state) fail(now time.Time, o *providers.Outcome, first time.Duration) (
 // none. It reports whether the delay closes an open route.
 func (s *state) follow(now time.Time, operator *pause.Pause, c closing) (news bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.operator = operator
 	s.restricted.Store(s.closed || operator != nil)
+	s.mu.Unlock()
+	return s.adopt(now, c)
+}
+
+// adopt closes the route for a shared delay, the zero closing for none. It reports whether the
+// delay closes an open route.
+func (s *state) adopt(now time.Time, c closing) (news bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !c.until.After(now) {
 		return false
 	}
