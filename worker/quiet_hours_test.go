@@ -204,7 +204,7 @@ func TestQuietHoursWithoutZoneAreLogged(t *testing.T) {
 		must(t, overrides.Set(t.Context(), limits.Override{Level: level, Policy: throttle.Policy{Quiet: quietly.Quiet, MinGap: time.Second}, By: "ada"}))
 		log := r.logs()
 		r.start()
-		if !strings.Contains(log.text(), "quiet hours in UTC: set") {
+		if !strings.Contains(log.text(), "quiet hours of overrides use UTC") {
 			t.Errorf("%+v: not logged", level)
 		}
 		_, err := overrides.Unset(t.Context(), level, "ada")
