@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Plain English names its subject, says who acts, and uses the field's words. These patterns
-// find most sentences that have to be read twice. CONTRIBUTING.md has the rules.
+// Plain English has a subject, an agent and the field's words. These patterns find most sentences
+// that have to be read twice. CONTRIBUTING.md has the rules.
 var unclear = []*regexp.Regexp{
 	// A clause in the place of a noun: "what has no room" for "a job without room".
 	regexp.MustCompile(`\b([Ww]hoever|[Ww]hat|[Ww]hose|[Ww]hom|[Tt]hose|[Nn]obody|[Ss]omebody)\b`),

@@ -30,8 +30,8 @@ func expectFlag(cmd *cobra.Command) *confirmation {
 	return c
 }
 
-// confirm returns nil if the command may go on to change n things. what describes the things, and
-// do is the verb of the question.
+// confirm returns nil if the command may go on. Its text says how many things would change, and do
+// is the verb of the question.
 func (c *confirmation) confirm(n int, what, do string) error {
 	do += " " + map[bool]string{true: "it", false: "them"}[n == 1]
 	switch {

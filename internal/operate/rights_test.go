@@ -87,7 +87,7 @@ var tries = map[string]try{
 	"CancelWithOthers": {operate.Cancel, func(a asking) error { return a.CancelWithOthers(a, push.Ref{ID: a.app + "-with-others"}) }, push.ErrUnknownID, false},
 	"Withdraw":         {operate.Withdraw, func(a asking) error { return errOf(a.Withdraw(a, a.app, a.app+"-user", push.Group{Thread: "t"}, "")) }, others, false},
 	"CancelEach":       {operate.CancelEach, func(a asking) error { return a.CancelEach(a, []push.Ref{{ID: a.app + "-each"}})[0] }, push.ErrUnknownID, false},
-	"Waiting":          {operate.Look, func(a asking) error { return a.tells(a.Waiting(a, inspect.Selection{}, "")) }, nil, false},
+	"Waiting":          {operate.Look, func(a asking) error { return a.leaks(a.Waiting(a, inspect.Selection{}, "")) }, nil, false},
 	"Counts": {operate.Look, func(a asking) error {
 		counts, err := a.Counts(a)
 		return cmpOr(err, told(counts != nil && !a.SeesAll()))
@@ -96,7 +96,7 @@ var tries = map[string]try{
 	"User":         {operate.Look, func(a asking) error { return errOf(a.User(a, a.app, a.app+"-user", nil)) }, others, false},
 	"CategoriesOf": {operate.Look, func(a asking) error { return errOf(a.CategoriesOf(a, a.app, a.app+"-user")) }, others, false},
 
-	"Overrides":   {operate.Look, func(a asking) error { return a.tells(a.Overrides(a, limits.Level{}, "", 100)) }, nil, false},
+	"Overrides":   {operate.Look, func(a asking) error { return a.leaks(a.Overrides(a, limits.Level{}, "", 100)) }, nil, false},
 	"Limits":      {operate.Look, func(a asking) error { return errOf(a.Limits(a, limits.Level{App: a.app})) }, others, false},
 	"Override":    {operate.Look, func(a asking) error { return errOf(a.Override(a, limits.Level{App: a.app})) }, others, false},
 	"Below":       {operate.Look, func(a asking) error { return errOf(a.Below(limits.Level{App: a.app})) }, others, false},
@@ -108,32 +108,32 @@ var tries = map[string]try{
 		_, err := a.Preview(a, limits.Level{App: a.app}, &limits.Override{Level: limits.Level{App: a.app}, Policy: rate})
 		return err
 	}, others, false},
-	"LimitsLog": {operate.Look, func(a asking) error { return a.tells(a.LimitsLog(a, 0, 100)) }, nil, false},
+	"LimitsLog": {operate.Look, func(a asking) error { return a.leaks(a.LimitsLog(a, 0, 100)) }, nil, false},
 	"UndoOf":    {operate.UndoLimit, func(a asking) error { return errOf(a.UndoOf(a, changeOf(a, "looked at"))) }, operate.ErrNoChange, false},
 	"UndoLimit": {operate.UndoLimit, func(a asking) error { return a.UndoLimit(a, changeOf(a, "undone")) }, operate.ErrNoChange, false},
-	"Quotas":    {operate.Look, func(a asking) error { return a.tells(a.Quotas(a)) }, nil, false},
+	"Quotas":    {operate.Look, func(a asking) error { return a.leaks(a.Quotas(a)) }, nil, false},
 	"RecentQuotas": {operate.Look, func(a asking) error {
 		all, _, err := a.RecentQuotas(a)
 		return cmpOr(err, told(a.app == operatetest.Other && slices.ContainsFunc(all, func(q operate.RecentQuota) bool { return slices.Contains(q.Apps, a.app) })))
 	}, nil, false},
 
-	"Letters":     {operate.Look, func(a asking) error { return a.tells(a.Letters(a, "", 100)) }, nil, false},
+	"Letters":     {operate.Look, func(a asking) error { return a.leaks(a.Letters(a, "", 100)) }, nil, false},
 	"Letter":      {operate.Look, func(a asking) error { return errOf(a.Letter(a, push.Ref{ID: a.app + "-letter"})) }, store.ErrNoLetter, false},
 	"Requeue":     {operate.Requeue, func(a asking) error { return a.Requeue(a, push.Ref{ID: a.app + "-requeued"}) }, store.ErrNoLetter, false},
 	"RequeueEach": {operate.RequeueEach, func(a asking) error { return a.RequeueEach(a, []push.Ref{{ID: a.app + "-requeues"}})[0] }, store.ErrNoLetter, false},
 	"Purge":       {operate.Purge, func(a asking) error { return a.Purge(a, push.Ref{ID: a.app + "-purged"}) }, store.ErrNoLetter, false},
 	"PurgeEach":   {operate.PurgeEach, func(a asking) error { return a.PurgeEach(a, []push.Ref{{ID: a.app + "-purges"}})[0] }, store.ErrNoLetter, false},
 
-	"Pauses":    {operate.Look, func(a asking) error { return a.tells(a.Pauses(a)) }, nil, false},
-	"PausesNow": {operate.Look, func(a asking) error { return a.tells(a.PausesNow(a)) }, nil, false},
+	"Pauses":    {operate.Look, func(a asking) error { return a.leaks(a.Pauses(a)) }, nil, false},
+	"PausesNow": {operate.Look, func(a asking) error { return a.leaks(a.PausesNow(a)) }, nil, false},
 	"Ending":    {operate.Resume, func(a asking) error { return errOf(a.Ending(a, pause.Pause{App: a.app, Category: "ending"})) }, others, false},
 	"Pause":     {operate.Pause, func(a asking) error { return errOf(a.Pause(a, pause.Pause{App: a.app, Category: "x"})) }, others, false},
 	"MayPause":  {operate.Pause, func(a asking) error { return a.MayPause(pause.Pause{App: a.app}) }, others, false},
 	"Resume":    {operate.Resume, func(a asking) error { return errOf(a.Resume(a, pause.Pause{App: a.app, Category: "resumed"})) }, others, false},
 
-	"Overview":     {operate.Look, func(a asking) error { return a.tells(a.Overview(a)) }, nil, false},
-	"LastOverview": {operate.Look, func(a asking) error { return a.tells(a.LastOverview()) }, nil, false},
-	"Actions":      {operate.Look, func(a asking) error { return a.tells(a.Actions(a, "", 1000)) }, nil, false},
+	"Overview":     {operate.Look, func(a asking) error { return a.leaks(a.Overview(a)) }, nil, false},
+	"LastOverview": {operate.Look, func(a asking) error { return a.leaks(a.LastOverview()) }, nil, false},
+	"Actions":      {operate.Look, func(a asking) error { return a.leaks(a.Actions(a, "", 1000)) }, nil, false},
 	"Workers":      {operate.Look, func(a asking) error { return errOf(a.Workers(a)) }, nil, false},
 	"Throughput":   {operate.Look, func(a asking) error { _, err := a.Throughput(a, operate.Hour); return err }, others, true},
 	"ConfirmLoss": {operate.ConfirmLoss, func(a asking) error {
@@ -148,8 +148,8 @@ var tries = map[string]try{
 // decides are the methods that only describe the principal or the configuration.
 var decides = []string{"Sees", "SeesAll", "Only", "MayNarrow", "KnownApp", "Apps", "Categories", "Now", "OwnsPause"}
 
-// tells returns err, or errTold if the answer contains an item of the other app.
-func (a asking) tells(answer any, err error) error {
+// leaks returns err, or errTold if the answer contains an item of the other app.
+func (a asking) leaks(answer any, err error) error {
 	text, _ := json.Marshal(answer)
 	return cmpOr(err, told(a.app == operatetest.Other && strings.Contains(string(text), operatetest.Other)))
 }

@@ -143,8 +143,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	line := s.lines[t.Service()]
-	leave, err := line.Enter(ctx)
+	leave, err := s.lines[t.Service()].Enter(ctx)
 	if err != nil {
 		return notSent(err)
 	}
@@ -156,11 +155,11 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target, 
 	case departure.TooLate():
 		return providers.TooLateOutcome()
 	}
-	return s.attempt(ctx, token, message, t, departure, line)
+	return s.attempt(ctx, token, message, t, departure)
 }
 
-func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target, departure providers.Departure, line *providers.Line) providers.Outcome {
-	a := &attempt{bearer: token.value, body: providers.NewBody(departure, wire.SendRequest(message, s.dryRun), line.Connected)}
+func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target, departure providers.Departure) providers.Outcome {
+	a := &attempt{bearer: token.value, body: providers.NewBody(departure, wire.SendRequest(message, s.dryRun), s.lines[t.Service()].Connected)}
 	// The attempt has more than the SDK returns. The SDK requires an address in Fid, also if it is a
 	// token: the attempt sends its own body.
 	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Fid: t.Address()})

@@ -64,8 +64,8 @@ end
 return 1
 `)
 
-// recordLoss records what was noted since the last call. After an error the next call tries
-// again; if only the reply was lost, the counts are then too high.
+// recordLoss records the losses that NoteLoss has added since the last call. After an error the
+// next call tries again; if only the reply was lost, the counts are then too high.
 func (c *Control) recordLoss(ctx context.Context) error {
 	l := c.losses
 	l.mu.Lock()
