@@ -32,7 +32,7 @@ func TestNodeOutageAffectsItsUsersOnly(t *testing.T) {
 			t.Parallel()
 			nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
 			conn := clusterOf(t, nodes)
-			limiter := throttle.NewRedis(conn.Client, throttle.Options{Timeout: 5 * time.Second})
+			limiter := throttle.NewRedis(conn.Client, throttle.Options{Timeout: 15 * time.Second})
 			defer limiter.Close()
 			open := throttle.WithOutage(limiter, throttle.Open, throttle.OutageOptions{})
 			closed := throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{})
