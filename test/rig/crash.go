@@ -172,16 +172,29 @@ func (c *CrashSite) Sent() map[string]bool {
 	return sent
 }
 
-// Drained waits until all have ended.
+// Drained waits until all have ended, and workers have given back the slots of the cancelled ones.
 func (c *CrashSite) Drained(t *testing.T, n int) {
 	t.Helper()
 	records := store.NewRecords(c.Client, "", 0)
+	var counts store.Counts
+	held := int64(0)
 	if !eventually.Within(5*time.Minute, func() bool {
-		counts, err := records.Counts(t.Context())
-		return err == nil && counts.Accepted == int64(n) && counts.Waiting() == 0
+		shards, err := records.All(t.Context())
+		if err != nil {
+			return false
+		}
+		held = 0
+		for _, at := range shards {
+			of, err := c.Client.ZCard(t.Context(), at.Key("taken:due")).Result()
+			if err != nil {
+				return false
+			}
+			held += of
+		}
+		counts, err = records.Counts(t.Context())
+		return err == nil && counts.Accepted == int64(n) && counts.Waiting() == 0 && held == 0
 	}) {
-		counts, _ := records.Counts(t.Context())
-		t.Fatalf("not all have ended: %+v", counts)
+		t.Fatalf("not all have ended: %+v, and %d slots are not given back", counts, held)
 	}
 }
 
