@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ type admission struct {
 
 func newAdmission(o *Options, u units, s *slots, t tracing, r *logdedup.Log) *admission {
 	a := &admission{Options: o, units: u, slots: s, tracing: t, repeats: r}
-	a.lines = newLines(a.askTogether)
+	a.lines = newLines(cmp.Or(o.times.turn, turnTimeout), a.askTogether)
 	return a
 }
 

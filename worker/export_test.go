@@ -15,3 +15,7 @@ func (o *Options) Hasten(open, paused, hook time.Duration) {
 
 // GiveUp sets how long the worker retries a failed write.
 func (o *Options) GiveUp(after time.Duration) { o.times.record = after }
+
+// WaitForTurns sets how long a job waits for its turn in its line. Tests of the order need more than a
+// stalled machine takes.
+func (o *Options) WaitForTurns(timeout time.Duration) { o.times.turn = timeout }

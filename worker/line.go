@@ -18,6 +18,8 @@ type lines struct {
 	// ask asks the limiter about the first delivery of a line and the turns that more returns.
 	// It answers in their order, and at least for the first one.
 	ask func(ctx context.Context, first *turn, more func() []*turn) []answer
+	// timeout is how long a job waits for its turn.
+	timeout time.Duration
 
 	mu   sync.Mutex
 	open map[lineKey]*line
@@ -53,12 +55,12 @@ type answer struct {
 	err error
 }
 
-// turnTimeout is how long a job waits for its turn. A job ahead may wait for units for as long as
+// turnTimeout is lines.timeout outside of tests. A job ahead may wait for units for as long as
 // route.MaxWait, and the jobs behind it may need no units.
 const turnTimeout = time.Second
 
-func newLines(ask func(context.Context, *turn, func() []*turn) []answer) *lines {
-	return &lines{ask: ask, open: make(map[lineKey]*line)}
+func newLines(timeout time.Duration, ask func(context.Context, *turn, func() []*turn) []answer) *lines {
+	return &lines{ask: ask, timeout: timeout, open: make(map[lineKey]*line)}
 }
 
 // enter gives the delivery its turn, behind the deliveries that were due earlier.
@@ -168,7 +170,7 @@ func (l *lines) sendAnswers(together []*turn, answers []answer) {
 	l.wakeFirst(in)
 }
 
-// askInTurn asks about the delivery in its turn, or out of turn after turnTimeout or when ctx ends.
+// askInTurn asks about the delivery in its turn, or out of turn after l.timeout or when ctx ends.
 func (l *lines) askInTurn(ctx context.Context, d *delivery) answer {
 	if d.turn == nil {
 		l.enter(d)
@@ -179,7 +181,7 @@ func (l *lines) askInTurn(ctx context.Context, d *delivery) answer {
 	t.ready = true
 	l.wakeFirst(t.line)
 	l.mu.Unlock()
-	timeout := time.NewTimer(turnTimeout)
+	timeout := time.NewTimer(l.timeout)
 	defer timeout.Stop()
 	ended := ctx.Done()
 	for {
@@ -190,7 +192,7 @@ func (l *lines) askInTurn(ctx context.Context, d *delivery) answer {
 		case a := <-t.reply:
 			return a
 		case <-timeout.C:
-			timeout.Reset(turnTimeout)
+			timeout.Reset(l.timeout)
 		case <-ended:
 			ended = nil
 		}

@@ -27,7 +27,7 @@ type lineRig struct {
 
 func newLineRig() *lineRig {
 	r := &lineRig{began: time.Now(), answers: make(chan int, 100)}
-	r.lines = newLines(func(ctx context.Context, first *turn, more func() []*turn) []answer {
+	r.lines = newLines(turnTimeout, func(ctx context.Context, first *turn, more func() []*turn) []answer {
 		together := append([]*turn{first}, more()...)
 		var numbers []int
 		for _, t := range together {
@@ -160,7 +160,7 @@ func TestLineSurvivesPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		l := newLines(func(_ context.Context, _ *turn, more func() []*turn) []answer {
+		l := newLines(turnTimeout, func(_ context.Context, _ *turn, more func() []*turn) []answer {
 			more()
 			if calls++; calls == 1 {
 				panic("no answer")

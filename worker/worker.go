@@ -141,6 +141,7 @@ type times struct {
 	route   route.Times
 	webhook webhook.Times
 	record  time.Duration // how long a failed write is retried; 0 means 10 s
+	turn    time.Duration // how long a job waits for its turn; 0 means turnTimeout
 }
 
 // A Worker pulls jobs from the queues and delivers their notifications.
