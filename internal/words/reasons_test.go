@@ -31,8 +31,7 @@ func TestReasonsPage(t *testing.T) {
 
 func reasonsPage() string {
 	var b strings.Builder
-	b.WriteString("# States, causes and reasons\n\n`status`, `waiting`, `dead list`, `pauses`, `overview`, the API, the console, the log and the metrics use the words of this page. " +
-		"`internal/words/reasons.go` holds its text, from which it is generated; the console shows beside a dead letter what its reason means and what to do. The words are closed sets: there are no others.\n")
+	b.WriteString("# States, causes and reasons\n\nThe commands, the API, the console, the log and the metrics use these words and no others. `internal/words/reasons.go` holds this page's text.\n")
 	for _, set := range ReasonSets {
 		fmt.Fprintf(&b, "\n## %s\n\n", set.Title)
 		if set.Above != "" {
