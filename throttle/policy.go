@@ -122,19 +122,18 @@ func (r *Rate) UnmarshalText(text []byte) error {
 type Policy struct {
 	// The minimum time between any two, in whole microseconds; 0 for none.
 	MinGap time.Duration `yaml:"min_gap" default:"0s"`
-	// At most COUNT in any PERIOD, as `COUNT/PERIOD`; COUNT is at most 1,000. At most 8 rates, each
-	// with a period of its own.
+	// At most COUNT in any PERIOD, as `COUNT/PERIOD`, with COUNT up to 1,000. At most 8 rates, of
+	// different periods.
 	//
 	// The bounds are MaxEntries and MaxRates.
 	Rates []Rate `yaml:"rates"`
-	// Takes a category out of all limits: its notifications are neither checked nor charged.
+	// Takes a category out of all limits: nothing is checked or charged.
 	//
 	// It excludes MinGap, Rates and Quiet.
 	Exempt bool `yaml:"exempt" default:"false"`
-	// Windows in which nothing is sent, by the clock of the user's zone: `22:00-08:00` of every
-	// day, or with the days on which it begins, as in `Sa-Su 22:00-10:00`. A category's windows
-	// replace the default's; `[]` is none. Held notifications are sent afterwards at the limits'
-	// rate; `critical` ones ignore quiet hours.
+	// Windows in which only `critical` notifications are sent, in the user's time zone: `22:00-08:00`
+	// of every day, or with the days on which it begins, as in `Sa-Su 22:00-10:00`. A category's
+	// windows replace the default's; `[]` is none.
 	//
 	// nil inherits the quiet hours, and an empty value means that there are none. The slice must
 	// not be modified.

@@ -16,8 +16,7 @@ type App struct {
 	APNs    *APNs    `yaml:"apns"`
 	FCM     *FCM     `yaml:"fcm"`
 	WebPush *WebPush `yaml:"webpush"`
-	// Sends to stand-ins of all providers inside the process, and so to no device. It excludes the
-	// providers.
+	// Sends to stand-ins inside the process, and so to no device. It excludes the providers.
 	Simulated bool `yaml:"simulated" default:"false"`
 	// DeadTokens says where tokens that no longer work are reported.
 	DeadTokens Reports `yaml:"dead_tokens"`

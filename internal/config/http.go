@@ -16,7 +16,8 @@ import (
 
 // HTTP configures the HTTP API.
 type HTTP struct {
-	// Where the API answers; off by default. `:8080` is the loopback; other addresses need tokens.
+	// Serves the API and the console; off by default. `:8080` is the loopback; other addresses need
+	// tokens.
 	Listen Listen    `yaml:"listen"`
 	TLS    ServerTLS `yaml:"tls"`
 	// Tokens are the API's users. Without any, everyone on this machine is one, and
@@ -25,23 +26,23 @@ type HTTP struct {
 	Console Console `yaml:"console"`
 	// The largest request.
 	MaxBody int `yaml:"max_body" default:"4194304" range:"65536..67108864" kind:"number of bytes"`
-	// How many notifications may wait or be dead letters before the API takes no more; measured
-	// about once a second. A warning says when the dead letters of all apps may reach it.
+	// The most notifications that wait or are dead letters, measured about once a second: beyond, the
+	// API takes no more. A warning says if the dead letters of all apps may reach it.
 	MaxQueue int `yaml:"max_queue" default:"1000000" range:"1..1000000000"`
-	// How many requests are answered at once, and how many bodies arrive at once. More are asked to
-	// come again, as are bodies that together exceed 32 MiB, or `max_body` if that is more. The
-	// bodies of one token get half of both.
+	// The most requests that are answered, and bodies that arrive, at once. More get 503, as do
+	// bodies that together exceed 32 MiB, or `max_body` if that is more. One token's bodies get half
+	// of both.
 	MaxRequests int `yaml:"max_requests" default:"512" range:"1..100000"`
 	// The longest time for a request to arrive.
 	ReadTimeout time.Duration `yaml:"read_timeout" default:"10s" range:"100ms..10m"`
-	// The longest time for its answer from then on.
+	// The longest time from then to the answer.
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"100ms..10m"`
 }
 
 // ServerTLS are the files of a server's certificate, in PEM. They are used anew
 // when they change.
 type ServerTLS struct {
-	// The server's certificate, with the chain up to the authority.
+	// The server's certificate, with its chain.
 	CertFile string `yaml:"cert_file"`
 	// The certificate's key.
 	KeyFile string `yaml:"key_file"`
@@ -52,10 +53,10 @@ func (t ServerTLS) Enabled() bool { return t.CertFile != "" }
 
 // Console says whether there are operators' pages, and where their browsers find them.
 type Console struct {
-	// Answers the console at `/console/`.
+	// Serves the console at `/console/`.
 	Enabled bool `yaml:"enabled" default:"true"`
-	// The console's address in browsers, where a proxy ends TLS, as `https://ops.example.com`.
-	// Without it people sign in over `http.tls` and on the loopback alone.
+	// The console's address behind a proxy that ends TLS, such as `https://ops.example.com`:
+	// [sign-in](operators.md#signing-in) needs it there.
 	Origin string `yaml:"origin" kind:"URL"`
 }
 
@@ -75,17 +76,15 @@ func (c Console) check(k *check, key string, tokens int) {
 
 // A Token lets its bearer use the API. The configuration holds its hash alone.
 type Token struct {
-	// The bearer's name, in logs and beside changes.
+	// The caller's name, in logs and beside changes.
 	Name string `yaml:"name"`
-	// The bearer's rights: a `producer` hands over notifications, looks at them and cancels them, a
-	// `viewer` looks at everything, an `operator` does everything.
+	// The caller's [rights](operators.md#tokens).
 	Role Role `yaml:"role" oneof:"producer viewer operator"`
-	// The token's SHA-256, as `pushpace token new` prints it.
+	// The token's hash, from `pushpace token new`.
 	SHA256 Hash `yaml:"sha256" kind:"64 hexadecimal digits"`
-	// The token's apps; all apps without the key.
+	// The token's apps; all by default.
 	Apps []string `yaml:"apps"`
-	// How many notifications and other requests it may send, through all processes; no bound by
-	// default.
+	// Notifications and other requests through all processes; no bound by default.
 	Rate *Quota `yaml:"rate"`
 }
 

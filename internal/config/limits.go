@@ -12,31 +12,30 @@ import (
 type Limits struct {
 	// How far back a user's timeline reaches, and so the longest gap or period.
 	Horizon time.Duration `yaml:"horizon" default:"24h" range:"1s..366d"`
-	// While the limits' Redis is away, `closed` waits and `open` sends unchecked.
+	// While the limits' Redis is unreachable, `closed` waits and `open` sends unchecked.
 	OnOutage throttle.OnOutage `yaml:"on_outage" default:"closed" oneof:"closed open"`
-	// For a category that is not in `limits.categories`: `warn` warns the producer, and logs once;
-	// `allow` accepts it silently; `refuse` refuses the notification.
+	// For a category that is not in `limits.categories`: `warn` warns the producer and logs once,
+	// `allow` does neither, `refuse` refuses the notification.
 	UnknownCategory limits.UnknownCategory `yaml:"unknown_category" default:"warn" oneof:"allow warn refuse" reload:"at once"`
 	// Each user's general limits; none by default.
 	Default throttle.Policy `yaml:"default" reload:"at once"`
-	// A category's limits besides the general ones; an exempt category is outside both.
+	// A category's limits, besides the general ones.
 	Categories map[string]Category `yaml:"categories" reload:"at once"`
-	// A quota that apps share by its name; it counts for an app that names it in
-	// `apps.NAME.fcm.quota`, `apns.quota` or `webpush.quota`.
+	// A quota that apps share by its name in `apps.NAME.fcm.quota`, `apns.quota` or
+	// `webpush.quota`.
 	Quotas map[string]NamedQuota `yaml:"quotas" reload:"at once"`
-	// Pushes to each device of all users, such as `{rates: [240/1m, 5000/1h]}`; of the algorithm
-	// `sliding_window` (the default here) or `fixed_window`.
+	// Pushes to each device, such as `{rates: [240/1m, 5000/1h]}`; by `sliding_window` (the default
+	// here) or `fixed_window`.
 	Device *Device `yaml:"device" reload:"numbers"`
-	// The IANA time zone of notifications that name none, for quiet hours and `not_before_local`;
-	// `quiet_hours` require it.
+	// The IANA time zone of notifications without one, for `not_before_local` and `quiet_hours`,
+	// which require it.
 	TimeZone string `yaml:"time_zone"`
-	// By how much later each user's quiet hours may end, each day another part of it, so that not
-	// all end at once; in whole seconds.
+	// By how much later each user's quiet hours may end, different each day, in whole seconds.
 	QuietHoursSpread time.Duration `yaml:"quiet_hours_spread" default:"10m" range:"0s..2h"`
-	// How many of a user's notifications of a category hold slots, and half of how many of all. One
-	// more that is new and not critical is rejected.
+	// How many [slots](guarantees.md#order) a user's notifications of a category may hold; those of
+	// all categories twice as many.
 	MaxBooked int `yaml:"max_booked" default:"1000" range:"10..1000"`
-	// Another Redis for the timelines; the queue's Redis by default.
+	// A Redis for the timelines; the queue's by default.
 	Redis *Redis `yaml:"redis"`
 }
 
@@ -44,7 +43,7 @@ type Limits struct {
 type Category struct {
 	// Policy limits each user.
 	throttle.Policy
-	// How many notifications of an app go out in the category to all its users; no bound by default.
+	// Notifications of an app in the category, to all its users; no bound by default.
 	Throughput *Quota `yaml:"throughput" reload:"numbers"`
 }
 

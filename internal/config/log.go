@@ -4,10 +4,9 @@ import "log/slog"
 
 // Log configures the log, on standard error.
 type Log struct {
-	// The least severe level that is logged. `debug` also has a line for each notification that
-	// ends, and for requests that are the client's mistake.
+	// The least severe level that is [logged](running.md#log).
 	Level Level `yaml:"level" default:"info" oneof:"debug info warn error" reload:"at once"`
-	// How lines are written.
+	// The form of the lines.
 	Format LogFormat `yaml:"format" default:"text" oneof:"text json"`
 }
 

@@ -22,9 +22,9 @@ type Quota struct {
 	Rates []throttle.Rate `yaml:"rates"`
 	// How it is counted; `fixed_window` is for tokens and devices. See docs/limiters.md.
 	Algorithm meter.Algorithm `yaml:"algorithm" default:"token_bucket" oneof:"token_bucket leaky_bucket sliding_window fixed_window"`
-	// How many a bucket holds; 0 for the algorithm's own.
+	// The size of a bucket; 0 for the algorithm's own.
 	Burst int `yaml:"burst" default:"0"`
-	// How long a bucket takes from silence to its rate. Only FCM's quota may have one.
+	// The time in which an idle bucket reaches its rate; for FCM's quota only.
 	Ramp time.Duration `yaml:"ramp" default:"0s"`
 	// The parts of a sliding window; 0 for the algorithm's own.
 	Cells int `yaml:"cells" default:"0"`
@@ -147,10 +147,11 @@ func (q AppQuota) String() string {
 
 // Shared bounds all workers' pushes through an app's provider together.
 type Shared struct {
-	// Pushes of all workers together; no bound by default. FCM's quota is its Firebase project's, which
-	// apps of the same project share; that of `webpush` counts all push services.
+	// All workers' pushes (FCM: of the Firebase project; browsers: to all push services); no bound by
+	// default.
 	Quota *AppQuota `yaml:"quota" reload:"numbers"`
-	// Pushes in flight of all workers together: for browsers to each push service, for FCM to tokens and to FIDs each; 0 for no bound.
+	// All workers' pushes in flight (FCM: to tokens and FIDs each; browsers: to each push service);
+	// 0 for no bound.
 	Concurrency int `yaml:"concurrency" default:"0" range:"0..1000000"`
 }
 

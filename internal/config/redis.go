@@ -12,49 +12,47 @@ type Redis struct {
 	// Required: `host:port`, a list of `host:port` (Cluster), `{master: NAME, sentinels: [host:port]}`,
 	// or `embedded`, a Redis inside the process that keeps nothing.
 	Address Address `yaml:"address"`
-	// The user of Redis's ACL.
+	// The ACL's user.
 	Username string `yaml:"username"`
-	// The user's password.
+	// Its password.
 	Password Secret `yaml:"password"`
-	// The file that holds the password, in the place of `password`.
+	// A file with the password.
 	PasswordFile string `yaml:"password_file"`
 	// The user at the Sentinels.
 	SentinelUsername string `yaml:"sentinel_username"`
-	// That user's password.
+	// Its password.
 	SentinelPassword Secret `yaml:"sentinel_password"`
-	// The file that holds it.
+	// A file with the password.
 	SentinelPasswordFile string `yaml:"sentinel_password_file"`
 	// The database; a Cluster has 0 only.
 	DB  int `yaml:"db" default:"0" range:"0..65535"`
 	TLS TLS `yaml:"tls"`
-	// Begins every key except the queues' keys. The queues' names are fixed: run one deployment a
-	// database. `limits.redis.prefix` is `redis.prefix` by default.
+	// The start of every key except the queues' keys: run one deployment a database.
+	// `limits.redis.prefix` is `redis.prefix` by default.
 	Prefix string `yaml:"prefix" default:"pushpace"`
-	// The number of shards of the queues and records: a power of two up to 256, and the
-	// most masters that the Cluster will ever have; 0 is 8 on a Cluster, and 1 elsewhere. All
-	// processes need the same number: the first one writes it to Redis, and others are refused.
-	// Not for `limits.redis`.
+	// The number of shards, a power of two: see docs/scaling.md#shards. 0 is 8 on a Cluster, and 1
+	// elsewhere. Not for `limits.redis`.
 	Shards int `yaml:"shards" default:"0" range:"0..256"`
-	// The number of replicas that must have a write before it counts as made: see
+	// The replicas that must have a write before it counts: see
 	// docs/running.md#acknowledged-writes.
 	Acknowledged int `yaml:"acknowledged" default:"0" range:"0..5"`
-	// Refuses to start with a Redis that may lose keys; a warning is the default.
+	// Refuses to start if Redis may lose keys, instead of a warning.
 	Strict bool `yaml:"strict" default:"false"`
 	// The longest time to connect.
 	DialTimeout time.Duration `yaml:"dial_timeout" default:"2s" range:"10ms..1m"`
-	// The longest time for a command and its answer.
+	// The longest time until a command's answer.
 	Timeout time.Duration `yaml:"timeout" default:"2s" range:"10ms..1m"`
 }
 
 // TLS says how to encrypt a connection. The peer's certificate is always verified.
 type TLS struct {
-	// Encrypts the connection; the server's certificate is verified.
+	// Encrypts, and verifies the server's certificate.
 	Enabled bool `yaml:"enabled" default:"false"`
-	// The authorities to trust, in the place of the system's.
+	// The trusted authorities; the system's by default.
 	CAFile string `yaml:"ca_file"`
 	// The name in the server's certificate; the address's host by default.
 	ServerName string `yaml:"server_name"`
-	// The client's own certificate; it needs `key_file`.
+	// The client's certificate, with `key_file`.
 	CertFile string `yaml:"cert_file"`
 	// The certificate's key.
 	KeyFile string `yaml:"key_file"`

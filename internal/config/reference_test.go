@@ -145,7 +145,7 @@ func kindOf(k key) string {
 	case t == reflect.TypeFor[time.Duration]():
 		kind = "duration"
 	case t.Kind() == reflect.Bool:
-		kind = "true or false"
+		kind = "boolean"
 	case k.value.CanInt() || k.value.CanFloat():
 		kind = "number"
 	case t.Kind() == reflect.Slice:
@@ -157,7 +157,7 @@ func kindOf(k key) string {
 	}
 	for i, part := range strings.Split(k.Tag.Get("range"), ",") {
 		if part != "" {
-			kind += []string{", ", " or "}[min(i, 1)] + strings.Replace(part, "..", " to ", 1)
+			kind += []string{", ", " or "}[min(i, 1)] + strings.Replace(part, "..", "–", 1)
 		}
 	}
 	return kind

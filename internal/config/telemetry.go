@@ -9,7 +9,7 @@ import (
 
 // Telemetry says where metrics, probes and traces are.
 type Telemetry struct {
-	// Answers `/metrics`, `/healthz` and `/readyz`; off by default. `:9090` is the loopback.
+	// Serves `/metrics`, `/healthz` and `/readyz`; off by default. `:9090` is the loopback.
 	Listen  Listen  `yaml:"listen"`
 	Tracing Tracing `yaml:"tracing"`
 }
@@ -18,7 +18,7 @@ type Telemetry struct {
 type Tracing struct {
 	// An OpenTelemetry collector, OTLP over HTTP; off by default. Without a path it is `/v1/traces`.
 	Endpoint TraceEndpoint `yaml:"endpoint" kind:"URL"`
-	// The recorded share of the traces that begin here. A producer decides on its own.
+	// The recorded share of the traces that begin here, not in a producer.
 	Ratio float64 `yaml:"ratio" default:"0.01" range:"0..1"`
 }
 

@@ -15,8 +15,7 @@ import (
 
 // Reports configures where an app's reports of one kind are posted, besides their stream in Redis.
 type Reports struct {
-	// Where the reports are posted, besides the stream in Redis; outcome reports need
-	// `worker.outcomes`.
+	// Posts the reports of the stream: see docs/webhooks.md.
 	Webhook *Webhook `yaml:"webhook"`
 }
 
@@ -24,11 +23,11 @@ type Reports struct {
 type Webhook struct {
 	// Required: https, or http on the loopback; no link-local address and no metadata service.
 	URL WebhookURL `yaml:"url" kind:"URL"`
-	// Signs each request: `whsec_` and the base64 of 24 to 64 bytes;
-	// [two while it changes](webhooks.md#the-signature), with white space between. Required, here or
-	// in `secret_file`.
+	// Signs each request: `whsec_` and the base64 of 24 to 64 bytes, or two while it
+	// [changes](webhooks.md#the-signature), with white space between. Required, here or in
+	// `secret_file`.
 	Secret Secret `yaml:"secret"`
-	// The file that holds the secret.
+	// A file with the secret.
 	SecretFile string `yaml:"secret_file"`
 	// The longest time for one request.
 	Timeout time.Duration `yaml:"timeout" default:"5s" range:"100ms..30s"`

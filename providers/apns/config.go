@@ -26,11 +26,10 @@ const DefaultTimeout = 10 * time.Second
 // A Config says how one app reaches APNs. It authenticates either with a key
 // (KeyFile, KeyID, TeamID) or with a certificate (CertificateFile).
 type Config struct {
-	// The app's bundle ID, without the team's ID and without `.voip` or another suffix of a push
-	// type: pushpace adds that. An app whose bundle ID itself ends in such a suffix cannot be
-	// configured.
+	// The app's bundle ID, without the team's ID and without a push type's suffix such as `.voip`,
+	// which pushpace adds. A bundle ID that itself ends so is refused.
 	Topic string `yaml:"topic"`
-	// Apple's servers for the App Store or for development.
+	// Apple's servers for the App Store, or for development.
 	//
 	// Empty means Production.
 	Environment string `yaml:"environment" default:"production" oneof:"production sandbox"`
@@ -42,22 +41,22 @@ type Config struct {
 	// The team's ID, 10 characters.
 	TeamID string `yaml:"team_id"`
 
-	// A certificate as `.p12`, PEM or DER, in the place of a key.
+	// A certificate (`.p12`, PEM or DER) instead of a key.
 	//
 	// Its issuers' may stand beside it, in any order.
 	CertificateFile string `yaml:"certificate_file"`
 	// The password of the certificate's key.
 	PasswordFile string `yaml:"password_file"`
 
-	// Takes the place of Apple's: https, host and port.
+	// Replaces Apple's: https, host and port.
 	Endpoint string `yaml:"endpoint" kind:"URL"`
-	// The authorities to trust, in the place of the system's.
+	// The trusted authorities; the system's by default.
 	RootCAFile string `yaml:"root_ca_file"`
-	// The longest time for one attempt, connecting included.
+	// The longest time for an attempt, with connecting.
 	//
 	// 0 means DefaultTimeout.
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..10m"`
-	// Does everything but the send, and connects to nothing.
+	// Does everything except to connect and send.
 	//
 	// A notification that would be sent is delivered, with the reason providers.DryRun.
 	DryRun bool `yaml:"dry_run" default:"false"`

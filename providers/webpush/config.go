@@ -19,21 +19,20 @@ const MaxTimeout = time.Minute
 
 // A Config says how to send Web Push on behalf of one app.
 type Config struct {
-	// The address to which a push service turns in trouble: `mailto:` and an address, or https; at
-	// a real domain.
+	// A push service's contact: `mailto:` and an address, or https; at a real domain.
 	//
 	// Source: RFC 8292, section 2.1.
 	Subject string `yaml:"subject" kind:"URL"`
-	// The app's key, as `pushpace vapid new` or the library `web-push` makes it.
+	// The app's [key](webpush.md#a-key).
 	//
 	// ParseKey reads it.
 	PrivateKeyFile string `yaml:"private_key_file"`
-	// Where endpoints may be: names, `*.` and a name for all below it, or `*` alone for any public
-	// host. The hosts of the known push services by default.
+	// The hosts of endpoints: names, `*.` and a name for all below it, or `*` alone for any public
+	// host.
 	//
 	// Empty means push.WebPushHosts.
 	Hosts []string `yaml:"hosts"`
-	// The longest time for one attempt, connecting included.
+	// The longest time for an attempt, with connecting.
 	//
 	// 0 means DefaultTimeout; at most MaxTimeout.
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..1m"`
@@ -41,12 +40,11 @@ type Config struct {
 	//
 	// A notification that would be sent is delivered, with the reason providers.DryRun.
 	DryRun bool `yaml:"dry_run" default:"false"`
-	// Takes the messages for every subscription in the place of its push service; its address is
-	// not checked.
+	// Replaces every push service; its address is not checked.
 	//
 	// It is an https URL with host and port, such as a stand-in's.
 	Endpoint string `yaml:"endpoint" kind:"URL"`
-	// The authorities to trust, in the place of the system's.
+	// The trusted authorities; the system's by default.
 	RootCAFile string `yaml:"root_ca_file"`
 }
 

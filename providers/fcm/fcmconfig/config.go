@@ -22,19 +22,19 @@ type Config struct {
 	//
 	// Its token_uri is where access tokens come from.
 	CredentialsFile string `yaml:"credentials_file"`
-	// The Firebase project; the credentials' own by default.
+	// The Firebase project; the credentials' by default.
 	ProjectID string `yaml:"project_id"`
-	// Takes the place of Google's, https and without the version.
+	// Replaces Google's: https, without the version.
 	Endpoint string `yaml:"endpoint" kind:"URL"`
-	// The authorities to trust, in the place of the system's.
+	// The trusted authorities; the system's by default.
 	//
 	// They count for the endpoint and for the credentials' token_uri.
 	RootCAFile string `yaml:"root_ca_file"`
-	// The longest time for one attempt, the fetch of an access token included.
+	// The longest time for an attempt, with the fetch of an access token.
 	//
 	// 0 means DefaultTimeout; at most MaxTimeout.
 	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1ms..1m"`
-	// FCM checks the messages and sends them to no device.
+	// FCM checks the messages, and sends none.
 	//
 	// It is the API's validate_only. A message that FCM takes is delivered, with the reason
 	// providers.DryRun.
