@@ -20,8 +20,8 @@ const roundTime = 700 * time.Millisecond
 // A contestant makes one check for the user; i identifies the check.
 type contestant func(ctx context.Context, user string, i int64) error
 
-// throttleBench compares the limiter with the libraries that docs/guarantees.md names:
-// redis_rate, and rolling-rate-limiter's algorithm as classic.
+// throttleBench compares the limiter with redis_rate, and with rolling-rate-limiter's algorithm
+// as classic.
 func throttleBench(ctx context.Context, r *run) (map[string]any, error) {
 	goroutines := map[string]any{}
 	for _, g := range []int{64, 256} {
