@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -75,6 +74,14 @@ func byFlag(cmd *cobra.Command) {
 	cmd.Flags().Lookup("by").DefValue = "USER@HOST" // in the manual, which may be made on another machine
 }
 
+// draftFlags adds the flags that a policy and a mute share, which the result reads.
+func draftFlags(cmd *cobra.Command) *operate.Draft {
+	d := &operate.Draft{}
+	byFlag(cmd)
+	endFlags(cmd, &d.Until, &d.For)
+	return d
+}
+
 func newLimitsGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get",
@@ -135,16 +142,13 @@ limits.default.`,
   pushpace limits set --category marketing --rate 10/24h --dry-run`,
 		Args: cobra.NoArgs,
 	}
-	level := levelFlags(cmd)
-	byFlag(cmd)
+	level, draft := levelFlags(cmd), draftFlags(cmd)
 	quotaFlag(cmd, level)
-	var draft operate.Draft
 	f := cmd.Flags()
 	f.StringVar(&draft.MinGap, "min-gap", "", "`DURATION` that lies between any two at least, such as 1s")
 	f.StringArrayVar(&draft.Rates, "rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
 	f.StringArrayVar(&draft.Quiet, "quiet-hours", nil, "`WINDOW` in which nothing is sent, such as 22:00-08:00 or 'Sa-Su 22:00-10:00'; may be repeated; none for no quiet hours")
 	f.BoolVar(&draft.Policy.Exempt, "exempt", false, "take the category out of every limit")
-	endFlags(cmd, &draft.Until, &draft.For)
 	dry, asJSON := dryFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		override, err := draft.Read(level.Level, time.Now())
@@ -165,8 +169,7 @@ limits.default.`,
 			warnUser(w)
 		}
 		if !*asJSON {
-			told := fmt.Sprintf("In force for %s: %s %s", level, set.Override.Policy, words.End(set.Override.Until))
-			fmt.Fprintln(os.Stderr, strings.TrimSpace(told)+".")
+			fmt.Fprintf(os.Stderr, "In force for %s: %s.\n", level, words.Override(&set.Override))
 			return nil
 		}
 		return printJSON(out, set)

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/api/apiclient"
-	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/operate/inspect"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -36,12 +34,9 @@ are at most as many as --expect says.`,
   pushpace limits mute --category marketing --dry-run`,
 		Args: cobra.NoArgs,
 	}
-	level := levelFlags(cmd)
-	byFlag(cmd)
-	var draft operate.Draft
+	level, draft := levelFlags(cmd), draftFlags(cmd)
 	cmd.Flags().BoolVar(&draft.All, "all", false, "also mute critical notifications and exempt categories")
 	dry := cmd.Flags().Bool("dry-run", false, "print how many waiting notifications would end, and change nothing")
-	endFlags(cmd, &draft.Until, &draft.For)
 	confirmation, asJSON := expectFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		level.Mute = true
@@ -73,8 +68,7 @@ are at most as many as --expect says.`,
 			warnUser(w)
 		}
 		if !*asJSON {
-			told := fmt.Sprintf("For %s: %s", level, words.Override(&set.Override))
-			fmt.Fprintln(os.Stderr, strings.TrimSpace(told)+".")
+			fmt.Fprintf(os.Stderr, "For %s: %s.\n", level, words.Override(&set.Override))
 			return nil
 		}
 		return printJSON(out, set)

@@ -16,10 +16,11 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// levelFields name the level that a form or an address is about, and policyFields its new limits.
+// levelFields name the level that a form or an address is about, and overrideFields are those
+// that formOf reads.
 var (
-	levelFields  = []string{"app", "user", "category", "quota"}
-	policyFields = []string{"min_gap", "rates", "quiet_hours", "exempt", "for", "until", "over"}
+	levelFields    = []string{"app", "user", "category", "quota"}
+	overrideFields = []string{"min_gap", "rates", "quiet_hours", "exempt", "all", "for", "until", "over"}
 )
 
 const (
@@ -55,8 +56,20 @@ type editView struct {
 	More      int64 // moves that are not listed
 }
 
+// An endView is the data of a form's fields that a policy and a mute share.
+type endView struct {
+	limitForm
+	ID     string // begins the IDs of the form's fields
+	Faults []string
+}
+
+// EndOf returns the data of the template "end".
+func (editView) EndOf(id string, form limitForm, faults []string) endView {
+	return endView{form, id, faults}
+}
+
 // Lengths are the durations that an override can have.
-func (editView) Lengths() []string { return lengths }
+func (endView) Lengths() []string { return lengths }
 
 // An inForceView is a policy in force.
 type inForceView struct {
@@ -185,7 +198,7 @@ func editing(ctx context.Context, v *visit, values url.Values) (*editView, error
 		inForce = throttle.Policy{}
 	}
 	if there := found.Override; there != nil {
-		view.There = &overrideRow{Override: *there, Policy: there.Policy.String()}
+		view.There = &overrideRow{Override: *there, Policy: words.Limits(there)}
 	}
 	view.Form, view.Mute = formOver(found.Override, inForce), muteViewOf(at, found.Mutes)
 	return view, err

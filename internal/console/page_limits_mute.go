@@ -14,10 +14,6 @@ import (
 
 const mutePath = limitsPath + "/mute"
 
-// muteFields are a mute form's fields: its level, whether it includes critical notifications and
-// exempt categories (all), and its end.
-var muteFields = []string{"app", "user", "category", "all", "for", "until"}
-
 // A muteView is the part of a level's page about mutes.
 type muteView struct {
 	There []limits.EffectiveMute // the mutes that cover the whole level

@@ -68,9 +68,9 @@ var routes = []route{
 
 	{method: "GET", path: limitsPath, action: operate.Look, query: []string{"cursor", "done", "n"}, handle: (*Console).limitsPage},
 	{method: "GET", path: editPath, action: operate.Look, query: with(levelFields, "done", "n"), handle: (*Console).editLimitsPage},
-	{method: "GET", path: previewPath, action: operate.Look, query: with(levelFields, policyFields...), within: previewWithin, handle: (*Console).previewLimitsPage},
-	{method: "POST", path: editPath, action: operate.SetLimit, form: with(slices.Concat(levelFields, policyFields, confirmFields), "do"), handle: (*Console).changeLimits},
-	{method: "POST", path: mutePath, action: operate.Mute, form: with(slices.Concat(muteFields, confirmFields), "do"), within: actWithin, handle: (*Console).changeMute},
+	{method: "GET", path: previewPath, action: operate.Look, query: with(levelFields, overrideFields...), within: previewWithin, handle: (*Console).previewLimitsPage},
+	{method: "POST", path: editPath, action: operate.SetLimit, form: with(slices.Concat(levelFields, overrideFields, confirmFields), "do"), handle: (*Console).changeLimits},
+	{method: "POST", path: mutePath, action: operate.Mute, form: with(slices.Concat(levelFields, overrideFields, confirmFields), "do"), within: actWithin, handle: (*Console).changeMute},
 	{method: "GET", path: limitsLogPath, action: operate.Look, query: []string{"before", "done", "n"}, handle: (*Console).limitsLogPage},
 	{method: "POST", path: limitsLogPath, action: operate.UndoLimit, form: with(confirmFields, "version"), handle: (*Console).undoChange},
 
