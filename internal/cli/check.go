@@ -20,6 +20,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/webpush"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -188,6 +189,18 @@ func pretends(a config.App) string {
 	return " (dry_run: reaches no device through " + strings.Join(dry, ", ") + ")"
 }
 
+// publicKeys returns the keys with which the sites of the apps subscribe, by app.
+func (c *checked) publicKeys() (all config.Section) {
+	for _, name := range slices.Sorted(maps.Keys(c.Apps)) {
+		if w := c.Apps[name].WebPush; w != nil {
+			if key, err := webpush.ReadKey(w.PrivateKeyFile); err == nil {
+				all = append(all, config.Entry{Key: name, Value: key.Public()})
+			}
+		}
+	}
+	return all
+}
+
 // print writes every key, then the results of the checks.
 func (c *checked) print(w io.Writer, asJSON bool) error {
 	all := c.Shown()
@@ -196,6 +209,8 @@ func (c *checked) print(w io.Writer, asJSON bool) error {
 			all = append(all, config.Entry{Key: key, Value: value})
 		}
 	}
+	keys := c.publicKeys()
+	add("public_keys", keys, keys != nil)
 	add("proxy", c.proxy, c.proxy != "")
 	add("versions", c.versions, c.versions != nil)
 	add("warnings", c.warnings, c.warnings != nil)
